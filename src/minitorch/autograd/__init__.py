@@ -1,0 +1,18 @@
+"""Differentiation as a tool: grad, Function, op, gradcheck, functional transforms, checkpoint, debugging."""
+
+from minitorch.autograd import functional, graph
+from minitorch.autograd.anomaly import detect_anomaly, set_detect_anomaly
+from minitorch.autograd.checkpoint import checkpoint
+from minitorch.autograd.debug import debug, is_debug, set_debug
+from minitorch.autograd.function import Function, FunctionCtx
+from minitorch.autograd.grad import backward, grad
+from minitorch.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
+from minitorch.autograd.user_op import UserOp, op
+from minitorch.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+
+__all__ = [
+    "Function", "FunctionCtx", "GradcheckError", "UserOp", "backward", "checkpoint", "debug",
+    "detect_anomaly", "enable_grad", "functional", "grad", "gradcheck", "gradgradcheck", "graph",
+    "inference_mode", "is_debug", "is_grad_enabled", "no_grad", "op", "set_debug", "set_detect_anomaly",
+    "set_grad_enabled",
+]  # fmt: skip

@@ -1,0 +1,176 @@
+"""Function: an operation written by hand, forward and backward, on Tensors.
+
+Enters: a subclass with static `forward` and `backward`. Leaves: `apply`, which records it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from minitorch import watch
+from minitorch.modes import is_grad_enabled, no_grad
+from minitorch.node import Node, bundle_outputs, new_tensor
+from minitorch.ops.op import Op
+from minitorch.tensor import Tensor
+
+
+class FunctionCtx:
+    """What forward leaves for backward."""
+
+    def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
+        self.needs_input_grad = needs_input_grad
+        self.materialize_grads = True
+        self._saved: list[Any] = []
+        self._saved_at = 0
+        self._non_differentiable: set[int] = set()
+        self._outputs: tuple[Any, ...] = ()
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Keep tensors for backward, where they are `ctx.saved_tensors`."""
+        self._saved = list(tensors)
+        self._saved_at = watch.tick()
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """The tensors that were saved; an error if one was changed since."""
+        if watch.exposed:
+            watch.look_again_at_all()
+        restored = [self._outputs[s.index] if isinstance(s, _Output) else s for s in self._saved]
+        for i, tensor in enumerate(restored):
+            if tensor is not None and (
+                watch.changed_since(tensor, self._saved_at)
+                or watch.changed_since(tensor._data, self._saved_at)
+            ):
+                raise RuntimeError(
+                    f"saved tensor {i} (shape {tensor.shape}) was changed after it was saved for backward; save a copy "
+                    "(x.clone()), or change it after backward()"
+                )
+        return tuple(restored)
+
+    def mark_non_differentiable(self, *outputs: Any) -> None:
+        """Say which outputs carry no gradient (indices, masks)."""
+        self._non_differentiable = {id(o) for o in outputs}
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Choose whether backward gets zeros (True) or None for outputs nobody used."""
+        self.materialize_grads = value
+
+
+class _Output:
+    """Stands for a saved output: keeping the output itself would make a reference cycle."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
+class Function:
+    """An operation with its own derivative.
+
+    `forward(ctx, *args)` computes with Tensors and is not recorded; `backward(ctx, *gradients)` gets
+    one gradient per output and returns one (or None) per argument of forward. As in PyTorch, forward
+    may leave out ctx if `setup_context(ctx, inputs, output)` is given.
+
+    >>> import minitorch
+    >>> class Cube(Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x * x
+    ...     @staticmethod
+    ...     def backward(ctx, g):
+    ...         (x,) = ctx.saved_tensors
+    ...         return g * 3 * x * x
+    >>> x = minitorch.tensor([1.0, 2.0], requires_grad=True)
+    >>> Cube.apply(x).sum().backward(); x.grad
+    array([ 3., 12.], dtype=float32)
+    """
+
+    setup_context: Callable[..., None] | None = None
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """Compute the outputs."""
+        raise NotImplementedError("a Function needs a static method forward(ctx, *args)")
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        """Compute the gradient of each argument of forward."""
+        raise NotImplementedError("a Function needs a static method backward(ctx, *gradients)")
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Run forward and record it, if an argument requires grad."""
+        tracked = is_grad_enabled() and any(isinstance(a, Node) and a.requires_grad for a in args)
+        ctx = FunctionCtx(tuple(isinstance(a, Node) and a.requires_grad for a in args))
+        with no_grad():
+            if cls.setup_context is None:
+                output = cls.forward(ctx, *args, **kwargs)
+            else:
+                output = cls.forward(*args, **kwargs)
+                cls.setup_context(ctx, args, output)
+        several = isinstance(output, (tuple, list))
+        results = tuple(output) if several else (output,)
+        for i, r in enumerate(results):
+            if not isinstance(r, Node):
+                raise TypeError(
+                    f"{cls.__name__}.forward: output {i} must be a Tensor, got {type(r).__name__}"
+                )
+        # An input handed back is a result of its own all the same.
+        results = tuple(new_tensor(r._data) if any(r is a for a in args) else r for r in results)
+        if not tracked:
+            return results if several else results[0]
+        place = {id(r): i for i, r in enumerate(tuple(output) if several else (output,))}
+        ctx._saved = [
+            _Output(place[id(s)]) if id(s) in place and not any(s is a for a in args) else s
+            for s in ctx._saved
+        ]
+        constants = [id(r) in ctx._non_differentiable for r in results]
+        recorded = Op(cls.__name__, lambda *a, **k: None, joint=_joint(cls, ctx, len(args)), register=False)
+        outputs = bundle_outputs(recorded, args, {}, [r._data for r in results])
+        outputs = tuple(
+            new_tensor(r._data) if constant else out
+            for r, out, constant in zip(results, outputs, constants, strict=True)
+        )
+        return outputs if several else outputs[0]
+
+
+def _joint(cls: type[Function], ctx: FunctionCtx, count: int) -> Callable[..., list[Any]]:
+    def joint(g: Any, out: Any, *inputs: Any) -> list[Any]:
+        differentiable = any(isinstance(each, Node) for each in g if each is not None)
+        gradients = [each if isinstance(each, Node) or each is None else _wrap(each) for each in g]
+        ctx._outputs = tuple(o if isinstance(o, Node) else _wrap(o) for o in out)
+        answer = cls.backward(ctx, *gradients)
+        ctx._outputs = ()
+        answers = list(answer) if isinstance(answer, (tuple, list)) else [answer]
+        if len(answers) > count and all(a is None for a in answers[count:]):
+            answers = answers[:count]
+        if len(answers) != count:
+            raise RuntimeError(
+                f"{cls.__name__}.backward returned {len(answers)} gradients, but forward takes {count} arguments; "
+                "return one per argument, None for those without"
+            )
+        for i, (a, x) in enumerate(zip(answers, inputs, strict=True)):
+            if a is None or not hasattr(x, "shape"):
+                continue
+            if tuple(np.shape(a)) != tuple(x.shape):
+                try:
+                    fits = np.broadcast_shapes(np.shape(a), tuple(x.shape)) == tuple(np.shape(a))
+                except ValueError:
+                    fits = False
+                if not fits:
+                    raise RuntimeError(
+                        f"{cls.__name__}.backward returned a gradient of shape {tuple(np.shape(a))} for argument {i} of "
+                        f"shape {tuple(x.shape)}"
+                    )
+        if differentiable:
+            return answers
+        return [getattr(a, "_data", a) for a in answers]
+
+    return joint
+
+
+def _wrap(array: Any) -> Tensor:
+    return new_tensor(np.asarray(array) if isinstance(array, np.generic) else array)

@@ -1,0 +1,122 @@
+"""Gradients as results: `grad(outputs, inputs)` writes nothing, and can be differentiated again.
+
+Enters: tensors of a graph. Leaves: gradient Tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from minitorch.node import Node, backpropagate, new_tensor
+from minitorch.tensor import Tensor, seed_gradient
+
+
+def _listed(value: Any) -> list[Any]:
+    return [value] if isinstance(value, Node) or value is None else list(value)
+
+
+def _seeds(outputs: list[Any], grad_outputs: Any, create_graph: bool, name: str) -> list[Any]:
+    given = _listed(grad_outputs) if grad_outputs is not None else [None] * len(outputs)
+    if len(given) != len(outputs):
+        raise RuntimeError(
+            f"{name}: {len(outputs)} outputs but {len(given)} grad_outputs; give one (or None) each"
+        )
+    seeds = []
+    for output, seed in zip(outputs, given, strict=True):
+        array = seed_gradient(output, seed, name)
+        if not create_graph:
+            seeds.append(array)
+        elif isinstance(seed, Node) and seed._data.dtype == output._data.dtype:
+            seeds.append(seed)  # it may itself be a function of the inputs
+        else:
+            seeds.append(new_tensor(array))
+    return seeds
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = None,
+    materialize_grads: bool = False,
+) -> tuple[Any, ...]:
+    """Return d(outputs)/d(inputs) as a tuple of Tensors, one per input, without touching any `.grad`.
+
+    create_graph: the gradients are recorded too, so that they can be differentiated again, to any
+        order; the graph is then kept unless retain_graph says otherwise.
+    allow_unused: an input that the outputs do not depend on gets None instead of an error.
+    materialize_grads: such an input gets zeros.
+
+    >>> import minitorch
+    >>> x = minitorch.tensor(3.0, requires_grad=True)
+    >>> (slope,) = grad(x**3, x, create_graph=True)
+    >>> (curvature,) = grad(slope, x)
+    >>> slope.item(), curvature.item()
+    (27.0, 18.0)
+    """
+    roots, wanted = _listed(outputs), _listed(inputs)
+    if materialize_grads and allow_unused is False:
+        raise ValueError(
+            "grad: materialize_grads=True fills unused inputs with zeros; leave allow_unused away"
+        )
+    for what, tensors in (("output", roots), ("input", wanted)):
+        for i, t in enumerate(tensors):
+            if not isinstance(t, Node):
+                raise TypeError(f"grad: {what} {i} must be a Tensor, got {type(t).__name__}")
+            if not t.requires_grad:
+                raise RuntimeError(
+                    f"grad: {what} {i} does not require grad"
+                    + ("" if what == "output" else "; make it with requires_grad=True")
+                    + (" and was not computed from a tensor that does" if what == "output" else "")
+                )
+    keep = create_graph if retain_graph is None else retain_graph
+    seeds = _seeds(roots, grad_outputs, create_graph, "grad")
+    found = backpropagate(roots, seeds, wanted=set(wanted), retain_graph=keep, create_graph=create_graph)
+    results: list[Any] = []
+    for i, tensor in enumerate(wanted):
+        if tensor not in found:
+            if not allow_unused and not materialize_grads:
+                raise RuntimeError(
+                    f"grad: input {i} (shape {tensor.shape}) was not used to compute the outputs; pass "
+                    "allow_unused=True to get None for it"
+                )
+            results.append(new_tensor(np.zeros_like(tensor._data)) if materialize_grads else None)
+        elif isinstance(found[tensor], Node):
+            results.append(found[tensor])
+        else:
+            results.append(_own(found[tensor]))
+    return tuple(results)
+
+
+def _own(gradient: Any) -> Tensor:
+    """Wrap a gradient in a Tensor of its own: the engine may have handed the array to others too."""
+    return new_tensor(np.array(gradient) if isinstance(gradient, np.generic) else gradient.copy())
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Accumulate the gradients of several outputs into `.grad` in one walk.
+
+    >>> import minitorch
+    >>> x = minitorch.tensor(2.0, requires_grad=True)
+    >>> backward([x * 3, x * x]); x.grad
+    array(7., dtype=float32)
+    """
+    roots: Sequence[Any] = _listed(tensors)
+    if create_graph or inputs is not None:
+        raise RuntimeError("backward: for create_graph or chosen inputs write minitorch.autograd.grad")
+    for i, t in enumerate(roots):
+        if not t.requires_grad:
+            raise RuntimeError(f"backward: tensor {i} does not require grad")
+    seeds = _seeds(list(roots), grad_tensors, False, "backward")
+    backpropagate(roots, seeds, retain_graph=bool(retain_graph))

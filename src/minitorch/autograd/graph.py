@@ -1,0 +1,59 @@
+"""The graph as something to look at: every node behind a tensor, as text or in Graphviz's language."""
+
+from __future__ import annotations
+
+from minitorch.node import Node
+
+
+def nodes(root: Node) -> list[Node]:
+    """Return every tensor that `root` was computed from and itself, parents before children.
+
+    >>> import minitorch
+    >>> x = minitorch.tensor([1.0, 2.0], requires_grad=True)
+    >>> [n._op or "leaf" for n in nodes((x * x).sum())]
+    ['leaf', 'mul', 'sum']
+    """
+    seen, stack = {root}, [root]
+    while stack:
+        for parent in stack.pop()._prev:
+            if parent not in seen:
+                seen.add(parent)
+                stack.append(parent)
+    return sorted(seen, key=lambda n: n._time)
+
+
+def describe(root: Node) -> str:
+    """Return the graph as a table: one line per node, with its number, op, shape and parents.
+
+    >>> import minitorch
+    >>> x = minitorch.tensor([1.0, 2.0], requires_grad=True)
+    >>> print(describe((x * 3).sum()))
+    0  leaf   (2,) float32  requires grad
+    1  mul    (2,) float32  from 0
+    2  sum    () float32    from 1
+    """
+    order = nodes(root)
+    number = {n: i for i, n in enumerate(order)}
+    rows = []
+    for n in order:
+        shape = f"{n._data.shape} {n._data.dtype}" if not isinstance(n._data, tuple) else "several"
+        origin = "from " + ", ".join(str(number[p]) for p in n._prev) if n._prev else ""
+        rows.append((str(number[n]), n._op or "leaf", shape, origin or ("requires grad" * n.requires_grad)))
+    widths = [max(len(row[i]) for row in rows) for i in range(4)]
+    widths[1] = max(widths[1], 5)
+    return "\n".join(
+        "  ".join(cell.ljust(w) for cell, w in zip(r, widths, strict=True)).rstrip() for r in rows
+    )
+
+
+def dot(root: Node) -> str:
+    """Return the graph in Graphviz's language: `dot -Tsvg` draws it."""
+    order = nodes(root)
+    number = {n: i for i, n in enumerate(order)}
+    lines = ["digraph {", "  rankdir=LR; node [shape=box, fontname=monospace];"]
+    for n in order:
+        shape = tuple(n._data.shape) if not isinstance(n._data, tuple) else "several"
+        style = ", style=filled, fillcolor=lightblue" if n._operation is None and n.requires_grad else ""
+        lines.append(f'  {number[n]} [label="{n._op or "leaf"}\\n{shape}"{style}];')
+        lines += [f"  {number[p]} -> {number[n]};" for p in n._prev]
+    return "\n".join([*lines, "}"])

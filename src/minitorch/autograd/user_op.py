@@ -1,0 +1,218 @@
+"""op: declare your own operation, in plain NumPy, the way the library declares its own.
+
+Enters: a forward and one derivative rule per input. Leaves: a function of Tensors, and `check`, which
+proves it in one call.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from minitorch.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
+from minitorch.convert import as_tensor, promoted
+from minitorch.modes import no_grad
+from minitorch.node import Node, apply, apply_many
+from minitorch.ops.op import Op, Rule
+from minitorch.tensor import Tensor
+
+
+@dataclass
+class Report:
+    """What `check` tried, and what came out: one line each."""
+
+    name: str
+    lines: list[tuple[str, bool, str]] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything passed."""
+        return all(passed for _, passed, _ in self.lines)
+
+    def __str__(self) -> str:
+        rows = [
+            f"  {'ok  ' if passed else 'FAIL'}  {what}{': ' + why if why else ''}"
+            for what, passed, why in self.lines
+        ]
+        return "\n".join([f"{self.name}: {'proven' if self.ok else 'not proven'}", *rows])
+
+
+class OpCheckError(AssertionError):
+    """An op did not pass its check."""
+
+
+class UserOp:
+    """An operation on Tensors, made by `op`."""
+
+    def __init__(self, declared: Op, several: bool) -> None:
+        self.op = declared
+        self._several = several
+        functools.update_wrapper(self, declared.forward, updated=())
+        self.__name__ = declared.name
+
+    def __call__(self, *inputs: Any, **attributes: Any) -> Any:
+        """Compute it on Tensors (or what can be made one), and record it."""
+        tensors = [None if i is None else as_tensor(i) for i in inputs]
+        floats = [t for t in tensors if t is not None and t.dtype.kind == "f"]
+        if len({t.dtype for t in floats}) > 1:
+            together = iter(promoted(*floats))
+            tensors = [next(together) if t is not None and t.dtype.kind == "f" else t for t in tensors]
+        run = apply_many if self._several else apply
+        return run(self.op, *tensors, **attributes)
+
+    def __repr__(self) -> str:
+        return f"<op {self.op.name}>"
+
+    def check(self, *inputs: Any, raise_exception: bool = True, **attributes: Any) -> Report:
+        """Prove the op at these inputs: shape and dtype, aliasing, gradcheck, gradgradcheck, broadcasting.
+
+        Give float inputs away from kinks; they are checked in float64.
+
+        >>> import minitorch
+        >>> cube = minitorch.op(lambda g, out, x: 3 * g * x * x, name="cube")(lambda x: x * x * x)
+        >>> print(cube.check(minitorch.tensor([0.5, -1.0, 2.0])))
+        cube: proven
+          ok    float32 in, float32 out
+          ok    inputs and gradient left as they were
+          ok    gradcheck
+          ok    gradgradcheck
+        """
+        report = Report(self.op.name)
+        arrays = [as_tensor(i)._data for i in inputs]
+        for what, problem in (
+            ("float32 in, float32 out", self._check_dtype(arrays, attributes)),
+            ("inputs and gradient left as they were", self._check_aliasing(arrays, attributes)),
+            ("gradcheck", self._check_gradient(gradcheck, arrays, attributes)),
+            ("gradgradcheck", self._check_gradient(gradgradcheck, arrays, attributes)),
+            ("broadcasting", self._check_broadcasting(arrays, attributes)),
+        ):
+            if problem is not None:
+                report.lines.append((what, not problem, problem))
+        if raise_exception and not report.ok:
+            raise OpCheckError(str(report))
+        return report
+
+    def _tensors(self, arrays: list[Any], dtype: Any, requires_grad: bool) -> list[Tensor]:
+        return [
+            Tensor(a, dtype=dtype, requires_grad=requires_grad) if a.dtype.kind == "f" else Tensor(a)
+            for a in arrays
+        ]
+
+    def _results(self, tensors: list[Any], attributes: dict[str, Any]) -> list[Any]:
+        out = self(*tensors, **attributes)
+        return [out] if isinstance(out, Node) else list(out)
+
+    def _check_dtype(self, arrays: list[Any], attributes: dict[str, Any]) -> str:
+        single = self._results(self._tensors(arrays, np.float32, False), attributes)
+        double = self._results(self._tensors(arrays, np.float64, False), attributes)
+        for i, (s, d) in enumerate(zip(single, double, strict=True)):
+            if s.shape != d.shape:
+                return f"output {i} has shape {s.shape} in float32 but {d.shape} in float64"
+            if d.dtype.kind == "f" and (s.dtype != np.float32 or d.dtype != np.float64):
+                return f"output {i} is {s.dtype} for float32 inputs and {d.dtype} for float64 inputs"
+        return ""
+
+    def _check_aliasing(self, arrays: list[Any], attributes: dict[str, Any]) -> str:
+        tensors = self._tensors(arrays, np.float64, True)
+        before = [t._data.copy() for t in tensors]
+        outputs = self._results(tensors, attributes)
+        kept = [o._data.copy() for o in outputs]
+        for output, values in zip(outputs, kept, strict=True):
+            if not output.requires_grad:
+                continue
+            seed = np.ones(output.shape, output.dtype)
+            output.backward(seed, retain_graph=True)
+            if not (seed == 1).all():
+                return "a rule writes into g, which other nodes read too; work on a copy"
+            if not np.array_equal(output._data, values, equal_nan=True):
+                return "a rule writes into out"
+        for i, (t, values) in enumerate(zip(tensors, before, strict=True)):
+            if not np.array_equal(t._data, values, equal_nan=True):
+                return f"forward or a rule writes into input {i}; work on a copy"
+            if t.requires_grad and t.grad is not None and t.grad.shape != t.shape:
+                return f"the gradient of input {i} has shape {t.grad.shape} instead of {t.shape}"
+        return ""
+
+    def _check_gradient(
+        self, check: Callable[..., bool], arrays: list[Any], attributes: dict[str, Any]
+    ) -> str:
+        try:
+            check(lambda *xs: self(*xs, **attributes), self._tensors(arrays, np.float64, True))
+        except GradcheckError as error:
+            return str(error)
+        except (TypeError, ValueError, RuntimeError, AttributeError) as error:
+            hint = ""
+            if check is gradgradcheck:
+                hint = "; rules must be written with NumPy functions and operators that also work on Tensors"
+            return f"{type(error).__name__}: {error}{hint}"
+        return ""
+
+    def _check_broadcasting(self, arrays: list[Any], attributes: dict[str, Any]) -> str | None:
+        """If the op broadcasts, its gradients must come back in the inputs' shapes; None if it does not."""
+        floats = [i for i, a in enumerate(arrays) if a.dtype.kind == "f" and a.ndim]
+        if len(arrays) < 2 or len(floats) < 2:
+            return None
+        whole = self._results(self._tensors(arrays, np.float64, False), attributes)
+        for i in floats:
+            smaller = list(arrays)
+            smaller[i] = arrays[i][:1]
+            try:
+                with no_grad():
+                    out = self._results(self._tensors(smaller, np.float64, False), attributes)
+            except (RuntimeError, IndexError, ValueError):
+                return None
+            if out[0].shape != whole[0].shape:
+                return None
+            problem = self._check_gradient(gradcheck, smaller, attributes)
+            if problem:
+                return f"with input {i} broadcast from shape {smaller[i].shape}: {problem}"
+        return ""
+
+
+def op(
+    *rules: Rule | None,
+    name: str | None = None,
+    joint: Rule | None = None,
+    several: bool = False,
+    floating: bool = False,
+) -> Callable[[Callable[..., Any]], UserOp]:
+    """Declare an operation: decorate its forward, written in NumPy, with one rule per input.
+
+    A rule receives g, the output, all inputs, and the attributes by keyword, and returns its input's
+    gradient; broadcasting is undone for you. None stands for an input without a derivative.
+
+    joint: instead of rules, one function that returns all gradients. several: forward returns a tuple,
+    and rules get a list of gradients. floating: integer inputs become floats first.
+
+    >>> import minitorch
+    >>> @minitorch.op(lambda g, out, x: g * (x > 0) * 2 * x)
+    ... def squared_relu(x):
+    ...     return np.maximum(x, 0) ** 2
+    >>> x = minitorch.tensor([1.0, 3.0], requires_grad=True)
+    >>> squared_relu(x).sum().backward(); x.grad
+    array([2., 6.], dtype=float32)
+    >>> squared_relu.check(x).ok
+    True
+    """
+    for rule in (*rules, joint):
+        if rule is not None and not callable(rule):
+            raise TypeError(
+                f"op: rules must be functions, got {type(rule).__name__}; decorate the forward with op(rule, …)"
+            )
+    if not rules and joint is None:
+        raise TypeError("op: give one rule per input (None for an input without a derivative), or joint=")
+
+    def declare(forward: Callable[..., Any]) -> UserOp:
+        chosen = name or forward.__name__
+        return UserOp(
+            Op(chosen, forward, *rules, joint=joint, floating=floating, noisy=True, register=False), several
+        )
+
+    return declare
+
+
+__all__ = ["OpCheckError", "Report", "UserOp", "op"]

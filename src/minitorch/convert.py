@@ -1,0 +1,193 @@
+"""Anything a person may pass in place of a Tensor, made one; and operands brought to one dtype.
+
+Enters: numbers, lists, arrays, Tensors. Leaves: arrays and Tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from minitorch import watch
+from minitorch.dtypes import DType, common_dtype, dtype_of_number, get_default_dtype
+from minitorch.node import Node, apply, apply_binary, new_tensor
+from minitorch.ops.elementwise import CAST
+from minitorch.ops.op import Op
+
+if TYPE_CHECKING:
+    from minitorch.tensor import Tensor
+
+Number = (int, float, complex, np.number, np.bool_)
+
+
+def is_array(value: Any) -> bool:
+    """Tell whether `value` is an array of some kind (NumPy's, a GPU's), not a Tensor or a number."""
+    return hasattr(value, "__array_function__") and not isinstance(value, (Node, np.generic))
+
+
+def _leaves(data: Any) -> Iterator[Any]:
+    if isinstance(data, (list, tuple)):
+        for item in data:
+            yield from _leaves(item)
+    else:
+        yield data
+
+
+def _unwrap(data: Any) -> Any:
+    if isinstance(data, (list, tuple)):
+        return [_unwrap(item) for item in data]
+    return data._data if isinstance(data, Node) else data
+
+
+def as_array(data: Any, dtype: Any = None, copy: bool = False) -> Any:
+    """Return `data` as an array: NumPy arrays keep their dtype, Python floats take the default one."""
+    if isinstance(data, Node):
+        data = data._data
+    if is_array(data):
+        wanted = data.dtype if dtype is None else np.dtype(dtype)
+        if wanted.kind not in "biufc":
+            raise TypeError(
+                f"tensor: a {data.dtype} array holds no numbers; convert it to a numeric dtype first"
+            )
+        if wanted.byteorder not in "=|":
+            wanted = wanted.newbyteorder("=")
+        return data.astype(wanted, copy=copy)
+    if dtype is None and not hasattr(data, "__array__"):
+        # Python numbers, possibly nested: floats become the default dtype, not NumPy's float64.
+        kinds = {type(leaf) for leaf in _leaves(data)}
+        if all(kind in (bool, int, float, complex) for kind in kinds):
+            example = 0j if complex in kinds else 0.0 if float in kinds or not kinds else 0
+            dtype = np.bool_ if kinds == {bool} else dtype_of_number(example)
+    try:
+        array = np.array(_unwrap(data), dtype=dtype)
+    except ValueError as error:
+        raise ValueError(f"tensor: {error}; every nested list must have the same length") from None
+    if array.dtype.kind not in "biufc":
+        raise TypeError(f"tensor: cannot make one from {type(data).__name__} (NumPy makes it {array.dtype})")
+    return array
+
+
+def as_tensor(data: Any, dtype: Any = None) -> Tensor:
+    """Return `data` as a Tensor, sharing memory with an array where possible.
+
+    >>> as_tensor(2.5)
+    tensor(2.5000)
+    """
+    if isinstance(data, Node) and (dtype is None or data._data.dtype == np.dtype(dtype)):
+        return data  # type: ignore[return-value]
+    if isinstance(data, Node):
+        return cast(data, dtype)
+    array = as_array(data, dtype)
+    if array is data or getattr(array, "base", None) is not None:
+        watch.expose(array)  # it is someone else's too, who may write into it
+    return new_tensor(array)
+
+
+def cast(tensor: Node, dtype: Any) -> Tensor:
+    """Return the tensor in another dtype; itself if it has that dtype already."""
+    wanted = np.dtype(dtype)
+    if tensor._data.dtype == wanted:
+        return tensor  # type: ignore[return-value]
+    if wanted.kind not in "fc":
+        return new_tensor(tensor._data.astype(wanted))  # integers carry no gradient
+    return apply(CAST, tensor, dtype=wanted)
+
+
+def to_floating(tensor: Node) -> Tensor:
+    """Return integers and bools as the default float, floats as they are."""
+    return cast(tensor, get_default_dtype()) if tensor._data.dtype.kind in "biu" else tensor  # type: ignore[return-value]
+
+
+def promoted(*operands: Any) -> list[Any]:
+    """Bring Tensors (and Python numbers, left as they are) to the dtype they are computed in together."""
+    dtype = common_dtype(*(o._data if isinstance(o, Node) else o for o in operands))
+    return [cast(o, dtype) if isinstance(o, Node) else o for o in operands]
+
+
+def operand(value: Any) -> Any:
+    """Return a Tensor or a Python number from whatever stands beside a Tensor."""
+    if isinstance(value, Node) or value.__class__ in (float, int, bool, complex):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()  # as weak as a Python number: it does not widen a float32 tensor
+    if is_array(value) or isinstance(value, (list, tuple, Number)):
+        return as_tensor(value)
+    raise TypeError(f"expected a Tensor, an array or a number, got {type(value).__name__}")
+
+
+def binary(op: Op, a: Any, b: Any) -> Tensor:
+    """Run an elementwise op on two operands, at least one of them a Tensor, after dtype promotion."""
+    if isinstance(a, Node) and isinstance(b, Node):
+        if a._data.dtype is b._data.dtype:
+            return apply_binary(op, a, b)
+        return apply(op, *promoted(a, b))
+    a, b = operand(a), operand(b)
+    if isinstance(a, Node) and isinstance(b, Node):
+        return binary(op, a, b)
+    tensor, number = (a, b) if isinstance(a, Node) else (b, a)
+    if not isinstance(tensor, Node):
+        return binary(op, as_tensor(a), b)
+    if tensor._data.dtype.kind in "biu" and isinstance(number, (float, complex)):
+        return apply(op, *promoted(a, b))
+    return apply(op, a, b)
+
+
+def shape_of(shape: Sequence[Any]) -> tuple[int, ...]:
+    """Return a shape given as `(2, 3)`, `([2, 3],)` or `((2, 3),)`, as a tuple of ints."""
+    if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
+        shape = shape[0]
+    return tuple(int(n) for n in shape)
+
+
+def choose(first: Any, second: Any, names: str = "axis and dim") -> Any:
+    """Return the one that was given, of two spellings of one argument."""
+    if first is not None and second is not None:
+        raise TypeError(f"{names} are two names of one argument: pass only one of them")
+    return first if second is None else second
+
+
+def one_axis(axis: Any, ndim: int, name: str) -> int:
+    """Return an axis as a number from 0 to ndim - 1; a 0-d tensor has an axis 0 and -1 too."""
+    try:
+        number = axis.__index__()
+    except AttributeError:
+        raise TypeError(f"{name}: axis must be an int, got {axis!r}") from None
+    limit = max(ndim, 1)
+    if not -limit <= number < limit:
+        raise IndexError(
+            f"{name}: axis {number} is out of range for a tensor with {ndim} axes "
+            f"(expected {-limit} to {limit - 1})"
+        )
+    return int(number % limit)
+
+
+def reduction_axis(axis: Any, ndim: int, name: str) -> int | tuple[int, ...] | None:
+    """Return the axis of a reduction: None, an int, or a tuple; checked, and counted from 0."""
+    if axis is None:
+        return None
+    if isinstance(axis, (tuple, list)):
+        axes = tuple(one_axis(a, ndim, name) for a in axis)
+        if len(set(axes)) != len(axes):
+            raise RuntimeError(f"{name}: axis {axis!r} names an axis twice")
+        return axes if ndim else ()
+    single = one_axis(axis, ndim, name)
+    return single if ndim else ()
+
+
+__all__ = [
+    "DType",
+    "as_array",
+    "as_tensor",
+    "binary",
+    "cast",
+    "choose",
+    "is_array",
+    "one_axis",
+    "operand",
+    "promoted",
+    "reduction_axis",
+    "shape_of",
+    "to_floating",
+]

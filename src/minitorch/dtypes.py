@@ -1,0 +1,112 @@
+"""Which dtype a result has, by PyTorch's rules. Enters: arrays and Python numbers. Leaves: dtypes.
+
+Names are NumPy's own dtypes, so `x.dtype == np.float32` and `x.dtype == minitorch.float32` agree.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+bool_ = np.dtype(np.bool_)
+uint8 = np.dtype(np.uint8)
+int8 = np.dtype(np.int8)
+int16 = np.dtype(np.int16)
+int32 = np.dtype(np.int32)
+int64 = np.dtype(np.int64)
+float16 = np.dtype(np.float16)
+float32 = np.dtype(np.float32)
+float64 = np.dtype(np.float64)
+complex64 = np.dtype(np.complex64)
+complex128 = np.dtype(np.complex128)
+half, float_, double = float16, float32, float64
+short, int_, long = int16, int32, int64
+
+DType = np.dtype[Any]
+
+_default = float32
+
+
+def get_default_dtype() -> DType:
+    """Return the dtype that Python floats become (float32 unless set otherwise)."""
+    return _default
+
+
+def set_default_dtype(dtype: Any) -> None:
+    """Set the dtype that Python floats become.
+
+    >>> set_default_dtype(np.float64); get_default_dtype()
+    dtype('float64')
+    >>> set_default_dtype(np.float32)
+    """
+    global _default
+    chosen = np.dtype(dtype)
+    if chosen.kind != "f":
+        raise TypeError(
+            f"set_default_dtype: only floating-point dtypes are supported as the default, got {chosen}"
+        )
+    _default = chosen
+
+
+def dtype_of_number(value: Any) -> DType:
+    """Return the dtype a Python number takes on its own: bool, int64, or the default float."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool_
+    if isinstance(value, int):
+        return int64
+    if isinstance(value, complex):
+        return complex128 if _default == float64 else complex64
+    return _default
+
+
+def promote_types(a: Any, b: Any) -> DType:
+    """Return the dtype that can hold both, a float winning over any integer as it is.
+
+    >>> promote_types(np.int64, np.float32)      # NumPy would say float64
+    dtype('float32')
+    >>> promote_types(np.float32, np.float64)
+    dtype('float64')
+    """
+    a, b = np.dtype(a), np.dtype(b)
+    if a.kind in "iub" and b.kind in "fc":
+        return b
+    if b.kind in "iub" and a.kind in "fc":
+        return a
+    return np.promote_types(a, b)
+
+
+def _combine(strong: DType | None, weak: DType | None) -> DType | None:
+    # A lower rank (0-d tensor, Python number) widens a higher one only across categories.
+    if strong is None or weak is None:
+        return strong if weak is None else weak
+    if strong.kind == "c" or (strong.kind == "f" and weak.kind != "c"):
+        return strong
+    if strong.kind == "f":
+        return complex128 if strong == float64 else complex64
+    if strong.kind == "b" or weak.kind in "fc":
+        return promote_types(strong, weak)
+    return strong
+
+
+def common_dtype(*operands: Any) -> DType:
+    """Return the dtype in which `operands` (arrays or Python numbers) are computed together.
+
+    Arrays with axes count more than 0-d arrays, and these more than Python numbers: the lesser
+    rank never widens the greater one within a category.
+
+    >>> common_dtype(np.ones(3, np.float32), np.float64(2.0).reshape(()), 2.0)
+    dtype('float32')
+    """
+    ranks: list[DType | None] = [None, None, None]
+    for operand in operands:
+        dtype = getattr(operand, "dtype", None)
+        if dtype is None or isinstance(operand, np.generic):
+            rank, dtype = 2, dtype_of_number(operand) if dtype is None else dtype
+        else:
+            rank = 0 if operand.ndim else 1
+        seen = ranks[rank]
+        ranks[rank] = dtype if seen is None else promote_types(seen, dtype)
+    result = _combine(_combine(ranks[0], ranks[1]), ranks[2])
+    assert result is not None
+    return result

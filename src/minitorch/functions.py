@@ -1,0 +1,327 @@
+"""The functions of `minitorch.*`: each method's twin, and what belongs to no single tensor.
+
+Enters: Tensors or anything array-like. Leaves: Tensors.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import numpy as np
+
+from minitorch.convert import as_tensor
+from minitorch.methods.elementwise import power, select
+from minitorch.methods.shape import cat
+from minitorch.node import apply
+from minitorch.ops import shape as shape_ops
+from minitorch.tensor import Tensor
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def twin(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """Make the function of a method: it also takes numbers, lists and arrays."""
+
+    @functools.wraps(method)
+    def function(input: Any, *args: P.args, **kwargs: P.kwargs) -> R:
+        return method(input if isinstance(input, Tensor) else as_tensor(input), *args, **kwargs)
+
+    function.__qualname__ = method.__name__
+    function.__module__ = __name__
+    return function
+
+
+# --- elementwise --------------------------------------------------------------------------------
+
+add = twin(Tensor.add)
+sub = subtract = twin(Tensor.sub)
+mul = multiply = twin(Tensor.mul)
+div = divide = true_divide = twin(Tensor.div)
+floor_divide = twin(Tensor.floor_divide)
+remainder = twin(Tensor.remainder)
+fmod = twin(Tensor.fmod)
+neg = negative = twin(Tensor.neg)
+square = twin(Tensor.square)
+reciprocal = twin(Tensor.reciprocal)
+lerp = twin(Tensor.lerp)
+exp = twin(Tensor.exp)
+exp2 = twin(Tensor.exp2)
+expm1 = twin(Tensor.expm1)
+log = twin(Tensor.log)
+log2 = twin(Tensor.log2)
+log10 = twin(Tensor.log10)
+log1p = twin(Tensor.log1p)
+logaddexp = twin(Tensor.logaddexp)
+sqrt = twin(Tensor.sqrt)
+rsqrt = twin(Tensor.rsqrt)
+hypot = twin(Tensor.hypot)
+sin = twin(Tensor.sin)
+cos = twin(Tensor.cos)
+tan = twin(Tensor.tan)
+asin = arcsin = twin(Tensor.asin)
+acos = arccos = twin(Tensor.acos)
+atan = arctan = twin(Tensor.atan)
+atan2 = arctan2 = twin(Tensor.atan2)
+sinh = twin(Tensor.sinh)
+cosh = twin(Tensor.cosh)
+asinh = arcsinh = twin(Tensor.asinh)
+acosh = arccosh = twin(Tensor.acosh)
+atanh = arctanh = twin(Tensor.atanh)
+tanh = twin(Tensor.tanh)
+sigmoid = twin(Tensor.sigmoid)
+relu = twin(Tensor.relu)
+leaky_relu = twin(Tensor.leaky_relu)
+elu = twin(Tensor.elu)
+silu = twin(Tensor.silu)
+gelu = twin(Tensor.gelu)
+softplus = twin(Tensor.softplus)
+erf = twin(Tensor.erf)
+abs = absolute = twin(Tensor.abs)
+sign = twin(Tensor.sign)
+maximum = twin(Tensor.maximum)
+minimum = twin(Tensor.minimum)
+clamp = twin(Tensor.clamp)
+clip = twin(Tensor.clip)
+floor = twin(Tensor.floor)
+ceil = twin(Tensor.ceil)
+trunc = fix = twin(Tensor.trunc)
+round = twin(Tensor.round)
+eq = twin(Tensor.eq)
+ne = not_equal = twin(Tensor.ne)
+lt = less = twin(Tensor.lt)
+le = less_equal = twin(Tensor.le)
+gt = greater = twin(Tensor.gt)
+ge = greater_equal = twin(Tensor.ge)
+equal = twin(Tensor.equal)
+logical_and = twin(Tensor.logical_and)
+logical_or = twin(Tensor.logical_or)
+logical_xor = twin(Tensor.logical_xor)
+logical_not = twin(Tensor.logical_not)
+bitwise_and = twin(Tensor.bitwise_and)
+bitwise_or = twin(Tensor.bitwise_or)
+bitwise_xor = twin(Tensor.bitwise_xor)
+bitwise_not = twin(Tensor.bitwise_not)
+isnan = twin(Tensor.isnan)
+isinf = twin(Tensor.isinf)
+isfinite = twin(Tensor.isfinite)
+
+# --- reductions ---------------------------------------------------------------------------------
+
+sum = twin(Tensor.sum)
+mean = twin(Tensor.mean)
+cumsum = twin(Tensor.cumsum)
+prod = twin(Tensor.prod)
+cumprod = twin(Tensor.cumprod)
+max = twin(Tensor.max)
+min = twin(Tensor.min)
+amax = twin(Tensor.amax)
+amin = twin(Tensor.amin)
+argmax = twin(Tensor.argmax)
+argmin = twin(Tensor.argmin)
+median = twin(Tensor.median)
+var = twin(Tensor.var)
+std = twin(Tensor.std)
+norm = twin(Tensor.norm)
+logsumexp = twin(Tensor.logsumexp)
+all = twin(Tensor.all)
+any = twin(Tensor.any)
+count_nonzero = twin(Tensor.count_nonzero)
+sort = twin(Tensor.sort)
+argsort = twin(Tensor.argsort)
+topk = twin(Tensor.topk)
+
+# --- shape --------------------------------------------------------------------------------------
+
+reshape = twin(Tensor.reshape)
+flatten = twin(Tensor.flatten)
+ravel = twin(Tensor.ravel)
+unflatten = twin(Tensor.unflatten)
+transpose = twin(Tensor.transpose)
+permute = twin(Tensor.permute)
+swapaxes = twin(Tensor.swapaxes)
+swapdims = twin(Tensor.swapdims)
+movedim = twin(Tensor.movedim)
+moveaxis = twin(Tensor.moveaxis)
+t = twin(Tensor.t)
+squeeze = twin(Tensor.squeeze)
+unsqueeze = twin(Tensor.unsqueeze)
+broadcast_to = twin(Tensor.broadcast_to)
+diagonal = twin(Tensor.diagonal)
+diag = twin(Tensor.diag)
+diag_embed = twin(Tensor.diag_embed)
+split = twin(Tensor.split)
+chunk = twin(Tensor.chunk)
+unbind = twin(Tensor.unbind)
+narrow = twin(Tensor.narrow)
+select_index = twin(Tensor.select)
+tile = twin(Tensor.tile)
+repeat_interleave = twin(Tensor.repeat_interleave)
+flip = twin(Tensor.flip)
+roll = twin(Tensor.roll)
+tril = twin(Tensor.tril)
+triu = twin(Tensor.triu)
+gather = twin(Tensor.gather)
+take_along_dim = twin(Tensor.take_along_dim)
+scatter = twin(Tensor.scatter)
+scatter_add = twin(Tensor.scatter_add)
+index_select = twin(Tensor.index_select)
+index_add = twin(Tensor.index_add)
+masked_fill = twin(Tensor.masked_fill)
+masked_select = twin(Tensor.masked_select)
+clone = twin(Tensor.clone)
+numel = twin(Tensor.numel)
+
+# --- products -----------------------------------------------------------------------------------
+
+dot = twin(Tensor.dot)
+mm = twin(Tensor.mm)
+mv = twin(Tensor.mv)
+bmm = twin(Tensor.bmm)
+outer = twin(Tensor.outer)
+softmax = twin(Tensor.softmax)
+log_softmax = twin(Tensor.log_softmax)
+
+
+def pow(input: Any, exponent: Any) -> Tensor:
+    """xʸ of tensors or numbers, at least one a tensor.   See Tensor.pow
+
+    >>> pow(2, as_tensor([1.0, 3.0]))
+    tensor([2., 8.])
+    """
+    return power(input, exponent)
+
+
+def where(condition: Any, input: Any = None, other: Any = None) -> Any:
+    """x where the condition holds, else y; with the condition alone, the indices where it holds.
+
+    dx = g where it holds, dy = g where not. A nan or an infinite slope in the branch not taken still
+    spoils the gradient (0·nan = nan): make that branch safe with a second where inside it.
+
+    >>> where(as_tensor([True, False]), as_tensor([1.0, 2.0]), 0.0)
+    tensor([1., 0.])
+    """
+    if input is None and other is None:
+        return tuple(as_tensor(i) for i in np.nonzero(as_tensor(condition)._data))
+    return select(condition, input, other)
+
+
+def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """Add to both ends of the last axes: pad = (left, right, top, bottom, …), the last axis first.
+
+    mode: 'constant', 'reflect', 'replicate' or 'circular'; negative widths cut off.
+    dx = g without the border; for the other modes g added where the border was copied from
+
+    >>> pad(as_tensor([1.0, 2.0]), (1, 2))
+    tensor([0., 1., 2., 0., 0.])
+    >>> pad(as_tensor([[1.0, 2.0, 3.0]]), (1, 1), mode="reflect")
+    tensor([[2., 1., 2., 3., 2.]])
+    """
+    x = as_tensor(input)
+    widths = [int(n) for n in pad]
+    if len(widths) % 2 or len(widths) // 2 > x.ndim:
+        raise RuntimeError(f"pad: {tuple(pad)} must be pairs, at most one for each of the {x.ndim} axes")
+    pairs = [(0, 0)] * (x.ndim - len(widths) // 2)
+    pairs += [(widths[i], widths[i + 1]) for i in range(len(widths) - 2, -1, -2)]
+    if builtins.any(n + a + b < 0 for (a, b), n in zip(pairs, x.shape, strict=True)):
+        raise RuntimeError(
+            f"pad: cutting {tuple(pad)} off a tensor of shape {x.shape} leaves a negative length"
+        )
+    if mode == "constant":
+        return apply(shape_ops.PAD, x, widths=tuple(pairs), value=0.0 if value is None else value)
+    if mode not in ("reflect", "replicate", "circular"):
+        raise ValueError(f"pad: mode must be 'constant', 'reflect', 'replicate' or 'circular', got {mode!r}")
+    # The border is made of elements that are there: an index along each axis.
+    for axis, (before, after) in enumerate(pairs):
+        if before or after:
+            x = x[(slice(None),) * axis + (_border(x.shape[axis], before, after, mode),)]
+    return x
+
+
+def _border(length: int, before: int, after: int, mode: str) -> np.ndarray:
+    places = np.arange(-before, length + after)
+    if mode == "replicate":
+        return np.clip(places, 0, length - 1)
+    limit = length - 1 if mode == "reflect" else length
+    if builtins.max(before, after) > limit:
+        raise RuntimeError(
+            f"pad: {mode} padding of {before} and {after} is too wide for an axis of length {length}"
+        )
+    if mode == "circular":
+        return places % length
+    folded = np.absolute(places)
+    return np.where(folded >= length, 2 * (length - 1) - folded, folded)
+
+
+def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
+    """Stretch tensors to their common shape, as views.
+
+    >>> [t.shape for t in broadcast_tensors(as_tensor([1.0]), as_tensor([[1.0], [2.0]]))]
+    [(2, 1), (2, 1)]
+    """
+    parts = [as_tensor(t) for t in tensors]
+    try:
+        shape = np.broadcast_shapes(*(t.shape for t in parts))
+    except ValueError:
+        raise RuntimeError(f"broadcast_tensors: shapes {[t.shape for t in parts]} do not broadcast") from None
+    return tuple(t.broadcast_to(shape) for t in parts)
+
+
+def trace(input: Any) -> Tensor:
+    """Sum a matrix's diagonal.   dx = g on the diagonal, 0 elsewhere
+
+    >>> trace(as_tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor(5.)
+    """
+    x = as_tensor(input)
+    if x.ndim != 2:
+        raise RuntimeError(
+            f"trace: expects a matrix, got shape {x.shape}; write x.diagonal(0, -2, -1).sum(-1)"
+        )
+    return x.diagonal().sum()
+
+
+def isclose(
+    input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Tensor:
+    """Where |x - y| ≤ atol + rtol·|y|, as bools.
+
+    >>> isclose(as_tensor([1.0, 2.0]), as_tensor([1.0, 2.1]))
+    tensor([ True, False])
+    """
+    a, b = as_tensor(input)._data, as_tensor(other)._data
+    return as_tensor(np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan))
+
+
+def allclose(
+    input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> bool:
+    """Whether all elements are close.
+
+    >>> allclose(as_tensor([1.0]), as_tensor([1.0 + 1e-9]))
+    True
+    """
+    return bool(isclose(input, other, rtol, atol, equal_nan).all())
+
+
+def is_tensor(obj: Any) -> bool:
+    """Whether it is a Tensor.
+
+    >>> is_tensor(1.0)
+    False
+    """
+    return isinstance(obj, Tensor)
+
+
+concat = concatenate = cat
+
+
+__all__ = sorted(
+    name
+    for name, value in globals().items()
+    if not name.startswith("_") and callable(value) and getattr(value, "__module__", "").startswith("minitorch.")
+    and name not in ("Tensor", "apply", "as_tensor", "cast", "operand", "power", "select", "twin", "select_index")
+)  # fmt: skip

@@ -1,0 +1,278 @@
+"""minitorch.linalg: solving, inverting, decomposing. Enters: matrices or batches of them. Leaves: Tensors.
+
+A batch is any number of leading axes. Derivatives are for real matrices; a decomposition's derivative
+needs distinct eigenvalues or singular values where its vectors are used.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minitorch.convert import as_tensor, one_axis, promoted, to_floating
+from minitorch.methods.contract import matmul
+from minitorch.node import apply, apply_many
+from minitorch.ops import linalg as ops
+from minitorch.tensor import Tensor
+
+
+class Slogdet(NamedTuple):
+    """The sign and the logarithm of a determinant."""
+
+    sign: Tensor
+    logabsdet: Tensor
+
+
+class QR(NamedTuple):
+    """Orthonormal columns and an upper triangle."""
+
+    Q: Tensor
+    R: Tensor
+
+
+class Eigh(NamedTuple):
+    """Eigenvalues in ascending order, and eigenvectors as columns."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+class SVD(NamedTuple):
+    """A = U diag(S) Vh."""
+
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+class Lstsq(NamedTuple):
+    """The least-squares solution."""
+
+    solution: Tensor
+
+
+def inv(A: Any) -> Tensor:
+    """The inverse A⁻¹.   dA = -A⁻ᵀ g A⁻ᵀ
+
+    >>> inv(as_tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]])
+    """
+    return apply(ops.INV, to_floating(as_tensor(A)))
+
+
+def solve(A: Any, B: Any, *, left: bool = True) -> Tensor:
+    """X with A X = B (or X A = B with left=False).   dB = A⁻ᵀ g, dA = -dB Xᵀ
+
+    >>> solve(as_tensor([[2.0, 0.0], [0.0, 4.0]]), as_tensor([2.0, 4.0]))
+    tensor([1., 1.])
+    """
+    a, b = promoted(to_floating(as_tensor(A)), to_floating(as_tensor(B)))
+    return apply(ops.SOLVE, a, b, left=left)
+
+
+def solve_triangular(
+    A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Tensor:
+    """X with A X = B for a triangular A, of which only that triangle is read.
+
+    >>> solve_triangular(as_tensor([[2.0, 9.0], [1.0, 4.0]]), as_tensor([[2.0], [5.0]]), upper=False)
+    tensor([[1.],
+            [1.]])
+    """
+    a, b = promoted(to_floating(as_tensor(A)), to_floating(as_tensor(B)))
+    return apply(ops.TRIANGULAR_SOLVE, a, b, upper=upper, left=left, unitriangular=unitriangular)
+
+
+def det(A: Any) -> Tensor:
+    """The determinant.   dA = g·det(A)·A⁻ᵀ, the cofactors, right for singular A too
+
+    >>> det(as_tensor([[1.0, 2.0], [3.0, 4.0]])).round(decimals=4)
+    tensor(-2.)
+    """
+    return apply(ops.DET, to_floating(as_tensor(A)))
+
+
+def slogdet(A: Any) -> Slogdet:
+    """The determinant's sign and log|det|, which neither overflows nor underflows.   dA = g·A⁻ᵀ
+
+    >>> slogdet(as_tensor([[2.0, 0.0], [0.0, 4.0]])).logabsdet
+    tensor(2.0794)
+    """
+    a = to_floating(as_tensor(A))
+    return Slogdet(apply(ops.DET_SIGN, a), apply(ops.LOGABSDET, a))
+
+
+def cholesky(A: Any, *, upper: bool = False) -> Tensor:
+    """The lower triangle L with L Lᵀ = A, for a symmetric positive definite A.
+
+    >>> cholesky(as_tensor([[4.0, 2.0], [2.0, 5.0]]))
+    tensor([[2., 0.],
+            [1., 2.]])
+    """
+    return apply(ops.CHOLESKY, to_floating(as_tensor(A)), upper=upper)
+
+
+def qr(A: Any, mode: str = "reduced") -> QR:
+    """Q with orthonormal columns and R upper triangular, Q R = A; mode 'reduced', 'complete' or 'r'.
+
+    >>> qr(as_tensor([[3.0, 1.0], [4.0, 2.0]])).R.abs()
+    tensor([[5.0000, 2.2000],
+            [0.0000, 0.4000]])
+    """
+    if mode not in ("reduced", "complete", "r"):
+        raise RuntimeError(f"qr: mode must be 'reduced', 'complete' or 'r', got {mode!r}")
+    return QR(*apply_many(ops.QR, to_floating(as_tensor(A)), mode=mode))
+
+
+def eigh(A: Any, UPLO: str = "L") -> Eigh:
+    """Eigenvalues and eigenvectors of a symmetric matrix, of which one triangle is read.
+
+    >>> eigh(as_tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
+    tensor([1., 2.])
+    """
+    return Eigh(*apply_many(ops.EIGH, to_floating(as_tensor(A)), uplo=UPLO.upper()))
+
+
+def eigvalsh(A: Any, UPLO: str = "L") -> Tensor:
+    """Eigenvalues of a symmetric matrix, ascending.   dA = V diag(g) Vᵀ
+
+    >>> eigvalsh(as_tensor([[2.0, 0.0], [0.0, 1.0]]))
+    tensor([1., 2.])
+    """
+    return apply(ops.EIGVALSH, to_floating(as_tensor(A)), uplo=UPLO.upper())
+
+
+def svd(A: Any, full_matrices: bool = True) -> SVD:
+    """U, S, Vh with A = U diag(S) Vh, singular values descending.
+
+    >>> svd(as_tensor([[3.0, 0.0], [0.0, 4.0]])).S
+    tensor([4., 3.])
+    """
+    return SVD(*apply_many(ops.SVD, to_floating(as_tensor(A)), full_matrices=full_matrices))
+
+
+def svdvals(A: Any) -> Tensor:
+    """Singular values, descending.   dA = U diag(g) Vᵀ
+
+    >>> svdvals(as_tensor([[3.0, 0.0], [0.0, 4.0]]))
+    tensor([4., 3.])
+    """
+    return apply(ops.SVDVALS, to_floating(as_tensor(A)))
+
+
+def pinv(A: Any, *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False) -> Tensor:
+    """The pseudo-inverse; its derivative assumes that the rank does not change.
+
+    >>> pinv(as_tensor([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]])).shape
+    (2, 3)
+    """
+    return apply(ops.PINV, to_floating(as_tensor(A)), rtol=rtol, atol=atol, hermitian=hermitian)
+
+
+def lstsq(A: Any, B: Any) -> Lstsq:
+    """The X that makes ‖A X - B‖ smallest.
+
+    >>> lstsq(as_tensor([[1.0], [1.0]]), as_tensor([[1.0], [4.0]])).solution
+    tensor([[2.5000]])
+    """
+    return Lstsq(matmul(pinv(A), as_tensor(B)))
+
+
+def matrix_power(A: Any, n: int) -> Tensor:
+    """A multiplied by itself n times; the inverse's power for negative n.
+
+    >>> matrix_power(as_tensor([[1.0, 1.0], [0.0, 1.0]]), 3)
+    tensor([[1., 3.],
+            [0., 1.]])
+    """
+    base = as_tensor(A)
+    if base.ndim < 2 or base.shape[-1] != base.shape[-2]:
+        raise RuntimeError(f"matrix_power: expects square matrices, got shape {base.shape}")
+    if n < 0:
+        base, n = inv(base), -n
+    result = None
+    while n:
+        if n & 1:
+            result = base if result is None else matmul(result, base)
+        n >>= 1
+        base = matmul(base, base) if n else base
+    if result is None:
+        return as_tensor(np.eye(base.shape[-1], dtype=base.dtype)).broadcast_to(base.shape).clone()
+    return result
+
+
+def vector_norm(
+    x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Tensor:
+    """(Σ |x|ᵖ)^{1/p} over `dim`, or of all elements.
+
+    >>> vector_norm(as_tensor([3.0, 4.0]))
+    tensor(5.)
+    """
+    return as_tensor(x).norm(ord, dim, keepdim, dtype=dtype)
+
+
+def matrix_norm(
+    A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
+) -> Tensor:
+    """A matrix's norm: 'fro', 'nuc', or 1, -1, 2, -2, inf, -inf.
+
+    >>> matrix_norm(as_tensor([[3.0, 0.0], [0.0, 4.0]]), 2)
+    tensor(4.)
+    """
+    x = to_floating(as_tensor(A, dtype))
+    if x.ndim < 2:
+        raise RuntimeError(f"matrix_norm: expects matrices, got shape {x.shape}")
+    rows, columns = (one_axis(a, x.ndim, "matrix_norm") for a in dim)
+    if ord == "fro":
+        return x.norm(2, (rows, columns), keepdim)
+    if ord in (1, -1, math.inf, -math.inf):
+        # The largest (or smallest) sum of sizes over columns (1) or rows (inf).
+        summed, over = (rows, columns) if abs(ord) == 1 else (columns, rows)
+        sums = x.abs().sum(axis=summed, keepdims=True)
+        found = sums.amax(axis=over, keepdims=True) if ord > 0 else sums.amin(axis=over, keepdims=True)
+    elif ord in ("nuc", 2, -2):
+        values = svdvals(x.movedim((rows, columns), (-2, -1)))
+        if ord == "nuc":
+            reduced = values.sum(axis=-1)
+        else:
+            reduced = values.amax(axis=-1) if ord > 0 else values.amin(axis=-1)
+        found = reduced
+        for axis in sorted((rows, columns)):
+            found = found.unsqueeze(axis)
+    else:
+        raise RuntimeError(f"matrix_norm: ord must be 'fro', 'nuc', ±1, ±2 or ±inf, got {ord!r}")
+    return found if keepdim else found.squeeze((rows, columns))
+
+
+def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """A vector's norm, or a matrix's when two axes (or a matrix and an `ord`) are given.
+
+    >>> norm(as_tensor([[3.0, 0.0], [0.0, 4.0]]))
+    tensor(5.)
+    """
+    x = as_tensor(A)
+    pair = isinstance(dim, (tuple, list)) and len(dim) == 2
+    if ord is not None and (pair or (dim is None and x.ndim == 2) or isinstance(ord, str)):
+        return matrix_norm(x, ord, dim if dim is not None else (-2, -1), keepdim, dtype=dtype)
+    if ord is not None and dim is None and x.ndim != 1:
+        raise RuntimeError(f"norm: with ord and no dim x must be a vector or a matrix, got shape {x.shape}")
+    return vector_norm(x, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
+
+
+def trace(A: Any) -> Tensor:
+    """Sum each matrix's diagonal.   dA = g on the diagonal
+
+    >>> trace(as_tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor(5.)
+    """
+    return apply(ops.TRACE, as_tensor(A))
+
+
+__all__ = [
+    "cholesky", "det", "eigh", "eigvalsh", "inv", "lstsq", "matrix_norm", "matrix_power", "norm", "pinv", "qr",
+    "slogdet", "solve", "solve_triangular", "svd", "svdvals", "trace", "vector_norm",
+]  # fmt: skip

@@ -1,0 +1,460 @@
+"""Tensor's reductions. Enters: a tensor and an axis. Leaves: a tensor with fewer elements.
+
+`axis` is None (everything), an int or a tuple, negative counted from the end; `dim` and `keepdim`
+are other names of `axis` and `keepdims`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from minitorch.convert import as_tensor, binary, cast, choose, one_axis, reduction_axis, to_floating
+from minitorch.dtypes import int64
+from minitorch.node import Node, apply
+from minitorch.ops import elementwise, reduce, shape
+
+if TYPE_CHECKING:
+    from minitorch.tensor import Tensor
+
+Axis = int | Sequence[int] | None
+
+
+class ValuesAndIndices(NamedTuple):
+    """What max, min, median, sort and topk along an axis return."""
+
+    values: Tensor
+    indices: Tensor
+
+
+class Reductions(Node):
+    """Sums, extremes, products, spreads, norms, running totals, sorting."""
+
+    __slots__ = ()
+
+    # --- sums -----------------------------------------------------------------------------------
+
+    def sum(
+        self,
+        axis: Axis = None,
+        keepdims: bool = False,
+        *,
+        dtype: Any = None,
+        dim: Axis = None,
+        keepdim: bool = False,
+    ) -> Tensor:
+        """Σ x over `axis`.   dx = g, spread over what was summed
+
+        >>> logits = minitorch.ones(3, 5)            # person × tense
+        >>> logits.sum(axis=0)                       # per tense
+        tensor([3., 3., 3., 3., 3.])
+        >>> logits.sum(axis=1, keepdims=True).shape  # per person
+        (3, 1)
+        """
+        x = cast(self, dtype) if dtype is not None else self
+        if x._data.dtype.kind in "biu" and dtype is None:
+            x = cast(x, int64)
+        return apply(reduce.SUM, x, **self._over(axis, dim, keepdims, keepdim, "sum"))
+
+    def mean(
+        self,
+        axis: Axis = None,
+        keepdims: bool = False,
+        *,
+        dtype: Any = None,
+        dim: Axis = None,
+        keepdim: bool = False,
+    ) -> Tensor:
+        """Σ x / n over `axis`.   dx = g / n, spread
+
+        >>> minitorch.arange(15.0).reshape(3, 5).mean(axis=1)
+        tensor([ 2.,  7., 12.])
+        """
+        x = cast(self, dtype) if dtype is not None else self
+        if x._data.dtype.kind in "biu":
+            raise RuntimeError(
+                f"mean: of {x._data.dtype} there is none; write x.float().mean() or x.mean(dtype=…)"
+            )
+        return apply(reduce.MEAN, x, **self._over(axis, dim, keepdims, keepdim, "mean"))
+
+    def cumsum(self, axis: int | None = None, *, dim: int | None = None, dtype: Any = None) -> Tensor:
+        """Running sums along `axis`.   dx: running sums of g, from the end
+
+        >>> minitorch.tensor([1.0, 2.0, 3.0]).cumsum(0)
+        tensor([1., 3., 6.])
+        """
+        return apply(reduce.CUMSUM, self._running(dtype), axis=self._one(choose(axis, dim), "cumsum"))
+
+    # --- products -------------------------------------------------------------------------------
+
+    def prod(
+        self,
+        axis: Axis = None,
+        keepdims: bool = False,
+        *,
+        dtype: Any = None,
+        dim: Axis = None,
+        keepdim: bool = False,
+    ) -> Tensor:
+        """Π x over `axis`.   dxᵢ = g·Π of all others, right also where some are 0
+
+        >>> x = minitorch.tensor([0.0, 2.0, 3.0], requires_grad=True)
+        >>> x.prod().backward(); x.grad
+        array([6., 0., 0.], dtype=float32)
+        """
+        x = self._running(dtype)
+        return apply(reduce.PROD, x, **self._over(axis, dim, keepdims, keepdim, "prod"))
+
+    def cumprod(self, axis: int | None = None, *, dim: int | None = None, dtype: Any = None) -> Tensor:
+        """Running products along `axis`.   dxᵢ = Σ_{k≥i} gₖ·Π_{j≤k, j≠i} xⱼ
+
+        >>> minitorch.tensor([1.0, 2.0, 3.0]).cumprod(0)
+        tensor([1., 2., 6.])
+        """
+        return apply(reduce.CUMPROD, self._running(dtype), axis=self._one(choose(axis, dim), "cumprod"))
+
+    # --- extremes -------------------------------------------------------------------------------
+
+    def max(self, axis: Any = None, keepdims: bool = False, *, dim: Any = None, keepdim: bool = False) -> Any:
+        """The largest element; along one axis also where it stands; of two tensors the larger, each.
+
+        Over everything (and over a tuple of axes) g is split evenly among ties, along one axis it
+        goes to the first.
+
+        >>> scores = minitorch.tensor([[0.1, 0.7, 0.2], [0.5, 0.3, 0.2]])
+        >>> scores.max()
+        tensor(0.7000)
+        >>> scores.max(axis=1).indices
+        tensor([1, 0])
+        """
+        return self._extreme(choose(axis, dim), keepdims or keepdim, "max")
+
+    def min(self, axis: Any = None, keepdims: bool = False, *, dim: Any = None, keepdim: bool = False) -> Any:
+        """The smallest element; along one axis also where it stands; of two tensors the smaller, each.
+
+        >>> minitorch.tensor([[3.0, 1.0], [2.0, 4.0]]).min(axis=0).values
+        tensor([2., 1.])
+        """
+        return self._extreme(choose(axis, dim), keepdims or keepdim, "min")
+
+    def amax(
+        self, axis: Axis = None, keepdims: bool = False, *, dim: Axis = None, keepdim: bool = False
+    ) -> Tensor:
+        """The largest element over `axis`.   g split evenly among ties
+
+        >>> minitorch.arange(15.0).reshape(3, 5).amax(axis=(0, 1))
+        tensor(14.)
+        """
+        self._not_empty(choose(axis, dim), "amax")
+        return apply(reduce.AMAX, self, **self._over(axis, dim, keepdims, keepdim, "amax"))
+
+    def amin(
+        self, axis: Axis = None, keepdims: bool = False, *, dim: Axis = None, keepdim: bool = False
+    ) -> Tensor:
+        """The smallest element over `axis`.   g split evenly among ties
+
+        >>> minitorch.arange(15.0).reshape(3, 5).amin(axis=1)
+        tensor([ 0.,  5., 10.])
+        """
+        self._not_empty(choose(axis, dim), "amin")
+        return apply(reduce.AMIN, self, **self._over(axis, dim, keepdims, keepdim, "amin"))
+
+    def argmax(
+        self,
+        axis: int | None = None,
+        keepdims: bool = False,
+        *,
+        dim: int | None = None,
+        keepdim: bool = False,
+    ) -> Tensor:
+        """Where the largest stands: the first one; in the flattened tensor without an axis.
+
+        >>> minitorch.tensor([[0.1, 0.7, 0.2], [0.5, 0.3, 0.2]]).argmax(axis=1)
+        tensor([1, 0])
+        """
+        return self._arg(reduce.ARGMAX, choose(axis, dim), keepdims or keepdim)
+
+    def argmin(
+        self,
+        axis: int | None = None,
+        keepdims: bool = False,
+        *,
+        dim: int | None = None,
+        keepdim: bool = False,
+    ) -> Tensor:
+        """Where the smallest stands: the first one; in the flattened tensor without an axis.
+
+        >>> minitorch.tensor([3.0, 1.0, 2.0]).argmin()
+        tensor(1)
+        """
+        return self._arg(reduce.ARGMIN, choose(axis, dim), keepdims or keepdim)
+
+    def median(
+        self,
+        axis: int | None = None,
+        keepdims: bool = False,
+        *,
+        dim: int | None = None,
+        keepdim: bool = False,
+    ) -> Any:
+        """The middle element, the lower of two; along one axis also where it stands.   g to that element
+
+        >>> minitorch.tensor([4.0, 1.0, 3.0, 2.0]).median()
+        tensor(2.)
+        """
+        axis = choose(axis, dim)
+        if axis is None:
+            if self._data.size == 0:
+                return as_tensor(np.asarray(np.nan, dtype=self._data.dtype))
+            return apply(reduce.MEDIAN, self)
+        axis = self._one(axis, "median")
+        self._not_empty(axis, "median")
+        order = apply(reduce.ARGSORT, self._row(), axis=axis, descending=False)
+        length = order._data.shape[axis]
+        middle = np.take(order._data, [(length - 1) // 2], axis=axis)
+        if self._data.dtype.kind == "f":  # a nan, sorted to the end, wins over the middle
+            data = self._row()._data
+            hasnan = np.isnan(data).any(axis=axis, keepdims=True)
+            middle = np.where(hasnan, np.isnan(data).argmax(axis=axis, keepdims=True), middle)
+        return self._pick(as_tensor(middle), axis, keepdims or keepdim)
+
+    # --- spreads and norms ----------------------------------------------------------------------
+
+    def var(
+        self,
+        axis: Any = None,
+        unbiased: bool = True,
+        keepdims: bool = False,
+        *,
+        correction: float | None = None,
+        dim: Axis = None,
+        keepdim: bool = False,
+    ) -> Tensor:
+        """Σ (x - mean)² / (n - correction), correction 1 unless given.   dx = g·2·(x - mean) / (n - correction)
+
+        >>> minitorch.tensor([1.0, 2.0, 3.0, 4.0]).var()
+        tensor(1.6667)
+        """
+        return self._spread_of(reduce.VAR, axis, unbiased, keepdims or keepdim, correction, dim)
+
+    def std(
+        self,
+        axis: Any = None,
+        unbiased: bool = True,
+        keepdims: bool = False,
+        *,
+        correction: float | None = None,
+        dim: Axis = None,
+        keepdim: bool = False,
+    ) -> Tensor:
+        """√var.   dx = g·(x - mean) / ((n - correction)·std); 0 where std is 0
+
+        >>> minitorch.tensor([1.0, 2.0, 3.0, 4.0]).std(unbiased=False)
+        tensor(1.1180)
+        """
+        return self._spread_of(reduce.STD, axis, unbiased, keepdims or keepdim, correction, dim)
+
+    def norm(
+        self,
+        p: float | str | None = 2,
+        axis: Axis = None,
+        keepdims: bool = False,
+        *,
+        dtype: Any = None,
+        dim: Axis = None,
+        keepdim: bool = False,
+    ) -> Tensor:
+        """(Σ |x|ᵖ)^{1/p} of all elements taken as one vector, or over `axis`; p may be ±inf, 0, "fro", "nuc".
+
+        dx = g·sign(x)·(|x| / ‖x‖)ᵖ⁻¹; 0 at the origin
+
+        >>> minitorch.tensor([[3.0, 0.0], [0.0, 4.0]]).norm()
+        tensor(5.)
+        """
+        x = to_floating(self if dtype is None else cast(self, dtype))
+        if p == "nuc":
+            from minitorch import linalg
+
+            return linalg.matrix_norm(x, "nuc", choose(axis, dim) or (-2, -1), keepdims or keepdim)
+        if p in ("fro", None):
+            p = 2
+        if isinstance(p, str):
+            raise RuntimeError(f"norm: p must be a number, 'fro' or 'nuc', got {p!r}")
+        p = float(p)  # type: ignore[arg-type]
+        attributes = self._over(axis, dim, keepdims, keepdim, "norm")
+        if math.isinf(p) and 0 in self._data.shape:
+            self._not_empty(attributes["axis"], "norm")
+        return apply(reduce.NORM, x, p=p, **attributes)
+
+    def logsumexp(
+        self, axis: Axis = None, keepdims: bool = False, *, dim: Axis = None, keepdim: bool = False
+    ) -> Tensor:
+        """log Σ eˣ over `axis`, without overflow.   dx = g·softmax(x)
+
+        >>> minitorch.tensor([100.0, 100.0]).logsumexp(0)
+        tensor(100.6931)
+        """
+        return apply(reduce.LOGSUMEXP, self, **self._over(axis, dim, keepdims, keepdim, "logsumexp"))
+
+    # --- questions ------------------------------------------------------------------------------
+
+    def all(
+        self, axis: Axis = None, keepdims: bool = False, *, dim: Axis = None, keepdim: bool = False
+    ) -> Tensor:
+        """Whether every element is true (not 0).
+
+        >>> minitorch.tensor([True, False]).all()
+        tensor(False)
+        """
+        return apply(reduce.ALL, self, **self._over(axis, dim, keepdims, keepdim, "all"))
+
+    def any(
+        self, axis: Axis = None, keepdims: bool = False, *, dim: Axis = None, keepdim: bool = False
+    ) -> Tensor:
+        """Whether some element is true (not 0).
+
+        >>> minitorch.tensor([True, False]).any()
+        tensor(True)
+        """
+        return apply(reduce.ANY, self, **self._over(axis, dim, keepdims, keepdim, "any"))
+
+    def count_nonzero(self, axis: Axis = None, *, dim: Axis = None) -> Tensor:
+        """How many elements are not 0.
+
+        >>> minitorch.tensor([[1, 0], [2, 3]]).count_nonzero(axis=0)
+        tensor([2, 1])
+        """
+        where = reduction_axis(choose(axis, dim), self._data.ndim, "count_nonzero")
+        return apply(reduce.COUNT_NONZERO, self, axis=where)
+
+    # --- sorting --------------------------------------------------------------------------------
+
+    def sort(
+        self,
+        axis: int | None = None,
+        descending: bool = False,
+        stable: bool = True,
+        *,
+        dim: int | None = None,
+    ) -> ValuesAndIndices:
+        """The elements in order along `axis` (the last), and where each came from.   g follows the permutation
+
+        >>> minitorch.tensor([3.0, 1.0, 2.0]).sort().values
+        tensor([1., 2., 3.])
+        """
+        axis = self._one(-1 if axis is None and dim is None else choose(axis, dim), "sort")
+        order = apply(reduce.ARGSORT, self._row(), axis=axis, descending=descending)
+        return self._pick(order, axis, True)
+
+    def argsort(
+        self,
+        axis: int | None = None,
+        descending: bool = False,
+        stable: bool = True,
+        *,
+        dim: int | None = None,
+    ) -> Tensor:
+        """The indices that put the elements in order along `axis` (the last); equal ones keep their order.
+
+        >>> minitorch.tensor([3.0, 1.0, 2.0]).argsort()
+        tensor([1, 2, 0])
+        """
+        return self.sort(axis, descending, stable, dim=dim).indices
+
+    def topk(
+        self,
+        k: int,
+        axis: int | None = None,
+        largest: bool = True,
+        sorted: bool = True,
+        *,
+        dim: int | None = None,
+    ) -> ValuesAndIndices:
+        """The k largest (or smallest) along `axis` (the last), and where they stand.   g to those
+
+        >>> minitorch.tensor([3.0, 1.0, 2.0]).topk(2).values
+        tensor([3., 2.])
+        """
+        axis = self._one(-1 if axis is None and dim is None else choose(axis, dim), "topk")
+        length = self._row()._data.shape[axis]
+        if not 0 <= k <= length:
+            raise RuntimeError(f"topk: k = {k} is out of range for an axis of length {length}")
+        order = apply(reduce.ARGSORT, self._row(), axis=axis, descending=largest)
+        first = order[(slice(None),) * axis + (slice(0, k),)]
+        return self._pick(first, axis, True)
+
+    # --- helpers --------------------------------------------------------------------------------
+
+    def _over(self, axis: Axis, dim: Axis, keepdims: bool, keepdim: bool, name: str) -> dict[str, Any]:
+        where = reduction_axis(choose(axis, dim), self._data.ndim, name)
+        if where == () and self._data.ndim:
+            where = None  # PyTorch reads an empty list of axes as all of them
+        return {"axis": where, "keepdims": keepdims or keepdim}
+
+    def _one(self, axis: Any, name: str) -> int:
+        if axis is None:
+            raise TypeError(f"{name}: missing argument: axis (or dim)")
+        return one_axis(axis, self._data.ndim, name)
+
+    def _row(self) -> Tensor:
+        """Return the tensor with at least one axis."""
+        return self if self._data.ndim else apply(shape.RESHAPE, self, shape=(1,))  # type: ignore[return-value]
+
+    def _running(self, dtype: Any) -> Tensor:
+        x = cast(self, dtype) if dtype is not None else self
+        return cast(x, int64) if x._data.dtype.kind in "biu" and dtype is None else x  # type: ignore[return-value]
+
+    def _not_empty(self, axis: Any, name: str) -> None:
+        sizes = self._data.shape
+        axes = reduction_axis(axis, len(sizes), name)
+        over = range(len(sizes)) if axes is None else axes if isinstance(axes, tuple) else (axes,)
+        if any(sizes[a] == 0 for a in over):
+            raise IndexError(
+                f"{name}: nothing to choose from: the tensor has shape {sizes}, and an axis of length 0 "
+                "has no largest or smallest element"
+            )
+
+    def _extreme(self, axis: Any, keepdims: bool, name: str) -> Any:
+        if isinstance(axis, Node) or hasattr(axis, "__array_function__"):
+            return binary(elementwise.MAXIMUM if name == "max" else elementwise.MINIMUM, self, axis)
+        self._not_empty(axis, name)
+        whole = reduce.AMAX if name == "max" else reduce.AMIN
+        if axis is None or isinstance(axis, (tuple, list)):
+            return apply(whole, self, **self._over(axis, None, keepdims, False, name))
+        axis = self._one(axis, name)
+        where = apply(
+            reduce.ARGMAX if name == "max" else reduce.ARGMIN, self._row(), axis=axis, keepdims=True
+        )
+        return self._pick(where, axis, keepdims)
+
+    def _pick(self, indices: Tensor, axis: int, keepdims: bool) -> ValuesAndIndices:
+        """Gather the elements that `indices` names along an axis; gradients go back to exactly these."""
+        values = apply(shape.GATHER, self._row(), indices, axis=axis)
+        if self._data.ndim == 0:
+            return ValuesAndIndices(
+                apply(shape.RESHAPE, values, shape=()), apply(shape.RESHAPE, indices, shape=())
+            )
+        if keepdims:
+            return ValuesAndIndices(values, indices)
+        kept = self._data.shape[:axis] + self._data.shape[axis + 1 :]
+        return ValuesAndIndices(
+            apply(shape.RESHAPE, values, shape=kept), apply(shape.RESHAPE, indices, shape=kept)
+        )
+
+    def _arg(self, op: reduce.Op, axis: int | None, keepdims: bool) -> Tensor:
+        self._not_empty(axis, op.name)
+        where = None if axis is None else self._one(axis, op.name)
+        return apply(op, self, axis=where if self._data.ndim else None, keepdims=keepdims)
+
+    def _spread_of(
+        self, op: reduce.Op, axis: Any, unbiased: bool, keepdims: bool, correction: float | None, dim: Axis
+    ) -> Tensor:
+        if isinstance(axis, bool):  # x.var(False) means unbiased=False
+            axis, unbiased = None, axis
+        if self._data.dtype.kind in "biu":
+            raise RuntimeError(f"{op.name}: of {self._data.dtype} there is none; write x.float().{op.name}()")
+        by = float(int(unbiased)) if correction is None else correction
+        return apply(op, self, correction=by, **self._over(axis, dim, keepdims, False, op.name))

@@ -1,0 +1,163 @@
+"""Whether ops are recorded: no_grad, enable_grad, set_grad_enabled, inference_mode.
+
+The mode lives in a context variable, so threads and async tasks each have their own.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any, NamedTuple, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Mode(NamedTuple):
+    """Whether to record ops, and who else wants to see each of them (None: nobody)."""
+
+    enabled: bool
+    observer: Callable[..., None] | None = None
+
+
+_mode: ContextVar[Mode] = ContextVar("minitorch_mode", default=Mode(True))
+current = _mode.get
+switch = _mode.set
+
+
+def is_grad_enabled() -> bool:
+    """Tell whether ops on tensors that require grad are being recorded."""
+    return current().enabled
+
+
+class ModeSwitch:
+    """A context manager and decorator that runs code under another mode."""
+
+    def __init__(self, **changes: Any) -> None:
+        self._changes = changes
+        self._outer: list[Mode] = []
+
+    def __enter__(self) -> None:
+        self._outer.append(current())
+        switch(current()._replace(**self._changes))
+
+    def __exit__(self, *exception: object) -> None:
+        switch(self._outer.pop())
+
+    def __call__(self, function: F) -> F:
+        # Each call gets its own switch: one function may run in many threads at once.
+        changes = self._changes
+        wrapper: Any
+        if inspect.isgeneratorfunction(function):
+            # Between two `next` the caller's code runs, and must see the caller's mode.
+            @functools.wraps(function)
+            def wrapper(*args: Any, **kwargs: Any) -> Iterator[Any]:
+                generator = function(*args, **kwargs)
+                step, value = generator.send, None
+                while True:
+                    try:
+                        with ModeSwitch(**changes):
+                            result = step(value)
+                    except StopIteration as stop:
+                        return stop.value
+                    try:
+                        step, value = generator.send, (yield result)
+                    except GeneratorExit:
+                        with ModeSwitch(**changes):
+                            generator.close()
+                        raise
+                    except BaseException as error:
+                        step, value = generator.throw, error  # type: ignore[assignment]
+
+        elif inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def wrapper(*args: Any, **kwargs: Any) -> Any:
+                with ModeSwitch(**changes):
+                    return await function(*args, **kwargs)
+
+        else:
+
+            @functools.wraps(function)
+            def wrapper(*args: Any, **kwargs: Any) -> Any:
+                with ModeSwitch(**changes):
+                    return function(*args, **kwargs)
+
+        return wrapper
+
+
+class no_grad(ModeSwitch):
+    """Do not record: results do not require grad.
+
+    >>> import minitorch
+    >>> w = minitorch.ones(3, requires_grad=True)
+    >>> with minitorch.no_grad():
+    ...     (w * 2).requires_grad
+    False
+    >>> @minitorch.no_grad()
+    ... def predict(x):
+    ...     return x * w
+    >>> predict(2.0).requires_grad
+    False
+    """
+
+    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+        """Serve as `no_grad()` and, bare, as `@no_grad`."""
+        return super().__new__(cls) if function is None else cls()(function)
+
+    def __init__(self, function: None = None) -> None:
+        super().__init__(enabled=False)
+
+
+class enable_grad(ModeSwitch):
+    """Record again inside a no_grad block.
+
+    >>> import minitorch
+    >>> w = minitorch.ones(3, requires_grad=True)
+    >>> with minitorch.no_grad(), minitorch.enable_grad():
+    ...     (w * 2).requires_grad
+    True
+    """
+
+    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+        """Serve as `enable_grad()` and, bare, as `@enable_grad`."""
+        return super().__new__(cls) if function is None else cls()(function)
+
+    def __init__(self, function: None = None) -> None:
+        super().__init__(enabled=True)
+
+
+class inference_mode(ModeSwitch):
+    """The same as no_grad; `inference_mode(False)` records."""
+
+    def __new__(cls, mode: Any = True) -> Any:
+        """Serve as `inference_mode()` and, bare, as `@inference_mode`."""
+        return super().__new__(cls) if isinstance(mode, bool) else cls()(mode)
+
+    def __init__(self, mode: bool = True) -> None:
+        super().__init__(enabled=not mode)
+
+
+class set_grad_enabled(ModeSwitch):
+    """Switch recording on or off: as a function from now on, as a context manager inside it.
+
+    >>> import minitorch
+    >>> with minitorch.set_grad_enabled(False):
+    ...     minitorch.is_grad_enabled()
+    False
+    """
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__(enabled=bool(mode))
+        # It acts at once; used as a context manager it goes back to what was before this call.
+        self._before = current()
+        switch(self._before._replace(enabled=bool(mode)))
+
+    def __enter__(self) -> None:
+        self._outer.append(self._before)
+        switch(current()._replace(**self._changes))
+
+    def __call__(self, function: F) -> F:
+        switch(self._before)  # as a decorator it concerns the function alone
+        return super().__call__(function)

@@ -1,0 +1,512 @@
+"""The node and the engine: how a computation is recorded, and walked backwards.
+
+Enters: an Op and its inputs (`apply`), or a result to differentiate (`backpropagate`).
+Leaves: a new Tensor that remembers how it was made; gradients.
+
+A node's graph is data (the op, its inputs, its attributes), not a closure over the result: a closure
+that captures `out` while `out` holds the closure is a reference cycle, and nothing would be freed
+without the garbage collector.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Iterable, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from minitorch import errors, watch
+from minitorch.dtypes import get_default_dtype
+from minitorch.modes import current, switch
+from minitorch.ops.op import Array, Op, unbroadcast
+from minitorch.quiet import hush, restore
+from minitorch.watch import before_use, exposed, tick
+
+if TYPE_CHECKING:
+    from minitorch.tensor import Tensor
+
+# The class of results; tensor.py, which builds on this file, fills it in.
+tensor_class: type[Tensor]
+
+ndarray = np.ndarray
+
+# Assert the shape and dtype contract after every rule (see autograd/debug.py).
+debug = False
+
+# Called with each gradient as it is computed (see autograd/anomaly.py).
+gradient_check: Callable[[Node, Array, Node, Array], None] | None = None
+
+
+class Node:
+    """What every Tensor is to the engine: an array, its gradient, and how it was made.
+
+    data: the array. grad: an array of the same shape and dtype, or None.
+    requires_grad: whether gradients flow here. `_prev`: the parents, empty when not tracking.
+    `_op`: the op's name. `_backward`: adds this node's contribution to its parents' grad.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_attributes",  # the op's keyword arguments
+        "_data",
+        "_grad",
+        "_grad_is_shared",  # `_grad` may be someone else's array too: copy before handing it out
+        "_hooks",
+        "_inputs",  # what the op was given: Tensors, Python numbers; empty when consumed
+        "_operation",  # the Op, None for a leaf
+        "_time",  # when it was made: parents are older than their children
+        "requires_grad",
+    )
+
+    _attributes: dict[str, Any]
+    _data: Any
+    _grad: Any
+    _grad_is_shared: bool
+    _hooks: Hooks | None
+    _inputs: tuple[Any, ...]
+    _operation: Op | None
+    _time: int
+    requires_grad: bool
+
+    # Equality is element by element (tensor.py), so hashing must not follow it: two tensors of
+    # equal content are two nodes of the graph.
+    __hash__ = object.__hash__
+
+    @property
+    def data(self) -> np.ndarray:
+        """The array itself: no copy. What is written into it is seen by the tensor."""
+        watch.expose(self._data)
+        return self._data
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        array = value._data if isinstance(value, Node) else value
+        if not hasattr(array, "__array_function__") or isinstance(array, np.generic):
+            array = np.asarray(array, dtype=self._data.dtype)
+        # `p.data -= step` ends here with the same array: it was written into, not replaced.
+        watch.touch(array if array is self._data else self)
+        self._data = array
+        if self._grad is not None and (self._grad.shape != array.shape or self._grad.dtype != array.dtype):
+            self._grad = None
+
+    @property
+    def grad(self) -> np.ndarray | None:
+        """The gradient accumulated by backward(): an array like `data`, or None."""
+        gradient = self._grad
+        if gradient is not None and self._grad_is_shared:
+            # The engine hands one array to several nodes (add gives the same g to both parents),
+            # or a view of one. Whoever looks gets an array of their own to write into. References
+            # while counting: the slot, the local name, the argument.
+            if isinstance(gradient, np.generic):
+                gradient = np.asarray(gradient)
+            elif getattr(gradient, "base", None) is not None or sys.getrefcount(gradient) > 3:
+                gradient = gradient.copy()
+            self._grad = gradient
+            self._grad_is_shared = False
+        return gradient
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        if value is None:
+            self._grad = None
+            return
+        gradient = value._data if isinstance(value, Node) else value
+        if not hasattr(gradient, "__array_function__"):
+            gradient = np.asarray(gradient, dtype=self._data.dtype)
+        if gradient.shape != self._data.shape:
+            raise RuntimeError(
+                f"grad: a gradient has its tensor's shape {self._data.shape}, but got {gradient.shape}; "
+                "sum it over the broadcast axes first (minitorch.ops.unbroadcast)"
+            )
+        if gradient.dtype != self._data.dtype:
+            gradient = gradient.astype(self._data.dtype)
+        self._grad = gradient
+        self._grad_is_shared = isinstance(gradient, np.generic)
+
+    @property
+    def _prev(self) -> tuple[Tensor, ...]:
+        return tuple(i for i in self._inputs if isinstance(i, Node))  # type: ignore[misc]
+
+    @property
+    def _op(self) -> str:
+        return "" if self._operation is None else self._operation.name
+
+    def _backward(self) -> None:
+        """Add this node's contribution to its parents' grad: one step of the chain rule."""
+        if self._operation is not None and self._grad is not None:
+            contributions: dict[Node, Array] = {}
+            pull_back(self, self.grad, contributions)
+            for parent, contribution in contributions.items():
+                accumulate(parent, contribution)
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether a person made it, rather than a recorded op."""
+        return self._operation is None
+
+
+class Outputs(tuple[Any, ...]):
+    """The arrays, or the gradients, of an op with several results: the `_data` of its Bundle."""
+
+    __slots__ = ()
+    shape = dtype = None  # so that the engine's shape and dtype check passes over bundles
+
+    def __add__(self, other: Any) -> Outputs:
+        return Outputs(
+            b if a is None else a if b is None else a + b for a, b in zip(self, other, strict=True)
+        )
+
+
+class Bundle(Node):
+    """The hidden node of an op with several results; each result selects one item from it."""
+
+    __slots__ = ()
+
+
+def _select_rule(g: Array, out: Array, bundle: Any, *, index: int, count: int) -> Outputs:
+    return Outputs(g if i == index else None for i in range(count))
+
+
+SELECT = Op("select", lambda bundle, *, index, count: bundle[index], _select_rule, register=False)
+
+
+def apply(op: Op, *inputs: Any, **attributes: Any) -> Tensor:
+    """Run `op` on Tensors and Python numbers, and record it if a gradient may be asked for."""
+    tracked = False
+    arrays = []
+    for each in inputs:
+        if isinstance(each, Node):
+            if exposed:
+                before_use(each)
+            arrays.append(each._data)
+            if each.requires_grad:
+                tracked = True
+        else:
+            arrays.append(each)
+    if op.floating:
+        for i, array in enumerate(arrays):
+            if getattr(array, "dtype", _FLOAT).kind in "iub":
+                arrays[i] = array.astype(get_default_dtype())
+    try:
+        if op.noisy:
+            token = hush()
+            try:
+                data = op.forward(*arrays, **attributes)
+            finally:
+                restore(token)
+        else:
+            data = op.forward(*arrays, **attributes)
+    except Exception as error:
+        raise errors.explain(op, arrays, attributes, error) from error
+    mode = current()
+    if tracked and mode.enabled and op.differentiable:
+        out = new_tensor(data, op, inputs, attributes)
+    else:
+        out = new_tensor(data)
+    if mode.observer is not None:
+        mode.observer(op, inputs, out)
+    return out
+
+
+_FLOAT = np.dtype(np.float64)
+_NO_ATTRIBUTES: dict[str, Any] = {}
+_new = object.__new__
+
+
+def new_tensor(
+    data: Any, op: Op | None = None, inputs: tuple[Any, ...] = (), attributes: dict[str, Any] = _NO_ATTRIBUTES
+) -> Tensor:
+    """Make a Tensor around an array, without the constructor's checks and copies."""
+    out = _new(tensor_class)
+    # NumPy gives a scalar where a result has no axes; a Tensor always holds an array.
+    out._data = data if data.__class__ is ndarray or not isinstance(data, np.generic) else np.asarray(data)
+    out._grad = None
+    out._hooks = None
+    out.requires_grad = op is not None
+    out._operation = op
+    out._inputs = inputs
+    out._attributes = attributes
+    out._time = tick()
+    return out
+
+
+def apply_binary(op: Op, a: Node, b: Node) -> Tensor:
+    """Do what `apply` does for the commonest case, two Tensors of one dtype, at half its overhead.
+
+    Arithmetic between small tensors is where a library like this spends its time outside NumPy.
+    """
+    if exposed or op.floating or op.noisy:
+        return apply(op, a, b)
+    try:
+        data = op.forward(a._data, b._data)
+    except Exception as error:
+        raise errors.explain(op, (a._data, b._data), {}, error) from error
+    mode = current()
+    out = _new(tensor_class)
+    out._data = data if data.__class__ is ndarray or not isinstance(data, np.generic) else np.asarray(data)
+    out._grad = None
+    out._hooks = None
+    if (a.requires_grad or b.requires_grad) and mode.enabled and op.rules:
+        out.requires_grad = True
+        out._operation = op
+        out._inputs = (a, b)
+    else:
+        out.requires_grad = False
+        out._operation = None
+        out._inputs = ()
+    out._attributes = _NO_ATTRIBUTES
+    out._time = tick()
+    if mode.observer is not None:
+        mode.observer(op, (a, b), out)
+    return out
+
+
+def apply_many(op: Op, *inputs: Any, **attributes: Any) -> tuple[Tensor, ...]:
+    """Run an op whose forward gives several arrays; its rules receive all their gradients at once."""
+    arrays = []
+    for each in inputs:
+        if isinstance(each, Node):
+            if exposed:
+                before_use(each)
+            arrays.append(each._data)
+        else:
+            arrays.append(each)
+    token = hush()
+    try:
+        results = tuple(op.forward(*arrays, **attributes))
+    except Exception as error:
+        raise errors.explain(op, arrays, attributes, error) from error
+    finally:
+        restore(token)
+    mode = current()
+    if mode.enabled and any(isinstance(i, Node) and i.requires_grad for i in inputs):
+        outs = bundle_outputs(op, inputs, attributes, results)
+    else:
+        outs = tuple(new_tensor(data) for data in results)
+    if mode.observer is not None:
+        for out in outs:
+            mode.observer(op, inputs, out)
+    return outs
+
+
+def bundle_outputs(
+    op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], results: Sequence[Any]
+) -> tuple[Tensor, ...]:
+    """Record an op with several results: one Bundle, and a Tensor per result that selects from it."""
+    bundle = Bundle()
+    bundle._data = Outputs(results)
+    bundle._grad = None
+    bundle._hooks = None
+    bundle.requires_grad = True
+    bundle._operation = op
+    bundle._inputs = inputs
+    bundle._attributes = attributes
+    bundle._time = tick()
+    return _select_all(bundle)
+
+
+def _select_all(bundle: Bundle) -> tuple[Tensor, ...]:
+    outs = []
+    for index, data in enumerate(bundle._data):
+        differentiable = data.dtype.kind in "fc"
+        recipe = (SELECT, (bundle,), {"index": index, "count": len(bundle._data)}) if differentiable else ()
+        outs.append(new_tensor(data, *recipe))
+    return tuple(outs)
+
+
+def pull_back(node: Node, g: Array, pending: dict[Node, Array], create_graph: bool = False) -> None:
+    """Give each parent that wants one its gradient, from `g`, the gradient of `node`.
+
+    The contributions are added up in `pending`, by parent; out of place, because one rule
+    may hand the same array to two parents. With `create_graph` the rules run on Tensors instead of
+    arrays, and so are recorded themselves.
+    """
+    op: Op = node._operation  # type: ignore[assignment]
+    inputs = node._inputs
+    attributes = node._attributes
+    if create_graph:
+        arguments: Sequence[Any] = inputs
+        out: Any = node
+    else:
+        arguments = [i._data if isinstance(i, Node) else i for i in inputs]
+        out = node._data
+    if node.__class__ is Bundle:
+        out = _select_all(node) if create_graph else node._data  # type: ignore[arg-type]
+        g = [np.zeros_like(o) if each is None else each for each, o in zip(g, out, strict=True)]
+    if op.joint is not None:
+        gradients = op.joint(g, out, *arguments, **attributes)
+    elif op.each is not None:
+        rules = op.rules_for(len(inputs))
+    else:
+        rules = op.rules
+    for position, parent in enumerate(inputs):
+        if not isinstance(parent, Node) or not parent.requires_grad:
+            continue
+        if op.joint is None:
+            rule = rules[position]
+            if rule is None:
+                continue
+            contribution = rule(g, out, *arguments, **attributes)
+        else:
+            contribution = gradients[position]
+            if contribution is None:
+                continue
+        data = parent._data
+        if contribution.shape != data.shape:
+            contribution = unbroadcast(contribution, data.shape)
+        if contribution.dtype is not data.dtype:
+            contribution = contribution.astype(data.dtype)
+        if debug:
+            errors.check_contract(op, parent, contribution)
+        if gradient_check is not None:
+            gradient_check(node, g, parent, contribution)
+        if parent in pending:
+            pending[parent] = pending[parent] + contribution
+        else:
+            pending[parent] = contribution
+
+
+def accumulate(node: Node, contribution: Array) -> None:
+    """Add to a node's grad. Out of place: `contribution` may be another node's gradient too."""
+    if node._grad is None:
+        node._grad = contribution
+        node._grad_is_shared = True
+    else:
+        node._grad = node._grad + contribution
+        node._grad_is_shared = isinstance(node._grad, np.generic)
+
+
+def collect(roots: Iterable[Node], boundary: Collection[Node] = ()) -> list[Node]:
+    """Return every node the roots depend on, parents before children; do not look past `boundary`.
+
+    Why an order at all: a node may hand its gradient on only when all its children have given
+    theirs. Why sorting by age gives one: an op's inputs exist before its result does.
+    """
+    seen = set(roots)
+    stack = list(seen)
+    order = []
+    while stack:
+        node = stack.pop()
+        order.append(node)
+        if node in boundary:
+            continue
+        inputs = node._inputs
+        if not inputs and node._operation is not None:
+            raise RuntimeError(
+                f"backward through {node._operation.name!r} a second time: the first backward() freed "
+                "its graph. Run the forward again, or pass retain_graph=True to the first backward()"
+            )
+        for parent in inputs:
+            if isinstance(parent, Node) and parent.requires_grad and parent not in seen:
+                seen.add(parent)
+                stack.append(parent)
+    order.sort(key=_age)
+    return order
+
+
+_age = attrgetter("_time")
+
+
+def backpropagate(
+    roots: Sequence[Node],
+    gradients: Sequence[Array],
+    *,
+    wanted: Collection[Node] | None = None,
+    boundary: Collection[Node] = (),
+    retain_graph: bool = False,
+    create_graph: bool = False,
+) -> dict[Node, Array]:
+    """Walk the graph from the roots to the leaves, applying the chain rule at each node.
+
+    Without `wanted` every node keeps its gradient in `.grad`, accumulated. With it nothing is
+    written: only the paths that lead to the wanted nodes are walked, and what arrives there is
+    returned. The graph is consumed on the way unless it is to be retained.
+    """
+    order = collect(roots, boundary)
+    if exposed:
+        watch.look_again_at_all()
+    latest = watch.last_change()
+    oldest = next((node for node in order if node._operation is not None), None)
+    if oldest is not None and oldest._time < latest:
+        errors.check_unchanged(order, latest, boundary)
+    useful: set[Node] | None = None
+    if wanted is not None:
+        useful = set(wanted)
+        for node in order:
+            if node not in boundary and any(parent in useful for parent in node._prev):
+                useful.add(node)
+    pending: dict[Node, Array] = {}
+    for node, g in zip(roots, gradients, strict=True):
+        pending[node] = pending[node] + g if node in pending else g
+    found: dict[Node, Array] = {}
+    leaves: list[tuple[Node, Array]] = []
+    outer = current()
+    switch(outer._replace(enabled=create_graph))
+    token = hush()
+    try:
+        while order:
+            node = order.pop()  # and out of the list: a node nobody else holds is freed at once
+            if node not in pending:
+                continue
+            g = pending.pop(node)
+            if useful is not None:
+                if node not in useful:
+                    continue
+                useful.discard(node)
+            if node._hooks:
+                g = run_hooks(node, g)
+            if wanted is None:
+                if node._operation is None:
+                    leaves.append((node, g))
+                    continue
+                accumulate(node, g)
+            elif node in wanted:
+                found[node] = g
+            if node._operation is None or node in boundary:
+                continue
+            pull_back(node, g, pending, create_graph)
+            if not retain_graph:
+                node._inputs = ()
+    finally:
+        restore(token)
+        switch(outer)
+    # Leaves last: if a rule or a hook fails half-way, no parameter has half of its gradient.
+    for leaf, g in leaves:
+        accumulate(leaf, g)
+        if leaf._hooks:
+            run_post_hooks(leaf)
+    return found
+
+
+class Hooks:
+    """A tensor's hooks: those that see a gradient on its way, and those that run once it arrived."""
+
+    __slots__ = ("on_gradient", "when_accumulated")
+
+    def __init__(self) -> None:
+        self.on_gradient: dict[int, Callable[..., Any]] = {}
+        self.when_accumulated: dict[int, Callable[..., Any]] = {}
+
+
+def run_hooks(node: Node, g: Array) -> Array:
+    """Show a gradient to a tensor's hooks, each of which may replace it."""
+    for hook in tuple(node._hooks.on_gradient.values()):  # type: ignore[union-attr]
+        answer = hook(g if isinstance(g, Node) else new_tensor(g))
+        if answer is None:
+            continue
+        new = answer if isinstance(g, Node) else getattr(answer, "_data", answer)
+        if getattr(new, "shape", None) != g.shape:
+            raise RuntimeError(
+                f"a hook on a tensor of shape {g.shape} returned a gradient of shape "
+                f"{getattr(new, 'shape', type(new).__name__)}; return one of the same shape, or None"
+            )
+        g = new.astype(g.dtype)
+    return g
+
+
+def run_post_hooks(leaf: Node) -> None:
+    """Tell a leaf's hooks that its `.grad` is ready."""
+    for hook in tuple(leaf._hooks.when_accumulated.values()):  # type: ignore[union-attr]
+        hook(leaf)

@@ -1,0 +1,10 @@
+"""Every differentiable op, by family: a forward and one derivative rule per input, NumPy only.
+
+Read elementwise.py first. To add an op: declare it here, give it a method or function with a
+docstring, and a row in proof/table.py.
+"""
+
+from minitorch.ops import contract, elementwise, linalg, reduce, shape
+from minitorch.ops.op import OPS, Op, unbroadcast
+
+__all__ = ["OPS", "Op", "contract", "elementwise", "linalg", "reduce", "shape", "unbroadcast"]

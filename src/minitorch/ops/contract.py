@@ -1,0 +1,206 @@
+"""Products and sums together: matmul, einsum, softmax, cross-entropy.
+
+Enters: arrays whose axes are multiplied and summed against each other. Leaves: the contraction.
+"""
+
+from __future__ import annotations
+
+import string
+
+import numpy as np
+
+from minitorch.ops.op import Array, Op
+
+# --- matmul -------------------------------------------------------------------------------------
+
+
+def _matmul(x: Array, y: Array) -> Array:
+    if x.ndim > 2 and y.ndim == 2 and 0 not in x.shape and x.flags.c_contiguous:
+        # One large product instead of one small one per batch.
+        return (x.reshape(-1, x.shape[-1]) @ y).reshape((*x.shape[:-1], y.shape[-1]))
+    return x @ y
+
+
+# C = A B:  dA = dC Bᵀ,  dB = Aᵀ dC. A vector is a matrix with one row (left) or one column (right),
+# and that axis is missing in the result; batch axes that were stretched are summed by the engine.
+
+
+def _matmul_left(g: Array, out: Array, x: Array, y: Array) -> Array:
+    if x.ndim == 1 and y.ndim == 1:
+        return g * y
+    if y.ndim == 1:
+        return g[..., None] * y
+    if x.ndim == 1:
+        return (g[..., None, :] @ y.swapaxes(-1, -2))[..., 0, :]
+    return MATMUL(g, y.swapaxes(-1, -2))
+
+
+def _matmul_right(g: Array, out: Array, x: Array, y: Array) -> Array:
+    if x.ndim == 1 and y.ndim == 1:
+        return g * x
+    if y.ndim == 1:
+        return (x.swapaxes(-1, -2) @ g[..., None])[..., 0]
+    if x.ndim == 1:
+        return x[:, None] * g[..., None, :]
+    if y.ndim == 2 and x.ndim > 2 and 0 not in x.shape:
+        # The sum over the batch, done by the product itself.
+        return x.reshape(-1, x.shape[-1]).swapaxes(0, 1) @ g.reshape(-1, g.shape[-1])
+    return x.swapaxes(-1, -2) @ g
+
+
+MATMUL = Op("matmul", _matmul, _matmul_left, _matmul_right, noisy=True)
+
+# --- einsum -------------------------------------------------------------------------------------
+
+
+def explicit_subscripts(subscripts: str, ndims: list[int]) -> str:
+    """Spell out einsum subscripts: no ellipsis, an explicit result.
+
+    >>> explicit_subscripts("...ij,jk", [4, 2])
+    'zyij,jk->zyik'
+    """
+    text = subscripts.replace(" ", "")
+    left, arrow, right = text.partition("->")
+    terms = left.split(",")
+    if len(terms) != len(ndims):
+        raise ValueError(f"{subscripts!r} describes {len(terms)} operands, but {len(ndims)} were given")
+    spare = [c for c in reversed(string.ascii_letters[:26] + string.ascii_letters[26:]) if c not in text]
+    spare.sort(key=lambda c: (c.isupper(), -ord(c)))
+    widths = [n - len(term.replace("...", "")) for term, n in zip(terms, ndims, strict=True)]
+    if any(w < 0 or (w > 0 and "..." not in t) for w, t in zip(widths, terms, strict=True)):
+        raise ValueError(f"{subscripts!r} does not fit operands with {ndims} axes")
+    longest = max((w for w, term in zip(widths, terms, strict=True) if "..." in term), default=0)
+    batch = "".join(spare[:longest])
+    terms = [t.replace("...", batch[longest - w :]) for t, w in zip(terms, widths, strict=True)]
+    if arrow:
+        right = right.replace("...", batch)
+    else:
+        letters = "".join(terms)
+        right = batch + "".join(sorted(c for c in set(letters) if letters.count(c) == 1 and c not in batch))
+    return ",".join(terms) + "->" + right
+
+
+def _einsum(*operands: Array, subscripts: str) -> Array:
+    work = 1
+    for operand in operands:
+        work *= max(operand.shape, default=1)
+    # Finding a good order costs more than small products do.
+    return np.einsum(subscripts, *operands, optimize=len(operands) > 1 and work > 4096)
+
+
+def _einsum_rule(i: int, g: Array, out: Array, *operands: Array, subscripts: str) -> Array:
+    left, _, right = subscripts.partition("->")
+    terms = left.split(",")
+    mine, shape = terms[i], operands[i].shape
+    others = [term for k, term in enumerate(terms) if k != i]
+    lengths = dict(zip(mine, shape, strict=True))
+    # The gradient is the same contraction with the result's gradient in this operand's place …
+    unique = "".join(dict.fromkeys(mine))
+    known = "".join(c for c in unique if c in right or any(c in term for term in others))
+    spec = ",".join([right, *others]) + "->" + known
+    arrays = [operand for k, operand in enumerate(operands) if k != i]
+    found = EINSUM(g, *arrays, subscripts=spec)
+    # … an index that stands in this operand alone was summed: every element gets the same …
+    found = found.reshape(tuple(lengths[c] if c in known else 1 for c in unique))
+    if len(unique) == len(mine):
+        return np.broadcast_to(found, shape)
+    # … and of an index that stands twice in it (a diagonal) only the diagonal was used.
+    positions = {c: np.arange(n, like=g) for c, n in lengths.items()}
+    full = np.broadcast_to(found, tuple(lengths[c] for c in unique))
+    expanded = full.reshape(tuple(lengths[c] if k == mine.index(c) else 1 for k, c in enumerate(mine)))
+    for k, c in enumerate(mine):
+        first = mine.index(c)
+        if k != first:
+            at = positions[c].reshape(tuple(-1 if j == first else 1 for j in range(len(mine))))
+            here = positions[c].reshape(tuple(-1 if j == k else 1 for j in range(len(mine))))
+            expanded = np.where(at == here, expanded, 0)
+    return expanded
+
+
+EINSUM = Op("einsum", _einsum, each=_einsum_rule, noisy=True)
+
+# --- softmax and cross-entropy ------------------------------------------------------------------
+
+
+def _shifted(x: Array, axis: int) -> Array:
+    # softmax does not change when a row is shifted; with its largest at 0, exp cannot overflow.
+    return x - x.max(axis=axis, keepdims=True) if x.shape == () or x.shape[axis] else x
+
+
+def _softmax(x: Array, *, axis: int) -> Array:
+    out = np.exp(_shifted(x, axis))
+    return out / out.sum(axis=axis, keepdims=True)
+
+
+def _softmax_rule(g: Array, out: Array, x: Array, *, axis: int) -> Array:
+    # The Jacobian diag(s) - s sᵀ, applied without being built: s·(g - ⟨g, s⟩).
+    weighted = g * out
+    return weighted - out * weighted.sum(axis=axis, keepdims=True)
+
+
+SOFTMAX = Op("softmax", _softmax, _softmax_rule, floating=True, noisy=True)
+
+
+def _log_softmax(x: Array, *, axis: int) -> Array:
+    shifted = _shifted(x, axis)
+    return shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))
+
+
+LOG_SOFTMAX = Op(
+    "log_softmax",
+    _log_softmax,
+    lambda g, out, x, *, axis: g - np.exp(out) * g.sum(axis=axis, keepdims=True),
+    floating=True,
+    noisy=True,
+)
+
+
+def _class_weights(
+    logits: Array, target: Array, weight: Array | None, smoothing: float, ignore: int
+) -> tuple:
+    """Return each class's weight, each row's weight (0 where ignored), and where each row's target is."""
+    classes = logits.shape[1]
+    kept = target != ignore
+    safe = np.where(kept, target, 0)
+    hit = np.arange(classes, like=safe)[None, :] == safe[:, None]  # (N, C): one True per row
+    per_class = np.ones(classes, dtype=logits.dtype, like=logits) if weight is None else weight
+    per_row = np.where(kept, per_class[safe], 0)
+    return per_class, kept, per_row, hit
+
+
+def _cross_entropy(
+    logits: Array, target: Array, weight: Array | None = None, *, smoothing: float, ignore: int
+) -> Array:
+    logp = _log_softmax(logits, axis=1)
+    per_class, kept, per_row, hit = _class_weights(logits, target, weight, smoothing, ignore)
+    loss = -(np.where(hit, logp, 0).sum(axis=1)) * per_row
+    if smoothing:
+        spread = -(logp * per_class).sum(axis=1) / logits.shape[1]
+        loss = (1 - smoothing) * loss + smoothing * np.where(kept, spread, 0)
+    return np.where(kept, loss, 0)
+
+
+def _cross_entropy_rule(
+    g: Array,
+    out: Array,
+    logits: Array,
+    target: Array,
+    weight: Array | None = None,
+    *,
+    smoothing: float,
+    ignore: int,
+) -> Array:
+    # A row's loss is Σ_c a_c·(-log p_c) with a_c its target weights, so its gradient is
+    # (Σ a)·softmax - a. Building the dense softmax Jacobian is never needed.
+    per_class, kept, per_row, hit = _class_weights(logits, target, weight, smoothing, ignore)
+    goal = np.where(hit, per_row[:, None], 0)
+    if smoothing:
+        spread = (smoothing / logits.shape[1]) * per_class[None, :]
+        goal = np.where(kept[:, None], (1 - smoothing) * goal + spread, 0)
+    slope = SOFTMAX(logits, axis=1) * goal.sum(axis=1, keepdims=True) - goal
+    return np.where(kept[:, None], g[:, None] * slope, 0)
+
+
+CROSS_ENTROPY = Op(
+    "cross_entropy", _cross_entropy, _cross_entropy_rule, None, None, floating=False, noisy=True
+)

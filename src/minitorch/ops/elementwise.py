@@ -1,0 +1,292 @@
+"""Element by element: arithmetic, powers, exponentials, trigonometry, activations, comparisons.
+
+Enters: arrays that broadcast against each other. Leaves: an array of their common shape.
+At kinks the rules follow the published conventions (docs/conventions.md).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from minitorch.ops.op import Array, Op
+
+
+@functools.cache
+def special(name: str) -> Callable[..., Any]:
+    """Return a function of scipy.special, which takes a tenth of a second to import, at first use."""
+    import scipy.special
+
+    return getattr(scipy.special, name)  # type: ignore[no-any-return]
+
+
+# --- arithmetic ---------------------------------------------------------------------------------
+
+ADD = Op("add", np.add, lambda g, out, x, y: g, lambda g, out, x, y: g)
+SUB = Op("sub", np.subtract, lambda g, out, x, y: g, lambda g, out, x, y: -g)
+MUL = Op("mul", np.multiply, lambda g, out, x, y: g * y, lambda g, out, x, y: g * x)
+DIV = Op(
+    "div",
+    np.true_divide,
+    lambda g, out, x, y: g / y,
+    lambda g, out, x, y: -g * out / y,
+    floating=True,
+    noisy=True,
+)
+NEG = Op("neg", np.negative, lambda g, out, x: -g)
+RECIPROCAL = Op("reciprocal", lambda x: 1 / x, lambda g, out, x: -g * out * out, floating=True, noisy=True)
+SQUARE = Op("square", np.square, lambda g, out, x: 2 * g * x)
+FLOOR_DIVIDE = Op("floor_divide", np.floor_divide, noisy=True)
+
+
+def _pow_base(g: Array, out: Array, x: Array, y: Array) -> Array:
+    if isinstance(y, (int, float)):
+        return g * (y * x ** (y - 1)) if y != 0 else g * 0
+    # y·x^(y-1) is 0 for y = 0, also at x = 0, where the formula alone would give 0·inf = nan.
+    flat = y == 0
+    return np.where(flat, 0, g * y * x ** np.where(flat, 1, y - 1))
+
+
+def _pow_exponent(g: Array, out: Array, x: Array, y: Array) -> Array:
+    if isinstance(x, (int, float)):
+        if x == 0:
+            return np.where(y >= 0, 0, g * out * -math.inf)
+        return g * out * (math.log(x) if x > 0 else math.nan)
+    # 0^y stays 0 (or 1) when y ≥ 0 moves, although log 0 is -inf.
+    flat = (x == 0) & (y >= 0)
+    return np.where(flat, 0, g * out * np.log(np.where(flat, 1, x)))
+
+
+POW = Op("pow", lambda x, y: x**y, _pow_base, _pow_exponent, noisy=True)
+
+REMAINDER = Op(
+    "remainder",
+    np.remainder,
+    lambda g, out, x, y: g,
+    lambda g, out, x, y: -g * np.floor(x / y),
+    noisy=True,
+)
+FMOD = Op("fmod", np.fmod, lambda g, out, x, y: g, lambda g, out, x, y: -g * np.trunc(x / y), noisy=True)
+LERP = Op(
+    "lerp",
+    lambda start, end, weight: start + weight * (end - start),
+    lambda g, out, start, end, weight: g * (1 - weight),
+    lambda g, out, start, end, weight: g * weight,
+    lambda g, out, start, end, weight: g * (end - start),
+)
+
+# --- exponentials and roots ---------------------------------------------------------------------
+
+EXP = Op("exp", np.exp, lambda g, out, x: g * out, floating=True, noisy=True)
+EXP2 = Op("exp2", np.exp2, lambda g, out, x: g * (out * math.log(2)), floating=True, noisy=True)
+EXPM1 = Op("expm1", np.expm1, lambda g, out, x: g * (out + 1), floating=True, noisy=True)
+LOG = Op("log", np.log, lambda g, out, x: g / x, floating=True, noisy=True)
+LOG2 = Op("log2", np.log2, lambda g, out, x: g / (x * math.log(2)), floating=True, noisy=True)
+LOG10 = Op("log10", np.log10, lambda g, out, x: g / (x * math.log(10)), floating=True, noisy=True)
+LOG1P = Op("log1p", np.log1p, lambda g, out, x: g / (1 + x), floating=True, noisy=True)
+SQRT = Op("sqrt", np.sqrt, lambda g, out, x: g / (2 * out), floating=True, noisy=True)
+RSQRT = Op(
+    "rsqrt", lambda x: 1 / np.sqrt(x), lambda g, out, x: -0.5 * g * out * out * out, floating=True, noisy=True
+)
+LOGADDEXP = Op(
+    "logaddexp",
+    np.logaddexp,
+    lambda g, out, x, y: g * SIGMOID(x - y),
+    lambda g, out, x, y: g * SIGMOID(y - x),
+    floating=True,
+    noisy=True,
+)
+
+
+# atan2 and hypot share x² + y². atan2(0, 0) has no slope; 1 in place of 0 below makes it 0.
+def _squared_radius(y: Array, x: Array) -> Array:
+    r2 = x * x + y * y
+    return np.where(r2 == 0, 1, r2)
+
+
+HYPOT = Op(
+    "hypot",
+    np.hypot,
+    lambda g, out, x, y: g * (x / out),
+    lambda g, out, x, y: g * (y / out),
+    floating=True,
+    noisy=True,
+)
+
+# --- trigonometry -------------------------------------------------------------------------------
+
+SIN = Op("sin", np.sin, lambda g, out, x: g * np.cos(x), floating=True, noisy=True)
+COS = Op("cos", np.cos, lambda g, out, x: -g * np.sin(x), floating=True, noisy=True)
+TAN = Op("tan", np.tan, lambda g, out, x: g * (1 + out * out), floating=True, noisy=True)
+ASIN = Op("asin", np.arcsin, lambda g, out, x: g / np.sqrt(1 - x * x), floating=True, noisy=True)
+ACOS = Op("acos", np.arccos, lambda g, out, x: -g / np.sqrt(1 - x * x), floating=True, noisy=True)
+ATAN = Op("atan", np.arctan, lambda g, out, x: g / (1 + x * x), floating=True, noisy=True)
+SINH = Op("sinh", np.sinh, lambda g, out, x: g * np.cosh(x), floating=True, noisy=True)
+COSH = Op("cosh", np.cosh, lambda g, out, x: g * np.sinh(x), floating=True, noisy=True)
+ASINH = Op("asinh", np.arcsinh, lambda g, out, x: g / np.sqrt(x * x + 1), floating=True, noisy=True)
+ACOSH = Op(
+    "acosh", np.arccosh, lambda g, out, x: g / (np.sqrt(x - 1) * np.sqrt(x + 1)), floating=True, noisy=True
+)
+ATANH = Op("atanh", np.arctanh, lambda g, out, x: g / (1 - x * x), floating=True, noisy=True)
+ATAN2 = Op(
+    "atan2",
+    np.arctan2,
+    lambda g, out, y, x: g * (x / _squared_radius(y, x)),
+    lambda g, out, y, x: -g * (y / _squared_radius(y, x)),
+    floating=True,
+    noisy=True,
+)
+
+# --- activations --------------------------------------------------------------------------------
+
+TANH = Op("tanh", np.tanh, lambda g, out, x: g * (1 - out * out), floating=True)
+SIGMOID = Op(
+    "sigmoid",
+    lambda x: 1 / (1 + np.exp(-x)),
+    lambda g, out, x: g * (out * (1 - out)),
+    floating=True,
+    noisy=True,
+)
+RELU = Op("relu", lambda x: np.maximum(x, 0), lambda g, out, x: np.where(out > 0, g, 0))
+LEAKY_RELU = Op(
+    "leaky_relu",
+    lambda x, *, slope: np.where(x > 0, x, slope * x),
+    lambda g, out, x, *, slope: np.where(x > 0, g, slope * g),
+)
+ELU = Op(
+    "elu",
+    lambda x, *, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))),
+    # Left of 0 the slope α·eˣ is out + α.
+    lambda g, out, x, *, alpha: np.where(x > 0, g, g * alpha * np.exp(np.minimum(x, 0))),
+    floating=True,
+)
+
+
+def _silu_rule(g: Array, out: Array, x: Array) -> Array:
+    s = SIGMOID(x)
+    return g * (s * (1 + x * (1 - s)))
+
+
+SILU = Op("silu", lambda x: x / (1 + np.exp(-x)), _silu_rule, floating=True, noisy=True)
+SOFTPLUS = Op(
+    "softplus",
+    lambda x, *, beta, threshold: np.where(beta * x > threshold, x, np.logaddexp(0, beta * x) / beta),
+    lambda g, out, x, *, beta, threshold: np.where(beta * x > threshold, g, g * SIGMOID(beta * x)),
+    floating=True,
+    noisy=True,
+)
+ERF = Op(
+    "erf",
+    lambda x: special("erf")(x),
+    lambda g, out, x: g * (2 / math.sqrt(math.pi) * np.exp(-x * x)),
+    floating=True,
+    noisy=True,
+)
+
+# gelu(x) = x·Φ(x) with Φ and φ the normal distribution's cumulative and density.
+_SQRT_HALF = math.sqrt(0.5)
+_INV_SQRT_2PI = 1 / math.sqrt(2 * math.pi)
+
+
+def _gelu_rule(g: Array, out: Array, x: Array) -> Array:
+    cdf = 0.5 * (1 + ERF(x * _SQRT_HALF))
+    pdf = _INV_SQRT_2PI * np.exp(-0.5 * x * x)
+    return g * (cdf + x * pdf)
+
+
+GELU = Op(
+    "gelu",
+    lambda x: 0.5 * x * (1 + special("erf")(x * _SQRT_HALF)),
+    _gelu_rule,
+    floating=True,
+    noisy=True,
+)
+
+# The tanh form that GPT-2 was trained with: 0.5·x·(1 + tanh(u)), u = √(2/π)·(x + 0.044715·x³).
+_GELU_SCALE = math.sqrt(2 / math.pi)
+_GELU_CUBIC = 0.044715
+
+
+def _gelu_tanh(x: Array) -> Array:
+    return 0.5 * x * (1 + np.tanh(_GELU_SCALE * (x + _GELU_CUBIC * x * x * x)))
+
+
+def _gelu_tanh_rule(g: Array, out: Array, x: Array) -> Array:
+    t = np.tanh(_GELU_SCALE * (x + _GELU_CUBIC * x * x * x))
+    slope_of_u = _GELU_SCALE * (1 + 3 * _GELU_CUBIC * x * x)
+    return g * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * slope_of_u)
+
+
+GELU_TANH = Op("gelu_tanh", _gelu_tanh, _gelu_tanh_rule, floating=True, noisy=True)
+
+# --- kinks, choices and steps -------------------------------------------------------------------
+
+ABS = Op("abs", np.absolute, lambda g, out, x: g * np.sign(x))
+# At a tie each side gets half; nan on either side leaves both comparisons false.
+MAXIMUM = Op(
+    "maximum",
+    np.maximum,
+    lambda g, out, x, y: np.where(x < y, 0, np.where(x == y, g * 0.5, g)),
+    lambda g, out, x, y: np.where(y < x, 0, np.where(x == y, g * 0.5, g)),
+)
+MINIMUM = Op(
+    "minimum",
+    np.minimum,
+    lambda g, out, x, y: np.where(x > y, 0, np.where(x == y, g * 0.5, g)),
+    lambda g, out, x, y: np.where(y > x, 0, np.where(x == y, g * 0.5, g)),
+)
+
+
+def _clip_rule(g: Array, out: Array, x: Array, *, low: float | None, high: float | None) -> Array:
+    if low is None:
+        return np.where(x < high, g, 0)
+    if high is None:
+        return np.where(x > low, g, 0)
+    return np.where((x > low) & (x < high), g, 0)
+
+
+CLIP = Op("clip", lambda x, *, low, high: np.clip(x, low, high), _clip_rule)
+WHERE = Op(
+    "where",
+    np.where,
+    None,
+    lambda g, out, condition, x, y: np.where(condition, g, 0),
+    lambda g, out, condition, x, y: np.where(condition, 0, g),
+)
+
+# Flat almost everywhere: the derivative is 0, and it is recorded so that backward() runs through.
+_flat = lambda g, out, x: np.zeros_like(g)
+SIGN = Op("sign", np.sign, _flat)
+FLOOR = Op("floor", np.floor, _flat)
+CEIL = Op("ceil", np.ceil, _flat)
+TRUNC = Op("trunc", np.trunc, _flat)
+ROUND = Op(
+    "round", lambda x, *, decimals: np.round(x, decimals), lambda g, out, x, *, decimals: np.zeros_like(g)
+)
+
+# A cast's rule gives g back as it is: the engine returns every gradient in its tensor's dtype.
+CAST = Op("cast", lambda x, *, dtype: x.astype(dtype), lambda g, out, x, *, dtype: g, noisy=True)
+
+# --- questions: no derivative, never recorded ---------------------------------------------------
+
+EQUAL = Op("eq", np.equal)
+NOT_EQUAL = Op("ne", np.not_equal)
+LESS = Op("lt", np.less)
+LESS_EQUAL = Op("le", np.less_equal)
+GREATER = Op("gt", np.greater)
+GREATER_EQUAL = Op("ge", np.greater_equal)
+LOGICAL_AND = Op("logical_and", np.logical_and)
+LOGICAL_OR = Op("logical_or", np.logical_or)
+LOGICAL_XOR = Op("logical_xor", np.logical_xor)
+LOGICAL_NOT = Op("logical_not", np.logical_not)
+BITWISE_AND = Op("bitwise_and", np.bitwise_and)
+BITWISE_OR = Op("bitwise_or", np.bitwise_or)
+BITWISE_XOR = Op("bitwise_xor", np.bitwise_xor)
+BITWISE_NOT = Op("bitwise_not", np.bitwise_not)
+ISNAN = Op("isnan", np.isnan)
+ISINF = Op("isinf", np.isinf)
+ISFINITE = Op("isfinite", np.isfinite)

@@ -1,0 +1,152 @@
+"""What an operation is: a forward and its derivative rules, in plain NumPy.
+
+Enters: NumPy functions. Leaves: `Op` objects, listed by name in `OPS`. Imports NumPy alone.
+
+A rule answers one question: given `g`, the gradient of the loss with respect to this op's output,
+what is the gradient with respect to one of its inputs? It receives `g`, then the output, then all
+inputs in order, then the op's attributes by keyword:
+
+    EXP = Op("exp", np.exp,      lambda g, out, x: g * out)
+    MUL = Op("mul", np.multiply, lambda g, out, x, y: g * y, lambda g, out, x, y: g * x)
+
+Rules ignore broadcasting: the engine sums each gradient back to its input's shape, once, for all
+ops. Rules never write into what they are given. They say nothing about Tensors, and because Tensor
+speaks NumPy's protocols the same lines run on arrays (a gradient) and on Tensors (a gradient that
+can be differentiated again). Where a rule reads only an input's shape it writes `x.shape`, and
+changing that input's values before backward stays harmless.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+# An array of any kind that speaks NumPy's protocols: numpy.ndarray, cupy.ndarray, Tensor, …
+Array = Any
+Rule = Callable[..., Any]
+
+OPS: dict[str, Op] = {}
+
+
+class Op:
+    """One operation: `forward` computes it, one rule per input differentiates it.
+
+    Parameters
+    ----------
+    name: the tag a person sees in `tensor._op` and, capitalised, in `tensor.grad_fn`.
+    forward: takes arrays by position and attributes by keyword; may be the NumPy ufunc itself.
+    rules: one per input, in order; None for an input without a derivative (a mask, an index).
+        No rules at all: the op is never recorded (a comparison, argmax).
+    each: instead of rules, for any number of inputs: `each(i, g, out, *inputs, **attributes)`.
+    joint: instead of rules, all gradients at once: `joint(g, out, *inputs, **attributes)` gives a
+        sequence with one gradient (or None) per input.
+    floating: integers and bools become the default float before the forward runs.
+    noisy: a legitimate input can raise a floating-point flag (log of 0): NumPy's warning is held back.
+    register: whether to list it in OPS; a user's own op is not.
+    """
+
+    __slots__ = ("differentiable", "each", "floating", "forward", "joint", "name", "noisy", "rules")
+
+    def __init__(
+        self,
+        name: str,
+        forward: Callable[..., Any],
+        *rules: Rule | None,
+        each: Rule | None = None,
+        joint: Rule | None = None,
+        floating: bool = False,
+        noisy: bool = False,
+        register: bool = True,
+    ) -> None:
+        self.name = name
+        self.forward = forward
+        self.rules = rules
+        self.each = each
+        self.joint = joint
+        self.floating = floating
+        self.noisy = noisy
+        self.differentiable = bool(rules or each or joint)
+        if register:
+            if name in OPS:
+                raise ValueError(f"an op named {name!r} exists already")
+            OPS[name] = self
+
+    def __repr__(self) -> str:
+        return f"Op({self.name!r})"
+
+    def __call__(self, *inputs: Any, **attributes: Any) -> Any:
+        """Compute it, inside another op's rule: on arrays the forward, on Tensors a recorded op.
+
+        A kind of array takes ops over by a method `__minitorch_op__(op, inputs, attributes)`, in the
+        way `__array_function__` takes over NumPy's functions.
+        """
+        for each in inputs:
+            take_over = getattr(each, "__minitorch_op__", None)
+            if take_over is not None:
+                return take_over(self, inputs, attributes)
+        return self.forward(*inputs, **attributes)
+
+    def rules_for(self, count: int) -> Sequence[Rule | None]:
+        """Return one rule per input, for an op called with `count` inputs."""
+        if self.each is None:
+            return self.rules
+        each = self.each
+        return [lambda *args, _i=i, **attributes: each(_i, *args, **attributes) for i in range(count)]
+
+
+def unbroadcast(gradient: Array, shape: tuple[int, ...]) -> Array:
+    """Undo broadcasting: sum `gradient` over the axes along which `shape` was stretched.
+
+    Why a sum: an element that was stretched took part in several output elements, and by the chain
+    rule its gradient is the sum over all of them.
+
+    >>> unbroadcast(np.ones((4, 3)), (3,))
+    array([4., 4., 4.])
+    >>> unbroadcast(np.ones((4, 3)), (4, 1)).shape
+    (4, 1)
+    """
+    have = gradient.shape
+    extra = len(have) - len(shape)
+    if extra < 0 or any(n not in (1, have[i + extra]) for i, n in enumerate(shape)):
+        raise RuntimeError(
+            f"a gradient of shape {have} cannot be summed back to shape {shape}: a rule must give the "
+            "shape of its input, or one that broadcasting could have made from it"
+        )
+    stretched = tuple(range(extra)) + tuple(
+        i + extra for i, n in enumerate(shape) if n == 1 and have[i + extra] != 1
+    )
+    if stretched:
+        gradient = gradient.sum(axis=stretched, keepdims=True)
+    return gradient.reshape(shape)
+
+
+def axes_of(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
+    """Return `axis` as a tuple of numbers from 0 to ndim - 1; None means every axis.
+
+    >>> axes_of(-1, 3), axes_of(None, 2), axes_of((0, -1), 3)
+    ((2,), (0, 1), (0, 2))
+    """
+    if axis is None:
+        return tuple(range(ndim))
+    axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+    return tuple(a % ndim if ndim else 0 for a in axes)
+
+
+def keep_axes(shape: tuple[int, ...], axis: int | Sequence[int] | None) -> tuple[int, ...]:
+    """Return the shape a reduction with keepdims would leave: reduced axes become 1.
+
+    >>> keep_axes((20, 3, 5), (0, -1))
+    (1, 3, 1)
+    """
+    axes = axes_of(axis, len(shape))
+    return tuple(1 if i in axes else n for i, n in enumerate(shape))
+
+
+def count_of(shape: tuple[int, ...], axis: int | Sequence[int] | None) -> int:
+    """Return how many elements a reduction over `axis` folds into one.
+
+    >>> count_of((20, 3, 5), (0, 2))
+    100
+    """
+    return math.prod(shape[a] for a in axes_of(axis, len(shape))) if shape else 1

@@ -1,0 +1,306 @@
+"""The same elements, arranged otherwise: views where NumPy can, copies where it must.
+
+Enters: arrays. Leaves: arrays holding (some of) the same values. Backward puts each gradient back
+where its value came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from minitorch.ops.op import Array, Op
+
+Key = Any
+
+
+def inverse_permutation(axes: Sequence[int]) -> tuple[int, ...]:
+    """Return the permutation that undoes `axes`.
+
+    >>> inverse_permutation((2, 0, 1))
+    (1, 2, 0)
+    """
+    return tuple(sorted(range(len(axes)), key=lambda i: axes[i]))
+
+
+# --- views --------------------------------------------------------------------------------------
+
+RESHAPE = Op(
+    "reshape",
+    lambda x, *, shape: x.reshape(shape),
+    lambda g, out, x, *, shape: g.reshape(x.shape),
+)
+PERMUTE = Op(
+    "permute",
+    lambda x, *, axes: x.transpose(axes),
+    lambda g, out, x, *, axes: np.transpose(g, inverse_permutation(axes)),
+)
+# The rule returns g as it is: summing over stretched axes is what the engine does anyway.
+BROADCAST_TO = Op(
+    "broadcast_to",
+    lambda x, *, shape: np.broadcast_to(x, shape),
+    lambda g, out, x, *, shape: g,
+)
+FLIP = Op("flip", lambda x, *, axis: np.flip(x, axis), lambda g, out, x, *, axis: np.flip(g, axis))
+# An array of its own: what a person gets from clone() can be written into without touching the source.
+CLONE = Op("clone", lambda x: x.copy(), lambda g, out, x: g)
+
+
+# --- getitem and what puts things back ----------------------------------------------------------
+
+
+def _parts(key: Key) -> tuple[Any, ...]:
+    return key if isinstance(key, tuple) else (key,)
+
+
+def _may_repeat(key: Key) -> bool:
+    """Tell whether an index can name one element twice: only arrays of integers can."""
+    return any(hasattr(part, "dtype") and part.dtype.kind in "iu" and part.ndim for part in _parts(key))
+
+
+def _sum_rows(target: Array, rows: Array, values: Array) -> None:
+    """Add `values[i]` to `target[rows[i]]`: sorted by row, each run of equal rows is one sum.
+
+    For many wide rows (an embedding's gradient) this is far faster than np.add.at.
+    """
+    order = np.argsort(rows, kind="stable")
+    ordered = rows[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    target[ordered[starts]] = np.add.reduceat(values[order], starts, axis=0)
+
+
+def _put_add(g: Array, *, key: Key, shape: tuple[int, ...]) -> Array:
+    """Zeros of `shape` with `g` added at `key`; what the key names twice is added twice."""
+    target = np.zeros(shape, dtype=g.dtype, like=g)
+    if not _may_repeat(key):
+        target[key] = g
+        return target
+    parts = _parts(key)
+    if len(parts) == 1 and type(g) is np.ndarray and len(shape) > 1 and parts[0].size > 1:
+        rows = parts[0].reshape(-1)
+        rows = np.where(rows < 0, rows + shape[0], rows)
+        _sum_rows(target, rows, g.reshape((rows.size, *shape[1:])))
+    else:
+        np.add.at(target, key, g)
+    return target
+
+
+GETITEM = Op(
+    "getitem",
+    lambda x, *, key: x[key],
+    lambda g, out, x, *, key: PUT_ADD(g, key=key, shape=x.shape),
+)
+PUT_ADD = Op("put_add", _put_add, lambda g, out, x, *, key, shape: g[key])
+
+
+def _set_items(x: Array, value: Array, *, key: Key) -> Array:
+    out = x.copy()
+    out[key] = value
+    return out
+
+
+def _zero_items(g: Array, key: Key) -> Array:
+    return SET_ITEMS(g, 0, key=key)
+
+
+# x with x[key] replaced, out of place: the differentiable form of `x[key] = value`.
+SET_ITEMS = Op(
+    "set_items",
+    _set_items,
+    lambda g, out, x, value, *, key: _zero_items(g, key),
+    lambda g, out, x, value, *, key: g[key],
+)
+
+
+def _along(index: Array, axis: int) -> tuple[Array, ...]:
+    """Return the full index that `index` stands for along one axis: arange on all others."""
+    key: list[Array] = []
+    for i, n in enumerate(index.shape):
+        places = np.arange(n, like=index).reshape((-1,) + (1,) * (index.ndim - i - 1))
+        key.append(index if i == axis % index.ndim else places)
+    return tuple(key)
+
+
+def _gather(x: Array, index: Array, *, axis: int) -> Array:
+    if x.ndim == 0:
+        return x.reshape(1)[index.reshape(-1)].reshape(index.shape)
+    return x[_along(index, axis)] if index.ndim else x[index]
+
+
+def _gather_rule(g: Array, out: Array, x: Array, index: Array, *, axis: int) -> Array:
+    return SCATTER_ADD(np.zeros(x.shape, dtype=g.dtype, like=g), index, g, axis=axis)
+
+
+GATHER = Op("gather", _gather, _gather_rule, None)
+
+
+def _region(value: Array, index: Array) -> Array:
+    """Return the part of `value` that `index` covers; `value` may be larger."""
+    return value[tuple(slice(0, n) for n in index.shape)] if value.ndim else value
+
+
+def _scatter(x: Array, index: Array, source: Array, *, axis: int, add: bool) -> Array:
+    out = x.copy()
+    if index.ndim == 0:
+        index, source = index.reshape(1), source.reshape(1) if hasattr(source, "reshape") else source
+    if 0 in index.shape:
+        return out
+    values = _region(source, index) if hasattr(source, "ndim") else source
+    view = out.reshape(1) if out.ndim == 0 else out
+    if add:
+        np.add.at(view, _along(index, axis), values)
+    else:
+        view[_along(index, axis)] = values
+    return out
+
+
+def _source_rule(g: Array, index: Array, source: Array, axis: int) -> Array:
+    taken = GATHER(g, index, axis=axis)
+    if source.shape == index.shape:
+        return taken
+    return PUT_ADD(taken, key=tuple(slice(0, n) for n in index.shape), shape=source.shape)
+
+
+SCATTER_ADD = Op(
+    "scatter_add",
+    lambda x, index, source, *, axis: _scatter(x, index, source, axis=axis, add=True),
+    lambda g, out, x, index, source, *, axis: g,
+    None,
+    lambda g, out, x, index, source, *, axis: _source_rule(g, index, source, axis),
+)
+SCATTER = Op(
+    "scatter",
+    lambda x, index, source, *, axis: _scatter(x, index, source, axis=axis, add=False),
+    lambda g, out, x, index, source, *, axis: SCATTER(g, index, 0, axis=axis),
+    None,
+    lambda g, out, x, index, source, *, axis: _source_rule(g, index, source, axis),
+)
+
+
+def _index_add(x: Array, index: Array, source: Array, *, axis: int, alpha: float) -> Array:
+    out = x.copy()
+    np.add.at(out, (slice(None),) * axis + (index,), source if alpha == 1 else alpha * source)
+    return out
+
+
+INDEX_ADD = Op(
+    "index_add",
+    _index_add,
+    lambda g, out, x, index, source, *, axis, alpha: g,
+    None,
+    lambda g, out, x, index, source, *, axis, alpha: alpha * g[(slice(None),) * axis + (index,)],
+)
+
+# --- joining and cutting ------------------------------------------------------------------------
+
+
+def _cat_rule(i: int, g: Array, out: Array, *inputs: Array, axis: int, starts: tuple[int, ...]) -> Array:
+    return g[(slice(None),) * axis + (slice(starts[i], starts[i + 1]),)]
+
+
+CAT = Op("cat", lambda *xs, axis, starts: np.concatenate(xs, axis=axis), each=_cat_rule)
+STACK = Op(
+    "stack",
+    lambda *xs, axis: np.stack(xs, axis=axis),
+    each=lambda i, g, out, *xs, axis: g[(slice(None),) * axis + (i,)],
+)
+# Several results: the rule receives all their gradients at once, and one concatenation puts them
+# back. (A getitem per piece would make a full-size array of zeros for each.)
+SPLIT = Op(
+    "split",
+    lambda x, *, axis, cuts: np.split(x, cuts, axis=axis),
+    lambda g, out, x, *, axis, cuts: np.concatenate(g, axis=axis),
+)
+UNBIND = Op(
+    "unbind",
+    lambda x, *, axis: [x[(slice(None),) * axis + (i,)] for i in range(x.shape[axis])],
+    lambda g, out, x, *, axis: np.stack(g, axis=axis),
+)
+
+
+def _tile_rule(g: Array, out: Array, x: Array, *, times: tuple[int, ...]) -> Array:
+    # Each axis of length r·n is split into r copies of n; the copies are summed.
+    lengths = (1,) * (len(times) - x.ndim) + tuple(x.shape)
+    split = tuple(n for pair in zip(times, lengths, strict=True) for n in pair)
+    return g.reshape(split).sum(axis=tuple(range(0, len(split), 2))).reshape(x.shape)
+
+
+TILE = Op("tile", lambda x, *, times: np.tile(x, times), _tile_rule)
+ROLL = Op(
+    "roll",
+    lambda x, *, shifts, axis: np.roll(x, shifts, axis),
+    lambda g, out, x, *, shifts, axis: np.roll(
+        g, tuple(-s for s in shifts) if isinstance(shifts, tuple) else -shifts, axis
+    ),
+)
+
+
+def _pad(x: Array, *, widths: tuple[tuple[int, int], ...], value: float) -> Array:
+    # A negative width crops.
+    cropped = x[tuple(slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(widths, x.shape, strict=True))]
+    grow = tuple((max(a, 0), max(b, 0)) for a, b in widths)
+    return np.pad(cropped, grow, constant_values=value)
+
+
+PAD = Op(
+    "pad",
+    _pad,
+    lambda g, out, x, *, widths, value: PAD(g, widths=tuple((-a, -b) for a, b in widths), value=0.0),
+)
+
+# --- triangles, diagonals, windows --------------------------------------------------------------
+
+TRIL = Op("tril", lambda x, *, k: np.tril(x, k), lambda g, out, x, *, k: np.tril(g, k))
+TRIU = Op("triu", lambda x, *, k: np.triu(x, k), lambda g, out, x, *, k: np.triu(g, k))
+
+
+def _put_diagonal(x: Array, *, shape: tuple[int, ...], offset: int, axis1: int, axis2: int) -> Array:
+    """Zeros of `shape` with the last axis of `x` along a diagonal of two axes."""
+    out = np.zeros(shape, dtype=x.dtype, like=x)
+    places = np.arange(x.shape[-1], like=x).astype(np.int64)
+    moved = np.moveaxis(out, (axis1, axis2), (-2, -1))
+    moved[..., places + max(-offset, 0), places + max(offset, 0)] = x
+    return out
+
+
+DIAGONAL = Op(
+    "diagonal",
+    lambda x, *, offset, axis1, axis2: np.diagonal(x, offset, axis1, axis2),
+    lambda g, out, x, *, offset, axis1, axis2: PUT_DIAGONAL(
+        g, shape=x.shape, offset=offset, axis1=axis1, axis2=axis2
+    ),
+)
+PUT_DIAGONAL = Op(
+    "put_diagonal",
+    _put_diagonal,
+    lambda g, out, x, *, shape, offset, axis1, axis2: np.diagonal(g, offset, axis1, axis2),
+)
+
+
+def _unfold(x: Array, *, axis: int, size: int, step: int) -> Array:
+    windows = np.lib.stride_tricks.sliding_window_view(x, size, axis=axis)
+    return windows[(slice(None),) * axis + (slice(None, None, step),)]
+
+
+def _fold(x: Array, *, axis: int, size: int, step: int, shape: tuple[int, ...]) -> Array:
+    """Add overlapping windows (on the last axis) back to where they were cut from."""
+    out = np.zeros(shape, dtype=x.dtype, like=x)
+    count = x.shape[axis]
+    for i in range(size):
+        place = (slice(None),) * axis + (slice(i, i + step * (count - 1) + 1, step),)
+        out[place] += x[..., i]
+    return out
+
+
+UNFOLD = Op(
+    "unfold",
+    _unfold,
+    lambda g, out, x, *, axis, size, step: FOLD(g, axis=axis, size=size, step=step, shape=x.shape),
+)
+FOLD = Op(
+    "fold_windows",
+    _fold,
+    lambda g, out, x, *, axis, size, step, shape: UNFOLD(g, axis=axis, size=size, step=step),
+)
