@@ -237,3 +237,24 @@ def one_hot(labels: Any, num_classes: int = -1) -> Tensor:
     if values.size and (values.min() < 0 or values.max() >= count):
         raise RuntimeError(f"one_hot: labels must be from 0 to num_classes - 1 = {count - 1}")
     return new_tensor((values[..., None] == np.arange(count, like=values)).astype(np.int64))
+
+
+__all__ = [
+    "arange",
+    "asarray",
+    "empty",
+    "empty_like",
+    "eye",
+    "from_dlpack",
+    "from_numpy",
+    "full",
+    "full_like",
+    "linspace",
+    "logspace",
+    "one_hot",
+    "ones",
+    "ones_like",
+    "tensor",
+    "zeros",
+    "zeros_like",
+]

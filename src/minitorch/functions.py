@@ -13,8 +13,10 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 
 from minitorch.convert import as_tensor
-from minitorch.methods.elementwise import power, select
-from minitorch.methods.shape import cat
+from minitorch.methods.contract import cross_entropy, einsum, matmul, tensordot
+from minitorch.methods.elementwise import power
+from minitorch.methods.elementwise import select as _choose
+from minitorch.methods.shape import cat, stack
 from minitorch.node import apply
 from minitorch.ops import shape as shape_ops
 from minitorch.tensor import Tensor
@@ -157,7 +159,7 @@ split = twin(Tensor.split)
 chunk = twin(Tensor.chunk)
 unbind = twin(Tensor.unbind)
 narrow = twin(Tensor.narrow)
-select_index = twin(Tensor.select)
+select = twin(Tensor.select)
 tile = twin(Tensor.tile)
 repeat_interleave = twin(Tensor.repeat_interleave)
 flip = twin(Tensor.flip)
@@ -206,7 +208,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     """
     if input is None and other is None:
         return tuple(as_tensor(i) for i in np.nonzero(as_tensor(condition)._data))
-    return select(condition, input, other)
+    return _choose(condition, input, other)
 
 
 def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
@@ -318,10 +320,178 @@ def is_tensor(obj: Any) -> bool:
 
 concat = concatenate = cat
 
-
-__all__ = sorted(
-    name
-    for name, value in globals().items()
-    if not name.startswith("_") and callable(value) and getattr(value, "__module__", "").startswith("minitorch.")
-    and name not in ("Tensor", "apply", "as_tensor", "cast", "operand", "power", "select", "twin", "select_index")
-)  # fmt: skip
+__all__ = [
+    "abs",
+    "absolute",
+    "acos",
+    "acosh",
+    "add",
+    "all",
+    "allclose",
+    "amax",
+    "amin",
+    "any",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctan2",
+    "arctanh",
+    "argmax",
+    "argmin",
+    "argsort",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "bmm",
+    "broadcast_tensors",
+    "broadcast_to",
+    "cat",
+    "ceil",
+    "chunk",
+    "clamp",
+    "clip",
+    "clone",
+    "concat",
+    "concatenate",
+    "cos",
+    "cosh",
+    "count_nonzero",
+    "cross_entropy",
+    "cumprod",
+    "cumsum",
+    "diag",
+    "diag_embed",
+    "diagonal",
+    "div",
+    "divide",
+    "dot",
+    "einsum",
+    "elu",
+    "eq",
+    "equal",
+    "erf",
+    "exp",
+    "exp2",
+    "expm1",
+    "fix",
+    "flatten",
+    "flip",
+    "floor",
+    "floor_divide",
+    "fmod",
+    "gather",
+    "ge",
+    "gelu",
+    "greater",
+    "greater_equal",
+    "gt",
+    "hypot",
+    "index_add",
+    "index_select",
+    "is_tensor",
+    "isclose",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "le",
+    "leaky_relu",
+    "lerp",
+    "less",
+    "less_equal",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "log_softmax",
+    "logaddexp",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "logsumexp",
+    "lt",
+    "masked_fill",
+    "masked_select",
+    "matmul",
+    "max",
+    "maximum",
+    "mean",
+    "median",
+    "min",
+    "minimum",
+    "mm",
+    "moveaxis",
+    "movedim",
+    "mul",
+    "multiply",
+    "mv",
+    "narrow",
+    "ne",
+    "neg",
+    "negative",
+    "norm",
+    "not_equal",
+    "numel",
+    "outer",
+    "pad",
+    "permute",
+    "pow",
+    "prod",
+    "ravel",
+    "reciprocal",
+    "relu",
+    "remainder",
+    "repeat_interleave",
+    "reshape",
+    "roll",
+    "round",
+    "rsqrt",
+    "scatter",
+    "scatter_add",
+    "select",
+    "sigmoid",
+    "sign",
+    "silu",
+    "sin",
+    "sinh",
+    "softmax",
+    "softplus",
+    "sort",
+    "split",
+    "sqrt",
+    "square",
+    "squeeze",
+    "stack",
+    "std",
+    "sub",
+    "subtract",
+    "sum",
+    "swapaxes",
+    "swapdims",
+    "t",
+    "take_along_dim",
+    "tan",
+    "tanh",
+    "tensordot",
+    "tile",
+    "topk",
+    "trace",
+    "transpose",
+    "tril",
+    "triu",
+    "true_divide",
+    "trunc",
+    "unbind",
+    "unflatten",
+    "unsqueeze",
+    "var",
+    "where",
+]
