@@ -239,12 +239,13 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
     # The border is made of elements that are there: an index along each axis.
     for axis, (before, after) in enumerate(pairs):
         if before or after:
-            x = x[(slice(None),) * axis + (_border(x.shape[axis], before, after, mode),)]
+            x = x[(slice(None),) * axis + (_border(x, axis, before, after, mode),)]
     return x
 
 
-def _border(length: int, before: int, after: int, mode: str) -> np.ndarray:
-    places = np.arange(-before, length + after)
+def _border(x: Tensor, axis: int, before: int, after: int, mode: str) -> Any:
+    length = x.shape[axis]
+    places = np.arange(-before, length + after, like=x._data)
     if mode == "replicate":
         return np.clip(places, 0, length - 1)
     limit = length - 1 if mode == "reflect" else length

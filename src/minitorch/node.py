@@ -451,6 +451,8 @@ def backpropagate(
             if node not in pending:
                 continue
             g = pending.pop(node)
+            if g.__class__ is not ndarray and isinstance(g, np.generic):
+                g = np.asarray(g)  # a sum of 0-d arrays is a NumPy scalar; rules expect arrays
             if useful is not None:
                 if node not in useful:
                     continue

@@ -275,3 +275,17 @@ implements(np.allclose)(lambda a, b, rtol=1e-05, atol=1e-08, equal_nan=False: bo
 implements(np.isclose)(lambda a, b, rtol=1e-05, atol=1e-08, equal_nan=False: as_tensor(
     np.isclose(as_tensor(a)._data, as_tensor(b)._data, rtol, atol, equal_nan)
 ))  # fmt: skip
+
+
+def _linalg(name: str) -> Handler:
+    def handler(*args: Any, **kwargs: Any) -> Any:
+        from minitorch import linalg
+
+        return getattr(linalg, name)(*args, **kwargs)
+
+    return handler
+
+
+for _name in ("inv", "solve", "det", "slogdet", "cholesky", "qr", "eigh", "eigvalsh", "svd", "pinv", "matrix_power"):
+    implements(getattr(np.linalg, _name))(_linalg(_name))
+implements(np.linalg.norm)(lambda x, ord=None, axis=None, keepdims=False: _linalg("norm")(x, ord, axis, keepdims))

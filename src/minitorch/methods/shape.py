@@ -439,14 +439,15 @@ class Shapes(Node):
         axis = choose(axis, dim)
         x = self.reshape(-1) if axis is None else self
         at = 0 if axis is None else self._axis(axis, "repeat_interleave")
-        counts = as_tensor(repeats)._data.reshape(-1)
         length = x._data.shape[at]
-        if counts.size not in (1, length):
-            raise RuntimeError(
-                f"repeat_interleave: {counts.size} counts for an axis of length {length}; give one, or one each"
-            )
-        counts = np.broadcast_to(counts, (length,))
-        places = np.repeat(np.arange(length, like=x._data).astype(np.int64), counts)
+        counts = operand(repeats)
+        if isinstance(counts, Node):
+            counts = counts._data.reshape(-1)
+            if counts.size not in (1, length):
+                raise RuntimeError(
+                    f"repeat_interleave: {counts.size} counts for an axis of length {length}; give one, or one each"
+                )
+        places = np.repeat(np.arange(length, like=x._data), counts)
         return x[(slice(None),) * at + (places,)]
 
     def flip(self, *dims: Any) -> Tensor:

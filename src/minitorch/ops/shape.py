@@ -95,25 +95,6 @@ GETITEM = Op(
 PUT_ADD = Op("put_add", _put_add, lambda g, out, x, *, key, shape: g[key])
 
 
-def _set_items(x: Array, value: Array, *, key: Key) -> Array:
-    out = x.copy()
-    out[key] = value
-    return out
-
-
-def _zero_items(g: Array, key: Key) -> Array:
-    return SET_ITEMS(g, 0, key=key)
-
-
-# x with x[key] replaced, out of place: the differentiable form of `x[key] = value`.
-SET_ITEMS = Op(
-    "set_items",
-    _set_items,
-    lambda g, out, x, value, *, key: _zero_items(g, key),
-    lambda g, out, x, value, *, key: g[key],
-)
-
-
 def _along(index: Array, axis: int) -> tuple[Array, ...]:
     """Return the full index that `index` stands for along one axis: arange on all others."""
     key: list[Array] = []

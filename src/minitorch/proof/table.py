@@ -1,0 +1,492 @@
+"""The table: every op once or more, with the inputs it is tried on, in a spelling PyTorch shares.
+
+Enters: nothing. Leaves: `CASES`. A case's `call` takes the library first, so that the same line runs
+on minitorch and on PyTorch: `lambda m, x: m.softmax(x, dim=-1)`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Maker = Callable[[np.random.Generator], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One op at one kind of input.
+
+    op: the name in ops.OPS that it proves, or the public function's where that is a composite.
+    call: computes it, given the library and the inputs.
+    inputs: how to make each input; floats are differentiated.
+    torch: PyTorch's spelling where it differs; None where PyTorch has no such function.
+    differentiable: False for questions (comparisons, argmax).
+    """
+
+    op: str
+    call: Callable[..., Any]
+    inputs: tuple[Maker, ...]
+    torch: Callable[..., Any] | None
+    differentiable: bool = True
+
+    def arrays(self, trial: int = 0) -> list[np.ndarray]:
+        """Make the inputs; another trial gives other numbers."""
+        rng = np.random.default_rng([trial, len(self.op), sum(map(ord, self.op))])
+        return [make(rng) for make in self.inputs]
+
+
+CASES: list[Case] = []
+_SAME: Any = object()
+
+
+def case(
+    op: str, call: Callable[..., Any], *inputs: Maker, torch: Any = _SAME, differentiable: bool = True
+) -> None:
+    """Add a row to the table."""
+    CASES.append(Case(op, call, inputs, call if torch is _SAME else torch, differentiable))
+
+
+# --- inputs: away from kinks and poles, where a derivative exists --------------------------------
+
+
+def normal(*shape: int) -> Maker:
+    """Normal numbers, none within 0.1 of 0."""
+    return lambda rng: (lambda x: x + 0.1 * np.where(x < 0, -1, 1))(rng.normal(size=shape))
+
+
+def positive(*shape: int) -> Maker:
+    """Numbers from 0.3 to 3."""
+    return lambda rng: rng.uniform(0.3, 3.0, size=shape)
+
+
+def unit(*shape: int) -> Maker:
+    """Numbers from -0.9 to 0.9."""
+    return lambda rng: rng.uniform(-0.9, 0.9, size=shape)
+
+
+def above_one(*shape: int) -> Maker:
+    """Numbers from 1.2 to 3."""
+    return lambda rng: rng.uniform(1.2, 3.0, size=shape)
+
+
+def distinct(*shape: int) -> Maker:
+    """Numbers that keep a distance from each other, from 0 and from integers: no ties."""
+
+    def make(rng: np.random.Generator) -> np.ndarray:
+        size = math.prod(shape)
+        steps = rng.permutation(size) - size // 2
+        return (0.37 * steps + 0.23 + rng.uniform(0, 0.02, size=size)).reshape(shape)
+
+    return make
+
+
+def integers(high: int, *shape: int) -> Maker:
+    """Integers from 0 to high - 1."""
+    return lambda rng: rng.integers(0, high, size=shape)
+
+
+def bools(*shape: int) -> Maker:
+    """A mask; at least one element of each kind where there are two."""
+
+    def make(rng: np.random.Generator) -> np.ndarray:
+        mask = rng.uniform(size=shape) < 0.5
+        if mask.size > 1:
+            mask.reshape(-1)[:2] = [True, False]
+        return mask
+
+    return make
+
+
+def matrix(*shape: int) -> Maker:
+    """Well-conditioned matrices: random ones with a strong diagonal."""
+    return lambda rng: rng.normal(size=shape) + 3 * np.eye(*shape[-2:])
+
+
+def fixed(*values: Any) -> Maker:
+    """Exactly these values."""
+    return lambda rng: np.array(values)
+
+
+# --- elementwise --------------------------------------------------------------------------------
+
+for _name in ("add", "sub", "mul"):
+    case(_name, lambda m, x, y, n=_name: getattr(m, n)(x, y), normal(3, 5), normal(3, 5))
+    case(_name, lambda m, x, y, n=_name: getattr(m, n)(x, y), normal(20, 3, 5), normal(3, 1))
+    case(_name, lambda m, x, n=_name: getattr(m, n)(x, 2.5), normal(3, 5))
+case("add", lambda m, x, y: m.add(x, y, alpha=0.5) + 1, normal(5), normal(3, 5))
+case("sub", lambda m, x, y: 1 - m.sub(x, y, alpha=2), normal(5), normal(3, 5))
+case("div", lambda m, x, y: m.div(x, y), normal(3, 5), normal(5))
+case("div", lambda m, x: 2.0 / x, normal(3, 5))
+case("div", lambda m, x: m.div(x, 0.7, rounding_mode="floor"), distinct(3, 5))
+case("div", lambda m, x: m.div(x, 0.7, rounding_mode="trunc"), distinct(3, 5))
+case("floor_divide", lambda m, x, y: x // y, integers(50, 3, 5), fixed(3, 4, 5, 6, 7), differentiable=False)
+case(
+    "floor_divide",
+    lambda m, x: m.floor_divide(x, 0.7),
+    distinct(3, 5),
+    torch=lambda t, x: t.div(x, 0.7, rounding_mode="floor"),
+)
+case("remainder", lambda m, x, y: m.remainder(x, y), normal(3, 5), above_one(5))
+case("remainder", lambda m, x: x % -0.73, distinct(3, 5))
+case("fmod", lambda m, x, y: m.fmod(x, y), normal(3, 5), above_one(5))
+case("neg", lambda m, x: m.neg(-(-x)), normal(3, 5))
+case("pow", lambda m, x, y: m.pow(x, y), positive(3, 5), normal(5))
+case("pow", lambda m, x: x**3, normal(3, 5))
+case("pow", lambda m, x: m.pow(x, 2), normal(3, 5))
+case("pow", lambda m, x: x**-1.5, positive(3, 5))
+case("pow", lambda m, x: 2.0**x, normal(3, 5))
+case("square", lambda m, x: m.square(x), normal(3, 5))
+case("reciprocal", lambda m, x: m.reciprocal(x), normal(3, 5))
+case("lerp", lambda m, x, y, w: m.lerp(x, y, w), normal(3, 5), normal(5), normal(3, 1))
+case("lerp", lambda m, x, y: m.lerp(x, y, 0.3), normal(3, 5), normal(3, 5))
+for _name in (
+    "exp", "exp2", "expm1", "sin", "cos", "sinh", "cosh", "asinh", "atan", "tanh", "sigmoid", "erf", "abs", "sign",
+    "relu",
+):  # fmt: skip
+    case(_name, lambda m, x, n=_name: getattr(m, n)(x), normal(3, 5))
+for _name in ("silu", "gelu", "softplus", "leaky_relu", "elu"):
+    case(
+        _name,
+        lambda m, x, n=_name: getattr(m, n)(x),
+        normal(3, 5),
+        torch=lambda t, x, n=_name: getattr(t.nn.functional, n)(x),
+    )
+case(
+    "gelu_tanh",
+    lambda m, x: m.gelu(x, approximate="tanh"),
+    normal(3, 5),
+    torch=lambda t, x: t.nn.functional.gelu(x, approximate="tanh"),
+)
+case(
+    "softplus",
+    lambda m, x: m.softplus(x, 2.0, 1.0),
+    normal(3, 5),
+    torch=lambda t, x: t.nn.functional.softplus(x, 2.0, 1.0),
+)
+case(
+    "leaky_relu",
+    lambda m, x: m.leaky_relu(x, 0.3),
+    normal(3, 5),
+    torch=lambda t, x: t.nn.functional.leaky_relu(x, 0.3),
+)
+case("elu", lambda m, x: m.elu(x, 0.7), normal(3, 5), torch=lambda t, x: t.nn.functional.elu(x, 0.7))
+for _name in ("log", "log2", "log10", "sqrt", "rsqrt", "log1p"):
+    case(_name, lambda m, x, n=_name: getattr(m, n)(x), positive(3, 5))
+for _name in ("asin", "acos", "atanh", "tan"):
+    case(_name, lambda m, x, n=_name: getattr(m, n)(x), unit(3, 5))
+case("acosh", lambda m, x: m.acosh(x), above_one(3, 5))
+for _name in ("atan2", "hypot", "logaddexp", "maximum", "minimum"):
+    case(_name, lambda m, x, y, n=_name: getattr(m, n)(x, y), normal(3, 5), normal(3, 1))
+case("clip", lambda m, x: m.clamp(x, -0.5, 0.8), distinct(3, 5))
+case("clip", lambda m, x: m.clip(x, min=0.1), distinct(3, 5))
+case("clip", lambda m, x: m.clamp(x, max=0.1), distinct(3, 5))
+case(
+    "clamp",
+    lambda m, x, a, b: m.clamp(x, a, b),
+    distinct(3, 5),
+    lambda r: -r.uniform(0.4, 0.5, 5),
+    positive(3, 1),
+)
+case("where", lambda m, c, x, y: m.where(c, x, y), bools(3, 5), normal(3, 5), normal(5))
+case("where", lambda m, c, x: m.where(c, x, 0.5), bools(3, 5), normal(5))
+for _name in ("floor", "ceil", "trunc"):
+    case(_name, lambda m, x, n=_name: getattr(m, n)(x), distinct(3, 5))
+case("round", lambda m, x: m.round(x), distinct(3, 5))
+case("round", lambda m, x: m.round(x, decimals=1), distinct(3, 5))
+case("cast", lambda m, x: x.to(m.float64) * 2, normal(3, 5))
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    case(
+        _name,
+        lambda m, x, y, n=_name: getattr(m, n)(x, y),
+        integers(3, 3, 5),
+        integers(3, 5),
+        differentiable=False,
+    )
+    case(_name, lambda m, x, n=_name: getattr(m, n)(x, 0.1), normal(3, 5), differentiable=False)
+for _name in ("logical_and", "logical_or", "logical_xor"):
+    case(
+        _name, lambda m, x, y, n=_name: getattr(m, n)(x, y), bools(3, 5), integers(2, 5), differentiable=False
+    )
+for _name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
+    case(
+        _name,
+        lambda m, x, y, n=_name: getattr(m, n)(x, y),
+        integers(9, 3, 5),
+        integers(9, 5),
+        differentiable=False,
+    )
+case("logical_not", lambda m, x: m.logical_not(x), integers(2, 3, 5), differentiable=False)
+case("bitwise_not", lambda m, x: m.bitwise_not(~x), integers(9, 3, 5), differentiable=False)
+for _name in ("isnan", "isinf", "isfinite"):
+    case(
+        _name,
+        lambda m, x, n=_name: getattr(m, n)(x),
+        fixed(1.0, math.nan, math.inf, -math.inf),
+        differentiable=False,
+    )
+case("isclose", lambda m, x, y: m.isclose(x, y, rtol=0.1), positive(3, 5), positive(5), differentiable=False)
+
+# --- reductions ---------------------------------------------------------------------------------
+
+for _name in ("sum", "mean", "prod", "amax", "amin", "logsumexp", "var", "std", "norm"):
+    _torch_all: Any = _SAME
+    if _name == "logsumexp":
+        _torch_all = lambda t, x: t.logsumexp(x, dim=tuple(range(x.ndim)))
+    case(_name, lambda m, x, n=_name: getattr(m, n)(x), distinct(3, 5), torch=_torch_all)
+    case(_name, lambda m, x, n=_name: getattr(m, n)(x, dim=1), distinct(3, 5))
+    case(_name, lambda m, x, n=_name: getattr(m, n)(x, dim=-2, keepdim=True), distinct(2, 3, 5))
+    if _name != "prod":
+        case(_name, lambda m, x, n=_name: getattr(m, n)(x, dim=(0, -1)), distinct(2, 3, 5))
+case(
+    "prod",
+    lambda m, x: m.prod(x, axis=(0, -1)),
+    distinct(2, 3, 2),
+    torch=lambda t, x: t.prod(t.prod(x, 2), 0),
+)
+case("var", lambda m, x: m.var(x, dim=1, correction=0), normal(3, 5))
+case("std", lambda m, x: m.std(x, dim=1, unbiased=False), normal(3, 5))
+for _p in (1, 2, 3, 1.5, 0.7, math.inf, -math.inf, 0):
+    case("norm", lambda m, x, p=_p: m.norm(x, p, dim=1), distinct(3, 5))
+case("norm", lambda m, x: m.norm(x, "fro"), normal(3, 5))
+case("norm", lambda m, x: m.norm(x, "nuc"), normal(3, 5))
+for _name in ("max", "min", "median"):
+    case(_name, lambda m, x, n=_name: getattr(m, n)(x), distinct(3, 5))
+    case(_name, lambda m, x, n=_name: getattr(m, n)(x, dim=1), distinct(3, 5))
+    case(_name, lambda m, x, n=_name: getattr(m, n)(x, dim=0, keepdim=True), distinct(4, 3))
+case("max", lambda m, x, y: m.max(x, y), normal(3, 5), normal(5))
+case("min", lambda m, x, y: m.min(x, y), normal(3, 5), normal(5))
+for _name in ("cumsum", "cumprod"):
+    case(_name, lambda m, x, n=_name: getattr(m, n)(x, dim=0), normal(4, 3))
+    case(_name, lambda m, x, n=_name: getattr(m, n)(x, dim=-1), normal(3, 5))
+case("cumprod", lambda m, x: m.cumprod(x, dim=0), fixed(1.5, 0.0, 2.0, -1.0))
+case("prod", lambda m, x: m.prod(x), fixed(0.0, 2.0, 3.0))
+for _name in ("all", "any"):
+    case(_name, lambda m, x, n=_name: getattr(m, n)(x), bools(3, 5), differentiable=False)
+    case(
+        _name, lambda m, x, n=_name: getattr(m, n)(x, dim=1, keepdim=True), bools(3, 5), differentiable=False
+    )
+for _name in ("argmax", "argmin"):
+    case(_name, lambda m, x, n=_name: getattr(m, n)(x), distinct(3, 5), differentiable=False)
+    case(
+        _name,
+        lambda m, x, n=_name: getattr(m, n)(x, dim=-1, keepdim=True),
+        distinct(3, 5),
+        differentiable=False,
+    )
+case("count_nonzero", lambda m, x: m.count_nonzero(x, dim=1), integers(3, 3, 5), differentiable=False)
+case("argsort", lambda m, x: m.argsort(x, dim=0), distinct(4, 3), differentiable=False)
+case("argsort", lambda m, x: m.argsort(x, descending=True), distinct(3, 5), differentiable=False)
+case("sort", lambda m, x: m.sort(x, dim=0), distinct(4, 3))
+case("sort", lambda m, x: m.sort(x, descending=True), distinct(3, 5))
+case("topk", lambda m, x: m.topk(x, 2), distinct(3, 5))
+case("topk", lambda m, x: m.topk(x, 2, dim=0, largest=False), distinct(4, 3))
+
+# --- shape --------------------------------------------------------------------------------------
+
+case("reshape", lambda m, x: m.reshape(x, (5, -1)), normal(3, 5))
+case("reshape", lambda m, x: x.view(15).reshape_as(x).view_as(x), normal(3, 5))
+case("reshape", lambda m, x: m.flatten(x, 1), normal(2, 3, 5))
+case("reshape", lambda m, x: m.ravel(m.unflatten(x, 1, (3, -1))), normal(2, 15))
+case("reshape", lambda m, x: m.unsqueeze(m.squeeze(x, 1), 0), normal(3, 1, 5))
+case("permute", lambda m, x: m.permute(x, (2, 0, 1)), normal(2, 3, 5))
+case("permute", lambda m, x: m.transpose(x, 0, 2), normal(2, 3, 5))
+case("permute", lambda m, x: m.t(x).T.mT, normal(3, 5))
+case("permute", lambda m, x: m.swapdims(m.swapaxes(x, 0, 1), 1, 2), normal(2, 3, 5))
+case("permute", lambda m, x: m.moveaxis(m.movedim(x, 0, -1), (0, 1), (1, 0)), normal(2, 3, 5))
+case("broadcast_to", lambda m, x: m.broadcast_to(x, (2, 3, 5)), normal(3, 1))
+case("broadcast_to", lambda m, x: x.expand(4, -1, 5).expand_as(x.expand(4, 3, 5)), normal(3, 1))
+case("broadcast_to", lambda m, x, y: m.broadcast_tensors(x, y), normal(3, 1), normal(5))
+case("clone", lambda m, x: m.clone(x).mT.contiguous(), normal(3, 5))
+case("flip", lambda m, x: m.flip(x, (0, 1)), normal(3, 5))
+case("roll", lambda m, x: m.roll(x, 2), normal(3, 5))
+case("roll", lambda m, x: m.roll(x, (1, -2), (0, 1)), normal(3, 5))
+case("tile", lambda m, x: m.tile(x, (2, 3)), normal(3, 2))
+case("tile", lambda m, x: x.repeat(2, 1, 3), normal(3, 2))
+case("repeat_interleave", lambda m, x: m.repeat_interleave(x, 2, dim=1), normal(3, 2))
+case("repeat_interleave", lambda m, x, n: m.repeat_interleave(x, n, dim=0), normal(3, 2), integers(4, 3))
+case("cat", lambda m, x, y: m.cat([x, y, x], dim=1), normal(3, 2), normal(3, 4))
+case("cat", lambda m, x, y: m.concat([m.concatenate([x, y]), x]), normal(3, 2), normal(1, 2))
+case("stack", lambda m, x, y: m.stack([x, y, x], dim=1), normal(3, 2), normal(3, 2))
+case("split", lambda m, x: m.split(x, 2, dim=1), normal(3, 5))
+case("split", lambda m, x: m.split(x, [1, 3, 1], dim=1)[1], normal(3, 5))
+case("split", lambda m, x: m.chunk(x, 3), normal(5, 2))
+case("unbind", lambda m, x: m.unbind(x, dim=1), normal(3, 4))
+case("getitem", lambda m, x: x[1], normal(3, 5))
+case("getitem", lambda m, x: x[..., 1:4:2, None], normal(3, 5))
+case("getitem", lambda m, x, i: x[i], normal(4, 3), integers(4, 6))
+case("getitem", lambda m, x, i, j: x[i, :, j], normal(4, 3, 5), integers(4, 2, 1), integers(5, 3))
+case("getitem", lambda m, x, b: x[b], normal(3, 5), bools(3))
+case("getitem", lambda m, x, i: x[1:, i], normal(3, 5), integers(5, 4))
+case("getitem", lambda m, x: m.select(m.narrow(x, 1, 1, 3), 0, -1), normal(3, 5))
+case("put_add", lambda m, x, i: x[i] ** 2, normal(4, 3), integers(4, 6))
+case(
+    "pad",
+    lambda m, x: m.pad(x, (1, 2), value=0.5),
+    normal(3, 5),
+    torch=lambda t, x: t.nn.functional.pad(x, (1, 2), value=0.5),
+)
+case(
+    "pad",
+    lambda m, x: m.pad(x, (-1, 2, 1, 0)),
+    normal(3, 5),
+    torch=lambda t, x: t.nn.functional.pad(x, (-1, 2, 1, 0)),
+)
+for _mode in ("reflect", "replicate", "circular"):
+    case(
+        "pad",
+        lambda m, x, mode=_mode: m.pad(x, (1, 2), mode=mode),
+        normal(2, 3, 5),
+        torch=lambda t, x, mode=_mode: t.nn.functional.pad(x, (1, 2), mode=mode),
+    )
+case("gather", lambda m, x, i: m.gather(x, 1, i), normal(3, 5), integers(5, 2, 4))
+case("gather", lambda m, x, i: m.take_along_dim(x, i, dim=0), normal(3, 5), integers(3, 2, 1))
+case("scatter", lambda m, x, y: m.scatter(x, 0, fixed_index(m), y), normal(3, 5), normal(2, 5))
+case("scatter", lambda m, x: m.scatter(x, 0, fixed_index(m), 0.5), normal(3, 5))
+case(
+    "scatter_add", lambda m, x, i, y: m.scatter_add(x, 0, i, y), normal(3, 5), integers(3, 4, 5), normal(4, 5)
+)
+case("index_select", lambda m, x, i: m.index_select(x, 1, i), normal(3, 5), integers(5, 7))
+case(
+    "index_add",
+    lambda m, x, i, y: m.index_add(x, 1, i, y, alpha=0.5),
+    normal(3, 5),
+    integers(5, 4),
+    normal(3, 4),
+)
+case("masked_fill", lambda m, x, b: m.masked_fill(x, b, 0.5), normal(3, 5), bools(5))
+case("masked_select", lambda m, x, b: m.masked_select(x, b), normal(3, 5), bools(3, 5))
+case("tril", lambda m, x: m.tril(x, -1), normal(4, 4))
+case("triu", lambda m, x: m.triu(x), normal(2, 3, 5))
+case("diagonal", lambda m, x: m.diagonal(x, 1, 0, 2), normal(3, 2, 4))
+case("diagonal", lambda m, x: m.diag(x, -1), normal(4, 3))
+case("put_diagonal", lambda m, x: m.diag(x), normal(4))
+case("put_diagonal", lambda m, x: m.diag_embed(x, 1), normal(2, 3))
+case("unfold", lambda m, x: x.unfold(1, 3, 2), normal(2, 7))
+case("fold_windows", lambda m, x: x.unfold(0, 2, 1) ** 2, normal(5, 2))
+
+
+def fixed_index(m: Any) -> Any:
+    """An index without repetition: where two values meet, which one stays is anybody's guess."""
+    return m.tensor([[0, 1, 2, 0, 1], [1, 2, 0, 2, 0]])
+
+
+# --- products -----------------------------------------------------------------------------------
+
+case("matmul", lambda m, x, y: m.matmul(x, y), normal(3, 5), normal(5, 2))
+case("matmul", lambda m, x, y: x @ y, normal(4), normal(4))
+case("matmul", lambda m, x, y: x @ y, normal(3, 4), normal(4))
+case("matmul", lambda m, x, y: x @ y, normal(4), normal(2, 4, 3))
+case("matmul", lambda m, x, y: x @ y, normal(2, 3, 4), normal(4))
+case("matmul", lambda m, x, y: x @ y, normal(2, 3, 4), normal(4, 2))
+case("matmul", lambda m, x, y: x @ y, normal(2, 1, 3, 4), normal(3, 4, 2))
+case("matmul", lambda m, x, y: m.mm(x, y), normal(3, 4), normal(4, 2))
+case("matmul", lambda m, x, y: m.mv(x, y), normal(3, 4), normal(4))
+case("matmul", lambda m, x, y: m.bmm(x, y), normal(2, 3, 4), normal(2, 4, 2))
+case("matmul", lambda m, x, y: m.dot(x, y), normal(4), normal(4))
+case("outer", lambda m, x, y: m.outer(x, y), normal(3), normal(4))
+case("einsum", lambda m, x, y: m.einsum("vpt,th->vph", x, y), normal(2, 3, 5), normal(5, 2))
+case("einsum", lambda m, x: m.einsum("ii->i", x), normal(4, 4))
+case("einsum", lambda m, x, y: m.einsum("ij,kj", x, y), normal(3, 4), normal(2, 4))
+case("einsum", lambda m, x, y: m.einsum("...ij,...jk->...ik", x, y), normal(2, 3, 4), normal(4, 2))
+case("einsum", lambda m, x, y, z: m.einsum("i,ij,jk->k", x, y, z), normal(3), normal(3, 4), normal(4, 2))
+case("einsum", lambda m, x: m.einsum("iij->j", x), normal(3, 3, 2))
+case("einsum", lambda m, x: m.einsum("ij->", x), normal(3, 4))
+case("tensordot", lambda m, x, y: m.tensordot(x, y, 2), normal(2, 3, 4), normal(3, 4, 2))
+case("tensordot", lambda m, x, y: m.tensordot(x, y, ([0, 2], [1, 0])), normal(2, 3, 4), normal(4, 2, 3))
+for _name in ("softmax", "log_softmax"):
+    case(_name, lambda m, x, n=_name: getattr(m, n)(x, dim=-1), normal(3, 5))
+    case(_name, lambda m, x, n=_name: getattr(m, n)(x, dim=0), normal(2, 3, 2))
+
+
+def _cross_entropy(**options: Any) -> dict[str, Callable[..., Any]]:
+    return {
+        "call": lambda m, *a: m.cross_entropy(*a[:2], *a[2:], **options),
+        "torch": lambda t, *a: t.nn.functional.cross_entropy(*a[:2], *a[2:], **options),
+    }
+
+
+def _ce(*inputs: Maker, **options: Any) -> None:
+    both = _cross_entropy(**options)
+    case("cross_entropy", both["call"], *inputs, torch=both["torch"])
+
+
+for _reduction in ("mean", "sum", "none"):
+    _ce(normal(4, 5), integers(5, 4), reduction=_reduction)
+    _ce(normal(4, 5), fixed(0, -100, 4, -100), reduction=_reduction, label_smoothing=0.1)
+_ce(normal(5), lambda rng: np.array(rng.integers(0, 5)), label_smoothing=0.2)
+_ce(normal(2, 5, 3), integers(5, 2, 3))
+_ce(normal(4, 5), fixed(1, 2, 0, 3), ignore_index=3)
+_ce(normal(4, 5), lambda rng: rng.dirichlet(np.ones(5), 4), label_smoothing=0.1)
+case(
+    "cross_entropy",
+    lambda m, x, y: m.cross_entropy(
+        x, y, m.tensor([0.5, 1.0, 2.0, 1.5, 0.7], dtype=m.float64), label_smoothing=0.1
+    ),
+    normal(4, 5),
+    integers(5, 4),
+    torch=lambda t, x, y: t.nn.functional.cross_entropy(
+        x, y, t.tensor([0.5, 1.0, 2.0, 1.5, 0.7], dtype=t.float64), label_smoothing=0.1
+    ),
+)
+
+# --- linear algebra -----------------------------------------------------------------------------
+# Eigenvectors and singular vectors are unique up to their sign, so functions of them are compared
+# that do not depend on it: f(A) = V f(Λ) Vᵀ.
+
+case("inv", lambda m, a: m.linalg.inv(a), matrix(2, 3, 3))
+case("inv", lambda m, a: m.inverse(a), matrix(3, 3))
+case("solve", lambda m, a, b: m.linalg.solve(a, b), matrix(3, 3), normal(3, 2))
+case("solve", lambda m, a, b: m.linalg.solve(a, b), matrix(2, 3, 3), normal(2, 3))
+case(
+    "solve_triangular",
+    lambda m, a, b: m.linalg.solve_triangular(a, b, upper=True),
+    matrix(3, 3),
+    normal(3, 2),
+)
+case("det", lambda m, a: m.linalg.det(a), matrix(2, 3, 3))
+case("det", lambda m, a: m.det(a), matrix(3, 3))
+case("cofactor", lambda m, a: m.linalg.det(a) ** 2, matrix(3, 3))
+case("logabsdet", lambda m, a: m.linalg.slogdet(a).logabsdet, matrix(2, 3, 3))
+case("det_sign", lambda m, a: m.slogdet(a).sign * 1.0, matrix(2, 3, 3))
+case("cholesky", lambda m, a: m.linalg.cholesky(a @ a.mT), matrix(2, 3, 3))
+case("cholesky", lambda m, a: m.linalg.cholesky(a @ a.mT, upper=True), matrix(3, 3))
+case(
+    "cholesky",
+    lambda m, a: m.cholesky(a @ a.mT),
+    matrix(3, 3),
+    torch=lambda t, a: t.linalg.cholesky(a @ a.mT),
+)
+case("qr", lambda m, a: m.linalg.qr(a), matrix(4, 3))
+case("qr", lambda m, a: m.qr(a).R, matrix(3, 3), torch=lambda t, a: t.linalg.qr(a).R)
+
+
+def _of_symmetric(m: Any, a: Any) -> Any:
+    values, vectors = m.linalg.eigh(a + a.mT)
+    return (vectors * m.sin(values)[..., None, :]) @ vectors.mT, values
+
+
+def _of_singular(m: Any, a: Any) -> Any:
+    u, s, vh = m.linalg.svd(a, full_matrices=False)
+    return (u * m.sin(s)[..., None, :]) @ vh, s
+
+
+case("eigh", _of_symmetric, distinct(2, 3, 3))
+case("eigvalsh", lambda m, a: m.linalg.eigvalsh(a + a.mT), distinct(3, 3))
+case("svd", _of_singular, distinct(4, 3))
+case("svd", _of_singular, distinct(2, 2, 3))
+case("svd", lambda m, a: m.svd(a).S, distinct(3, 3), torch=lambda t, a: t.linalg.svd(a).S)
+case("svdvals", lambda m, a: m.linalg.svdvals(a), distinct(3, 4))
+case("pinv", lambda m, a: m.linalg.pinv(a), matrix(4, 3))
+case("lstsq", lambda m, a, b: m.linalg.lstsq(a, b).solution, matrix(4, 3), normal(4, 2))
+case("trace", lambda m, a: m.trace(a), normal(3, 3))
+case("trace", lambda m, a: m.linalg.trace(a), normal(2, 3, 3), torch=lambda t, a: t.einsum("bii->b", a))
+case("matrix_power", lambda m, a: m.linalg.matrix_power(a, 3), matrix(3, 3))
+case("matrix_power", lambda m, a: m.linalg.matrix_power(a, -2), matrix(2, 3, 3))
+for _ord in ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf):
+    case("matrix_norm", lambda m, a, o=_ord: m.linalg.matrix_norm(a, o), distinct(3, 4))
+case("vector_norm", lambda m, a: m.linalg.vector_norm(a, 3, dim=1), normal(3, 4))
+case("norm", lambda m, a: m.linalg.norm(a) + m.linalg.norm(a, 1), distinct(3, 4))

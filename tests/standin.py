@@ -1,0 +1,87 @@
+"""A stand-in for a GPU array: speaks NumPy's protocols, and refuses to mix with host arrays.
+
+CI has no GPU. An op that mixes a host array into a device computation fails here, on any laptop.
+"""
+
+import numpy as np
+
+
+class DeviceArray:
+    """An array on a device that does not exist."""
+
+    def __init__(self, host):
+        self.host = host if isinstance(host, np.ndarray) else np.asarray(host)
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        out = kwargs.pop("out", None)
+        if out is not None:
+            kwargs["out"] = tuple(to_host(o) for o in out)
+        return to_device(
+            getattr(ufunc, method)(*map(to_host, inputs), **{k: to_host(v) for k, v in kwargs.items()})
+        )
+
+    def __array_function__(self, function, types, args, kwargs):
+        return to_device(function(*map(to_host, args), **{k: to_host(v) for k, v in kwargs.items()}))
+
+    def __array__(self, *args, **kwargs):
+        raise TypeError("implicit conversion to a host array")
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = getattr(self.host, name)
+        if callable(found):
+            return lambda *a, **k: to_device(found(*map(to_host, a), **{n: to_host(v) for n, v in k.items()}))
+        return to_device(found) if name in ("T", "mT", "real", "imag") else found
+
+    def __getitem__(self, key):
+        return to_device(self.host[to_host(key)])
+
+    def __setitem__(self, key, value):
+        self.host[to_host(key)] = to_host(value)
+
+    def __len__(self):
+        return len(self.host)
+
+    def __bool__(self):
+        return bool(self.host)
+
+    def __index__(self):
+        return self.host.__index__()
+
+    def __float__(self):
+        return float(self.host)
+
+
+def _operator(name):
+    return lambda self, *others: to_device(getattr(self.host, name)(*map(to_host, others)))
+
+
+for _name in (
+    "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow matmul rmatmul "
+    "and or xor eq ne lt le gt ge neg invert abs iadd isub imul"
+).split():
+    setattr(DeviceArray, f"__{_name}__", _operator(f"__{_name}__"))
+DeviceArray.__hash__ = object.__hash__
+
+
+def to_host(value):
+    """What the device computes with; a host array among it is a mistake."""
+    if isinstance(value, DeviceArray):
+        return value.host
+    if isinstance(value, np.ndarray | np.generic):
+        raise TypeError(f"a host array of shape {value.shape} was mixed with device arrays")
+    if isinstance(value, tuple | list):
+        return type(value)(to_host(v) for v in value)
+    return value
+
+
+def to_device(value):
+    """Results stay on the device; NumPy scalars are 0-d arrays there."""
+    if isinstance(value, np.ndarray | np.generic):
+        return DeviceArray(np.asarray(value))
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(to_device, value))
+    if isinstance(value, tuple | list):
+        return type(value)(to_device(v) for v in value)
+    return value
