@@ -1,0 +1,128 @@
+"""A contest of speed: each contender in a process of its own, all asked in turn, the best kept.
+
+Why processes: one library's threads, allocator and imports must not disturb another's. Why in turn,
+round after round: a busy machine slows all contenders alike, and the best round of each is the one
+the machine did not disturb.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+ONE_THREAD = dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1"
+)
+
+# times[task][contender]: the seconds of each round
+Times = dict[str, dict[str, list[float]]]
+
+
+class Worker:
+    """A contender in its own process: `ask` sends it a task and waits for the seconds it took."""
+
+    def __init__(self, script: str, contender: str) -> None:
+        self.contender = contender
+        self._process = subprocess.Popen(
+            [sys.executable, script, "--worker", contender],
+            env={**os.environ, **ONE_THREAD},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.greeting = self._read()  # its version, or None if it cannot be imported
+
+    def ask(self, task: str) -> Any:
+        print(task, file=self._process.stdin, flush=True)
+        return self._read()
+
+    def close(self) -> None:
+        self._process.communicate()
+
+    def _read(self) -> Any:
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit(f"{self.contender}: its process ended unexpectedly (see the message above)")
+        return json.loads(line)
+
+
+def serve(greeting: str | None, perform: Callable[[str], float]) -> None:
+    """The worker's side: answer each task that arrives, until there are no more."""
+    print(json.dumps(greeting), flush=True)
+    for line in sys.stdin:
+        print(json.dumps(perform(line.strip())), flush=True)
+
+
+def hold(
+    script: str, contenders: Iterable[str], tasks: Iterable[str], rounds: int
+) -> tuple[dict[str, str], Times]:
+    """Run the contest: return the contenders' versions, and the seconds of every round."""
+    workers = [Worker(script, name) for name in contenders]
+    for worker in workers:
+        if worker.greeting is None:
+            print(f"{worker.contender} is not installed here: left out", file=sys.stderr)
+    present = [worker for worker in workers if worker.greeting is not None]
+    times: Times = {task: {worker.contender: [] for worker in present} for task in tasks}
+    for number in range(1, rounds + 1):
+        for task, columns in times.items():
+            print(f"\rround {number}/{rounds}: {task:32}", end="", file=sys.stderr, flush=True)
+            for worker in present:
+                columns[worker.contender].append(worker.ask(task))
+    print("\r" + " " * 60 + "\r", end="", file=sys.stderr, flush=True)
+    for worker in workers:
+        worker.close()
+    return {worker.contender: worker.greeting for worker in present}, times
+
+
+def seconds_per_call(function: Callable[[], object], at_least: float = 0.004, repeats: int = 8) -> float:
+    """Time a function: the best of several repeats, each long enough for the clock."""
+    function()
+    start = time.perf_counter()
+    function()
+    calls = max(1, round(at_least / (time.perf_counter() - start)))
+    best = float("inf")
+    for _ in range(repeats):
+        start = time.perf_counter()
+        for _ in range(calls):
+            function()
+        best = min(best, (time.perf_counter() - start) / calls)
+    return best
+
+
+def spread(rounds: list[float]) -> float:
+    """How far the middle round lies above the best one, as a fraction."""
+    ordered = sorted(rounds)
+    return ordered[len(ordered) // 2] / ordered[0] - 1
+
+
+def machine() -> str:
+    """The machine in a line: a time without it says little."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            model = next(line.partition(":")[2].strip() for line in file if line.startswith("model name"))
+    except (OSError, StopIteration):
+        model = platform.processor() or platform.machine()
+    return f"{model}, {os.cpu_count()} cores, Python {platform.python_version()}"
+
+
+def arguments(description: str, rounds: int) -> argparse.Namespace:
+    """Read the options every contest has."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--rounds", type=int, default=rounds, help="how often to ask (default %(default)s)")
+    parser.add_argument("--json", metavar="FILE", help="write every round's seconds there")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def save(path: str | None, versions: dict[str, str], times: Times) -> None:
+    """Write the numbers as JSON, if a path was given."""
+    if path:
+        with open(path, "w") as file:
+            json.dump({"machine": machine(), "versions": versions, "seconds": times}, file, indent=1)
