@@ -57,10 +57,39 @@ def _operator(name):
     return lambda self, *others: to_device(getattr(self.host, name)(*map(to_host, others)))
 
 
-for _name in (
-    "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow matmul rmatmul "
-    "and or xor eq ne lt le gt ge neg invert abs iadd isub imul"
-).split():
+for _name in [
+    "add",
+    "radd",
+    "sub",
+    "rsub",
+    "mul",
+    "rmul",
+    "truediv",
+    "rtruediv",
+    "floordiv",
+    "rfloordiv",
+    "mod",
+    "rmod",
+    "pow",
+    "rpow",
+    "matmul",
+    "rmatmul",
+    "and",
+    "or",
+    "xor",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "neg",
+    "invert",
+    "abs",
+    "iadd",
+    "isub",
+    "imul",
+]:
     setattr(DeviceArray, f"__{_name}__", _operator(f"__{_name}__"))
 DeviceArray.__hash__ = object.__hash__
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from both import floats, run_minitorch, weights
-from standin import DeviceArray
 
 import minitorch
+from both import floats, run_minitorch, weights
 from minitorch.node import new_tensor
 from minitorch.proof.table import CASES
+from standin import DeviceArray
 
 
 def on_device(array, requires_grad=False):

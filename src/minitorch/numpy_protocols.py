@@ -286,6 +286,20 @@ def _linalg(name: str) -> Handler:
     return handler
 
 
-for _name in ("inv", "solve", "det", "slogdet", "cholesky", "qr", "eigh", "eigvalsh", "svd", "pinv", "matrix_power"):
+for _name in (
+    "inv",
+    "solve",
+    "det",
+    "slogdet",
+    "cholesky",
+    "qr",
+    "eigh",
+    "eigvalsh",
+    "svd",
+    "pinv",
+    "matrix_power",
+):
     implements(getattr(np.linalg, _name))(_linalg(_name))
-implements(np.linalg.norm)(lambda x, ord=None, axis=None, keepdims=False: _linalg("norm")(x, ord, axis, keepdims))
+implements(np.linalg.norm)(
+    lambda x, ord=None, axis=None, keepdims=False: _linalg("norm")(x, ord, axis, keepdims)
+)

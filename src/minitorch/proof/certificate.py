@@ -19,6 +19,10 @@ import minitorch
 from minitorch.autograd.gradcheck import compare, second_order_problem
 from minitorch.proof.table import CASES, Case
 
+# About 1e-5: the step that balances rounding (1e-16 / step) against truncation (step²). A power of two,
+# so that moving an input by it is exact.
+STEP = 2.0**-17
+
 # What central differences in float64 can show: rounding and truncation together stay well below.
 FIRST_ORDER_LIMIT = 1e-5
 SECOND_ORDER_LIMIT = 1e-4
@@ -64,14 +68,13 @@ def _largest(errors: Iterator[float]) -> float:
 
 def first_order_error(case: Case, trial: int) -> float:
     """Return the largest relative difference between backward and central differences."""
-    # The step that balances rounding (~1e-16 / eps) against truncation (~eps²).
-    return _largest(c.error for c in compare(_function(case), _tensors(case, trial), eps=1e-5))
+    return _largest(c.error for c in compare(_function(case), _tensors(case, trial), eps=STEP))
 
 
 def second_order_error(case: Case, trial: int) -> float:
     """Return the same for the gradient of the gradient."""
     slope, arguments = second_order_problem(_function(case), _tensors(case, trial))
-    return 0.0 if slope is None else _largest(c.error for c in compare(slope, arguments, eps=1e-5))
+    return 0.0 if slope is None else _largest(c.error for c in compare(slope, arguments, eps=STEP))
 
 
 def prove(case: Case, trial: int, line: Line) -> None:

@@ -1,0 +1,12 @@
+"""Hypothesis profiles: dev (default), ci, and intense (`pytest --hypothesis-profile=intense`)."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# The suite runs on shared, noisy machines: an example's time says nothing.
+common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
+settings.register_profile("dev", max_examples=40, **common)
+settings.register_profile("ci", max_examples=150, derandomize=True, **common)
+settings.register_profile("intense", max_examples=5000, **common)
+settings.load_profile("ci" if os.environ.get("CI") else "dev")
