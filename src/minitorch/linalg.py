@@ -13,7 +13,9 @@ import numpy as np
 
 from minitorch.convert import as_tensor, one_axis, promoted, to_floating
 from minitorch.methods.contract import matmul
+from minitorch.methods.reduce import nuclear_norm
 from minitorch.node import apply, apply_many
+from minitorch.numpy_protocols import implements
 from minitorch.ops import linalg as ops
 from minitorch.tensor import Tensor
 
@@ -234,13 +236,11 @@ def matrix_norm(
         summed, over = (rows, columns) if abs(ord) == 1 else (columns, rows)
         sums = x.abs().sum(axis=summed, keepdims=True)
         found = sums.amax(axis=over, keepdims=True) if ord > 0 else sums.amin(axis=over, keepdims=True)
-    elif ord in ("nuc", 2, -2):
+    elif ord == "nuc":
+        return nuclear_norm(x, (rows, columns), keepdim)
+    elif ord in (2, -2):
         values = svdvals(x.movedim((rows, columns), (-2, -1)))
-        if ord == "nuc":
-            reduced = values.sum(axis=-1)
-        else:
-            reduced = values.amax(axis=-1) if ord > 0 else values.amin(axis=-1)
-        found = reduced
+        found = values.amax(axis=-1) if ord > 0 else values.amin(axis=-1)
         for axis in sorted((rows, columns)):
             found = found.unsqueeze(axis)
     else:
@@ -271,6 +271,10 @@ def trace(A: Any) -> Tensor:
     """
     return apply(ops.TRACE, as_tensor(A))
 
+
+for _function in (inv, solve, det, slogdet, cholesky, qr, eigh, eigvalsh, svd, pinv, matrix_power):
+    implements(getattr(np.linalg, _function.__name__))(_function)
+implements(np.linalg.norm)(lambda x, ord=None, axis=None, keepdims=False: norm(x, ord, axis, keepdims))
 
 __all__ = [
     "cholesky", "det", "eigh", "eigvalsh", "inv", "lstsq", "matrix_norm", "matrix_power", "norm", "pinv", "qr",
