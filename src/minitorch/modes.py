@@ -68,7 +68,7 @@ class ModeSwitch:
                             generator.close()
                         raise
                     except BaseException as error:
-                        step, value = generator.throw, error  # type: ignore[assignment]
+                        step, value = generator.throw, error
 
         elif inspect.iscoroutinefunction(function):
 

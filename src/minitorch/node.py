@@ -333,7 +333,7 @@ def pull_back(node: Node, g: Array, pending: dict[Node, Array], create_graph: bo
         arguments = [i._data if isinstance(i, Node) else i for i in inputs]
         out = node._data
     if node.__class__ is Bundle:
-        out = _select_all(node) if create_graph else node._data  # type: ignore[arg-type]
+        out = _select_all(node) if create_graph else node._data
         g = [np.zeros_like(o) if each is None else each for each, o in zip(g, out, strict=True)]
     if op.joint is not None:
         gradients = op.joint(g, out, *arguments, **attributes)

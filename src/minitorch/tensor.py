@@ -72,7 +72,7 @@ class Tensor(Elementwise, Reductions, Shapes, Contractions):
     @property
     def dtype(self) -> DType:
         """The NumPy dtype of its elements."""
-        return self._data.dtype  # type: ignore[no-any-return]
+        return self._data.dtype
 
     @property
     def ndim(self) -> int:
@@ -884,6 +884,6 @@ def _to_cuda(x: Any) -> Any:
 
 # Each way is the other's derivative.
 _TO_CPU = Op("to_cpu", lambda x: x.get(), lambda g, out, x: _TO_CUDA(g), register=False)
-_TO_CUDA = Op("to_cuda", _to_cuda, lambda g, out, x: _TO_CPU(g), register=False)
+_TO_CUDA: Op = Op("to_cuda", _to_cuda, lambda g, out, x: _TO_CPU(g), register=False)
 
 __all__ = ["GradFn", "HookHandle", "Tensor", "get_default_dtype", "move", "seed_gradient"]

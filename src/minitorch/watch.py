@@ -52,13 +52,13 @@ def fingerprint(array: np.ndarray) -> int:
     if not array.flags.c_contiguous:
         array = np.ascontiguousarray(array)
     if array.nbytes < 16 * _BLOCK:
-        return zlib.crc32(array)
+        return zlib.crc32(array.data)
     raw = array.reshape(-1).view(np.uint8)
     whole = raw.size - raw.size % (8 * _BLOCK)
     grid = raw[:whole].view(np.uint64).reshape(-1, _BLOCK)
-    seen = zlib.crc32(grid.sum(axis=0))
-    seen = zlib.crc32(grid.sum(axis=1), seen)
-    return zlib.crc32(raw[whole:], seen)
+    seen = zlib.crc32(grid.sum(axis=0).data)
+    seen = zlib.crc32(grid.sum(axis=1).data, seen)
+    return zlib.crc32(raw[whole:].data, seen)
 
 
 def touch(thing: Any) -> None:

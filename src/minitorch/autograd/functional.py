@@ -43,7 +43,7 @@ def _call(func: Func, inputs: tuple[Tensor, ...], name: str) -> tuple[tuple[Tens
     for i, o in enumerate(outputs):
         if not isinstance(o, Node):
             raise TypeError(f"{name}: output {i} of the function must be a Tensor, got {type(o).__name__}")
-    return outputs, single  # type: ignore[return-value]
+    return outputs, single
 
 
 def _unwrap(values: tuple[Any, ...], single: bool) -> Any:

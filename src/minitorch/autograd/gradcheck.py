@@ -108,7 +108,7 @@ def analytical_jacobian(function: Callable[..., Any], inputs: Any, which: int = 
 
 def _jacobians(function: Callable[..., Any], inputs: Sequence[Any]) -> list[list[np.ndarray]]:
     """Return, per output, the Jacobian with respect to each input (None for those without gradient)."""
-    wanted = [i for i in inputs if isinstance(i, Node) and i.requires_grad]
+    wanted: list[Any] = [i for i in inputs if isinstance(i, Node) and i.requires_grad]
     with enable_grad():
         outputs = _outputs(function(*inputs))
     found = []

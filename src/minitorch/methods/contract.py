@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from minitorch.convert import as_tensor, cast, choose, one_axis, promoted
 from minitorch.node import Node, apply
 from minitorch.ops import contract as ops
-from minitorch.ops import elementwise
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
@@ -76,7 +77,8 @@ class Contractions(Node):
                 [6., 8.]])
         """
         _expect("outer", (self, 1), (vec2, 1))
-        return self[:, None] * as_tensor(vec2)[None, :]  # type: ignore[index,no-any-return]
+        column: Tensor = as_tensor(self)[:, None]
+        return column * as_tensor(vec2)[None, :]
 
     def softmax(self, axis: int | None = None, dtype: Any = None, *, dim: int | None = None) -> Tensor:
         """e^{xᵢ} / Σ e^{xⱼ} along `axis`.   dx = s·(g - ⟨g, s⟩)
@@ -125,7 +127,7 @@ def matmul(a: Any, b: Any) -> Tensor:
             "Transpose one of them (x.mT)?"
         )
     if a._data.dtype.kind == "b":
-        return cast(apply(ops.MATMUL, a, b), elementwise.np.bool_)
+        return cast(apply(ops.MATMUL, a, b), np.bool_)
     return apply(ops.MATMUL, a, b)
 
 
@@ -261,10 +263,10 @@ def _with_probabilities(logits: Any, goal: Any, weight: Any, reduction: str, smo
         goal = goal * weight.reshape([-1 if i == axis else 1 for i in range(logits._data.ndim)])
     losses = -(logits.log_softmax(axis=axis) * goal).sum(axis=axis)
     if reduction == "none":
-        return losses  # type: ignore[no-any-return]
+        return losses
     total = losses.sum()
     rows = logits._data.shape[0] if axis else 1
-    return total / rows if reduction == "mean" else total  # type: ignore[no-any-return]
+    return total / rows if reduction == "mean" else total
 
 
 def _with_indices(

@@ -662,7 +662,7 @@ def power(base: Any, exponent: Any) -> Tensor:
 
 def stepped(op: ops.Op, x: Any, **attributes: Any) -> Tensor:
     """Run a rounding op; integers are whole already."""
-    return x.clone() if x._data.dtype.kind in "iu" else apply(op, x, **attributes)  # type: ignore[no-any-return]
+    return x.clone() if x._data.dtype.kind in "iu" else apply(op, x, **attributes)
 
 
 def select(condition: Any, x: Any, y: Any) -> Tensor:

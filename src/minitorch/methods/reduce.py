@@ -282,7 +282,7 @@ class Reductions(Node):
             p = 2
         if isinstance(p, str):
             raise RuntimeError(f"norm: p must be a number, 'fro' or 'nuc', got {p!r}")
-        p = float(p)  # type: ignore[arg-type]
+        p = float(p)
         attributes = self._over(axis, dim, keepdims, keepdim, "norm")
         if math.isinf(p) and 0 in self._data.shape:
             self._not_empty(attributes["axis"], "norm")

@@ -465,13 +465,14 @@ class Shapes(Node):
         >>> minitorch.arange(4.0).roll(1)
         tensor([3., 0., 1., 2.])
         """
+        axes: Any
         moves = tuple(shifts) if isinstance(shifts, (tuple, list)) else int(shifts)
         if dims is None:
             axes = None
         elif isinstance(dims, (tuple, list)):
             axes = tuple(self._axis(a, "roll") for a in dims)
         else:
-            axes = self._axis(dims, "roll")  # type: ignore[assignment]
+            axes = self._axis(dims, "roll")
         if isinstance(moves, tuple) != isinstance(axes, tuple) and not (
             axes is None and isinstance(moves, int)
         ):

@@ -21,7 +21,7 @@ def special(name: str) -> Callable[..., Any]:
     """Return a function of scipy.special, which takes a tenth of a second to import, at first use."""
     import scipy.special
 
-    return getattr(scipy.special, name)  # type: ignore[no-any-return]
+    return getattr(scipy.special, name)
 
 
 # --- arithmetic ---------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ ATAN2 = Op(
 # --- activations --------------------------------------------------------------------------------
 
 TANH = Op("tanh", np.tanh, lambda g, out, x: g * (1 - out * out), floating=True)
-SIGMOID = Op(
+SIGMOID: Op = Op(
     "sigmoid",
     lambda x: 1 / (1 + np.exp(-x)),
     lambda g, out, x: g * (out * (1 - out)),

@@ -92,7 +92,7 @@ GETITEM = Op(
     lambda x, *, key: x[key],
     lambda g, out, x, *, key: PUT_ADD(g, key=key, shape=x.shape),
 )
-PUT_ADD = Op("put_add", _put_add, lambda g, out, x, *, key, shape: g[key])
+PUT_ADD: Op = Op("put_add", _put_add, lambda g, out, x, *, key, shape: g[key])
 
 
 def _along(index: Array, axis: int) -> tuple[Array, ...]:
@@ -151,7 +151,7 @@ SCATTER_ADD = Op(
     None,
     lambda g, out, x, index, source, *, axis: _source_rule(g, index, source, axis),
 )
-SCATTER = Op(
+SCATTER: Op = Op(
     "scatter",
     lambda x, index, source, *, axis: _scatter(x, index, source, axis=axis, add=False),
     lambda g, out, x, index, source, *, axis: SCATTER(g, index, 0, axis=axis),
@@ -162,7 +162,8 @@ SCATTER = Op(
 
 def _index_add(x: Array, index: Array, source: Array, *, axis: int, alpha: float) -> Array:
     out = x.copy()
-    np.add.at(out, (slice(None),) * axis + (index,), source if alpha == 1 else alpha * source)
+    key: Key = (slice(None),) * axis + (index,)
+    np.add.at(out, key, source if alpha == 1 else alpha * source)
     return out
 
 
@@ -225,7 +226,7 @@ def _pad(x: Array, *, widths: tuple[tuple[int, int], ...], value: float) -> Arra
     return np.pad(cropped, grow, constant_values=value)
 
 
-PAD = Op(
+PAD: Op = Op(
     "pad",
     _pad,
     lambda g, out, x, *, widths, value: PAD(g, widths=tuple((-a, -b) for a, b in widths), value=0.0),
@@ -253,7 +254,7 @@ DIAGONAL = Op(
         g, shape=x.shape, offset=offset, axis1=axis1, axis2=axis2
     ),
 )
-PUT_DIAGONAL = Op(
+PUT_DIAGONAL: Op = Op(
     "put_diagonal",
     _put_diagonal,
     lambda g, out, x, *, shape, offset, axis1, axis2: np.diagonal(g, offset, axis1, axis2),
@@ -280,7 +281,7 @@ UNFOLD = Op(
     _unfold,
     lambda g, out, x, *, axis, size, step: FOLD(g, axis=axis, size=size, step=step, shape=x.shape),
 )
-FOLD = Op(
+FOLD: Op = Op(
     "fold_windows",
     _fold,
     lambda g, out, x, *, axis, size, step, shape: UNFOLD(g, axis=axis, size=size, step=step),

@@ -103,7 +103,7 @@ def bools(*shape: int) -> Maker:
 
 def matrix(*shape: int) -> Maker:
     """Well-conditioned matrices: random ones with a strong diagonal."""
-    return lambda rng: rng.normal(size=shape) + 3 * np.eye(*shape[-2:])
+    return lambda rng: rng.normal(size=shape) + 3 * np.eye(shape[-2], shape[-1])
 
 
 def eighths(*shape: int) -> Maker:

@@ -1,0 +1,46 @@
+# `make demo` and `make test` do everything from nothing: a virtual environment in .venv, the install,
+# the run. The stamps in .venv say what is installed; a change of pyproject.toml installs again.
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint check bench docs clean
+
+demo: .venv/base.stamp
+	$(BIN)/python examples/xor.py
+	$(BIN)/minitorch check --html certificate.html
+
+test: lint
+	$(BIN)/python -m pytest -n auto
+
+lint: .venv/test.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+check: .venv/base.stamp
+	$(BIN)/minitorch check
+
+bench: .venv/bench.stamp
+	$(BIN)/python benchmarks/eager.py
+	$(BIN)/python benchmarks/large.py
+	$(BIN)/python benchmarks/growth.py
+
+docs: .venv/base.stamp
+	$(BIN)/python -c "from minitorch.proof.conventions import markdown; print(markdown(), end='')" > docs/conventions.md
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis certificate.html
+
+.venv/base.stamp: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+.venv/test.stamp: .venv/base.stamp
+	$(BIN)/python -m pip install --quiet --editable '.[test,lint]'
+	touch $@
+
+.venv/bench.stamp: .venv/base.stamp
+	$(BIN)/python -m pip install --quiet --editable '.[bench]'
+	touch $@

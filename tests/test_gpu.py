@@ -1,0 +1,64 @@
+"""Every case of the table on a real GPU: the same numbers as on the CPU. Skipped where there is none."""
+
+import numpy as np
+import pytest
+from both import floats, run_minitorch, weights
+
+import minitorch
+from minitorch.proof.table import CASES
+
+cupy = pytest.importorskip("cupy")
+try:
+    cupy.cuda.runtime.getDeviceCount()
+except cupy.cuda.runtime.CUDARuntimeError:
+    pytest.skip("CuPy finds no GPU", allow_module_level=True)
+
+
+class OnGpu:
+    """minitorch, whose tensor() makes tensors on the GPU: for constants inside a case."""
+
+    def __getattr__(self, name):
+        if name == "tensor":
+            return lambda data, **kwargs: minitorch.tensor(data, **kwargs).cuda()
+        return getattr(minitorch, name)
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, id=f"{i}-{c.op}") for i, c in enumerate(CASES)])
+def test_same_numbers_on_the_gpu(case):
+    arrays = case.arrays(6)
+    expected, references = run_minitorch(case, arrays, case.differentiable)
+    tensors = [minitorch.tensor(a).cuda() for a in arrays]
+    for tensor in tensors:
+        if case.differentiable and tensor.is_floating_point():
+            tensor.requires_grad_()
+    outputs = floats(case.call(OnGpu(), *tensors))
+    for mine, other in zip(outputs, expected, strict=True):
+        assert mine.device == "cuda"
+        np.testing.assert_allclose(mine._data.get(), other._data, rtol=1e-8, atol=1e-8)
+    if not case.differentiable:
+        return
+    chosen = [o for o in outputs if o.requires_grad]
+    minitorch.autograd.backward(chosen, [cupy.asarray(weights(o.shape)) for o in chosen])
+    for tensor, reference in zip(tensors, references, strict=True):
+        if reference.grad is not None:
+            np.testing.assert_allclose(tensor.grad.get(), reference.grad, rtol=1e-7, atol=1e-7)
+
+
+def test_moving_there_and_back_is_differentiable():
+    x = minitorch.tensor([1.0, 2.0], requires_grad=True)
+    (x.cuda().exp().cpu() * 2).sum().backward()
+    np.testing.assert_allclose(x.grad, 2 * np.exp([1.0, 2.0]), rtol=1e-6)
+
+
+def test_second_order_on_the_gpu():
+    x = minitorch.tensor([0.5, -1.5, 2.0], dtype=minitorch.float64).cuda().requires_grad_()
+    (slope,) = minitorch.autograd.grad((x**3).sum(), x, create_graph=True)
+    (curvature,) = minitorch.autograd.grad(slope.sum(), x)
+    np.testing.assert_allclose(curvature._data.get(), 6 * np.array([0.5, -1.5, 2.0]))
+
+
+def test_printing_and_item_on_the_gpu():
+    x = minitorch.tensor([1.0, 2.0]).cuda()
+    assert repr(x) == "tensor([1., 2.])"
+    assert x.sum().item() == 3.0
+    assert x.cpu().numpy().tolist() == [1.0, 2.0]
