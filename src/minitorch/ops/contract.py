@@ -163,7 +163,7 @@ def _class_weights(
     kept = target != ignore
     safe = np.where(kept, target, 0)
     hit = np.arange(classes, like=safe)[None, :] == safe[:, None]  # (N, C): one True per row
-    per_class = np.ones(classes, dtype=logits.dtype, like=logits) if weight is None else weight
+    per_class = np.zeros(classes, dtype=logits.dtype, like=logits) + 1 if weight is None else weight
     per_row = np.where(kept, per_class[safe], 0)
     return per_class, kept, per_row, hit
 

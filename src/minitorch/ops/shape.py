@@ -60,6 +60,16 @@ def _may_repeat(key: Key) -> bool:
     return any(hasattr(part, "dtype") and part.dtype.kind in "iu" and part.ndim for part in _parts(key))
 
 
+def _add_at(target: Array, key: Key, values: Array) -> None:
+    """Add `values` into `target[key]`, in place; what the key names twice is added twice."""
+    if type(target).__module__.startswith("cupy"):
+        import cupy  # np.add.at does not reach CuPy when the key is a tuple
+
+        cupy.add.at(target, key, values)
+    else:
+        np.add.at(target, key, values)
+
+
 def _sum_rows(target: Array, rows: Array, values: Array) -> None:
     """Add `values[i]` to `target[rows[i]]`: sorted by row, each run of equal rows is one sum.
 
@@ -83,7 +93,7 @@ def _put_add(g: Array, *, key: Key, shape: tuple[int, ...]) -> Array:
         rows = np.where(rows < 0, rows + shape[0], rows)
         _sum_rows(target, rows, g.reshape((rows.size, *shape[1:])))
     else:
-        np.add.at(target, key, g)
+        _add_at(target, key, g)
     return target
 
 
@@ -131,7 +141,7 @@ def _scatter(x: Array, index: Array, source: Array, *, axis: int, add: bool) -> 
     values = _region(source, index) if hasattr(source, "ndim") else source
     view = out.reshape(1) if out.ndim == 0 else out
     if add:
-        np.add.at(view, _along(index, axis), values)
+        _add_at(view, _along(index, axis), values)
     else:
         view[_along(index, axis)] = values
     return out
@@ -163,7 +173,7 @@ SCATTER: Op = Op(
 def _index_add(x: Array, index: Array, source: Array, *, axis: int, alpha: float) -> Array:
     out = x.copy()
     key: Key = (slice(None),) * axis + (index,)
-    np.add.at(out, key, source if alpha == 1 else alpha * source)
+    _add_at(out, key, source if alpha == 1 else alpha * source)
     return out
 
 
