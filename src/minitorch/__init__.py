@@ -45,8 +45,6 @@ from minitorch.dtypes import (
     uint8,
 )
 from minitorch.functions import *
-from minitorch.linalg import cholesky, det, qr, slogdet, svd
-from minitorch.linalg import inv as inverse
 from minitorch.printing import set_printoptions
 from minitorch.random import (
     Generator,

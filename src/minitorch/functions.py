@@ -187,6 +187,18 @@ outer = twin(Tensor.outer)
 softmax = twin(Tensor.softmax)
 log_softmax = twin(Tensor.log_softmax)
 
+# --- linear algebra -----------------------------------------------------------------------------
+
+inverse = twin(Tensor.inverse)
+pinverse = twin(Tensor.pinverse)
+det = twin(Tensor.det)
+slogdet = twin(Tensor.slogdet)
+logdet = twin(Tensor.logdet)
+cholesky = twin(Tensor.cholesky)
+qr = twin(Tensor.qr)
+svd = twin(Tensor.svd)
+trace = twin(Tensor.trace)
+
 
 def pow(input: Any, exponent: Any) -> Tensor:
     """xʸ of tensors or numbers, at least one a tensor.   See Tensor.pow
@@ -273,20 +285,6 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     return tuple(t.broadcast_to(shape) for t in parts)
 
 
-def trace(input: Any) -> Tensor:
-    """Sum a matrix's diagonal.   dx = g on the diagonal, 0 elsewhere
-
-    >>> trace(as_tensor([[1.0, 2.0], [3.0, 4.0]]))
-    tensor(5.)
-    """
-    x = as_tensor(input)
-    if x.ndim != 2:
-        raise RuntimeError(
-            f"trace: expects a matrix, got shape {x.shape}; write x.diagonal(0, -2, -1).sum(-1)"
-        )
-    return x.diagonal().sum()
-
-
 def isclose(
     input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Tensor:
@@ -356,6 +354,7 @@ __all__ = [
     "broadcast_to",
     "cat",
     "ceil",
+    "cholesky",
     "chunk",
     "clamp",
     "clip",
@@ -368,6 +367,7 @@ __all__ = [
     "cross_entropy",
     "cumprod",
     "cumsum",
+    "det",
     "diag",
     "diag_embed",
     "diagonal",
@@ -397,6 +397,7 @@ __all__ = [
     "hypot",
     "index_add",
     "index_select",
+    "inverse",
     "is_tensor",
     "isclose",
     "isfinite",
@@ -408,11 +409,12 @@ __all__ = [
     "less",
     "less_equal",
     "log",
-    "log10",
     "log1p",
     "log2",
+    "log10",
     "log_softmax",
     "logaddexp",
+    "logdet",
     "logical_and",
     "logical_not",
     "logical_or",
@@ -444,8 +446,10 @@ __all__ = [
     "outer",
     "pad",
     "permute",
+    "pinverse",
     "pow",
     "prod",
+    "qr",
     "ravel",
     "reciprocal",
     "relu",
@@ -463,6 +467,7 @@ __all__ = [
     "silu",
     "sin",
     "sinh",
+    "slogdet",
     "softmax",
     "softplus",
     "sort",
@@ -475,6 +480,7 @@ __all__ = [
     "sub",
     "subtract",
     "sum",
+    "svd",
     "swapaxes",
     "swapdims",
     "t",

@@ -13,25 +13,12 @@ import numpy as np
 
 from minitorch.convert import as_tensor, one_axis, promoted, to_floating
 from minitorch.methods.contract import matmul
+from minitorch.methods.linalg import QR, Slogdet
 from minitorch.methods.reduce import nuclear_norm
 from minitorch.node import apply, apply_many
 from minitorch.numpy_protocols import implements
 from minitorch.ops import linalg as ops
 from minitorch.tensor import Tensor
-
-
-class Slogdet(NamedTuple):
-    """The sign and the logarithm of a determinant."""
-
-    sign: Tensor
-    logabsdet: Tensor
-
-
-class QR(NamedTuple):
-    """Orthonormal columns and an upper triangle."""
-
-    Q: Tensor
-    R: Tensor
 
 
 class Eigh(NamedTuple):
@@ -62,7 +49,7 @@ def inv(A: Any) -> Tensor:
     tensor([[0.5000, 0.0000],
             [0.0000, 0.2500]])
     """
-    return apply(ops.INV, to_floating(as_tensor(A)))
+    return as_tensor(A).inverse()
 
 
 def solve(A: Any, B: Any, *, left: bool = True) -> Tensor:
@@ -94,7 +81,7 @@ def det(A: Any) -> Tensor:
     >>> det(as_tensor([[1.0, 2.0], [3.0, 4.0]])).round(decimals=4)
     tensor(-2.)
     """
-    return apply(ops.DET, to_floating(as_tensor(A)))
+    return as_tensor(A).det()
 
 
 def slogdet(A: Any) -> Slogdet:
@@ -103,8 +90,7 @@ def slogdet(A: Any) -> Slogdet:
     >>> slogdet(as_tensor([[2.0, 0.0], [0.0, 4.0]])).logabsdet
     tensor(2.0794)
     """
-    a = to_floating(as_tensor(A))
-    return Slogdet(apply(ops.DET_SIGN, a), apply(ops.LOGABSDET, a))
+    return as_tensor(A).slogdet()
 
 
 def cholesky(A: Any, *, upper: bool = False) -> Tensor:
@@ -114,7 +100,7 @@ def cholesky(A: Any, *, upper: bool = False) -> Tensor:
     tensor([[2., 0.],
             [1., 2.]])
     """
-    return apply(ops.CHOLESKY, to_floating(as_tensor(A)), upper=upper)
+    return as_tensor(A).cholesky(upper)
 
 
 def qr(A: Any, mode: str = "reduced") -> QR:

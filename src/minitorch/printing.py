@@ -46,7 +46,12 @@ def set_printoptions(
         if profile not in presets:
             raise ValueError(f"set_printoptions: profile must be one of {sorted(presets)}, got {profile!r}")
         _options = presets[profile]
-    given: dict[str, Any] = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    given: dict[str, Any] = {
+        "precision": precision,
+        "threshold": threshold,
+        "edgeitems": edgeitems,
+        "linewidth": linewidth,
+    }
     _options = replace(_options, **{k: v for k, v in given.items() if v is not None})
     if sci_mode is not None or profile is None:
         _options = replace(_options, sci_mode=sci_mode)

@@ -17,6 +17,7 @@ from minitorch.convert import as_array, as_tensor, binary, cast, is_array, opera
 from minitorch.dtypes import DType, get_default_dtype
 from minitorch.methods.contract import Contractions, matmul
 from minitorch.methods.elementwise import Elementwise, power
+from minitorch.methods.linalg import LinearAlgebra
 from minitorch.methods.reduce import Reductions
 from minitorch.methods.shape import Shapes, index_key
 from minitorch.modes import is_grad_enabled
@@ -28,7 +29,7 @@ from minitorch.ops.shape import CLONE
 _hook_number = itertools.count().__next__
 
 
-class Tensor(Elementwise, Reductions, Shapes, Contractions):
+class Tensor(Elementwise, Reductions, Shapes, Contractions, LinearAlgebra):
     """An array that records what is done to it and differentiates itself.
 
     data: anything array-like; copied. NumPy arrays keep their dtype, Python floats become float32,

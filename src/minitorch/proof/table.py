@@ -467,6 +467,8 @@ case(
 )
 case("qr", lambda m, a: m.linalg.qr(a), matrix(4, 3))
 case("qr", lambda m, a: m.qr(a).R, matrix(3, 3), torch=lambda t, a: t.linalg.qr(a).R)
+case("logdet", lambda m, a: m.logdet(a @ a.mT), matrix(2, 3, 3))
+case("pinv", lambda m, a: m.pinverse(a), matrix(3, 2))
 
 
 def _of_symmetric(m: Any, a: Any) -> Any:
