@@ -6,7 +6,7 @@ BIN := .venv/bin
 
 .PHONY: demo test lint check bench docs clean
 
-demo: .venv/base.stamp
+demo: .venv/app.stamp
 	$(BIN)/python examples/xor.py
 	$(BIN)/minitorch check --html certificate.html
 
@@ -35,6 +35,10 @@ clean:
 .venv/base.stamp: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+.venv/app.stamp: .venv/base.stamp
+	$(BIN)/python -m pip install --quiet --editable '.[app]'
 	touch $@
 
 .venv/test.stamp: .venv/base.stamp

@@ -22,6 +22,8 @@ FLOORS = [
     ["creation", "functions", "linalg"],
     ["random"],
     ["autograd"],
+    ["nn"],
+    ["optim", "utils", "serialization"],
     ["proof"],
     ["app"],
 ]

@@ -6,6 +6,7 @@ Enters: numbers, lists, arrays, Tensors. Leaves: arrays and Tensors.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from minitorch import watch
 from minitorch.dtypes import DType, common_dtype, dtype_of_number, get_default_dtype
 from minitorch.node import Node, apply, apply_binary, new_tensor
-from minitorch.ops.elementwise import CAST
+from minitorch.ops.elementwise import CAST, SUB
 from minitorch.ops.op import Op
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def as_array(data: Any, dtype: Any = None, copy: bool = False) -> Any:
     if isinstance(data, Node):
         data = data._data
     if is_array(data):
+        if isinstance(data, np.ndarray):
+            data = np.asarray(data)  # a matrix's `*` is no elementwise product: no subclasses inside
         wanted = data.dtype if dtype is None else np.dtype(dtype)
         if wanted.kind not in "biufc":
             raise TypeError(
@@ -81,7 +84,7 @@ def as_tensor(data: Any, dtype: Any = None) -> Tensor:
         return cast(data, dtype)
     array = as_array(data, dtype)
     if array is data or getattr(array, "base", None) is not None:
-        watch.expose(array)  # it is someone else's too, who may write into it
+        watch.share(array)  # it is someone else's too, who may write into it
     return new_tensor(array)
 
 
@@ -106,15 +109,15 @@ def promoted(*operands: Any) -> list[Any]:
     return [cast(o, dtype) if isinstance(o, Node) else o for o in operands]
 
 
-def operand(value: Any) -> Any:
-    """Return a Tensor or a Python number from whatever stands beside a Tensor."""
+def operand(value: Any, name: str = "operand") -> Any:
+    """Return a Tensor or a Python number from whatever stands beside a Tensor, in the op `name`."""
     if isinstance(value, Node) or value.__class__ in (float, int, bool, complex):
         return value
     if isinstance(value, np.generic):
         return value.item()  # as weak as a Python number: it does not widen a float32 tensor
     if is_array(value) or isinstance(value, (list, tuple, Number)):
         return as_tensor(value)
-    raise TypeError(f"expected a Tensor, an array or a number, got {type(value).__name__}")
+    raise TypeError(f"{name}: expected a Tensor, an array or a number, got {type(value).__name__}")
 
 
 def binary(op: Op, a: Any, b: Any) -> Tensor:
@@ -122,23 +125,64 @@ def binary(op: Op, a: Any, b: Any) -> Tensor:
     if isinstance(a, Node) and isinstance(b, Node):
         if a._data.dtype is b._data.dtype:
             return apply_binary(op, a, b)
-        return apply(op, *promoted(a, b))
-    a, b = operand(a), operand(b)
+        return apply(op, *_prepared(op, a, b))
+    a, b = operand(a, op.name), operand(b, op.name)
     if isinstance(a, Node) and isinstance(b, Node):
         return binary(op, a, b)
     tensor, number = (a, b) if isinstance(a, Node) else (b, a)
     if not isinstance(tensor, Node):
         return binary(op, as_tensor(a), b)
-    if tensor._data.dtype.kind in "biu" and isinstance(number, (float, complex)):
-        return apply(op, *promoted(a, b))
-    return apply(op, a, b)
+    kind = tensor._data.dtype.kind
+    if kind == "b" or number.__class__ is bool or (kind in "iu" and isinstance(number, (float, complex))):
+        a, b = _prepared(op, a, b)
+    try:
+        return apply(op, a, b)
+    except OverflowError:
+        # A number the integer dtype cannot hold wraps around, as in PyTorch; NumPy alone refuses it.
+        wrapped = new_tensor(np.asarray(number).astype(tensor._data.dtype))
+        return apply(op, tensor, wrapped) if a is tensor else apply(op, wrapped, tensor)
 
 
-def shape_of(shape: Sequence[Any]) -> tuple[int, ...]:
-    """Return a shape given as `(2, 3)`, `([2, 3],)` or `((2, 3),)`, as a tuple of ints."""
-    if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
-        shape = shape[0]
-    return tuple(int(n) for n in shape)
+def _prepared(op: Op, a: Any, b: Any) -> list[Any]:
+    """Bring two operands to the dtype an op computes them in; numbers stay as they are."""
+    if op is SUB:
+        refuse_bools(a, b)
+    dtype = common_dtype(*(o._data if isinstance(o, Node) else o for o in (a, b)))
+    if op.floating and dtype.kind in "biu":
+        dtype = get_default_dtype()  # at once: -2 must not become 254 on the way to a quotient
+    return [cast(o, dtype) if isinstance(o, Node) else o for o in (a, b)]
+
+
+def refuse_bools(*operands: Any) -> None:
+    """Refuse to subtract bools: 0 - 1 is none."""
+    if any(o._data.dtype.kind == "b" if isinstance(o, Node) else o.__class__ is bool for o in operands):
+        raise RuntimeError(
+            "sub: bools cannot be subtracted; to invert a mask write ~x, else x ^ y or x.int() - y"
+        )
+
+
+def shape_of(given: Sequence[Any], keyword: Any = None, name: str = "shape") -> tuple[int, ...]:
+    """Return ints given as `(2, 3)`, `([2, 3],)` or `((2, 3),)`, or by keyword, as a tuple."""
+    if keyword is not None:
+        if given:
+            raise TypeError(f"{name}: got {given} and by keyword {keyword}; pass one of them")
+        given = keyword
+    elif not given:
+        raise TypeError(f"{name}: missing argument: ints, or a tuple of ints")
+    elif len(given) == 1 and isinstance(given[0], (tuple, list)):
+        given = given[0]
+    try:
+        return tuple(map(index, given))
+    except TypeError:
+        raise TypeError(f"{name}: expects ints, or a tuple of ints, got {given!r}") from None
+
+
+def one_int(value: Any, name: str, what: str) -> int:
+    """Return an argument as an int; a float is refused, even a whole one."""
+    try:
+        return index(value)
+    except TypeError:
+        raise TypeError(f"{name}: {what} must be an int, got {value!r}") from None
 
 
 def choose(first: Any, second: Any, names: str = "axis and dim") -> Any:
@@ -150,17 +194,14 @@ def choose(first: Any, second: Any, names: str = "axis and dim") -> Any:
 
 def one_axis(axis: Any, ndim: int, name: str) -> int:
     """Return an axis as a number from 0 to ndim - 1; a 0-d tensor has an axis 0 and -1 too."""
-    try:
-        number = axis.__index__()
-    except AttributeError:
-        raise TypeError(f"{name}: axis must be an int, got {axis!r}") from None
+    number = one_int(axis, name, "axis")
     limit = max(ndim, 1)
     if not -limit <= number < limit:
         raise IndexError(
             f"{name}: axis {number} is out of range for a tensor with {ndim} axes "
             f"(expected {-limit} to {limit - 1})"
         )
-    return int(number % limit)
+    return number % limit
 
 
 def reduction_axis(axis: Any, ndim: int, name: str) -> int | tuple[int, ...] | None:
@@ -185,9 +226,11 @@ __all__ = [
     "choose",
     "is_array",
     "one_axis",
+    "one_int",
     "operand",
     "promoted",
     "reduction_axis",
+    "refuse_bools",
     "shape_of",
     "to_floating",
 ]

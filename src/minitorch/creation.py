@@ -60,7 +60,7 @@ def from_dlpack(source: Any) -> Tensor:
     tensor([1., 1.], dtype=float64)
     """
     array = np.from_dlpack(source)
-    watch.expose(array)
+    watch.share(array)
     return new_tensor(array)
 
 

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import builtins
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from minitorch.convert import as_tensor
+from minitorch.convert import as_tensor, shape_of
 from minitorch.methods.contract import cross_entropy, einsum, matmul, tensordot
-from minitorch.methods.elementwise import power
+from minitorch.methods.elementwise import check_mask, fill_of, power
 from minitorch.methods.elementwise import select as _choose
 from minitorch.methods.shape import cat, stack
 from minitorch.node import apply
@@ -25,12 +26,15 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def twin(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
-    """Make the function of a method: it also takes numbers, lists and arrays."""
+def twin(
+    method: Callable[Concatenate[Any, P], R], keep: tuple[type, ...] = ()
+) -> Callable[Concatenate[Any, P], R]:
+    """Make the function of a method: it also takes numbers, lists and arrays, made tensors unless kept."""
+    left_alone = (Tensor, *keep)
 
     @functools.wraps(method)
     def function(input: Any, *args: P.args, **kwargs: P.kwargs) -> R:
-        return method(input if isinstance(input, Tensor) else as_tensor(input), *args, **kwargs)
+        return method(input if isinstance(input, left_alone) else as_tensor(input), *args, **kwargs)
 
     function.__qualname__ = method.__name__
     function.__module__ = __name__
@@ -39,13 +43,19 @@ def twin(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, 
 
 # --- elementwise --------------------------------------------------------------------------------
 
-add = twin(Tensor.add)
-sub = subtract = twin(Tensor.sub)
-mul = multiply = twin(Tensor.mul)
-div = divide = true_divide = twin(Tensor.div)
-floor_divide = twin(Tensor.floor_divide)
-remainder = twin(Tensor.remainder)
-fmod = twin(Tensor.fmod)
+
+def pair(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """Make the function of a method of two operands: a number on the left widens no dtype either."""
+    return twin(method, keep=(int, float))
+
+
+add = pair(Tensor.add)
+sub = subtract = pair(Tensor.sub)
+mul = multiply = pair(Tensor.mul)
+div = divide = true_divide = pair(Tensor.div)
+floor_divide = pair(Tensor.floor_divide)
+remainder = pair(Tensor.remainder)
+fmod = pair(Tensor.fmod)
 neg = negative = twin(Tensor.neg)
 square = twin(Tensor.square)
 reciprocal = twin(Tensor.reciprocal)
@@ -57,17 +67,17 @@ log = twin(Tensor.log)
 log2 = twin(Tensor.log2)
 log10 = twin(Tensor.log10)
 log1p = twin(Tensor.log1p)
-logaddexp = twin(Tensor.logaddexp)
+logaddexp = pair(Tensor.logaddexp)
 sqrt = twin(Tensor.sqrt)
 rsqrt = twin(Tensor.rsqrt)
-hypot = twin(Tensor.hypot)
+hypot = pair(Tensor.hypot)
 sin = twin(Tensor.sin)
 cos = twin(Tensor.cos)
 tan = twin(Tensor.tan)
 asin = arcsin = twin(Tensor.asin)
 acos = arccos = twin(Tensor.acos)
 atan = arctan = twin(Tensor.atan)
-atan2 = arctan2 = twin(Tensor.atan2)
+atan2 = arctan2 = pair(Tensor.atan2)
 sinh = twin(Tensor.sinh)
 cosh = twin(Tensor.cosh)
 asinh = arcsinh = twin(Tensor.asinh)
@@ -84,28 +94,28 @@ softplus = twin(Tensor.softplus)
 erf = twin(Tensor.erf)
 abs = absolute = twin(Tensor.abs)
 sign = twin(Tensor.sign)
-maximum = twin(Tensor.maximum)
-minimum = twin(Tensor.minimum)
+maximum = pair(Tensor.maximum)
+minimum = pair(Tensor.minimum)
 clamp = twin(Tensor.clamp)
 clip = twin(Tensor.clip)
 floor = twin(Tensor.floor)
 ceil = twin(Tensor.ceil)
 trunc = fix = twin(Tensor.trunc)
 round = twin(Tensor.round)
-eq = twin(Tensor.eq)
-ne = not_equal = twin(Tensor.ne)
-lt = less = twin(Tensor.lt)
-le = less_equal = twin(Tensor.le)
-gt = greater = twin(Tensor.gt)
-ge = greater_equal = twin(Tensor.ge)
+eq = pair(Tensor.eq)
+ne = not_equal = pair(Tensor.ne)
+lt = less = pair(Tensor.lt)
+le = less_equal = pair(Tensor.le)
+gt = greater = pair(Tensor.gt)
+ge = greater_equal = pair(Tensor.ge)
 equal = twin(Tensor.equal)
-logical_and = twin(Tensor.logical_and)
-logical_or = twin(Tensor.logical_or)
-logical_xor = twin(Tensor.logical_xor)
+logical_and = pair(Tensor.logical_and)
+logical_or = pair(Tensor.logical_or)
+logical_xor = pair(Tensor.logical_xor)
 logical_not = twin(Tensor.logical_not)
-bitwise_and = twin(Tensor.bitwise_and)
-bitwise_or = twin(Tensor.bitwise_or)
-bitwise_xor = twin(Tensor.bitwise_xor)
+bitwise_and = pair(Tensor.bitwise_and)
+bitwise_or = pair(Tensor.bitwise_or)
+bitwise_xor = pair(Tensor.bitwise_xor)
 bitwise_not = twin(Tensor.bitwise_not)
 isnan = twin(Tensor.isnan)
 isinf = twin(Tensor.isinf)
@@ -142,7 +152,6 @@ reshape = twin(Tensor.reshape)
 flatten = twin(Tensor.flatten)
 ravel = twin(Tensor.ravel)
 unflatten = twin(Tensor.unflatten)
-transpose = twin(Tensor.transpose)
 permute = twin(Tensor.permute)
 swapaxes = twin(Tensor.swapaxes)
 swapdims = twin(Tensor.swapdims)
@@ -155,13 +164,11 @@ broadcast_to = twin(Tensor.broadcast_to)
 diagonal = twin(Tensor.diagonal)
 diag = twin(Tensor.diag)
 diag_embed = twin(Tensor.diag_embed)
-split = twin(Tensor.split)
 chunk = twin(Tensor.chunk)
 unbind = twin(Tensor.unbind)
 narrow = twin(Tensor.narrow)
 select = twin(Tensor.select)
 tile = twin(Tensor.tile)
-repeat_interleave = twin(Tensor.repeat_interleave)
 flip = twin(Tensor.flip)
 roll = twin(Tensor.roll)
 tril = twin(Tensor.tril)
@@ -219,8 +226,9 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     tensor([1., 0.])
     """
     if input is None and other is None:
-        return tuple(as_tensor(i) for i in np.nonzero(as_tensor(condition)._data))
-    return _choose(condition, input, other)
+        given = as_tensor(condition)
+        return tuple(as_tensor(i) for i in np.nonzero((given if given.ndim else given.reshape(1))._data))
+    return _choose(check_mask(condition, "where"), input, other)
 
 
 def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
@@ -235,19 +243,26 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
     tensor([[2., 1., 2., 3., 2.]])
     """
     x = as_tensor(input)
-    widths = [int(n) for n in pad]
+    widths = shape_of(pad if isinstance(pad, (tuple, list)) else (pad,), name="pad") if pad != () else ()
     if len(widths) % 2 or len(widths) // 2 > x.ndim:
         raise RuntimeError(f"pad: {tuple(pad)} must be pairs, at most one for each of the {x.ndim} axes")
     pairs = [(0, 0)] * (x.ndim - len(widths) // 2)
     pairs += [(widths[i], widths[i + 1]) for i in range(len(widths) - 2, -1, -2)]
-    if builtins.any(n + a + b < 0 for (a, b), n in zip(pairs, x.shape, strict=True)):
+    if builtins.any(
+        builtins.min(n + a, n + b, n + a + b) < 0 for (a, b), n in zip(pairs, x.shape, strict=True)
+    ):
         raise RuntimeError(
             f"pad: cutting {tuple(pad)} off a tensor of shape {x.shape} leaves a negative length"
         )
     if mode == "constant":
-        return apply(shape_ops.PAD, x, widths=tuple(pairs), value=0.0 if value is None else value)
+        fill = fill_of(0 if value is None else value, x.dtype, "pad")
+        return apply(shape_ops.PAD, x, widths=tuple(pairs), value=fill)
     if mode not in ("reflect", "replicate", "circular"):
-        raise ValueError(f"pad: mode must be 'constant', 'reflect', 'replicate' or 'circular', got {mode!r}")
+        raise NotImplementedError(
+            f"pad: mode must be 'constant', 'reflect', 'replicate' or 'circular', got {mode!r}"
+        )
+    if value:
+        raise RuntimeError(f"pad: mode {mode!r} copies what is there and takes no value, got {value!r}")
     # The border is made of elements that are there: an index along each axis.
     for axis, (before, after) in enumerate(pairs):
         if before or after:
@@ -256,19 +271,59 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
 
 
 def _border(x: Tensor, axis: int, before: int, after: int, mode: str) -> Any:
+    """Return where each element of a padded axis comes from."""
     length = x.shape[axis]
-    places = np.arange(-before, length + after, like=x._data)
-    if mode == "replicate":
-        return np.clip(places, 0, length - 1)
-    limit = length - 1 if mode == "reflect" else length
-    if builtins.max(before, after) > limit:
+    if length == 0:
+        raise RuntimeError(f"pad: nothing to copy to the border: axis {axis} of shape {x.shape} is empty")
+    if builtins.max(before, after) > {"reflect": length - 1, "circular": length}.get(mode, math.inf):
         raise RuntimeError(
             f"pad: {mode} padding of {before} and {after} is too wide for an axis of length {length}"
         )
-    if mode == "circular":
-        return places % length
-    folded = np.absolute(places)
-    return np.where(folded >= length, 2 * (length - 1) - folded, folded)
+    places = np.arange(-before, length + after, like=x._data)
+    if mode == "replicate":
+        return np.clip(places, 0, length - 1)
+    if mode == "reflect":
+        folded = np.absolute(places)
+        return np.where(folded >= length, 2 * (length - 1) - folded, folded)
+    # Round and round, in what a negative width leaves.
+    first = builtins.max(-before, 0)
+    return first + (places - first) % (length - first + builtins.min(after, 0))
+
+
+def transpose(input: Any, dim0: int, dim1: int) -> Tensor:
+    """Two axes exchanged; see Tensor.transpose for permuting.   dx = g, exchanged back
+
+    >>> transpose(as_tensor([[1.0, 2.0]]), 0, 1).shape
+    (2, 1)
+    """
+    return as_tensor(input).swapaxes(dim0, dim1)
+
+
+def split(
+    tensor: Any, split_size_or_sections: int | Sequence[int], dim: int = 0
+) -> tuple[Tensor, ...]:
+    """Cut along an axis into pieces of one size, the last shorter, or of the sizes listed.   See Tensor.split
+
+    >>> [len(piece) for piece in split(as_tensor([1.0, 2.0, 3.0]), 2)]
+    [2, 1]
+    """
+    return as_tensor(tensor).split(split_size_or_sections, dim)
+
+
+def repeat_interleave(
+    input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
+    """Each element (or slice of an axis) this many times in a row; given counts alone, their numbers.
+
+    >>> repeat_interleave(as_tensor([1.0, 2.0]), 2)
+    tensor([1., 1., 2., 2.])
+    >>> repeat_interleave(as_tensor([1, 0, 2]))
+    tensor([0, 2, 2])
+    """
+    x = as_tensor(input)
+    if repeats is None:
+        x, repeats = as_tensor(np.arange(x.numel(), like=x._data)), x
+    return x.repeat_interleave(repeats, dim, output_size=output_size)
 
 
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,10 +15,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Mode(NamedTuple):
-    """Whether to record ops, and who else wants to see each of them (None: nobody)."""
+    """Whether to record ops, and who else wants to see what is computed."""
 
     enabled: bool
-    observer: Callable[..., None] | None = None
+    observers: tuple[Callable[..., None], ...] = ()  # called with each op: op, inputs, attributes, result
+    gradient_check: Callable[..., None] | None = None  # called with each gradient in backward
+    outer: Any = None  # the mode that comes back at the end of a `with` block
 
 
 _mode: ContextVar[Mode] = ContextVar("minitorch_mode", default=Mode(True))
@@ -32,22 +34,25 @@ def is_grad_enabled() -> bool:
 
 
 class ModeSwitch:
-    """A context manager and decorator that runs code under another mode."""
+    """A context manager and decorator that runs code under another mode.
 
-    def __init__(self, **changes: Any) -> None:
-        self._changes = changes
-        self._outer: list[Mode] = []
+    The mode to return to is kept in the mode itself, not here: one switch may be used by many threads
+    at once, and inside itself.
+    """
+
+    def __init__(self, change: Callable[[Mode], Mode]) -> None:
+        self._change = change
 
     def __enter__(self) -> None:
-        self._outer.append(current())
-        switch(current()._replace(**self._changes))
+        mode = current()
+        switch(self._change(mode)._replace(outer=mode))
 
     def __exit__(self, *exception: object) -> None:
-        switch(self._outer.pop())
+        switch(current().outer)
 
     def __call__(self, function: F) -> F:
-        # Each call gets its own switch: one function may run in many threads at once.
-        changes = self._changes
+        # Each call gets its own switch: set_grad_enabled acts where it is made.
+        change = self._change
         wrapper: Any
         if inspect.isgeneratorfunction(function):
             # Between two `next` the caller's code runs, and must see the caller's mode.
@@ -57,34 +62,59 @@ class ModeSwitch:
                 step, value = generator.send, None
                 while True:
                     try:
-                        with ModeSwitch(**changes):
+                        with ModeSwitch(change):
                             result = step(value)
                     except StopIteration as stop:
                         return stop.value
                     try:
                         step, value = generator.send, (yield result)
                     except GeneratorExit:
-                        with ModeSwitch(**changes):
+                        with ModeSwitch(change):
                             generator.close()
                         raise
                     except BaseException as error:
-                        step, value = generator.throw, error
+                        step, value = generator.throw, error  # type: ignore[assignment]
+
+        elif inspect.isasyncgenfunction(function):
+
+            @functools.wraps(function)
+            async def wrapper(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+                generator = function(*args, **kwargs)
+                step, value = generator.asend, None
+                while True:
+                    try:
+                        with ModeSwitch(change):
+                            result = await step(value)
+                    except StopAsyncIteration:
+                        return
+                    try:
+                        step, value = generator.asend, (yield result)
+                    except GeneratorExit:
+                        with ModeSwitch(change):
+                            await generator.aclose()
+                        raise
+                    except BaseException as error:
+                        step, value = generator.athrow, error  # type: ignore[assignment]
 
         elif inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)
             async def wrapper(*args: Any, **kwargs: Any) -> Any:
-                with ModeSwitch(**changes):
+                with ModeSwitch(change):
                     return await function(*args, **kwargs)
 
         else:
 
             @functools.wraps(function)
             def wrapper(*args: Any, **kwargs: Any) -> Any:
-                with ModeSwitch(**changes):
+                with ModeSwitch(change):
                     return function(*args, **kwargs)
 
         return wrapper
+
+
+def _recording(enabled: bool) -> Callable[[Mode], Mode]:
+    return lambda mode: mode._replace(enabled=enabled)
 
 
 class no_grad(ModeSwitch):
@@ -107,7 +137,7 @@ class no_grad(ModeSwitch):
         return super().__new__(cls) if function is None else cls()(function)
 
     def __init__(self, function: None = None) -> None:
-        super().__init__(enabled=False)
+        super().__init__(_recording(False))
 
 
 class enable_grad(ModeSwitch):
@@ -125,7 +155,7 @@ class enable_grad(ModeSwitch):
         return super().__new__(cls) if function is None else cls()(function)
 
     def __init__(self, function: None = None) -> None:
-        super().__init__(enabled=True)
+        super().__init__(_recording(True))
 
 
 class inference_mode(ModeSwitch):
@@ -136,7 +166,7 @@ class inference_mode(ModeSwitch):
         return super().__new__(cls) if isinstance(mode, bool) else cls()(mode)
 
     def __init__(self, mode: bool = True) -> None:
-        super().__init__(enabled=not mode)
+        super().__init__(_recording(not mode))
 
 
 class set_grad_enabled(ModeSwitch):
@@ -149,14 +179,13 @@ class set_grad_enabled(ModeSwitch):
     """
 
     def __init__(self, mode: bool) -> None:
-        super().__init__(enabled=bool(mode))
+        super().__init__(_recording(bool(mode)))
         # It acts at once; used as a context manager it goes back to what was before this call.
         self._before = current()
-        switch(self._before._replace(enabled=bool(mode)))
+        switch(self._change(self._before))
 
     def __enter__(self) -> None:
-        self._outer.append(self._before)
-        switch(current()._replace(**self._changes))
+        switch(self._change(current())._replace(outer=self._before))
 
     def __call__(self, function: F) -> F:
         switch(self._before)  # as a decorator it concerns the function alone

@@ -11,6 +11,7 @@ without the garbage collector.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -19,10 +20,10 @@ import numpy as np
 
 from minitorch import errors, watch
 from minitorch.dtypes import get_default_dtype
-from minitorch.modes import current, switch
+from minitorch.modes import Mode, current, switch
 from minitorch.ops.op import Array, Op, unbroadcast
 from minitorch.quiet import hush, restore
-from minitorch.watch import before_use, exposed, tick
+from minitorch.watch import exposed, tick
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
@@ -34,9 +35,6 @@ ndarray = np.ndarray
 
 # Assert the shape and dtype contract after every rule (see autograd/debug.py).
 debug = False
-
-# Called with each gradient as it is computed (see autograd/anomaly.py).
-gradient_check: Callable[[Node, Array, Node, Array], None] | None = None
 
 
 class Node:
@@ -56,8 +54,8 @@ class Node:
         "_hooks",
         "_inputs",  # what the op was given: Tensors, Python numbers; empty when consumed
         "_operation",  # the Op, None for a leaf
+        "_requires_grad",
         "_time",  # when it was made: parents are older than their children
-        "requires_grad",
     )
 
     _attributes: dict[str, Any]
@@ -67,8 +65,8 @@ class Node:
     _hooks: Hooks | None
     _inputs: tuple[Any, ...]
     _operation: Op | None
+    _requires_grad: bool
     _time: int
-    requires_grad: bool
 
     # Equality is element by element (tensor.py), so hashing must not follow it: two tensors of
     # equal content are two nodes of the graph.
@@ -87,6 +85,7 @@ class Node:
             array = np.asarray(array, dtype=self._data.dtype)
         # `p.data -= step` ends here with the same array: it was written into, not replaced.
         watch.touch(array if array is self._data else self)
+        watch.share(array)
         self._data = array
         if self._grad is not None and (self._grad.shape != array.shape or self._grad.dtype != array.dtype):
             self._grad = None
@@ -94,25 +93,24 @@ class Node:
     @property
     def grad(self) -> np.ndarray | None:
         """The gradient accumulated by backward(): an array like `data`, or None."""
-        gradient = self._grad
-        if gradient is not None and self._grad_is_shared:
+        if self._grad is not None and self._grad_is_shared:
             # The engine hands one array to several nodes (add gives the same g to both parents),
-            # or a view of one. Whoever looks gets an array of their own to write into. References
-            # while counting: the slot, the local name, the argument.
+            # or a view of one. Whoever looks gets an array of their own to write into.
+            alone = sys.getrefcount(self._grad) <= watch.ALONE
+            gradient = self._grad
             if isinstance(gradient, np.generic):
-                gradient = np.asarray(gradient)
-            elif getattr(gradient, "base", None) is not None or sys.getrefcount(gradient) > 3:
-                gradient = gradient.copy()
-            self._grad = gradient
+                self._grad = np.asarray(gradient)
+            elif not alone or getattr(gradient, "base", None) is not None:
+                self._grad = gradient.copy()
             self._grad_is_shared = False
-        return gradient
+        return self._grad  # type: ignore[no-any-return]
 
     @grad.setter
     def grad(self, value: Any) -> None:
         if value is None:
             self._grad = None
             return
-        gradient = value._data if isinstance(value, Node) else value
+        gradient = value.data if isinstance(value, Node) else value
         if not hasattr(gradient, "__array_function__"):
             gradient = np.asarray(gradient, dtype=self._data.dtype)
         if gradient.shape != self._data.shape:
@@ -126,6 +124,24 @@ class Node:
         self._grad_is_shared = isinstance(gradient, np.generic)
 
     @property
+    def requires_grad(self) -> bool:
+        """Whether gradients flow here."""
+        return self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, wanted: bool) -> None:
+        if wanted and self._data.dtype.kind not in "fc":
+            raise RuntimeError(
+                f"requires_grad: only floating-point tensors can require gradients, this one holds "
+                f"{self._data.dtype}; write x.float() first"
+            )
+        if self._operation is not None and not wanted:
+            raise RuntimeError(
+                "requires_grad: only a leaf's flag can be changed; write x.detach() to cut it off"
+            )
+        self._requires_grad = bool(wanted)
+
+    @property
     def _prev(self) -> tuple[Tensor, ...]:
         return tuple(i for i in self._inputs if isinstance(i, Node))  # type: ignore[misc]
 
@@ -137,7 +153,7 @@ class Node:
         """Add this node's contribution to its parents' grad: one step of the chain rule."""
         if self._operation is not None and self._grad is not None:
             contributions: dict[Node, Array] = {}
-            pull_back(self, self.grad, contributions)
+            pull_back(self, self.grad, contributions, check=current().gradient_check)
             for parent, contribution in contributions.items():
                 accumulate(parent, contribution)
 
@@ -147,16 +163,20 @@ class Node:
         return self._operation is None
 
 
-class Outputs(tuple[Any, ...]):
-    """The arrays, or the gradients, of an op with several results: the `_data` of its Bundle."""
+class Outputs(list[Any]):
+    """The arrays, or the gradients (None: nobody asked yet), of an op with several results."""
 
     __slots__ = ()
-    shape = dtype = None  # so that the engine's shape and dtype check passes over bundles
+    shape = dtype = None
 
-    def __add__(self, other: Any) -> Outputs:
+    def __add__(self, other: Any) -> Outputs:  # type: ignore[override]
         return Outputs(
             b if a is None else a if b is None else a + b for a, b in zip(self, other, strict=True)
         )
+
+    def copy(self) -> Outputs:
+        """Return the same arrays in a list of their own."""
+        return Outputs(self)
 
 
 class Bundle(Node):
@@ -165,11 +185,8 @@ class Bundle(Node):
     __slots__ = ()
 
 
-def _select_rule(g: Array, out: Array, bundle: Any, *, index: int, count: int) -> Outputs:
-    return Outputs(g if i == index else None for i in range(count))
-
-
-SELECT = Op("select", lambda bundle, *, index, count: bundle[index], _select_rule, register=False)
+# Its derivative is in `pull_back`: the gradient goes to one place of the Bundle's.
+SELECT = Op("select", lambda bundle, *, index, count: bundle[index], joint=lambda *a, **k: (), register=False)
 
 
 def apply(op: Op, *inputs: Any, **attributes: Any) -> Tensor:
@@ -179,9 +196,9 @@ def apply(op: Op, *inputs: Any, **attributes: Any) -> Tensor:
     for each in inputs:
         if isinstance(each, Node):
             if exposed:
-                before_use(each)
+                watch.forget(each)
             arrays.append(each._data)
-            if each.requires_grad:
+            if each._requires_grad:
                 tracked = True
         else:
             arrays.append(each)
@@ -198,16 +215,24 @@ def apply(op: Op, *inputs: Any, **attributes: Any) -> Tensor:
                 restore(token)
         else:
             data = op.forward(*arrays, **attributes)
-    except Exception as error:
+    except errors.EXPLAINED as error:
         raise errors.explain(op, arrays, attributes, error) from error
     mode = current()
     if tracked and mode.enabled and op.differentiable:
         out = new_tensor(data, op, inputs, attributes)
+        if exposed:
+            watch.recorded(out)
     else:
         out = new_tensor(data)
-    if mode.observer is not None:
-        mode.observer(op, inputs, out)
+    if mode.observers:
+        tell(mode, op, inputs, attributes, out)
     return out
+
+
+def tell(mode: Mode, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], out: Tensor) -> None:
+    """Show a computed op to whoever looks on (detect_anomaly, checkpoint)."""
+    for observer in mode.observers:
+        observer(op, inputs, attributes, out)
 
 
 _FLOAT = np.dtype(np.float64)
@@ -224,7 +249,7 @@ def new_tensor(
     out._data = data if data.__class__ is ndarray or not isinstance(data, np.generic) else np.asarray(data)
     out._grad = None
     out._hooks = None
-    out.requires_grad = op is not None
+    out._requires_grad = op is not None
     out._operation = op
     out._inputs = inputs
     out._attributes = attributes
@@ -241,25 +266,25 @@ def apply_binary(op: Op, a: Node, b: Node) -> Tensor:
         return apply(op, a, b)
     try:
         data = op.forward(a._data, b._data)
-    except Exception as error:
+    except errors.EXPLAINED as error:
         raise errors.explain(op, (a._data, b._data), {}, error) from error
     mode = current()
     out = _new(tensor_class)
     out._data = data if data.__class__ is ndarray or not isinstance(data, np.generic) else np.asarray(data)
     out._grad = None
     out._hooks = None
-    if (a.requires_grad or b.requires_grad) and mode.enabled and op.rules:
-        out.requires_grad = True
+    if (a._requires_grad or b._requires_grad) and mode.enabled and op.rules:
+        out._requires_grad = True
         out._operation = op
         out._inputs = (a, b)
     else:
-        out.requires_grad = False
+        out._requires_grad = False
         out._operation = None
         out._inputs = ()
     out._attributes = _NO_ATTRIBUTES
     out._time = tick()
-    if mode.observer is not None:
-        mode.observer(op, (a, b), out)
+    if mode.observers:
+        tell(mode, op, (a, b), {}, out)
     return out
 
 
@@ -269,25 +294,25 @@ def apply_many(op: Op, *inputs: Any, **attributes: Any) -> tuple[Tensor, ...]:
     for each in inputs:
         if isinstance(each, Node):
             if exposed:
-                before_use(each)
+                watch.forget(each)
             arrays.append(each._data)
         else:
             arrays.append(each)
     token = hush()
     try:
         results = tuple(op.forward(*arrays, **attributes))
-    except Exception as error:
+    except errors.EXPLAINED as error:
         raise errors.explain(op, arrays, attributes, error) from error
     finally:
         restore(token)
     mode = current()
-    if mode.enabled and any(isinstance(i, Node) and i.requires_grad for i in inputs):
+    if mode.enabled and any(isinstance(i, Node) and i._requires_grad for i in inputs):
         outs = bundle_outputs(op, inputs, attributes, results)
     else:
         outs = tuple(new_tensor(data) for data in results)
-    if mode.observer is not None:
+    if mode.observers:
         for out in outs:
-            mode.observer(op, inputs, out)
+            tell(mode, op, inputs, attributes, out)
     return outs
 
 
@@ -299,11 +324,13 @@ def bundle_outputs(
     bundle._data = Outputs(results)
     bundle._grad = None
     bundle._hooks = None
-    bundle.requires_grad = True
+    bundle._requires_grad = True
     bundle._operation = op
     bundle._inputs = inputs
     bundle._attributes = attributes
     bundle._time = tick()
+    if exposed:
+        watch.recorded(bundle)
     return _select_all(bundle)
 
 
@@ -316,16 +343,28 @@ def _select_all(bundle: Bundle) -> tuple[Tensor, ...]:
     return tuple(outs)
 
 
-def pull_back(node: Node, g: Array, pending: dict[Node, Array], create_graph: bool = False) -> None:
+def pull_back(
+    node: Node,
+    g: Array,
+    pending: dict[Node, Array],
+    create_graph: bool = False,
+    useful: Collection[Node] | None = None,
+    check: Callable[[Node, Array, Node, Array], None] | None = None,
+) -> None:
     """Give each parent that wants one its gradient, from `g`, the gradient of `node`.
 
     The contributions are added up in `pending`, by parent; out of place, because one rule
     may hand the same array to two parents. With `create_graph` the rules run on Tensors instead of
-    arrays, and so are recorded themselves.
+    arrays, and so are recorded themselves. With `useful` only parents among these are served.
+    `check` sees each gradient as it is computed.
     """
     op: Op = node._operation  # type: ignore[assignment]
     inputs = node._inputs
     attributes = node._attributes
+    joint = op.joint
+    if joint is not None and op is SELECT:
+        _give_to_bundle(inputs[0], attributes["index"], g, pending)
+        return
     if create_graph:
         arguments: Sequence[Any] = inputs
         out: Any = node
@@ -334,17 +373,20 @@ def pull_back(node: Node, g: Array, pending: dict[Node, Array], create_graph: bo
         out = node._data
     if node.__class__ is Bundle:
         out = _select_all(node) if create_graph else node._data
-        g = [np.zeros_like(o) if each is None else each for each, o in zip(g, out, strict=True)]
-    if op.joint is not None:
-        gradients = op.joint(g, out, *arguments, **attributes)
+        if not getattr(joint, "takes_none", False):
+            g = [np.zeros_like(o) if each is None else each for each, o in zip(g, out, strict=True)]
+    if joint is not None:
+        gradients = joint(g, out, *arguments, **attributes)
     elif op.each is not None:
         rules = op.rules_for(len(inputs))
     else:
         rules = op.rules
     for position, parent in enumerate(inputs):
-        if not isinstance(parent, Node) or not parent.requires_grad:
+        if not isinstance(parent, Node) or not parent._requires_grad:
             continue
-        if op.joint is None:
+        if useful is not None and parent not in useful:
+            continue
+        if joint is None:
             rule = rules[position]
             if rule is None:
                 continue
@@ -360,12 +402,20 @@ def pull_back(node: Node, g: Array, pending: dict[Node, Array], create_graph: bo
             contribution = contribution.astype(data.dtype)
         if debug:
             errors.check_contract(op, parent, contribution)
-        if gradient_check is not None:
-            gradient_check(node, g, parent, contribution)
+        if check is not None:
+            check(node, g, parent, contribution)
         if parent in pending:
             pending[parent] = pending[parent] + contribution
         else:
             pending[parent] = contribution
+
+
+def _give_to_bundle(bundle: Node, index: int, g: Array, pending: dict[Node, Array]) -> None:
+    """Put the gradient of one result where those of its siblings are gathered."""
+    if bundle not in pending:
+        pending[bundle] = Outputs([None] * len(bundle._data))
+    gathered = pending[bundle]
+    gathered[index] = g if gathered[index] is None else gathered[index] + g
 
 
 def accumulate(node: Node, contribution: Array) -> None:
@@ -399,7 +449,7 @@ def collect(roots: Iterable[Node], boundary: Collection[Node] = ()) -> list[Node
                 "its graph. Run the forward again, or pass retain_graph=True to the first backward()"
             )
         for parent in inputs:
-            if isinstance(parent, Node) and parent.requires_grad and parent not in seen:
+            if isinstance(parent, Node) and parent._requires_grad and parent not in seen:
                 seen.add(parent)
                 stack.append(parent)
     order.sort(key=_age)
@@ -422,15 +472,16 @@ def backpropagate(
 
     Without `wanted` every node keeps its gradient in `.grad`, accumulated. With it nothing is
     written: only the paths that lead to the wanted nodes are walked, and what arrives there is
-    returned. The graph is consumed on the way unless it is to be retained.
+    returned. The graph is consumed on the way unless it is to be retained. What lies on the
+    `boundary` belongs to an outer walk, which runs its hooks and goes on from there.
     """
     order = collect(roots, boundary)
-    if exposed:
-        watch.look_again_at_all()
-    latest = watch.last_change()
-    oldest = next((node for node in order if node._operation is not None), None)
-    if oldest is not None and oldest._time < latest:
-        errors.check_unchanged(order, latest, boundary)
+    oldest = next((node._time for node in order if node._operation is not None), None)
+    if oldest is not None:
+        if exposed:
+            watch.look_again(oldest)
+        if oldest < watch.last_change():
+            errors.check_unchanged(order, watch.last_change(), boundary)
     useful: set[Node] | None = None
     if wanted is not None:
         useful = set(wanted)
@@ -443,6 +494,7 @@ def backpropagate(
     found: dict[Node, Array] = {}
     leaves: list[tuple[Node, Array]] = []
     outer = current()
+    check = outer.gradient_check
     switch(outer._replace(enabled=create_graph))
     token = hush()
     try:
@@ -457,7 +509,7 @@ def backpropagate(
                 if node not in useful:
                     continue
                 useful.discard(node)
-            if node._hooks:
+            if node._hooks and node not in boundary:
                 g = run_hooks(node, g)
             if wanted is None:
                 if node._operation is None:
@@ -468,18 +520,32 @@ def backpropagate(
                 found[node] = g
             if node._operation is None or node in boundary:
                 continue
-            pull_back(node, g, pending, create_graph)
+            pull_back(node, g, pending, create_graph, useful, check)
             if not retain_graph:
                 node._inputs = ()
     finally:
         restore(token)
         switch(outer)
     # Leaves last: if a rule or a hook fails half-way, no parameter has half of its gradient.
-    for leaf, g in leaves:
-        accumulate(leaf, g)
-        if leaf._hooks:
-            run_post_hooks(leaf)
+    g = None
+    deposit(leaves)
     return found
+
+
+_depositing = threading.RLock()
+
+
+def deposit(gradients: list[tuple[Node, Array]]) -> None:
+    """Add gradients to the `.grad` of tensors, each an array of its own, and tell their hooks."""
+    tensors = [tensor for tensor, _ in gradients]
+    with _depositing:  # threads may share parameters
+        while gradients:
+            accumulate(*gradients.pop())
+        for tensor in tensors:
+            tensor.grad  # noqa: B018  (looking at it makes the array its own)
+    for tensor in tensors:
+        if tensor._hooks:
+            run_post_hooks(tensor)
 
 
 class Hooks:
@@ -494,7 +560,10 @@ class Hooks:
 
 def run_hooks(node: Node, g: Array) -> Array:
     """Show a gradient to a tensor's hooks, each of which may replace it."""
-    for hook in tuple(node._hooks.on_gradient.values()):  # type: ignore[union-attr]
+    hooks = tuple(node._hooks.on_gradient.values())  # type: ignore[union-attr]
+    if hooks and not isinstance(g, Node):
+        g = g.copy()  # the array may be other nodes' gradient too, and a hook may write into it or keep it
+    for hook in hooks:
         answer = hook(g if isinstance(g, Node) else new_tensor(g))
         if answer is None:
             continue

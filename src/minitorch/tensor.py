@@ -16,7 +16,7 @@ from minitorch import node, numpy_protocols, printing, watch
 from minitorch.convert import as_array, as_tensor, binary, cast, is_array, operand
 from minitorch.dtypes import DType, get_default_dtype
 from minitorch.methods.contract import Contractions, matmul
-from minitorch.methods.elementwise import Elementwise, power
+from minitorch.methods.elementwise import Elementwise, divide_whole, fill_of, power
 from minitorch.methods.linalg import LinearAlgebra
 from minitorch.methods.reduce import Reductions
 from minitorch.methods.shape import Shapes, index_key
@@ -59,7 +59,7 @@ class Tensor(Elementwise, Reductions, Shapes, Contractions, LinearAlgebra):
         self._inputs = ()
         self._attributes = {}
         self._time = watch.tick()
-        self.requires_grad = False
+        self._requires_grad = False
         if requires_grad:
             self.requires_grad_()
 
@@ -164,14 +164,21 @@ class Tensor(Elementwise, Reductions, Shapes, Contractions, LinearAlgebra):
                 "the tensors you want gradients for with requires_grad=True"
             )
         seed = seed_gradient(self, gradient, "backward")
+        if gradient is not None:
+            seed = seed.copy()  # gradients of this walk may share it; the given array stays the giver's own
         if inputs is None:
             backpropagate([self], [seed], retain_graph=bool(retain_graph))
             return
-        wanted = [inputs] if isinstance(inputs, Tensor) else list(inputs)
-        found = backpropagate([self], [seed], wanted=set(wanted), retain_graph=bool(retain_graph))
-        for tensor in wanted:
-            if tensor in found:
-                node.accumulate(tensor, found[tensor])
+        wanted = dict.fromkeys([inputs] if isinstance(inputs, Tensor) else inputs)
+        if not wanted:
+            raise RuntimeError("backward: inputs is empty; leave it away to compute every gradient")
+        for i, tensor in enumerate(wanted):
+            if not isinstance(tensor, Tensor):
+                raise TypeError(f"backward: inputs[{i}] must be a Tensor, got {type(tensor).__name__}")
+            if not tensor.requires_grad:
+                raise RuntimeError(f"backward: inputs[{i}] does not require grad")
+        found = backpropagate([self], [seed], wanted=wanted, retain_graph=bool(retain_graph))
+        node.deposit(list(found.items()))
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set requires_grad on a leaf, in place.
@@ -179,15 +186,6 @@ class Tensor(Elementwise, Reductions, Shapes, Contractions, LinearAlgebra):
         >>> Tensor([1.0]).requires_grad_()
         tensor([1.], requires_grad=True)
         """
-        if requires_grad and self._data.dtype.kind not in "fc":
-            raise RuntimeError(
-                f"requires_grad: only floating-point tensors can require gradients, this one holds "
-                f"{self._data.dtype}; write x.float() first"
-            )
-        if self._operation is not None and not requires_grad:
-            raise RuntimeError(
-                "requires_grad_: only a leaf's flag can be changed; write x.detach() to cut it off"
-            )
         self.requires_grad = requires_grad
         return self
 
@@ -293,13 +291,13 @@ class Tensor(Elementwise, Reductions, Shapes, Contractions, LinearAlgebra):
         return self.floor_divide(other)
 
     def __rfloordiv__(self, other: Any) -> Tensor:
-        return as_tensor(operand(other)).floor_divide(self)
+        return divide_whole(ops.FLOOR_QUOTIENT, other, self)
 
     def __mod__(self, other: Any) -> Tensor:
-        return binary(ops.REMAINDER, self, other)
+        return divide_whole(ops.REMAINDER, self, other)
 
     def __rmod__(self, other: Any) -> Tensor:
-        return binary(ops.REMAINDER, other, self)
+        return divide_whole(ops.REMAINDER, other, self)
 
     def __pow__(self, other: Any) -> Tensor:
         return power(self, other)
@@ -377,8 +375,10 @@ class Tensor(Elementwise, Reductions, Shapes, Contractions, LinearAlgebra):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self._may_be_written("x[key] = value", "where, masked_fill, scatter or index_add")
-        value = operand(value)
-        if isinstance(value, Node):
+        value = operand(value, "x[key] = value")
+        if not isinstance(value, Node):
+            value = fill_of(value, self._data.dtype, "x[key] = value")
+        else:
             if value.requires_grad and is_grad_enabled():
                 raise RuntimeError(
                     "x[key] = value: value requires grad, and writing it into a tensor would lose its graph; build "
@@ -389,6 +389,8 @@ class Tensor(Elementwise, Reductions, Shapes, Contractions, LinearAlgebra):
             self._data[index_key(key)] = value
         except ValueError as error:
             raise RuntimeError(f"x[key] = value: x has shape {self.shape}: {error}") from None
+        except IndexError as error:
+            raise IndexError(f"x[key] = value: x has shape {self.shape}: {error}") from None
         watch.touch(self._data)
 
     def copy_(self, source: Any) -> Tensor:

@@ -1,22 +1,27 @@
 """Who changed an array that a graph still needs?
 
-Enters: arrays. Leaves: times. Every node carries the time it was recorded; here we keep the time
-each array was last written to. A recorded op whose input is younger than the op itself would be
-differentiated at the wrong place, and backward says so instead.
+Enters: arrays, and nodes as they are recorded. Leaves: times. Every node carries the time it was
+recorded; here we keep the time each array was last written to. A recorded op whose input is younger
+than the op itself would be differentiated at the wrong place, and backward says so instead.
 
 Two kinds of writing are told apart. Writing through minitorch (`x[0] = 1`, an optimiser, `x.data =
-…`) reports itself with `touch`. Writing through a NumPy array that a person got hold of (`x.data[0]
-= 1`) cannot report itself, so from the moment an array is handed out its content is remembered as
-a fingerprint, and looked at again when an op uses it and when backward needs it. Arrays that were
-never handed out cost nothing, and one that nobody else holds any more is forgotten again.
+…`) reports itself with `touch`. Writing through a NumPy array that a person holds (`x.data[0] = 1`)
+cannot report itself, so the content of such an array is remembered as a fingerprint: of a tensor's
+own array when it is handed out (`expose`), of a person's array (`share`) when a recorded op reads
+it. Backward looks again at those that its graph may have read. Arrays that were never handed out
+cost nothing, and one that nobody else holds any more is forgotten again.
 """
 
 from __future__ import annotations
 
+import dis
+import inspect
 import itertools
+import math
 import sys
 import weakref
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,11 +29,13 @@ import numpy as np
 # One clock for everything: a tensor's birth, an array's change. Parents are older than children.
 tick = itertools.count(1).__next__
 
-exposed: dict[int, tuple[weakref.ref[Any], int]] = {}  # id of the owner → (the owner, fingerprint)
-_changed: dict[int, tuple[weakref.ref[Any], int]] = {}  # id of an owner or Tensor → (it, time)
-_last_change = 0
+Times = dict[int, tuple[weakref.ref[Any], int]]  # by id: the thing, and a time
 
-_BLOCK = 1024
+exposed: dict[int, weakref.ref[Any]] = {}  # memory others may write into, by the id of its owner
+_contents: dict[int, Content] = {}  # what such arrays held, by the id of the array
+_written: Times = {}  # through minitorch: an owner, or a Tensor that was given another array
+_noticed: Times = {}  # by its fingerprint: an owner
+_last_change = 0
 
 
 def last_change() -> int:
@@ -43,83 +50,204 @@ def owner_of(array: np.ndarray) -> np.ndarray:
     return array
 
 
+_WIDTHS = (1024, 1021)
+
+
 def fingerprint(array: np.ndarray) -> int:
     """Return a number that changes when the content does.
 
-    Small arrays are summed up byte by byte. Large ones as 64-bit words in a grid, by rows and by
-    columns: a pass at the speed of memory, and moving values around does not go unseen either.
+    Small arrays are summed up byte by byte. Large ones as 64-bit words laid out as a grid, by columns
+    and by rows, at the speed of memory; and by columns of a second grid with another width, because
+    swapping rows of a permutation matrix leaves every row's and every column's sum as it was.
     """
     if not array.flags.c_contiguous:
         array = np.ascontiguousarray(array)
-    if array.nbytes < 16 * _BLOCK:
+    if array.nbytes < 16 * _WIDTHS[0]:
         return zlib.crc32(array.data)
     raw = array.reshape(-1).view(np.uint8)
-    whole = raw.size - raw.size % (8 * _BLOCK)
-    grid = raw[:whole].view(np.uint64).reshape(-1, _BLOCK)
-    seen = zlib.crc32(grid.sum(axis=0).data)
-    seen = zlib.crc32(grid.sum(axis=1).data, seen)
-    return zlib.crc32(raw[whole:].data, seen)
+    words = raw[: raw.size - raw.size % 8].view(np.uint64)
+    first, second = (words[: words.size - words.size % w].reshape(-1, w) for w in _WIDTHS)
+    seen = zlib.crc32(first.sum(axis=0).data)
+    seen = zlib.crc32(first.sum(axis=1).data, seen)
+    seen = zlib.crc32(second.sum(axis=0).data, seen)
+    return zlib.crc32(raw[8 * first.size :].data, seen)
+
+
+class Content:
+    """What an array held when it was last looked at."""
+
+    __slots__ = ("array", "changed", "fingerprint", "read", "since")
+
+    def __init__(self, array: np.ndarray, now: int) -> None:
+        key = id(array)
+        self.array = weakref.ref(array, lambda _: _contents.pop(key, None))
+        self.fingerprint = fingerprint(array)
+        self.since = now  # what was recorded before cannot be judged by this
+        self.read = now  # when a recorded op last read it; before `since` that may have happened too
+        self.changed = 0  # when a change was noticed
+        _contents[key] = self
+
+    def look(self, now: int) -> None:
+        """Compare the array with what it was; a change is noted as of `now`."""
+        global _last_change
+        array = self.array()
+        if array is None:
+            return
+        seen = fingerprint(array)
+        if seen != self.fingerprint:
+            self.fingerprint = seen
+            self.changed = now
+            _last_change = max(_last_change, now)
+            if owner_of(array) is array:
+                _note(_noticed, array, now)
+
+
+def _note(times: Times, thing: Any, now: int) -> None:
+    key = id(thing)
+    times[key] = (weakref.ref(thing, lambda _: times.pop(key, None)), now)
 
 
 def touch(thing: Any) -> None:
     """Note that `thing` (an array, or a Tensor whose array was replaced) changes now."""
     global _last_change
-    if isinstance(thing, np.ndarray):
-        thing = owner_of(thing)
-    key = id(thing)
     _last_change = tick()
-    _changed[key] = (weakref.ref(thing, lambda _: _changed.pop(key, None)), _last_change)
+    _note(_written, owner_of(thing) if isinstance(thing, np.ndarray) else thing, _last_change)
 
 
 def changed_since(thing: Any, time: int) -> bool:
     """Tell whether `thing` (an array or a Tensor) is known to have changed after `time`."""
-    if isinstance(thing, np.ndarray):
-        thing = owner_of(thing)
-    entry = _changed.get(id(thing))
-    return entry is not None and entry[1] > time
+    if not isinstance(thing, np.ndarray):
+        return _time(_written, thing) > time
+    owner = owner_of(thing)
+    if _time(_written, owner) > time:
+        return True
+    content = _contents.get(id(thing))
+    if content is not None and content.since <= time:
+        return content.changed > time
+    return _time(_noticed, owner) > time
+
+
+def _time(times: Times, thing: Any) -> int:
+    entry = times.get(id(thing))
+    return 0 if entry is None else entry[1]
+
+
+def share(array: Any) -> None:
+    """Note that a person holds this memory: what recorded ops read of it will be watched."""
+    if type(array) is np.ndarray:  # device and traced arrays report their changes through `touch` alone
+        owner = owner_of(array)
+        key = id(owner)
+        if key not in exposed:
+            exposed[key] = weakref.ref(owner, lambda _: exposed.pop(key, None))
 
 
 def expose(array: Any) -> None:
-    """Remember the content of an array that is handed to a person who may write into it."""
-    if type(array) is not np.ndarray:
-        return  # device and traced arrays report their changes through `touch` alone
-    owner = owner_of(array)
-    key = id(owner)
-    if key not in exposed and owner.dtype != object:
-        exposed[key] = (weakref.ref(owner, lambda _: exposed.pop(key, None)), fingerprint(owner))
+    """Remember the content of our own array, now that a person gets hold of it: ops may have read it already."""
+    if type(array) is np.ndarray and id(owner_of(array)) not in exposed:
+        share(array)
+        Content(owner_of(array), tick())
 
 
-def look_again(array: Any) -> None:
-    """Compare an array that was handed out with what it was, and note a change."""
-    if type(array) is not np.ndarray:
-        return
-    owner = owner_of(array)
-    key = id(owner)
-    entry = exposed.get(key)
-    if entry is None:
-        return
-    now = fingerprint(owner)
-    if now != entry[1]:
-        exposed[key] = (entry[0], now)
-        touch(owner)
+class _Slot:
+    __slots__ = ("_data",)
+
+    def __init__(self, data: Any) -> None:
+        self._data = data
 
 
-def look_again_at_all() -> None:
-    """Look at every array that was handed out and is still alive."""
-    for reference, _ in list(exposed.values()):
-        owner = reference()
-        if owner is not None:
-            look_again(owner)
+# What sys.getrefcount says of an array that only one slot holds; measured, not assumed.
+_probe = _Slot(np.zeros(1))
+ALONE = sys.getrefcount(_probe._data)
 
 
-def before_use(tensor: Any) -> None:
-    """Look again at a tensor's array, just before an op that reads it is recorded.
+def forget(tensor: Any) -> None:
+    """Stop watching a tensor's array if only this tensor holds it: a person's array, or a view, would count."""
+    if sys.getrefcount(tensor._data) == ALONE and getattr(tensor._data, "base", tensor) is None:
+        key = id(tensor._data)
+        if key in exposed:
+            content = _contents.pop(key, None)
+            if content is not None:
+                content.look(tick())
+            exposed.pop(key, None)
 
-    An array that only this tensor holds (its slot, and the reference on the stack while counting)
-    is not watched any longer: a person's array, or any view of it, would be one reference more.
+
+def recorded(node: Any) -> None:
+    """Remember the content of what a newly recorded op will read again in backward, where others may write."""
+    for position, tensor in enumerate((node, *node._inputs), start=1):
+        array = getattr(tensor, "_data", None)
+        if type(array) is np.ndarray and id(owner_of(array)) in exposed and is_read(node, position):
+            read(array, node._time)
+    for value in node._attributes.values():
+        for part in value if isinstance(value, tuple) else (value,):
+            read(part, node._time)
+
+
+def read(array: Any, now: int) -> None:
+    """Remember the content of an array that backward will read again, if others may write into it."""
+    if type(array) is np.ndarray and id(owner_of(array)) in exposed:
+        content = _contents.get(id(array))
+        if content is None:
+            Content(array, now)
+        else:
+            content.look(now)
+            content.read = now
+
+
+def look_again(since: int) -> None:
+    """Look at every array that an op recorded at `since` or later may have read."""
+    for content in list(_contents.values()):
+        if content.read >= since:
+            content.look(tick())
+
+
+# --- what a derivative rule reads -----------------------------------------------------------------
+
+
+def is_read(node: Any, position: int) -> bool:
+    """Tell whether backward reads the values of a node's result (position 1) or input (from 2 on)."""
+    op = node._operation
+    if op.joint is not None:
+        return _reads(op.joint, position)
+    wanted = [bool(getattr(i, "requires_grad", False)) for i in node._inputs]
+    if op.each is not None:
+        return any(wanted) and _reads(op.each, position + 1)  # it gets the input's number first
+    return any(w and r is not None and _reads(r, position) for w, r in zip(wanted, op.rules, strict=False))
+
+
+def _reads(rule: Callable[..., Any], position: int) -> bool:
+    found = getattr(rule, "values_read", None)
+    if found is None:
+        found = _values_read(rule)
+        if inspect.isfunction(rule):
+            rule.values_read = found  # type: ignore[attr-defined]
+    named, rest = found
+    return position in named or position >= rest
+
+
+def _values_read(rule: Callable[..., Any]) -> tuple[frozenset[int], float]:
+    """Return the positions of the arguments whose values a rule reads, not merely their shape.
+
+    The second number is the position from which on all are read: that of `*inputs`.
     """
-    alone = sys.getrefcount(tensor._data) == 2
-    array = tensor._data
-    look_again(array)
-    if alone and getattr(array, "base", array) is None:
-        exposed.pop(id(array), None)
+    code = getattr(rule, "__code__", None)
+    if code is None:
+        return frozenset(), 0  # a rule we cannot look into: assume it reads everything
+    read = set()
+    instructions = list(dis.get_instructions(code))
+    for instruction, following in zip(instructions, [*instructions[1:], None], strict=True):
+        name = instruction.opname
+        if "LOAD" not in name or not any(word in name for word in ("FAST", "DEREF", "CLOSURE")):
+            continue
+        loaded = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
+        only_metadata = (
+            following is not None
+            and following.opname == "LOAD_ATTR"
+            and following.argval in ("shape", "ndim", "dtype")
+        )
+        read.update(loaded[:-1] if only_metadata else loaded)
+    names = code.co_varnames
+    positions = frozenset(i for i in range(code.co_argcount) if names[i] in read)
+    if not code.co_flags & inspect.CO_VARARGS:
+        return positions, math.inf
+    rest = names[code.co_argcount + code.co_kwonlyargcount]
+    return positions, code.co_argcount if rest in read else math.inf

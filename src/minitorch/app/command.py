@@ -1,20 +1,49 @@
-"""`minitorch check`: proves every op on this machine. Enters: arguments. Leaves: a table, an exit code."""
+"""The `minitorch` command: check, train, list. Enters: arguments. Leaves: words or JSON lines, an exit code.
+
+Exit codes: 0 done, 1 something failed, 2 a wrong argument, 130 interrupted with Ctrl-C.
+"""
 
 from __future__ import annotations
 
 import argparse
+import difflib
+import importlib.util
 import os
+import re
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, NoReturn
 
 import minitorch
+from minitorch.serialization import atomically
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that suggests the nearest word it knows."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and what may have been meant; exit code 2."""
+        unknown = re.search(r"unrecognized arguments: (\S+)|invalid choice: '([^']*)'", message)
+        if unknown:
+            word = (unknown[1] or unknown[2]).partition("=")[0]
+            found = difflib.get_close_matches(word, self._words(), 1, 0.5)
+            message += f"; did you mean {found[0]}?" if found else ""
+        super().error(message)
+
+    def _words(self) -> list[str]:
+        words: list[str] = []
+        for action in self._actions:
+            words += action.option_strings
+            if isinstance(action.choices, dict):  # subcommands, and the options of each
+                words += action.choices
+                words += [word for inner in action.choices.values() for word in inner._option_string_actions]
+        return words
 
 
 def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
-    top = argparse.ArgumentParser(prog="minitorch", description="The PyTorch you can read.")
+    top = Parser(prog="minitorch", description="The PyTorch you can read.", allow_abbrev=False)
     top.add_argument("--version", action="version", version=f"minitorch {minitorch.__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     check = commands.add_parser(
@@ -27,7 +56,40 @@ def parser() -> argparse.ArgumentParser:
     check.add_argument(
         "--trials", type=int, default=5, metavar="N", help="repeat each case with other numbers"
     )
+    train = commands.add_parser(
+        "train",
+        help="train an experiment, with progress, checkpoints and a plot",
+        description="Train an experiment. If its folder holds an unfinished run, go on with that.",
+        allow_abbrev=False,
+    )
+    train.add_argument("name", metavar="NAME", help="which experiment; `minitorch list` shows them")
+    train.add_argument("--epochs", type=_positive, metavar="N", help="train to epoch N")
+    train.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="same seed, same training (0 if not given)"
+    )
+    train.add_argument(
+        "--out",
+        type=Path,
+        default=Path("runs"),
+        metavar="DIR",
+        help="write to DIR/NAME (DIR is runs if not given)",
+    )
+    train.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where to compute")
+    train.add_argument("--compile", action="store_true", help="not available yet")
+    again = train.add_mutually_exclusive_group()
+    again.add_argument(
+        "--resume", action="store_true", help="go on with an unfinished run, and fail without one"
+    )
+    again.add_argument("--fresh", action="store_true", help="start anew, even if there is a run")
+    commands.add_parser("list", help="show the experiments", allow_abbrev=False)
     return top
+
+
+def _positive(text: str) -> int:
+    number = int(text) if text.isdecimal() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"expects a whole number from 1 on, got {text!r}")
+    return number
 
 
 def _progress(done: int, total: int, op: str) -> None:
@@ -39,14 +101,8 @@ def _progress(done: int, total: int, op: str) -> None:
 
 def write_whole(path: Path, text: str) -> None:
     """Write a file so that it is either as before or complete, never half."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with atomically(path) as file:
+        file.write(text.encode())
 
 
 def check(html: Path | None, only: str | None, trials: int) -> int:
@@ -70,14 +126,101 @@ def check(html: Path | None, only: str | None, trials: int) -> int:
     return 0 if made.ok else 1
 
 
+def show_list() -> int:
+    """Print the experiments, one line each."""
+    from minitorch.app.experiments import listing
+
+    for name, summary in listing():
+        print(f"{name:16}{summary}")
+    print("\nTrain one with: minitorch train NAME")
+    return 0
+
+
+def train(chosen: Any) -> int:
+    """Train what a name stands for."""
+    from minitorch.app import progress
+    from minitorch.app.experiments import find
+    from minitorch.app.train import CHECKPOINT, CannotTrain, Run, forget
+
+    def refuse(message: str) -> int:
+        print(f"minitorch train: {message}", file=sys.stderr)
+        return 2
+
+    try:
+        experiments = find(chosen.name)
+    except KeyError as error:
+        return refuse(error.args[0])
+    if chosen.compile:
+        return refuse("--compile is not available yet; without it, training runs eagerly")
+    missing = [need for each in experiments for need in each.needs if importlib.util.find_spec(need) is None]
+    if missing:
+        return refuse(
+            f"{chosen.name} needs {PACKAGES[missing[0]]}; install it with: pip install 'minitorch[app]'"
+        )
+    if chosen.device != "cpu":
+        try:
+            minitorch.zeros(1).to(chosen.device)
+        except (RuntimeError, ImportError) as error:
+            return refuse(f"--device {chosen.device}: {error}")
+    for experiment in experiments:
+        folder = chosen.out / experiment.name
+        if chosen.resume and not (folder / CHECKPOINT).exists():
+            return refuse(f"--resume: there is no run in {folder}")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if chosen.fresh:
+                forget(folder)
+        except OSError as error:
+            return refuse(f"cannot write to {folder}: {error.strerror}")
+        try:
+            Run(
+                experiment,
+                folder,
+                seed=chosen.seed,
+                epochs=chosen.epochs,
+                device=chosen.device,
+                progress=progress.choose(),
+            ).go()
+        except CannotTrain as error:
+            print(f"minitorch train: {error}", file=sys.stderr)
+            return 1
+        except KeyboardInterrupt:
+            again = " ".join(["minitorch train", chosen.name, *_options_to_resume(chosen)])
+            print(f"interrupted; every finished epoch is saved. Go on with: {again}", file=sys.stderr)
+            return 130
+    return 0
+
+
+PACKAGES = {"sklearn": "scikit-learn"}
+
+
+def _options_to_resume(chosen: Any) -> list[str]:
+    options = []
+    if chosen.seed:
+        options.append(f"--seed {chosen.seed}")
+    if chosen.epochs:
+        options.append(f"--epochs {chosen.epochs}")
+    if chosen.device != "cpu":
+        options.append(f"--device {chosen.device}")
+    if chosen.out != Path("runs"):
+        options.append(f"--out {chosen.out}")
+    return options
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command."""
     chosen = parser().parse_args(arguments)
     try:
+        if chosen.command == "train":
+            return train(chosen)
+        if chosen.command == "list":
+            return show_list()
         return check(chosen.html, chosen.only, chosen.trials)
     except BrokenPipeError:  # the reader (head, less) has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except KeyboardInterrupt:
+        return 130
 
 
 if __name__ == "__main__":

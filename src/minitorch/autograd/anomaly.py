@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from minitorch import modes, node
-from minitorch.node import Node
+from minitorch import modes
+from minitorch.node import Bundle, Node
 from minitorch.ops.op import Op
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -70,11 +70,15 @@ _WHERE_HELP = (
 )
 
 
-def observe(op: Op, inputs: tuple[Any, ...], out: Node) -> None:
+def observe(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], out: Node) -> None:
     """Look at each op's result as it is computed (called by the engine)."""
     line = user_line()
     _remember(out, line)
-    if not _finite(out) and all(_finite(i) for i in inputs):
+    for made_together in out._inputs[:1]:
+        if isinstance(made_together, Bundle):  # one of several results: its rule belongs to them all
+            _remember(made_together, line)
+    # What was infinite before, or asked for by name (a padding of -inf), is no accident.
+    if not _finite(out) and all(_finite(i) for i in (*inputs, *attributes.values())):
         raise AnomalyError(
             f"{op.name} made {_bad_part(out._data)} out of finite inputs, first here:\n    {line}\n"
             + _WHERE_HELP.format(op=op.name)
@@ -119,35 +123,26 @@ class detect_anomaly(modes.ModeSwitch):
     """
 
     def __init__(self, check_nan: bool = True) -> None:
-        super().__init__(observer=observe if check_nan else None)
-        self._outer_checks: list[Callable[..., None] | None] = []
-
-    def __enter__(self) -> None:
-        super().__enter__()
-        self._outer_checks.append(node.gradient_check)
-        node.gradient_check = check_gradient
-
-    def __exit__(self, *exception: object) -> None:
-        node.gradient_check = self._outer_checks.pop()
-        super().__exit__(*exception)
+        super().__init__(_looking(check_nan))
 
 
-class set_detect_anomaly(detect_anomaly):
+class set_detect_anomaly(modes.ModeSwitch):
     """Switch the search on or off: from now on as a function, inside it as a context manager."""
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
-        super().__init__(check_nan)
-        self._mode = mode
-        self._before = (modes.current(), node.gradient_check)
-        self._switch()
-
-    def _switch(self) -> None:
-        modes.switch(modes.current()._replace(observer=observe if self._mode else None))
-        node.gradient_check = check_gradient if self._mode else None
+        super().__init__(_looking(mode and check_nan))
+        self._before = modes.current()
+        modes.switch(self._change(self._before))
 
     def __enter__(self) -> None:
-        self._switch()
+        modes.switch(self._change(modes.current())._replace(outer=self._before))
 
-    def __exit__(self, *exception: object) -> None:
-        modes.switch(self._before[0])
-        node.gradient_check = self._before[1]
+
+def _looking(wanted: bool) -> Callable[[modes.Mode], modes.Mode]:
+    def change(mode: modes.Mode) -> modes.Mode:
+        others = tuple(o for o in mode.observers if o is not observe)
+        if not wanted:
+            return mode._replace(observers=others, gradient_check=None)
+        return mode._replace(observers=(*others, observe), gradient_check=check_gradient)
+
+    return change

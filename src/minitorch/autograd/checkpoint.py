@@ -5,12 +5,14 @@ Enters: a function and its arguments. Leaves: its results, recorded as one node.
 
 from __future__ import annotations
 
+import math
+import weakref
 from collections.abc import Callable
 from typing import Any
 
-from minitorch import random
+from minitorch import random, watch
 from minitorch.modes import current, enable_grad, is_grad_enabled, switch
-from minitorch.node import Node, Outputs, backpropagate, bundle_outputs, new_tensor
+from minitorch.node import Node, Outputs, backpropagate, bundle_outputs, new_tensor, tell
 from minitorch.ops.op import Op
 
 
@@ -38,18 +40,20 @@ def checkpoint(
     before = random.get_rng_state() if preserve_rng_state else None
     inner: set[Node] = set()
     used: dict[Node, None] = {}  # in the order of first use
+    constants: dict[int, weakref.ref[Node]] = {}
 
-    def observe(op: Op, inputs: tuple[Any, ...], out: Node) -> None:
+    def observe(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], out: Node) -> None:
         # Whatever an op inside reads that was not made inside comes from outside.
         for each in inputs:
-            if isinstance(each, Node) and each.requires_grad and each not in inner:
-                used.setdefault(each)
+            if isinstance(each, Node) and each not in inner:
+                if each.requires_grad:
+                    used.setdefault(each)
+                else:  # from outside, or freshly made inside: then it will be gone
+                    constants[id(each)] = weakref.ref(each)
         inner.add(out)
-        if outer.observer is not None:
-            outer.observer(op, inputs, out)
 
     outer = current()
-    switch(outer._replace(observer=observe))
+    switch(outer._replace(observers=(*outer.observers, observe)))
     try:
         output = function(*args, **kwargs)
     finally:
@@ -71,19 +75,29 @@ def checkpoint(
     needed = [r.requires_grad for r in results]
     del output, results
     inner.clear()
+    used.clear()
+    watched = [weakref.ref(s) for s in sources] + list(constants.values())
+    now = watch.tick()
+    for reference in watched:
+        tensor = reference()
+        if tensor is not None:
+            watch.read(tensor._data, now)
 
     def joint(g: Any, out: Any, *inputs: Any) -> list[Any]:
+        _check_unchanged(watched, now)
         create_graph = any(isinstance(each, Node) for each in g)
-        now = random.get_rng_state()
+        after = random.get_rng_state()
         if before is not None:
             random.set_rng_state(before)
         try:
             with enable_grad():
                 again = function(*args, **kwargs)
         finally:
-            random.set_rng_state(now)
+            random.set_rng_state(after)
         roots = tuple(again) if isinstance(again, (tuple, list)) else (again,)
-        pairs = [(r, each) for r, each, need in zip(roots, g, needed, strict=True) if need]
+        pairs = [
+            (r, each) for r, each, need in zip(roots, g, needed, strict=True) if need and each is not None
+        ]
         found = backpropagate(
             [r for r, _ in pairs],
             [each for _, each in pairs],
@@ -94,9 +108,28 @@ def checkpoint(
         )
         return [found.get(s) for s in sources]
 
+    joint.takes_none = True  # type: ignore[attr-defined]
+    joint.values_read = (frozenset(), math.inf)  # type: ignore[attr-defined]  # it looks for itself
     recorded = Op("checkpoint", lambda *a, **k: None, joint=joint, register=False)
     outputs = bundle_outputs(recorded, sources, {}, Outputs(arrays))
     outputs = tuple(
         out if need else new_tensor(array) for out, array, need in zip(outputs, arrays, needed, strict=True)
     )
+    for out in outputs:
+        tell(outer, recorded, sources, {}, out)
     return outputs if several else outputs[0]
+
+
+def _check_unchanged(watched: list[weakref.ref[Node]], since: int) -> None:
+    if watch.exposed:
+        watch.look_again(since)
+    for reference in watched:
+        tensor = reference()
+        if tensor is not None and (
+            watch.changed_since(tensor, since) or watch.changed_since(tensor._data, since)
+        ):
+            raise RuntimeError(
+                f"a tensor that the checkpointed function uses (shape {tuple(tensor._data.shape)}) was changed after "
+                "the forward pass, and running the function again would give other values. Change it after "
+                "backward(), or work on a copy: x.clone()"
+            )

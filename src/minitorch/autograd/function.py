@@ -5,14 +5,15 @@ Enters: a subclass with static `forward` and `backward`. Leaves: `apply`, which 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from minitorch import watch
-from minitorch.modes import is_grad_enabled, no_grad
-from minitorch.node import Node, bundle_outputs, new_tensor
+from minitorch.modes import current, is_grad_enabled, no_grad
+from minitorch.node import Node, bundle_outputs, new_tensor, tell
 from minitorch.ops.op import Op
 from minitorch.tensor import Tensor
 
@@ -30,14 +31,24 @@ class FunctionCtx:
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keep tensors for backward, where they are `ctx.saved_tensors`."""
+        for i, tensor in enumerate(tensors):
+            if tensor is not None and not isinstance(tensor, Node):
+                raise TypeError(
+                    f"save_for_backward: argument {i} must be a Tensor, got {type(tensor).__name__}; keep other things "
+                    "as attributes of ctx"
+                )
         self._saved = list(tensors)
         self._saved_at = watch.tick()
+        if watch.exposed:
+            for tensor in tensors:
+                if tensor is not None:
+                    watch.read(tensor._data, self._saved_at)
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
         """The tensors that were saved; an error if one was changed since."""
         if watch.exposed:
-            watch.look_again_at_all()
+            watch.look_again(self._saved_at)
         restored = [self._outputs[s.index] if isinstance(s, _Output) else s for s in self._saved]
         for i, tensor in enumerate(restored):
             if tensor is not None and (
@@ -134,6 +145,8 @@ class Function:
             new_tensor(r._data) if constant else out
             for r, out, constant in zip(results, outputs, constants, strict=True)
         )
+        for out in outputs:
+            tell(current(), recorded, args, {}, out)
         return outputs if several else outputs[0]
 
 
@@ -142,8 +155,15 @@ def _joint(cls: type[Function], ctx: FunctionCtx, count: int) -> Callable[..., l
         differentiable = any(isinstance(each, Node) for each in g if each is not None)
         gradients = [each if isinstance(each, Node) or each is None else _wrap(each) for each in g]
         ctx._outputs = tuple(o if isinstance(o, Node) else _wrap(o) for o in out)
-        answer = cls.backward(ctx, *gradients)
-        ctx._outputs = ()
+        if ctx.materialize_grads:
+            gradients = [
+                _wrap(np.zeros_like(getattr(o, "_data", o))) if each is None else each
+                for each, o in zip(gradients, out, strict=True)
+            ]
+        try:
+            answer = cls.backward(ctx, *gradients)
+        finally:
+            ctx._outputs = ()
         answers = list(answer) if isinstance(answer, (tuple, list)) else [answer]
         if len(answers) > count and all(a is None for a in answers[count:]):
             answers = answers[:count]
@@ -169,6 +189,8 @@ def _joint(cls: type[Function], ctx: FunctionCtx, count: int) -> Callable[..., l
             return answers
         return [getattr(a, "_data", a) for a in answers]
 
+    joint.takes_none = True  # type: ignore[attr-defined]
+    joint.values_read = (frozenset(), math.inf)  # type: ignore[attr-defined]  # saved_tensors looks for itself
     return joint
 
 

@@ -5,17 +5,20 @@ Enters: tensors of a graph. Leaves: gradient Tensors.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from minitorch import watch
+from minitorch.convert import is_array
 from minitorch.node import Node, backpropagate, new_tensor
 from minitorch.tensor import Tensor, seed_gradient
 
 
 def _listed(value: Any) -> list[Any]:
-    return [value] if isinstance(value, Node) or value is None else list(value)
+    return [value] if isinstance(value, Node) or value is None or is_array(value) else list(value)
 
 
 def _seeds(outputs: list[Any], grad_outputs: Any, create_graph: bool, name: str) -> list[Any]:
@@ -77,25 +80,37 @@ def grad(
     keep = create_graph if retain_graph is None else retain_graph
     seeds = _seeds(roots, grad_outputs, create_graph, "grad")
     found = backpropagate(roots, seeds, wanted=set(wanted), retain_graph=keep, create_graph=create_graph)
+    del seeds
+    owned = _owned(found)
     results: list[Any] = []
+    given: set[Any] = set()
     for i, tensor in enumerate(wanted):
-        if tensor not in found:
+        if tensor not in owned:
             if not allow_unused and not materialize_grads:
                 raise RuntimeError(
                     f"grad: input {i} (shape {tensor.shape}) was not used to compute the outputs; pass "
                     "allow_unused=True to get None for it"
                 )
             results.append(new_tensor(np.zeros_like(tensor._data)) if materialize_grads else None)
-        elif isinstance(found[tensor], Node):
-            results.append(found[tensor])
+        elif tensor in given and not create_graph:  # asked for twice
+            results.append(new_tensor(owned[tensor]._data.copy()))
         else:
-            results.append(_own(found[tensor]))
+            results.append(owned[tensor])
+            given.add(tensor)
     return tuple(results)
 
 
-def _own(gradient: Any) -> Tensor:
-    """Wrap a gradient in a Tensor of its own: the engine may have handed the array to others too."""
-    return new_tensor(np.array(gradient) if isinstance(gradient, np.generic) else gradient.copy())
+def _owned(found: dict[Node, Any]) -> dict[Node, Tensor]:
+    """Wrap gradients in Tensors of their own: the engine may have handed one array to several."""
+    owned = {}
+    while found:
+        tensor, gradient = found.popitem()
+        if not isinstance(gradient, Node):
+            gradient = new_tensor(gradient)
+            if sys.getrefcount(gradient._data) > watch.ALONE or getattr(gradient._data, "base", None) is not None:
+                gradient._data = gradient._data.copy()
+        owned[tensor] = gradient
+    return owned  # type: ignore[return-value]
 
 
 def backward(
@@ -119,4 +134,6 @@ def backward(
         if not t.requires_grad:
             raise RuntimeError(f"backward: tensor {i} does not require grad")
     seeds = _seeds(list(roots), grad_tensors, False, "backward")
+    if grad_tensors is not None:
+        seeds = [seed.copy() for seed in seeds]  # the given arrays stay the giver's own
     backpropagate(roots, seeds, retain_graph=bool(retain_graph))

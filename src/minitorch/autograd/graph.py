@@ -36,7 +36,7 @@ def describe(root: Node) -> str:
     number = {n: i for i, n in enumerate(order)}
     rows = []
     for n in order:
-        shape = f"{n._data.shape} {n._data.dtype}" if not isinstance(n._data, tuple) else "several"
+        shape = f"{n._data.shape} {n._data.dtype}" if n._data.shape is not None else "several"
         origin = "from " + ", ".join(str(number[p]) for p in n._prev) if n._prev else ""
         rows.append((str(number[n]), n._op or "leaf", shape, origin or ("requires grad" * n.requires_grad)))
     widths = [max(len(row[i]) for row in rows) for i in range(4)]
@@ -52,7 +52,7 @@ def dot(root: Node) -> str:
     number = {n: i for i, n in enumerate(order)}
     lines = ["digraph {", "  rankdir=LR; node [shape=box, fontname=monospace];"]
     for n in order:
-        shape = tuple(n._data.shape) if not isinstance(n._data, tuple) else "several"
+        shape = tuple(n._data.shape) if n._data.shape is not None else "several"
         style = ", style=filled, fillcolor=lightblue" if n._operation is None and n.requires_grad else ""
         lines.append(f'  {number[n]} [label="{n._op or "leaf"}\\n{shape}"{style}];')
         lines += [f"  {number[p]} -> {number[n]};" for p in n._prev]

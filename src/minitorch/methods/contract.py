@@ -195,8 +195,8 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
     inner = 1
     for i in mine:
         inner *= x._data.shape[i]
-    left = x.permute(*kept, *mine).reshape(_product(rows), inner)
-    right = y.permute(*theirs, *rest).reshape(inner, _product(columns))
+    left = x.permute((*kept, *mine)).reshape(_product(rows), inner)
+    right = y.permute((*theirs, *rest)).reshape(inner, _product(columns))
     return matmul(left, right).reshape(rows + columns)
 
 

@@ -5,11 +5,13 @@ In the formulas g is the gradient of the result; gradients are summed over broad
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minitorch.convert import as_tensor, binary, cast, operand, promoted, to_floating
+from minitorch.convert import as_tensor, binary, cast, operand, promoted, refuse_bools, to_floating
+from minitorch.dtypes import common_dtype
 from minitorch.node import Node, apply
 from minitorch.ops import elementwise as ops
 
@@ -31,7 +33,7 @@ class Elementwise(Node):
         >>> logits.add(minitorch.arange(5)).shape
         (3, 5)
         """
-        return binary(ops.ADD, self, other if alpha == 1 else operand(other) * alpha)
+        return binary(ops.ADD, self, other if alpha == 1 else times_alpha("add", self, other, alpha))
 
     def sub(self, other: Any, *, alpha: float = 1) -> Tensor:
         """x - α·y.   dx = g, dy = -α·g
@@ -39,7 +41,10 @@ class Elementwise(Node):
         >>> minitorch.tensor([3.0, 5.0]).sub(1)
         tensor([2., 4.])
         """
-        return binary(ops.SUB, self, other if alpha == 1 else operand(other) * alpha)
+        if alpha != 1:
+            refuse_bools(self, operand(other))
+            other = times_alpha("sub", self, other, alpha)
+        return binary(ops.SUB, self, other)
 
     def mul(self, other: Any) -> Tensor:
         """x·y.   dx = g·y, dy = g·x
@@ -61,15 +66,9 @@ class Elementwise(Node):
             return binary(ops.DIV, self, other)
         if rounding_mode not in ("floor", "trunc"):
             raise RuntimeError(f"div: rounding_mode must be None, 'trunc' or 'floor', got {rounding_mode!r}")
-        other = operand(other)
-        integral = common_kind(self, other) in "biu"
-        if integral and rounding_mode == "floor":
-            return binary(ops.FLOOR_DIVIDE, self, other)
-        quotient = (
-            binary(ops.DIV, cast(self, np.float64), other) if integral else binary(ops.DIV, self, other)
+        return divide_whole(
+            ops.FLOOR_QUOTIENT if rounding_mode == "floor" else ops.TRUNC_QUOTIENT, self, other
         )
-        rounded = apply(ops.FLOOR if rounding_mode == "floor" else ops.TRUNC, quotient)
-        return cast(rounded, promoted(self, other)[0]._data.dtype) if integral else rounded
 
     def floor_divide(self, other: Any) -> Tensor:
         """⌊x / y⌋.   Derivative 0.
@@ -77,7 +76,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([7, -7]).floor_divide(2)
         tensor([ 3, -4])
         """
-        return self.div(other, rounding_mode="floor")
+        return divide_whole(ops.FLOOR_QUOTIENT, self, other)
 
     def remainder(self, other: Any) -> Tensor:
         """x - y·⌊x / y⌋: has the sign of y.   dx = g, dy = -g·⌊x / y⌋
@@ -85,7 +84,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([-7.0, 7.0]).remainder(3)
         tensor([2., 1.])
         """
-        return binary(ops.REMAINDER, self, other)
+        return divide_whole(ops.REMAINDER, self, other)
 
     def fmod(self, other: Any) -> Tensor:
         """x - y·trunc(x / y): has the sign of x.   dx = g, dy = -g·trunc(x / y)
@@ -93,7 +92,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([-7.0, 7.0]).fmod(3)
         tensor([-1.,  1.])
         """
-        return binary(ops.FMOD, self, other)
+        return divide_whole(ops.FMOD, self, other)
 
     def neg(self) -> Tensor:
         """-x.   dx = -g
@@ -119,7 +118,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([1.0, -3.0]).square()
         tensor([1., 9.])
         """
-        return apply(ops.SQUARE, self)
+        return apply(ops.SQUARE, cast(self, np.int64) if self._data.dtype.kind == "b" else self)
 
     def reciprocal(self) -> Tensor:
         """1 / x.   dx = -g / x²
@@ -349,6 +348,8 @@ class Elementwise(Node):
         >>> minitorch.tensor([-1.0, 0.0, 2.0]).relu()
         tensor([0., 0., 2.])
         """
+        if self._data.dtype.kind == "b":
+            raise RuntimeError("relu: a bool tensor has no negative side; write x.float().relu()")
         return apply(ops.RELU, self)
 
     def leaky_relu(self, negative_slope: float = 0.01) -> Tensor:
@@ -419,7 +420,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([-3.0, 0.0, 2.0]).sign()
         tensor([-1.,  0.,  1.])
         """
-        return apply(ops.SIGN, self)
+        return apply(ops.SIGN, self) if self._data.dtype.kind != "b" else self.clone()  # type: ignore[attr-defined]
 
     def maximum(self, other: Any) -> Tensor:
         """The larger of two, element by element.   g to the larger; at a tie ½·g to each
@@ -447,10 +448,7 @@ class Elementwise(Node):
             raise RuntimeError("clamp: at least one of min and max must be given")
         low, high = (None if bound is None else operand(bound) for bound in (min, max))
         if isinstance(low, Node) or isinstance(high, Node):
-            out = self
-            if low is not None:
-                out = binary(ops.MAXIMUM, out, low)
-            return out if high is None else binary(ops.MINIMUM, out, high)  # type: ignore[return-value]
+            return clamp_by_tensors(self, low, high)
         x = self
         if self._data.dtype.kind in "biu" and any(isinstance(b, float) for b in (low, high)):
             x = to_floating(self)
@@ -470,7 +468,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([1.0, 2.0]).where(minitorch.tensor([True, False]), 0.0)
         tensor([1., 0.])
         """
-        return select(condition, self, other)
+        return select(check_mask(condition, "where"), self, other)
 
     def floor(self) -> Tensor:
         """The largest integer not above x.   Derivative 0.
@@ -643,26 +641,107 @@ class Elementwise(Node):
         return apply(ops.ISFINITE, self)
 
 
-def common_kind(*operands: Any) -> str:
-    """Return the kind ('b', 'i', 'u', 'f' or 'c') of the dtype the operands are computed in."""
-    from minitorch.dtypes import common_dtype
+def whole(*operands: Any) -> bool:
+    """Tell whether the operands are computed in integers or bools."""
+    if any(isinstance(o, Node) and o._data.dtype.kind in "fc" for o in operands):
+        return False  # the common case, quickly
+    return common_dtype(*(o._data if isinstance(o, Node) else o for o in operands)).kind in "biu"
 
-    return common_dtype(*(o._data if isinstance(o, Node) else o for o in operands)).kind
+
+def times_alpha(name: str, x: Any, y: Any, alpha: float) -> Any:
+    """Return α·y in the dtype in which x and y meet, which α does not widen."""
+    y = operand(y)
+    if whole(x, y) and not isinstance(alpha, int):
+        raise RuntimeError(f"{name}: alpha must be an int between integer tensors, got {alpha!r}")
+    if not isinstance(y, Node):
+        return y * alpha
+    dtype = common_dtype(*(o._data if isinstance(o, Node) else o for o in (x, y)))
+    return cast(binary(ops.MUL, cast(y, dtype), alpha), dtype)
+
+
+def divide_whole(op: ops.Op, x: Any, y: Any) -> Tensor:
+    """Run a division to whole numbers, or its remainder; integers have no quotient by 0."""
+    x, y = operand(x), operand(y)
+    if whole(x, y):
+        if not any(isinstance(o, Node) and o._data.dtype.kind in "iu" for o in (x, y)) and not any(
+            o.__class__ is int for o in (x, y)
+        ):
+            raise RuntimeError(f"{op.name}: bools cannot be divided; write x.int() first")
+        if bool((y._data == 0).any()) if isinstance(y, Node) else y == 0:
+            raise RuntimeError(f"{op.name}: integers cannot be divided by zero; write x.float() for inf and nan")
+    return binary(op, x, y)
 
 
 def power(base: Any, exponent: Any) -> Tensor:
-    """Return base to the power of exponent; a negative power of integers is refused, as in PyTorch."""
+    """Return base to the power of exponent; integers stay integers, in negative powers too."""
     base, exponent = operand(base), operand(exponent)
-    if common_kind(base, exponent) in "biu" and isinstance(exponent, int) and exponent < 0:
+    if not whole(base, exponent):
+        return binary(ops.POW, base, exponent)
+    if isinstance(exponent, Node):
+        return _whole_power(as_tensor(base), exponent, like=base)
+    if exponent < 0:
         raise RuntimeError(
             "pow: integers to negative integer powers are not allowed; write x.float() ** exponent"
         )
+    if base._data.dtype.kind == "b" and exponent.__class__ is bool:
+        return base.logical_or(not exponent)
+    if base._data.dtype.kind != "b" and exponent > np.iinfo(base._data.dtype).max:
+        raise RuntimeError(f"pow: the exponent {exponent} does not fit {base._data.dtype}; write x.long() first")
     return binary(ops.POW, base, exponent)
+
+
+def _whole_power(base: Any, exponent: Any, like: Any) -> Tensor:
+    dtype = common_dtype(*(o._data if isinstance(o, Node) else o for o in (like, exponent)))
+    if dtype.kind == "b":
+        raise RuntimeError("pow: bools have no powers; write x.int() ** y")
+    x, y = cast(base, dtype), cast(exponent, dtype)
+    negative = y < 0
+    if not bool(negative._data.any()):
+        return apply(ops.POW, x, y)
+    # 1 / x^|y| is whole for x = ±1 alone; for all others it is cut to 0.
+    units = select(x == 1, 1, select(x == -1, 1 - 2 * (y % 2), 0))
+    return select(negative, cast(units, dtype), apply(ops.POW, x, y.masked_fill(negative, 0)))
+
+
+def clamp_by_tensors(x: Any, low: Any, high: Any) -> Tensor:
+    """Return x between bounds of which at least one is a tensor; at a bound the gradient is the bound's."""
+    if low is not None:
+        below = (x <= low) | (low != low)  # a nan bound spoils what it bounds, as a nan x does
+        x = select(below, low, x)
+    if high is not None:
+        above = (x >= high) | (high != high)
+        x = select(above, high, x)
+    return x  # type: ignore[no-any-return]
+
+
+def check_mask(mask: Any, name: str) -> Tensor:
+    """Return a mask as a tensor of bools, which it must be (uint8 passes, as in PyTorch)."""
+    tensor = as_tensor(operand(mask, name))
+    if tensor._data.dtype.kind != "b" and tensor._data.dtype != np.uint8:
+        raise RuntimeError(f"{name}: the mask must hold bools, got {tensor._data.dtype}; write mask.bool()")
+    return tensor
+
+
+def fill_of(value: Any, dtype: Any, name: str) -> Any:
+    """Return a Python number that a dtype can hold, for filling; one that it cannot is refused."""
+    value = operand(value, name)
+    if isinstance(value, Node):
+        raise TypeError(f"{name}: expected a number, got a tensor of shape {value._data.shape}")
+    if dtype.kind == "b":
+        return bool(value)
+    if dtype.kind in "fc":
+        return value
+    limits = np.iinfo(dtype)
+    # -1 among unsigned numbers counts from their end, as in C and in PyTorch.
+    lowest = limits.min or -limits.max
+    if not math.isfinite(value) or not lowest <= int(value) <= limits.max:
+        raise RuntimeError(f"{name}: {value!r} does not fit {dtype}; write x.float() first")
+    return int(value) % (limits.max + 1) if limits.min == 0 else int(value)
 
 
 def stepped(op: ops.Op, x: Any, **attributes: Any) -> Tensor:
     """Run a rounding op; integers are whole already."""
-    return x.clone() if x._data.dtype.kind in "iu" else apply(op, x, **attributes)
+    return x.clone() if x._data.dtype.kind in "biu" else apply(op, x, **attributes)
 
 
 def select(condition: Any, x: Any, y: Any) -> Tensor:

@@ -12,11 +12,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from minitorch.convert import as_tensor, binary, cast, choose, one_axis, reduction_axis, to_floating
+from minitorch.convert import (
+    as_tensor,
+    binary,
+    cast,
+    choose,
+    one_axis,
+    one_int,
+    reduction_axis,
+    to_floating,
+)
 from minitorch.dtypes import int64
 from minitorch.node import Node, apply
 from minitorch.ops import elementwise, reduce, shape
 from minitorch.ops.linalg import SVDVALS
+from minitorch.ops.op import count_of
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
@@ -87,7 +97,7 @@ class Reductions(Node):
         >>> minitorch.tensor([1.0, 2.0, 3.0]).cumsum(0)
         tensor([1., 3., 6.])
         """
-        return apply(reduce.CUMSUM, self._running(dtype), axis=self._one(choose(axis, dim), "cumsum"))
+        return self._along_one(reduce.CUMSUM, choose(axis, dim), dtype)
 
     # --- products -------------------------------------------------------------------------------
 
@@ -115,7 +125,7 @@ class Reductions(Node):
         >>> minitorch.tensor([1.0, 2.0, 3.0]).cumprod(0)
         tensor([1., 2., 6.])
         """
-        return apply(reduce.CUMPROD, self._running(dtype), axis=self._one(choose(axis, dim), "cumprod"))
+        return self._along_one(reduce.CUMPROD, choose(axis, dim), dtype)
 
     # --- extremes -------------------------------------------------------------------------------
 
@@ -208,8 +218,8 @@ class Reductions(Node):
         """
         axis = choose(axis, dim)
         if axis is None:
-            if self._data.size == 0:
-                return as_tensor(np.asarray(np.nan, dtype=self._data.dtype))
+            if self._data.dtype.kind != "f":
+                self._not_empty((*range(self._data.ndim),), "median")
             return apply(reduce.MEDIAN, self)
         axis = self._one(axis, "median")
         self._not_empty(axis, "median")
@@ -284,8 +294,10 @@ class Reductions(Node):
             raise RuntimeError(f"norm: p must be a number, 'fro' or 'nuc', got {p!r}")
         p = float(p)
         attributes = self._over(axis, dim, keepdims, keepdim, "norm")
-        if math.isinf(p) and 0 in self._data.shape:
-            self._not_empty(attributes["axis"], "norm")
+        if (math.isinf(p) or p < 0) and 0 in self._data.shape and count_of(self._data.shape, attributes["axis"]) == 0:
+            raise RuntimeError(
+                f"norm: of order {p} there is none over an axis of length 0: the tensor has shape {self._data.shape}"
+            )
         return apply(reduce.NORM, x, p=p, **attributes)
 
     def logsumexp(
@@ -308,7 +320,7 @@ class Reductions(Node):
         >>> minitorch.tensor([True, False]).all()
         tensor(False)
         """
-        return apply(reduce.ALL, self, **self._over(axis, dim, keepdims, keepdim, "all"))
+        return self._question(reduce.ALL, choose(axis, dim), keepdims or keepdim)
 
     def any(
         self, axis: Axis = None, keepdims: bool = False, *, dim: Axis = None, keepdim: bool = False
@@ -318,7 +330,7 @@ class Reductions(Node):
         >>> minitorch.tensor([True, False]).any()
         tensor(True)
         """
-        return apply(reduce.ANY, self, **self._over(axis, dim, keepdims, keepdim, "any"))
+        return self._question(reduce.ANY, choose(axis, dim), keepdims or keepdim)
 
     def count_nonzero(self, axis: Axis = None, *, dim: Axis = None) -> Tensor:
         """How many elements are not 0.
@@ -326,8 +338,7 @@ class Reductions(Node):
         >>> minitorch.tensor([[1, 0], [2, 3]]).count_nonzero(axis=0)
         tensor([2, 1])
         """
-        where = reduction_axis(choose(axis, dim), self._data.ndim, "count_nonzero")
-        return apply(reduce.COUNT_NONZERO, self, axis=where)
+        return apply(reduce.COUNT_NONZERO, self, axis=self._over(axis, dim, False, False, "count_nonzero")["axis"])
 
     # --- sorting --------------------------------------------------------------------------------
 
@@ -379,6 +390,7 @@ class Reductions(Node):
         """
         axis = self._one(-1 if axis is None and dim is None else choose(axis, dim), "topk")
         length = self._row()._data.shape[axis]
+        k = one_int(k, "topk", "k") or (0 if self._data.ndim else 1)  # a 0-d tensor has nothing to leave out
         if not 0 <= k <= length:
             raise RuntimeError(f"topk: k = {k} is out of range for an axis of length {length}")
         order = apply(reduce.ARGSORT, self._row(), axis=axis, descending=largest)
@@ -402,6 +414,15 @@ class Reductions(Node):
         """Return the tensor with at least one axis."""
         return self if self._data.ndim else apply(shape.RESHAPE, self, shape=(1,))  # type: ignore[return-value]
 
+    def _along_one(self, op: reduce.Op, axis: Any, dtype: Any) -> Tensor:
+        at = self._one(axis, op.name)
+        x = self._running(dtype)
+        return apply(op, x, axis=at) if self._data.ndim else x.clone()
+
+    def _question(self, op: reduce.Op, axis: Any, keepdims: bool) -> Tensor:
+        where = reduction_axis(axis, self._data.ndim, op.name)  # an empty tuple reduces nothing, as in PyTorch
+        return apply(op, self, axis=where, keepdims=keepdims)
+
     def _running(self, dtype: Any) -> Tensor:
         x = cast(self, dtype) if dtype is not None else self
         return cast(x, int64) if x._data.dtype.kind in "biu" and dtype is None else x  # type: ignore[return-value]
@@ -409,9 +430,11 @@ class Reductions(Node):
     def _not_empty(self, axis: Any, name: str) -> None:
         sizes = self._data.shape
         axes = reduction_axis(axis, len(sizes), name)
-        over = range(len(sizes)) if axes is None else axes if isinstance(axes, tuple) else (axes,)
+        over = range(len(sizes)) if axes in (None, ()) else axes if isinstance(axes, tuple) else (axes,)
         if any(sizes[a] == 0 for a in over):
-            raise IndexError(
+            # IndexError for an axis that was named, RuntimeError for the whole tensor, as in PyTorch.
+            kind = RuntimeError if axis in (None, ()) and name not in ("argmax", "argmin") else IndexError
+            raise kind(
                 f"{name}: nothing to choose from: the tensor has shape {sizes}, and an axis of length 0 "
                 "has no largest or smallest element"
             )

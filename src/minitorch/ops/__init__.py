@@ -4,7 +4,20 @@ Read elementwise.py first. To add an op: declare it here, give it a method or fu
 docstring, and a row in proof/table.py.
 """
 
-from minitorch.ops import contract, elementwise, linalg, reduce, shape
+from minitorch.ops import contract, conv, elementwise, layers, linalg, loss, pool, reduce, shape
 from minitorch.ops.op import OPS, Op, unbroadcast
 
-__all__ = ["OPS", "Op", "contract", "elementwise", "linalg", "reduce", "shape", "unbroadcast"]
+__all__ = [
+    "OPS",
+    "Op",
+    "contract",
+    "conv",
+    "elementwise",
+    "layers",
+    "linalg",
+    "loss",
+    "pool",
+    "reduce",
+    "shape",
+    "unbroadcast",
+]

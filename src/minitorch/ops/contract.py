@@ -42,7 +42,7 @@ def _matmul_right(g: Array, out: Array, x: Array, y: Array) -> Array:
         return (x.swapaxes(-1, -2) @ g[..., None])[..., 0]
     if x.ndim == 1:
         return x[:, None] * g[..., None, :]
-    if y.ndim == 2 and x.ndim > 2 and 0 not in x.shape:
+    if y.ndim == 2 and x.ndim > 2 and 0 not in x.shape + y.shape:
         # The sum over the batch, done by the product itself.
         return x.reshape(-1, x.shape[-1]).swapaxes(0, 1) @ g.reshape(-1, g.shape[-1])
     return x.swapaxes(-1, -2) @ g

@@ -43,6 +43,20 @@ SQUARE = Op("square", np.square, lambda g, out, x: 2 * g * x)
 FLOOR_DIVIDE = Op("floor_divide", np.floor_divide, noisy=True)
 
 
+def _truncated_quotient(x: Array, y: Array) -> Array:
+    if any(n.dtype.kind == "f" if hasattr(n, "dtype") else isinstance(n, float) for n in (x, y)):
+        return np.trunc(x / y)
+    # Integers stay integers, since a float64 would round beyond 2⁵³: ⌊x / y⌋, and 1 more where that went
+    # below a quotient that is negative and not whole.
+    return x // y + ((x % y != 0) & ((x < 0) != (y < 0)))
+
+
+# Division of floats to a whole number: flat almost everywhere, and recorded so that backward() runs through.
+_flat_of_two = lambda g, out, x, y: np.zeros_like(g)
+FLOOR_QUOTIENT = Op("div_floor", np.floor_divide, _flat_of_two, _flat_of_two, noisy=True, register=False)
+TRUNC_QUOTIENT = Op("div_trunc", _truncated_quotient, _flat_of_two, _flat_of_two, noisy=True, register=False)
+
+
 def _pow_base(g: Array, out: Array, x: Array, y: Array) -> Array:
     if isinstance(y, (int, float)):
         return g * (y * x ** (y - 1)) if y != 0 else g * 0
@@ -67,10 +81,13 @@ REMAINDER = Op(
     "remainder",
     np.remainder,
     lambda g, out, x, y: g,
-    lambda g, out, x, y: -g * np.floor(x / y),
+    # How often y was taken off: not ⌊x / y⌋, which for 1.0 and 0.1 is 10, where 9 were taken.
+    lambda g, out, x, y: -g * np.floor_divide(x, y),
     noisy=True,
 )
-FMOD = Op("fmod", np.fmod, lambda g, out, x, y: g, lambda g, out, x, y: -g * np.trunc(x / y), noisy=True)
+FMOD = Op(
+    "fmod", np.fmod, lambda g, out, x, y: g, lambda g, out, x, y: -g * np.round((x - out) / y), noisy=True
+)
 LERP = Op(
     "lerp",
     lambda start, end, weight: start + weight * (end - start),
@@ -151,7 +168,8 @@ SIGMOID: Op = Op(
     floating=True,
     noisy=True,
 )
-RELU = Op("relu", lambda x: np.maximum(x, 0), lambda g, out, x: np.where(out > 0, g, 0))
+# out <= 0 rather than out > 0: where x is nan the gradient passes, and does not look like a dead unit's.
+RELU = Op("relu", lambda x: np.maximum(x, 0), lambda g, out, x: np.where(out <= 0, 0, g))
 LEAKY_RELU = Op(
     "leaky_relu",
     lambda x, *, slope: np.where(x > 0, x, slope * x),
@@ -179,9 +197,15 @@ SOFTPLUS = Op(
     floating=True,
     noisy=True,
 )
+
+
+def _erf(x: Array) -> Array:
+    return special("erf")(x).astype(x.dtype, copy=False)  # SciPy has none in half precision
+
+
 ERF = Op(
     "erf",
-    lambda x: special("erf")(x),
+    _erf,
     lambda g, out, x: g * (2 / math.sqrt(math.pi) * np.exp(-x * x)),
     floating=True,
     noisy=True,
@@ -200,7 +224,7 @@ def _gelu_rule(g: Array, out: Array, x: Array) -> Array:
 
 GELU = Op(
     "gelu",
-    lambda x: 0.5 * x * (1 + special("erf")(x * _SQRT_HALF)),
+    lambda x: 0.5 * x * (1 + _erf(x * _SQRT_HALF)),
     _gelu_rule,
     floating=True,
     noisy=True,

@@ -33,6 +33,7 @@ SUM = Op(
     "sum",
     lambda x, *, axis, keepdims: x.sum(axis=axis, keepdims=keepdims),
     lambda g, out, x, *, axis, keepdims: _spread(g, x.shape, axis),
+    noisy=True,
 )
 MEAN = Op(
     "mean",
@@ -44,6 +45,7 @@ CUMSUM = Op(
     "cumsum",
     lambda x, *, axis: np.cumsum(x, axis=axis),
     lambda g, out, x, *, axis: np.flip(np.cumsum(np.flip(g, axis), axis=axis), axis),
+    noisy=True,
 )
 
 # --- spreads ------------------------------------------------------------------------------------
@@ -101,6 +103,8 @@ AMIN = Op(
 def _median(x: Array) -> Array:
     # The lower of the two middle elements, as PyTorch; nan if there is one (sorted to the end).
     ordered = np.sort(x.reshape(-1))
+    if not len(ordered):
+        return x.sum() / 0
     if x.dtype.kind == "f" and np.isnan(ordered[-1]):
         return ordered[-1]
     return ordered[(len(ordered) - 1) // 2]
@@ -127,9 +131,9 @@ def _prod_rule(g: Array, out: Array, x: Array, *, axis: Axis, keepdims: bool) ->
     kept = tuple(a for a in range(x.ndim) if a not in axes)
     order = kept + axes
     last = len(kept)
-    rows = np.transpose(x, order).reshape(tuple(x.shape[a] for a in kept) + (-1 if x.ndim else 1,))
     if 0 in x.shape:
         return np.zeros_like(x)
+    rows = np.transpose(x, order).reshape(tuple(x.shape[a] for a in kept) + (-1 if x.ndim else 1,))
     before = _exclusive_cumprod(rows, last)
     after = np.flip(_exclusive_cumprod(np.flip(rows, last), last), last)
     others = (before * after).reshape(tuple(x.shape[a] for a in order))

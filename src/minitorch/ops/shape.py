@@ -70,36 +70,53 @@ def _add_at(target: Array, key: Key, values: Array) -> None:
         np.add.at(target, key, values)
 
 
-def _sum_rows(target: Array, rows: Array, values: Array) -> None:
-    """Add `values[i]` to `target[rows[i]]`: sorted by row, each run of equal rows is one sum.
+def _sum_rows(rows: Array, values: Array, count: int) -> Array:
+    """Return `count` rows: at r the sum of all `values[i]` with `rows[i] == r` (an embedding's gradient).
 
-    For many wide rows (an embedding's gradient) this is far faster than np.add.at.
+    It is the product of a sparse matrix, with a 1 at every (rows[i], i), and `values`: one walk over the
+    values in their order, ten to twenty times as fast as np.add.at.
     """
-    order = np.argsort(rows, kind="stable")
-    ordered = rows[order]
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-    target[ordered[starts]] = np.add.reduceat(values[order], starts, axis=0)
+    import scipy.sparse  # at first use: it takes a fifth of a second to import
+
+    ones, columns = np.ones(len(rows), values.dtype), np.arange(len(rows) + 1)
+    return scipy.sparse.csc_array((ones, rows, columns), shape=(count, len(rows))) @ values
+
+
+# From so many values on, and in these dtypes, _sum_rows is worth its preparations.
+_MANY, _SUMMED = 10_000, (np.float32, np.float64, np.complex64, np.complex128)
 
 
 def _put_add(g: Array, *, key: Key, shape: tuple[int, ...]) -> Array:
     """Zeros of `shape` with `g` added at `key`; what the key names twice is added twice."""
-    target = np.zeros(shape, dtype=g.dtype, like=g)
-    if not _may_repeat(key):
-        target[key] = g
-        return target
     parts = _parts(key)
-    if len(parts) == 1 and type(g) is np.ndarray and len(shape) > 1 and parts[0].size > 1:
+    if (
+        len(parts) == 1
+        and type(g) is np.ndarray
+        and g.size >= _MANY
+        and _may_repeat(key)
+        and g.dtype in _SUMMED
+    ):
         rows = parts[0].reshape(-1)
         rows = np.where(rows < 0, rows + shape[0], rows)
-        _sum_rows(target, rows, g.reshape((rows.size, *shape[1:])))
-    else:
+        summed = _sum_rows(rows, g.reshape(len(rows), -1), shape[0])
+        return summed if len(shape) == 2 else summed.reshape(shape)
+    target = np.zeros(shape, dtype=g.dtype, like=g)
+    if _may_repeat(key):
         _add_at(target, key, g)
+    else:
+        target[key] = g
     return target
+
+
+def _getitem(x: Array, *, key: Key) -> Array:
+    out = x[key]
+    # One int per axis gives a scalar, which is a copy; with an ellipsis behind them it is a view.
+    return x[(*_parts(key), ...)] if isinstance(out, np.generic) else out
 
 
 GETITEM = Op(
     "getitem",
-    lambda x, *, key: x[key],
+    _getitem,
     lambda g, out, x, *, key: PUT_ADD(g, key=key, shape=x.shape),
 )
 PUT_ADD: Op = Op("put_add", _put_add, lambda g, out, x, *, key, shape: g[key])
@@ -207,7 +224,7 @@ SPLIT = Op(
 )
 UNBIND = Op(
     "unbind",
-    lambda x, *, axis: [x[(slice(None),) * axis + (i,)] for i in range(x.shape[axis])],
+    lambda x, *, axis: [x[(slice(None),) * axis + (i, ...)] for i in range(x.shape[axis])],
     lambda g, out, x, *, axis: np.stack(g, axis=axis),
 )
 
@@ -233,7 +250,7 @@ def _pad(x: Array, *, widths: tuple[tuple[int, int], ...], value: float) -> Arra
     # A negative width crops.
     cropped = x[tuple(slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(widths, x.shape, strict=True))]
     grow = tuple((max(a, 0), max(b, 0)) for a, b in widths)
-    return np.pad(cropped, grow, constant_values=value)
+    return np.pad(cropped, grow, constant_values=value) if grow else cropped.copy()
 
 
 PAD: Op = Op(

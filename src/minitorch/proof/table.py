@@ -497,3 +497,35 @@ for _ord in ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf):
     case("matrix_norm", lambda m, a, o=_ord: m.linalg.matrix_norm(a, o), distinct(3, 4))
 case("vector_norm", lambda m, a: m.linalg.vector_norm(a, 3, dim=1), normal(3, 4))
 case("norm", lambda m, a: m.linalg.norm(a) + m.linalg.norm(a, 1), distinct(3, 4))
+
+# --- losses -------------------------------------------------------------------------------------
+
+case(
+    "binary_cross_entropy",
+    lambda m, p, y: m.nn.functional.binary_cross_entropy(p, y, reduction="none"),
+    lambda rng: rng.uniform(0.1, 0.9, size=(3, 4)),
+    lambda rng: rng.uniform(0.1, 0.9, size=(3, 4)),
+)
+
+# --- layers -------------------------------------------------------------------------------------
+
+case("linear", lambda m, x, w: m.nn.functional.linear(x, w), normal(4, 3), normal(2, 3))
+case("linear", lambda m, x, w, b: m.nn.functional.linear(x, w, b), normal(2, 3, 4), normal(5, 4), normal(5))
+case("linear", lambda m, x, w, b: m.nn.functional.linear(x, w, b), normal(4), normal(3, 4), normal(3))
+case(
+    "normalize",
+    lambda m, x, w, b: m.nn.functional.layer_norm(x, (3, 4), w, b),
+    normal(2, 3, 4),
+    normal(3, 4),
+    normal(3, 4),
+)
+case(
+    "normalize",
+    lambda m, x, w, b: m.nn.functional.batch_norm(x, None, None, w, b, training=True),
+    normal(4, 3, 5),
+    normal(3),
+    normal(3),
+)
+case("normalize", lambda m, x: m.nn.functional.instance_norm(x, eps=0.1), normal(2, 3, 5))
+case("normalize", lambda m, x, w: m.nn.functional.group_norm(x, 2, w), normal(2, 4, 3), normal(4))
+case("normalize", lambda m, x, w: m.nn.functional.rms_norm(x, (5,), w, 1e-3), normal(3, 5), normal(5))

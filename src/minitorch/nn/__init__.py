@@ -1,0 +1,25 @@
+"""Layers and models: Module, its containers, and the layers by family. Each has a twin in nn.functional.
+
+Enters: Tensors. Leaves: Tensors, and the parameters that made them.
+"""
+
+# ruff: noqa: F401, F403
+from __future__ import annotations
+
+from minitorch.nn import functional, init
+from minitorch.nn.activation import *
+from minitorch.nn.containers import *
+from minitorch.nn.conv import *
+from minitorch.nn.dropout import *
+from minitorch.nn.embedding import *
+from minitorch.nn.linear import *
+from minitorch.nn.loss import *
+from minitorch.nn.module import *
+from minitorch.nn.normalization import *
+from minitorch.nn.parameter import *
+from minitorch.nn.pooling import *
+from minitorch.nn.recurrent import *
+from minitorch.nn.transformer import *
+from minitorch.nn.vision import *
+
+# Families written elsewhere add their line here: conv, pooling, vision, recurrent, attention, loss; and utils.

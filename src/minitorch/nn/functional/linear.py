@@ -1,0 +1,160 @@
+"""Affine maps, look-ups and distances as functions. Enters: Tensors and weights. Leaves: Tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minitorch import watch
+from minitorch.convert import as_tensor, promoted
+from minitorch.creation import one_hot
+from minitorch.functions import einsum
+from minitorch.modes import no_grad
+from minitorch.node import apply
+from minitorch.ops.layers import LINEAR
+from minitorch.tensor import Tensor
+
+__all__ = ["bilinear", "cosine_similarity", "embedding", "linear", "one_hot", "pairwise_distance", "pdist"]
+
+
+def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
+    """x Wᵀ + b.   dx = g W,  dW = gᵀ x,  db = sum of g
+
+    input: (…, in), weight: (out, in) or (in,), bias: (out,) or None.
+
+    >>> linear(minitorch.tensor([1.0, 2.0]), minitorch.tensor([[1.0, 1.0]]), minitorch.tensor([10.0]))
+    tensor([13.])
+    """
+    x, w = as_tensor(input), as_tensor(weight)
+    b = None if bias is None else as_tensor(bias)
+    if w.ndim == 1:
+        out = x @ w
+        return out if b is None else out + b
+    if w.ndim != 2 or x.ndim == 0 or x.shape[-1] != w.shape[1]:
+        raise RuntimeError(
+            f"linear: an input of shape {x.shape} does not fit a weight of shape {w.shape} = (out, in): the "
+            "last axis of the input must have `in` features"
+        )
+    if b is not None and (b.ndim > 1 or b.numel() not in (1, w.shape[0])):
+        raise RuntimeError(
+            f"linear: a bias of shape {b.shape} does not fit a weight of shape {w.shape} = (out, in): it must "
+            "have `out` elements"
+        )
+    if x.dtype != w.dtype or (b is not None and b.dtype != w.dtype):
+        x, w, *rest = promoted(x, w) if b is None else promoted(x, w, b)
+        b = rest[0] if rest else None
+    return apply(LINEAR, x, w) if b is None else apply(LINEAR, x, w, b)
+
+
+def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Tensor:
+    """y_o = Σ_ij a_i·W_oij·b_j + bias_o.
+
+    input1: (…, in1), input2: (…, in2), weight: (out, in1, in2).
+
+    >>> bilinear(minitorch.ones(4, 2), minitorch.ones(4, 3), minitorch.ones(5, 2, 3)).shape
+    (4, 5)
+    """
+    a, b, w = as_tensor(input1), as_tensor(input2), as_tensor(weight)
+    if w.ndim != 3 or a.shape[:-1] != b.shape[:-1] or (a.shape[-1], b.shape[-1]) != w.shape[1:]:
+        raise RuntimeError(
+            f"bilinear: inputs of shapes {a.shape} and {b.shape} do not fit a weight of shape {w.shape}; "
+            "expected (…, in1), (…, in2) and (out, in1, in2)"
+        )
+    out = einsum("...i,oij,...j->...o", a, w, b)
+    return out if bias is None else out + as_tensor(bias)
+
+
+def embedding(
+    input: Any,
+    weight: Any,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """The rows of `weight` that `input` (integers of any shape) names.   dW: g added to each named row
+
+    padding_idx: a row that gets no gradient. max_norm: longer rows are first shortened, in place.
+    scale_grad_by_freq: divide a row's gradient by how often it was named. sparse: accepted; gradients are dense.
+
+    >>> embedding(minitorch.tensor([1, 1, 0]), minitorch.tensor([[0.0, 1.0], [2.0, 3.0]]))
+    tensor([[2., 3.],
+            [2., 3.],
+            [0., 1.]])
+    """
+    index, table = as_tensor(input), as_tensor(weight)
+    if index.dtype.kind not in "iu":
+        raise RuntimeError(f"embedding: indices must be integers, got {index.dtype}; write x.long()")
+    if table.ndim != 2:
+        raise RuntimeError(f"embedding: weight must be (rows, features), got shape {table.shape}")
+    rows = table.shape[0]
+    named = index._data
+    if named.size and (named.min() < 0 or named.max() >= rows):
+        wrong = int(named.min()) if named.min() < 0 else int(named.max())
+        raise IndexError(f"embedding: index {wrong} is out of range: weight has {rows} rows, 0 to {rows - 1}")
+    if padding_idx is not None:
+        if not -rows <= padding_idx < rows:
+            raise AssertionError(
+                f"embedding: padding_idx {padding_idx} must be within the {rows} rows of weight"
+            )
+        padding_idx %= rows
+    if max_norm is not None:
+        _shorten(table, named, max_norm, norm_type)
+    out = table[index]
+    if not out.requires_grad or (padding_idx is None and not scale_grad_by_freq):
+        return out
+    share = np.ones_like(named, dtype=out.dtype)
+    if scale_grad_by_freq:
+        share = share / np.bincount(named.reshape(-1), minlength=rows)[named]
+    if padding_idx is not None:
+        share = np.where(named == padding_idx, 0, share)
+    weights = as_tensor(share.astype(out.dtype)[..., None])
+    out.register_hook(lambda g: g * weights)
+    return out
+
+
+def _shorten(table: Tensor, named: Any, max_norm: float, norm_type: float) -> None:
+    """Scale the rows that are longer than `max_norm` down to it, in place."""
+    with no_grad():
+        rows = np.unique(named)
+        values = table._data[rows]
+        lengths = as_tensor(values).norm(norm_type, dim=1)._data
+        # The small number is PyTorch's, so that the result does not exceed max_norm by rounding.
+        scale = np.where(lengths > max_norm, max_norm / (lengths + 1e-7), 1.0)
+        table._data[rows] = values * scale[:, None].astype(values.dtype)
+        watch.touch(table._data)
+
+
+def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """⟨a, b⟩ / (‖a‖·‖b‖) along an axis, each length at least eps (and then a constant to the derivative).
+
+    >>> cosine_similarity(minitorch.tensor([1.0, 0.0]), minitorch.tensor([1.0, 1.0]), dim=0)
+    tensor(0.7071)
+    """
+    a, b = as_tensor(x1), as_tensor(x2)
+    lengths = [t.norm(2, dim=dim, keepdim=True).clamp(min=eps) for t in (a, b)]
+    return ((a / lengths[0]) * (b / lengths[1])).sum(dim=dim)
+
+
+def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
+    """‖a - b + eps‖_p along the last axis.
+
+    >>> pairwise_distance(minitorch.tensor([3.0, 4.0]), minitorch.tensor([0.0, 0.0]))
+    tensor(5.0000)
+    """
+    return (as_tensor(x1) - as_tensor(x2) + eps).norm(p, dim=-1, keepdim=keepdim)
+
+
+def pdist(input: Any, p: float = 2.0) -> Tensor:
+    """The distances of all pairs of rows, (0, 1), (0, 2), …, as one vector.
+
+    >>> pdist(minitorch.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
+    tensor([5.0000, 1.0000, 4.2426])
+    """
+    x = as_tensor(input)
+    if x.ndim != 2:
+        raise RuntimeError(f"pdist: expected (rows, features), got shape {x.shape}")
+    first, second = np.triu_indices(x.shape[0], 1)
+    return (x[as_tensor(first)] - x[as_tensor(second)]).norm(p, dim=-1)

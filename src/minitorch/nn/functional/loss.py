@@ -1,0 +1,693 @@
+"""Losses: how far predictions are from targets, in one number to be minimised.
+
+Enters: predictions and targets. Leaves: a scalar Tensor (reduction 'mean' or 'sum'), or a loss per element
+('none'). Each docstring gives the loss of one element.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from minitorch.convert import as_tensor, cast
+from minitorch.functions import where
+from minitorch.methods.contract import cross_entropy
+from minitorch.node import apply
+from minitorch.ops.loss import BINARY_CROSS_ENTROPY
+from minitorch.tensor import Tensor
+
+REDUCTIONS = ("mean", "sum", "none")
+
+
+def reduction_of(
+    name: str, size_average: bool | None, reduce: bool | None, reduction: str, allowed: Any = REDUCTIONS
+) -> str:
+    """Return the reduction asked for, also where it is asked in the words used before 2018."""
+    if size_average is not None or reduce is not None:
+        averaged = size_average is None or size_average
+        reduction = "none" if reduce is False else "mean" if averaged else "sum"
+        warnings.warn(
+            f"{name}: size_average and reduce are deprecated; write reduction={reduction!r} instead",
+            stacklevel=3,
+        )
+    if reduction not in allowed:
+        wanted = ", ".join(repr(word) for word in allowed)
+        raise ValueError(f"{name}: reduction must be one of {wanted}, got {reduction!r}")
+    return reduction
+
+
+def _reduced(losses: Tensor, reduction: str) -> Tensor:
+    if reduction == "none":
+        return losses
+    return losses.mean() if reduction == "mean" else losses.sum()
+
+
+def _pair(name: str, input: Any, target: Any) -> tuple[Tensor, Tensor]:
+    """Return both as tensors; warn if one will be stretched, which is seldom what was meant."""
+    x, y = as_tensor(input), as_tensor(target)
+    if x.shape != y.shape:
+        warnings.warn(
+            f"{name}: Using a target size {y.shape} that is different to the input size {x.shape}. "
+            "This will likely lead to incorrect results due to broadcasting. Please ensure they have the same "
+            "size: write target.reshape(input.shape) or input.squeeze()",
+            stacklevel=3,
+        )
+    return x, y
+
+
+def _weighted(name: str, losses: Tensor, x: Tensor, weight: Any, reduction: str) -> Tensor:
+    """Reduce losses with a weight for each element; the mean is the weighted one."""
+    if weight is None:
+        return _reduced(losses, reduction)
+    weight = as_tensor(weight)
+    if weight.shape != x.shape:
+        raise ValueError(
+            f"{name}: weight has shape {weight.shape}, but must have the input's shape {x.shape}"
+        )
+    if reduction == "mean":
+        return (losses * weight).sum() / weight.sum()
+    return _reduced(losses * weight, reduction)
+
+
+# --- distances between numbers ------------------------------------------------------------------
+
+
+def mse_loss(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Any = None,
+) -> Tensor:
+    """(x - y)², the squared error.   dx = 2·g·(x - y)
+
+    >>> mse_loss(minitorch.tensor([1.0, 3.0]), minitorch.tensor([1.0, 1.0]))
+    tensor(2.)
+    """
+    reduction = reduction_of("mse_loss", size_average, reduce, reduction)
+    x, y = _pair("mse_loss", input, target)
+    return _weighted("mse_loss", (x - y).square(), x, weight, reduction)
+
+
+def l1_loss(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Any = None,
+) -> Tensor:
+    """|x - y|, the absolute error.   dx = g·sign(x - y)
+
+    >>> l1_loss(minitorch.tensor([1.0, 3.0]), minitorch.tensor([1.0, 1.0]))
+    tensor(1.)
+    """
+    reduction = reduction_of("l1_loss", size_average, reduce, reduction)
+    x, y = _pair("l1_loss", input, target)
+    return _weighted("l1_loss", (x - y).abs(), x, weight, reduction)
+
+
+def smooth_l1_loss(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
+    """(x - y)² / 2β where |x - y| < β, else |x - y| - β/2: round near 0, straight far away.
+
+    >>> smooth_l1_loss(minitorch.tensor([0.5, 3.0]), minitorch.zeros(2), reduction="none")
+    tensor([0.1250, 2.5000])
+    """
+    reduction = reduction_of("smooth_l1_loss", size_average, reduce, reduction)
+    x, y = _pair("smooth_l1_loss", input, target)
+    if beta < 0:
+        raise RuntimeError(f"smooth_l1_loss: beta must not be negative, got {beta}")
+    distance = (x - y).abs()
+    if beta == 0:
+        return _reduced(distance, reduction)
+    losses = where(distance < beta, distance.square() * (0.5 / beta), distance - 0.5 * beta)
+    return _reduced(losses, reduction)
+
+
+def huber_loss(
+    input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
+) -> Tensor:
+    """(x - y)² / 2 where |x - y| ≤ δ, else δ·(|x - y| - δ/2).   dx = g·clip(x - y, -δ, δ)
+
+    >>> huber_loss(minitorch.tensor([0.5, 3.0]), minitorch.zeros(2), reduction="none", delta=2.0)
+    tensor([0.1250, 4.0000])
+    """
+    reduction = reduction_of("huber_loss", None, None, reduction)
+    x, y = _pair("huber_loss", input, target)
+    if delta <= 0:
+        raise RuntimeError(f"huber_loss: delta must be greater than 0, got {delta}")
+    distance = (x - y).abs()
+    losses = where(distance <= delta, 0.5 * distance.square(), delta * (distance - 0.5 * delta))
+    if weight is None:
+        return _reduced(losses, reduction)
+    weight = as_tensor(weight)
+    if weight.shape != x.shape:
+        raise ValueError(
+            f"huber_loss: weight has shape {weight.shape}, but must have the input's shape {x.shape}"
+        )
+    return _reduced(losses * weight, reduction)
+
+
+# --- likelihoods --------------------------------------------------------------------------------
+
+
+def nll_loss(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """-input[target]: log-probabilities (N, C), (C,) or (N, C, d1, …) against class indices.
+
+    mean divides by the total weight of what is not ignored. nll_loss(log_softmax(x, 1), y) is
+    cross_entropy(x, y).
+
+    >>> logp = minitorch.tensor([[0.5, 0.5], [0.25, 0.75]]).log()
+    >>> nll_loss(logp, minitorch.tensor([0, 1]), reduction="none")
+    tensor([0.6931, 0.2877])
+    """
+    reduction = reduction_of("nll_loss", size_average, reduce, reduction)
+    x, y = as_tensor(input), as_tensor(target)
+    if x.ndim == 0:
+        raise ValueError("nll_loss: input needs a class axis: shape (C,), (N, C) or (N, C, d1, …), got ()")
+    axis = 0 if x.ndim == 1 else 1
+    expected = x.shape[:axis] + x.shape[axis + 1 :]
+    if y.shape != expected and not (x.ndim == 1 and y.shape == (1,)):
+        # PyTorch tells a batch that does not match from other axes that do not.
+        kind = ValueError if x.ndim == 1 or y.ndim == 0 or y.shape[0] != x.shape[0] else RuntimeError
+        raise kind(
+            f"nll_loss: input of shape {x.shape} needs class indices of shape {expected}, got {y.shape}"
+        )
+    y = _labels("nll_loss", y, x.shape[axis], ignore_index)
+    kept = y != ignore_index
+    safe = where(kept, y, 0)
+    picked = x.gather(axis, safe.reshape(1) if x.ndim == 1 else safe.unsqueeze(axis))
+    losses = where(kept, -picked.reshape(y.shape), 0.0)
+    if weight is None:
+        shares = cast(kept, x.dtype)
+    else:
+        weight = cast(as_tensor(weight), x.dtype)
+        if weight.shape != (x.shape[axis],):
+            raise RuntimeError(
+                f"nll_loss: weight must have one number per class, shape ({x.shape[axis]},), got {weight.shape}"
+            )
+        shares = weight[safe] * kept
+        losses = losses * shares
+    if reduction == "mean":
+        return losses.sum() / shares.sum()
+    return _reduced(losses, reduction)
+
+
+def _labels(name: str, y: Tensor, classes: int, ignore: int | None = None) -> Tensor:
+    """Return class indices, checked: integers from 0 to classes - 1 (or the one to ignore)."""
+    if y.dtype.kind not in "iu":
+        raise RuntimeError(f"{name}: class indices must be integers, got {y.dtype}; write target.long()")
+    labels = y._data
+    wrong = (labels < 0) | (labels >= classes)
+    if ignore is not None:
+        wrong &= labels != ignore
+    if wrong.any():
+        raise IndexError(
+            f"{name}: target {int(labels[wrong][0])} is out of range: with {classes} classes targets are 0 to "
+            f"{classes - 1}" + ("" if ignore is None else f" (or ignore_index {ignore})")
+        )
+    return y
+
+
+def binary_cross_entropy(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """-(y·log p + (1-y)·log(1-p)) of probabilities p; the logarithms stop at -100.   dp = g·(p - y) / p(1-p)
+
+    From logits, binary_cross_entropy_with_logits is more accurate.
+
+    >>> binary_cross_entropy(minitorch.tensor([0.5, 0.9]), minitorch.tensor([1.0, 1.0]), reduction="none")
+    tensor([0.6931, 0.1054])
+    """
+    name = "binary_cross_entropy"
+    reduction = reduction_of(name, size_average, reduce, reduction)
+    p, y = as_tensor(input), as_tensor(target)
+    _same_size(name, p, y)
+    if p.dtype.kind != "f" or y.dtype.kind != "f":
+        raise RuntimeError(f"{name}: input and target must be floats, got {p.dtype} and {y.dtype}")
+    if ((p._data < 0) | (p._data > 1)).any():
+        raise RuntimeError(
+            f"{name}: all elements of input should be between 0 and 1; for logits write {name}_with_logits"
+        )
+    losses = apply(BINARY_CROSS_ENTROPY, p, cast(y, p.dtype))
+    return _reduced(losses if weight is None else losses * as_tensor(weight), reduction)
+
+
+def _same_size(name: str, x: Tensor, y: Tensor) -> None:
+    if x.shape != y.shape:
+        raise ValueError(
+            f"{name}: target size {y.shape} must be the same as input size {x.shape}; write "
+            "target.reshape(input.shape)?"
+        )
+
+
+def binary_cross_entropy_with_logits(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Any = None,
+) -> Tensor:
+    """-(w·y·log σ(x) + (1-y)·log(1-σ(x))) of logits x, accurate however large.   dx = g·(σ(x) - y) for w = 1
+
+    pos_weight w: how much more a positive target counts, broadcast against the input.
+
+    >>> binary_cross_entropy_with_logits(minitorch.tensor([0.0, 200.0]), minitorch.tensor([1.0, 1.0]))
+    tensor(0.3466)
+    """
+    name = "binary_cross_entropy_with_logits"
+    reduction = reduction_of(name, size_average, reduce, reduction)
+    x, y = as_tensor(input), as_tensor(target)
+    _same_size(name, x, y)
+    if x.dtype.kind != "f" or y.dtype.kind != "f":
+        raise RuntimeError(f"{name}: input and target must be floats, got {x.dtype} and {y.dtype}")
+    # With -log σ(x) = softplus(-x) and -log(1-σ(x)) = x + softplus(-x), nothing overflows.
+    surprise = (-x).softplus(threshold=math.inf)
+    if pos_weight is not None:
+        surprise = surprise * (1 + (as_tensor(pos_weight) - 1) * y)
+    losses = (1 - y) * x + surprise
+    return _reduced(losses if weight is None else losses * as_tensor(weight), reduction)
+
+
+def kl_div(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:
+    """y·(log y - x) for log-probabilities x: how far they are from the distribution y.
+
+    log_target: y is given as log y. The divergence of the mathematicians is reduction 'batchmean', the
+    sum over the first axis' length; 'mean' divides by the number of all elements.
+
+    >>> y = minitorch.tensor([[0.5, 0.5]])
+    >>> kl_div(minitorch.tensor([[0.25, 0.75]]).log(), y, reduction="batchmean")
+    tensor(0.1438)
+    """
+    reduction = reduction_of("kl_div", size_average, reduce, reduction, (*REDUCTIONS, "batchmean"))
+    if reduction == "mean":
+        warnings.warn(
+            "kl_div: reduction 'mean' divides the sum by the number of all elements, not by the batch size; the "
+            "Kullback-Leibler divergence as mathematics defines it is reduction='batchmean'",
+            stacklevel=2,
+        )
+    x, y = as_tensor(input), as_tensor(target)
+    if log_target:
+        losses = y.exp() * (y - x)
+    else:
+        # 0·log 0 counts as 0.
+        certain = where(y == 0, 1.0, y)
+        losses = y * (certain.log() - x)
+    if reduction == "batchmean":
+        return losses.sum() / (x.shape[0] if x.ndim else 1)
+    return _reduced(losses, reduction)
+
+
+def poisson_nll_loss(
+    input: Any,
+    target: Any,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: bool | None = None,
+    eps: float = 1e-8,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """eˣ - y·x for counts y of rate eˣ; without log_input, x - y·log(x + eps).
+
+    full adds Stirling's approximation of log y!: y·log y - y + log(2πy)/2 where y > 1.
+
+    >>> poisson_nll_loss(minitorch.tensor([0.0]), minitorch.tensor([2.0]))
+    tensor(1.)
+    """
+    reduction = reduction_of("poisson_nll_loss", size_average, reduce, reduction)
+    x, y = as_tensor(input), as_tensor(target)
+    losses = x.exp() - y * x if log_input else x - y * (x + eps).log()
+    if full:
+        many = where(y > 1, y, 2.0)
+        losses = losses + where(y > 1, many * many.log() - many + 0.5 * (2 * math.pi * many).log(), 0.0)
+    return _reduced(losses, reduction)
+
+
+def gaussian_nll_loss(
+    input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Tensor:
+    """(log v + (x - y)² / v) / 2 for a normal y of mean x and variance v, not below eps.
+
+    var: a number, or a tensor of the input's shape, or without its last axis, or with a 1 in one place.
+    full adds log(2π) / 2.
+
+    >>> gaussian_nll_loss(minitorch.tensor([0.0]), minitorch.tensor([2.0]), minitorch.tensor([4.0]))
+    tensor(1.1931)
+    """
+    name = "gaussian_nll_loss"
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"{name}: reduction must be one of 'mean', 'sum', 'none', got {reduction!r}")
+    x, y = as_tensor(input), as_tensor(target)
+    v = as_tensor(var, x.dtype).broadcast_to(x.shape) if isinstance(var, float) else as_tensor(var)
+    if (v._data < 0).any():
+        raise ValueError(f"{name}: var has negative entries; a variance is at least 0 (v.exp() or softplus?)")
+    if v.shape != x.shape:
+        if v.shape == x.shape[:-1]:
+            v = v.unsqueeze(-1)
+        elif v.ndim != x.ndim or [a for a, b in zip(v.shape, x.shape, strict=True) if a != b] != [1]:
+            raise ValueError(
+                f"{name}: var has shape {v.shape}, but the input's shape {x.shape} needs the same, or "
+                f"{x.shape[:-1]}, or a 1 in one place"
+            )
+    # Held above eps, but with the slope of v itself: a variance at the bound can still grow.
+    v = v + (v.detach().clamp(min=eps) - v.detach())
+    losses = 0.5 * (v.log() + (x - y).square() / v)
+    if full:
+        losses = losses + 0.5 * math.log(2 * math.pi)
+    return _reduced(losses, reduction)
+
+
+# --- margins: enough is enough ------------------------------------------------------------------
+
+
+def hinge_embedding_loss(
+    input: Any,
+    target: Any,
+    margin: float = 1.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """x where y = 1, max(0, margin - x) where y = -1: x is a distance, small for what belongs together.
+
+    >>> hinge_embedding_loss(minitorch.tensor([0.2, 0.2]), minitorch.tensor([1, -1]), reduction="none")
+    tensor([0.2000, 0.8000])
+    """
+    reduction = reduction_of("hinge_embedding_loss", size_average, reduce, reduction)
+    x, y = as_tensor(input), as_tensor(target)
+    losses = where(y != 1, (margin - x).relu(), 0.0) + where(y != -1, x, 0.0)
+    return _reduced(losses, reduction)
+
+
+def margin_ranking_loss(
+    input1: Any,
+    input2: Any,
+    target: Any,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """max(0, margin - y·(x₁ - x₂)): x₁ shall be larger than x₂ where y = 1, smaller where y = -1.
+
+    >>> margin_ranking_loss(minitorch.tensor([2.0]), minitorch.tensor([3.0]), minitorch.tensor([1.0]))
+    tensor(1.)
+    """
+    reduction = reduction_of("margin_ranking_loss", size_average, reduce, reduction)
+    a, b, y = as_tensor(input1), as_tensor(input2), as_tensor(target)
+    if not a.ndim == b.ndim == y.ndim:
+        raise RuntimeError(
+            "margin_ranking_loss: both inputs and the target must have the same number of axes, got shapes "
+            f"{a.shape}, {b.shape} and {y.shape}"
+        )
+    return _reduced((margin - y * (a - b)).relu(), reduction)
+
+
+def soft_margin_loss(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """log(1 + e^{-y·x}) for y = 1 or -1, without overflow.   dx = -g·y·σ(-y·x)
+
+    >>> soft_margin_loss(minitorch.tensor([0.0]), minitorch.tensor([1.0]))
+    tensor(0.6931)
+    """
+    reduction = reduction_of("soft_margin_loss", size_average, reduce, reduction)
+    x, y = as_tensor(input), as_tensor(target)
+    return _reduced((-y * x).softplus(threshold=math.inf), reduction)
+
+
+def multilabel_soft_margin_loss(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """The mean over classes of -(y·log σ(x) + (1-y)·log(1-σ(x))): several classes may be right at once.
+
+    >>> multilabel_soft_margin_loss(minitorch.zeros(2, 3), minitorch.ones(2, 3), reduction="none")
+    tensor([0.6931, 0.6931])
+    """
+    name = "multilabel_soft_margin_loss"
+    reduction = reduction_of(name, size_average, reduce, reduction)
+    x, y = as_tensor(input), as_tensor(target)
+    surprise = (-x).softplus(threshold=math.inf)
+    losses = (1 - y) * x + surprise
+    if weight is not None:
+        losses = losses * as_tensor(weight)
+    return _reduced(losses.mean(axis=-1), reduction)
+
+
+def multilabel_margin_loss(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Σᵢⱼ max(0, 1 - (x[yⱼ] - xᵢ)) / C over the classes yⱼ that are right and those i that are not.
+
+    target: the right classes of each row, in the input's shape, filled up with -1.
+
+    >>> scores, right = minitorch.tensor([0.1, 0.2, 0.4, 0.8]), minitorch.tensor([3, 0, -1, 1])
+    >>> multilabel_margin_loss(scores, right)          # classes 3 and 0; what follows -1 does not count
+    tensor(0.8500)
+    """
+    name = "multilabel_margin_loss"
+    reduction = reduction_of(name, size_average, reduce, reduction)
+    x, y = as_tensor(input), as_tensor(target)
+    if x.ndim not in (1, 2) or y.shape != x.shape:
+        raise RuntimeError(
+            f"{name}: expects input and target of one shape, (C,) or (N, C), got {x.shape} and {y.shape}"
+        )
+    classes = x.shape[-1]
+    labels = _labels(name, y, classes, -1)._data
+    counts = np.cumprod(labels != -1, axis=-1).astype(bool)  # up to the first -1
+    # (…, j, i): whether the j-th target is class i.
+    named = (labels[..., None] == np.arange(classes, like=labels)) & counts[..., None]
+    wrong = ~named.any(axis=-2)
+    pairs = as_tensor(counts[..., None] & wrong[..., None, :])
+    scores = x.gather(-1, as_tensor(np.where(counts, labels, 0)))
+    margins = (1 - scores.unsqueeze(-1) + x.unsqueeze(-2)).relu()
+    return _reduced((margins * pairs).sum(axis=(-1, -2)) / classes, reduction)
+
+
+def multi_margin_loss(
+    input: Any,
+    target: Any,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Σᵢ w[y]·max(0, margin - x[y] + xᵢ)ᵖ / C over the classes i ≠ y: the right one shall lead by a margin.
+
+    >>> multi_margin_loss(minitorch.tensor([[0.1, 0.2, 0.4, 0.8]]), minitorch.tensor([3]))
+    tensor(0.3250)
+    """
+    name = "multi_margin_loss"
+    reduction = reduction_of(name, size_average, reduce, reduction)
+    if p not in (1, 2):
+        raise ValueError(f"{name}: p must be 1 or 2, got {p}")
+    x, y = as_tensor(input), as_tensor(target)
+    if x.ndim not in (1, 2):
+        raise RuntimeError(f"{name}: expects input of shape (C,) or (N, C), got {x.shape}")
+    if y.shape != x.shape[:-1] and not (x.ndim == 1 and y.shape == (1,)):
+        raise RuntimeError(
+            f"{name}: input of shape {x.shape} needs a target of shape {x.shape[:-1]}, got {y.shape}"
+        )
+    classes = x.shape[-1]
+    labels = _labels(name, y, classes).reshape(x.shape[:-1])
+    column = labels.unsqueeze(-1)
+    margins = (margin - x.gather(-1, column) + x).relu()
+    if p == 2:
+        margins = margins.square()
+    if weight is not None:
+        weight = cast(as_tensor(weight), x.dtype)
+        if weight.shape != (classes,):
+            raise RuntimeError(
+                f"{name}: weight must have one number per class, shape ({classes},), got {weight.shape}"
+            )
+        margins = margins * weight[column]
+    others = column._data != np.arange(classes, like=column._data)
+    return _reduced((margins * as_tensor(others)).sum(axis=-1) / classes, reduction)
+
+
+# --- distances between vectors ------------------------------------------------------------------
+
+
+def cosine_embedding_loss(
+    input1: Any,
+    input2: Any,
+    target: Any,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """1 - cos(x₁, x₂) where y = 1, max(0, cos(x₁, x₂) - margin) where y = -1; (N, D) or (D,).
+
+    >>> a, b = minitorch.tensor([[1.0, 0.0]]), minitorch.tensor([[1.0, 1.0]])
+    >>> cosine_embedding_loss(a, b, minitorch.tensor([1]))
+    tensor(0.2929)
+    """
+    name = "cosine_embedding_loss"
+    reduction = reduction_of(name, size_average, reduce, reduction)
+    a, b, y = as_tensor(input1), as_tensor(input2), as_tensor(target)
+    if y.ndim > 1 or a.ndim != y.ndim + 1 or b.ndim != y.ndim + 1:
+        raise RuntimeError(
+            f"{name}: expects inputs (N, D) with a target (N,), or inputs (D,) with a target (), got "
+            f"{a.shape}, {b.shape} and {y.shape}"
+        )
+    tiny = 1e-12  # keeps the angle of a zero vector from being 0/0
+    lengths = ((a * a).sum(axis=-1) + tiny) * ((b * b).sum(axis=-1) + tiny)
+    cosine = (a * b).sum(axis=-1) / lengths.sqrt()
+    losses = where(y == 1, 1 - cosine, 0.0) + where(y == -1, (cosine - margin).relu(), 0.0)
+    return _reduced(losses, reduction)
+
+
+def _distance(a: Tensor, b: Tensor, p: float, eps: float) -> Tensor:
+    """‖a - b + eps‖ₚ along the last axis; eps keeps two equal vectors off the kink."""
+    return (a - b + eps).norm(p, axis=-1)
+
+
+def triplet_margin_loss(
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """max(0, margin + ‖a - p‖ - ‖a - n‖): an anchor shall be closer to its positive than to its negative.
+
+    swap: the negative's distance is the smaller one of those to anchor and to positive.
+
+    >>> a, near, far = minitorch.zeros(1, 2), minitorch.tensor([[1.0, 0.0]]), minitorch.tensor([[0.0, 1.5]])
+    >>> triplet_margin_loss(a, near, far)
+    tensor(0.5000)
+    """
+    name = "triplet_margin_loss"
+    reduction = reduction_of(name, size_average, reduce, reduction)
+    if margin <= 0:
+        raise ValueError(f"{name}: margin must be greater than 0, got {margin}")
+    return _triplet(
+        name, anchor, positive, negative, lambda a, b: _distance(a, b, p, eps), margin, swap, reduction
+    )
+
+
+def triplet_margin_with_distance_loss(
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    *,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """max(0, margin + d(a, p) - d(a, n)) with your own distance d; without one, the Euclidean.
+
+    >>> a, near, far = minitorch.zeros(1, 2), minitorch.tensor([[1.0, 0.0]]), minitorch.tensor([[0.0, 1.5]])
+    >>> taxi = lambda x, y: (x - y).abs().sum(axis=-1)
+    >>> triplet_margin_with_distance_loss(a, near, far, distance_function=taxi)
+    tensor(0.5000)
+    """
+    name = "triplet_margin_with_distance_loss"
+    reduction = reduction_of(name, None, None, reduction)
+    if margin <= 0:
+        raise ValueError(f"{name}: margin must be greater than 0, got {margin}")
+    measure = distance_function or (lambda a, b: _distance(a, b, 2.0, 1e-6))
+    return _triplet(name, anchor, positive, negative, measure, margin, swap, reduction)
+
+
+def _triplet(
+    name: str,
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    measure: Callable[[Tensor, Tensor], Tensor],
+    margin: float,
+    swap: bool,
+    reduction: str,
+) -> Tensor:
+    a, b, c = as_tensor(anchor), as_tensor(positive), as_tensor(negative)
+    if not a.ndim == b.ndim == c.ndim:
+        raise RuntimeError(
+            f"{name}: anchor, positive and negative must have the same number of axes, got shapes {a.shape}, "
+            f"{b.shape} and {c.shape}"
+        )
+    near, far = measure(a, b), measure(a, c)
+    if swap:
+        far = far.minimum(measure(b, c))
+    return _reduced((margin + near - far).relu(), reduction)
+
+
+__all__ = [
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "cosine_embedding_loss",
+    "cross_entropy",
+    "gaussian_nll_loss",
+    "hinge_embedding_loss",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
+    "margin_ranking_loss",
+    "mse_loss",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
+    "nll_loss",
+    "poisson_nll_loss",
+    "smooth_l1_loss",
+    "soft_margin_loss",
+    "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
+]

@@ -1,0 +1,267 @@
+"""Normalisation as functions. Enters: activations. Leaves: activations with mean 0 and variance 1, scaled and shifted.
+
+All but one differ only in which axes are normalised together:
+
+    batch norm      (N, C, …): everything but the channels
+    instance norm   (N, C, …): each sample's channel by itself
+    group norm      (N, C, …): each sample's group of channels
+    layer norm      the last axes
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from minitorch import watch
+from minitorch.convert import as_tensor, to_floating
+from minitorch.functions import pad
+from minitorch.node import apply_many
+from minitorch.ops.layers import NORMALIZE
+from minitorch.tensor import Tensor
+
+__all__ = [
+    "batch_norm",
+    "group_norm",
+    "instance_norm",
+    "layer_norm",
+    "local_response_norm",
+    "normalize",
+    "rms_norm",
+]
+
+
+def _normalized(x: Tensor, axes: tuple[int, ...], eps: float, centre: bool = True) -> tuple[Tensor, ...]:
+    return apply_many(NORMALIZE, x, axes=axes, eps=float(eps), centre=centre)
+
+
+def _affine(x: Tensor, weight: Any, bias: Any, shape: Sequence[int]) -> Tensor:
+    """x·weight + bias, both reshaped so that they meet their axes."""
+    if weight is not None:
+        x = x * as_tensor(weight).reshape(shape)
+    return x if bias is None else x + as_tensor(bias).reshape(shape)
+
+
+def _over_channels(x: Tensor) -> tuple[int, ...]:
+    return (1, x.shape[1]) + (1,) * (x.ndim - 2)
+
+
+def _check_length(name: str, what: str, given: Any, length: int) -> None:
+    if given is not None and tuple(given.shape) != (length,):
+        raise RuntimeError(f"{name}: {what} should contain {length} elements, got shape {tuple(given.shape)}")
+
+
+def batch_norm(
+    input: Any,
+    running_mean: Any,
+    running_var: Any,
+    weight: Any = None,
+    bias: Any = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Normalise each channel (axis 1) over the batch and all positions.
+
+    training: use the batch's own mean and variance, and move the running ones towards them (in place):
+    running = (1 - momentum)·running + momentum·batch. Otherwise use the running ones.
+
+    >>> batch_norm(minitorch.tensor([[1.0], [3.0]]), None, None, training=True)
+    tensor([[-1.0000],
+            [ 1.0000]])
+    """
+    x = to_floating(as_tensor(input))
+    if x.ndim < 2:
+        raise RuntimeError(
+            f"batch_norm: expected an input (N, C, …) with at least 2 axes, got shape {x.shape}"
+        )
+    channels = x.shape[1]
+    for what, given in [
+        ("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias)
+    ]:  # fmt: skip
+        _check_length("batch_norm", what, given, channels)
+    shape = _over_channels(x)
+    if not training:
+        if running_mean is None or running_var is None:
+            raise RuntimeError(
+                "batch_norm: without training the running mean and variance are needed; pass them, or training=True"
+            )
+        # Everything is known: one multiplication and one addition per element.
+        scale = 1 / (as_tensor(running_var) + eps).sqrt()
+        scale = scale if weight is None else scale * as_tensor(weight)
+        shift = -as_tensor(running_mean) * scale
+        shift = shift if bias is None else shift + as_tensor(bias)
+        return x * scale.reshape(shape) + shift.reshape(shape)
+    count = x.numel() // channels if channels else 0
+    if count == 1:
+        raise ValueError(
+            f"batch_norm: Expected more than 1 value per channel when training, got input size {x.shape}: one "
+            "value has no variance. Use a larger batch, or model.eval()"
+        )
+    axes = (0, *range(2, x.ndim))
+    out, mean, variance = _normalized(x, axes, eps)
+    _move(running_mean, mean._data.reshape(channels), momentum)
+    _move(running_var, variance._data.reshape(channels) * (count / max(count - 1, 1)), momentum)
+    return _affine(out, weight, bias, shape)
+
+
+def _move(running: Any, found: Any, momentum: float) -> None:
+    """Move a running average towards what was found, in place."""
+    if running is not None:
+        data = running._data
+        data[...] = (1 - momentum) * data + momentum * found
+        watch.touch(data)
+
+
+def instance_norm(
+    input: Any,
+    running_mean: Any = None,
+    running_var: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Normalise each channel of each sample over its positions.
+
+    use_input_stats: the sample's own mean and variance; otherwise the running ones.
+
+    >>> instance_norm(minitorch.tensor([[[1.0, 3.0]]]))
+    tensor([[[-1.0000,  1.0000]]])
+    """
+    x = to_floating(as_tensor(input))
+    if x.ndim < 3:
+        raise RuntimeError(
+            f"instance_norm: expected an input (N, C, …) with at least 3 axes, got shape {x.shape}"
+        )
+    if not use_input_stats:
+        return batch_norm(x, running_mean, running_var, weight, bias, False, momentum, eps)
+    channels = x.shape[1]
+    for what, given in [
+        ("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias)
+    ]:  # fmt: skip
+        _check_length("instance_norm", what, given, channels)
+    count = math.prod(x.shape[2:])
+    if count == 1:
+        raise ValueError(
+            f"instance_norm: Expected more than 1 spatial element when training, got input size {x.shape}"
+        )
+    out, mean, variance = _normalized(x, tuple(range(2, x.ndim)), eps)
+    if running_mean is not None:
+        _move(running_mean, mean._data.reshape(x.shape[:2]).mean(axis=0), momentum)
+    if running_var is not None:
+        unbiased = variance._data.reshape(x.shape[:2]).mean(axis=0) * (count / max(count - 1, 1))
+        _move(running_var, unbiased, momentum)
+    return _affine(out, weight, bias, _over_channels(x))
+
+
+def _last_axes(x: Tensor, normalized_shape: Any, name: str, **members: Any) -> tuple[int, ...]:
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if not shape or x.shape[x.ndim - len(shape) :] != shape:
+        raise RuntimeError(
+            f"{name}: given normalized_shape={list(shape)}, expected an input whose last axes have these lengths, "
+            f"got shape {x.shape}"
+        )
+    for what, given in members.items():
+        if given is not None and tuple(given.shape) != shape:
+            raise RuntimeError(
+                f"{name}: {what} must have the shape normalized_shape={list(shape)}, got {tuple(given.shape)}"
+            )
+    return tuple(range(x.ndim - len(shape), x.ndim))
+
+
+def layer_norm(
+    input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Tensor:
+    """Normalise each sample over its last axes, which have the lengths `normalized_shape`.
+
+    >>> layer_norm(minitorch.tensor([[1.0, 3.0], [10.0, 30.0]]), [2])
+    tensor([[-1.0000,  1.0000],
+            [-1.0000,  1.0000]])
+    """
+    x = to_floating(as_tensor(input))
+    axes = _last_axes(x, normalized_shape, "layer_norm", weight=weight, bias=bias)
+    out = _normalized(x, axes, eps)[0]
+    out = out if weight is None else out * weight
+    return out if bias is None else out + bias
+
+
+def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Tensor:
+    """Divide each sample by the root of its mean square over the last axes.
+
+    eps: the smallest step of the input's dtype if None.
+
+    >>> rms_norm(minitorch.tensor([3.0, 3.0]), [2])
+    tensor([1., 1.])
+    """
+    x = to_floating(as_tensor(input))
+    axes = _last_axes(x, normalized_shape, "rms_norm", weight=weight)
+    out = _normalized(x, axes, float(np.finfo(x.dtype).eps) if eps is None else eps, centre=False)[0]
+    return out if weight is None else out * weight
+
+
+def group_norm(
+    input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Tensor:
+    """Normalise each sample's channels (axis 1) in groups.
+
+    >>> group_norm(minitorch.tensor([[1.0, 3.0, 10.0, 30.0]]), 2)
+    tensor([[-1.0000,  1.0000, -1.0000,  1.0000]])
+    """
+    x = to_floating(as_tensor(input))
+    if x.ndim < 2:
+        raise RuntimeError(
+            f"group_norm: expected an input (N, C, …) with at least 2 axes, got shape {x.shape}"
+        )
+    samples, channels = x.shape[:2]
+    if num_groups <= 0 or channels % num_groups:
+        raise RuntimeError(
+            f"group_norm: the number of channels must be divisible by num_groups, got input of shape {x.shape} "
+            f"and num_groups={num_groups}"
+        )
+    _check_length("group_norm", "weight", weight, channels)
+    _check_length("group_norm", "bias", bias, channels)
+    if x.numel() == num_groups:
+        raise ValueError(
+            f"group_norm: Expected more than 1 value per channel when training, got input size {x.shape} in "
+            f"{num_groups} groups: of one value nothing is left"
+        )
+    rows = x.reshape(samples, num_groups, x.numel() // max(samples * num_groups, 1))
+    out = _normalized(rows, (2,), eps)[0].reshape(x.shape)
+    return _affine(out, weight, bias, _over_channels(x))
+
+
+def local_response_norm(
+    input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Tensor:
+    """x / (k + α·mean of x² over `size` neighbouring channels)^β.
+
+    >>> local_response_norm(minitorch.ones(1, 2, 1), size=1, alpha=1.0, beta=1.0)
+    tensor([[[0.5000],
+             [0.5000]]])
+    """
+    x = to_floating(as_tensor(input))
+    if x.ndim < 3:
+        raise ValueError(
+            f"local_response_norm: expected an input (N, C, …) with at least 3 axes, got shape {x.shape}"
+        )
+    if x.numel() == 0:
+        return x
+    squares = (x * x).movedim(1, -1)
+    windows = pad(squares, (size // 2, (size - 1) // 2)).unfold(-1, size, 1)
+    share = windows.mean(dim=-1).movedim(-1, 1)
+    return x / (share * alpha + k) ** beta
+
+
+def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None) -> Tensor:
+    """x / max(‖x‖_p, eps) along an axis: vectors of length 1.
+
+    >>> normalize(minitorch.tensor([[3.0, 4.0]]))
+    tensor([[0.6000, 0.8000]])
+    """
+    x = as_tensor(input)
+    return x / x.norm(p, dim=dim, keepdim=True).clamp(min=eps)

@@ -1,0 +1,511 @@
+"""The losses as modules: each keeps its options and calls the function of nn.functional.
+
+Enters: options once, then predictions and targets. Leaves: the loss. A loss has no parameters; class weights
+are buffers, so that they move with the model and are saved with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from minitorch.convert import as_tensor
+from minitorch.nn.functional import loss as F
+from minitorch.nn.module import Module
+from minitorch.tensor import Tensor
+
+
+class _Loss(Module):
+    """A loss with a reduction: 'mean', 'sum' or 'none'."""
+
+    def __init__(
+        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+    ) -> None:
+        super().__init__()
+        if size_average is not None or reduce is not None:
+            reduction = F.reduction_of(type(self).__name__, size_average, reduce, reduction)
+        self.reduction = reduction
+
+
+class _WeightedLoss(_Loss):
+    """A loss with a weight per class, or per element, kept as a buffer."""
+
+    def __init__(
+        self,
+        weight: Any = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.register_buffer("weight", None if weight is None else as_tensor(weight))
+        self.weight: Tensor | None
+
+
+class L1Loss(_Loss):
+    """|x - y|, averaged; see nn.functional.l1_loss.
+
+    >>> L1Loss()(minitorch.tensor([1.0, 3.0]), minitorch.tensor([1.0, 1.0]))
+    tensor(1.)
+    """
+
+    def forward(self, input: Any, target: Any) -> Tensor:
+        """Return the loss; see nn.functional.l1_loss."""
+        return F.l1_loss(input, target, reduction=self.reduction)
+
+
+class MSELoss(_Loss):
+    """(x - y)², averaged; see nn.functional.mse_loss.
+
+    >>> MSELoss()(minitorch.tensor([1.0, 3.0]), minitorch.tensor([1.0, 1.0]))
+    tensor(2.)
+    """
+
+    def forward(self, input: Any, target: Any) -> Tensor:
+        """Return the loss; see nn.functional.mse_loss."""
+        return F.mse_loss(input, target, reduction=self.reduction)
+
+
+class SmoothL1Loss(_Loss):
+    """(x - y)² / 2β near 0, |x - y| - β/2 elsewhere; see nn.functional.smooth_l1_loss.
+
+    >>> SmoothL1Loss()(minitorch.tensor([3.0]), minitorch.tensor([0.0]))
+    tensor(2.5000)
+    """
+
+    def __init__(
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        beta: float = 1.0,
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.beta = beta
+
+    def forward(self, input: Any, target: Any) -> Tensor:
+        """Return the loss; see nn.functional.smooth_l1_loss."""
+        return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
+
+
+class HuberLoss(_Loss):
+    """(x - y)² / 2 near 0, δ·(|x - y| - δ/2) elsewhere; see nn.functional.huber_loss.
+
+    >>> HuberLoss(delta=2.0)(minitorch.tensor([3.0]), minitorch.tensor([0.0]))
+    tensor(4.)
+    """
+
+    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
+        super().__init__(reduction=reduction)
+        self.delta = delta
+
+    def forward(self, input: Any, target: Any) -> Tensor:
+        """Return the loss; see nn.functional.huber_loss."""
+        return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
+
+
+class CrossEntropyLoss(_WeightedLoss):
+    """-log softmax(logits)[target]; see nn.functional.cross_entropy.
+
+    >>> logits, tenses = minitorch.zeros(4, 5), minitorch.tensor([0, 4, 2, 2])
+    >>> CrossEntropyLoss(label_smoothing=0.1)(logits, tenses)
+    tensor(1.6094)
+    """
+
+    def __init__(
+        self,
+        weight: Any = None,
+        size_average: bool | None = None,
+        ignore_index: int = -100,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        label_smoothing: float = 0.0,
+    ) -> None:
+        super().__init__(weight, size_average, reduce, reduction)
+        self.ignore_index = ignore_index
+        self.label_smoothing = label_smoothing
+
+    def forward(self, input: Any, target: Any) -> Tensor:
+        """Return the loss; see nn.functional.cross_entropy."""
+        return F.cross_entropy(
+            input,
+            target,
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+            label_smoothing=self.label_smoothing,
+        )
+
+
+class NLLLoss(_WeightedLoss):
+    """-log p[target] of log-probabilities; see nn.functional.nll_loss.
+
+    >>> NLLLoss()(minitorch.zeros(4, 5).log_softmax(1), minitorch.tensor([0, 4, 2, 2]))
+    tensor(1.6094)
+    """
+
+    def __init__(
+        self,
+        weight: Any = None,
+        size_average: bool | None = None,
+        ignore_index: int = -100,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(weight, size_average, reduce, reduction)
+        self.ignore_index = ignore_index
+
+    def forward(self, input: Any, target: Any) -> Tensor:
+        """Return the loss; see nn.functional.nll_loss."""
+        return F.nll_loss(
+            input, target, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction
+        )
+
+
+class BCELoss(_WeightedLoss):
+    """-(y·log p + (1-y)·log(1-p)) of probabilities; see nn.functional.binary_cross_entropy.
+
+    >>> BCELoss()(minitorch.tensor([0.5]), minitorch.tensor([1.0]))
+    tensor(0.6931)
+    """
+
+    def forward(self, input: Any, target: Any) -> Tensor:
+        """Return the loss; see nn.functional.binary_cross_entropy."""
+        return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
+
+
+class BCEWithLogitsLoss(_Loss):
+    """BCELoss of sigmoid(x), accurate for any x; see nn.functional.binary_cross_entropy_with_logits.
+
+    >>> BCEWithLogitsLoss()(minitorch.tensor([0.0]), minitorch.tensor([1.0]))
+    tensor(0.6931)
+    """
+
+    def __init__(
+        self,
+        weight: Any = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        pos_weight: Any = None,
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.register_buffer("weight", None if weight is None else as_tensor(weight))
+        self.register_buffer("pos_weight", None if pos_weight is None else as_tensor(pos_weight))
+
+    def forward(self, input: Any, target: Any) -> Tensor:
+        """Return the loss; see nn.functional.binary_cross_entropy_with_logits."""
+        return F.binary_cross_entropy_with_logits(
+            input, target, weight=self.weight, reduction=self.reduction, pos_weight=self.pos_weight
+        )
+
+
+class KLDivLoss(_Loss):
+    """y·(log y - x) of log-probabilities x; see nn.functional.kl_div.
+
+    >>> y = minitorch.tensor([[0.5, 0.5]])
+    >>> KLDivLoss(reduction="batchmean")(minitorch.tensor([[0.25, 0.75]]).log(), y)
+    tensor(0.1438)
+    """
+
+    def __init__(
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        log_target: bool = False,
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.log_target = log_target
+
+    def forward(self, input: Any, target: Any) -> Tensor:
+        """Return the loss; see nn.functional.kl_div."""
+        return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
+
+
+class PoissonNLLLoss(_Loss):
+    """eˣ - y·x for counts y; see nn.functional.poisson_nll_loss.
+
+    >>> PoissonNLLLoss()(minitorch.tensor([0.0]), minitorch.tensor([2.0]))
+    tensor(1.)
+    """
+
+    def __init__(
+        self,
+        log_input: bool = True,
+        full: bool = False,
+        size_average: bool | None = None,
+        eps: float = 1e-8,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.log_input = log_input
+        self.full = full
+        self.eps = eps
+
+    def forward(self, log_input: Any, target: Any) -> Tensor:
+        """Return the loss; see nn.functional.poisson_nll_loss."""
+        return F.poisson_nll_loss(
+            log_input,
+            target,
+            log_input=self.log_input,
+            full=self.full,
+            eps=self.eps,
+            reduction=self.reduction,
+        )
+
+
+class GaussianNLLLoss(_Loss):
+    """(log v + (x - y)² / v) / 2 for a normal y; see nn.functional.gaussian_nll_loss.
+
+    >>> GaussianNLLLoss()(minitorch.tensor([0.0]), minitorch.tensor([2.0]), minitorch.tensor([4.0]))
+    tensor(1.1931)
+    """
+
+    def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
+        super().__init__(reduction=reduction)
+        self.full = full
+        self.eps = eps
+
+    def forward(self, input: Any, target: Any, var: Any) -> Tensor:
+        """Return the loss; see nn.functional.gaussian_nll_loss."""
+        return F.gaussian_nll_loss(input, target, var, full=self.full, eps=self.eps, reduction=self.reduction)
+
+
+class HingeEmbeddingLoss(_Loss):
+    """x where y = 1, max(0, margin - x) where y = -1; see nn.functional.hinge_embedding_loss.
+
+    >>> HingeEmbeddingLoss()(minitorch.tensor([0.25]), minitorch.tensor([-1]))
+    tensor(0.7500)
+    """
+
+    def __init__(
+        self,
+        margin: float = 1.0,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.margin = margin
+
+    def forward(self, input: Any, target: Any) -> Tensor:
+        """Return the loss; see nn.functional.hinge_embedding_loss."""
+        return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
+
+
+class MarginRankingLoss(_Loss):
+    """max(0, margin - y·(x₁ - x₂)); see nn.functional.margin_ranking_loss.
+
+    >>> MarginRankingLoss()(minitorch.tensor([2.0]), minitorch.tensor([3.0]), minitorch.tensor([1.0]))
+    tensor(1.)
+    """
+
+    def __init__(
+        self,
+        margin: float = 0.0,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.margin = margin
+
+    def forward(self, input1: Any, input2: Any, target: Any) -> Tensor:
+        """Return the loss; see nn.functional.margin_ranking_loss."""
+        return F.margin_ranking_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
+
+
+class CosineEmbeddingLoss(_Loss):
+    """1 - cos(x₁, x₂) where y = 1, max(0, cos - margin) where y = -1; see nn.functional.cosine_embedding_loss.
+
+    >>> a, b = minitorch.tensor([[1.0, 0.0]]), minitorch.tensor([[0.0, 1.0]])
+    >>> CosineEmbeddingLoss()(a, b, minitorch.tensor([1]))
+    tensor(1.)
+    """
+
+    def __init__(
+        self,
+        margin: float = 0.0,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.margin = margin
+
+    def forward(self, input1: Any, input2: Any, target: Any) -> Tensor:
+        """Return the loss; see nn.functional.cosine_embedding_loss."""
+        return F.cosine_embedding_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
+
+
+class SoftMarginLoss(_Loss):
+    """log(1 + e^{-y·x}) for y = ±1; see nn.functional.soft_margin_loss.
+
+    >>> SoftMarginLoss()(minitorch.tensor([0.0]), minitorch.tensor([1.0]))
+    tensor(0.6931)
+    """
+
+    def forward(self, input: Any, target: Any) -> Tensor:
+        """Return the loss; see nn.functional.soft_margin_loss."""
+        return F.soft_margin_loss(input, target, reduction=self.reduction)
+
+
+class MultiLabelMarginLoss(_Loss):
+    """Each right class shall lead each wrong one by 1; see nn.functional.multilabel_margin_loss.
+
+    >>> scores, right = minitorch.tensor([0.1, 0.2, 0.4, 0.8]), minitorch.tensor([3, 0, -1, 1])
+    >>> MultiLabelMarginLoss()(scores, right)
+    tensor(0.8500)
+    """
+
+    def forward(self, input: Any, target: Any) -> Tensor:
+        """Return the loss; see nn.functional.multilabel_margin_loss."""
+        return F.multilabel_margin_loss(input, target, reduction=self.reduction)
+
+
+class MultiLabelSoftMarginLoss(_WeightedLoss):
+    """Binary cross-entropy of logits, averaged over classes; see nn.functional.multilabel_soft_margin_loss.
+
+    >>> MultiLabelSoftMarginLoss()(minitorch.zeros(2, 3), minitorch.ones(2, 3))
+    tensor(0.6931)
+    """
+
+    def forward(self, input: Any, target: Any) -> Tensor:
+        """Return the loss; see nn.functional.multilabel_soft_margin_loss."""
+        return F.multilabel_soft_margin_loss(input, target, weight=self.weight, reduction=self.reduction)
+
+
+class MultiMarginLoss(_WeightedLoss):
+    """The right class shall lead every other one by a margin; see nn.functional.multi_margin_loss.
+
+    >>> MultiMarginLoss()(minitorch.tensor([[0.1, 0.2, 0.4, 0.8]]), minitorch.tensor([3]))
+    tensor(0.3250)
+    """
+
+    def __init__(
+        self,
+        p: int = 1,
+        margin: float = 1.0,
+        weight: Any = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(weight, size_average, reduce, reduction)
+        if p not in (1, 2):
+            raise ValueError(f"MultiMarginLoss: p must be 1 or 2, got {p}")
+        if weight is not None and self.weight.ndim != 1:
+            raise ValueError(
+                f"MultiMarginLoss: weight must have one number per class, got shape {self.weight.shape}"
+            )
+        self.p = p
+        self.margin = margin
+
+    def forward(self, input: Any, target: Any) -> Tensor:
+        """Return the loss; see nn.functional.multi_margin_loss."""
+        return F.multi_margin_loss(
+            input, target, p=self.p, margin=self.margin, weight=self.weight, reduction=self.reduction
+        )
+
+
+class TripletMarginLoss(_Loss):
+    """max(0, margin + ‖a - p‖ - ‖a - n‖); see nn.functional.triplet_margin_loss.
+
+    >>> a, near, far = minitorch.zeros(1, 2), minitorch.tensor([[1.0, 0.0]]), minitorch.tensor([[0.0, 1.5]])
+    >>> TripletMarginLoss()(a, near, far)
+    tensor(0.5000)
+    """
+
+    def __init__(
+        self,
+        margin: float = 1.0,
+        p: float = 2.0,
+        eps: float = 1e-6,
+        swap: bool = False,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        if margin <= 0:
+            raise ValueError(f"TripletMarginLoss: margin must be greater than 0, got {margin}")
+        self.margin = margin
+        self.p = p
+        self.eps = eps
+        self.swap = swap
+
+    def forward(self, anchor: Any, positive: Any, negative: Any) -> Tensor:
+        """Return the loss; see nn.functional.triplet_margin_loss."""
+        return F.triplet_margin_loss(
+            anchor,
+            positive,
+            negative,
+            margin=self.margin,
+            p=self.p,
+            eps=self.eps,
+            swap=self.swap,
+            reduction=self.reduction,
+        )
+
+
+class TripletMarginWithDistanceLoss(_Loss):
+    """max(0, margin + d(a, p) - d(a, n)); see nn.functional.triplet_margin_with_distance_loss.
+
+    >>> a, near, far = minitorch.zeros(1, 2), minitorch.tensor([[1.0, 0.0]]), minitorch.tensor([[0.0, 1.5]])
+    >>> taxi = lambda x, y: (x - y).abs().sum(axis=-1)
+    >>> TripletMarginWithDistanceLoss(distance_function=taxi)(a, near, far)
+    tensor(0.5000)
+    """
+
+    def __init__(
+        self,
+        *,
+        distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+        margin: float = 1.0,
+        swap: bool = False,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(reduction=reduction)
+        if margin <= 0:
+            raise ValueError(f"TripletMarginWithDistanceLoss: margin must be greater than 0, got {margin}")
+        self.distance_function = distance_function
+        self.margin = margin
+        self.swap = swap
+
+    def forward(self, anchor: Any, positive: Any, negative: Any) -> Tensor:
+        """Return the loss; see nn.functional.triplet_margin_with_distance_loss."""
+        return F.triplet_margin_with_distance_loss(
+            anchor,
+            positive,
+            negative,
+            distance_function=self.distance_function,
+            margin=self.margin,
+            swap=self.swap,
+            reduction=self.reduction,
+        )
+
+
+__all__ = [
+    "BCELoss",
+    "BCEWithLogitsLoss",
+    "CosineEmbeddingLoss",
+    "CrossEntropyLoss",
+    "GaussianNLLLoss",
+    "HingeEmbeddingLoss",
+    "HuberLoss",
+    "KLDivLoss",
+    "L1Loss",
+    "MSELoss",
+    "MarginRankingLoss",
+    "MultiLabelMarginLoss",
+    "MultiLabelSoftMarginLoss",
+    "MultiMarginLoss",
+    "NLLLoss",
+    "PoissonNLLLoss",
+    "SmoothL1Loss",
+    "SoftMarginLoss",
+    "TripletMarginLoss",
+    "TripletMarginWithDistanceLoss",
+]

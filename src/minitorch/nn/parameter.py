@@ -1,0 +1,61 @@
+"""Parameter and Buffer: Tensors that a Module counts as its own. Enters: a Tensor. Leaves: one a Module registers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minitorch import creation
+from minitorch.convert import as_tensor
+from minitorch.tensor import Tensor
+
+__all__ = ["Buffer", "Parameter"]
+
+
+class Parameter(Tensor):
+    """A Tensor to be learned: assigned to a Module it appears in `parameters()`. It requires grad.
+
+    data: a Tensor (or anything array-like); memory is shared, not copied. What is computed from a
+    Parameter is a plain Tensor.
+
+    >>> w = Parameter(minitorch.zeros(2))
+    >>> w
+    Parameter containing:
+    tensor([0., 0.], requires_grad=True)
+    >>> type(w * 2).__name__
+    'Tensor'
+    """
+
+    def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
+        source = creation.empty(0) if data is None else as_tensor(data)
+        super().__init__()
+        self._data = source._data
+        if requires_grad:
+            self.requires_grad_()
+
+    def __repr__(self) -> str:
+        return "Parameter containing:\n" + super().__repr__()
+
+
+class Buffer(Tensor):
+    """A Tensor that belongs to a Module but is not learned: assigned to a Module it appears in `buffers()`.
+
+    persistent: whether it is part of the Module's state_dict.
+
+    >>> module = minitorch.nn.Module()
+    >>> module.steps = Buffer(minitorch.tensor(0))
+    >>> [name for name, _ in module.named_buffers()]
+    ['steps']
+    """
+
+    def __init__(self, data: Any = None, *, persistent: bool = True) -> None:
+        source = creation.empty(0) if data is None else as_tensor(data)
+        super().__init__()
+        self._data = source._data
+        self.persistent = persistent
+
+    def __reduce__(self) -> Any:
+        return (_buffer, (self._data, self.persistent))
+
+
+def _buffer(data: Any, persistent: bool) -> Buffer:
+    return Buffer(data, persistent=persistent)

@@ -1,0 +1,394 @@
+"""Pooling layers: they have settings, but nothing to learn. See nn/functional/pooling.py.
+
+Enters: Tensors (N, C, d1, …), or (C, d1, …) without a batch. Leaves: Tensors with smaller d1, ….
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minitorch.nn import functional as F
+from minitorch.nn.functional.conv import sizes
+from minitorch.nn.module import Module
+from minitorch.tensor import Tensor
+
+__all__ = [
+    "AdaptiveAvgPool1d",
+    "AdaptiveAvgPool2d",
+    "AdaptiveAvgPool3d",
+    "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d",
+    "AdaptiveMaxPool3d",
+    "AvgPool1d",
+    "AvgPool2d",
+    "AvgPool3d",
+    "LPPool1d",
+    "LPPool2d",
+    "LPPool3d",
+    "MaxPool1d",
+    "MaxPool2d",
+    "MaxPool3d",
+    "MaxUnpool1d",
+    "MaxUnpool2d",
+    "MaxUnpool3d",
+]
+
+
+class _MaxPool(Module):
+    rank: int
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        return_indices: bool = False,
+        ceil_mode: bool = False,
+    ) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.stride = kernel_size if stride is None else stride
+        self.padding = padding
+        self.dilation = dilation
+        self.return_indices = return_indices
+        self.ceil_mode = ceil_mode
+
+    def forward(self, input: Any) -> Any:
+        """Return the largest element of each window, and with return_indices where it is."""
+        return getattr(F, f"max_pool{self.rank}d")(
+            input,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.dilation,
+            ceil_mode=self.ceil_mode,
+            return_indices=self.return_indices,
+        )
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return (
+            f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
+            f"dilation={self.dilation}, ceil_mode={self.ceil_mode}"
+        )
+
+
+class MaxPool1d(_MaxPool):
+    """The largest element of each window of (N, C, L).   See functional.max_pool1d
+
+    >>> MaxPool1d(2)(minitorch.tensor([[1.0, 3.0, 2.0, 2.0]]))
+    tensor([[3., 2.]])
+    """
+
+    rank = 1
+
+
+class MaxPool2d(_MaxPool):
+    """The largest element of each window of (N, C, H, W).   See functional.max_pool2d
+
+    >>> MaxPool2d(2)(minitorch.zeros(4, 32, 28, 28)).shape
+    (4, 32, 14, 14)
+    """
+
+    rank = 2
+
+
+class MaxPool3d(_MaxPool):
+    """The largest element of each window of (N, C, D, H, W).   See functional.max_pool3d
+
+    >>> MaxPool3d(2)(minitorch.zeros(1, 2, 4, 4, 4)).shape
+    (1, 2, 2, 2, 2)
+    """
+
+    rank = 3
+
+
+class _MaxUnpool(Module):
+    rank: int
+
+    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
+        super().__init__()
+        name = type(self).__name__
+        self.kernel_size = sizes(kernel_size, self.rank, f"{name}: kernel_size")
+        self.stride = sizes(kernel_size if stride is None else stride, self.rank, f"{name}: stride")
+        self.padding = sizes(padding, self.rank, f"{name}: padding")
+
+    def forward(self, input: Any, indices: Any, output_size: Any = None) -> Tensor:
+        """Put each element at its index into zeros."""
+        return getattr(F, f"max_unpool{self.rank}d")(
+            input, indices, self.kernel_size, self.stride, self.padding, output_size
+        )
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class MaxUnpool1d(_MaxUnpool):
+    """Put what MaxPool1d took back to where it was.   See functional.max_unpool1d
+
+    >>> MaxUnpool1d(2)(minitorch.tensor([[3.0, 2.0]]), minitorch.tensor([[1, 2]]))
+    tensor([[0., 3., 2., 0.]])
+    """
+
+    rank = 1
+
+
+class MaxUnpool2d(_MaxUnpool):
+    """Put what MaxPool2d took back to where it was.   See functional.max_unpool2d
+
+    >>> pooled, places = MaxPool2d(2, return_indices=True)(minitorch.rand(1, 4, 4))
+    >>> MaxUnpool2d(2)(pooled, places).shape
+    (1, 4, 4)
+    """
+
+    rank = 2
+
+
+class MaxUnpool3d(_MaxUnpool):
+    """Put what MaxPool3d took back to where it was.   See functional.max_unpool3d
+
+    >>> pooled, places = MaxPool3d(2, return_indices=True)(minitorch.rand(1, 4, 4, 4))
+    >>> MaxUnpool3d(2)(pooled, places).shape
+    (1, 4, 4, 4)
+    """
+
+    rank = 3
+
+
+class _AvgPool(Module):
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class AvgPool1d(_AvgPool):
+    """The mean of each window of (N, C, L).   See functional.avg_pool1d
+
+    >>> AvgPool1d(2)(minitorch.tensor([[1.0, 3.0, 2.0, 2.0]]))
+    tensor([[2., 2.]])
+    """
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:
+        super().__init__()
+        self.kernel_size = sizes(kernel_size, 1, "AvgPool1d: kernel_size")
+        self.stride = sizes(kernel_size if stride is None else stride, 1, "AvgPool1d: stride")
+        self.padding = sizes(padding, 1, "AvgPool1d: padding")
+        self.ceil_mode = ceil_mode
+        self.count_include_pad = count_include_pad
+
+    def forward(self, input: Any) -> Tensor:
+        """Return the mean of each window."""
+        return F.avg_pool1d(
+            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
+        )
+
+
+class _AvgPoolNd(_AvgPool):
+    rank: int
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.stride = kernel_size if stride is None else stride
+        self.padding = padding
+        self.ceil_mode = ceil_mode
+        self.count_include_pad = count_include_pad
+        self.divisor_override = divisor_override
+
+    def forward(self, input: Any) -> Tensor:
+        """Return the mean of each window."""
+        return getattr(F, f"avg_pool{self.rank}d")(
+            input,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.ceil_mode,
+            self.count_include_pad,
+            self.divisor_override,
+        )
+
+
+class AvgPool2d(_AvgPoolNd):
+    """The mean of each window of (N, C, H, W).   See functional.avg_pool2d
+
+    >>> AvgPool2d(3, stride=2)(minitorch.zeros(4, 32, 7, 7)).shape
+    (4, 32, 3, 3)
+    """
+
+    rank = 2
+
+
+class AvgPool3d(_AvgPoolNd):
+    """The mean of each window of (N, C, D, H, W).   See functional.avg_pool3d
+
+    >>> AvgPool3d(2)(minitorch.zeros(1, 2, 4, 4, 4)).shape
+    (1, 2, 2, 2, 2)
+    """
+
+    rank = 3
+
+
+class _AdaptiveAvgPool(Module):
+    rank: int
+
+    def __init__(self, output_size: Any) -> None:
+        super().__init__()
+        self.output_size = output_size
+
+    def forward(self, input: Any) -> Tensor:
+        """Return the mean of each region."""
+        return getattr(F, f"adaptive_avg_pool{self.rank}d")(input, self.output_size)
+
+    def extra_repr(self) -> str:
+        """Return the size asked for."""
+        return f"output_size={self.output_size}"
+
+
+class AdaptiveAvgPool1d(_AdaptiveAvgPool):
+    """The means of a fixed number of regions of (N, C, L).   See functional.adaptive_avg_pool1d
+
+    >>> AdaptiveAvgPool1d(5)(minitorch.zeros(1, 64, 8)).shape
+    (1, 64, 5)
+    """
+
+    rank = 1
+
+
+class AdaptiveAvgPool2d(_AdaptiveAvgPool):
+    """The means of a fixed number of regions of (N, C, H, W); 1 is the mean of the image.
+
+    >>> AdaptiveAvgPool2d((1, 1))(minitorch.zeros(4, 64, 7, 7)).shape
+    (4, 64, 1, 1)
+    """
+
+    rank = 2
+
+
+class AdaptiveAvgPool3d(_AdaptiveAvgPool):
+    """The means of a fixed number of regions of (N, C, D, H, W).
+
+    >>> AdaptiveAvgPool3d((2, None, 1))(minitorch.zeros(1, 3, 5, 4, 3)).shape
+    (1, 3, 2, 4, 1)
+    """
+
+    rank = 3
+
+
+class _AdaptiveMaxPool(Module):
+    rank: int
+
+    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+        super().__init__()
+        self.output_size = output_size
+        self.return_indices = return_indices
+
+    def forward(self, input: Any) -> Any:
+        """Return the largest element of each region, and with return_indices where it is."""
+        return getattr(F, f"adaptive_max_pool{self.rank}d")(input, self.output_size, self.return_indices)
+
+    def extra_repr(self) -> str:
+        """Return the size asked for."""
+        return f"output_size={self.output_size}"
+
+
+class AdaptiveMaxPool1d(_AdaptiveMaxPool):
+    """The largest of each of a fixed number of regions of (N, C, L).
+
+    >>> AdaptiveMaxPool1d(5)(minitorch.zeros(1, 64, 8)).shape
+    (1, 64, 5)
+    """
+
+    rank = 1
+
+
+class AdaptiveMaxPool2d(_AdaptiveMaxPool):
+    """The largest of each of a fixed number of regions of (N, C, H, W).
+
+    >>> AdaptiveMaxPool2d((5, None))(minitorch.zeros(1, 64, 8, 9)).shape
+    (1, 64, 5, 9)
+    """
+
+    rank = 2
+
+
+class AdaptiveMaxPool3d(_AdaptiveMaxPool):
+    """The largest of each of a fixed number of regions of (N, C, D, H, W).
+
+    >>> AdaptiveMaxPool3d(2)(minitorch.zeros(1, 3, 5, 4, 3)).shape
+    (1, 3, 2, 2, 2)
+    """
+
+    rank = 3
+
+
+class _LPPool(Module):
+    rank: int
+
+    def __init__(
+        self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+    ) -> None:
+        super().__init__()
+        self.norm_type = norm_type
+        self.kernel_size = kernel_size
+        self.stride = stride
+        self.ceil_mode = ceil_mode
+
+    def forward(self, input: Any) -> Tensor:
+        """Return the p-norm of each window."""
+        return getattr(F, f"lp_pool{self.rank}d")(
+            input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
+        )
+
+    def extra_repr(self) -> str:
+        """Return the settings."""
+        return (
+            f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
+            f"ceil_mode={self.ceil_mode}"
+        )
+
+
+class LPPool1d(_LPPool):
+    """The p-norm of each window of (N, C, L).   See functional.lp_pool1d
+
+    >>> LPPool1d(2, 2)(minitorch.tensor([[3.0, 4.0]]))
+    tensor([[5.]])
+    """
+
+    rank = 1
+
+
+class LPPool2d(_LPPool):
+    """The p-norm of each window of (N, C, H, W).   See functional.lp_pool2d
+
+    >>> LPPool2d(2, 2)(minitorch.ones(1, 2, 2))
+    tensor([[[2.]]])
+    """
+
+    rank = 2
+
+
+class LPPool3d(_LPPool):
+    """The p-norm of each window of (N, C, D, H, W).   See functional.lp_pool3d
+
+    >>> LPPool3d(1, 2)(minitorch.ones(1, 2, 2, 2))
+    tensor([[[[8.]]]])
+    """
+
+    rank = 3

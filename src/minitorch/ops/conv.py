@@ -1,0 +1,386 @@
+"""Convolution in any number of dimensions: windows laid out as columns, then one matmul.
+
+Enters: images (N, C, d1, …) and kernels (O, C/groups, k1, …). Leaves: their convolution, its transpose,
+its gradient for the kernel; and the columns themselves (im2col) with the way back (col2im).
+
+A convolution y = x ⋆ w is linear in x and in w, so three ops are each other's derivatives and every
+order of differentiation stays among them:
+
+    y = CONVOLUTION(x, w)              y[o, p] = Σ_{c,t} x[c, s·p + d·t - a] · w[o, c, t]
+    x = CONVOLUTION_TRANSPOSE(y, w)    the gradient of ⟨y, x ⋆ w⟩ for x
+    w = CONVOLUTION_WEIGHT(x, y)       the gradient of ⟨y, x ⋆ w⟩ for w
+
+with s the stride, d the dilation, a the zeros added in front, t a tap of the kernel. `padding` is a pair
+(before, after) per axis; a negative number cuts off instead of adding. In a transposed convolution the
+same pair is taken away, so that output_padding is simply less taken away behind.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from minitorch.ops.op import Array, Op
+
+Sizes = tuple[int, ...]
+Pairs = tuple[tuple[int, int], ...]
+Key = tuple[Any, ...]  # an index: `x[key]`
+
+# How many numbers the columns of one step may hold: about what stays in a core's second-level cache
+# while the matmul reads it. Measured best between 2**18 and 2**20.
+_COLUMNS = 2**19
+
+
+# --- where windows lie ----------------------------------------------------------------------------
+
+
+def window_count(size: Sizes, kernel: Sizes, stride: Sizes, padding: Pairs, dilation: Sizes) -> Sizes:
+    """Return how many windows fit along each axis.
+
+    >>> window_count((28, 28), (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1))
+    (14, 14)
+    """
+    return tuple(
+        (n + a + b - d * (k - 1) - 1) // s + 1
+        for n, k, s, (a, b), d in zip(size, kernel, stride, padding, dilation, strict=True)
+    )
+
+
+def covered_size(count: Sizes, kernel: Sizes, stride: Sizes, padding: Pairs, dilation: Sizes) -> Sizes:
+    """Return the size that `count` windows cover exactly, without the padding.
+
+    >>> covered_size((14, 14), (3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1))
+    (27, 27)
+    """
+    return tuple(
+        s * (o - 1) + d * (k - 1) + 1 - a - b
+        for o, k, s, (a, b), d in zip(count, kernel, stride, padding, dilation, strict=True)
+    )
+
+
+def _exactly(
+    size: Sizes, count: Sizes, kernel: Sizes, stride: Sizes, padding: Pairs, dilation: Sizes
+) -> Pairs:
+    """Return the padding with which the windows end where the image does.
+
+    With a stride, the last windows may stop short of the end. What they never saw is cut off.
+    """
+    covered = covered_size(count, kernel, stride, padding, dilation)
+    return tuple((a, b - (n - c)) for (a, b), n, c in zip(padding, size, covered, strict=True))
+
+
+def taps(kernel: Sizes) -> Iterator[tuple[int, Sizes]]:
+    """Number the taps of a kernel: (0, (0, 0)), (1, (0, 1)), …"""
+    return enumerate(np.ndindex(*kernel))
+
+
+def places(tap: Sizes, count: Sizes, stride: Sizes, dilation: Sizes) -> Key:
+    """Return the index of a padded image at which one tap meets the windows, window by window."""
+    return (
+        ...,
+        *(
+            slice(d * t, d * t + s * (o - 1) + 1, s)
+            for t, o, s, d in zip(tap, count, stride, dilation, strict=True)
+        ),
+    )
+
+
+def inside(size: Sizes, padding: Pairs) -> tuple[Key, Key]:
+    """Return what an image and its padded form share: an index of the image, and one of the padded."""
+    pairs = list(zip(size, padding, strict=True))
+    of_image = (..., *(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in pairs))
+    of_padded = (..., *(slice(max(a, 0), n + a + b - max(b, 0)) for n, (a, b) in pairs))
+    return of_image, of_padded
+
+
+def padded(x: Array, padding: Pairs, value: float = 0) -> Array:
+    """Return `x` with a border around its last axes; `x` itself where there is none."""
+    if not any(a or b for a, b in padding):
+        return x
+    lead = x.ndim - len(padding)
+    size = x.shape[lead:]
+    grown = tuple(n + a + b for n, (a, b) in zip(size, padding, strict=True))
+    make = np.zeros if value == 0 else np.empty
+    out = make((*x.shape[:lead], *grown), dtype=x.dtype, like=x)
+    if value != 0:
+        out[...] = value
+    of_image, of_padded = inside(size, padding)
+    out[of_padded] = x[of_image]
+    return out
+
+
+def unpadded(x: Array, size: Sizes, padding: Pairs) -> Array:
+    """Undo `padded`: cut the border off again, give zeros for what had been cut off."""
+    if not any(a or b for a, b in padding):
+        return x
+    of_image, of_padded = inside(size, padding)
+    if not any(a < 0 or b < 0 for a, b in padding):
+        return x[of_padded]
+    out = np.zeros((*x.shape[: x.ndim - len(size)], *size), dtype=x.dtype, like=x)
+    out[of_image] = x[of_padded]
+    return out
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+
+class _Grid:
+    """How the windows of padded images are numbered, one column each.
+
+    Two ways. Usually column p is window p. With stride 1 there is a faster one: number *every* place of
+    the padded image up to the last window, row after row. Then the column of tap t is the flattened image
+    shifted by a constant, one long run to copy instead of a short one per row; a few columns, at the
+    end of each row, hold windows that wrap around, and are left out of the result.
+    """
+
+    def __init__(self, size: Sizes, kernel: Sizes, count: Sizes, stride: Sizes, dilation: Sizes) -> None:
+        self.size, self.kernel, self.count = size, kernel, count
+        self.stride, self.dilation = stride, dilation
+        self.taps = math.prod(kernel)
+        # How far apart in the flattened image are neighbours along each axis?
+        self.steps = tuple(math.prod(size[i + 1 :]) for i in range(len(size)))
+        self.run = 1 + sum((o - 1) * step for o, step in zip(count, self.steps, strict=True))
+        self.by_runs = all(s == 1 for s in stride) and self.run <= 1.5 * math.prod(count)
+        # The shape of the numbered places; windows are the corner `[:count]` of it.
+        self.shape = (count[0], *size[1:]) if self.by_runs else count
+        self.columns = math.prod(self.shape)
+        self.corner: Key = (..., *(slice(o) for o in count))
+
+    def shift(self, tap: Sizes) -> slice:
+        start = sum(t * d * step for t, d, step in zip(tap, self.dilation, self.steps, strict=True))
+        return slice(start, start + self.run)
+
+    def cut(self, images: Array) -> Array:
+        """Lay the windows of (C, B, *size) out as columns: (C, taps, B, columns)."""
+        lead = images.shape[:2]
+        if not self.by_runs:
+            axes = tuple(range(2, images.ndim))
+            spans = tuple(d * (k - 1) + 1 for d, k in zip(self.dilation, self.kernel, strict=True))
+            windows = np.lib.stride_tricks.sliding_window_view(images, spans, axes)  # (C, B, *count, *kernel)
+            every = (
+                *(slice(None, None, s) for s in self.stride),
+                *(slice(None, None, d) for d in self.dilation),
+            )
+            windows = windows[(slice(None), slice(None), *every)]
+            rank = len(self.size)
+            order = (0, *range(2 + rank, 2 + 2 * rank), 1, *range(2, 2 + rank))
+            # Until here all is a view; this reshape is the one copy.
+            return windows.transpose(order).reshape((lead[0], self.taps, lead[1], self.columns))
+        flat = images.reshape((*lead, -1))
+        out = np.empty((lead[0], self.taps, lead[1], self.columns), dtype=images.dtype, like=images)
+        out[..., self.run :] = 0
+        for number, tap in taps(self.kernel):
+            out[:, number, :, : self.run] = flat[:, :, self.shift(tap)]
+        return out
+
+    def add_up(self, columns: Array) -> Array:
+        """Add columns (C, taps, B, columns) back into images (C, B, *size): the transpose of `cut`."""
+        lead = (columns.shape[0], columns.shape[2])
+        out = np.zeros((*lead, *self.size), dtype=columns.dtype, like=columns)
+        flat = out.reshape((*lead, -1))
+        for number, tap in taps(self.kernel):
+            if self.by_runs:
+                flat[:, :, self.shift(tap)] += columns[:, number, :, : self.run]
+            else:
+                place = places(tap, self.count, self.stride, self.dilation)
+                out[place] += columns[:, number].reshape((*lead, *self.count))
+        return out
+
+    def spread(self, results: Array) -> Array:
+        """Put results (B, O, *count) at their columns, zeros at the others: (O, B, columns)."""
+        swapped = results.swapaxes(0, 1)
+        lead = swapped.shape[:2]
+        if not self.by_runs:
+            return swapped.reshape((*lead, self.columns))
+        out = np.zeros((*lead, *self.shape), dtype=results.dtype, like=results)
+        out[self.corner] = swapped
+        return out.reshape((*lead, self.columns))
+
+
+def _steps(batch: int, rows: int, columns: int, like: Array) -> Iterator[slice]:
+    """Cut a batch into parts whose columns fit the cache; elsewhere than on the CPU, into one."""
+    step = max(1, _COLUMNS // max(1, rows * columns)) if isinstance(like, np.ndarray) else max(batch, 1)
+    return (slice(start, start + step) for start in range(0, batch, step))
+
+
+def _product(a: Array, b: Array) -> Array:
+    """Multiply matrices; a column times a row, as in a depthwise convolution, is faster by broadcasting."""
+    return a * b if a.shape[-1] == 1 else a @ b
+
+
+def _is_plain(kernel: Sizes, stride: Sizes, padding: Pairs) -> bool:
+    """Tell whether each window is one element, so that the image is its own columns: 1×1, stride 1."""
+    return all(k == 1 for k in kernel) and all(s == 1 for s in stride) and not any(a or b for a, b in padding)
+
+
+# --- the three ops --------------------------------------------------------------------------------
+
+
+def _convolution(
+    x: Array,
+    w: Array,
+    bias: Array | None = None,
+    *,
+    stride: Sizes,
+    padding: Pairs,
+    dilation: Sizes,
+    groups: int,
+) -> Array:
+    batch, kernel = x.shape[0], w.shape[2:]
+    count = window_count(x.shape[2:], kernel, stride, padding, dilation)
+    matrices = w.reshape((groups, w.shape[0] // groups, -1))  # (G, O/G, C/G·taps)
+    out_shape = (batch, w.shape[0], *count)
+    added = None if bias is None else bias.reshape((-1,) + (1,) * len(count))
+    if _is_plain(kernel, stride, padding):
+        out = (matrices @ x.reshape((batch, groups, w.shape[1], math.prod(count)))).reshape(out_shape)
+        return out if added is None else out + added
+    out = np.empty(out_shape, dtype=x.dtype, like=x)
+    for part in _steps(batch, x.shape[1] * math.prod(kernel), math.prod(count), x):
+        images = padded(x[part].swapaxes(0, 1), padding)  # (C, B, …)
+        grid = _Grid(images.shape[2:], kernel, count, stride, dilation)
+        columns = grid.cut(images).reshape((groups, matrices.shape[2], -1))
+        result = (matrices @ columns).reshape((w.shape[0], images.shape[1], *grid.shape))[grid.corner]
+        if added is None:
+            out[part] = result.swapaxes(0, 1)
+        else:
+            np.add(result.swapaxes(0, 1), added, out=out[part])
+    return out
+
+
+def _convolution_transpose(
+    y: Array, w: Array, *, stride: Sizes, padding: Pairs, dilation: Sizes, groups: int
+) -> Array:
+    batch, count, kernel = y.shape[0], y.shape[2:], w.shape[2:]
+    channels = groups * w.shape[1]
+    size = covered_size(count, kernel, stride, padding, dilation)
+    # (G, C/G·taps, O/G): each result goes to all taps of its window.
+    matrices = w.reshape((groups, w.shape[0] // groups, -1)).swapaxes(1, 2)
+    if _is_plain(kernel, stride, padding):
+        return (matrices @ y.reshape((batch, groups, matrices.shape[2], math.prod(count)))).reshape(
+            (batch, channels, *size)
+        )
+    out = np.empty((batch, channels, *size), dtype=y.dtype, like=y)
+    grown = tuple(n + a + b for n, (a, b) in zip(size, padding, strict=True))
+    grid = _Grid(grown, kernel, count, stride, dilation)
+    for part in _steps(batch, channels * grid.taps, grid.columns, y):
+        results = grid.spread(y[part])  # (O, B, columns)
+        columns = _product(matrices, results.reshape((groups, matrices.shape[2], -1)))
+        images = grid.add_up(columns.reshape((channels, grid.taps, results.shape[1], grid.columns)))
+        out[part] = unpadded(images, size, padding).swapaxes(0, 1)
+    return out
+
+
+def _convolution_weight(
+    x: Array, y: Array, *, kernel: Sizes, stride: Sizes, padding: Pairs, dilation: Sizes, groups: int
+) -> Array:
+    batch, count = y.shape[0], y.shape[2:]
+    inputs, outputs = x.shape[1] // groups, y.shape[1] // groups
+    shape = (y.shape[1], inputs, *kernel)
+    if _is_plain(kernel, stride, padding):
+        flat = x.reshape((batch, groups, inputs, math.prod(count)))
+        return (y.reshape((batch, groups, outputs, -1)) @ flat.swapaxes(2, 3)).sum(axis=0).reshape(shape)
+    total = np.zeros((groups, outputs, inputs * math.prod(kernel)), dtype=x.dtype, like=x)
+    for part in _steps(batch, x.shape[1] * math.prod(kernel), math.prod(count), x):
+        images = padded(x[part].swapaxes(0, 1), padding)
+        grid = _Grid(images.shape[2:], kernel, count, stride, dilation)
+        columns = grid.cut(images).reshape((groups, total.shape[2], -1))
+        results = grid.spread(y[part]).reshape((groups, outputs, -1))
+        total += results @ columns.swapaxes(1, 2)
+    return total.reshape(shape)
+
+
+def _convolution_x(
+    g: Array,
+    out: Array,
+    x: Array,
+    w: Array,
+    bias: Array | None = None,
+    *,
+    stride: Sizes,
+    padding: Pairs,
+    dilation: Sizes,
+    groups: int,
+) -> Array:
+    exact = _exactly(x.shape[2:], g.shape[2:], w.shape[2:], stride, padding, dilation)
+    return CONVOLUTION_TRANSPOSE(g, w, stride=stride, padding=exact, dilation=dilation, groups=groups)
+
+
+def _convolution_w(g: Array, out: Array, x: Array, w: Array, bias: Array | None = None, **how: Any) -> Array:
+    return CONVOLUTION_WEIGHT(x, g, kernel=w.shape[2:], **how)
+
+
+CONVOLUTION: Op = Op(
+    "convolution",
+    _convolution,
+    _convolution_x,
+    _convolution_w,
+    lambda g, out, x, w, bias, **how: g.sum(axis=(0, *range(2, g.ndim))),
+    noisy=True,
+)
+CONVOLUTION_TRANSPOSE: Op = Op(
+    "convolution_transpose",
+    _convolution_transpose,
+    lambda g, out, y, w, **how: CONVOLUTION(g, w, **how),
+    lambda g, out, y, w, **how: CONVOLUTION_WEIGHT(g, y, kernel=w.shape[2:], **how),
+    noisy=True,
+)
+
+
+def _weight_x(
+    g: Array,
+    out: Array,
+    x: Array,
+    y: Array,
+    *,
+    kernel: Sizes,
+    stride: Sizes,
+    padding: Pairs,
+    dilation: Sizes,
+    groups: int,
+) -> Array:
+    exact = _exactly(x.shape[2:], y.shape[2:], kernel, stride, padding, dilation)
+    return CONVOLUTION_TRANSPOSE(y, g, stride=stride, padding=exact, dilation=dilation, groups=groups)
+
+
+CONVOLUTION_WEIGHT: Op = Op(
+    "convolution_weight",
+    _convolution_weight,
+    _weight_x,
+    lambda g, out, x, y, *, kernel, **how: CONVOLUTION(x, g, **how),
+    noisy=True,
+)
+
+# --- the columns by themselves --------------------------------------------------------------------
+
+
+def _im2col(x: Array, *, kernel: Sizes, stride: Sizes, padding: Pairs, dilation: Sizes) -> Array:
+    """Cut (N, C, …) into windows: (N, C·taps, windows)."""
+    count = window_count(x.shape[2:], kernel, stride, padding, dilation)
+    images = padded(x, padding)
+    shape = (*x.shape[:2], math.prod(kernel), *count)
+    out = np.empty(shape, dtype=x.dtype, like=x)
+    for number, tap in taps(kernel):
+        out[:, :, number] = images[places(tap, count, stride, dilation)]
+    return out.reshape((x.shape[0], x.shape[1] * shape[2], math.prod(count)))
+
+
+def _col2im(
+    columns: Array, *, size: Sizes, kernel: Sizes, stride: Sizes, padding: Pairs, dilation: Sizes
+) -> Array:
+    """Add windows (N, C·taps, windows) back to where they were cut from: (N, C, *size)."""
+    count = window_count(size, kernel, stride, padding, dilation)
+    number_of_taps = math.prod(kernel)
+    grown = tuple(n + a + b for n, (a, b) in zip(size, padding, strict=True))
+    lead = (columns.shape[0], columns.shape[1] // number_of_taps)
+    windows = columns.reshape((*lead, number_of_taps, *count))
+    out = np.zeros((*lead, *grown), dtype=columns.dtype, like=columns)
+    for number, tap in taps(kernel):
+        out[places(tap, count, stride, dilation)] += windows[:, :, number]
+    return unpadded(out, size, padding)
+
+
+IM2COL: Op = Op("im2col", _im2col, lambda g, out, x, **how: COL2IM(g, size=x.shape[2:], **how))
+COL2IM: Op = Op("col2im", _col2im, lambda g, out, columns, *, size, **how: IM2COL(g, **how))

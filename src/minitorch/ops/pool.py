@@ -1,0 +1,139 @@
+"""Pooling in any number of dimensions: the largest of each window, or its mean.
+
+Enters: images (N, C, d1, …). Leaves: one number per window; backward gives each gradient back to the
+element that was chosen, or to all of them.
+
+Windows are gone through tap by tap: all first elements of all windows, then all second ones. That is a
+handful of NumPy calls on large arrays, whatever the stride and dilation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minitorch.ops.conv import Pairs, Sizes, padded, places, taps, unpadded, window_count
+from minitorch.ops.op import Array, Op
+
+# --- max ------------------------------------------------------------------------------------------
+
+
+def _lowest(dtype: Any) -> float:
+    """Return what never is the largest: the border's value in max-pooling."""
+    return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
+
+
+def _max_pool(x: Array, *, kernel: Sizes, stride: Sizes, padding: Pairs, dilation: Sizes) -> Array:
+    count = window_count(x.shape[2:], kernel, stride, padding, dilation)
+    images = padded(x, padding, _lowest(x.dtype))
+    out = None
+    for _, tap in taps(kernel):
+        here = images[places(tap, count, stride, dilation)]
+        out = here.copy() if out is None else np.maximum(out, here, out=out)
+    return out
+
+
+def _max_pool_tap(
+    x: Array, largest: Array, *, kernel: Sizes, stride: Sizes, padding: Pairs, dilation: Sizes
+) -> Array:
+    """Return the number of the tap at which each window has its largest element; of equals the first."""
+    count = largest.shape[2:]
+    # nan in the border equals nothing, so that a window of -inf still chooses an element of the image.
+    images = padded(x, padding, np.nan if x.dtype.kind == "f" else _lowest(x.dtype))
+    chosen = np.zeros(largest.shape, dtype=np.min_scalar_type(int(np.prod(kernel))), like=x)
+    # From the last tap to the first: what is written last stays, and that is the first of equals.
+    for number, tap in reversed(list(taps(kernel))):
+        here = images[places(tap, count, stride, dilation)]
+        hit = here == largest
+        if x.dtype.kind == "f":
+            hit |= (here != here) & (largest != largest)  # nan is the largest of all
+        np.copyto(chosen, number, where=hit)
+    return chosen
+
+
+def _pool_pick(
+    x: Array, chosen: Array, *, kernel: Sizes, stride: Sizes, padding: Pairs, dilation: Sizes
+) -> Array:
+    """Return from each window the element at the chosen tap."""
+    images = padded(x, padding)
+    out = np.zeros(chosen.shape, dtype=x.dtype, like=x)
+    for number, tap in taps(kernel):
+        here = images[(..., *places(tap, chosen.shape[2:], stride, dilation))]
+        np.copyto(out, here, where=chosen == number)
+    return out
+
+
+def _pool_put(
+    y: Array, chosen: Array, *, size: Sizes, kernel: Sizes, stride: Sizes, padding: Pairs, dilation: Sizes
+) -> Array:
+    """Add each window's number at its chosen tap into zeros: the transpose of `_pool_pick`."""
+    grown = tuple(n + a + b for n, (a, b) in zip(size, padding, strict=True))
+    out = np.zeros((*y.shape[:2], *grown), dtype=y.dtype, like=y)
+    apart = all(s >= d * (k - 1) + 1 for s, d, k in zip(stride, dilation, kernel, strict=True))
+    for number, tap in taps(kernel):
+        here = places(tap, y.shape[2:], stride, dilation)
+        if apart:  # windows that do not overlap write each place once
+            np.copyto(out[here], y, where=chosen == number)
+        else:
+            out[here] += np.where(chosen == number, y, 0)
+    return unpadded(out, size, padding)
+
+
+def _max_pool_rule(g: Array, out: Array, x: Array, **how: Any) -> Array:
+    return POOL_PUT(g, MAX_POOL_TAP(x, out, **how), size=x.shape[2:], **how)
+
+
+MAX_POOL = Op("max_pool", _max_pool, _max_pool_rule)
+MAX_POOL_TAP = Op("max_pool_tap", _max_pool_tap)
+POOL_PUT: Op = Op(
+    "pool_put", _pool_put, lambda g, out, y, chosen, *, size, **how: POOL_PICK(g, chosen, **how), None
+)
+POOL_PICK: Op = Op(
+    "pool_pick",
+    _pool_pick,
+    lambda g, out, x, chosen, **how: POOL_PUT(g, chosen, size=x.shape[2:], **how),
+    None,
+)
+
+# --- mean -----------------------------------------------------------------------------------------
+
+# What a window's sum is divided by: one number, or (windows at a border have fewer elements) for each
+# axis the extent of each window along it, whose product is the number of elements.
+Divisor = float | tuple[tuple[int, ...], ...]
+
+
+def _divided(sums: Array, divisor: Divisor) -> Array:
+    if not isinstance(divisor, tuple):
+        return sums / divisor
+    for axis, extents in enumerate(divisor):
+        shape = (-1,) + (1,) * (len(divisor) - axis - 1)
+        sums = sums / np.asarray(extents, dtype=sums.dtype, like=sums).reshape(shape)
+    return sums
+
+
+def _avg_pool(x: Array, *, kernel: Sizes, stride: Sizes, padding: Pairs, divisor: Divisor) -> Array:
+    ones = (1,) * len(kernel)
+    count = window_count(x.shape[2:], kernel, stride, padding, ones)
+    images = padded(x, padding)
+    sums = None
+    for _, tap in taps(kernel):
+        here = images[places(tap, count, stride, ones)]
+        sums = here.copy() if sums is None else np.add(sums, here, out=sums)
+    return _divided(sums, divisor)
+
+
+def _avg_unpool(
+    y: Array, *, size: Sizes, kernel: Sizes, stride: Sizes, padding: Pairs, divisor: Divisor
+) -> Array:
+    """Give each element of a window an equal share of the window's number: the transpose of `_avg_pool`."""
+    grown = tuple(n + a + b for n, (a, b) in zip(size, padding, strict=True))
+    out = np.zeros((*y.shape[:2], *grown), dtype=y.dtype, like=y)
+    share = _divided(y, divisor)
+    for _, tap in taps(kernel):
+        out[places(tap, y.shape[2:], stride, (1,) * len(kernel))] += share
+    return unpadded(out, size, padding)
+
+
+AVG_POOL: Op = Op("avg_pool", _avg_pool, lambda g, out, x, **how: AVG_UNPOOL(g, size=x.shape[2:], **how))
+AVG_UNPOOL: Op = Op("avg_unpool", _avg_unpool, lambda g, out, y, *, size, **how: AVG_POOL(g, **how))

@@ -1,0 +1,518 @@
+"""What all optimisers share: parameter groups, state, state_dict, hooks, and the loop over parameters.
+
+Enters: parameters whose `.grad` a backward has filled. Leaves: the same parameters, changed in place.
+
+An optimiser here is a rule for one array: given the parameter, its gradient and what is remembered
+from the steps before, all of them NumPy arrays, write the new parameter into the old one's memory.
+Since every element is treated alone, a large parameter is walked through in blocks that fit the
+processor's cache: the ten or so NumPy calls of a rule then find their operands there.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from minitorch.autograd import enable_grad
+from minitorch.convert import as_tensor
+from minitorch.creation import zeros_like
+from minitorch.dtypes import float32, float64, get_default_dtype
+from minitorch.node import new_tensor
+from minitorch.tensor import HookHandle, Tensor
+from minitorch.watch import touch
+
+Group = dict[str, Any]
+State = dict[str, Any]
+
+# Elements a rule works on at a time: with five arrays of float32 this stays within a megabyte.
+BLOCK = 16384
+
+
+def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a `step` that calls the optimiser's hooks before and after."""
+
+    @functools.wraps(step)
+    def stepping(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        if self._in_step:  # super().step(): the hooks run around the outermost one
+            return step(self, *args, **kwargs)
+        if self._opt_called is False:
+            self._opt_called = True
+        self._in_step = True
+        try:
+            for hook in tuple(self._step_pre_hooks.values()):
+                answer = hook(self, args, kwargs)
+                if answer is None:
+                    continue
+                if not isinstance(answer, tuple) or len(answer) != 2:
+                    raise RuntimeError(f"a step pre-hook must return None or (args, kwargs), got {answer!r}")
+                args, kwargs = answer
+            result = step(self, *args, **kwargs)
+            for hook in tuple(self._step_post_hooks.values()):
+                hook(self, args, kwargs)
+            return result
+        finally:
+            self._in_step = False
+
+    return stepping
+
+
+class Optimizer:
+    """The base of all optimisers; a subclass defines `step`.
+
+    params: Tensors, or pairs (name, Tensor), or dicts: parameter groups with their own options.
+    defaults: the options of groups that do not set them.
+
+    >>> class SignDescent(Optimizer):
+    ...     def __init__(self, params, lr=0.1):
+    ...         super().__init__(params, {"lr": lr})
+    ...     def step(self, closure=None):
+    ...         with minitorch.no_grad():
+    ...             for group in self.param_groups:
+    ...                 for p in group["params"]:
+    ...                     p.sub_(group["lr"] * minitorch.tensor(np.sign(p.grad)))
+    >>> w = minitorch.tensor([1.0, -1.0], requires_grad=True)
+    >>> (w * w).sum().backward()
+    >>> SignDescent([w]).step(); w
+    tensor([ 0.9000, -0.9000], requires_grad=True)
+    """
+
+    # What lr_scheduler asks for: None until a scheduler is there, then whether step() was called since.
+    _opt_called: bool | None = None
+
+    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+        name = type(self).__name__
+        if isinstance(params, Tensor):
+            raise TypeError(
+                f"{name}: params must be a list of Tensors or dicts, got one Tensor; write [tensor]"
+            )
+        if isinstance(params, (set, frozenset)):
+            raise TypeError(f"{name}: params must be in a fixed order, got a set; write a list")
+        self.defaults = defaults
+        self.state: defaultdict[Any, State] = defaultdict(dict)
+        self.param_groups: list[Group] = []
+        self._make_hooks()
+        groups = list(params)
+        if not groups:
+            raise ValueError(f"{name}: got an empty parameter list; does the model have parameters?")
+        if not isinstance(groups[0], dict):
+            groups = [{"params": groups}]
+        for group in groups:
+            self.add_param_group(group)
+
+    def _make_hooks(self) -> None:
+        self._scratch: dict[Any, np.ndarray] = {}
+        self._in_step = False
+        self._step_pre_hooks: dict[int, Callable[..., Any]] = {}
+        self._step_post_hooks: dict[int, Callable[..., Any]] = {}
+        self._state_dict_pre_hooks: dict[int, Callable[..., Any]] = {}
+        self._state_dict_post_hooks: dict[int, Callable[..., Any]] = {}
+        self._load_pre_hooks: dict[int, Callable[..., Any]] = {}
+        self._load_post_hooks: dict[int, Callable[..., Any]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        # A user's own optimiser overrides `step`, and its hooks shall run all the same.
+        super().__init_subclass__(**options)
+        if "step" in vars(cls):
+            cls.step = _with_hooks(vars(cls)["step"])  # type: ignore[method-assign]
+
+    # --- parameter groups -----------------------------------------------------------------------
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters with their own options; what is not set comes from the defaults.
+
+        >>> a, b = minitorch.zeros(1, requires_grad=True), minitorch.zeros(2, requires_grad=True)
+        >>> optimizer = minitorch.optim.SGD([a], lr=0.1)
+        >>> optimizer.add_param_group({"params": [b], "lr": 0.01})
+        >>> [group["lr"] for group in optimizer.param_groups]
+        [0.1, 0.01]
+        """
+        name = type(self).__name__
+        if not isinstance(param_group, dict):
+            raise TypeError(f"{name}: a parameter group must be a dict, got {type(param_group).__name__}")
+        if "params" not in param_group:
+            raise KeyError(f"{name}: a parameter group needs the key 'params', got {sorted(param_group)}")
+        group = dict(param_group)
+        given = group["params"]
+        if isinstance(given, (set, frozenset)):
+            raise TypeError(f"{name}: params must be in a fixed order, got a set; write a list")
+        entries = [given] if isinstance(given, Tensor) else list(given)
+        named = [entry for entry in entries if isinstance(entry, tuple)]
+        if named and len(named) != len(entries):
+            raise ValueError(f"{name}: either all parameters of a group have names or none")
+        group["params"] = [entry[1] if isinstance(entry, tuple) else entry for entry in entries]
+        if named:
+            group["param_names"] = [entry[0] for entry in entries]
+        if self.param_groups and ("param_names" in group) != ("param_names" in self.param_groups[0]):
+            raise ValueError(f"{name}: either the parameters of all groups have names or none")
+        self._check_parameters(group["params"])
+        for option, value in self.defaults.items():
+            group.setdefault(option, value)
+        self.param_groups.append(group)
+
+    def _check_parameters(self, params: list[Any]) -> None:
+        name = type(self).__name__
+        seen = {id(p) for group in self.param_groups for p in group["params"]}
+        for p in params:
+            if not isinstance(p, Tensor):
+                raise TypeError(f"{name}: can only optimise Tensors, got {type(p).__name__}")
+            if not p.is_leaf:
+                raise ValueError(
+                    f"{name}: can't optimise a non-leaf Tensor (shape {p.shape}, made by {p._op!r}): a step would be "
+                    "undone by the next forward; pass the leaf it was computed from, or x.detach().requires_grad_()"
+                )
+            if not getattr(p._data.flags, "writeable", True):
+                raise ValueError(
+                    f"{name}: a parameter of shape {p.shape} shares memory that is read-only; clone it"
+                )
+            if id(p) in seen:
+                raise ValueError(
+                    f"{name}: a parameter of shape {p.shape} appears twice (some parameters appear in more than one "
+                    "parameter group, or twice in one); each may be given once only"
+                )
+            seen.add(id(p))
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters: None, or zeros if asked for.
+
+        >>> w = minitorch.ones(2, requires_grad=True); w.sum().backward()
+        >>> minitorch.optim.SGD([w]).zero_grad(); print(w.grad)
+        None
+        """
+        for group in self.param_groups:
+            for p in group["params"]:
+                if set_to_none or p.grad is None:
+                    p.grad = None
+                else:
+                    p.grad = np.zeros_like(p._data)
+
+    # --- the step -------------------------------------------------------------------------------
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Change the parameters once. A closure is called first, and its loss returned."""
+        raise NotImplementedError(f"{type(self).__name__}: define step(self, closure=None)")
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
+        """Call `hook(optimizer, args, kwargs)` before each step; it may return new (args, kwargs).
+
+        >>> w = minitorch.ones(2, requires_grad=True)
+        >>> optimizer = minitorch.optim.SGD([w])
+        >>> handle = optimizer.register_step_pre_hook(lambda *_: print("before"))
+        >>> optimizer.step()
+        before
+        """
+        return HookHandle(self._step_pre_hooks, hook)
+
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> HookHandle:
+        """Call `hook(optimizer, args, kwargs)` after each step.
+
+        >>> w = minitorch.ones(2, requires_grad=True)
+        >>> optimizer = minitorch.optim.SGD([w])
+        >>> handle = optimizer.register_step_post_hook(lambda *_: print("after"))
+        >>> optimizer.step(); handle.remove(); optimizer.step()
+        after
+        """
+        return HookHandle(self._step_post_hooks, hook)
+
+    # --- saving ---------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state and the options, parameters named by their number, in PyTorch's layout.
+
+        The Tensors in it are the optimiser's own: write copy.deepcopy(…) to keep them as they are now.
+
+        >>> w = minitorch.ones(2, requires_grad=True); w.sum().backward()
+        >>> optimizer = minitorch.optim.SGD([w], lr=0.1, momentum=0.9); optimizer.step()
+        >>> saved = optimizer.state_dict()
+        >>> saved["state"]
+        {0: {'momentum_buffer': tensor([1., 1.])}}
+        >>> saved["param_groups"][0]["lr"], saved["param_groups"][0]["params"]
+        (0.1, [0])
+        """
+        for hook in tuple(self._state_dict_pre_hooks.values()):
+            hook(self)
+        number: dict[int, int] = {}
+        for group in self.param_groups:
+            for p in group["params"]:
+                number[id(p)] = len(number)
+        groups = [
+            {k: v for k, v in group.items() if k != "params"}
+            | {"params": [number[id(p)] for p in group["params"]]}
+            for group in self.param_groups
+        ]
+        state = {number.get(id(p), p): values for p, values in self.state.items()}
+        saved = {"state": state, "param_groups": groups}
+        for hook in tuple(self._state_dict_post_hooks.values()):
+            saved = hook(self, saved) or saved
+        return saved
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue from a state that state_dict returned, here or in PyTorch; everything is copied.
+
+        >>> w = minitorch.ones(2, requires_grad=True)
+        >>> optimizer = minitorch.optim.Adam([w], lr=0.1)
+        >>> optimizer.load_state_dict(minitorch.optim.Adam([w], lr=0.5).state_dict())
+        >>> optimizer.param_groups[0]["lr"]
+        0.5
+        """
+        saved = dict(state_dict)
+        for hook in tuple(self._load_pre_hooks.values()):
+            saved = hook(self, saved) or saved
+        name = type(self).__name__
+        for key in ("state", "param_groups"):
+            if key not in saved:
+                raise KeyError(f"{name}.load_state_dict: the key {key!r} is missing; found {sorted(saved)}")
+        ours, theirs = self.param_groups, saved["param_groups"]
+        if len(ours) != len(theirs):
+            raise ValueError(
+                f"{name}.load_state_dict: the loaded state dict has a different number of parameter groups: "
+                f"{len(theirs)}, this optimiser has {len(ours)}"
+            )
+        for i, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
+            if len(mine["params"]) != len(other["params"]):
+                raise ValueError(
+                    f"{name}.load_state_dict: parameter group {i} doesn't match the size of the optimiser's group: "
+                    f"{len(other['params'])} parameters saved, {len(mine['params'])} here"
+                )
+        parameter: dict[Any, Tensor] = {}
+        groups = []
+        for mine, other in zip(ours, theirs, strict=True):
+            parameter.update(zip(other["params"], mine["params"], strict=True))
+            kept = {"param_names": mine["param_names"]} if "param_names" in mine else {}
+            loaded = {k: _copied(v, None) for k, v in other.items() if k != "params"}
+            groups.append({"params": mine["params"], **kept, **loaded})
+        state: defaultdict[Any, State] = defaultdict(dict)
+        for key, values in saved["state"].items():
+            if key not in parameter:
+                state[key] = values
+                continue
+            p = parameter[key]
+            for entry, value in values.items():
+                state[p][entry] = _copied(value, p)
+                self._check_state(p, f"state[{key}][{entry!r}]", state[p][entry])
+        # Only now, when nothing can fail any more, is anything replaced.
+        self.state, self.param_groups = state, groups
+        for hook in tuple(self._load_post_hooks.values()):
+            hook(self)
+
+    def _check_state(self, p: Tensor, entry: str, value: Any) -> None:
+        """Refuse loaded state that cannot belong to a parameter."""
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> HookHandle:
+        """Call `hook(optimizer)` before state_dict is made."""
+        return _register(self._state_dict_pre_hooks, hook, prepend)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> HookHandle:
+        """Call `hook(optimizer, state_dict)` on what state_dict is about to return; it may return another."""
+        return _register(self._state_dict_post_hooks, hook, prepend)
+
+    def register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> HookHandle:
+        """Call `hook(optimizer, state_dict)` before it is loaded; it may return another one."""
+        return _register(self._load_pre_hooks, hook, prepend)
+
+    def register_load_state_dict_post_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> HookHandle:
+        """Call `hook(optimizer)` after a state_dict was loaded."""
+        return _register(self._load_post_hooks, hook, prepend)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._make_hooks()
+        self.__dict__.update(state)
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} ("]
+        for i, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {i}")
+            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
+        return "\n".join([*lines, ")"])
+
+
+class ElementwiseOptimizer(Optimizer):
+    """An optimiser that treats every element of every parameter alone: all but LBFGS.
+
+    A subclass says what it remembers of a parameter (`_begin`), which numbers and arrays its rule
+    needs in this step (`_prepare`), and the rule itself (`_rule`), written on arrays in place.
+    """
+
+    _scratches = 1  # how many arrays the rule needs to write intermediate results to
+
+    def _begin(self, p: Tensor, state: State, group: Group) -> None:
+        """Fill the state of a parameter that is updated for the first time."""
+        raise NotImplementedError
+
+    def _prepare(self, p: Tensor, state: State, group: Group) -> tuple[list[np.ndarray], tuple[float, ...]]:
+        """Return the arrays of the state that the rule changes, and the numbers of this step."""
+        raise NotImplementedError
+
+    def _rule(
+        self, x: np.ndarray, g: np.ndarray, memory: list[np.ndarray], numbers: Any, *scratch: np.ndarray
+    ) -> None:
+        """Write the new parameter into x and the new state into memory; g is not to be written to."""
+        raise NotImplementedError
+
+    def _check_state(self, p: Tensor, entry: str, value: Any) -> None:
+        if isinstance(value, Tensor) and value.ndim and value.shape != p.shape:
+            raise ValueError(
+                f"{type(self).__name__}.load_state_dict: {entry} has shape {value.shape}, but the parameter "
+                f"has {p.shape}; was it saved with another model?"
+            )
+
+    def _decay(self, group: Group) -> tuple[float, float]:
+        """Return the L2 weight decay added to the gradient, and the factor parameters shrink by."""
+        decay = number(group.get("weight_decay", 0))
+        if decay and group.get("decoupled_weight_decay", False):
+            return 0.0, 1 - number(group["lr"]) * decay
+        return decay, 1.0
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Change every parameter that has a gradient. A closure is called first, and its loss returned."""
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            decay, shrink = self._decay(group)
+            maximize = group["maximize"]
+            for p in group["params"]:
+                # Read only, so an array the engine shares with other nodes will do.
+                g = p._grad
+                if g is None:
+                    continue
+                if not p.is_leaf:
+                    raise RuntimeError(
+                        f"{type(self).__name__}.step: a parameter of shape {p.shape} is no leaf any more"
+                    )
+                state = self.state.get(p, {})
+                if not state:
+                    self._begin(p, state, group)
+                memory, numbers = self._prepare(p, state, group)
+                if state:
+                    self.state[p] = state
+                x = p._data
+                for x_block, g_block, *memory_blocks in _blocks(x, g, memory):
+                    scratch = [self._room(x_block, i) for i in range(self._scratches + 1)]
+                    if maximize:
+                        g_block = np.negative(g_block, out=scratch[0])
+                    if decay:
+                        g_block = np.add(g_block, np.multiply(x_block, decay, out=scratch[1]), out=scratch[0])
+                    if shrink != 1.0:
+                        x_block *= shrink
+                    self._rule(x_block, g_block, memory_blocks, numbers, *scratch[1:])
+                # A graph recorded before this step must not be differentiated with the new values.
+                touch(x)
+        return loss
+
+    def _room(self, like: np.ndarray, index: int) -> np.ndarray:
+        """Return memory to work in, of an array's shape and dtype: the same in every step."""
+        key = (type(like), like.dtype, index)
+        room = self._scratch.get(key)
+        if room is None or room.size < like.size:
+            room = np.empty_like(like, shape=(like.size,))
+            self._scratch[key] = room
+        return room[: like.size].reshape(like.shape)
+
+
+def _blocks(x: np.ndarray, g: np.ndarray, memory: list[np.ndarray]) -> Iterable[tuple[np.ndarray, ...]]:
+    """Split arrays of one shape into flat pieces that fit the cache, where their memory allows it."""
+    arrays = (x, g, *memory)
+    if x.size <= BLOCK or type(x) is not np.ndarray or not all(a.flags.c_contiguous for a in arrays):
+        yield arrays
+        return
+    flat = [a.reshape(-1) for a in arrays]
+    for start in range(0, x.size, BLOCK):
+        yield tuple(a[start : start + BLOCK] for a in flat)
+
+
+def number(value: Any) -> float:
+    """Return an option that may be a Python number or a Tensor of one element as a Python float."""
+    return float(value.item()) if isinstance(value, Tensor) else float(value)
+
+
+def check(name: str, condition: bool, option: str, value: Any, expected: str) -> None:
+    """Refuse an option outside its range."""
+    if not condition:
+        raise ValueError(f"{name}: invalid {option}: {value}; expected {expected}")
+
+
+def check_lr(name: str, lr: Any) -> None:
+    """Refuse a learning rate that is no number or negative."""
+    if isinstance(lr, Tensor):
+        if lr.numel() != 1:
+            raise ValueError(f"{name}: a Tensor as learning rate must have one element, got shape {lr.shape}")
+    elif isinstance(lr, (str, bytes)) or not hasattr(lr, "__float__"):
+        raise TypeError(f"{name}: the learning rate must be a number, got {type(lr).__name__}")
+    # Not `lr < 0`: a nan shall be refused too.
+    check(name, number(lr) >= 0, "learning rate", lr, "a number ≥ 0")
+
+
+def check_betas(name: str, betas: Any) -> None:
+    """Refuse decay rates outside [0, 1)."""
+    for i, beta in enumerate(betas):
+        check(name, 0 <= number(beta) < 1, f"beta parameter at index {i}", beta, "0 ≤ beta < 1")
+
+
+def refuse_differentiable(name: str, differentiable: bool) -> None:
+    """Refuse to differentiate through a step: parameters are written in place."""
+    if differentiable:
+        raise ValueError(
+            f"{name}: differentiable=True is not supported: steps write into the parameters; to differentiate through "
+            "training, write the update as p = p - lr * g with autograd.grad(…, create_graph=True)"
+        )
+
+
+def zero_step() -> Tensor:
+    """Return the count of steps before the first: kept as a Tensor, as PyTorch's checkpoints have it."""
+    return new_tensor(np.zeros((), dtype=scalar_dtype()))
+
+
+def scalar_dtype() -> Any:
+    """Return the dtype of single numbers in the state."""
+    return float64 if get_default_dtype() == float64 else float32
+
+
+def advance(state: State) -> float:
+    """Count one step more, and return the count."""
+    state["step"]._data += 1
+    return float(state["step"]._data)
+
+
+def zeros_for(p: Tensor) -> Tensor:
+    """Return zeros to remember something about every element of a parameter."""
+    return zeros_like(p)
+
+
+def _copied(value: Any, p: Tensor | None) -> Any:
+    """Return a deep copy; an array in the state of p as a Tensor of p's dtype, single numbers in their own."""
+    if isinstance(value, dict):
+        return {k: _copied(v, p) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_copied(v, p) for v in value)
+    if not hasattr(value, "__array__"):
+        return copy.deepcopy(value)
+    # Another library's tensor (PyTorch's, from its checkpoint) is read through its own numpy().
+    array = np.array(value.detach().cpu().numpy() if hasattr(value, "detach") else value)
+    if p is None:
+        return as_tensor(array)
+    if array.ndim and array.dtype.kind == "f":
+        array = array.astype(p.dtype)
+    return as_tensor(array)
+
+
+def _register(hooks: dict[int, Callable[..., Any]], hook: Callable[..., Any], prepend: bool) -> HookHandle:
+    handle = HookHandle(hooks, hook)
+    if prepend:
+        first = {handle._number: hooks.pop(handle._number)}
+        rest = dict(hooks)
+        hooks.clear()
+        hooks.update(first | rest)
+    return handle

@@ -1,0 +1,101 @@
+"""Stochastic gradient descent. Enters: gradients. Leaves: parameters a step further downhill."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minitorch.node import new_tensor
+from minitorch.optim.optimizer import (
+    ElementwiseOptimizer,
+    Group,
+    State,
+    check,
+    check_lr,
+    number,
+    refuse_differentiable,
+)
+from minitorch.tensor import Tensor
+
+
+class SGD(ElementwiseOptimizer):
+    """Gradient descent, with momentum if asked for.
+
+        g ← g + weight_decay·x
+        b ← momentum·b + (1 - dampening)·g          (the first step: b ← g)
+        x ← x - lr·b                                (nesterov: x - lr·(g + momentum·b))
+
+    >>> x = minitorch.tensor([3.0, -2.0], requires_grad=True)
+    >>> optimizer = SGD([x], lr=0.1)
+    >>> (x * x).sum().backward()
+    >>> optimizer.step(); x
+    tensor([ 2.4000, -1.6000], requires_grad=True)
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: Any = 0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        check_lr("SGD", lr)
+        check("SGD", momentum >= 0, "momentum", momentum, "a number ≥ 0")
+        check("SGD", number(weight_decay) >= 0, "weight_decay", weight_decay, "a number ≥ 0")
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("SGD: nesterov momentum requires a momentum and zero dampening")
+        refuse_differentiable("SGD", differentiable)
+        defaults = {
+            "lr": lr,
+            "momentum": momentum,
+            "dampening": dampening,
+            "weight_decay": weight_decay,
+            "nesterov": nesterov,
+            "maximize": maximize,
+            "foreach": foreach,
+            "differentiable": differentiable,
+            "fused": fused,
+        }
+        super().__init__(params, defaults)
+
+    def _begin(self, p: Tensor, state: State, group: Group) -> None:
+        pass  # without momentum nothing is remembered; with it, the first gradient
+
+    def _prepare(self, p: Tensor, state: State, group: Group) -> tuple[list[np.ndarray], tuple[float, ...]]:
+        lr, momentum = number(group["lr"]), float(group["momentum"])
+        if not momentum:
+            return [], (lr, 0.0, 0.0, False)
+        kept = 1 - float(group["dampening"])
+        buffer = state.get("momentum_buffer")
+        if buffer is None:
+            # Momentum 0 and weight 1 on whatever is in memory would keep a nan: hence zeros.
+            buffer = state["momentum_buffer"] = new_tensor(np.zeros_like(p._data))
+            kept = 1.0
+        return [buffer._data], (lr, momentum, kept, group["nesterov"])
+
+    def _rule(
+        self, x: np.ndarray, g: np.ndarray, memory: list[np.ndarray], numbers: Any, *scratch: np.ndarray
+    ) -> None:
+        lr, momentum, kept, nesterov = numbers
+        (s,) = scratch
+        if not memory:
+            x -= np.multiply(g, lr, out=s)
+            return
+        (b,) = memory
+        b *= momentum
+        b += g if kept == 1.0 else np.multiply(g, kept, out=s)
+        if nesterov:
+            np.multiply(b, momentum, out=s)
+            s += g
+            s *= lr
+        else:
+            np.multiply(b, lr, out=s)
+        x -= s

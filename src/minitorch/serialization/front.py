@@ -1,0 +1,170 @@
+"""save and load themselves. Enters: a nest and a path or file. Leaves: the file; the nest again."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import warnings
+import zipfile
+import zlib
+from pickle import UnpicklingError
+from typing import IO, Any
+
+from minitorch.nn.parameter import Parameter
+from minitorch.serialization import npz, pytorch, safetensors
+from minitorch.serialization.archive import open_archive
+from minitorch.serialization.atomic import atomically
+from minitorch.serialization.nest import put_together, take_apart
+from minitorch.tensor import Tensor
+
+Place = str | os.PathLike[str] | IO[bytes]
+
+# What a damaged or hostile file can make the readers of zip, JSON and .npy raise.
+DAMAGE = (
+    RuntimeError,
+    ValueError,
+    KeyError,
+    IndexError,
+    TypeError,
+    AttributeError,
+    EOFError,
+    OverflowError,
+    RecursionError,
+    SyntaxError,
+    NotImplementedError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+def save(obj: Any, f: Place) -> None:
+    """Write a nest of Tensors to a file: whole, or not at all.
+
+    obj: Tensors, arrays, numbers, strings, None, and dicts, lists and tuples of these, nested as you like;
+        a state dict is the usual one.
+    f: a path, or a file open for writing. A path that ends in .safetensors gives that format; any other
+        gives .npz: np.load can read its arrays. Neither contains pickle.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> minitorch.save({"weight": minitorch.ones(2), "epoch": 3}, file)
+    >>> minitorch.load(io.BytesIO(file.getvalue()))
+    {'weight': tensor([1., 1.]), 'epoch': 3}
+    """
+    arrays, skeleton = take_apart(obj)
+    if not isinstance(f, (str, os.PathLike)):
+        npz.write(f, arrays, skeleton)
+        return
+    suffix = os.path.splitext(os.fspath(f))[1]
+    form = safetensors if suffix == ".safetensors" else npz
+    with atomically(f) as file:
+        form.write(file, arrays, skeleton)
+
+
+def load(f: Place, map_location: Any = None, *, weights_only: bool = True) -> Any:
+    """Read what save wrote, a .safetensors or .npz file of others, or a checkpoint that PyTorch wrote.
+
+    The file's content tells its format. No code in the file is ever run; one that is damaged, or that
+    wants anything but Tensors, numbers, strings and containers, is refused with an error that says why.
+
+    map_location: the device for all Tensors; without it, the CPU. The forms PyTorch takes are accepted.
+    weights_only: can only be True, as nothing else is safe.
+
+    >>> import tempfile, pathlib
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "model.safetensors")
+    ...     minitorch.save({"weight": minitorch.zeros(2, 2)}, path)
+    ...     minitorch.load(path)
+    {'weight': tensor([[0., 0.],
+            [0., 0.]])}
+    """
+    if not weights_only:
+        raise ValueError(
+            "load: weights_only=False would run whatever code the file contains; minitorch never does. Save "
+            "state_dict() and load that"
+        )
+    device = _device(map_location)
+    if isinstance(f, (str, os.PathLike)):
+        with open(f, "rb") as file:
+            nest = _read(file, os.fspath(f))
+    else:
+        nest = _read(f, getattr(f, "name", "the file"))
+    return nest if device in (None, "cpu") else _moved(nest, device)
+
+
+def _read(file: IO[bytes], name: Any) -> Any:
+    if not file.seekable() or file.tell() != 0:
+        file = io.BytesIO(file.read())
+    size = file.seek(0, io.SEEK_END)
+    file.seek(0)
+    start = file.read(16)
+    file.seek(0)
+    try:
+        return _read_as_it_is(file, size, start)
+    except UnpicklingError as error:
+        raise UnpicklingError(f"{error} (in {name})") from None
+    except DAMAGE as error:
+        said = (
+            str(error) if isinstance(error, RuntimeError) else f"damaged or not a checkpoint: {_said(error)}"
+        )
+        raise RuntimeError(f"load: cannot read {name}: {said}") from error
+
+
+def _said(error: Exception) -> str:
+    return "its JSON is broken" if isinstance(error, json.JSONDecodeError) else f"{error}"
+
+
+def _read_as_it_is(file: IO[bytes], size: int, start: bytes) -> Any:
+    if not size:
+        raise RuntimeError("it is empty")
+    if start.startswith(b"PK\x03\x04"):
+        with open_archive(file, size) as archive:
+            if pytorch.is_checkpoint(archive):
+                nest, widened = pytorch.read(archive)
+                _tell_of_bfloat16(widened)
+                return nest
+            return put_together(*npz.read(archive))
+    if safetensors.looks_like(start):
+        arrays, skeleton, names = safetensors.read(file, size)
+        _tell_of_bfloat16(len(names))
+        return put_together(arrays, skeleton)
+    if start.startswith(b"\x80"):
+        raise RuntimeError(
+            "it is a bare pickle (or a checkpoint from before PyTorch 1.6), which can run any code and is not read; "
+            "if you trust it: torch.save(torch.load(old), new) writes today's format"
+        )
+    if start.startswith(b"\x93NUMPY"):
+        raise RuntimeError("it is a single array; read it with np.load")
+    raise RuntimeError(
+        f"it is neither .npz nor .safetensors nor a PyTorch checkpoint; it begins with {start!r}"
+    )
+
+
+def _tell_of_bfloat16(count: int) -> None:
+    if count:
+        warnings.warn(
+            f"load: {count} bfloat16 arrays became float32, without loss: NumPy has no bfloat16", stacklevel=5
+        )
+
+
+def _device(map_location: Any) -> Any:
+    if isinstance(map_location, dict):  # {"cuda:0": "cpu"}: where things were → where they shall be
+        return map_location.get("cpu", "cpu")
+    if callable(
+        map_location
+    ):  # lambda storage, location: storage, PyTorch's old way to say "stay on the CPU"
+        return "cpu"
+    return map_location
+
+
+def _moved(nest: Any, device: Any) -> Any:
+    if isinstance(nest, Parameter):
+        return Parameter(nest.detach().to(device), requires_grad=nest.requires_grad)
+    if isinstance(nest, Tensor):
+        return nest.detach().to(device).requires_grad_(nest.requires_grad)
+    if isinstance(nest, dict):
+        return {key: _moved(value, device) for key, value in nest.items()}
+    if isinstance(nest, (list, tuple)):
+        return type(nest)(_moved(value, device) for value in nest)
+    return nest
