@@ -38,12 +38,13 @@ def main(epochs=30, seed=0, show=print):
     torch.manual_seed(seed)
     train_set, test_set = load()
     model = nn.Sequential(
-        nn.Linear(64, 128),
+        nn.Linear(64, 512),
         nn.ReLU(),
-        nn.Dropout(0.2),
-        nn.Linear(128, 64),
+        nn.Dropout(0.5),
+        nn.Linear(512, 256),
         nn.ReLU(),
-        nn.Linear(64, 10),
+        nn.Dropout(0.5),
+        nn.Linear(256, 10),
     )
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.002)

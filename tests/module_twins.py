@@ -4,7 +4,13 @@ import numpy as np
 import torch
 
 import minitorch
+from both import weights
+from minitorch.node import new_tensor
 from same_as_torch import agree
+from standin import DeviceArray
+
+# The tensors are tiny: threads would only wait for each other.
+torch.set_num_threads(1)
 
 
 def twins(build):
@@ -53,3 +59,23 @@ def same_draws(build, seed=0):
             mine.detach().numpy(), other.detach().numpy(), rtol=2e-6, atol=1e-7, err_msg=name
         )
     assert float(minitorch.rand(1)) == float(torch.rand(1)), "another number of draws"
+
+
+def same_on_device(build, *arrays, call=None):
+    """Assert that a module gives the same on a device that refuses host arrays."""
+    __tracebackhide__ = True
+    call = call or (lambda module, *tensors: module(*tensors))
+    host, device = build(minitorch).double(), build(minitorch).double()
+    device.load_state_dict(host.state_dict())
+    for parameter in device.parameters():
+        parameter._data = DeviceArray(parameter._data)
+    inputs = [minitorch.tensor(a, requires_grad=a.dtype.kind == "f") for a in arrays]
+    moved = [new_tensor(DeviceArray(a.copy())).requires_grad_(a.dtype.kind == "f") for a in arrays]
+    expected, found = call(host, *inputs), call(device, *moved)
+    np.testing.assert_allclose(found._data.host, expected.detach().numpy(), rtol=1e-12, atol=1e-12)
+    expected.backward(weights(expected.shape))
+    found.backward(DeviceArray(weights(expected.shape)))
+    pairs = [*zip(moved, inputs, strict=True), *zip(device.parameters(), host.parameters(), strict=True)]
+    for mine, other in pairs:
+        if other.grad is not None:
+            np.testing.assert_allclose(mine.grad.host, other.grad, rtol=1e-12, atol=1e-12)

@@ -59,9 +59,7 @@ def same_gradient(mine, other, what, tolerance=TOLERANCE):
 def same_function(call, *arrays):
     """Run `call(library, F, *tensors)` on both libraries: values and input gradients must agree."""
     mine, other = inputs_of(arrays)
-    backward_both(
-        call(minitorch, minitorch.nn.functional, *mine), call(torch, torch.nn.functional, *other)
-    )
+    backward_both(call(minitorch, minitorch.nn.functional, *mine), call(torch, torch.nn.functional, *other))
     for i, (a, b) in enumerate(zip(mine, other, strict=True)):
         same_gradient(a.grad, b.grad, f"input {i}")
 

@@ -13,12 +13,8 @@ class DeviceArray:
         self.host = host if isinstance(host, np.ndarray) else np.asarray(host)
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        out = kwargs.pop("out", None)
-        if out is not None:
-            kwargs["out"] = tuple(to_host(o) for o in out)
-        return to_device(
-            getattr(ufunc, method)(*map(to_host, inputs), **{k: to_host(v) for k, v in kwargs.items()})
-        )
+        options = {k: to_host(v) for k, v in kwargs.items()}  # out= among them, where there is one
+        return to_device(getattr(ufunc, method)(*map(to_host, inputs), **options))
 
     def __array_function__(self, function, types, args, kwargs):
         return to_device(function(*map(to_host, args), **{k: to_host(v) for k, v in kwargs.items()}))

@@ -163,7 +163,9 @@ def test_a_graph_recorded_outside_has_no_line():
 
 
 def test_several_results_have_their_line():
-    op = minitorch.op(lambda g, out, x: [g[0] / 0.0, g[1]][0], several=True, name="pair")(lambda x: (x * 1, x * 2))
+    op = minitorch.op(lambda g, out, x: [g[0] / 0.0, g[1]][0], several=True, name="pair")(
+        lambda x: (x * 1, x * 2)
+    )
 
     def run():
         a, b = op(leaf([1.0]))  # pair of results
@@ -424,7 +426,10 @@ def test_debug_asserts_the_contract_after_every_rule():
     evades = minitorch.op(lambda g, out, x: g.astype(np.float32).view(Liar), name="evades")(lambda x: x * 1)
     x = leaf([1.0, 2.0])
     evades(x).sum().backward()  # off: nobody looks
-    with autograd.debug(), pytest.raises(AssertionError, match="'evades' gave a gradient of shape .* float32"):
+    with (
+        autograd.debug(),
+        pytest.raises(AssertionError, match=r"'evades' gave a gradient of shape .* float32"),
+    ):
         evades(leaf([1.0, 2.0])).sum().backward()
 
 

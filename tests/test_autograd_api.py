@@ -423,7 +423,9 @@ def test_the_jacobian_of_nothing_has_its_shape():
 def test_functional_inside_no_grad():
     with minitorch.no_grad():
         assert functional.jacobian(lambda t: t * t, leafless(X)).tolist() == np.diag(2 * X).tolist()
-        assert functional.hvp(lambda t: (t * t).sum(), leafless(X), leafless(V))[1].tolist() == (2 * V).tolist()
+        assert (
+            functional.hvp(lambda t: (t * t).sum(), leafless(X), leafless(V))[1].tolist() == (2 * V).tolist()
+        )
 
 
 def test_functional_agrees_with_itself():

@@ -230,7 +230,7 @@ def test_mark_non_differentiable():
 
 
 class Both(Function):
-    seen: list = []
+    seen = None
     materialize = True
 
     @staticmethod
@@ -360,7 +360,7 @@ def test_nothing_may_be_saved_as_none():
 
         @staticmethod
         def backward(ctx, g):
-            x, bias = ctx.saved_tensors
+            _, bias = ctx.saved_tensors
             assert bias is None
             return g, None
 
@@ -555,7 +555,12 @@ def test_a_right_op_is_proven():
     assert report.ok
     assert "proven" in str(report)
     names = [what for what, passed, _ in report.lines if passed]
-    assert names == ["float32 in, float32 out", "inputs and gradient left as they were", "gradcheck", "gradgradcheck"]
+    assert names == [
+        "float32 in, float32 out",
+        "inputs and gradient left as they were",
+        "gradcheck",
+        "gradgradcheck",
+    ]
     times = good(lambda g, out, x, y: g * y, lambda g, out, x, y: g * x)(lambda x, y: x * y)
     report = times.check(np.array([[0.5, 1.5], [2.0, 0.1]]), np.array([[0.3, 0.7], [1.0, -1.0]]))
     assert report.ok

@@ -119,7 +119,7 @@ class Saves(autograd.Function):
 
     @staticmethod
     def backward(ctx, g, h):
-        x, y, out = ctx.saved_tensors
+        x, _, out = ctx.saved_tensors
         return g * out + h, g * x.exp() + h
 
 

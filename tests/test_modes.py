@@ -59,9 +59,7 @@ def test_as_a_decorator(switch, inside, outside):
     assert f.__doc__ == "Documented."
 
 
-@pytest.mark.parametrize(
-    ("bare", "inside"), [(no_grad, False), (enable_grad, True), (inference_mode, False)]
-)
+@pytest.mark.parametrize(("bare", "inside"), [(no_grad, False), (enable_grad, True), (inference_mode, False)])
 def test_as_a_bare_decorator(bare, inside):
     @bare
     def f(a):
@@ -306,9 +304,7 @@ def test_an_async_generator_runs_inside_and_its_caller_outside(switch, inside, o
             yield "caught", is_grad_enabled()
 
     async def main():
-        seen = []
-        async for pair in generate():
-            seen.append((*pair, is_grad_enabled()))
+        seen = [(*pair, is_grad_enabled()) async for pair in generate()]
         generator = generate()
         await generator.asend(None)
         seen.append((*await generator.athrow(KeyError()), is_grad_enabled()))

@@ -78,18 +78,28 @@ def test_unflatten_and_identity():
     same_module(*both("Identity", 3, anything=True), normal(4, 6))
 
 
-INDICES = [np.array([[0, 3, 3], [6, 1, 0]]), np.array(2), np.zeros((0,), np.int64), np.zeros((2, 0), np.int64)]
+INDICES = [
+    np.array([[0, 3, 3], [6, 1, 0]]),
+    np.array(2),
+    np.zeros((0,), np.int64),
+    np.zeros((2, 0), np.int64),
+]
 
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"padding_idx": 3}, {"padding_idx": -1}, {"scale_grad_by_freq": True},
-     {"scale_grad_by_freq": True, "padding_idx": 0}, {"max_norm": 1.0}, {"max_norm": 1.0, "norm_type": 1.0}],
-)  # fmt: skip
+    [
+        {},
+        {"padding_idx": 3},
+        {"padding_idx": -1},
+        {"scale_grad_by_freq": True},
+        {"scale_grad_by_freq": True, "padding_idx": 0},
+        {"max_norm": 1.0},
+        {"max_norm": 1.0, "norm_type": 1.0},
+    ],
+)
 @pytest.mark.parametrize("index", INDICES, ids=["matrix", "number", "empty", "empty-matrix"])
 def test_embedding(options, index):
-    if options.get("scale_grad_by_freq") and index.size == 0:
-        pytest.skip("PyTorch divides by zero rows")
     ours, theirs = both("Embedding", 7, 3, **options)
     same_module(ours, theirs, index)
     np.testing.assert_allclose(ours.weight.numpy(force=True), theirs.weight.detach().numpy(), atol=1e-12)
@@ -178,10 +188,23 @@ def test_softmax2d():
 
 @pytest.mark.parametrize(
     ("name", "points"),
-    [("hardswish", [-3.0, 3.0, 0.0]), ("hardsigmoid", [-3.0, 3.0]), ("hardtanh", [-1.0, 1.0]), ("relu6", [0.0, 6.0]),
-     ("softshrink", [-0.5, 0.5]), ("hardshrink", [-0.5, 0.5]), ("selu", [0.0]), ("celu", [0.0]), ("elu", [0.0]),
-     ("mish", [0.0]), ("logsigmoid", [0.0, -800.0, 800.0]), ("leaky_relu", [0.0]), ("softsign", [0.0]), ("relu", [0.0])],
-)  # fmt: skip
+    [
+        ("hardswish", [-3.0, 3.0, 0.0]),
+        ("hardsigmoid", [-3.0, 3.0]),
+        ("hardtanh", [-1.0, 1.0]),
+        ("relu6", [0.0, 6.0]),
+        ("softshrink", [-0.5, 0.5]),
+        ("hardshrink", [-0.5, 0.5]),
+        ("selu", [0.0]),
+        ("celu", [0.0]),
+        ("elu", [0.0]),
+        ("mish", [0.0]),
+        ("logsigmoid", [0.0, -800.0, 800.0]),
+        ("leaky_relu", [0.0]),
+        ("softsign", [0.0]),
+        ("relu", [0.0]),
+    ],
+)
 def test_activation_at_its_kinks(name, points):
     same_function(lambda m, f, x: getattr(f, name)(x), np.array(points))
 
@@ -247,9 +270,16 @@ def test_dropout_drops_what_pytorch_drops(p, shape):
 
 @pytest.mark.parametrize(
     ("name", "shape"),
-    [("Dropout1d", (3, 4, 5)), ("Dropout1d", (4, 5)), ("Dropout2d", (3, 4, 5, 2)), ("Dropout3d", (2, 3, 4, 2, 2)),
-     ("Dropout3d", (3, 4, 2, 2)), ("AlphaDropout", (4, 5)), ("FeatureAlphaDropout", (3, 4, 5))],
-)  # fmt: skip
+    [
+        ("Dropout1d", (3, 4, 5)),
+        ("Dropout1d", (4, 5)),
+        ("Dropout2d", (3, 4, 5, 2)),
+        ("Dropout3d", (2, 3, 4, 2, 2)),
+        ("Dropout3d", (3, 4, 2, 2)),
+        ("AlphaDropout", (4, 5)),
+        ("FeatureAlphaDropout", (3, 4, 5)),
+    ],
+)
 @pytest.mark.parametrize("p", [0.0, 0.4, 1.0])
 def test_dropout_family(name, shape, p):
     same_module(*both(name, p), normal(*shape), seed=2)
@@ -271,9 +301,9 @@ def test_dropout_in_float32_draws_the_same():
 
 
 def test_dropout_refuses_wrong_probabilities():
-    with pytest.raises(ValueError, match="between 0 and 1, got 1.5"):
+    with pytest.raises(ValueError, match=r"between 0 and 1, got 1\.5"):
         nn.Dropout(1.5)
-    with pytest.raises(ValueError, match="between 0 and 1, got -0.1"):
+    with pytest.raises(ValueError, match=r"between 0 and 1, got -0\.1"):
         F.dropout(minitorch.ones(2), -0.1)
     with pytest.raises(RuntimeError, match="axes"):
         F.dropout1d(minitorch.ones(2), 0.1)
@@ -282,8 +312,11 @@ def test_dropout_refuses_wrong_probabilities():
 # --- normalisation -------------------------------------------------------------------------------
 
 BATCH = [
-    ("BatchNorm1d", (6, 3)), ("BatchNorm1d", (4, 3, 5)), ("BatchNorm2d", (4, 3, 2, 5)), ("BatchNorm3d", (2, 3, 2, 3, 2)),
-]  # fmt: skip
+    ("BatchNorm1d", (6, 3)),
+    ("BatchNorm1d", (4, 3, 5)),
+    ("BatchNorm2d", (4, 3, 2, 5)),
+    ("BatchNorm3d", (2, 3, 2, 3, 2)),
+]
 OPTIONS = [
     {}, {"momentum": None}, {"momentum": 0.4}, {"affine": False}, {"track_running_stats": False}, {"eps": 0.1},
     {"bias": False}, {"affine": False, "track_running_stats": False},
@@ -318,9 +351,7 @@ def test_batch_norm_function_with_and_without_running_statistics():
     x, mean, var = normal(5, 3, 2), normal(3), np.abs(normal(3))
     w, b = normal(3), normal(3)
     same_function(lambda m, f, x, w, b: f.batch_norm(x, None, None, w, b, True, 0.1, 1e-3), x, w, b)
-    same_function(
-        lambda m, f, x, w: f.batch_norm(x, m.tensor(mean), m.tensor(var), w, None, False), x, w
-    )
+    same_function(lambda m, f, x, w: f.batch_norm(x, m.tensor(mean), m.tensor(var), w, None, False), x, w)
     with pytest.raises(RuntimeError, match="running mean and variance are needed"):
         F.batch_norm(minitorch.ones(2, 3), None, None)
 
@@ -344,14 +375,25 @@ def test_batch_norm_resets():
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"affine": True}, {"track_running_stats": True, "affine": True}, {"eps": 0.1, "affine": True, "bias": False}],
+    "options",
+    [
+        {},
+        {"affine": True},
+        {"track_running_stats": True, "affine": True},
+        {"eps": 0.1, "affine": True, "bias": False},
+    ],
     ids=str,
-)  # fmt: skip
+)
 @pytest.mark.parametrize(
     ("name", "shape"),
-    [("InstanceNorm1d", (4, 3, 5)), ("InstanceNorm1d", (3, 5)), ("InstanceNorm2d", (4, 3, 2, 5)),
-     ("InstanceNorm2d", (3, 2, 5)), ("InstanceNorm3d", (2, 3, 2, 3, 2))],
-)  # fmt: skip
+    [
+        ("InstanceNorm1d", (4, 3, 5)),
+        ("InstanceNorm1d", (3, 5)),
+        ("InstanceNorm2d", (4, 3, 2, 5)),
+        ("InstanceNorm2d", (3, 2, 5)),
+        ("InstanceNorm3d", (2, 3, 2, 3, 2)),
+    ],
+)
 def test_instance_norm(name, shape, options):
     ours, theirs = both(name, 3, **options)
     same_module(ours, theirs, 2 * normal(*shape) + 1, calls=2)
@@ -369,8 +411,14 @@ def test_instance_norm_refuses():
 
 @pytest.mark.parametrize(
     ("args", "kwargs"),
-    [((5,), {}), (((4, 5),), {}), (([3, 4, 5],), {"eps": 0.1}), ((5,), {"elementwise_affine": False}), ((5,), {"bias": False})],
-)  # fmt: skip
+    [
+        ((5,), {}),
+        (((4, 5),), {}),
+        (([3, 4, 5],), {"eps": 0.1}),
+        ((5,), {"elementwise_affine": False}),
+        ((5,), {"bias": False}),
+    ],
+)
 @pytest.mark.parametrize("name", ["LayerNorm", "RMSNorm"])
 def test_layer_and_rms_norm(name, args, kwargs):
     if name == "RMSNorm":

@@ -11,7 +11,9 @@ import torch
 import minitorch
 import minitorch.nn.functional as F
 from minitorch import nn
+from minitorch.node import new_tensor
 from same_as_torch import agree
+from standin import DeviceArray
 
 RNG = np.random.default_rng(3)
 X, Y, Z = RNG.normal(size=(3, 4, 5))
@@ -139,7 +141,7 @@ MODULES = {
     "soft_margin_loss": "SoftMarginLoss", "multilabel_margin_loss": "MultiLabelMarginLoss",
     "multilabel_soft_margin_loss": "MultiLabelSoftMarginLoss", "multi_margin_loss": "MultiMarginLoss",
     "cosine_embedding_loss": "CosineEmbeddingLoss", "triplet_margin_loss": "TripletMarginLoss",
-    "triplet_margin_with_distance_loss": "TripletMarginWithDistanceLoss",
+    "triplet_margin_with_distance_loss": "TripletMarginWithDistanceLoss", "ctc_loss": "CTCLoss",
 }  # fmt: skip
 REDUCTIONS = ("mean", "sum", "none", "batchmean", "average")
 
@@ -310,3 +312,132 @@ def test_float32_stays_float32(name, options, inputs):
     small = [a.astype(np.float32) if a.dtype.kind == "f" else a for a in inputs]
     options = {k: v.astype(np.float32) if isinstance(v, np.ndarray) else v for k, v in options.items()}
     agree(lambda m, *t: getattr(m.nn.functional, name)(*t, reduction="sum", **options_of(m, options)), *small)
+
+
+# --- connectionist temporal classification ------------------------------------------------------
+
+STEPS = RNG.normal(size=(7, 3, 4))
+SPELLED = np.array([[1, 2, 2], [3, 1, 0], [2, 3, 1]])
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize(
+    ("targets", "times", "lengths", "options"),
+    [
+        (SPELLED, [7, 5, 6], [3, 2, 3], {}),
+        (SPELLED, [7, 5, 6], [0, 2, 1], {}),
+        (SPELLED, [7, 7, 7], [0, 0, 0], {}),
+        (np.array([1, 2, 2, 3, 1, 2]), [7, 5, 6], [3, 2, 1], {}),
+        (SPELLED % 3, [7, 5, 6], [3, 2, 3], {"blank": 3}),
+        (SPELLED, [3, 5, 6], [3, 2, 3], {"zero_infinity": True}),
+        (SPELLED, [0, 5, 6], [3, 2, 3], {"zero_infinity": True}),
+    ],
+)
+def test_ctc_is_pytorchs(targets, times, lengths, options, reduction):
+    def function(m, logits):
+        make = minitorch.tensor if m is minitorch else torch.tensor
+        given = m.log_softmax(logits, -1), make(targets), make(times), make(lengths)
+        return m.nn.functional.ctc_loss(*given, reduction=reduction, **options)
+
+    def module(m, logits):
+        make = minitorch.tensor if m is minitorch else torch.tensor
+        given = m.log_softmax(logits, -1), make(targets), tuple(times), tuple(lengths)
+        return m.nn.CTCLoss(reduction=reduction, **options)(*given)
+
+    agree(function, STEPS, tol=1e-6)  # PyTorch's backward rounds to 1e-8
+    agree(module, STEPS, tol=1e-6)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_ctc_of_one_sequence(reduction):
+    def call(m, logits):
+        make = minitorch.tensor if m is minitorch else torch.tensor
+        given = m.log_softmax(logits, -1), make(SPELLED[0]), make(7), make(3)
+        return m.nn.functional.ctc_loss(*given, reduction=reduction)
+
+    agree(call, STEPS[:, 0].copy(), tol=1e-6)
+
+
+def test_ctc_sums_over_all_alignments():
+    from itertools import product
+
+    logp = minitorch.tensor(STEPS[:5, :1]).log_softmax(-1)
+    table = logp[:, 0].numpy()
+
+    def spells(path):
+        merged = [a for i, a in enumerate(path) if i == 0 or a != path[i - 1]]
+        return [a for a in merged if a != 0]
+
+    total = sum(
+        np.exp(sum(table[t, a] for t, a in enumerate(path)))
+        for path in product(range(4), repeat=5)
+        if spells(path) == [1, 2, 2]
+    )
+    loss = F.ctc_loss(logp, minitorch.tensor([[1, 2, 2]]), [5], [3], reduction="sum")
+    np.testing.assert_allclose(loss.item(), -np.log(total), rtol=1e-12)
+    # The gradient of log_probs themselves, which PyTorch does not give.
+    logp = minitorch.tensor(STEPS[:5], requires_grad=True)
+    given = minitorch.tensor(SPELLED), [5, 4, 5], [3, 2, 3]
+    assert minitorch.gradcheck(lambda x: F.ctc_loss(x, *given, reduction="none"), (logp,))
+    assert minitorch.gradgradcheck(lambda x: F.ctc_loss(x, *given, reduction="none"), (logp,))
+
+
+def test_ctc_of_a_target_that_does_not_fit_is_infinite():
+    logp = minitorch.tensor(STEPS, requires_grad=True)
+    loss = F.ctc_loss(logp.log_softmax(-1), minitorch.tensor(SPELLED), [3, 7, 7], [3, 2, 3], reduction="none")
+    assert np.isinf(loss.detach().numpy()).tolist() == [True, False, False]
+    loss.sum().backward()
+    assert np.isfinite(logp.grad).all()
+
+
+@pytest.mark.parametrize(
+    ("targets", "times", "lengths", "options", "kind"),
+    [
+        (SPELLED, [8, 5, 6], [3, 2, 3], {}, RuntimeError),
+        (SPELLED, [7, 5, 6], [4, 2, 3], {}, RuntimeError),
+        (SPELLED, [7, 5], [3, 2, 3], {}, RuntimeError),
+        (SPELLED, [7, 5, 6], [3, 2, 3], {"blank": 4}, RuntimeError),
+        (SPELLED, [7, 5, 6], [3, 2, 3], {"reduction": "average"}, ValueError),
+        (np.array([1, 2, 2, 3]), [7, 5, 6], [3, 2, 3], {}, RuntimeError),
+        (SPELLED.astype(float), [7, 5, 6], [3, 2, 3], {}, RuntimeError),
+        (SPELLED + 3, [7, 5, 6], [3, 2, 3], {}, IndexError),
+    ],
+)
+def test_what_ctc_refuses(targets, times, lengths, options, kind):
+    with pytest.raises(kind, match="ctc_loss"):
+        F.ctc_loss(minitorch.tensor(STEPS), minitorch.tensor(targets), times, lengths, **options)
+
+
+# --- on a device --------------------------------------------------------------------------------
+
+
+def accepted(row):
+    name, options, inputs = row
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            getattr(F, name)(*map(minitorch.tensor, inputs), **options_of(minitorch, options))
+        except (RuntimeError, ValueError, IndexError):
+            return False
+    return True
+
+
+@pytest.mark.parametrize(("name", "options", "inputs"), [row for row in ROWS if accepted(row)])
+@pytest.mark.filterwarnings("ignore:kl_div")
+def test_losses_stay_on_the_device(name, options, inputs):
+    host = [minitorch.tensor(a, requires_grad=a.dtype.kind == "f") for a in inputs]
+    expected = getattr(F, name)(*host, **options_of(minitorch, options))
+
+    def moved(array, grad=False):
+        return new_tensor(DeviceArray(array.copy())).requires_grad_(grad)
+
+    device = [moved(a, a.dtype.kind == "f") for a in inputs]
+    given = {k: moved(v) if isinstance(v, np.ndarray) else v for k, v in options.items()}
+    loss = getattr(F, name)(*device, **given)
+    assert isinstance(loss._data, DeviceArray)
+    np.testing.assert_array_equal(loss._data.host, expected.detach().numpy())
+    expected.backward()
+    loss.backward(DeviceArray(np.ones(())))
+    for mine, other in zip(device, host, strict=True):
+        if other.grad is not None:
+            np.testing.assert_allclose(mine.grad.host, other.grad, rtol=1e-12, atol=1e-12)

@@ -9,12 +9,12 @@ import torch
 import minitorch
 from minitorch import nn
 from minitorch.nn.utils import rnn as packing
-from module_twins import same_draws, same_module, twins
+from module_twins import same_draws, same_module, same_on_device, twins
 from same_as_torch import agree
 
 RNG = np.random.default_rng(5)
-T, N, I, H = 4, 3, 5, 6
-X = RNG.normal(size=(T, N, I))
+T, N, WIDTH, H = 4, 3, 5, 6
+X = RNG.normal(size=(T, N, WIDTH))
 LENGTHS = [4, 2, 1]
 UNSORTED = [2, 4, 1]
 
@@ -36,7 +36,7 @@ LAYERS = [(kind, options) for kind in KINDS for options in OPTIONS] + [
 
 
 def layer(kind, options):
-    return lambda m: getattr(m.nn, kind)(I, H, **options)
+    return lambda m: getattr(m.nn, kind)(WIDTH, H, **options)
 
 
 def states(kind, options, batch=N):
@@ -60,7 +60,7 @@ def with_state(m, module, x, *state):
 
 
 @pytest.mark.parametrize(("kind", "options"), LAYERS)
-@pytest.mark.parametrize("shape", [(T, N, I), (1, N, I), (T, T, I), (N, 1, I), (2, 0, I)])
+@pytest.mark.parametrize("shape", [(T, N, WIDTH), (1, N, WIDTH), (T, T, WIDTH), (N, 1, WIDTH), (2, 0, WIDTH)])
 def test_a_layer_is_pytorchs(kind, options, shape):
     x = RNG.normal(size=shape)
     same_module(layer(kind, options), x, call=lambda m, module, x: flat(module(x)))
@@ -70,7 +70,7 @@ def test_a_layer_is_pytorchs(kind, options, shape):
 
 @pytest.mark.parametrize(("kind", "options"), LAYERS)
 def test_one_sequence_without_a_batch(kind, options):
-    x = RNG.normal(size=(T, I))
+    x = RNG.normal(size=(T, WIDTH))
     same_module(layer(kind, options), x, call=lambda m, module, x: flat(module(x)))
     same_module(layer(kind, options), x, *states(kind, options, None), call=with_state)
 
@@ -91,7 +91,7 @@ def test_packed_sequences(kind, options, lengths):
 
 
 def test_packing_gives_what_each_sequence_gives_alone():
-    module = nn.GRU(I, H, num_layers=2, bidirectional=True).double()
+    module = nn.GRU(WIDTH, H, num_layers=2, bidirectional=True).double()
     x = minitorch.tensor(X)
     output, _ = module(packing.pack_padded_sequence(x, UNSORTED, enforce_sorted=False))
     for i, sequence in enumerate(packing.unpack_sequence(output)):
@@ -108,7 +108,7 @@ def test_parameters_are_drawn_as_pytorchs(kind, options):
 @pytest.mark.parametrize("batch_first", [False, True])
 def test_dropout_between_layers_drops_what_pytorch_drops(kind, batch_first):
     def build(m):
-        return getattr(m.nn, kind)(I, H, num_layers=3, dropout=0.4, batch_first=batch_first)
+        return getattr(m.nn, kind)(WIDTH, H, num_layers=3, dropout=0.4, batch_first=batch_first)
 
     def call(m, module, x):
         (minitorch if m is minitorch else torch).manual_seed(7)
@@ -136,11 +136,11 @@ def test_a_long_sequence():
 
 
 @pytest.mark.parametrize("options", [{}, {"bias": False}])
-@pytest.mark.parametrize("shape", [(N, I), (I,), (0, I)])
+@pytest.mark.parametrize("shape", [(N, WIDTH), (WIDTH,), (0, WIDTH)])
 @pytest.mark.parametrize("kind", ["RNNCell", "GRUCell", "LSTMCell"])
 def test_a_cell_is_pytorchs(kind, options, shape):
     def build(m):
-        return getattr(m.nn, kind)(I, H, **options)
+        return getattr(m.nn, kind)(WIDTH, H, **options)
 
     x, h, c = RNG.normal(size=shape), RNG.normal(size=(*shape[:-1], H)), RNG.normal(size=(*shape[:-1], H))
     same_module(build, x)
@@ -152,7 +152,7 @@ def test_a_cell_is_pytorchs(kind, options, shape):
 
 
 def test_a_cell_with_relu():
-    same_module(lambda m: m.nn.RNNCell(I, H, nonlinearity="relu"), X[0], RNG.normal(size=(N, H)))
+    same_module(lambda m: m.nn.RNNCell(WIDTH, H, nonlinearity="relu"), X[0], RNG.normal(size=(N, H)))
 
 
 REFUSED = [
@@ -249,6 +249,15 @@ def test_all_weights_are_listed_by_layer_and_direction():
     assert ours.flatten_parameters() is None
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_layers_stay_on_the_device(kind):
+    def build(m):
+        return getattr(m.nn, kind)(WIDTH, H, num_layers=2, bidirectional=True)
+
+    same_on_device(build, X, call=lambda module, x: module(x)[0])
+    same_on_device(lambda m: m.nn.GRUCell(WIDTH, H), X[0])
+
+
 # --- padding and packing ------------------------------------------------------------------------
 
 SEQUENCES = [RNG.normal(size=(n, 2)) for n in (4, 2, 1)]
@@ -281,7 +290,7 @@ def test_pad_sequence(batch_first, side):
         ([3, 3, 3], False),
         ([2, 4, 1], True),
         ([2, 0, 1], False),
-        ([2, 1], False),
+        ([2, 1], True),
     ],
 )
 def test_packing_and_padding_again(lengths, sort, batch_first):

@@ -25,7 +25,6 @@ from minitorch.autograd import (
     op,
     set_grad_enabled,
 )
-from minitorch.convert import as_tensor
 from minitorch.creation import *
 from minitorch.dtypes import (
     complex64,
@@ -54,6 +53,7 @@ from minitorch.random import (
     get_rng_state,
     initial_seed,
     manual_seed,
+    multinomial,
     normal,
     rand,
     rand_like,

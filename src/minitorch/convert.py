@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minitorch import watch
-from minitorch.dtypes import DType, common_dtype, dtype_of_number, get_default_dtype
+from minitorch.dtypes import DType, common_dtype, dtype_of_number, get_default_dtype, promote_types
 from minitorch.node import Node, apply, apply_binary, new_tensor
-from minitorch.ops.elementwise import CAST, SUB
+from minitorch.ops.elementwise import CAST, SUB, TO_INT
 from minitorch.ops.op import Op
 
 if TYPE_CHECKING:
@@ -42,6 +42,33 @@ def _unwrap(data: Any) -> Any:
     return data._data if isinstance(data, Node) else data
 
 
+def _common_dtype_of_leaves(data: Any) -> DType | None:
+    """Return the dtype of nested numbers, by PyTorch's rules; None where there are none."""
+    kinds = {type(leaf) for leaf in _leaves(data)}
+    if kinds <= {bool, int, float, complex}:
+        # The common case. Python floats become the default dtype, not NumPy's float64.
+        example = 0j if complex in kinds else 0.0 if float in kinds or not kinds else 0
+        return np.dtype(bool) if kinds == {bool} else dtype_of_number(example)
+    found = None
+    for leaf in _leaves(data):
+        dtype = getattr(leaf._data if isinstance(leaf, Node) else leaf, "dtype", None)
+        if dtype is None and isinstance(leaf, (int, float, complex)):
+            dtype = dtype_of_number(leaf)
+        if dtype is None or dtype.kind not in "biufc":
+            return None
+        found = dtype if found is None else promote_types(found, dtype)
+    return found
+
+
+def _wrapped(data: Any, dtype: DType) -> np.ndarray:
+    """Return integers that are too large for their dtype's C type: -1 among unsigned ones is the last."""
+    array = np.array(_unwrap(data), dtype=object)
+    limits = np.iinfo(dtype)
+    if dtype.kind != "u" or any(not -limits.max <= n <= limits.max for n in array.flat):
+        raise RuntimeError(f"tensor: a number in {data!r} does not fit {dtype}; choose a larger dtype")
+    return np.array([int(n) % (limits.max + 1) for n in array.flat], dtype).reshape(array.shape)
+
+
 def as_array(data: Any, dtype: Any = None, copy: bool = False) -> Any:
     """Return `data` as an array: NumPy arrays keep their dtype, Python floats take the default one."""
     if isinstance(data, Node):
@@ -56,16 +83,20 @@ def as_array(data: Any, dtype: Any = None, copy: bool = False) -> Any:
             )
         if wanted.byteorder not in "=|":
             wanted = wanted.newbyteorder("=")
-        return data.astype(wanted, copy=copy)
+        if wanted == data.dtype:
+            return data.astype(wanted, copy=copy)
+        with np.errstate(all="ignore"):  # nan has no integer, 1e300 no float32: quietly, as in PyTorch
+            return data.astype(wanted)
     if dtype is None and not hasattr(data, "__array__"):
-        # Python numbers, possibly nested: floats become the default dtype, not NumPy's float64.
-        kinds = {type(leaf) for leaf in _leaves(data)}
-        if all(kind in (bool, int, float, complex) for kind in kinds):
-            example = 0j if complex in kinds else 0.0 if float in kinds or not kinds else 0
-            dtype = np.bool_ if kinds == {bool} else dtype_of_number(example)
+        dtype = _common_dtype_of_leaves(data)
     try:
-        array = np.array(_unwrap(data), dtype=dtype)
+        with np.errstate(all="ignore"):
+            array = np.array(_unwrap(data), dtype=dtype)
+    except OverflowError:
+        return _wrapped(data, np.dtype(dtype))
     except ValueError as error:
+        if "NaN" in str(error):
+            raise RuntimeError(f"tensor: {data!r} has no value in {np.dtype(dtype)}") from None
         raise ValueError(f"tensor: {error}; every nested list must have the same length") from None
     if array.dtype.kind not in "biufc":
         raise TypeError(f"tensor: cannot make one from {type(data).__name__} (NumPy makes it {array.dtype})")
@@ -94,7 +125,7 @@ def cast(tensor: Node, dtype: Any) -> Tensor:
     if tensor._data.dtype == wanted:
         return tensor  # type: ignore[return-value]
     if wanted.kind not in "fc":
-        return new_tensor(tensor._data.astype(wanted))  # integers carry no gradient
+        return apply(TO_INT, tensor, dtype=wanted)
     return apply(CAST, tensor, dtype=wanted)
 
 

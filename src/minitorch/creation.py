@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from minitorch import watch
-from minitorch.convert import as_array, as_tensor, shape_of
+from minitorch.convert import as_array, one_int, shape_of
+from minitorch.convert import as_tensor as shared
 from minitorch.dtypes import common_dtype, dtype_of_number, get_default_dtype, int64
+from minitorch.methods.elementwise import fill_of
 from minitorch.node import Node, new_tensor
 from minitorch.tensor import Tensor, check_device, move
 
@@ -32,6 +34,15 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     return _leaf(as_array(data, dtype, copy=True), requires_grad, device)
 
 
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """Return `data` as a tensor, itself if it is one, sharing memory with an array where possible.
+
+    >>> as_tensor([1.0, 2.0])
+    tensor([1., 2.])
+    """
+    return move(shared(data, dtype), device)
+
+
 def from_numpy(array: np.ndarray) -> Tensor:
     """Return a tensor that shares memory with the array.
 
@@ -40,17 +51,34 @@ def from_numpy(array: np.ndarray) -> Tensor:
     """
     if not isinstance(array, np.ndarray):
         raise TypeError(f"from_numpy: expects a NumPy array, got {type(array).__name__}; write tensor(data)")
-    return as_tensor(array)
+    return shared(array)
 
 
-def asarray(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Return `data` as a tensor, sharing memory where possible.
+def asarray(
+    data: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return `data` as a tensor, sharing memory where possible; or never (copy=True), or else not at all (False).
 
     >>> asarray(np.ones(2))
     tensor([1., 1.], dtype=float64)
     """
-    out = as_tensor(data, dtype)
-    return out.requires_grad_() if requires_grad else move(out, device)
+    if copy:
+        return tensor(data, dtype=dtype, device=device, requires_grad=requires_grad)
+    out = move(shared(data, dtype), device)
+    if (
+        copy is False
+        and out is not data
+        and not (hasattr(data, "dtype") and np.shares_memory(out._data, data))
+    ):
+        raise ValueError(f"asarray: {type(data).__name__} cannot be shared as {out.dtype} without a copy")
+    if requires_grad and not out.requires_grad:
+        out = (out.detach() if out is data else out).requires_grad_()  # what was passed in stays as it is
+    return out
 
 
 def from_dlpack(source: Any) -> Tensor:
@@ -73,45 +101,66 @@ def full(
     tensor([[7, 7],
             [7, 7]])
     """
-    value = fill_value.item() if isinstance(fill_value, Node) else fill_value  # type: ignore[attr-defined]
+    value = _number(fill_value, "full")
     chosen = dtype_of_number(value) if dtype is None else np.dtype(dtype)
-    shape = shape_of((size,) if isinstance(size, (tuple, list)) else (size,))
-    return _leaf(np.full(shape, value, dtype=chosen), requires_grad, device)
+    shape = _lengths((size,), None, "full")
+    return _leaf(np.full(shape, fill_of(value, chosen, "full"), dtype=chosen), requires_grad, device)
 
 
-def _filled(value: int, size: tuple[Any, ...], dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+def _number(value: Any, name: str) -> Any:
+    """Return a Python number, also of a tensor or a NumPy scalar that holds one."""
+    number = value.item() if isinstance(value, (Node, np.generic)) else value  # type: ignore[union-attr]
+    if not isinstance(number, (int, float, complex)):
+        raise TypeError(f"{name}: expected a number, got {value!r}")
+    return number
+
+
+def _lengths(given: tuple[Any, ...], keyword: Any, name: str) -> tuple[int, ...]:
+    shape = shape_of(given, keyword, name)
+    if min(shape, default=0) < 0:
+        raise RuntimeError(f"{name}: a length must not be negative, got {shape}")
+    return shape
+
+
+def _made(
+    make: Any, sizes: tuple[Any, ...], size: Any, dtype: Any, device: Any, requires_grad: bool
+) -> Tensor:
     chosen = get_default_dtype() if dtype is None else np.dtype(dtype)
-    array = np.ones(shape_of(size), chosen) if value else np.zeros(shape_of(size), chosen)
-    return _leaf(array, requires_grad, device)
+    return _leaf(make(_lengths(sizes, size, make.__name__), chosen), requires_grad, device)
 
 
-def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def zeros(
+    *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """Return zeros.
 
     >>> zeros(2, 3)
     tensor([[0., 0., 0.],
             [0., 0., 0.]])
     """
-    return _filled(0, size, dtype, device, requires_grad)
+    return _made(np.zeros, sizes, size, dtype, device, requires_grad)
 
 
-def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def ones(
+    *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """Return ones.
 
     >>> ones(2)
     tensor([1., 1.])
     """
-    return _filled(1, size, dtype, device, requires_grad)
+    return _made(np.ones, sizes, size, dtype, device, requires_grad)
 
 
-def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def empty(
+    *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """Return a tensor whose values are whatever was in memory.
 
     >>> empty(2, 3).shape
     (2, 3)
     """
-    chosen = get_default_dtype() if dtype is None else np.dtype(dtype)
-    return _leaf(np.empty(shape_of(size), chosen), requires_grad, device)
+    return _made(np.empty, sizes, size, dtype, device, requires_grad)
 
 
 def eye(
@@ -124,11 +173,12 @@ def eye(
             [0., 1.]])
     """
     chosen = get_default_dtype() if dtype is None else np.dtype(dtype)
-    return _leaf(np.eye(n, m, dtype=chosen), requires_grad, device)
+    rows, columns = _lengths((n, n if m is None else m), None, "eye")
+    return _leaf(np.eye(rows, columns, dtype=chosen), requires_grad, device)
 
 
 def arange(
-    start: Any,
+    start: Any = None,
     end: Any = None,
     step: Any = 1,
     *,
@@ -143,15 +193,21 @@ def arange(
     >>> arange(1, 2, 0.5)
     tensor([1.0000, 1.5000])
     """
-    numbers = [n.item() if isinstance(n, Node) else n for n in (start, end, step)]  # type: ignore[attr-defined]
-    first, last, by = (0, numbers[0], numbers[2]) if end is None else tuple(numbers)
+    if end is None:
+        start, end = None, start
+    first, last, by = (_number(n, "arange") for n in (0 if start is None else start, end, step))
+    if not all(math.isfinite(n) for n in (first, last, by)):
+        raise RuntimeError(f"arange: from {first} to {last} in steps of {by} never ends")
+    chosen = common_dtype(first, last, by) if dtype is None else np.dtype(dtype)
+    if chosen == int64:  # counted in whole numbers; the other dtypes count first and cut then
+        first, last, by = int(first), int(last), int(by)
     if by == 0 or (last - first) * by < 0:
         raise RuntimeError(f"arange: {first} to {last} cannot be reached in steps of {by}")
-    chosen = common_dtype(first, last, by) if dtype is None else np.dtype(dtype)
+    count = -((first - last) // by) if chosen == int64 else math.ceil((last - first) / by)
     if chosen.kind in "iu":
-        return _leaf(np.arange(first, last, by, dtype=chosen), requires_grad, device)
-    count = max(0, math.ceil((last - first) / by))
-    return _leaf((first + by * np.arange(count, dtype=np.float64)).astype(chosen), requires_grad, device)
+        first, by = int(first), int(by)
+    steps = np.arange(count, dtype=int64 if chosen.kind in "iu" else np.float64)
+    return _leaf((first + by * steps).astype(chosen), requires_grad, device)
 
 
 def linspace(
@@ -163,9 +219,13 @@ def linspace(
     tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
     chosen = get_default_dtype() if dtype is None else np.dtype(dtype)
-    if steps < 0:
-        raise RuntimeError(f"linspace: the number of steps must not be negative, got {steps}")
-    return _leaf(np.linspace(float(start), float(end), steps).astype(chosen), requires_grad, device)
+    return _leaf(_spaced(start, end, steps, "linspace").astype(chosen), requires_grad, device)
+
+
+def _spaced(start: Any, end: Any, steps: Any, name: str) -> np.ndarray:
+    if one_int(steps, name, "steps") < 0:
+        raise RuntimeError(f"{name}: the number of steps must not be negative, got {steps}")
+    return np.linspace(float(_number(start, name)), float(_number(end, name)), int(steps))
 
 
 def logspace(
@@ -177,7 +237,7 @@ def logspace(
     tensor([  1.,  10., 100.])
     """
     chosen = get_default_dtype() if dtype is None else np.dtype(dtype)
-    return _leaf((base ** np.linspace(float(start), float(end), steps)).astype(chosen), requires_grad)
+    return _leaf((base ** _spaced(start, end, steps, "logspace")).astype(chosen), requires_grad)
 
 
 def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -186,7 +246,7 @@ def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gr
     >>> zeros_like(tensor([1.0, 2.0]))
     tensor([0., 0.])
     """
-    return _leaf(np.zeros_like(as_tensor(input)._data, dtype=dtype, order="C"), requires_grad, device)
+    return _leaf(np.zeros_like(shared(input)._data, dtype=dtype, order="C"), requires_grad, device)
 
 
 def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -195,7 +255,7 @@ def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gra
     >>> ones_like(tensor([1.0, 2.0]))
     tensor([1., 1.])
     """
-    return _leaf(np.ones_like(as_tensor(input)._data, dtype=dtype, order="C"), requires_grad, device)
+    return _leaf(np.ones_like(shared(input)._data, dtype=dtype, order="C"), requires_grad, device)
 
 
 def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -204,7 +264,7 @@ def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gr
     >>> empty_like(tensor([1.0, 2.0])).shape
     (2,)
     """
-    return _leaf(np.empty_like(as_tensor(input)._data, dtype=dtype, order="C"), requires_grad, device)
+    return _leaf(np.empty_like(shared(input)._data, dtype=dtype, order="C"), requires_grad, device)
 
 
 def full_like(
@@ -215,9 +275,10 @@ def full_like(
     >>> full_like(tensor([1.0, 2.0]), 7)
     tensor([7., 7.])
     """
-    return _leaf(
-        np.full_like(as_tensor(input)._data, fill_value, dtype=dtype, order="C"), requires_grad, device
-    )
+    like = shared(input)._data
+    chosen = like.dtype if dtype is None else np.dtype(dtype)
+    value = fill_of(_number(fill_value, "full_like"), chosen, "full_like")
+    return _leaf(np.full_like(like, value, dtype=chosen, order="C"), requires_grad, device)
 
 
 def one_hot(labels: Any, num_classes: int = -1) -> Tensor:
@@ -228,7 +289,7 @@ def one_hot(labels: Any, num_classes: int = -1) -> Tensor:
             [0, 0, 0, 0, 1],
             [0, 0, 1, 0, 0]])
     """
-    values = as_tensor(labels)._data
+    values = shared(labels)._data
     if values.dtype != int64:
         raise RuntimeError(f"one_hot: labels must be int64, got {values.dtype}; write labels.long()")
     if values.size == 0 and num_classes <= 0:
@@ -241,6 +302,7 @@ def one_hot(labels: Any, num_classes: int = -1) -> Tensor:
 
 __all__ = [
     "arange",
+    "as_tensor",
     "asarray",
     "empty",
     "empty_like",

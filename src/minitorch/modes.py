@@ -23,7 +23,8 @@ class Mode(NamedTuple):
     outer: Any = None  # the mode that comes back at the end of a `with` block
 
 
-_mode: ContextVar[Mode] = ContextVar("minitorch_mode", default=Mode(True))
+_START = Mode(True)
+_mode: ContextVar[Mode] = ContextVar("minitorch_mode", default=_START)
 current = _mode.get
 switch = _mode.set
 
@@ -51,6 +52,7 @@ class ModeSwitch:
         switch(current().outer)
 
     def __call__(self, function: F) -> F:
+        """Make a function that always runs under this mode: plain, generator, coroutine or both."""
         # Each call gets its own switch: set_grad_enabled acts where it is made.
         change = self._change
         wrapper: Any
@@ -73,7 +75,7 @@ class ModeSwitch:
                             generator.close()
                         raise
                     except BaseException as error:
-                        step, value = generator.throw, error  # type: ignore[assignment]
+                        step, value = generator.throw, error
 
         elif inspect.isasyncgenfunction(function):
 
@@ -94,7 +96,7 @@ class ModeSwitch:
                             await generator.aclose()
                         raise
                     except BaseException as error:
-                        step, value = generator.athrow, error  # type: ignore[assignment]
+                        step, value = generator.athrow, error
 
         elif inspect.iscoroutinefunction(function):
 
@@ -188,5 +190,6 @@ class set_grad_enabled(ModeSwitch):
         switch(self._change(current())._replace(outer=self._before))
 
     def __call__(self, function: F) -> F:
-        switch(self._before)  # as a decorator it concerns the function alone
+        """Make a function that always runs under this mode, and leave the mode here as it was."""
+        switch(self._before)
         return super().__call__(function)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from minitorch.tensor import Tensor
 
 # The class of results; tensor.py, which builds on this file, fills it in.
-tensor_class: type[Tensor]
+tensor_class: Any = None
 
 ndarray = np.ndarray
 
@@ -103,7 +103,7 @@ class Node:
             elif not alone or getattr(gradient, "base", None) is not None:
                 self._grad = gradient.copy()
             self._grad_is_shared = False
-        return self._grad  # type: ignore[no-any-return]
+        return self._grad
 
     @grad.setter
     def grad(self, value: Any) -> None:
@@ -169,7 +169,7 @@ class Outputs(list[Any]):
     __slots__ = ()
     shape = dtype = None
 
-    def __add__(self, other: Any) -> Outputs:  # type: ignore[override]
+    def __add__(self, other: Any) -> Outputs:
         return Outputs(
             b if a is None else a if b is None else a + b for a, b in zip(self, other, strict=True)
         )
@@ -207,16 +207,9 @@ def apply(op: Op, *inputs: Any, **attributes: Any) -> Tensor:
             if getattr(array, "dtype", _FLOAT).kind in "iub":
                 arrays[i] = array.astype(get_default_dtype())
     try:
-        if op.noisy:
-            token = hush()
-            try:
-                data = op.forward(*arrays, **attributes)
-            finally:
-                restore(token)
-        else:
-            data = op.forward(*arrays, **attributes)
-    except errors.EXPLAINED as error:
-        raise errors.explain(op, arrays, attributes, error) from error
+        data = op.forward(*arrays, **attributes)
+    except _TROUBLE as error:
+        data = second_try(op, arrays, attributes, error)
     mode = current()
     if tracked and mode.enabled and op.differentiable:
         out = new_tensor(data, op, inputs, attributes)
@@ -227,6 +220,24 @@ def apply(op: Op, *inputs: Any, **attributes: Any) -> Tensor:
     if mode.observers:
         tell(mode, op, inputs, attributes, out)
     return out
+
+
+# What a forward may raise that is ours to handle: arguments that do not fit, and NumPy's floating-point
+# warnings where someone made them errors.
+_TROUBLE = (*errors.EXPLAINED, RuntimeWarning, FloatingPointError)
+
+
+def second_try(op: Op, arrays: Sequence[Any], attributes: dict[str, Any], error: Exception) -> Any:
+    """After a forward failed: compute quietly what is merely infinite or nan, explain everything else."""
+    if not isinstance(error, (RuntimeWarning, FloatingPointError)):
+        raise errors.explain(op, arrays, attributes, error) from error
+    token = hush()
+    try:
+        return op.forward(*arrays, **attributes)
+    except errors.EXPLAINED as problem:
+        raise errors.explain(op, arrays, attributes, problem) from problem
+    finally:
+        restore(token)
 
 
 def tell(mode: Mode, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], out: Tensor) -> None:
@@ -257,17 +268,52 @@ def new_tensor(
     return out
 
 
-def apply_binary(op: Op, a: Node, b: Node) -> Tensor:
-    """Do what `apply` does for the commonest case, two Tensors of one dtype, at half its overhead.
+def apply_unary(op: Op, x: Node) -> Tensor:
+    """Do what `apply` does for one Tensor and no attributes, at half its overhead.
 
-    Arithmetic between small tensors is where a library like this spends its time outside NumPy.
+    Arithmetic between small tensors is where a library like this spends its time outside NumPy; for
+    this and the next function the common path is written out.
     """
-    if exposed or op.floating or op.noisy:
+    if exposed:  # before another reference to the array is held here: `watch.forget` counts them
+        return apply(op, x)
+    array = x._data
+    if op.floating and array.dtype.kind not in "fc":
+        return apply(op, x)
+    try:
+        data = op.forward(array)
+    except _TROUBLE as error:
+        data = second_try(op, (array,), {}, error)
+    mode = current()
+    out = _new(tensor_class)
+    out._data = data if data.__class__ is ndarray or not isinstance(data, np.generic) else np.asarray(data)
+    out._grad = None
+    out._hooks = None
+    if x._requires_grad and mode.enabled and op.rules:
+        out._requires_grad = True
+        out._operation = op
+        out._inputs = (x,)
+    else:
+        out._requires_grad = False
+        out._operation = None
+        out._inputs = ()
+    out._attributes = _NO_ATTRIBUTES
+    out._time = tick()
+    if mode.observers:
+        tell(mode, op, (x,), {}, out)
+    return out
+
+
+def apply_binary(op: Op, a: Node, b: Node) -> Tensor:
+    """Do what `apply` does for two Tensors of one dtype and no attributes, at half its overhead."""
+    if exposed:
+        return apply(op, a, b)
+    array = a._data
+    if op.floating and array.dtype.kind not in "fc":
         return apply(op, a, b)
     try:
-        data = op.forward(a._data, b._data)
-    except errors.EXPLAINED as error:
-        raise errors.explain(op, (a._data, b._data), {}, error) from error
+        data = op.forward(array, b._data)
+    except _TROUBLE as error:
+        data = second_try(op, (array, b._data), {}, error)
     mode = current()
     out = _new(tensor_class)
     out._data = data if data.__class__ is ndarray or not isinstance(data, np.generic) else np.asarray(data)
@@ -298,13 +344,10 @@ def apply_many(op: Op, *inputs: Any, **attributes: Any) -> tuple[Tensor, ...]:
             arrays.append(each._data)
         else:
             arrays.append(each)
-    token = hush()
     try:
         results = tuple(op.forward(*arrays, **attributes))
-    except errors.EXPLAINED as error:
-        raise errors.explain(op, arrays, attributes, error) from error
-    finally:
-        restore(token)
+    except _TROUBLE as error:
+        results = tuple(second_try(op, arrays, attributes, error))
     mode = current()
     if mode.enabled and any(isinstance(i, Node) and i._requires_grad for i in inputs):
         outs = bundle_outputs(op, inputs, attributes, results)

@@ -7,12 +7,14 @@ This is also how derivative rules, written in NumPy, run on Tensors for higher d
 from __future__ import annotations
 
 import functools
+import inspect
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from minitorch.convert import as_tensor, binary
+from minitorch.convert import as_tensor, binary, one_axis
 from minitorch.methods import contract, elementwise, shape
 from minitorch.node import Node, apply, new_tensor
 from minitorch.ops import OPS
@@ -38,6 +40,7 @@ def _ufuncs() -> dict[Any, Handler]:
     table[np.positive] = as_tensor
     table[np.fabs] = table[np.absolute]
     table[np.reciprocal] = lambda a: as_tensor(a).reciprocal()
+    table[np.rint] = lambda a: as_tensor(a).round()
     return table
 
 
@@ -56,7 +59,7 @@ def ufunc(function: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict
             return handler(*inputs)
         if function.__name__ in _special_ufuncs:
             return apply(_special_ufuncs[function.__name__], as_tensor(inputs[0]))
-    if method == "reduce" and function in _reductions:
+    if method == "reduce" and function in _reductions and kwargs.keys() <= {"axis", "keepdims"}:
         axis, keepdims = kwargs.get("axis", 0), kwargs.get("keepdims", False)
         return getattr(inputs[0], _reductions[function])(axis=axis, keepdims=keepdims)
     call = f"np.{function.__name__}" + ("" if method == "__call__" else f".{method}")
@@ -70,9 +73,7 @@ def _into(
     function: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any], out: tuple[Any, ...]
 ) -> Any:
     # `array += tensor`: allowed where no gradient would be lost.
-    if any(
-        isinstance(i, Node) and (i.requires_grad or i in out) for i in inputs if isinstance(i, Node)
-    ) or any(isinstance(o, Node) for o in out):
+    if any(isinstance(o, Node) for o in out) or any(isinstance(i, Node) and i.requires_grad for i in inputs):
         raise RuntimeError(
             f"np.{function.__name__} with out=: writing a result into an array loses its graph; write y = x + t "
             "instead of y += t, or use t.detach()"
@@ -92,7 +93,17 @@ def function(function: Any, args: Any, kwargs: Any, caller: Node) -> Any:
             f"np.{function.__name__} is not differentiable here; use a Tensor method, or x.detach().numpy() to "
             "compute without a graph"
         )
-    return handler(*args, **kwargs)
+    try:
+        return handler(*args, **kwargs)
+    except TypeError:
+        try:
+            inspect.signature(handler).bind(*args, **kwargs)
+        except TypeError as misfit:
+            raise TypeError(
+                f"np.{function.__name__} on Tensors: {misfit}; leave it away, use a Tensor method, or "
+                "x.detach().numpy() to compute without a graph"
+            ) from None
+        raise
 
 
 def implements(*numpy_functions: Any) -> Callable[[Handler], Handler]:
@@ -161,7 +172,7 @@ def _flat(a: Any, axis: Any) -> Any:
 
 # --- shape --------------------------------------------------------------------------------------
 
-implements(np.reshape)(lambda a, shape, order="C": as_tensor(a).reshape(shape))
+implements(np.reshape)(lambda a, shape: as_tensor(a).reshape(shape))
 implements(np.ravel)(lambda a: as_tensor(a).reshape(-1))
 implements(np.transpose)(lambda a, axes=None: as_tensor(a).permute(*(axes or range(a.ndim)[::-1])))
 implements(np.swapaxes)(lambda a, axis1, axis2: as_tensor(a).swapaxes(axis1, axis2))
@@ -191,7 +202,9 @@ implements(np.argsort)(lambda a, axis=-1, kind=None: as_tensor(a).argsort(axis))
 @implements(np.expand_dims)
 def _expand_dims(a: Any, axis: Any) -> Any:
     out = as_tensor(a)
-    for each in sorted(axis) if isinstance(axis, (tuple, list)) else (axis,):
+    axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+    ndim = out.ndim + len(axes)
+    for each in sorted(one_axis(axis, ndim, "expand_dims") for axis in axes):
         out = out.unsqueeze(each)
     return out
 
@@ -222,7 +235,7 @@ def _split(ary: Any, sections: Any, axis: int) -> list[Any]:
             )
         return list(tensor.split(max(length // sections, 1), axis))
     cuts = [0, *sections, length]
-    return list(tensor.split([b - a for a, b in zip(cuts, cuts[1:], strict=False)], axis))
+    return list(tensor.split([b - a for a, b in itertools.pairwise(cuts)], axis))
 
 
 def _take(a: Any, indices: Any, axis: int | None) -> Any:
@@ -234,12 +247,17 @@ def _take(a: Any, indices: Any, axis: int | None) -> Any:
 
 # --- elementwise, products, creation ------------------------------------------------------------
 
-implements(np.where)(elementwise.select)
+implements(np.nonzero)(lambda a: tuple(new_tensor(places) for places in np.nonzero(as_tensor(a)._data)))
+implements(np.where)(
+    lambda condition, *branches: (
+        elementwise.select(condition, *branches) if branches else np.nonzero(condition)
+    )
+)
 implements(np.clip)(lambda a, a_min=None, a_max=None, *, min=None, max=None: as_tensor(a).clamp(
     a_min if min is None else min, a_max if max is None else max
 ))  # fmt: skip
 implements(np.round, np.around)(lambda a, decimals=0: as_tensor(a).round(decimals=decimals))
-implements(np.einsum)(lambda subscripts, *operands, **_: contract.einsum(subscripts, *operands))
+implements(np.einsum)(lambda subscripts, *operands, optimize=None: contract.einsum(subscripts, *operands))
 implements(np.tensordot)(lambda a, b, axes=2: contract.tensordot(a, b, axes))
 implements(np.outer)(lambda a, b: as_tensor(a).reshape(-1).outer(as_tensor(b).reshape(-1)))
 
@@ -268,7 +286,9 @@ for _name in ("zeros_like", "ones_like", "full_like", "empty_like"):
 implements(np.shape)(lambda a: as_tensor(a).shape)
 implements(np.ndim)(lambda a: as_tensor(a).ndim)
 implements(np.size)(lambda a, axis=None: as_tensor(a).numel() if axis is None else as_tensor(a).shape[axis])
-implements(np.array_equal)(lambda a, b, equal_nan=False: as_tensor(a).equal(b))
+implements(np.array_equal)(lambda a1, a2, equal_nan=False: bool(
+    np.array_equal(as_tensor(a1)._data, as_tensor(a2)._data, equal_nan)
+))  # fmt: skip
 implements(np.allclose)(lambda a, b, rtol=1e-05, atol=1e-08, equal_nan=False: bool(
     np.allclose(as_tensor(a)._data, as_tensor(b)._data, rtol, atol, equal_nan)
 ))  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.dtypes import get_default_dtype
+from minitorch.dtypes import dtype_of_number, get_default_dtype
 
 
 @dataclass(frozen=True)
@@ -102,12 +102,8 @@ def _summary(array: np.ndarray) -> np.ndarray:
     if array.size <= _options.threshold or not array.ndim:
         return array
     edge = _options.edgeitems
-    for axis, length in enumerate(array.shape):
-        if length > 2 * edge:
-            array = np.concatenate(
-                [np.take(array, range(edge), axis), np.take(array, range(length - edge, length), axis)], axis
-            )
-    return array
+    corners = [[*range(edge), *range(n - edge, n)] if n > 2 * edge else range(n) for n in array.shape]
+    return array[np.ix_(*corners)]
 
 
 def _lines(array: np.ndarray, write: _Formatter, indent: int, short: bool) -> str:
@@ -157,21 +153,23 @@ def text(tensor: Any) -> str:
     else:
         body = "[]" if array.ndim <= 1 else f"[], size={array.shape}"
     suffixes = []
-    implied = array.dtype in (np.bool_, np.int64, get_default_dtype()) or (
-        array.dtype == np.complex64 and get_default_dtype() == np.float32
-    )
+    implied = array.dtype in (np.bool_, np.int64, get_default_dtype(), dtype_of_number(1j))
     if not implied or (not array.size and array.dtype != get_default_dtype()):
         suffixes.append(f"dtype={array.dtype}")
     if tensor._operation is not None:
         suffixes.append(f"grad_fn={tensor.grad_fn}")
     elif tensor.requires_grad:
         suffixes.append("requires_grad=True")
+    written = prefix + body
+    line = len(written) - written.rfind("\n") + 1  # the length of its last line, as PyTorch counts it
     for suffix in suffixes:
-        last = body.rsplit("\n", 1)[-1]
-        start = len(prefix) if "\n" not in body else 0
-        fits = start + len(last) + len(suffix) + 2 <= _options.linewidth
-        body += (", " if fits else ",\n" + " " * len(prefix)) + suffix
-    return f"{prefix}{body})"
+        if line + len(suffix) + 2 <= _options.linewidth:
+            written += f", {suffix}"
+            line += len(suffix) + 2
+        else:
+            written += ",\n" + " " * len(prefix) + suffix
+            line = len(prefix) + len(suffix)
+    return written + ")"
 
 
 def html(tensor: Any) -> str:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 import secrets
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
 from minitorch.convert import as_tensor, shape_of
-from minitorch.dtypes import float32, float64, get_default_dtype
+from minitorch.dtypes import float16, float32, float64, get_default_dtype
 from minitorch.node import new_tensor
 from minitorch.tensor import Tensor
 
@@ -75,9 +76,12 @@ class Generator:
         """Draw from [0, 1): 24 random bits for float32, 53 for float64."""
         if dtype == float64:
             return (self.words64(count) & np.uint64(2**53 - 1)).astype(np.float64) * 2.0**-53
-        return ((self.words(count) & np.uint32(2**24 - 1)).astype(np.float32) * np.float32(2.0**-24)).astype(
-            dtype
-        )
+        drawn = (self.words(count) & np.uint32(2**24 - 1)).astype(np.float32) * np.float32(2.0**-24)
+        if dtype == float32:
+            return drawn
+        rounded = drawn.astype(dtype)
+        rounded[rounded == 1] = 0  # in half precision the largest ones round to 1, which is outside
+        return rounded
 
     def normals(self, count: int, dtype: Any) -> np.ndarray:
         """Draw from the standard normal distribution, by Box and Muller's transformation."""
@@ -99,9 +103,10 @@ class Generator:
         # Blocks of 16 uniforms become 16 normals: the first half radii, the second half angles. When
         # the count is no multiple of 16, the last 16 are drawn anew.
         kind = float64 if dtype == float64 else float32
-        drawn = self.uniforms(count, kind)
         whole = count - count % 16
-        out = drawn.copy()
+        out = np.empty(count, kind)
+        # Half precision draws no numbers for the elements that are drawn anew anyway.
+        drawn = self.uniforms(whole if dtype == float16 else count, kind)
         out[:whole] = _box_muller(drawn[:whole])
         if whole != count:
             out[-16:] = _box_muller(self.uniforms(16, kind))
@@ -116,8 +121,51 @@ def _box_muller(uniforms: np.ndarray) -> np.ndarray:
     return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1).reshape(-1)
 
 
-default_generator = Generator()
+# A thread that works beside others (a DataLoader's worker) draws from a stream of its own: from one
+# that all share, who gets which number would depend on who comes first.
+_own_stream: ContextVar[Generator | None] = ContextVar("minitorch_own_stream", default=None)
+
+
+class _OfTheStream:
+    """An attribute that lives in the stream the calling thread draws from."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return getattr(_own_stream.get() or instance._common, self._name)
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        setattr(_own_stream.get() or instance._common, self._name, value)
+
+
+class DefaultGenerator(Generator):
+    """The generator of all random functions: one stream for the program, or the thread's own."""
+
+    _bits: Any = _OfTheStream()
+    _seed: Any = _OfTheStream()
+    _next_normal: Any = _OfTheStream()
+
+    def __init__(self) -> None:
+        self.device = "cpu"
+        self._common = Generator()
+
+
+default_generator = DefaultGenerator()
 default_generator.seed()
+
+
+def use_own_stream(seed: int) -> None:
+    """Let the calling thread draw from a stream of its own from now on, started from a seed.
+
+    >>> import threading
+    >>> def draw():
+    ...     use_own_stream(0)
+    ...     print(rand(2))
+    >>> thread = threading.Thread(target=draw); thread.start(); thread.join()
+    tensor([0.4963, 0.7682])
+    """
+    _own_stream.set(Generator().manual_seed(seed))
 
 
 def manual_seed(seed: int) -> Generator:
@@ -218,7 +266,7 @@ def randint(
     """
     if size is None:
         low, high, size = 0, low, high
-    shape = shape_of((size,) if isinstance(size, (tuple, list)) else (size,))
+    shape = shape_of((size,))
     span = int(high) - int(low)
     if span <= 0:
         raise RuntimeError(f"randint: expects low < high, got {low} and {high}")
@@ -255,6 +303,45 @@ def bernoulli(input: Any, *, generator: Generator | None = None) -> Tensor:
         raise RuntimeError("bernoulli: probabilities must be floats between 0 and 1")
     drawn = (generator or default_generator).uniforms(chance.numel(), chance.dtype)
     return new_tensor((drawn.reshape(chance.shape) < chance._data).astype(chance.dtype))
+
+
+def multinomial(
+    input: Any, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
+) -> Tensor:
+    """Draw indices with these probabilities, which need not sum to 1; a matrix gives a draw per row.
+
+    >>> multinomial(as_tensor([0.0, 3.0, 0.0]), 4, replacement=True)
+    tensor([1, 1, 1, 1])
+    """
+    weights = as_tensor(input)._data
+    if weights.dtype.kind != "f":
+        raise RuntimeError(f"multinomial: the weights must be floating-point, got {weights.dtype}")
+    if weights.ndim not in (1, 2):
+        raise RuntimeError(f"multinomial: the weights must have 1 or 2 axes, got shape {weights.shape}")
+    if num_samples <= 0:
+        raise RuntimeError(f"multinomial: cannot draw {num_samples} samples")
+    if not replacement and num_samples > weights.shape[-1]:
+        raise RuntimeError(
+            f"multinomial: cannot draw {num_samples} of {weights.shape[-1]} without replacement; write replacement=True"
+        )
+    if not (np.isfinite(weights) & (weights >= 0)).all():
+        raise RuntimeError("multinomial: a weight is negative, inf or nan")
+    if not (weights.sum(axis=-1) > 0).all():
+        raise RuntimeError("multinomial: the weights sum to 0, so there is nothing to draw")
+    source = generator or default_generator
+    rows = weights.reshape(-1, weights.shape[-1])
+    if replacement and num_samples > 1:
+        drawn = source.uniforms(len(rows) * num_samples, float64).reshape(len(rows), num_samples)
+        heights = rows.cumsum(axis=-1)
+        heights /= heights[:, -1:]
+        chosen = np.stack([np.searchsorted(h, u) for h, u in zip(heights, drawn, strict=True)])
+    else:
+        # Waiting times: each index rings after an exponential time at its rate, the first ones win.
+        waits = -np.log1p(-source.uniforms(rows.size, float64)).astype(rows.dtype).reshape(rows.shape)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            order = np.argsort(-(rows / waits), axis=-1, kind="stable")
+        chosen = order[:, :num_samples]
+    return new_tensor(chosen.astype(np.int64).reshape(*weights.shape[:-1], num_samples))
 
 
 def normal(

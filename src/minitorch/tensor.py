@@ -641,6 +641,8 @@ class Tensor(Elementwise, Reductions, Shapes, Contractions, LinearAlgebra):
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         array = self.numpy()
         if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise ValueError(f"__array__: {array.dtype} cannot become {np.dtype(dtype)} without a copy")
             return array.astype(dtype)
         return array.copy() if copy else array
 

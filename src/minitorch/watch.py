@@ -232,7 +232,7 @@ def _values_read(rule: Callable[..., Any]) -> tuple[frozenset[int], float]:
     code = getattr(rule, "__code__", None)
     if code is None:
         return frozenset(), 0  # a rule we cannot look into: assume it reads everything
-    read = set()
+    read: set[Any] = set()
     instructions = list(dis.get_instructions(code))
     for instruction, following in zip(instructions, [*instructions[1:], None], strict=True):
         name = instruction.opname

@@ -107,7 +107,8 @@ class Run:
                 self.epoch += 1
                 self.history.append(record)
                 self.save()
-                self._write_metrics()
+                with open(self.folder / METRICS, "a", encoding="utf-8") as file:
+                    file.write(json.dumps(record) + "\n")
                 self.progress.epoch(record)
         finally:
             self.progress.stop()
@@ -190,7 +191,7 @@ class Run:
         }
 
     def _write_metrics(self) -> None:
-        # From the history in the checkpoint, so that the two never disagree after a kill.
+        # From the history in the checkpoint, so that the two agree again after a kill.
         lines = "".join(json.dumps(record) + "\n" for record in self.history)
         with atomically(self.folder / METRICS) as file:
             file.write(lines.encode())

@@ -182,8 +182,8 @@ def _joint(cls: type[Function], ctx: FunctionCtx, count: int) -> Callable[..., l
                     fits = False
                 if not fits:
                     raise RuntimeError(
-                        f"{cls.__name__}.backward returned a gradient of shape {tuple(np.shape(a))} for argument {i} of "
-                        f"shape {tuple(x.shape)}"
+                        f"{cls.__name__}.backward returned a gradient of shape {tuple(np.shape(a))} for argument {i} "
+                        f"of shape {tuple(x.shape)}"
                     )
         if differentiable:
             return answers

@@ -107,10 +107,13 @@ def _owned(found: dict[Node, Any]) -> dict[Node, Tensor]:
         tensor, gradient = found.popitem()
         if not isinstance(gradient, Node):
             gradient = new_tensor(gradient)
-            if sys.getrefcount(gradient._data) > watch.ALONE or getattr(gradient._data, "base", None) is not None:
+            if (
+                sys.getrefcount(gradient._data) > watch.ALONE
+                or getattr(gradient._data, "base", None) is not None
+            ):
                 gradient._data = gradient._data.copy()
         owned[tensor] = gradient
-    return owned  # type: ignore[return-value]
+    return owned
 
 
 def backward(

@@ -146,7 +146,7 @@ class UserOp:
             if not np.array_equal(output._data, values, equal_nan=True):
                 return "a rule writes into out"
         for i, (t, values) in enumerate(zip(tensors, before, strict=True)):
-            if t is not None and not np.array_equal(t._data, values, equal_nan=t.dtype.kind == "f"):
+            if values is not None and not np.array_equal(t._data, values, equal_nan=t.dtype.kind == "f"):
                 return f"forward or a rule writes into input {i}; work on a copy"
         return ""
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minitorch.convert import as_tensor, cast, choose, one_axis, promoted
-from minitorch.node import Node, apply
+from minitorch.convert import as_tensor, cast, choose, one_axis, one_int, operand, promoted, to_floating
+from minitorch.node import Node, apply, apply_binary
 from minitorch.ops import contract as ops
 
 if TYPE_CHECKING:
@@ -116,7 +116,8 @@ def _expect(name: str, *operands: tuple[Any, int]) -> None:
 
 def matmul(a: Any, b: Any) -> Tensor:
     """The matrix product of two tensors, after dtype promotion."""
-    a, b = promoted(as_tensor(a), as_tensor(b))
+    if not (isinstance(a, Node) and isinstance(b, Node) and a._data.dtype is b._data.dtype):
+        a, b = promoted(as_tensor(a), as_tensor(b))
     x, y = a._data.shape, b._data.shape
     if not x or not y:
         raise RuntimeError(f"matmul: both operands need an axis, got shapes {x} and {y}; write x * y")
@@ -128,7 +129,7 @@ def matmul(a: Any, b: Any) -> Tensor:
         )
     if a._data.dtype.kind == "b":
         return cast(apply(ops.MATMUL, a, b), np.bool_)
-    return apply(ops.MATMUL, a, b)
+    return apply_binary(ops.MATMUL, a, b)
 
 
 def einsum(equation: str, *operands: Any) -> Tensor:
@@ -219,8 +220,8 @@ def cross_entropy(
 ) -> Tensor:
     """-log softmax(input)[target]: logits (N, C), (C,) or (N, C, d1, …) against class indices or probabilities.
 
-    mean divides by the total weight of what is not ignored (by N for probabilities); 'none' gives 0
-    at ignored targets.   dlogits = (softmax - target) per row
+    mean divides by the total weight of what is not ignored (for probabilities by the number of
+    predictions, N·d1·…); 'none' gives 0 at ignored targets.   dlogits = (softmax - target) per row
 
     >>> logits = minitorch.zeros(4, 5)                       # B × tense
     >>> minitorch.cross_entropy(logits, minitorch.tensor([0, 4, 2, 2]))
@@ -232,9 +233,13 @@ def cross_entropy(
         )
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"cross_entropy: reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
+    if not isinstance(label_smoothing, (int, float)):
+        raise TypeError(f"cross_entropy: label_smoothing must be a number, got {label_smoothing!r}")
     if not 0 <= label_smoothing <= 1:
         raise RuntimeError(f"cross_entropy: label_smoothing must be between 0 and 1, got {label_smoothing}")
-    logits, goal = as_tensor(input), as_tensor(target)
+    ignore_index = one_int(ignore_index, "cross_entropy", "ignore_index")
+    logits, goal = (as_tensor(operand(each, "cross_entropy")) for each in (input, target))
+    logits = to_floating(logits)
     if logits._data.ndim == 0:
         raise RuntimeError("cross_entropy: logits need a class axis: shape (C,), (N, C) or (N, C, d1, …)")
     classes = logits._data.shape[0 if logits._data.ndim == 1 else 1]
@@ -245,6 +250,8 @@ def cross_entropy(
                 f"cross_entropy: weight must have one number per class, shape ({classes},), got {weight._data.shape}"
             )
     if goal._data.shape == logits._data.shape:
+        if ignore_index >= 0:
+            raise RuntimeError("cross_entropy: ignore_index is for class indices; probabilities have none to ignore")
         return _with_probabilities(logits, goal, weight, reduction, label_smoothing)
     return _with_indices(logits, goal, weight, ignore_index, reduction, label_smoothing, classes)
 
@@ -264,9 +271,7 @@ def _with_probabilities(logits: Any, goal: Any, weight: Any, reduction: str, smo
     losses = -(logits.log_softmax(axis=axis) * goal).sum(axis=axis)
     if reduction == "none":
         return losses
-    total = losses.sum()
-    rows = logits._data.shape[0] if axis else 1
-    return total / rows if reduction == "mean" else total
+    return losses.mean() if reduction == "mean" else losses.sum()
 
 
 def _with_indices(
@@ -283,6 +288,8 @@ def _with_indices(
         raise RuntimeError(
             f"cross_entropy: class indices must be integers, got {goal._data.dtype}; write y.long()"
         )
+    if weight is not None and weight.requires_grad:
+        raise RuntimeError("cross_entropy: class weights have no derivative here; write weight.detach()")
     data = goal._data
     wrong = (data != ignore) & ((data < 0) | (data >= classes))
     if wrong.any():
@@ -295,7 +302,7 @@ def _with_indices(
     if len(shape) > 2:
         rows = rows.movedim(1, -1).reshape(-1, classes)
     flat = goal.reshape(-1)
-    losses = apply(ops.CROSS_ENTROPY, rows, flat, weight, smoothing=float(smoothing), ignore=int(ignore))
+    losses = apply(ops.CROSS_ENTROPY, rows, flat, weight, smoothing=float(smoothing), ignore=ignore)
     if reduction == "none":
         return losses.reshape(expected)
     total = losses.sum()

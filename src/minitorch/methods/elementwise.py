@@ -12,7 +12,7 @@ import numpy as np
 
 from minitorch.convert import as_tensor, binary, cast, operand, promoted, refuse_bools, to_floating
 from minitorch.dtypes import common_dtype
-from minitorch.node import Node, apply
+from minitorch.node import Node, apply, apply_unary
 from minitorch.ops import elementwise as ops
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Elementwise(Node):
         """
         if self._data.dtype.kind == "b":
             raise RuntimeError("neg: a bool tensor has no negative; write ~x or x.logical_not()")
-        return apply(ops.NEG, self)
+        return apply_unary(ops.NEG, self)
 
     def pow(self, exponent: Any) -> Tensor:
         """xʸ.   dx = g·y·xʸ⁻¹ (0 where y = 0), dy = g·xʸ·log x (0 where x = 0 and y ≥ 0)
@@ -126,7 +126,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([2.0, 4.0]).reciprocal()
         tensor([0.5000, 0.2500])
         """
-        return apply(ops.RECIPROCAL, self)
+        return apply_unary(ops.RECIPROCAL, self)
 
     def lerp(self, end: Any, weight: Any) -> Tensor:
         """x + w·(y - x).   dx = g·(1 - w), dy = g·w, dw = g·(y - x)
@@ -144,7 +144,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([0.0, 1.0]).exp()
         tensor([1.0000, 2.7183])
         """
-        return apply(ops.EXP, self)
+        return apply_unary(ops.EXP, self)
 
     def exp2(self) -> Tensor:
         """2ˣ.   dx = g·2ˣ·log 2
@@ -152,7 +152,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([0.0, 3.0]).exp2()
         tensor([1., 8.])
         """
-        return apply(ops.EXP2, self)
+        return apply_unary(ops.EXP2, self)
 
     def expm1(self) -> Tensor:
         """eˣ - 1, exact near 0.   dx = g·eˣ
@@ -160,7 +160,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([0.0, 1e-8]).expm1()
         tensor([0.0000e+00, 1.0000e-08])
         """
-        return apply(ops.EXPM1, self)
+        return apply_unary(ops.EXPM1, self)
 
     def log(self) -> Tensor:
         """The natural logarithm.   dx = g / x, infinite at 0
@@ -168,7 +168,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([1.0, 0.0]).log()
         tensor([0., -inf])
         """
-        return apply(ops.LOG, self)
+        return apply_unary(ops.LOG, self)
 
     def log2(self) -> Tensor:
         """The logarithm to base 2.   dx = g / (x·log 2)
@@ -176,7 +176,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([1.0, 8.0]).log2()
         tensor([0., 3.])
         """
-        return apply(ops.LOG2, self)
+        return apply_unary(ops.LOG2, self)
 
     def log10(self) -> Tensor:
         """The logarithm to base 10.   dx = g / (x·log 10)
@@ -184,7 +184,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([1.0, 50.0]).log10()
         tensor([0.0000, 1.6990])
         """
-        return apply(ops.LOG10, self)
+        return apply_unary(ops.LOG10, self)
 
     def log1p(self) -> Tensor:
         """log(1 + x), exact near 0.   dx = g / (1 + x)
@@ -192,7 +192,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([0.0, 1.0]).log1p()
         tensor([0.0000, 0.6931])
         """
-        return apply(ops.LOG1P, self)
+        return apply_unary(ops.LOG1P, self)
 
     def logaddexp(self, other: Any) -> Tensor:
         """log(eˣ + eʸ) without overflow.   dx = g·σ(x - y), dy = g·σ(y - x)
@@ -208,7 +208,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([4.0, 9.0]).sqrt()
         tensor([2., 3.])
         """
-        return apply(ops.SQRT, self)
+        return apply_unary(ops.SQRT, self)
 
     def rsqrt(self) -> Tensor:
         """1 / √x.   dx = -g / (2·x^{3/2})
@@ -216,7 +216,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([4.0, 16.0]).rsqrt()
         tensor([0.5000, 0.2500])
         """
-        return apply(ops.RSQRT, self)
+        return apply_unary(ops.RSQRT, self)
 
     def hypot(self, other: Any) -> Tensor:
         """√(x² + y²).   dx = g·x / hypot, dy = g·y / hypot
@@ -234,7 +234,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([0.0, 1.5707964]).sin()
         tensor([0., 1.])
         """
-        return apply(ops.SIN, self)
+        return apply_unary(ops.SIN, self)
 
     def cos(self) -> Tensor:
         """The cosine.   dx = -g·sin x
@@ -242,7 +242,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([0.0]).cos()
         tensor([1.])
         """
-        return apply(ops.COS, self)
+        return apply_unary(ops.COS, self)
 
     def tan(self) -> Tensor:
         """The tangent.   dx = g·(1 + tan² x)
@@ -250,7 +250,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([0.7853982]).tan()
         tensor([1.])
         """
-        return apply(ops.TAN, self)
+        return apply_unary(ops.TAN, self)
 
     def asin(self) -> Tensor:
         """The inverse of sin.   dx = g / √(1 - x²)
@@ -258,7 +258,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([1.0]).asin()
         tensor([1.5708])
         """
-        return apply(ops.ASIN, self)
+        return apply_unary(ops.ASIN, self)
 
     def acos(self) -> Tensor:
         """The inverse of cos.   dx = -g / √(1 - x²)
@@ -266,7 +266,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([1.0]).acos()
         tensor([0.])
         """
-        return apply(ops.ACOS, self)
+        return apply_unary(ops.ACOS, self)
 
     def atan(self) -> Tensor:
         """The inverse of tan.   dx = g / (1 + x²)
@@ -274,7 +274,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([1.0]).atan()
         tensor([0.7854])
         """
-        return apply(ops.ATAN, self)
+        return apply_unary(ops.ATAN, self)
 
     def atan2(self, other: Any) -> Tensor:
         """The angle of the point (x, y), called as y.atan2(x).   dy = g·x / (x² + y²), dx = -g·y / (x² + y²); 0 at (0, 0)
@@ -290,7 +290,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([1.0]).sinh()
         tensor([1.1752])
         """
-        return apply(ops.SINH, self)
+        return apply_unary(ops.SINH, self)
 
     def cosh(self) -> Tensor:
         """The hyperbolic cosine.   dx = g·sinh x
@@ -298,7 +298,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([0.0]).cosh()
         tensor([1.])
         """
-        return apply(ops.COSH, self)
+        return apply_unary(ops.COSH, self)
 
     def asinh(self) -> Tensor:
         """The inverse of sinh.   dx = g / √(x² + 1)
@@ -306,7 +306,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([0.0]).asinh()
         tensor([0.])
         """
-        return apply(ops.ASINH, self)
+        return apply_unary(ops.ASINH, self)
 
     def acosh(self) -> Tensor:
         """The inverse of cosh.   dx = g / √(x² - 1)
@@ -314,7 +314,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([1.0]).acosh()
         tensor([0.])
         """
-        return apply(ops.ACOSH, self)
+        return apply_unary(ops.ACOSH, self)
 
     def atanh(self) -> Tensor:
         """The inverse of tanh.   dx = g / (1 - x²)
@@ -322,7 +322,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([0.0]).atanh()
         tensor([0.])
         """
-        return apply(ops.ATANH, self)
+        return apply_unary(ops.ATANH, self)
 
     # --- activations ----------------------------------------------------------------------------
 
@@ -332,7 +332,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([0.0, 1.0]).tanh()
         tensor([0.0000, 0.7616])
         """
-        return apply(ops.TANH, self)
+        return apply_unary(ops.TANH, self)
 
     def sigmoid(self) -> Tensor:
         """σ(x) = 1 / (1 + e⁻ˣ).   dx = g·σ·(1 - σ)
@@ -340,7 +340,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([0.0, 2.0]).sigmoid()
         tensor([0.5000, 0.8808])
         """
-        return apply(ops.SIGMOID, self)
+        return apply_unary(ops.SIGMOID, self)
 
     def relu(self) -> Tensor:
         """max(x, 0).   dx = g where x > 0, else 0
@@ -350,7 +350,7 @@ class Elementwise(Node):
         """
         if self._data.dtype.kind == "b":
             raise RuntimeError("relu: a bool tensor has no negative side; write x.float().relu()")
-        return apply(ops.RELU, self)
+        return apply_unary(ops.RELU, self)
 
     def leaky_relu(self, negative_slope: float = 0.01) -> Tensor:
         """x where x > 0, else s·x.   dx = g where x > 0, else s·g
@@ -374,7 +374,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([0.0, 1.0]).silu()
         tensor([0.0000, 0.7311])
         """
-        return apply(ops.SILU, self)
+        return apply_unary(ops.SILU, self)
 
     def gelu(self, approximate: str = "none") -> Tensor:
         """x·Φ(x), with Φ the normal distribution; approximate="tanh" gives GPT-2's form.
@@ -402,7 +402,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([0.0, 1.0]).erf()
         tensor([0.0000, 0.8427])
         """
-        return apply(ops.ERF, self)
+        return apply_unary(ops.ERF, self)
 
     # --- kinks, choices and steps ---------------------------------------------------------------
 
@@ -412,7 +412,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([-1.0, 2.0]).abs()
         tensor([1., 2.])
         """
-        return apply(ops.ABS, self)
+        return apply_unary(ops.ABS, self)
 
     def sign(self) -> Tensor:
         """-1, 0 or 1.   Derivative 0.
@@ -420,7 +420,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([-3.0, 0.0, 2.0]).sign()
         tensor([-1.,  0.,  1.])
         """
-        return apply(ops.SIGN, self) if self._data.dtype.kind != "b" else self.clone()  # type: ignore[attr-defined]
+        return apply_unary(ops.SIGN, self) if self._data.dtype.kind != "b" else self.clone()  # type: ignore[attr-defined]
 
     def maximum(self, other: Any) -> Tensor:
         """The larger of two, element by element.   g to the larger; at a tie ½·g to each
@@ -582,7 +582,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([True, False]).logical_not()
         tensor([False,  True])
         """
-        return apply(ops.LOGICAL_NOT, self)
+        return apply_unary(ops.LOGICAL_NOT, self)
 
     def bitwise_and(self, other: Any) -> Tensor:
         """x & y, bit by bit, for ints and bools.
@@ -614,7 +614,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([True, False]).bitwise_not()
         tensor([False,  True])
         """
-        return apply(ops.BITWISE_NOT, self)
+        return apply_unary(ops.BITWISE_NOT, self)
 
     def isnan(self) -> Tensor:
         """Where x is nan, as bools.
@@ -622,7 +622,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([1.0, float("nan")]).isnan()
         tensor([False,  True])
         """
-        return apply(ops.ISNAN, self)
+        return apply_unary(ops.ISNAN, self)
 
     def isinf(self) -> Tensor:
         """Where x is infinite, as bools.
@@ -630,7 +630,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([1.0, -float("inf")]).isinf()
         tensor([False,  True])
         """
-        return apply(ops.ISINF, self)
+        return apply_unary(ops.ISINF, self)
 
     def isfinite(self) -> Tensor:
         """Where x is neither nan nor infinite, as bools.
@@ -638,7 +638,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([1.0, float("nan")]).isfinite()
         tensor([ True, False])
         """
-        return apply(ops.ISFINITE, self)
+        return apply_unary(ops.ISFINITE, self)
 
 
 def whole(*operands: Any) -> bool:

@@ -400,6 +400,8 @@ class Reductions(Node):
     # --- helpers --------------------------------------------------------------------------------
 
     def _over(self, axis: Axis, dim: Axis, keepdims: bool, keepdim: bool, name: str) -> dict[str, Any]:
+        if axis is None and dim is None:
+            return {"axis": None, "keepdims": keepdims or keepdim}
         where = reduction_axis(choose(axis, dim), self._data.ndim, name)
         if where == () and self._data.ndim:
             where = None  # PyTorch reads an empty list of axes as all of them

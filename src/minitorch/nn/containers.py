@@ -306,9 +306,9 @@ def _lines_of(items: Iterable[tuple[Any, Any]]) -> str:
             kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
             place = " (GPU)" if value.device != "cpu" else ""
             size = "x".join(str(n) for n in value.shape)
-            lines.append(f"({key}): {kind} containing: [{value.dtype} of size {size}{place}]")
+            lines.append(f"  ({key}): {kind} containing: [{value.dtype} of size {size}{place}]")
         else:
-            lines.append(f"({key}): Object of type: {type(value).__name__}")
+            lines.append(f"  ({key}): Object of type: {type(value).__name__}")
     return "\n".join(lines)
 
 
@@ -365,9 +365,6 @@ class ParameterList(Module):
     def extra_repr(self) -> str:
         """Return one line per parameter."""
         return _lines_of(enumerate(self))
-
-    def __repr__(self) -> str:
-        return _always_in_lines(self)
 
 
 class ParameterDict(Module):
@@ -478,11 +475,3 @@ class ParameterDict(Module):
     def __ior__(self, other: ParameterDict) -> ParameterDict:
         self.update(other)
         return self
-
-    def __repr__(self) -> str:
-        return _always_in_lines(self)
-
-
-def _always_in_lines(module: Module) -> str:
-    lines = module.extra_repr().split("\n") if len(module) else []
-    return "\n  ".join([f"{type(module).__name__}(", *lines]) + ("\n)" if lines else ")")

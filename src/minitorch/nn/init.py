@@ -48,7 +48,9 @@ def _write(tensor: Tensor, values: Any) -> Tensor:
 def _uniforms(tensor: Tensor, a: float, b: float, generator: Generator | None) -> np.ndarray:
     kind = tensor.dtype.type
     drawn = (generator or random.default_generator).uniforms(tensor.numel(), tensor.dtype)
-    return (drawn * kind(b - a) + kind(a)).reshape(tensor.shape)
+    # Multiplied and added with one rounding at the end, as the processor does it for PyTorch.
+    spread, low = np.float64(kind(b) - kind(a)), np.float64(kind(a))
+    return (drawn.astype(np.float64) * spread + low).astype(tensor.dtype).reshape(tensor.shape)
 
 
 def _normals(tensor: Tensor, mean: float, std: float, generator: Generator | None) -> np.ndarray:

@@ -39,7 +39,6 @@ class _WeightedLoss(_Loss):
     ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.register_buffer("weight", None if weight is None else as_tensor(weight))
-        self.weight: Tensor | None
 
 
 class L1Loss(_Loss):
@@ -487,9 +486,36 @@ class TripletMarginWithDistanceLoss(_Loss):
         )
 
 
+class CTCLoss(_Loss):
+    """-log of the probability of a target in any alignment; see nn.functional.ctc_loss.
+
+    >>> even = minitorch.zeros(2, 1, 3).log_softmax(-1)
+    >>> CTCLoss()(even, minitorch.tensor([[1]]), [2], [1]).exp()
+    tensor(3.)
+    """
+
+    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
+        super().__init__(reduction=reduction)
+        self.blank = blank
+        self.zero_infinity = zero_infinity
+
+    def forward(self, log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any) -> Tensor:
+        """Return the loss; see nn.functional.ctc_loss."""
+        return F.ctc_loss(
+            log_probs,
+            targets,
+            input_lengths,
+            target_lengths,
+            blank=self.blank,
+            reduction=self.reduction,
+            zero_infinity=self.zero_infinity,
+        )
+
+
 __all__ = [
     "BCELoss",
     "BCEWithLogitsLoss",
+    "CTCLoss",
     "CosineEmbeddingLoss",
     "CrossEntropyLoss",
     "GaussianNLLLoss",

@@ -118,16 +118,16 @@ class Module:
             self._forget(name, "_parameters")
             self.register_parameter(name, value)
             return
+        if name in own.get("_parameters", ()):
+            if value is not None:
+                raise TypeError(_cannot_assign(value, name, "parameter", "minitorch.nn.Parameter"))
+            own["_parameters"][name] = None
+            return
         if isinstance(value, Module):
             if "_modules" not in own:
                 raise AttributeError("cannot assign module before Module.__init__() call")
             self._forget(name, "_modules")
             own["_modules"][name] = value
-            return
-        if name in own.get("_parameters", ()):
-            if value is not None:
-                raise TypeError(_cannot_assign(value, name, "parameter", "minitorch.nn.Parameter"))
-            own["_parameters"][name] = None
             return
         if name in own.get("_modules", ()):
             if value is not None:
@@ -261,9 +261,9 @@ class Module:
             if child is not None:
                 yield from child.named_modules(seen, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
-    def modules(self) -> Iterator[Module]:
-        """Yield this module and everything below it, each once."""
-        for _, module in self.named_modules():
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
+        """Yield this module and everything below it, each once unless remove_duplicate is False."""
+        for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
     def named_children(self) -> Iterator[tuple[str, Module]]:

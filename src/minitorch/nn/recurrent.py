@@ -6,12 +6,13 @@ A layer runs over time, once or (bidirectional) once each way; layers are stacke
 from __future__ import annotations
 
 import math
-import numbers
 import warnings
 from typing import Any
 
+import numpy as np
+
 from minitorch.convert import as_tensor
-from minitorch.creation import empty, zeros
+from minitorch.creation import empty
 from minitorch.functions import cat, stack
 from minitorch.nn import init
 from minitorch.nn.functional import recurrent as F
@@ -19,6 +20,7 @@ from minitorch.nn.functional.dropout import dropout
 from minitorch.nn.module import Module
 from minitorch.nn.parameter import Parameter
 from minitorch.nn.utils.rnn import PackedSequence
+from minitorch.node import new_tensor
 from minitorch.tensor import Tensor
 
 GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
@@ -63,7 +65,10 @@ class RNNBase(Module):
         for layer in range(num_layers):
             width = input_size if layer == 0 else handed_on * directions
             for direction in range(directions):
-                shapes = {"weight_ih": (gates, width), "weight_hh": (gates, handed_on)}
+                shapes: dict[str, tuple[int, ...]] = {
+                    "weight_ih": (gates, width),
+                    "weight_hh": (gates, handed_on),
+                }
                 if bias:
                     shapes.update({"bias_ih": (gates,), "bias_hh": (gates,)})
                 if proj_size:
@@ -84,7 +89,7 @@ class RNNBase(Module):
         for name in ("bias", "batch_first", "bidirectional"):
             if not isinstance(getattr(self, name), bool):
                 raise TypeError(f"{kind}: {name} should be a bool, got {type(getattr(self, name)).__name__}")
-        if not isinstance(dropout, numbers.Number) or isinstance(dropout, bool) or not 0 <= self.dropout <= 1:
+        if not isinstance(dropout, (int, float)) or isinstance(dropout, bool) or not 0 <= self.dropout <= 1:
             raise ValueError(
                 f"{kind}: dropout should be a number in range [0, 1], the share of elements zeroed, got {dropout!r}"
             )
@@ -242,7 +247,7 @@ class RNNBase(Module):
         if self.mode == "LSTM":
             sizes.append(self.hidden_size)
         if hx is None:
-            return tuple(zeros(count, batch, size, dtype=dtype, device=x.device) for size in sizes)
+            return tuple(_zeros((count, batch, size), x) for size in sizes)
         if self.mode == "LSTM":
             if not isinstance(hx, (tuple, list)) or len(hx) != 2:
                 raise TypeError(f"{kind}: the state is a pair (h_0, c_0), got {type(hx).__name__}")
@@ -257,6 +262,11 @@ class RNNBase(Module):
                 f"{', '.join(str(part.shape) for part in given)}"
             )
         return tuple(part.unsqueeze(1) if alone else part for part in given)
+
+
+def _zeros(shape: tuple[int, ...], like: Tensor) -> Tensor:
+    """Zeros of another tensor's dtype, where it is."""
+    return new_tensor(np.zeros(shape, dtype=like.dtype, like=like._data))
 
 
 def _full_name(name: str, layer: int, direction: int) -> str:
@@ -428,7 +438,7 @@ class RNNCellBase(Module):
         shape = (*x.shape[:-1], self.hidden_size)
         found = []
         for state in states:
-            h = zeros(shape, dtype=x.dtype, device=x.device) if state is None else as_tensor(state)
+            h = _zeros(shape, x) if state is None else as_tensor(state)
             if h.ndim not in (1, 2):
                 raise ValueError(f"{kind}: expects a state of shape {shape}, got {h.shape}")
             if h.shape != shape:

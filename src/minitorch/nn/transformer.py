@@ -25,6 +25,7 @@ from minitorch.nn.linear import Linear
 from minitorch.nn.module import Module
 from minitorch.nn.normalization import LayerNorm
 from minitorch.nn.parameter import Parameter
+from minitorch.node import new_tensor
 from minitorch.tensor import Tensor
 
 Activation = str | Callable[[Tensor], Tensor]
@@ -501,7 +502,7 @@ class Transformer(Module):
         """
         kind = get_default_dtype() if dtype is None else np.dtype(dtype)
         later = np.triu(np.full((sz, sz), -math.inf), 1)
-        return as_tensor(later.astype(kind)).to(device=device)
+        return new_tensor(later.astype(kind)).to(device=device)
 
 
 __all__ = [

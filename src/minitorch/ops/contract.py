@@ -10,6 +10,7 @@ import string
 import numpy as np
 
 from minitorch.ops.op import Array, Op
+from minitorch.ops.shape import SCATTER_ADD
 
 # --- matmul -------------------------------------------------------------------------------------
 
@@ -124,12 +125,13 @@ EINSUM = Op("einsum", _einsum, each=_einsum_rule, noisy=True)
 
 def _shifted(x: Array, axis: int) -> Array:
     # softmax does not change when a row is shifted; with its largest at 0, exp cannot overflow.
-    return x - x.max(axis=axis, keepdims=True) if x.shape == () or x.shape[axis] else x
+    return x - x.max(axis=axis, keepdims=True) if x.shape[axis] else x.copy()
 
 
 def _softmax(x: Array, *, axis: int) -> Array:
-    out = np.exp(_shifted(x, axis))
-    return out / out.sum(axis=axis, keepdims=True)
+    out = _shifted(x, axis)  # an array of our own: what follows may write into it
+    np.exp(out, out=out)
+    return np.divide(out, out.sum(axis=axis, keepdims=True), out=out)
 
 
 def _softmax_rule(g: Array, out: Array, x: Array, *, axis: int) -> Array:
@@ -143,7 +145,8 @@ SOFTMAX = Op("softmax", _softmax, _softmax_rule, floating=True, noisy=True)
 
 def _log_softmax(x: Array, *, axis: int) -> Array:
     shifted = _shifted(x, axis)
-    return shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))
+    total = np.exp(shifted).sum(axis=axis, keepdims=True)
+    return np.subtract(shifted, np.log(total), out=shifted)
 
 
 LOG_SOFTMAX = Op(
@@ -155,28 +158,22 @@ LOG_SOFTMAX = Op(
 )
 
 
-def _class_weights(
-    logits: Array, target: Array, weight: Array | None, smoothing: float, ignore: int
-) -> tuple:
-    """Return each class's weight, each row's weight (0 where ignored), and where each row's target is."""
-    classes = logits.shape[1]
+def _kept_targets(target: Array, weight: Array | None, ignore: int) -> tuple[Array, Array, Array | int]:
+    """Return which rows count, each one's class (0 where ignored), and its class's weight."""
     kept = target != ignore
     safe = np.where(kept, target, 0)
-    hit = np.arange(classes, like=safe)[None, :] == safe[:, None]  # (N, C): one True per row
-    per_class = np.zeros(classes, dtype=logits.dtype, like=logits) + 1 if weight is None else weight
-    per_row = np.where(kept, per_class[safe], 0)
-    return per_class, kept, per_row, hit
+    return kept, safe, 1 if weight is None else weight[safe]
 
 
 def _cross_entropy(
     logits: Array, target: Array, weight: Array | None = None, *, smoothing: float, ignore: int
 ) -> Array:
+    kept, safe, row_weight = _kept_targets(target, weight, ignore)
     logp = _log_softmax(logits, axis=1)
-    per_class, kept, per_row, hit = _class_weights(logits, target, weight, smoothing, ignore)
-    loss = -(np.where(hit, logp, 0).sum(axis=1)) * per_row
+    loss = -logp[np.arange(len(safe), like=safe), safe] * row_weight
     if smoothing:
-        spread = -(logp * per_class).sum(axis=1) / logits.shape[1]
-        loss = (1 - smoothing) * loss + smoothing * np.where(kept, spread, 0)
+        spread = -(logp if weight is None else logp * weight).sum(axis=1) / logits.shape[1]
+        loss = (1 - smoothing) * loss + smoothing * spread
     return np.where(kept, loss, 0)
 
 
@@ -190,15 +187,21 @@ def _cross_entropy_rule(
     smoothing: float,
     ignore: int,
 ) -> Array:
-    # A row's loss is Σ_c a_c·(-log p_c) with a_c its target weights, so its gradient is
-    # (Σ a)·softmax - a. Building the dense softmax Jacobian is never needed.
-    per_class, kept, per_row, hit = _class_weights(logits, target, weight, smoothing, ignore)
-    goal = np.where(hit, per_row[:, None], 0)
+    # A row's loss is Σ_c a_c·(-log p_c), so its gradient is (Σ a)·softmax - a. The dense softmax Jacobian is
+    # never built; nor is a, which is a number per class (smoothing) and one more at the target.
+    kept, safe, row_weight = _kept_targets(target, weight, ignore)
+    g = np.where(kept, g, 0)
+    classes = logits.shape[1]
+    at_target = (1 - smoothing) * g * row_weight
     if smoothing:
-        spread = (smoothing / logits.shape[1]) * per_class[None, :]
-        goal = np.where(kept[:, None], (1 - smoothing) * goal + spread, 0)
-    slope = SOFTMAX(logits, axis=1) * goal.sum(axis=1, keepdims=True) - goal
-    return np.where(kept[:, None], g[:, None] * slope, 0)
+        per_class = (smoothing / classes) * g[:, None] * (1 if weight is None else weight[None, :])
+        total = at_target + (smoothing * g if weight is None else per_class.sum(axis=1))
+        slope = SOFTMAX(logits, axis=1) * total[:, None] - per_class
+    else:
+        slope = SOFTMAX(logits, axis=1) * at_target[:, None]
+    slope = SCATTER_ADD(slope, safe[:, None], -at_target[:, None], axis=1)
+    # An ignored row's gradient is 0 whatever its logits are, nan included.
+    return slope if bool(kept.all()) else np.where(kept[:, None], slope, 0)
 
 
 CROSS_ENTROPY = Op(

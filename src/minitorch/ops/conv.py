@@ -231,7 +231,7 @@ def _convolution(
 ) -> Array:
     batch, kernel = x.shape[0], w.shape[2:]
     count = window_count(x.shape[2:], kernel, stride, padding, dilation)
-    matrices = w.reshape((groups, w.shape[0] // groups, -1))  # (G, O/G, C/G·taps)
+    matrices = w.reshape((groups, w.shape[0] // groups, w.shape[1] * math.prod(kernel)))  # (G, O/G, C/G·taps)
     out_shape = (batch, w.shape[0], *count)
     added = None if bias is None else bias.reshape((-1,) + (1,) * len(count))
     if _is_plain(kernel, stride, padding):
@@ -257,7 +257,7 @@ def _convolution_transpose(
     channels = groups * w.shape[1]
     size = covered_size(count, kernel, stride, padding, dilation)
     # (G, C/G·taps, O/G): each result goes to all taps of its window.
-    matrices = w.reshape((groups, w.shape[0] // groups, -1)).swapaxes(1, 2)
+    matrices = w.reshape((groups, w.shape[0] // groups, w.shape[1] * math.prod(kernel))).swapaxes(1, 2)
     if _is_plain(kernel, stride, padding):
         return (matrices @ y.reshape((batch, groups, matrices.shape[2], math.prod(count)))).reshape(
             (batch, channels, *size)
@@ -281,7 +281,8 @@ def _convolution_weight(
     shape = (y.shape[1], inputs, *kernel)
     if _is_plain(kernel, stride, padding):
         flat = x.reshape((batch, groups, inputs, math.prod(count)))
-        return (y.reshape((batch, groups, outputs, -1)) @ flat.swapaxes(2, 3)).sum(axis=0).reshape(shape)
+        results = y.reshape((batch, groups, outputs, math.prod(count)))
+        return (results @ flat.swapaxes(2, 3)).sum(axis=0).reshape(shape)
     total = np.zeros((groups, outputs, inputs * math.prod(kernel)), dtype=x.dtype, like=x)
     for part in _steps(batch, x.shape[1] * math.prod(kernel), math.prod(count), x):
         images = padded(x[part].swapaxes(0, 1), padding)

@@ -6,12 +6,13 @@ Both could be composed of other ops; as one op each they write a fraction of the
 from __future__ import annotations
 
 import math
+import string
 from collections.abc import Sequence
 
 import numpy as np
 
-from minitorch.ops.contract import MATMUL
-from minitorch.ops.op import Array, Op, count_of
+from minitorch.ops.contract import EINSUM, MATMUL
+from minitorch.ops.op import Array, Op, count_of, keep_axes
 
 # --- y = x Wᵀ + b -------------------------------------------------------------------------------
 
@@ -38,44 +39,80 @@ LINEAR = Op(
     noisy=True,
 )
 
-# --- (x - mean) / √(variance + ε) ---------------------------------------------------------------
+# --- (x - mean) / √(variance + ε) · weight + bias -----------------------------------------------
 
 
-def _normalize(x: Array, *, axes: Sequence[int], eps: float, centre: bool) -> tuple[Array, Array, Array]:
-    """Return x normalised over `axes`, and the mean and the (biased) variance it was normalised with.
-
-    Without `centre` the mean is taken to be 0: what is left is RMS normalisation.
-    """
-    count = max(count_of(x.shape, axes), 1)
-    mean = x.sum(axis=axes, keepdims=True) / count if centre else 0.0
-    out = x - mean if centre else x
-    variance = (out * out).sum(axis=axes, keepdims=True) / count
-    return out * (1 / np.sqrt(variance + eps)), mean if centre else np.zeros_like(variance), variance
+def _sum_of_products(a: Array, b: Array, axes: Sequence[int]) -> Array:
+    """Return Σ a·b over `axes`, which stay as 1s; the products themselves are never written down."""
+    letters = string.ascii_lowercase[: a.ndim]
+    kept = "".join(letters[i] for i in range(a.ndim) if i not in axes)
+    return EINSUM(a, b, subscripts=f"{letters},{letters}->{kept}").reshape(keep_axes(a.shape, axes))
 
 
-def _normalize_rule(
-    g: Sequence[Array],
-    out: Sequence[Array],
+def _stretched(shape: tuple[int, ...], over: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the axes of `over` along which `shape` is repeated when the two broadcast."""
+    missing = len(over) - len(shape)
+    return tuple(i for i in range(len(over)) if i < missing or shape[i - missing] == 1)
+
+
+def _normalize(
     x: Array,
+    weight: Array | None = None,
+    bias: Array | None = None,
     *,
     axes: Sequence[int],
     eps: float,
     centre: bool,
-) -> Array:
+) -> tuple[Array, Array, Array]:
+    """Return x normalised over `axes`, scaled and shifted; and the mean and (biased) variance that were used.
+
+    Without `centre` the mean is taken to be 0: what is left is RMS normalisation.
+    """
+    count = max(count_of(x.shape, axes), 1)
+    if centre:
+        mean = x.sum(axis=axes, keepdims=True) / count
+        out = x - mean
+        variance = _sum_of_products(out, out, axes) / count
+        out *= 1 / np.sqrt(variance + eps)  # in place: nobody else has seen it yet
+    else:
+        variance = _sum_of_products(x, x, axes) / count
+        mean = np.zeros_like(variance)
+        out = x * (1 / np.sqrt(variance + eps))
+    if weight is not None:
+        out *= weight
+    if bias is not None:
+        out += bias
+    return out, mean, variance
+
+
+def _normalize_rules(
+    g: Sequence[Array],
+    out: Sequence[Array],
+    x: Array,
+    weight: Array | None = None,
+    bias: Array | None = None,
+    *,
+    axes: Sequence[int],
+    eps: float,
+    centre: bool,
+) -> tuple[Array | None, ...]:
     """Pull back through y = (x - μ)·s with s = (v + ε)^-½, and through μ and v, which depend on x too.
 
-    dx = s·(g - mean(g) - y·mean(g·y)): what moves all of x alike, or stretches it, does not change y.
-    A gradient of μ adds 1/n everywhere, one of v adds 2(x - μ)/n = 2y/(s·n).
+    dx = s·(h - mean(h) - y·mean(h·y)) with h = g·weight: what moves all of x alike, or stretches it, does
+    not change y. A gradient of μ adds 1/n everywhere, one of v adds 2(x - μ)/n = 2y/(s·n).
+    dweight = Σ g·y and dbias = Σ g, over what they were repeated along.
     """
-    gy, g_mean, g_variance = g
-    y, _, variance = out
+    g_out, g_mean, g_variance = g
+    _, mean, variance = out
     count = max(count_of(x.shape, axes), 1)
     s = 1 / np.sqrt(variance + eps)
-    along_y = (2 * g_variance / s - s * (gy * y).sum(axis=axes, keepdims=True)) / count
-    if not centre:
-        return gy * s + y * along_y
-    alike = (g_mean - s * gy.sum(axis=axes, keepdims=True)) / count
-    return gy * s + y * along_y + alike
+    y = (x - mean) * s if centre else x * s  # again: cheaper than to keep it
+    h = g_out if weight is None else g_out * weight
+    dx = h * s + y * ((2 * g_variance / s - s * _sum_of_products(h, y, axes)) / count)
+    if centre:
+        dx = dx + (g_mean - s * h.sum(axis=axes, keepdims=True)) / count
+    d_weight = None if weight is None else _sum_of_products(g_out, y, _stretched(weight.shape, x.shape))
+    return dx, d_weight, g_out
 
 
-NORMALIZE = Op("normalize", _normalize, _normalize_rule, noisy=True)
+NORMALIZE = Op("normalize", _normalize, joint=_normalize_rules, noisy=True)

@@ -59,7 +59,7 @@ def _pool_pick(
     images = padded(x, padding)
     out = np.zeros(chosen.shape, dtype=x.dtype, like=x)
     for number, tap in taps(kernel):
-        here = images[(..., *places(tap, chosen.shape[2:], stride, dilation))]
+        here = images[places(tap, chosen.shape[2:], stride, dilation)]
         np.copyto(out, here, where=chosen == number)
     return out
 

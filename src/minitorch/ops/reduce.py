@@ -102,12 +102,13 @@ AMIN = Op(
 
 def _median(x: Array) -> Array:
     # The lower of the two middle elements, as PyTorch; nan if there is one (sorted to the end).
-    ordered = np.sort(x.reshape(-1))
-    if not len(ordered):
+    flat = x.reshape(-1)
+    count = flat.shape[0]
+    if not count:
         return x.sum() / 0
-    if x.dtype.kind == "f" and np.isnan(ordered[-1]):
-        return ordered[-1]
-    return ordered[(len(ordered) - 1) // 2]
+    ordered = np.partition(flat, ((count - 1) // 2, count - 1))
+    largest = ordered[count - 1]
+    return largest if bool(largest != largest) else ordered[(count - 1) // 2]
 
 
 MEDIAN = Op(

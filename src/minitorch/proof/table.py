@@ -202,6 +202,7 @@ for _name in ("floor", "ceil", "trunc"):
     case(_name, lambda m, x, n=_name: getattr(m, n)(x), distinct(3, 5))
 case("round", lambda m, x: m.round(x), distinct(3, 5))
 case("round", lambda m, x: m.round(x, decimals=1), distinct(3, 5))
+case("to_int", lambda m, x: x.to(m.int64), normal(3, 5), differentiable=False)
 case("cast", lambda m, x: x.to(m.float32).to(m.float64), eighths(3, 5))
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     case(
@@ -529,3 +530,65 @@ case(
 case("normalize", lambda m, x: m.nn.functional.instance_norm(x, eps=0.1), normal(2, 3, 5))
 case("normalize", lambda m, x, w: m.nn.functional.group_norm(x, 2, w), normal(2, 4, 3), normal(4))
 case("normalize", lambda m, x, w: m.nn.functional.rms_norm(x, (5,), w, 1e-3), normal(3, 5), normal(5))
+
+# --- convolutions and pooling -------------------------------------------------------------------
+# The ops that are a convolution's own derivatives are called through it: a second derivative runs them all.
+
+
+def _f(name: str, op: str, *inputs: Maker, **options: Any) -> None:
+    case(op, lambda m, *xs: getattr(m.nn.functional, name)(*xs, **options), *inputs)
+
+
+_f("conv1d", "convolution", normal(2, 2, 7), normal(4, 1, 3), normal(4), stride=2, padding=1, groups=2)
+_f("conv2d", "convolution", normal(2, 2, 4, 5), normal(3, 2, 3, 2), normal(3), padding=1)
+_f("conv2d", "convolution", normal(1, 2, 6, 5), normal(2, 2, 2, 3), stride=(2, 1), dilation=(2, 1))
+_f("conv2d", "convolution", normal(2, 3, 2, 3), normal(2, 3, 1, 1), normal(2))
+_f("conv2d", "convolution", normal(2, 4, 3), normal(2, 2, 3, 2), padding="same", dilation=(1, 2))
+_f("conv3d", "convolution", normal(1, 2, 3, 3, 3), normal(2, 1, 2, 2, 2), groups=2, padding=(1, 0, 0))
+_f(
+    "conv_transpose1d",
+    "convolution_transpose",
+    normal(2, 2, 3),
+    normal(2, 2, 3),
+    normal(2),
+    stride=2,
+    padding=1,
+)
+_f(
+    "conv_transpose2d",
+    "convolution_transpose",
+    normal(1, 2, 2, 3),
+    normal(2, 1, 2, 3),
+    stride=2,
+    output_padding=1,
+    groups=2,
+    dilation=2,
+)
+_f("conv_transpose2d", "convolution_transpose", normal(2, 2, 3, 3), normal(2, 3, 2, 2))
+_f("conv_transpose2d", "convolution_transpose", normal(2, 2, 3, 2), normal(2, 3, 1, 1))
+_f("conv2d", "convolution_weight", normal(2, 2, 3, 4), normal(2, 1, 2, 2), stride=2, padding=1, groups=2)
+_f("unfold", "im2col", normal(2, 2, 4, 5), kernel_size=(2, 3), padding=1, stride=2)
+_f("unfold", "im2col", normal(1, 4, 4), kernel_size=2, dilation=2)
+_f("fold", "col2im", normal(2, 4, 12), output_size=(4, 5), kernel_size=2)
+_f("fold", "col2im", normal(4, 4), output_size=(3, 3), kernel_size=2, padding=1, stride=2)
+for _op in ("max_pool", "pool_put"):
+    _f("max_pool2d", _op, distinct(2, 2, 5, 4), kernel_size=3, stride=1, padding=1)
+    _f("max_pool2d", _op, distinct(1, 4, 5), kernel_size=2, ceil_mode=True)
+_f("max_pool1d", "max_pool", distinct(2, 1, 7), kernel_size=2, dilation=3, stride=2)
+_f("max_pool3d", "max_pool", distinct(1, 1, 3, 4, 2), kernel_size=2, stride=(1, 2, 1))
+case(
+    "pool_pick",
+    lambda m, x: m.nn.functional.max_pool2d(x, 3, 2, 1, return_indices=True)[0],
+    distinct(2, 2, 5, 4),
+)
+case(
+    "max_pool_tap",
+    lambda m, x: m.nn.functional.max_pool2d(x, 3, 2, 1, return_indices=True)[1],
+    distinct(2, 2, 5, 4),
+    differentiable=False,
+)
+for _op in ("avg_pool", "avg_unpool"):
+    _f("avg_pool2d", _op, normal(2, 2, 5, 4), kernel_size=3, stride=2, padding=1, count_include_pad=False)
+    _f("avg_pool2d", _op, normal(1, 2, 4, 4), kernel_size=2)
+_f("avg_pool1d", "avg_pool", normal(2, 2, 6), kernel_size=4, stride=3, padding=1, ceil_mode=True)
+_f("avg_pool3d", "avg_pool", normal(1, 1, 3, 2, 4), kernel_size=2, stride=1, divisor_override=3)

@@ -45,19 +45,20 @@ class Digits(Experiment):
         self.test_set = TensorDataset(test_x, test_y)
         self.model = self.network().to(device)
         self.optimizer = optim.Adam(self.model.parameters(), lr=0.002)
-        self.scheduler = lr_scheduler.StepLR(self.optimizer, step_size=max(1, self.epochs // 2), gamma=0.2)
+        self.scheduler = lr_scheduler.StepLR(self.optimizer, step_size=25, gamma=0.2)
         self.batches = DataLoader(TensorDataset(train_x, train_y), batch_size=64, shuffle=True)
 
     def network(self) -> nn.Module:
         """Return the untrained network."""
         return nn.Sequential(
             nn.Flatten(),
-            nn.Linear(64, 128),
+            nn.Linear(64, 512),
             nn.ReLU(),
-            nn.Dropout(0.2),
-            nn.Linear(128, 64),
+            nn.Dropout(0.5),
+            nn.Linear(512, 256),
             nn.ReLU(),
-            nn.Linear(64, 10),
+            nn.Dropout(0.5),
+            nn.Linear(256, 10),
         )
 
     def loss(self, batch: Any) -> Outcome:

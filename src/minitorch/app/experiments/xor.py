@@ -27,7 +27,11 @@ class Repeated:
 
 
 class Xor(Experiment):
-    """Two inputs, eight hidden units, one output, mean squared error: until the loss is below 0.01."""
+    """Two inputs, eight ReLU units, one output, mean squared error, plain SGD: until the loss is below 0.01.
+
+    With about one seed in twenty it never gets there: too many of the eight units start, or end, on the flat
+    side of ReLU, where no gradient passes. The report says so.
+    """
 
     name = "xor"
     summary = "the tutorial's network learns exclusive or, to a loss below 0.01"
@@ -37,8 +41,12 @@ class Xor(Experiment):
         super().__init__(device)
         self.points = make_tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]).to(device)
         self.answers = make_tensor([[0.0], [1.0], [1.0], [0.0]]).to(device)
-        self.model = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1)).to(device)
-        self.optimizer = optim.SGD(self.model.parameters(), lr=0.1, momentum=0.9)
+        self.model = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 1))
+        for layer in (self.model[0], self.model[2]):
+            nn.init.normal_(layer.weight, 0.0, 0.5)
+            nn.init.zeros_(layer.bias)
+        self.model.to(device)
+        self.optimizer = optim.SGD(self.model.parameters(), lr=0.1)
         self.batches = Repeated((self.points, self.answers), times=25)
 
     def loss(self, batch: Any) -> Outcome:
@@ -67,5 +75,7 @@ class Xor(Experiment):
             f"  {int(a)} xor {int(b)} = {y:+.3f}"
             for (a, b), y in zip(self.points.tolist(), outputs, strict=True)
         ]
-        verdict = "below" if loss < GOAL else "not yet below"
-        return {"loss": loss, "outputs": outputs, "text": [f"loss {loss:.5f}, {verdict} {GOAL}", *lines]}
+        verdict = f"loss {loss:.5f}, below {GOAL}"
+        if not loss < GOAL:
+            verdict = f"loss {loss:.5f}, not below {GOAL}: perhaps too many units are on ReLU's flat side; try --seed"
+        return {"loss": loss, "outputs": outputs, "text": [verdict, *lines]}

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from minitorch.convert import as_tensor, cast
-from minitorch.creation import zeros
 from minitorch.functions import cat, pad, where
 from minitorch.nn.functional.dropout import dropout
 from minitorch.nn.functional.linear import linear
+from minitorch.node import new_tensor
 from minitorch.tensor import Tensor
 
 
@@ -83,7 +83,7 @@ def _causal(q: Tensor, keys: int) -> Tensor:
     """0 where a query may look, -inf at later keys: (L, S)."""
     queries = np.arange(q.shape[-2], like=q._data)[:, None]
     later = np.arange(keys, like=q._data) > queries
-    return as_tensor(np.where(later, -math.inf, 0.0).astype(q.dtype))
+    return new_tensor(np.where(later, -math.inf, 0.0).astype(q.dtype))
 
 
 def _added(name: str, mask: Any, q: Tensor, looks: bool = True) -> Tensor:
@@ -91,7 +91,7 @@ def _added(name: str, mask: Any, q: Tensor, looks: bool = True) -> Tensor:
     mask = as_tensor(mask)
     if mask.dtype.kind == "b":
         blocked = ~mask._data if looks else mask._data
-        return as_tensor(np.where(blocked, -math.inf, 0.0).astype(q.dtype))
+        return new_tensor(np.where(blocked, -math.inf, 0.0).astype(q.dtype))
     if mask.dtype.kind != "f":
         raise RuntimeError(f"{name}: a mask must hold bools or floats, got {mask.dtype}; write mask.bool()")
     return cast(mask, q.dtype)
@@ -109,7 +109,7 @@ def _attention_weights(
     blind = (mask._data == -math.inf).all(axis=-1, keepdims=True) if careful else np.False_
     if not blind.any():
         return (scores + mask).softmax(-1)
-    nowhere = as_tensor(blind)
+    nowhere = new_tensor(blind)
     return (scores + where(nowhere, 0.0, mask)).softmax(-1).masked_fill(nowhere, 0.0)
 
 
@@ -236,7 +236,7 @@ def attend(
     if static_v is not None:
         v = as_tensor(static_v).reshape(batch, num_heads, -1, width // num_heads)
     if add_zero_attn:  # one more key and value of zeros: somewhere to look when nothing fits
-        zero = zeros(batch, num_heads, 1, width // num_heads, dtype=k.dtype, device=k.device)
+        zero = new_tensor(np.zeros((batch, num_heads, 1, width // num_heads), dtype=k.dtype, like=k._data))
         k, v = cat([k, zero], 2), cat([v, zero], 2)
     extra = (bias_k is not None) + bool(add_zero_attn)
     causal = is_causal and key_padding_mask is None and not need_weights and not extra

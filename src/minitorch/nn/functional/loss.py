@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from minitorch.convert import as_tensor, cast
-from minitorch.functions import where
+from minitorch.functions import pad, stack, where
 from minitorch.methods.contract import cross_entropy
-from minitorch.node import apply
+from minitorch.node import apply, new_tensor
 from minitorch.ops.loss import BINARY_CROSS_ENTROPY
 from minitorch.tensor import Tensor
 
@@ -506,8 +506,8 @@ def multilabel_margin_loss(
     # (…, j, i): whether the j-th target is class i.
     named = (labels[..., None] == np.arange(classes, like=labels)) & counts[..., None]
     wrong = ~named.any(axis=-2)
-    pairs = as_tensor(counts[..., None] & wrong[..., None, :])
-    scores = x.gather(-1, as_tensor(np.where(counts, labels, 0)))
+    pairs = new_tensor(counts[..., None] & wrong[..., None, :])
+    scores = x.gather(-1, new_tensor(np.where(counts, labels, 0)))
     margins = (1 - scores.unsqueeze(-1) + x.unsqueeze(-2)).relu()
     return _reduced((margins * pairs).sum(axis=(-1, -2)) / classes, reduction)
 
@@ -552,7 +552,7 @@ def multi_margin_loss(
             )
         margins = margins * weight[column]
     others = column._data != np.arange(classes, like=column._data)
-    return _reduced((margins * as_tensor(others)).sum(axis=-1) / classes, reduction)
+    return _reduced((margins * new_tensor(others)).sum(axis=-1) / classes, reduction)
 
 
 # --- distances between vectors ------------------------------------------------------------------
@@ -669,11 +669,131 @@ def _triplet(
     return _reduced((margin + near - far).relu(), reduction)
 
 
+# --- alignments ---------------------------------------------------------------------------------
+
+# The logarithm of "impossible": finite, so that sums and slopes stay finite too, and so low that nothing real
+# added to it is seen.
+_IMPOSSIBLE = -1e30
+
+
+def ctc_loss(
+    log_probs: Any,
+    targets: Any,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
+    """-log of the probability that the steps spell the target, in any alignment.
+
+    Its full name is connectionist temporal classification.
+
+    log_probs (T, N, C), or (T, C): at each time the log-probabilities of C labels, one of them the blank. An
+    alignment spells what is left after repeated labels are merged and then blanks removed. targets (N, S), or all
+    targets one after the other. mean divides each loss by its target's length first. A target too long for its
+    input has an infinite loss, 0 with zero_infinity, and no gradient.
+
+    The gradient is that of log_probs themselves; PyTorch gives the one of the logits before log_softmax, which is
+    the same once it went through log_softmax.
+
+    >>> even = minitorch.zeros(2, 1, 3).log_softmax(-1)               # two steps, three labels
+    >>> ctc_loss(even, minitorch.tensor([[1]]), [2], [1]).exp()        # 11, 1- and -1 of nine
+    tensor(3.)
+    """
+    name = "ctc_loss"
+    reduction = reduction_of(name, None, None, reduction)
+    logp = as_tensor(log_probs)
+    if logp.ndim not in (2, 3):
+        raise RuntimeError(f"{name}: log_probs must be (T, N, C) or (T, C), got {logp.shape}")
+    alone = logp.ndim == 2
+    if alone:
+        logp = logp.unsqueeze(1)
+    steps, batch, labels = logp.shape
+    if not 0 <= blank < labels:
+        raise RuntimeError(f"{name}: blank must be one of the {labels} labels, got {blank}")
+    times, lengths = (as_tensor(given).cpu()._data.reshape(-1) for given in (input_lengths, target_lengths))
+    if times.shape != (batch,) or lengths.shape != (batch,):
+        raise RuntimeError(
+            f"{name}: input_lengths and target_lengths need one number for each of the {batch} sequences, got "
+            f"{times.tolist()} and {lengths.tolist()}"
+        )
+    if (times < 0).any() or (times > steps).any() or (lengths < 0).any():
+        raise RuntimeError(
+            f"{name}: input lengths are 0 to {steps}, target lengths at least 0; got {times.tolist()} and "
+            f"{lengths.tolist()}"
+        )
+    goal = _ctc_targets(name, as_tensor(targets), lengths, labels)
+    # Between, before and after all labels there may be blanks: - a - b -.
+    places = np.full((batch, 2 * goal.shape[1] + 1), blank)
+    places[:, 1::2] = goal
+    # A step may stay, go on by one, or leave out a blank between two labels that differ.
+    skip = np.full(places.shape, _IMPOSSIBLE)
+    skip[:, 2:][(places[:, 2:] != blank) & (places[:, 2:] != places[:, :-2])] = 0.0
+    start = np.full(places.shape, _IMPOSSIBLE)
+    start[:, 0] = 0.0
+
+    def beside(array: np.ndarray) -> Tensor:
+        return new_tensor(np.asarray(array, like=logp._data))
+
+    wanted = beside(np.broadcast_to(places, (steps, *places.shape)))
+    emitted = logp.gather(2, wanted).clamp(min=_IMPOSSIBLE).unbind(0)
+    may_skip, score = beside(skip.astype(logp.dtype)), beside(start.astype(logp.dtype))
+    for t, emission in enumerate(emitted):
+        by_one = pad(score, (1, -1), value=_IMPOSSIBLE)
+        by_two = pad(score, (2, -2), value=_IMPOSSIBLE) + may_skip if goal.shape[1] else by_one
+        arrived = stack([score, by_one, by_two]).logsumexp(0) if goal.shape[1] else score
+        arrived = arrived + emission
+        running = times > t
+        score = arrived if running.all() else where(beside(running[:, None]), arrived, score)
+    # The end is the last label or the blank after it.
+    ends = np.stack([2 * lengths, np.maximum(2 * lengths - 1, 0)], axis=1)
+    allowed = np.stack([np.zeros(batch), np.where(lengths > 0, 0.0, _IMPOSSIBLE)], axis=1)
+    found = score.gather(1, beside(ends)) + beside(allowed.astype(logp.dtype))
+    losses = -found.logsumexp(1)
+    losses = where(losses > -_IMPOSSIBLE / 2, 0.0 if zero_infinity else math.inf, losses)
+    if reduction == "mean":
+        return (losses / beside(np.maximum(lengths, 1).astype(logp.dtype))).mean()
+    losses = losses.reshape(()) if alone else losses
+    return _reduced(losses, reduction)
+
+
+def _ctc_targets(name: str, targets: Tensor, lengths: np.ndarray, labels: int) -> np.ndarray:
+    """Return the targets as (N, S), filled up with 0, checked."""
+    given = targets.cpu()._data
+    if given.dtype.kind not in "iu":
+        raise RuntimeError(f"{name}: targets must be integers, got {given.dtype}; write targets.long()")
+    longest = int(lengths.max(initial=0))
+    there = np.arange(longest) < lengths[:, None]
+    goal = np.zeros(there.shape, dtype=np.int64)
+    if given.ndim == 1:
+        if given.shape[0] != lengths.sum():
+            raise RuntimeError(
+                f"{name}: targets one after the other must have {lengths.sum()} elements, the sum of "
+                f"target_lengths, got {given.shape[0]}"
+            )
+        goal[there] = given
+    elif given.ndim == 2 and given.shape[0] == len(lengths) and given.shape[1] >= longest:
+        goal[there] = given[:, :longest][there]
+    else:
+        raise RuntimeError(
+            f"{name}: targets must be (N, S) with N = {len(lengths)} and S at least {longest}, or one after the "
+            f"other, got {given.shape}"
+        )
+    wrong = (goal < 0) | (goal >= labels)
+    if wrong.any():
+        raise IndexError(
+            f"{name}: target {goal[wrong][0]} is out of range: with {labels} labels they are 0 to {labels - 1}"
+        )
+    return goal
+
+
 __all__ = [
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "cosine_embedding_loss",
     "cross_entropy",
+    "ctc_loss",
     "gaussian_nll_loss",
     "hinge_embedding_loss",
     "huber_loss",

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from minitorch import watch
-from minitorch.convert import as_tensor, to_floating
+from minitorch.convert import as_tensor, promoted, to_floating
 from minitorch.functions import pad
 from minitorch.node import apply_many
 from minitorch.ops.layers import NORMALIZE
@@ -34,15 +34,21 @@ __all__ = [
 ]
 
 
-def _normalized(x: Tensor, axes: tuple[int, ...], eps: float, centre: bool = True) -> tuple[Tensor, ...]:
-    return apply_many(NORMALIZE, x, axes=axes, eps=float(eps), centre=centre)
+def _normalized(
+    x: Tensor, axes: tuple[int, ...], eps: float, weight: Any = None, bias: Any = None, centre: bool = True
+) -> tuple[Tensor, ...]:
+    """Normalise, scale and shift in one op; weight and bias broadcast against x. Also the mean and variance."""
+    given = [as_tensor(each) for each in (weight, bias) if each is not None]
+    if any(each.dtype != x.dtype for each in given):
+        x, *given = promoted(x, *given)
+    scale = given.pop(0) if weight is not None else None
+    shift = given.pop(0) if bias is not None else None
+    return apply_many(NORMALIZE, x, scale, shift, axes=axes, eps=float(eps), centre=centre)
 
 
-def _affine(x: Tensor, weight: Any, bias: Any, shape: Sequence[int]) -> Tensor:
-    """x·weight + bias, both reshaped so that they meet their axes."""
-    if weight is not None:
-        x = x * as_tensor(weight).reshape(shape)
-    return x if bias is None else x + as_tensor(bias).reshape(shape)
+def _shaped(member: Any, shape: Sequence[int]) -> Any:
+    """Reshape a weight or bias so that it meets its axis."""
+    return None if member is None else as_tensor(member).reshape(shape)
 
 
 def _over_channels(x: Tensor) -> tuple[int, ...]:
@@ -102,10 +108,10 @@ def batch_norm(
             "value has no variance. Use a larger batch, or model.eval()"
         )
     axes = (0, *range(2, x.ndim))
-    out, mean, variance = _normalized(x, axes, eps)
+    out, mean, variance = _normalized(x, axes, eps, _shaped(weight, shape), _shaped(bias, shape))
     _move(running_mean, mean._data.reshape(channels), momentum)
     _move(running_var, variance._data.reshape(channels) * (count / max(count - 1, 1)), momentum)
-    return _affine(out, weight, bias, shape)
+    return out
 
 
 def _move(running: Any, found: Any, momentum: float) -> None:
@@ -150,13 +156,15 @@ def instance_norm(
         raise ValueError(
             f"instance_norm: Expected more than 1 spatial element when training, got input size {x.shape}"
         )
-    out, mean, variance = _normalized(x, tuple(range(2, x.ndim)), eps)
+    shape = _over_channels(x)
+    axes = tuple(range(2, x.ndim))
+    out, mean, variance = _normalized(x, axes, eps, _shaped(weight, shape), _shaped(bias, shape))
     if running_mean is not None:
         _move(running_mean, mean._data.reshape(x.shape[:2]).mean(axis=0), momentum)
     if running_var is not None:
         unbiased = variance._data.reshape(x.shape[:2]).mean(axis=0) * (count / max(count - 1, 1))
         _move(running_var, unbiased, momentum)
-    return _affine(out, weight, bias, _over_channels(x))
+    return out
 
 
 def _last_axes(x: Tensor, normalized_shape: Any, name: str, **members: Any) -> tuple[int, ...]:
@@ -185,9 +193,7 @@ def layer_norm(
     """
     x = to_floating(as_tensor(input))
     axes = _last_axes(x, normalized_shape, "layer_norm", weight=weight, bias=bias)
-    out = _normalized(x, axes, eps)[0]
-    out = out if weight is None else out * weight
-    return out if bias is None else out + bias
+    return _normalized(x, axes, eps, weight, bias)[0]
 
 
 def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Tensor:
@@ -200,8 +206,8 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
     """
     x = to_floating(as_tensor(input))
     axes = _last_axes(x, normalized_shape, "rms_norm", weight=weight)
-    out = _normalized(x, axes, float(np.finfo(x.dtype).eps) if eps is None else eps, centre=False)[0]
-    return out if weight is None else out * weight
+    smallest = float(np.finfo(x.dtype).eps) if eps is None else eps
+    return _normalized(x, axes, smallest, weight, centre=False)[0]
 
 
 def group_norm(
@@ -230,9 +236,13 @@ def group_norm(
             f"group_norm: Expected more than 1 value per channel when training, got input size {x.shape} in "
             f"{num_groups} groups: of one value nothing is left"
         )
-    rows = x.reshape(samples, num_groups, x.numel() // max(samples * num_groups, 1))
-    out = _normalized(rows, (2,), eps)[0].reshape(x.shape)
-    return _affine(out, weight, bias, _over_channels(x))
+    # (N, C, …) → (N, G, C/G, positions): a group's channels and positions are the last two axes.
+    grouped = (samples, num_groups, channels // num_groups, math.prod(x.shape[2:]))
+    per_channel = (1, num_groups, channels // num_groups, 1)
+    out = _normalized(
+        x.reshape(grouped), (2, 3), eps, _shaped(weight, per_channel), _shaped(bias, per_channel)
+    )[0]
+    return out.reshape(x.shape)
 
 
 def local_response_norm(

@@ -102,10 +102,13 @@ def _max_pool(
 ) -> Any:
     x, unbatched = with_batch(as_tensor(input), rank, name)
     how = _geometry(name, x.shape[2:], kernel_size, stride, padding, dilation, ceil_mode)
-    out = apply(ops.MAX_POOL, x, **how)
     if not return_indices:
+        out = apply(ops.MAX_POOL, x, **how)
         return out.squeeze(0) if unbatched else out
-    chosen = apply(ops.MAX_POOL_TAP, x.detach(), out.detach(), **how)
+    # First where the largest are, then what is there: backward need not look for them again.
+    fixed = x.detach()
+    chosen = apply(ops.MAX_POOL_TAP, fixed, apply(ops.MAX_POOL, fixed, **how), **how)
+    out = apply(ops.POOL_PICK, x, chosen, **how)
     found = _places(chosen, x.shape[2:], how)
     return (out.squeeze(0), found.squeeze(0)) if unbatched else (out, found)
 

@@ -14,6 +14,7 @@ import numpy as np
 from minitorch.convert import as_tensor
 from minitorch.creation import full
 from minitorch.functions import cat, pad, stack
+from minitorch.node import new_tensor
 from minitorch.tensor import Tensor
 
 
@@ -38,7 +39,7 @@ class PackedSequence(_Packed):
 
     __slots__ = ()
 
-    def __new__(
+    def __new__(  # noqa: D102
         cls, data: Any, batch_sizes: Any = None, sorted_indices: Any = None, unsorted_indices: Any = None
     ) -> PackedSequence:
         if batch_sizes is None:
@@ -140,7 +141,7 @@ def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = Fals
     """
     padded = as_tensor(padded_sequences)
     rows = padded.unbind(0 if batch_first else 1)
-    counts = np.asarray(as_tensor(lengths)._data).tolist()
+    counts = as_tensor(lengths).tolist()
     return [row[:count] for row, count in zip(rows, counts, strict=True)]
 
 
@@ -161,7 +162,7 @@ def pack_padded_sequence(
         raise IndexError(f"{name}: expects a batch of sequences, (T, B, …) or (B, T, …), got shape {x.shape}")
     if batch_first:
         x = x.swapaxes(0, 1)
-    counts = np.asarray(as_tensor(lengths)._data).astype(np.int64)
+    counts = as_tensor(lengths).cpu()._data.astype(np.int64)
     time, batch = x.shape[:2]
     if counts.shape != (batch,):
         raise RuntimeError(
@@ -177,7 +178,7 @@ def pack_padded_sequence(
     if not enforce_sorted:
         places = np.argsort(-counts, kind="stable")
         counts = counts[places]
-        order = as_tensor(places)
+        order = new_tensor(np.asarray(places, like=x._data))
         x = x[:, order]
     elif (counts[1:] > counts[:-1]).any():
         raise RuntimeError(
@@ -187,7 +188,7 @@ def pack_padded_sequence(
     there = np.arange(counts[0])[:, None] < counts  # (T, B)
     flat = x[: int(counts[0])].reshape(int(counts[0]) * batch, *x.shape[2:])
     data = flat[np.asarray(np.flatnonzero(there), like=x._data)]
-    return PackedSequence(data, as_tensor(there.sum(axis=1)), order)
+    return PackedSequence(data, new_tensor(there.sum(axis=1)), order)
 
 
 def pack_sequence(sequences: Any, enforce_sorted: bool = True) -> PackedSequence:
@@ -218,7 +219,7 @@ def pad_packed_sequence(
     name = "pad_packed_sequence"
     if not isinstance(sequence, PackedSequence):
         raise TypeError(f"{name}: expects a PackedSequence, got {type(sequence).__name__}")
-    data, sizes = sequence.data, np.asarray(sequence.batch_sizes._data)
+    data, sizes = sequence.data, sequence.batch_sizes.cpu()._data
     steps, batch = len(sizes), int(sizes[0])
     time = steps if total_length is None else total_length
     if time < steps:
@@ -231,11 +232,11 @@ def pad_packed_sequence(
     rows[:steps][there] = np.arange(data.shape[0])
     lengths = there.sum(axis=0)
     if sequence.unsorted_indices is not None:
-        back = np.asarray(sequence.unsorted_indices._data)
+        back = sequence.unsorted_indices.cpu()._data
         rows, lengths = rows[:, back], lengths[back]
     padding = full((1, *data.shape[1:]), padding_value, dtype=data.dtype, device=data.device)
     places = rows.T if batch_first else rows
-    return cat([data, padding])[np.asarray(places, like=data._data)], as_tensor(lengths)
+    return cat([data, padding])[np.asarray(places, like=data._data)], new_tensor(lengths)
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
