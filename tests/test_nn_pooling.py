@@ -79,6 +79,28 @@ def test_nan_is_the_largest():
     np.testing.assert_array_equal(out.numpy(), torch.nn.functional.max_pool1d(torch.tensor(x), 2).numpy())
 
 
+def test_nan_gets_the_gradient_also_beside_a_border():
+    x = minitorch.tensor([[[1.0, np.nan, 3.0, np.nan]]], requires_grad=True)
+    F.max_pool1d(x, 3, 2, 1).backward(np.array([[[1.0, 10.0]]], dtype=np.float32))
+    np.testing.assert_array_equal(x.grad, [[[0, 11, 0, 0]]])
+
+
+@pytest.mark.parametrize("stride", [2, 1])
+def test_an_infinite_gradient_goes_to_the_chosen_element_alone(stride):
+    x = minitorch.tensor([[[1.0, 2.0, 3.0, 4.0]]], requires_grad=True)
+    out = F.max_pool1d(x, 2, stride)
+    out.backward(np.full(out.shape, np.inf, dtype=np.float32))
+    np.testing.assert_array_equal(x.grad[0, 0], [0, np.inf, 0 if stride == 2 else np.inf, np.inf])
+
+
+@pytest.mark.parametrize("strange", [np.inf, np.nan])
+@pytest.mark.parametrize("goal", [(2, 3), (3, 4)])
+def test_what_is_not_finite_spoils_only_its_own_regions(strange, goal):
+    x = numbers(1, 2, 5, 7)
+    x[0, 0, 0, 1] = strange
+    agree("adaptive_avg_pool2d", x, goal)
+
+
 def test_max_pool_of_integers():
     x = np.random.default_rng(0).integers(-9, 9, size=(1, 2, 5, 5))
     ours, places = F.max_pool2d(minitorch.tensor(x), 3, 2, 1, return_indices=True)

@@ -404,40 +404,46 @@ def pull_back(
     op: Op = node._operation  # type: ignore[assignment]
     inputs = node._inputs
     attributes = node._attributes
-    joint = op.joint
-    if joint is not None and op is SELECT:
-        _give_to_bundle(inputs[0], attributes["index"], g, pending)
-        return
+    rules: Sequence[Any] = op.rules
+    out: Any = node._data
     if create_graph:
         arguments: Sequence[Any] = inputs
-        out: Any = node
+        out = node
+    elif len(inputs) == 2:  # spelt out, because it is what most nodes are
+        a, b = inputs
+        arguments = (a._data if isinstance(a, Node) else a, b._data if isinstance(b, Node) else b)
     else:
         arguments = [i._data if isinstance(i, Node) else i for i in inputs]
-        out = node._data
     if node.__class__ is Bundle:
         out = _select_all(node) if create_graph else node._data
-        if not getattr(joint, "takes_none", False):
+        if not getattr(op.joint, "takes_none", False):
             g = [np.zeros_like(o) if each is None else each for each, o in zip(g, out, strict=True)]
-    if joint is not None:
-        gradients = joint(g, out, *arguments, **attributes)
-    elif op.each is not None:
-        rules = op.rules_for(len(inputs))
-    else:
-        rules = op.rules
+    gradients = None
+    if not rules:
+        if op is SELECT:
+            _give_to_bundle(inputs[0], attributes["index"], g, pending)
+            return
+        if op.joint is not None:
+            gradients = op.joint(g, out, *arguments, **attributes)
+        else:
+            rules = op.rules_for(len(inputs))
     for position, parent in enumerate(inputs):
         if not isinstance(parent, Node) or not parent._requires_grad:
             continue
         if useful is not None and parent not in useful:
             continue
-        if joint is None:
-            rule = rules[position]
-            if rule is None:
-                continue
-            contribution = rule(g, out, *arguments, **attributes)
-        else:
+        if gradients is not None:
             contribution = gradients[position]
             if contribution is None:
                 continue
+        else:
+            rule = rules[position]
+            if rule is None:
+                continue
+            if attributes:
+                contribution = rule(g, out, *arguments, **attributes)
+            else:
+                contribution = rule(g, out, *arguments)
         data = parent._data
         if contribution.shape != data.shape:
             contribution = unbroadcast(contribution, data.shape)
@@ -558,7 +564,11 @@ def backpropagate(
                 if node._operation is None:
                     leaves.append((node, g))
                     continue
-                accumulate(node, g)
+                if node._grad is None:  # what `accumulate` does, without the call
+                    node._grad = g
+                    node._grad_is_shared = True
+                else:
+                    accumulate(node, g)
             elif node in wanted:
                 found[node] = g
             if node._operation is None or node in boundary:

@@ -65,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
     train.add_argument("name", metavar="NAME", help="which experiment; `minitorch list` shows them")
     train.add_argument("--epochs", type=_positive, metavar="N", help="train to epoch N")
     train.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="same seed, same training (0 if not given)"
+        "--seed", type=_seed, default=0, metavar="N", help="same seed, same training (0 if not given)"
     )
     train.add_argument(
         "--out",
@@ -90,6 +90,12 @@ def _positive(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"expects a whole number from 1 on, got {text!r}")
     return number
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal() or int(text) >= 2**63:
+        raise argparse.ArgumentTypeError(f"expects a whole number from 0 to 2**63 - 1, got {text!r}")
+    return int(text)
 
 
 def _progress(done: int, total: int, op: str) -> None:

@@ -21,5 +21,3 @@ from minitorch.nn.pooling import *
 from minitorch.nn.recurrent import *
 from minitorch.nn.transformer import *
 from minitorch.nn.vision import *
-
-# Families written elsewhere add their line here: conv, pooling, vision, recurrent, attention, loss; and utils.

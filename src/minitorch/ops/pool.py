@@ -9,6 +9,7 @@ handful of NumPy calls on large arrays, whatever the stride and dilation.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -38,18 +39,31 @@ def _max_pool_tap(
     x: Array, largest: Array, *, kernel: Sizes, stride: Sizes, padding: Pairs, dilation: Sizes
 ) -> Array:
     """Return the number of the tap at which each window has its largest element; of equals the first."""
-    count = largest.shape[2:]
+
+    def at_each_tap(border: float) -> list[Array]:
+        images = padded(x, padding, border)
+        return [images[places(tap, largest.shape[2:], stride, dilation)] for _, tap in taps(kernel)]
+
     # nan in the border equals nothing, so that a window of -inf still chooses an element of the image.
-    images = padded(x, padding, np.nan if x.dtype.kind == "f" else _lowest(x.dtype))
-    chosen = np.zeros(largest.shape, dtype=np.min_scalar_type(int(np.prod(kernel))), like=x)
-    # From the last tap to the first: what is written last stays, and that is the first of equals.
-    for number, tap in reversed(list(taps(kernel))):
-        here = images[places(tap, count, stride, dilation)]
-        hit = here == largest
-        if x.dtype.kind == "f":
-            hit |= (here != here) & (largest != largest)  # nan is the largest of all
-        np.copyto(chosen, number, where=hit)
+    found = at_each_tap(np.nan if x.dtype.kind == "f" else _lowest(x.dtype))
+    chosen, missing = _first(found, lambda here: here != largest)
+    if missing.any():  # nothing equals nan, which counts as the largest of all: look for it by that
+        of_nan, _ = _first(at_each_tap(0), lambda here: here == here)
+        chosen = np.where(missing, of_nan, chosen)
     return chosen
+
+
+def _first(found: list[Array], missed: Callable[[Array], Array]) -> tuple[Array, Array]:
+    """Return how many taps missed before the first that did not, and where all of them missed.
+
+    Counting is a few cheap passes; writing the number of a tap where it hits takes ten times as long.
+    """
+    missing = missed(found[0])
+    count = missing.astype(np.min_scalar_type(len(found)))
+    for here in found[1:]:
+        missing = missing & missed(here)
+        count += missing
+    return count, missing
 
 
 def _pool_pick(
@@ -71,12 +85,14 @@ def _pool_put(
     grown = tuple(n + a + b for n, (a, b) in zip(size, padding, strict=True))
     out = np.zeros((*y.shape[:2], *grown), dtype=y.dtype, like=y)
     apart = all(s >= d * (k - 1) + 1 for s, d, k in zip(stride, dilation, kernel, strict=True))
+    finite = bool(np.isfinite(y).all())
     for number, tap in taps(kernel):
         here = places(tap, y.shape[2:], stride, dilation)
-        if apart:  # windows that do not overlap write each place once
-            np.copyto(out[here], y, where=chosen == number)
-        else:
-            out[here] += np.where(chosen == number, y, 0)
+        hit = chosen == number
+        if apart and finite:  # windows that do not overlap write each place once
+            np.multiply(y, hit, out=out[here])
+        else:  # (0·inf would be nan)
+            out[here] += y * hit if finite else np.where(hit, y, 0)
     return unpadded(out, size, padding)
 
 
@@ -105,7 +121,7 @@ Divisor = float | tuple[tuple[int, ...], ...]
 
 def _divided(sums: Array, divisor: Divisor) -> Array:
     if not isinstance(divisor, tuple):
-        return sums / divisor
+        return sums if divisor == 1 else sums / divisor
     for axis, extents in enumerate(divisor):
         shape = (-1,) + (1,) * (len(divisor) - axis - 1)
         sums = sums / np.asarray(extents, dtype=sums.dtype, like=sums).reshape(shape)

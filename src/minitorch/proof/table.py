@@ -138,7 +138,7 @@ case(
 case("remainder", lambda m, x, y: m.remainder(x, y), distinct(3, 5), fixed(0.61, 0.83, 1.13, -0.71, -1.3))
 case("remainder", lambda m, x: x % -0.73, distinct(3, 5))
 case("fmod", lambda m, x, y: m.fmod(x, y), distinct(3, 5), fixed(0.61, 0.83, 1.13, -0.71, -1.3))
-case("neg", lambda m, x: m.neg(-(-x)), normal(3, 5))
+case("neg", lambda m, x: m.neg(-x) * -x, normal(3, 5))
 case("pow", lambda m, x, y: m.pow(x, y), positive(3, 5), normal(5))
 case("pow", lambda m, x: x**3, normal(3, 5))
 case("pow", lambda m, x: m.pow(x, 2), normal(3, 5))

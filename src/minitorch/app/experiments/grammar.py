@@ -132,9 +132,7 @@ class GrammarForms(Experiment):
     """The characters of a conjugated form with its pronoun → tense and person."""
 
     name = "grammar-forms"
-    summary = (
-        'characters of a form ("she has written") → tense and person: can be learned, also for new verbs'
-    )
+    summary = '"she has written" → tense and person: can be learned, also for new verbs'
     epochs = 40
 
     def __init__(self, device: str = "cpu") -> None:

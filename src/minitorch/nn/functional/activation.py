@@ -136,11 +136,11 @@ def rrelu(
         raise ValueError(f"rrelu: lower {lower} must not be larger than upper {upper}")
     if not training:
         return x.leaky_relu((lower + upper) / 2)
-    negative = x._data <= 0
+    negative = x.detach().cpu()._data <= 0  # the generator is the host's
     drawn = random.default_generator.uniforms(int(negative.sum()), np.dtype(np.float64))
     slopes = np.ones(x.shape)
     slopes[negative] = drawn * (upper - lower) + lower
-    return x * as_tensor(slopes.astype(x.dtype))
+    return x * as_tensor(slopes.astype(x.dtype)).to(device=x.device)
 
 
 def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Tensor:
@@ -383,13 +383,12 @@ def gumbel_softmax(
     uniforms = random.default_generator.uniforms(x.numel(), x.dtype).reshape(x.shape)
     # u is in [0, 1), so 1 - u is not 0; the largest u would give -log(0) all the same, hence the floor.
     waiting = np.maximum(-np.log1p(-uniforms), np.finfo(x.dtype).tiny)
-    gumbels = as_tensor(-np.log(waiting))
+    gumbels = as_tensor(-np.log(waiting)).to(device=x.device)
     soft = ((x + gumbels) / tau).softmax(dim)
     if not hard:
         return soft
     largest = soft.detach().argmax(dim, keepdim=True)
-    one_hot = soft.detach() * 0 + 0.0
-    one_hot = one_hot.scatter(dim, largest, 1.0)
+    one_hot = (soft.detach() * 0).scatter(dim, largest, 1.0)
     return one_hot - soft.detach() + soft
 
 

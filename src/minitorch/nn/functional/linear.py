@@ -157,4 +157,5 @@ def pdist(input: Any, p: float = 2.0) -> Tensor:
     if x.ndim != 2:
         raise RuntimeError(f"pdist: expected (rows, features), got shape {x.shape}")
     first, second = np.triu_indices(x.shape[0], 1)
-    return (x[as_tensor(first)] - x[as_tensor(second)]).norm(p, dim=-1)
+    left, right = (x[as_tensor(rows).to(device=x.device)] for rows in (first, second))
+    return (left - right).norm(p, dim=-1)

@@ -14,7 +14,15 @@ import numpy as np
 from minitorch.convert import as_tensor
 from minitorch.functions import pad, where
 from minitorch.nn.functional.conv import constant
-from minitorch.nn.functional.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+from minitorch.nn.functional.pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    mixable,
+    mixed,
+)
+from minitorch.node import apply
+from minitorch.ops.pool import AVG_UNPOOL
 from minitorch.tensor import Tensor
 
 __all__ = [
@@ -72,6 +80,11 @@ def interpolate(
         )
     if mode == "area":
         return (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[rank - 1](x, goal)
+    copies = _copies(x, goal, factors, mode)
+    if copies is not None:
+        # Each element becomes a block of itself: what average pooling's backward does, without dividing.
+        border = ((0, 0),) * rank
+        return apply(AVG_UNPOOL, x, size=goal, kernel=copies, stride=copies, padding=border, divisor=1)
     out = x
     for i, (n, o) in enumerate(zip(x.shape[2:], goal, strict=True)):
         factor = None if factors is None else factors[i]
@@ -133,21 +146,22 @@ def _along(
     """Resize one axis from n to o."""
     step = n / o if factor is None or factor <= 0 else 1 / factor  # how far apart are the results, in x?
     if mode in ("nearest", "nearest-exact"):
-        if o % n == 0 and (step == n / o or (mode == "nearest" and x.ndim == 4 and o <= 2 * n)):
-            # A whole number of copies of each: a view, stretched. (As in PyTorch, for images 'nearest' copies each
-            # once or twice wherever that gives the size, also when scale_factor is not quite that.)
-            stretched = x.unsqueeze(axis + 1).broadcast_to(
-                (*x.shape[: axis + 1], o // n, *x.shape[axis + 1 :])
-            )
-            return stretched.reshape((*x.shape[:axis], o, *x.shape[axis + 1 :]))
+        if mode == "nearest" and x.ndim == 4 and o in (n, 2 * n):
+            # As PyTorch: once or twice each wherever that gives the size, also when the factor is not quite that.
+            return _take(x, axis, np.arange(o) // (o // n))
         return _take(x, axis, _nearest(n, o, step, 0.5 if mode == "nearest-exact" else 0.0, x.dtype))
     if antialias:
-        return _mix_many(x, axis, _antialiased(n, o, step, mode, corners))
+        return mixed(x, axis, _antialiased(n, o, step, mode, corners).T)
     if n == o and (step == 1.0 or corners):
         return x
     ends = (n - 1) / (o - 1) if o > 1 else 0.0
     centres = np.arange(o) * ends if corners else (np.arange(o) + 0.5) * step - 0.5
     neighbours = _cubic(n, centres) if mode == "bicubic" else _linear(n, centres)
+    if mixable(x, n):
+        matrix = np.zeros((n, o))
+        for places, weights in neighbours:
+            np.add.at(matrix, (places, np.arange(o)), weights)
+        return mixed(x, axis, matrix)
     shape = (-1,) + (1,) * (x.ndim - 1)
     rows = x.swapaxes(0, axis)  # an index on the first axis is the fast one
     out: Any = 0
@@ -156,6 +170,19 @@ def _along(
             shape
         )
     return out.swapaxes(0, axis)
+
+
+def _copies(
+    x: Tensor, goal: tuple[int, ...], factors: tuple[float, ...] | None, mode: str
+) -> tuple[int, ...] | None:
+    """Return how often each element is copied along each axis, where that is a whole number of times."""
+    if mode not in ("nearest", "nearest-exact"):
+        return None
+    sizes = list(zip(x.shape[2:], goal, strict=True))
+    if any(o % n for n, o in sizes):
+        return None
+    times = tuple(o // n for n, o in sizes)
+    return times if factors is None or times == factors else None
 
 
 def _take(x: Tensor, axis: int, places: np.ndarray) -> Tensor:
@@ -210,10 +237,6 @@ def _antialiased(n: int, o: int, step: float, mode: str, corners: bool) -> np.nd
             found = np.maximum(1 - distance, 0.0)
         weights[i, start:end] = found / found.sum()
     return weights
-
-
-def _mix_many(x: Tensor, axis: int, weights: np.ndarray) -> Tensor:
-    return (x.swapaxes(axis, -1) @ constant(weights.T.tolist(), x)).swapaxes(axis, -1)
 
 
 def upsample(

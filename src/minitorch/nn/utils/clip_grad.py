@@ -1,0 +1,122 @@
+"""Gradient clipping. Enters: parameters with gradients. Leaves: the same, their gradients bounded, in place."""
+
+from __future__ import annotations
+
+import math
+import types
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from minitorch.node import new_tensor
+from minitorch.tensor import Tensor
+
+
+def get_total_norm(
+    tensors: Any, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+) -> Tensor:
+    """Return the norm of all tensors together: the norm of their norms.
+
+    >>> get_total_norm([minitorch.tensor([3.0]), minitorch.tensor([0.0, 4.0])])
+    tensor(5.)
+    """
+    given = [tensors] if isinstance(tensors, (Tensor, np.ndarray)) else list(tensors)
+    arrays = [each._data if isinstance(each, Tensor) else np.asarray(each) for each in given]
+    if not arrays:
+        return new_tensor(np.zeros((), np.float32))
+    order = float(norm_type)
+    with np.errstate(all="ignore"):  # an overflow is an answer here, and error_if_nonfinite asks for it
+        norms = np.array([_norm(array, order) for array in arrays], dtype=np.result_type(*arrays))
+        total = np.asarray(_norm(norms, order), dtype=norms.dtype)
+    if error_if_nonfinite and not np.isfinite(total):
+        raise RuntimeError(
+            f"The total norm of order {order} for gradients from `parameters` is non-finite ({total}), so it cannot be "
+            "clipped. To scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`"
+        )
+    return new_tensor(total)
+
+
+def clip_grads_with_norm_(
+    parameters: Any, max_norm: float, total_norm: Tensor, foreach: bool | None = None
+) -> None:
+    """Scale the gradients by max_norm/(total_norm + 1e-6), if that is less than 1.
+
+    >>> w = minitorch.zeros(2, requires_grad=True); w.grad = np.array([3.0, 4.0])
+    >>> clip_grads_with_norm_(w, 1.0, minitorch.tensor(10.0)); w.grad.round(3)
+    array([0.3, 0.4], dtype=float32)
+    """
+    total = total_norm._data if isinstance(total_norm, Tensor) else np.asarray(total_norm)
+    with np.errstate(all="ignore"):
+        factor = float(np.minimum(total.dtype.type(max_norm) / (total + total.dtype.type(1e-6)), 1))
+        if factor == 1.0:
+            return
+        for gradient in _gradients(parameters):
+            np.multiply(gradient, factor, out=gradient)
+
+
+def clip_grad_norm_(
+    parameters: Any,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Scale all gradients down together, so that their norm is at most max_norm; return what it was.
+
+    >>> w = minitorch.zeros(2, requires_grad=True); w.grad = np.array([3.0, 4.0])
+    >>> clip_grad_norm_([w], max_norm=1.0)
+    tensor(5.)
+    >>> w.grad.round(3)
+    array([0.6, 0.8], dtype=float32)
+    """
+    chosen = _listed(parameters)
+    if isinstance(parameters, types.GeneratorType) and not chosen:
+        warnings.warn(
+            "`parameters` is an empty generator, no gradient clipping will occur. Was it used before?",
+            stacklevel=2,
+        )
+    total = get_total_norm(_gradients(chosen), norm_type, error_if_nonfinite)
+    clip_grads_with_norm_(chosen, max_norm, total)
+    return total
+
+
+def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
+    """Bound every element of every gradient to [-clip_value, clip_value].
+
+    >>> w = minitorch.zeros(2, requires_grad=True); w.grad = np.array([0.5, -4.0])
+    >>> clip_grad_value_([w], 1.0); w.grad
+    array([ 0.5, -1. ], dtype=float32)
+    """
+    bound = float(clip_value)
+    for gradient in _gradients(parameters):
+        np.clip(gradient, -bound, bound, out=gradient)
+
+
+def _norm(array: np.ndarray, order: float) -> Any:
+    flat = np.abs(array.reshape(-1))
+    if not flat.size:
+        return 0.0
+    if order == 2.0:
+        return math.sqrt(float(flat @ flat))
+    if order == math.inf:
+        return flat.max()
+    if order == -math.inf:
+        return flat.min()
+    if order == 0.0:
+        return np.count_nonzero(flat)
+    return (flat**order).sum() ** (1.0 / order)
+
+
+def _listed(parameters: Any) -> list[Tensor]:
+    chosen = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    for p in chosen:
+        if not isinstance(p, Tensor):
+            raise TypeError(f"clip_grad: expects Tensors, got {type(p).__name__}; write model.parameters()")
+    return chosen
+
+
+def _gradients(parameters: Any) -> Iterable[np.ndarray]:
+    # p.grad gives each parameter an array of its own: the engine may share one among several.
+    return [gradient for p in _listed(parameters) if (gradient := p.grad) is not None]
