@@ -1,5 +1,6 @@
 """detect_anomaly names the first op that makes nan or inf, and its line; the debug switch."""
 
+import gc
 import inspect
 import threading
 from pathlib import Path
@@ -374,11 +375,12 @@ def test_no_grad_inside_keeps_looking():
 def test_nothing_is_remembered_afterwards():
     from minitorch.autograd import anomaly
 
+    gc.collect()
     before = len(anomaly._origins)
     with minitorch.detect_anomaly():
         for _ in range(10):
             (leaf([1.0, 2.0]).exp().split(1)[0] * 2).sum().backward()
-    assert len(anomaly._origins) == before
+    assert len(anomaly._origins) <= before
 
 
 def test_a_right_program_passes_and_computes_the_same():

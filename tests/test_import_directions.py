@@ -93,15 +93,21 @@ STANDARD = {"__future__", "collections", "functools", "math", "string", "typing"
 
 
 # What the command uses where it is installed; imported inside functions, never when a file is read.
-OPTIONAL = {"matplotlib", "rich", "sklearn"}
 
 
 def test_the_library_needs_only_numpy_and_scipy():
     for path in FILES:
-        allowed = {"minitorch", *OUTSIDE, *EXTRAS.get(room_of(path), ())}
+        extras = EXTRAS.get(room_of(path), ())
+        top = ast.parse(path.read_text(encoding="utf-8")).body
+        eager = {alias.name for node in top if isinstance(node, ast.Import) for alias in node.names}
+        eager |= {node.module for node in top if isinstance(node, ast.ImportFrom)}
         for module in imports_of(path):
             root = module.split(".")[0]
-            assert root in allowed or root in sys.stdlib_module_names, f"{path} imports {module}"
+            if root in extras:
+                assert module not in eager, f"{path} imports {module} before it is needed"
+            else:
+                known = root in {"minitorch", *OUTSIDE} or root in sys.stdlib_module_names
+                assert known, f"{path} imports {module}"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))

@@ -250,11 +250,9 @@ def test_removing_keeps_the_weight_and_gives_a_plain_layer(function):
     assert_same_state(ours, theirs)
     np.testing.assert_allclose(ours(minitorch.tensor(x)).detach().numpy(), before, rtol=1e-12)
     assert isinstance(ours.weight, minitorch.nn.Parameter)
+    remove = getattr(utils, f"remove_{function}", parametrize.remove_parametrizations)
     with pytest.raises(ValueError, match="weight"):
-        if "." in function:
-            parametrize.remove_parametrizations(ours, "weight")
-        else:
-            getattr(utils, f"remove_{function}")(ours)
+        remove(ours, "weight")
 
 
 @pytest.mark.parametrize("function", [*WEIGHT_NORMS, *SPECTRAL_NORMS])

@@ -18,6 +18,7 @@ from minitorch.methods.reduce import nuclear_norm
 from minitorch.node import apply, apply_many
 from minitorch.numpy_protocols import implements
 from minitorch.ops import linalg as ops
+from minitorch.ops.linalg import LinAlgError as LinAlgError
 from minitorch.tensor import Tensor
 
 
@@ -166,7 +167,12 @@ def lstsq(A: Any, B: Any) -> Lstsq:
     >>> lstsq(as_tensor([[1.0], [1.0]]), as_tensor([[1.0], [4.0]])).solution
     tensor([[2.5000]])
     """
-    return Lstsq(matmul(pinv(A), as_tensor(B)))
+    a, b = promoted(to_floating(as_tensor(A)), to_floating(as_tensor(B)))
+    vectors = b.ndim == 1 or b.shape == a.shape[:-1]  # one right-hand side each, as in solve
+    if a.ndim < 2 or a.shape[-2] != (b.shape[-1] if vectors else b.shape[-2]):
+        raise RuntimeError(f"lstsq: equations of shape {a.shape} need as many right-hand sides, got {b.shape}")
+    solution = matmul(pinv(a), b.unsqueeze(-1) if vectors else b)
+    return Lstsq(solution.squeeze(-1) if vectors else solution)
 
 
 def matrix_power(A: Any, n: int) -> Tensor:
@@ -200,6 +206,8 @@ def vector_norm(
     >>> vector_norm(as_tensor([3.0, 4.0]))
     tensor(5.)
     """
+    if isinstance(ord, str):
+        raise TypeError(f"vector_norm: ord must be a number, got {ord!r}; a matrix has 'fro' and 'nuc'")
     return as_tensor(x).norm(ord, dim, keepdim, dtype=dtype)
 
 
@@ -214,9 +222,13 @@ def matrix_norm(
     x = to_floating(as_tensor(A, dtype))
     if x.ndim < 2:
         raise RuntimeError(f"matrix_norm: expects matrices, got shape {x.shape}")
+    if not isinstance(dim, (tuple, list)) or len(dim) != 2:
+        raise TypeError(f"matrix_norm: dim must be two axes, got {dim!r}")
     rows, columns = (one_axis(a, x.ndim, "matrix_norm") for a in dim)
-    if ord == "fro":
-        return x.norm(2, (rows, columns), keepdim)
+    if rows == columns:
+        raise RuntimeError(f"matrix_norm: dim must be two different axes, got {dim}")
+    if ord == "fro" or (ord in (1, 2, math.inf) and 0 in (x.shape[rows], x.shape[columns])):
+        return x.norm(2, (rows, columns), keepdim)  # an empty matrix has norm 0
     if ord in (1, -1, math.inf, -math.inf):
         # The largest (or smallest) sum of sizes over columns (1) or rows (inf).
         summed, over = (rows, columns) if abs(ord) == 1 else (columns, rows)
@@ -242,10 +254,12 @@ def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dty
     """
     x = as_tensor(A)
     pair = isinstance(dim, (tuple, list)) and len(dim) == 2
-    if ord is not None and (pair or (dim is None and x.ndim == 2) or isinstance(ord, str)):
+    if ord is not None and (pair or (dim is None and x.ndim == 2)):
         return matrix_norm(x, ord, dim if dim is not None else (-2, -1), keepdim, dtype=dtype)
     if ord is not None and dim is None and x.ndim != 1:
         raise RuntimeError(f"norm: with ord and no dim x must be a vector or a matrix, got shape {x.shape}")
+    if isinstance(ord, str):
+        raise RuntimeError(f"norm: ord {ord!r} is for matrices; give two axes by dim, got {dim!r}")
     return vector_norm(x, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
 
 

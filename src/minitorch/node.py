@@ -23,7 +23,7 @@ from minitorch.dtypes import get_default_dtype
 from minitorch.modes import Mode, current, switch
 from minitorch.ops.op import Array, Op, unbroadcast
 from minitorch.quiet import hush, restore
-from minitorch.watch import exposed, tick
+from minitorch.watch import exposed, is_exposed, tick
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
@@ -191,12 +191,13 @@ SELECT = Op("select", lambda bundle, *, index, count: bundle[index], joint=lambd
 
 def apply(op: Op, *inputs: Any, **attributes: Any) -> Tensor:
     """Run `op` on Tensors and Python numbers, and record it if a gradient may be asked for."""
-    tracked = False
+    tracked = watched = False
     arrays = []
     for each in inputs:
         if isinstance(each, Node):
-            if exposed:
+            if exposed and is_exposed(each):
                 watch.forget(each)
+                watched = True
             arrays.append(each._data)
             if each._requires_grad:
                 tracked = True
@@ -213,7 +214,7 @@ def apply(op: Op, *inputs: Any, **attributes: Any) -> Tensor:
     mode = current()
     if tracked and mode.enabled and op.differentiable:
         out = new_tensor(data, op, inputs, attributes)
-        if exposed:
+        if watched or (attributes and exposed):
             watch.recorded(out)
     else:
         out = new_tensor(data)
@@ -274,7 +275,7 @@ def apply_unary(op: Op, x: Node) -> Tensor:
     Arithmetic between small tensors is where a library like this spends its time outside NumPy; for
     this and the next function the common path is written out.
     """
-    if exposed:  # before another reference to the array is held here: `watch.forget` counts them
+    if exposed and is_exposed(x):
         return apply(op, x)
     array = x._data
     if op.floating and array.dtype.kind not in "fc":
@@ -305,7 +306,7 @@ def apply_unary(op: Op, x: Node) -> Tensor:
 
 def apply_binary(op: Op, a: Node, b: Node) -> Tensor:
     """Do what `apply` does for two Tensors of one dtype and no attributes, at half its overhead."""
-    if exposed:
+    if exposed and (is_exposed(a) or is_exposed(b)):
         return apply(op, a, b)
     array = a._data
     if op.floating and array.dtype.kind not in "fc":
@@ -339,7 +340,7 @@ def apply_many(op: Op, *inputs: Any, **attributes: Any) -> tuple[Tensor, ...]:
     arrays = []
     for each in inputs:
         if isinstance(each, Node):
-            if exposed:
+            if exposed and is_exposed(each):
                 watch.forget(each)
             arrays.append(each._data)
         else:

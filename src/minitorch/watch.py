@@ -141,6 +141,14 @@ def share(array: Any) -> None:
             exposed[key] = weakref.ref(owner, lambda _: exposed.pop(key, None))
 
 
+def is_exposed(tensor: Any) -> bool:
+    """Tell whether others may write into a tensor's array."""
+    array = tensor._data
+    if array.__class__ is not np.ndarray:
+        return False
+    return id(array if array.base is None else owner_of(array)) in exposed
+
+
 def expose(array: Any) -> None:
     """Remember the content of our own array, now that a person gets hold of it: ops may have read it already."""
     if type(array) is np.ndarray and id(owner_of(array)) not in exposed:
@@ -161,22 +169,20 @@ ALONE = sys.getrefcount(_probe._data)
 
 
 def forget(tensor: Any) -> None:
-    """Stop watching a tensor's array if only this tensor holds it: a person's array, or a view, would count."""
-    if sys.getrefcount(tensor._data) == ALONE and getattr(tensor._data, "base", tensor) is None:
+    """Stop watching an exposed array if only this tensor holds it: a person's array, or a view, would count."""
+    if sys.getrefcount(tensor._data) == ALONE and tensor._data.base is None:
         key = id(tensor._data)
-        if key in exposed:
-            content = _contents.pop(key, None)
-            if content is not None:
-                content.look(tick())
-            exposed.pop(key, None)
+        content = _contents.pop(key, None)
+        if content is not None:
+            content.look(tick())
+        exposed.pop(key, None)
 
 
 def recorded(node: Any) -> None:
     """Remember the content of what a newly recorded op will read again in backward, where others may write."""
     for position, tensor in enumerate((node, *node._inputs), start=1):
-        array = getattr(tensor, "_data", None)
-        if type(array) is np.ndarray and id(owner_of(array)) in exposed and is_read(node, position):
-            read(array, node._time)
+        if hasattr(tensor, "_data") and is_exposed(tensor) and is_read(node, position):
+            read(tensor._data, node._time)
     for value in node._attributes.values():
         for part in value if isinstance(value, tuple) else (value,):
             read(part, node._time)

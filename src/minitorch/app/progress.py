@@ -94,6 +94,7 @@ class Terminal(Progress):
         self.out = out
         self.epochs = 0
         self.last = 0.0
+        self.validated = ""
 
     def start(self, run: Run) -> None:
         """Say what is trained, from where to where."""
@@ -120,11 +121,16 @@ class Terminal(Progress):
             [
                 f"epoch {int(epoch - 1e-9) + 1}/{self.epochs}",
                 f"loss {loss:.4f}",
-                f"accuracy {percent(accuracy)}",
+                f"accuracy {percent(accuracy)}{self.validated}",
                 f"{samples_per_second:,.0f} samples/s",
                 f"{clock(seconds_left)} left",
             ],
         )
+
+    def epoch(self, record: Record) -> None:
+        """Remember how well the epoch before did on data it was not trained on."""
+        if "val_accuracy" in record:
+            self.validated = f" (validation {percent(record['val_accuracy'])})"
 
     def show(self, epoch: float, parts: list[str]) -> None:
         """Write one state of the line."""

@@ -12,8 +12,8 @@ Identities and masks are made `like` an array at hand, so that they live on the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,6 +21,11 @@ from minitorch.ops.op import Array, Op
 
 Mode = Literal["reduced", "complete", "r"]
 Triangle = Literal["L", "U"]
+
+
+class LinAlgError(RuntimeError):
+    """A matrix for which there is no answer: singular, not positive definite, or not finite."""
+
 
 # --- small parts ----------------------------------------------------------------------------------
 
@@ -68,6 +73,14 @@ def _check_square(name: str, x: Array, instead: str) -> None:
         raise RuntimeError(f"{name}: expected square matrices, but got shape {tuple(x.shape)}; {instead}")
 
 
+def _converging(name: str, function: Callable[..., Any], a: Array, **options: Any) -> Any:
+    """Run an iterative factorisation; NumPy's complaint gets its likely reason."""
+    try:
+        return function(a, **options)
+    except np.linalg.LinAlgError as error:
+        raise LinAlgError(f"{name}: {error}: a matrix of shape {tuple(a.shape)} holds nan or inf?") from error
+
+
 def _solve_systems(name: str, a: Array, b: Array) -> Array:
     """Solve a·x = b for matrices `b`, broadcasting the batches against each other."""
     if a.shape[-1] != b.shape[-2]:
@@ -81,7 +94,7 @@ def _solve_systems(name: str, a: Array, b: Array) -> Array:
     try:
         return np.linalg.solve(a, b)
     except np.linalg.LinAlgError as error:
-        raise RuntimeError(
+        raise LinAlgError(
             f"{name}: a matrix in A (shape {tuple(a.shape)}) is singular and the system has no unique "
             "solution; use linalg.lstsq or linalg.pinv, or add a small multiple of the identity"
         ) from error
@@ -95,7 +108,7 @@ def _inv(a: Array) -> Array:
     try:
         return np.linalg.inv(a)
     except np.linalg.LinAlgError as error:
-        raise RuntimeError(
+        raise LinAlgError(
             f"inv: a matrix of shape {tuple(a.shape)} is singular and has no inverse; use linalg.pinv, or "
             "add a small multiple of the identity"
         ) from error
@@ -176,11 +189,11 @@ def _pinv(a: Array, *, rtol: float | None, atol: float | None, hermitian: bool) 
         rtol = 0.0 if atol else max(a.shape[-2:]) * float(np.finfo(a.dtype).eps)
     if hermitian:
         _check_square("pinv", a, "leave out hermitian=True")
-        values, v = np.linalg.eigh(a)
+        values, v = _converging("pinv", np.linalg.eigh, a)
         ut = _transpose(v)
         largest = np.maximum(np.abs(values[..., :1]), np.abs(values[..., -1:]))  # they ascend
     else:
-        u, values, vh = np.linalg.svd(a, full_matrices=False)
+        u, values, vh = _converging("pinv", np.linalg.svd, a, full_matrices=False)
         ut, v = _transpose(u), _transpose(vh)
         largest = values[..., :1]  # they descend
     kept = np.abs(values) > np.maximum(rtol * largest, atol or 0.0)
@@ -220,7 +233,10 @@ def _logs(s: Array) -> Array:
 
 def _cofactor(a: Array) -> Array:
     # From A = U·diag(s)·Vᵀ: C = det U · det V · U·diag(p)·Vᵀ, where pᵢ is the product of all s but sᵢ.
-    u, s, vh = np.linalg.svd(a, full_matrices=False)
+    try:
+        u, s, vh = np.linalg.svd(a, full_matrices=False)
+    except np.linalg.LinAlgError:  # nan or inf in it, and so in its determinant
+        return np.full_like(a, np.nan)
     logs = _logs(s)
     products = np.exp(logs.sum(axis=-1, keepdims=True) - logs).astype(s.dtype)
     orientation = np.linalg.det(u) * np.linalg.det(vh)
@@ -303,7 +319,7 @@ def _cholesky(a: Array, *, upper: bool) -> Array:
         # One triangle is read: the lower, or the upper, which is the lower one of the transpose.
         return _transpose(np.linalg.cholesky(_transpose(a))) if upper else np.linalg.cholesky(a)
     except np.linalg.LinAlgError as error:
-        raise RuntimeError(
+        raise LinAlgError(
             f"cholesky: a matrix of shape {tuple(a.shape)} is not positive definite; add a small multiple "
             "of the identity, or use linalg.eigh"
         ) from error
@@ -371,7 +387,7 @@ def _check_symmetric(name: str, a: Array, uplo: Triangle) -> None:
 
 def _eigh(a: Array, *, uplo: Triangle) -> tuple[Array, Array]:
     _check_symmetric("eigh", a, uplo)
-    values, vectors = np.linalg.eigh(a, UPLO=uplo)
+    values, vectors = _converging("eigh", np.linalg.eigh, a, UPLO=uplo)
     return values, vectors
 
 
@@ -392,7 +408,7 @@ EIGH = Op("eigh", _eigh, _eigh_rule)
 
 def _eigvalsh(a: Array, *, uplo: Triangle) -> Array:
     _check_symmetric("eigvalsh", a, uplo)
-    return np.linalg.eigvalsh(a, UPLO=uplo)
+    return _converging("eigvalsh", np.linalg.eigvalsh, a, UPLO=uplo)
 
 
 def _eigvalsh_rule(g: Array, out: Array, a: Array, *, uplo: Triangle) -> Array:
@@ -406,7 +422,7 @@ EIGVALSH = Op("eigvalsh", _eigvalsh, _eigvalsh_rule)
 
 def _svd(a: Array, *, full_matrices: bool) -> tuple[Array, Array, Array]:
     _check_matrix("svd", a)
-    u, s, vh = np.linalg.svd(a, full_matrices=full_matrices)
+    u, s, vh = _converging("svd", np.linalg.svd, a, full_matrices=full_matrices)
     return u, s, vh
 
 
@@ -450,7 +466,7 @@ SVD = Op("svd", _svd, _svd_rule)
 
 def _svdvals(a: Array) -> Array:
     _check_matrix("svdvals", a)
-    return np.linalg.svd(a, compute_uv=False)
+    return _converging("svdvals", np.linalg.svd, a, compute_uv=False)
 
 
 def _svdvals_rule(g: Array, out: Array, a: Array) -> Array:

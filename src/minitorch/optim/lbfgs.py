@@ -71,7 +71,7 @@ class LBFGS(Optimizer):
 
     def _gradient(self) -> np.ndarray:
         parts = [
-            np.zeros_like(p._data).reshape(-1) if p._grad is None else np.asarray(p._grad).reshape(-1)
+            np.zeros_like(p._data).reshape(-1) if p._grad is None else p._grad.reshape(-1)
             for p in self.param_groups[0]["params"]
         ]
         return np.concatenate(parts)

@@ -23,7 +23,7 @@ def get_total_norm(
     tensor(5.)
     """
     given = [tensors] if isinstance(tensors, (Tensor, np.ndarray)) else list(tensors)
-    arrays = [each._data if isinstance(each, Tensor) else np.asarray(each) for each in given]
+    arrays = [each._data if isinstance(each, Tensor) else each for each in given]
     if not arrays:
         return new_tensor(np.zeros((), np.float32))
     order = float(norm_type)

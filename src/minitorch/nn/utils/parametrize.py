@@ -101,7 +101,7 @@ def register_parametrization(
 ) -> Module:
     """Let a parameter or buffer be computed by a Module from now on; several are applied in their order.
 
-    The Module's `right_inverse`, where it has one, gives the original that the present value comes from.
+    The first one's `right_inverse`, where it has one, gives the original that the present value comes from.
 
     >>> class Symmetric(minitorch.nn.Module):
     ...     def forward(self, x):
@@ -124,12 +124,7 @@ def register_parametrization(
                 f"register_parametrization: {type(parametrization).__name__} changes shape or dtype of "
                 f"{tensor_name!r}; pass unsafe=True if that is meant"
             )
-        if hasattr(parametrization, "right_inverse"):
-            with no_grad():
-                stack.append(parametrization)
-                stack.right_inverse(before.detach())
-        else:
-            stack.append(parametrization)
+        stack.append(parametrization)
         return module
     if tensor_name not in module._parameters and tensor_name not in module._buffers:
         raise ValueError(
@@ -228,7 +223,7 @@ def _refuse_pickle(self: Module) -> Any:
 
 def _copied(self: Module, memo: dict[int, Any]) -> Module:
     """Copy a parametrized Module deeply; the copy gets a class of its own too."""
-    kind = type(self).__bases__[0]
+    kind: Any = type(self).__bases__[0]
     made = kind.__new__(kind)
     memo[id(self)] = made
     made.__dict__.update(copy.deepcopy(self.__dict__, memo))
