@@ -3,7 +3,7 @@
     pip install 'minitorch[app]'
     python examples/digits.py
 
-Nothing here is special to minitorch: with `import torch` in place of the first line it runs on PyTorch.
+Nothing here is special to minitorch: with "torch" for "minitorch" in the imports it runs on PyTorch.
 """
 
 import numpy as np

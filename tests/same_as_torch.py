@@ -44,7 +44,9 @@ def agree(call, *arrays, tol=1e-9, gradients=True, where=""):
     ours, our_inputs, our_error = _run(minitorch, minitorch.tensor, call, arrays, gradients)
     theirs, their_inputs, their_error = _run(Functional(), torch.tensor, call, arrays, gradients)
     if their_error is not None:
-        assert our_error is not None, f"{where} PyTorch refuses ({their_error!r:.200}), minitorch gives {ours}"
+        assert our_error is not None, (
+            f"{where} PyTorch refuses ({their_error!r:.200}), minitorch gives {ours}"
+        )
         expected = next(kind for kind in REFUSALS if isinstance(their_error, kind))
         assert isinstance(our_error, expected), f"{where} {our_error!r:.300} instead of {their_error!r:.200}"
         return

@@ -74,7 +74,12 @@ m.is_tensor(x); m.numel(x)
 
 @pytest.mark.parametrize("text", LIKE)
 def test_creation_after_another_tensor(text):
-    for array in (np.arange(6, dtype=np.float32).reshape(2, 3), np.arange(3, dtype=np.uint8), np.array(True), np.zeros((0, 2))):
+    for array in (
+        np.arange(6, dtype=np.float32).reshape(2, 3),
+        np.arange(3, dtype=np.uint8),
+        np.array(True),
+        np.zeros((0, 2)),
+    ):
         agree(line(text), array, gradients=False, where=f"{text} on {array.dtype}{array.shape}:")
 
 
@@ -166,14 +171,19 @@ def test_a_tensor_of_a_tensor_is_a_new_leaf():
 
 def test_sharing_keeps_strides():
     array = np.arange(6.0).reshape(2, 3).T
-    assert minitorch.from_numpy(array).numpy() is array or np.shares_memory(minitorch.from_numpy(array).numpy(), array)
+    assert minitorch.from_numpy(array).numpy() is array or np.shares_memory(
+        minitorch.from_numpy(array).numpy(), array
+    )
     assert minitorch.tensor(array).tolist() == array.tolist()
 
 
 def test_asarray_that_must_not_copy():
     array = np.arange(3.0)
     assert np.shares_memory(minitorch.asarray(array, copy=False).numpy(), array)
-    for refused in (lambda: minitorch.asarray([1.0], copy=False), lambda: minitorch.asarray(array, dtype=np.int64, copy=False)):
+    for refused in (
+        lambda: minitorch.asarray([1.0], copy=False),
+        lambda: minitorch.asarray(array, dtype=np.int64, copy=False),
+    ):
         with pytest.raises(ValueError, match="copy"):
             refused()
 

@@ -80,7 +80,10 @@ def test_the_conventions_in_numbers():
 
 
 def test_large_logits_neither_overflow_nor_lose_the_gradient():
-    agree(lambda m, x: m.cross_entropy(x, m.tensor([0, 1])), np.array([[1000.0, -1000.0, 0.0], [1000.0, -1000.0, 0.0]]))
+    agree(
+        lambda m, x: m.cross_entropy(x, m.tensor([0, 1])),
+        np.array([[1000.0, -1000.0, 0.0], [1000.0, -1000.0, 0.0]]),
+    )
     agree(lambda m, x: m.cross_entropy(x, m.tensor([1])), np.array([[-np.inf, 0.0, 1.0]]))
 
 

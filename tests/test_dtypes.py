@@ -94,7 +94,9 @@ def library_of(x):
 SCALARS = [True, False, 2, -3, 0, 1.5, -0.5, float("inf"), float("nan")]
 
 
-@pytest.mark.parametrize(("name", "call"), list(scalar_table()), ids=lambda p: p if isinstance(p, str) else "")
+@pytest.mark.parametrize(
+    ("name", "call"), list(scalar_table()), ids=lambda p: p if isinstance(p, str) else ""
+)
 def test_a_tensor_and_a_python_number(name, call):
     comparing = any(word in name for word in ("lt", "le", "gt", "ge", "eq", "ne"))
     for dtype, scalar in itertools.product(DTYPES, SCALARS):
@@ -124,7 +126,9 @@ def test_a_number_outside_the_dtype_compares_by_its_value():
     assert x.clamp(min=-3).tolist() == [1, 200]
 
 
-@pytest.mark.parametrize("spelling", ["x // y", "x % y", "m.fmod(x, y)", "m.div(x, y, rounding_mode='trunc')"])
+@pytest.mark.parametrize(
+    "spelling", ["x // y", "x % y", "m.fmod(x, y)", "m.div(x, y, rounding_mode='trunc')"]
+)
 def test_integer_division_by_zero_is_refused(spelling):
     agree(line(spelling, "x y"), np.array([1, 2]), np.array([1, 0]))
     agree(line(spelling.replace("y", "0")), np.array([1, 2]))
@@ -265,17 +269,27 @@ def test_promote_types_is_pytorchs(a, b):
 def every_function():
     """Each public function with float32 arguments, as one line."""
     lines = {}
-    for name in UNARY + ["abs", "floor", "ceil", "trunc", "round", "gelu", "silu", "softplus", "elu", "leaky_relu"]:
+    for name in [
+        *UNARY,
+        "abs",
+        "floor",
+        "ceil",
+        "trunc",
+        "round",
+        "gelu",
+        "silu",
+        "softplus",
+        "elu",
+        "leaky_relu",
+    ]:
         if name not in ("bitwise_not", "logical_not", "isnan", "isinf", "isfinite"):
             lines[name] = f"m.{name}(x)"
-    for name in BINARY[:10] + ["atan2", "hypot", "logaddexp", "dot", "outer"]:
+    for name in [*BINARY[:10], "atan2", "hypot", "logaddexp", "dot", "outer"]:
         flat = ".reshape(-1)" if name in ("dot", "outer") else ""
         lines[name] = f"m.{name}(x{flat}, y{flat})"
     for name in ("sum", "mean", "prod", "max", "min", "amax", "amin", "median", "var", "std", "norm"):
         lines[name] = f"m.{name}(x)"
-        lines[name + "(1)"] = f"m.{name}(x, dim=1)" + (
-            ".values" if name in ("max", "min", "median") else ""
-        )
+        lines[name + "(1)"] = f"m.{name}(x, dim=1)" + (".values" if name in ("max", "min", "median") else "")
     for name in ("cumsum", "cumprod", "softmax", "log_softmax", "logsumexp", "unsqueeze"):
         lines[name] = f"m.{name}(x, 1)"
     lines |= {
@@ -335,7 +349,9 @@ def test_a_float_dtype_goes_in_and_comes_out_also_for_gradients(text, dtype):
                 assert tensor.grad.shape == tensor.shape
 
 
-@pytest.mark.parametrize("text", ["x + 1", "x.sum()", "x * x", "x.exp()", "x.max()", "x[()]", "x @ x[None]", "-x"])
+@pytest.mark.parametrize(
+    "text", ["x + 1", "x.sum()", "x * x", "x.exp()", "x.max()", "x[()]", "x @ x[None]", "-x"]
+)
 def test_rank_zero_results_are_arrays(text):
     x = minitorch.tensor(2.0, requires_grad=True)
     if "@" in text:

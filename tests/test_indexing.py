@@ -44,10 +44,16 @@ def keys(draw, shape):
             sizes = tuple(1 if draw(st.booleans()) else n for n in meeting)
             sizes = sizes if 0 not in meeting else meeting
             count = int(np.prod(sizes))
-            places = draw(st.lists(st.integers(-length, length - 1), min_size=count, max_size=count)) if count else []
+            places = (
+                draw(st.lists(st.integers(-length, length - 1), min_size=count, max_size=count))
+                if count
+                else []
+            )
             parts.append(np.array(places, dtype=np.int64).reshape(sizes))
         elif kind == "mask":
-            parts.append(np.array(draw(st.lists(st.booleans(), min_size=length, max_size=length)), dtype=bool))
+            parts.append(
+                np.array(draw(st.lists(st.booleans(), min_size=length, max_size=length)), dtype=bool)
+            )
         elif kind == "matrix mask" and axis + 2 <= used:
             size = shape[axis] * shape[axis + 1]
             bits = draw(st.lists(st.booleans(), min_size=size, max_size=size))
@@ -211,7 +217,12 @@ def test_setitem(key, value):
         np.arange(12.0).reshape(3, 4), np.arange(12).reshape(3, 4), np.arange(5.0), np.array(1.5),
         np.array([True, False, True]), np.arange(6, dtype=np.uint8).reshape(2, 3),
     ):  # fmt: skip
-        agree(namespace["write"], array, gradients=False, where=f"x[{key}] = {value} in {array.dtype}{array.shape}:")
+        agree(
+            namespace["write"],
+            array,
+            gradients=False,
+            where=f"x[{key}] = {value} in {array.dtype}{array.shape}:",
+        )
 
 
 REFUSED = [
@@ -366,7 +377,13 @@ def test_gather_scatter_and_relatives_on_smaller_indices(data):
     # What is written twice keeps one of the two values: compare where nothing is written twice.
     once = rng.permuted(np.broadcast_to(along(np.arange(shape[axis]), axis, len(shape)), shape), axis=axis)
     once = once[tuple(slice(0, min(a, b)) for a, b in zip(sizes, shape, strict=True))]
-    agree(lambda m, x, s: m.scatter(x, axis, m.tensor(np.ascontiguousarray(once)), s[tuple(map(slice, once.shape))]), x, x)
+    agree(
+        lambda m, x, s: m.scatter(
+            x, axis, m.tensor(np.ascontiguousarray(once)), s[tuple(map(slice, once.shape))]
+        ),
+        x,
+        x,
+    )
     rows = rng.integers(0, shape[axis], 3)
     part = values(tuple(3 if i == axis % len(shape) else n for i, n in enumerate(shape)), seed + 2)
     agree(lambda m, x, s: m.index_add(x, axis, m.tensor(rows), s, alpha=1.5), x, part)
@@ -377,7 +394,9 @@ def along(vector, axis, ndim):
     return vector.reshape([-1 if i == axis % ndim else 1 for i in range(ndim)])
 
 
-@pytest.mark.parametrize(("mask", "shape"), list(itertools.product([(), (1,), (3,), (2, 1), (2, 3)], [(), (3,), (2, 3), (1, 3)])))
+@pytest.mark.parametrize(
+    ("mask", "shape"), list(itertools.product([(), (1,), (3,), (2, 1), (2, 3)], [(), (3,), (2, 3), (1, 3)]))
+)
 def test_masks_broadcast(mask, shape):
     x, chosen = values(shape, 1), values(mask, 2) > 0
     agree(lambda m, x: m.masked_select(x, m.tensor(chosen)), x)

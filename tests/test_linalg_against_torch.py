@@ -35,7 +35,11 @@ OTHERS = {
     "no rows": np.zeros((0, 3)),
 }
 NO_MATRIX = {"vector": rng.normal(size=3), "number": np.array(2.0)}
-SINGULAR = {"singular": np.ones((3, 3)), "zeros": np.zeros((2, 2)), "one of a batch": np.stack([np.eye(2), np.ones((2, 2))])}
+SINGULAR = {
+    "singular": np.ones((3, 3)),
+    "zeros": np.zeros((2, 2)),
+    "one of a batch": np.stack([np.eye(2), np.ones((2, 2))]),
+}
 
 
 def table(text):
@@ -71,7 +75,9 @@ def test_matrices_and_batches(text, dtype):
         agree(call, array.astype(dtype), tol=tol, gradients=array.size > 0, where=f"{text} on {name}:")
 
 
-DEFINITE = table("cholesky(x); cholesky(x, upper=True); pinv(x, hermitian=True); eigh(x).eigenvectors.abs(); eigh(x, 'U').eigenvectors.abs()")
+DEFINITE = table(
+    "cholesky(x); cholesky(x, upper=True); pinv(x, hermitian=True); eigh(x).eigenvectors.abs(); eigh(x, 'U').eigenvectors.abs()"
+)
 
 
 @pytest.mark.parametrize("text", DEFINITE)
@@ -83,7 +89,9 @@ def test_symmetric_matrices(text):
     agree(line("m.linalg." + text), OTHERS["tall"], where=f"{text} on tall:")
 
 
-@pytest.mark.parametrize("text", ["lstsq(x, x[..., :1]).solution", "lstsq(x, x[..., 0]).solution", "lstsq(x, x).solution"])
+@pytest.mark.parametrize(
+    "text", ["lstsq(x, x[..., :1]).solution", "lstsq(x, x[..., 0]).solution", "lstsq(x, x).solution"]
+)
 def test_least_squares(text):
     for name in ("square", "batch", "positive definite", "one element"):
         agree(line("m.linalg." + text), SQUARE[name], tol=1e-7, where=f"{text} on {name}:")
@@ -103,7 +111,9 @@ def test_singular_matrices_raise_linalg_error(text, name):
     assert issubclass(linalg.LinAlgError, RuntimeError)
 
 
-@pytest.mark.parametrize("text", ["svd(x)", "svdvals(x)", "pinv(x)", "matrix_norm(x, 2)", "pinv(x, rtol=0.1)"])
+@pytest.mark.parametrize(
+    "text", ["svd(x)", "svdvals(x)", "pinv(x)", "matrix_norm(x, 2)", "pinv(x, rtol=0.1)"]
+)
 def test_what_does_not_converge_says_why(text):
     x = minitorch.tensor([[1.0, nan], [nan, 1.0]])
     with pytest.raises(linalg.LinAlgError, match="nan"):
@@ -122,11 +132,21 @@ def test_determinants_of_singular_and_broken_matrices():
 
 def test_nothing_warns_about_nan():
     x = minitorch.tensor([[1.0, nan], [inf, 1.0]], dtype=np.float64)
-    for text in ("det(x)", "slogdet(x)", "qr(x)", "matrix_power(x, 2)", "vector_norm(x)", "matrix_norm(x, 1)", "trace(x)"):
+    for text in (
+        "det(x)",
+        "slogdet(x)",
+        "qr(x)",
+        "matrix_power(x, 2)",
+        "vector_norm(x)",
+        "matrix_norm(x, 1)",
+        "trace(x)",
+    ):
         line("m.linalg." + text)(minitorch, x)  # a warning would be an error here
 
 
-@pytest.mark.parametrize("text", ["inv(x)", "det(x)", "svd(x).S", "qr(x).R", "eigvalsh(x)", "cholesky(x)", "solve(x, x)"])
+@pytest.mark.parametrize(
+    "text", ["inv(x)", "det(x)", "svd(x).S", "qr(x).R", "eigvalsh(x)", "cholesky(x)", "solve(x, x)"]
+)
 def test_integers_are_computed_in_the_default_float(text):
     # PyTorch refuses them.
     x = np.array([[2, 1], [1, 3]])
@@ -140,10 +160,17 @@ def test_a_batch_and_a_single_matrix_broadcast():
     agree(line("m.linalg.solve(x, y)", "x y"), SQUARE["batch"], rng.normal(size=(3, 4)), tol=1e-8)
     agree(line("m.linalg.solve(x, y)", "x y"), SQUARE["square"], rng.normal(size=(5, 3, 4)), tol=1e-8)
     agree(line("m.linalg.solve(x, y)", "x y"), SQUARE["batch"], rng.normal(size=(2, 3)), tol=1e-8)
-    agree(line("m.linalg.solve_triangular(x, y, upper=True)", "x y"), SQUARE["square"], rng.normal(size=(5, 3, 4)), tol=1e-8)
+    agree(
+        line("m.linalg.solve_triangular(x, y, upper=True)", "x y"),
+        SQUARE["square"],
+        rng.normal(size=(5, 3, 4)),
+        tol=1e-8,
+    )
 
 
-OLDER = table("m.inverse(x); m.det(x); m.slogdet(x); m.logdet(x); x.inverse(); x.det(); x.logdet(); x.slogdet(); m.trace(x); x.trace(); m.qr(x)[1].abs(); m.svd(x)[1]")
+OLDER = table(
+    "m.inverse(x); m.det(x); m.slogdet(x); m.logdet(x); x.inverse(); x.det(); x.logdet(); x.slogdet(); m.trace(x); x.trace(); m.qr(x)[1].abs(); m.svd(x)[1]"
+)
 
 
 @pytest.mark.parametrize("text", OLDER)

@@ -423,3 +423,13 @@ def test_leaves_keep_their_flag_in_no_grad():
         assert minitorch.zeros(2, requires_grad=True).requires_grad
         for out in (x * 2, x.split(1)[0], x.sort().values, x.clone(), np.exp(x), x.float()):
             assert out.requires_grad is False or out is x
+
+
+def test_a_block_left_in_another_context_leaves_a_mode_behind(outside):
+    import contextvars
+
+    switch = no_grad()
+    contextvars.copy_context().run(switch.__enter__)
+    contextvars.Context().run(switch.__exit__, None, None, None)
+    assert contextvars.Context().run(is_grad_enabled) is True
+    assert is_grad_enabled() is outside

@@ -183,7 +183,16 @@ def test_views_share_memory_with_their_source(text):
     assert np.shares_memory(line(text)(minitorch, x).data, x.data)
 
 
-COPIES = ["x.clone()", "x[[0, 1]]", "x[x > 3]", "x.tile(1, 1)", "x.T.reshape(-1)", "m.cat([x])", "x.roll(1)", "x.repeat(1, 1, 1)"]
+COPIES = [
+    "x.clone()",
+    "x[[0, 1]]",
+    "x[x > 3]",
+    "x.tile(1, 1)",
+    "x.T.reshape(-1)",
+    "m.cat([x])",
+    "x.roll(1)",
+    "x.repeat(1, 1, 1)",
+]
 
 
 @pytest.mark.parametrize("text", COPIES)
@@ -258,6 +267,8 @@ DISTINCT = table("""
 x.topk(1); x.topk(2); x.topk(1, 0); x.topk(1, dim=0); x.topk(2, -1, False); x.topk(2, largest=False); m.topk(x, 1)
 x.topk(1, dim=0, largest=True, sorted=True); m.topk(x, k=1, dim=0)
 """)
+
+
 @pytest.mark.parametrize("text", REDUCTIONS)
 def test_reductions(text):
     for name, array in REDUCED.items():
@@ -365,7 +376,21 @@ def test_einsum(text):
 
 
 @pytest.mark.parametrize(
-    "dims", [0, 1, 2, 3, -1, ([0], [0]), ([1], [0]), ([-1], [0]), ([0, 1], [0, 1]), ([0, 1], [1, 0]), ((1,), (0,)), [[1], [0]]]
+    "dims",
+    [
+        0,
+        1,
+        2,
+        3,
+        -1,
+        ([0], [0]),
+        ([1], [0]),
+        ([-1], [0]),
+        ([0, 1], [0, 1]),
+        ([0, 1], [1, 0]),
+        ((1,), (0,)),
+        [[1], [0]],
+    ],
 )
 @pytest.mark.parametrize("letters", ["ab", "cc", "aa", "vv", "ca", "ss", "dd", "eb"])
 def test_tensordot(dims, letters):

@@ -1,5 +1,6 @@
 """Arrays changed between forward and backward: noticed where a derivative needs them, and only there."""
 
+import functools
 import gc
 import sys
 
@@ -744,3 +745,117 @@ def test_changed_parts_of_a_decomposition_are_noticed():
     with refuses() as caught:
         (q.sum() + r.sum()).backward()
     assert "qr" in str(caught.value)
+
+
+def test_a_change_elsewhere_costs_a_glance_not_an_examination(monkeypatch):
+    """Batch norm writes its running mean in every forward: the whole graph must not be examined for that."""
+    asked = []
+    original = watch.changed_since
+    monkeypatch.setattr(watch, "changed_since", lambda *args: asked.append(args) or original(*args))
+    x, running = leaf([1.0, 2.0]), Tensor(np.zeros(2))
+    y = x * x
+    with minitorch.no_grad():
+        running.add_(y.detach())
+    for _ in range(20):
+        y = y * x
+    y.sum().backward()
+    assert asked == []
+
+
+# --- what a rule reads is found out by looking at it ----------------------------------------------
+
+
+def reads_in_a_closure(g, out, x):
+    return (lambda: 2 * g * x)()
+
+
+def reads_in_a_comprehension(g, out, x):
+    return np.stack([g * x for _ in range(2)]).sum(axis=0)
+
+
+def reads_after_the_shape(g, out, x):
+    shape = x.shape
+    return (2 * g * x).reshape(shape)
+
+
+def reads_through_another_name(g, out, x):
+    y = x
+    return 2 * g * y
+
+
+def reads_by_helper(g, out, x):
+    return helper(g, x)
+
+
+def helper(g, x):
+    return 2 * g * x
+
+
+def reads_all(g, *values):
+    return 2 * g * values[1]
+
+
+def reads_length(g, out, x):
+    return g * (2.0 + 0 * len(x))
+
+
+class CallableRule:
+    def __call__(self, g, out, x):
+        return 2 * g * x
+
+
+def reads_nothing(g, out, x):
+    return g
+
+
+def reads_shape(g, out, x):
+    return np.broadcast_to(g, x.shape)
+
+
+def reads_metadata_twice(g, out, x):
+    n = x.ndim
+    return g.reshape(x.shape).astype(x.dtype) * (n / n)
+
+
+def reads_no_values(g, *values):
+    return 2 * g
+
+
+READING = [
+    reads_in_a_closure, reads_in_a_comprehension, reads_after_the_shape, reads_through_another_name, reads_by_helper,
+    reads_all, reads_length, CallableRule(), functools.partial(reads_through_another_name),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", READING)
+def test_a_rule_that_may_read_its_input(rule):
+    op = minitorch.op(rule, name="reading")(lambda x: x * x)
+    for change in (write_element, set_item):
+        x = leaf([1.0, 2.0, 3.0])
+        y = op(x).sum()
+        change(x)
+        with refuses():
+            y.backward()
+
+
+@pytest.mark.parametrize("rule", [reads_nothing, reads_shape, reads_metadata_twice, reads_no_values])
+def test_a_rule_that_reads_at_most_the_shape(rule):
+    op = minitorch.op(rule, name="blind")(lambda x: x * x)
+    for change in (write_element, set_item):
+        x = leaf([1.0, 2.0, 3.0])
+        y = op(x).sum()
+        change(x)
+        y.backward()
+        assert x.grad.shape == (3,)
+
+
+def test_only_the_rules_that_run_count():
+    # d(x·c)/dx reads c, never x: c wants no gradient, so x may change.
+    x, c = leaf([1.0, 2.0]), Tensor(np.array([3.0, 4.0]))
+    y = (x * c).sum()
+    x.data[0] = 50.0
+    y.backward(retain_graph=True)
+    assert x.grad.tolist() == [3.0, 4.0]
+    c[0] = 50.0
+    with refuses():
+        y.backward()

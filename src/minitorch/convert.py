@@ -119,6 +119,14 @@ def as_tensor(data: Any, dtype: Any = None) -> Tensor:
     return new_tensor(array)
 
 
+def tensor_for(value: Any, name: str) -> Tensor:
+    """Return an argument of the op `name` as a Tensor."""
+    try:
+        return as_tensor(value)
+    except TypeError as error:
+        raise TypeError(f"{name}: expected a Tensor: {error}") from None
+
+
 def cast(tensor: Node, dtype: Any) -> Tensor:
     """Return the tensor in another dtype; itself if it has that dtype already."""
     wanted = np.dtype(dtype)
@@ -263,5 +271,6 @@ __all__ = [
     "reduction_axis",
     "refuse_bools",
     "shape_of",
+    "tensor_for",
     "to_floating",
 ]

@@ -292,6 +292,7 @@ def one_hot(labels: Any, num_classes: int = -1) -> Tensor:
     values = shared(labels)._data
     if values.dtype != int64:
         raise RuntimeError(f"one_hot: labels must be int64, got {values.dtype}; write labels.long()")
+    num_classes = one_int(num_classes, "one_hot", "num_classes")
     if values.size == 0 and num_classes <= 0:
         raise RuntimeError("one_hot: give num_classes: it cannot be inferred from no labels")
     count = int(values.max()) + 1 if num_classes == -1 else num_classes

@@ -33,8 +33,9 @@ def explain(op: Any, arrays: Sequence[Any], attributes: dict[str, Any], error: E
         return IndexError(f"{where}: {reason}")
     if isinstance(error, TypeError):
         # NumPy says TypeError also of a dtype that an operation is not defined for (~1.5).
-        kind = RuntimeError if "not supported" in reason or "contain a loop" in reason else TypeError
-        return kind(f"{where}: {reason}")
+        dtype = any(words in reason for words in ("the input types", "contain a loop", "boolean subtract"))
+        text = any(isinstance(value, (str, bytes)) for value in attributes.values())
+        return (RuntimeError if dtype and not text else TypeError)(f"{where}: {reason}")
     if "broadcast" in reason:
         reason = (
             "these shapes do not broadcast: aligned from the right, each pair of axes must be equal "
@@ -53,15 +54,16 @@ def check_contract(op: Any, parent: Any, contribution: Any) -> None:
         )
 
 
-def check_unchanged(order: Iterable[Any], latest: int, boundary: Collection[Any]) -> None:
+def check_unchanged(order: Iterable[Any], oldest: int, boundary: Collection[Any]) -> None:
     """Raise if an array that a recorded op needs was changed after it was recorded."""
-    for node in order:
+    suspects = watch.changed_after(oldest)
+    for node in order if suspects else ():
         op = node._operation
-        if op is None or node._time >= latest or node in boundary:
+        if op is None or node in boundary:
             continue
         # Positions as a rule receives them: g, out, then the inputs.
         for position, tensor in enumerate((node, *node._inputs), start=1):
-            if not hasattr(tensor, "_data") or not _changed(tensor, node._time):
+            if not hasattr(tensor, "_data") or not _changed(tensor, node._time, suspects):
                 continue
             if watch.is_read(node, position):
                 role = "result" if position == 1 else f"input {position - 2}"
@@ -73,16 +75,25 @@ def check_unchanged(order: Iterable[Any], latest: int, boundary: Collection[Any]
                 )
         for name, value in node._attributes.items():
             parts = value if isinstance(value, tuple) else (value,)
-            if any(isinstance(p, np.ndarray) and watch.changed_since(p, node._time) for p in parts):
+            if any(isinstance(p, np.ndarray) and _array_changed(p, node._time, suspects) for p in parts):
                 raise RuntimeError(
                     f"the {name} of {op.name!r} was changed after the forward pass, and its derivative "
                     "needs the values of then. Change it after backward(), or pass a copy"
                 )
 
 
-def _changed(tensor: Any, time: int) -> bool:
-    if watch.changed_since(tensor, time):
+def _changed(tensor: Any, time: int, suspects: set[int]) -> bool:
+    if id(tensor) in suspects and watch.changed_since(tensor, time):
         return True
     data = tensor._data
-    arrays = data if isinstance(data, (tuple, list)) else (data,)
-    return any(watch.changed_since(array, time) for array in arrays)
+    if isinstance(data, list):
+        return any(_array_changed(array, time, suspects) for array in data)
+    return _array_changed(data, time, suspects)
+
+
+def _array_changed(array: Any, time: int, suspects: set[int]) -> bool:
+    if id(array) not in suspects and (
+        not isinstance(array, np.ndarray) or id(watch.owner_of(array)) not in suspects
+    ):
+        return False
+    return watch.changed_since(array, time)

@@ -13,7 +13,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from minitorch.convert import as_tensor, shape_of
+from minitorch.convert import as_tensor, shape_of, tensor_for
 from minitorch.methods.contract import cross_entropy, einsum, matmul, tensordot
 from minitorch.methods.elementwise import check_mask, fill_of, power
 from minitorch.methods.elementwise import select as _choose
@@ -34,7 +34,9 @@ def twin(
 
     @functools.wraps(method)
     def function(input: Any, *args: P.args, **kwargs: P.kwargs) -> R:
-        return method(input if isinstance(input, left_alone) else as_tensor(input), *args, **kwargs)
+        if not isinstance(input, left_alone):
+            input = tensor_for(input, method.__name__)
+        return method(input, *args, **kwargs)
 
     function.__qualname__ = method.__name__
     function.__module__ = __name__
@@ -296,12 +298,10 @@ def transpose(input: Any, dim0: int, dim1: int) -> Tensor:
     >>> transpose(as_tensor([[1.0, 2.0]]), 0, 1).shape
     (2, 1)
     """
-    return as_tensor(input).swapaxes(dim0, dim1)
+    return tensor_for(input, "transpose").transpose(dim0=dim0, dim1=dim1)
 
 
-def split(
-    tensor: Any, split_size_or_sections: int | Sequence[int], dim: int = 0
-) -> tuple[Tensor, ...]:
+def split(tensor: Any, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Cut along an axis into pieces of one size, the last shorter, or of the sizes listed.   See Tensor.split
 
     >>> [len(piece) for piece in split(as_tensor([1.0, 2.0, 3.0]), 2)]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minitorch.convert import as_tensor, one_axis, promoted, to_floating
+from minitorch.convert import as_tensor, one_axis, one_int, promoted, to_floating
 from minitorch.methods.contract import matmul
 from minitorch.methods.linalg import QR, Slogdet
 from minitorch.methods.reduce import nuclear_norm
@@ -122,7 +122,7 @@ def eigh(A: Any, UPLO: str = "L") -> Eigh:
     >>> eigh(as_tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
     tensor([1., 2.])
     """
-    return Eigh(*apply_many(ops.EIGH, to_floating(as_tensor(A)), uplo=UPLO.upper()))
+    return Eigh(*apply_many(ops.EIGH, to_floating(as_tensor(A)), uplo=str(UPLO).upper()))
 
 
 def eigvalsh(A: Any, UPLO: str = "L") -> Tensor:
@@ -131,7 +131,7 @@ def eigvalsh(A: Any, UPLO: str = "L") -> Tensor:
     >>> eigvalsh(as_tensor([[2.0, 0.0], [0.0, 1.0]]))
     tensor([1., 2.])
     """
-    return apply(ops.EIGVALSH, to_floating(as_tensor(A)), uplo=UPLO.upper())
+    return apply(ops.EIGVALSH, to_floating(as_tensor(A)), uplo=str(UPLO).upper())
 
 
 def svd(A: Any, full_matrices: bool = True) -> SVD:
@@ -170,7 +170,9 @@ def lstsq(A: Any, B: Any) -> Lstsq:
     a, b = promoted(to_floating(as_tensor(A)), to_floating(as_tensor(B)))
     vectors = b.ndim == 1 or b.shape == a.shape[:-1]  # one right-hand side each, as in solve
     if a.ndim < 2 or a.shape[-2] != (b.shape[-1] if vectors else b.shape[-2]):
-        raise RuntimeError(f"lstsq: equations of shape {a.shape} need as many right-hand sides, got {b.shape}")
+        raise RuntimeError(
+            f"lstsq: equations of shape {a.shape} need as many right-hand sides, got {b.shape}"
+        )
     solution = matmul(pinv(a), b.unsqueeze(-1) if vectors else b)
     return Lstsq(solution.squeeze(-1) if vectors else solution)
 
@@ -183,6 +185,7 @@ def matrix_power(A: Any, n: int) -> Tensor:
             [0., 1.]])
     """
     base = as_tensor(A)
+    n = one_int(n, "matrix_power", "n")
     if base.ndim < 2 or base.shape[-1] != base.shape[-2]:
         raise RuntimeError(f"matrix_power: expects square matrices, got shape {base.shape}")
     if n < 0:
@@ -206,7 +209,7 @@ def vector_norm(
     >>> vector_norm(as_tensor([3.0, 4.0]))
     tensor(5.)
     """
-    if isinstance(ord, str):
+    if not isinstance(ord, (int, float)):
         raise TypeError(f"vector_norm: ord must be a number, got {ord!r}; a matrix has 'fro' and 'nuc'")
     return as_tensor(x).norm(ord, dim, keepdim, dtype=dtype)
 

@@ -441,10 +441,7 @@ def pull_back(
             rule = rules[position]
             if rule is None:
                 continue
-            if attributes:
-                contribution = rule(g, out, *arguments, **attributes)
-            else:
-                contribution = rule(g, out, *arguments)
+            contribution = rule(g, out, *arguments, **attributes) if attributes else rule(g, out, *arguments)
         data = parent._data
         if contribution.shape != data.shape:
             contribution = unbroadcast(contribution, data.shape)
@@ -531,7 +528,7 @@ def backpropagate(
         if exposed:
             watch.look_again(oldest)
         if oldest < watch.last_change():
-            errors.check_unchanged(order, watch.last_change(), boundary)
+            errors.check_unchanged(order, oldest, boundary)
     useful: set[Node] | None = None
     if wanted is not None:
         useful = set(wanted)

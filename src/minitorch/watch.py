@@ -127,6 +127,12 @@ def changed_since(thing: Any, time: int) -> bool:
     return _time(_noticed, owner) > time
 
 
+def changed_after(time: int) -> set[int]:
+    """Return the ids of all arrays and Tensors known to have changed after `time`."""
+    written = {key for times in (_written, _noticed) for key, (_, when) in list(times.items()) if when > time}
+    return written | {key for key, content in list(_contents.items()) if content.changed > time}
+
+
 def _time(times: Times, thing: Any) -> int:
     entry = times.get(id(thing))
     return 0 if entry is None else entry[1]

@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 something failed, 2 a wrong argument, 130 interrupted with
 from __future__ import annotations
 
 import argparse
+import contextlib
 import difflib
 import importlib.util
 import os
@@ -179,14 +180,15 @@ def train(chosen: Any) -> int:
         except OSError as error:
             return refuse(f"cannot write to {folder}: {error.strerror}")
         try:
-            Run(
-                experiment,
-                folder,
-                seed=chosen.seed,
-                epochs=chosen.epochs,
-                device=chosen.device,
-                progress=progress.choose(),
-            ).go()
+            with _one_thread():
+                Run(
+                    experiment,
+                    folder,
+                    seed=chosen.seed,
+                    epochs=chosen.epochs,
+                    device=chosen.device,
+                    progress=progress.choose(),
+                ).go()
         except CannotTrain as error:
             print(f"minitorch train: {error}", file=sys.stderr)
             return 1
@@ -195,6 +197,17 @@ def train(chosen: Any) -> int:
             print(f"interrupted; every finished epoch is saved. Go on with: {again}", file=sys.stderr)
             return 130
     return 0
+
+
+def _one_thread() -> contextlib.AbstractContextManager[Any]:
+    # The matrices here are small: a second thread in the BLAS waits, spinning, longer than it computes. On
+    # a machine that is busy with other things that made training ten times slower.
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        return contextlib.nullcontext()
+    limit: contextlib.AbstractContextManager[Any] = threadpool_limits(1, user_api="blas")
+    return limit
 
 
 PACKAGES = {"sklearn": "scikit-learn"}

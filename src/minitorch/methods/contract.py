@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minitorch.convert import as_tensor, cast, choose, one_axis, one_int, operand, promoted, to_floating
+from minitorch.convert import (
+    as_tensor,
+    cast,
+    choose,
+    one_axis,
+    one_int,
+    operand,
+    promoted,
+    tensor_for,
+    to_floating,
+)
 from minitorch.node import Node, apply, apply_binary
 from minitorch.ops import contract as ops
 
@@ -108,7 +118,7 @@ class Contractions(Node):
 
 
 def _expect(name: str, *operands: tuple[Any, int]) -> None:
-    shapes = [as_tensor(x)._data.shape for x, _ in operands]
+    shapes = [tensor_for(x, name)._data.shape for x, _ in operands]
     if any(len(s) != n for s, (_, n) in zip(shapes, operands, strict=True)):
         wanted = " and ".join(f"{n} axes" if n > 1 else "1 axis" for _, n in operands)
         raise RuntimeError(f"{name}: expects tensors with {wanted}, got shapes {shapes[0]} and {shapes[1]}")
@@ -117,7 +127,7 @@ def _expect(name: str, *operands: tuple[Any, int]) -> None:
 def matmul(a: Any, b: Any) -> Tensor:
     """The matrix product of two tensors, after dtype promotion."""
     if not (isinstance(a, Node) and isinstance(b, Node) and a._data.dtype is b._data.dtype):
-        a, b = promoted(as_tensor(a), as_tensor(b))
+        a, b = promoted(tensor_for(a, "matmul"), tensor_for(b, "matmul"))
     x, y = a._data.shape, b._data.shape
     if not x or not y:
         raise RuntimeError(f"matmul: both operands need an axis, got shapes {x} and {y}; write x * y")
@@ -139,9 +149,13 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     >>> minitorch.einsum("vpt,th->vph", grid, projection).shape
     (20, 3, 2)
     """
+    if not isinstance(equation, str):
+        raise TypeError(
+            f"einsum: the equation comes first, as text, got {equation!r}; write einsum('ij,jk->ik', x, y)"
+        )
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
-    tensors = promoted(*(as_tensor(o) for o in operands))
+    tensors = promoted(*(tensor_for(o, "einsum") for o in operands))
     try:
         explicit = ops.explicit_subscripts(equation, [t._data.ndim for t in tensors])
     except ValueError as error:
@@ -168,7 +182,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
     >>> minitorch.tensordot(minitorch.ones(20, 3, 5), minitorch.ones(3, 5, 2)).shape
     (20, 2)
     """
-    x, y = as_tensor(a), as_tensor(b)
+    x, y = tensor_for(a, "tensordot"), tensor_for(b, "tensordot")
     if isinstance(dims, int):
         mine, theirs = list(range(x._data.ndim - dims, x._data.ndim)), list(range(dims))
         if dims < 0 or dims > min(x._data.ndim, y._data.ndim):
@@ -176,6 +190,8 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
                 f"tensordot: dims = {dims} does not fit shapes {x._data.shape} and {y._data.shape}"
             )
     else:
+        if not isinstance(dims, (tuple, list)) or len(dims) != 2:
+            raise TypeError(f"tensordot: dims must be an int, or two lists of axes, got {dims!r}")
         first, second = dims
         mine = [
             one_axis(i, x._data.ndim, "tensordot") for i in ([first] if isinstance(first, int) else first)
@@ -251,7 +267,9 @@ def cross_entropy(
             )
     if goal._data.shape == logits._data.shape:
         if ignore_index >= 0:
-            raise RuntimeError("cross_entropy: ignore_index is for class indices; probabilities have none to ignore")
+            raise RuntimeError(
+                "cross_entropy: ignore_index is for class indices; probabilities have none to ignore"
+            )
         return _with_probabilities(logits, goal, weight, reduction, label_smoothing)
     return _with_indices(logits, goal, weight, ignore_index, reduction, label_smoothing, classes)
 
@@ -309,8 +327,5 @@ def _with_indices(
     if reduction == "sum":
         return total
     kept = flat != ignore
-    if weight is None:
-        share = kept.sum()
-    else:
-        share = (weight.detach()[flat * kept] * kept).sum()
+    share = kept.sum() if weight is None else (weight.detach()[flat * kept] * kept).sum()
     return total / cast(share, logits._data.dtype)

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minitorch.convert import as_tensor, binary, cast, operand, promoted, refuse_bools, to_floating
+from minitorch.convert import (
+    as_tensor,
+    binary,
+    cast,
+    operand,
+    promoted,
+    refuse_bools,
+    tensor_for,
+    to_floating,
+)
 from minitorch.dtypes import common_dtype
 from minitorch.node import Node, apply, apply_unary
 from minitorch.ops import elementwise as ops
@@ -42,7 +51,7 @@ class Elementwise(Node):
         tensor([2., 4.])
         """
         if alpha != 1:
-            refuse_bools(self, operand(other))
+            refuse_bools(self, operand(other, "sub"))
             other = times_alpha("sub", self, other, alpha)
         return binary(ops.SUB, self, other)
 
@@ -134,7 +143,7 @@ class Elementwise(Node):
         >>> minitorch.tensor([0.0, 10.0]).lerp(minitorch.tensor([10.0, 20.0]), 0.5)
         tensor([ 5., 15.])
         """
-        return apply(ops.LERP, *promoted(self, as_tensor(end), operand(weight)))
+        return apply(ops.LERP, *promoted(self, tensor_for(end, "lerp"), operand(weight, "lerp")))
 
     # --- exponentials and roots -----------------------------------------------------------------
 
@@ -277,7 +286,9 @@ class Elementwise(Node):
         return apply_unary(ops.ATAN, self)
 
     def atan2(self, other: Any) -> Tensor:
-        """The angle of the point (x, y), called as y.atan2(x).   dy = g·x / (x² + y²), dx = -g·y / (x² + y²); 0 at (0, 0)
+        """The angle of the point (x, y), called as y.atan2(x).
+
+        dy = g·x / (x² + y²), dx = -g·y / (x² + y²); 0 at (0, 0)
 
         >>> minitorch.tensor([1.0]).atan2(minitorch.tensor([-1.0]))
         tensor([2.3562])
@@ -446,7 +457,7 @@ class Elementwise(Node):
         """
         if min is None and max is None:
             raise RuntimeError("clamp: at least one of min and max must be given")
-        low, high = (None if bound is None else operand(bound) for bound in (min, max))
+        low, high = (None if bound is None else operand(bound, "clamp") for bound in (min, max))
         if isinstance(low, Node) or isinstance(high, Node):
             return clamp_by_tensors(self, low, high)
         x = self
@@ -650,7 +661,7 @@ def whole(*operands: Any) -> bool:
 
 def times_alpha(name: str, x: Any, y: Any, alpha: float) -> Any:
     """Return α·y in the dtype in which x and y meet, which α does not widen."""
-    y = operand(y)
+    y = operand(y, name)
     if whole(x, y) and not isinstance(alpha, int):
         raise RuntimeError(f"{name}: alpha must be an int between integer tensors, got {alpha!r}")
     if not isinstance(y, Node):
@@ -661,20 +672,22 @@ def times_alpha(name: str, x: Any, y: Any, alpha: float) -> Any:
 
 def divide_whole(op: ops.Op, x: Any, y: Any) -> Tensor:
     """Run a division to whole numbers, or its remainder; integers have no quotient by 0."""
-    x, y = operand(x), operand(y)
+    x, y = operand(x, op.name), operand(y, op.name)
     if whole(x, y):
         if not any(isinstance(o, Node) and o._data.dtype.kind in "iu" for o in (x, y)) and not any(
             o.__class__ is int for o in (x, y)
         ):
             raise RuntimeError(f"{op.name}: bools cannot be divided; write x.int() first")
         if bool((y._data == 0).any()) if isinstance(y, Node) else y == 0:
-            raise RuntimeError(f"{op.name}: integers cannot be divided by zero; write x.float() for inf and nan")
+            raise RuntimeError(
+                f"{op.name}: integers cannot be divided by zero; write x.float() for inf and nan"
+            )
     return binary(op, x, y)
 
 
 def power(base: Any, exponent: Any) -> Tensor:
     """Return base to the power of exponent; integers stay integers, in negative powers too."""
-    base, exponent = operand(base), operand(exponent)
+    base, exponent = operand(base, "pow"), operand(exponent, "pow")
     if not whole(base, exponent):
         return binary(ops.POW, base, exponent)
     if isinstance(exponent, Node):
@@ -686,7 +699,9 @@ def power(base: Any, exponent: Any) -> Tensor:
     if base._data.dtype.kind == "b" and exponent.__class__ is bool:
         return base.logical_or(not exponent)
     if base._data.dtype.kind != "b" and exponent > np.iinfo(base._data.dtype).max:
-        raise RuntimeError(f"pow: the exponent {exponent} does not fit {base._data.dtype}; write x.long() first")
+        raise RuntimeError(
+            f"pow: the exponent {exponent} does not fit {base._data.dtype}; write x.long() first"
+        )
     return binary(ops.POW, base, exponent)
 
 
@@ -711,7 +726,7 @@ def clamp_by_tensors(x: Any, low: Any, high: Any) -> Tensor:
     if high is not None:
         above = (x >= high) | (high != high)
         x = select(above, high, x)
-    return x  # type: ignore[no-any-return]
+    return x
 
 
 def check_mask(mask: Any, name: str) -> Tensor:
@@ -729,6 +744,8 @@ def fill_of(value: Any, dtype: Any, name: str) -> Any:
         raise TypeError(f"{name}: expected a number, got a tensor of shape {value._data.shape}")
     if dtype.kind == "b":
         return bool(value)
+    if isinstance(value, complex) and dtype.kind != "c":
+        raise RuntimeError(f"{name}: {value!r} does not fit {dtype}; write its real part")
     if dtype.kind in "fc":
         return value
     limits = np.iinfo(dtype)
@@ -749,7 +766,7 @@ def select(condition: Any, x: Any, y: Any) -> Tensor:
     condition = as_tensor(condition)
     if condition._data.dtype.kind != "b":
         condition = cast(condition, np.bool_)
-    x, y = operand(x), operand(y)
+    x, y = operand(x, "where"), operand(y, "where")
     if not isinstance(x, Node) and not isinstance(y, Node):
         x, y = as_tensor(x), as_tensor(y)
     return apply(ops.WHERE, condition, *promoted(x, y))

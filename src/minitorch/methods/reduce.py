@@ -292,9 +292,15 @@ class Reductions(Node):
             p = 2
         if isinstance(p, str):
             raise RuntimeError(f"norm: p must be a number, 'fro' or 'nuc', got {p!r}")
+        if not isinstance(p, (int, float)):
+            raise TypeError(f"norm: p must be a number, 'fro' or 'nuc', got {p!r}")
         p = float(p)
         attributes = self._over(axis, dim, keepdims, keepdim, "norm")
-        if (math.isinf(p) or p < 0) and 0 in self._data.shape and count_of(self._data.shape, attributes["axis"]) == 0:
+        if (
+            (math.isinf(p) or p < 0)
+            and 0 in self._data.shape
+            and count_of(self._data.shape, attributes["axis"]) == 0
+        ):
             raise RuntimeError(
                 f"norm: of order {p} there is none over an axis of length 0: the tensor has shape {self._data.shape}"
             )
@@ -338,7 +344,9 @@ class Reductions(Node):
         >>> minitorch.tensor([[1, 0], [2, 3]]).count_nonzero(axis=0)
         tensor([2, 1])
         """
-        return apply(reduce.COUNT_NONZERO, self, axis=self._over(axis, dim, False, False, "count_nonzero")["axis"])
+        return apply(
+            reduce.COUNT_NONZERO, self, axis=self._over(axis, dim, False, False, "count_nonzero")["axis"]
+        )
 
     # --- sorting --------------------------------------------------------------------------------
 
@@ -355,9 +363,9 @@ class Reductions(Node):
         >>> minitorch.tensor([3.0, 1.0, 2.0]).sort().values
         tensor([1., 2., 3.])
         """
-        axis = self._one(-1 if axis is None and dim is None else choose(axis, dim), "sort")
-        order = apply(reduce.ARGSORT, self._row(), axis=axis, descending=descending)
-        return self._pick(order, axis, True)
+        at = self._last(axis, dim, "sort")
+        order = apply(reduce.ARGSORT, self._row(), axis=at, descending=descending)
+        return self._pick(order, at, True)
 
     def argsort(
         self,
@@ -372,7 +380,9 @@ class Reductions(Node):
         >>> minitorch.tensor([3.0, 1.0, 2.0]).argsort()
         tensor([1, 2, 0])
         """
-        return self.sort(axis, descending, stable, dim=dim).indices
+        at = self._last(axis, dim, "argsort")
+        order = apply(reduce.ARGSORT, self._row(), axis=at, descending=descending)
+        return order if self._data.ndim else apply(shape.RESHAPE, order, shape=())
 
     def topk(
         self,
@@ -388,14 +398,14 @@ class Reductions(Node):
         >>> minitorch.tensor([3.0, 1.0, 2.0]).topk(2).values
         tensor([3., 2.])
         """
-        axis = self._one(-1 if axis is None and dim is None else choose(axis, dim), "topk")
-        length = self._row()._data.shape[axis]
+        at = self._last(axis, dim, "topk")
+        length = self._row()._data.shape[at]
         k = one_int(k, "topk", "k") or (0 if self._data.ndim else 1)  # a 0-d tensor has nothing to leave out
         if not 0 <= k <= length:
             raise RuntimeError(f"topk: k = {k} is out of range for an axis of length {length}")
-        order = apply(reduce.ARGSORT, self._row(), axis=axis, descending=largest)
-        first = order[(slice(None),) * axis + (slice(0, k),)]
-        return self._pick(first, axis, True)
+        order = apply(reduce.ARGSORT, self._row(), axis=at, descending=largest)
+        first = order[(slice(None),) * at + (slice(0, k),)]
+        return self._pick(first, at, True)
 
     # --- helpers --------------------------------------------------------------------------------
 
@@ -412,6 +422,10 @@ class Reductions(Node):
             raise TypeError(f"{name}: missing argument: axis (or dim)")
         return one_axis(axis, self._data.ndim, name)
 
+    def _last(self, axis: Any, dim: Any, name: str) -> int:
+        """Return the axis to sort along, the last unless named."""
+        return self._one(-1 if axis is None and dim is None else choose(axis, dim), name)
+
     def _row(self) -> Tensor:
         """Return the tensor with at least one axis."""
         return self if self._data.ndim else apply(shape.RESHAPE, self, shape=(1,))  # type: ignore[return-value]
@@ -422,7 +436,9 @@ class Reductions(Node):
         return apply(op, x, axis=at) if self._data.ndim else x.clone()
 
     def _question(self, op: reduce.Op, axis: Any, keepdims: bool) -> Tensor:
-        where = reduction_axis(axis, self._data.ndim, op.name)  # an empty tuple reduces nothing, as in PyTorch
+        where = reduction_axis(
+            axis, self._data.ndim, op.name
+        )  # an empty tuple reduces nothing, as in PyTorch
         return apply(op, self, axis=where, keepdims=keepdims)
 
     def _running(self, dtype: Any) -> Tensor:

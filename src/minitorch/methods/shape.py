@@ -138,13 +138,13 @@ class Shapes(Node):
             axes = (*axes, *(d for d in (dim0, dim1) if d is not None))
             if len(axes) != 2:
                 raise TypeError(f"transpose: dim0 and dim1 are two axes to swap, got {axes}")
-            return self.swapaxes(*axes)
+            return self._swapped(*axes, "transpose")
         if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
             axes = tuple(axes[0] or ())
         if not axes:
             return self.T
         if len(axes) == 2 and not (ndim == 2 and {one_axis(a, 2, "transpose") for a in axes} == {0, 1}):
-            return self.swapaxes(*axes)
+            return self._swapped(*axes, "transpose")
         return self.permute(axes)
 
     def permute(self, *axes: Any, dims: Any = None) -> Tensor:
@@ -168,11 +168,7 @@ class Shapes(Node):
         >>> minitorch.zeros(20, 3, 5).swapaxes(0, -1).shape
         (5, 3, 20)
         """
-        order = list(range(self._data.ndim))
-        a, b = (one_axis(axis, len(order), "swapaxes") for axis in (axis0, axis1))
-        if order:
-            order[a], order[b] = order[b], order[a]
-        return apply(ops.PERMUTE, self, axes=tuple(order))
+        return self._swapped(axis0, axis1, "swapaxes")
 
     def swapdims(self, dim0: int, dim1: int) -> Tensor:
         """Another name of swapaxes.
@@ -180,7 +176,7 @@ class Shapes(Node):
         >>> minitorch.zeros(3, 5).swapdims(0, 1).shape
         (5, 3)
         """
-        return self.swapaxes(dim0, dim1)
+        return self._swapped(dim0, dim1, "swapdims")
 
     def movedim(self, source: Any, destination: Any) -> Tensor:
         """Axes moved to other places, the rest staying in order.   dx = g, moved back
@@ -190,7 +186,9 @@ class Shapes(Node):
         """
         ndim = self._data.ndim
         if isinstance(source, int) != isinstance(destination, int):
-            raise TypeError(f"movedim: {source!r} and {destination!r} must be two ints, or two tuples of ints")
+            raise TypeError(
+                f"movedim: {source!r} and {destination!r} must be two ints, or two tuples of ints"
+            )
         sources = [source] if isinstance(source, int) else list(source)
         targets = [destination] if isinstance(destination, int) else list(destination)
         if len(sources) != len(targets):
@@ -307,6 +305,7 @@ class Shapes(Node):
         >>> minitorch.arange(9.0).reshape(3, 3).diagonal()
         tensor([0., 4., 8.])
         """
+        offset = one_int(offset, "diagonal", "offset")
         first, second = (self._axis(a, "diagonal") for a in (dim1, dim2))
         return apply(ops.DIAGONAL, self, offset=offset, axis1=first, axis2=second)
 
@@ -317,6 +316,7 @@ class Shapes(Node):
         tensor([[1., 0.],
                 [0., 2.]])
         """
+        diagonal = one_int(diagonal, "diag", "diagonal")
         if self._data.ndim == 1:
             return self.diag_embed(diagonal)
         if self._data.ndim != 2:
@@ -332,6 +332,7 @@ class Shapes(Node):
         (3, 2, 2)
         """
         ndim = self._data.ndim + 1
+        offset = one_int(offset, "diag_embed", "offset")
         first, second = (one_axis(a, ndim, "diag_embed") for a in (dim1, dim2))
         length = self._data.shape[-1] + abs(offset)
         sizes = list(self._data.shape[:-1])
@@ -368,7 +369,9 @@ class Shapes(Node):
     def split(
         self, split_size: int | Sequence[int], axis: int | None = None, *, dim: int | None = None
     ) -> tuple[Tensor, ...]:
-        """Pieces along `axis` (the first): of one size, the last shorter, or of the sizes listed.   dx: the pieces' g joined
+        """Pieces along `axis` (the first): of one size, the last shorter, or of the sizes listed.
+
+        dx: the pieces' g joined
 
         >>> [len(piece) for piece in minitorch.zeros(20, 5).split(8)]
         [8, 8, 4]
@@ -610,7 +613,9 @@ class Shapes(Node):
         tensor([2., 0., 1.])
         """
         if not isinstance(src, Node) and not is_array(src):
-            raise TypeError(f"scatter_add: src must be a tensor, got {src!r}; write minitorch.full for a number")
+            raise TypeError(
+                f"scatter_add: src must be a tensor, got {src!r}; write minitorch.full for a number"
+            )
         return self._scattered(ops.SCATTER_ADD, choose(axis, dim), index, src, "scatter_add")
 
     def index_select(self, axis: int | None = None, index: Any = None, *, dim: int | None = None) -> Tensor:
@@ -683,6 +688,13 @@ class Shapes(Node):
 
     # --- helpers --------------------------------------------------------------------------------
 
+    def _swapped(self, first: Any, second: Any, name: str) -> Tensor:
+        order = list(range(self._data.ndim))
+        a, b = (one_axis(axis, len(order), name) for axis in (first, second))
+        if order:
+            order[a], order[b] = order[b], order[a]
+        return apply(ops.PERMUTE, self, axes=tuple(order))
+
     def _cut(self, axis: Any, dim: Any, name: str) -> int:
         """Return the axis to cut, the first unless named."""
         if not self._data.ndim:
@@ -692,7 +704,9 @@ class Shapes(Node):
     def _triangle(self, op: ops.Op, diagonal: Any) -> Tensor:
         k = one_int(diagonal, op.name, "diagonal")
         if self._data.ndim < 2:
-            raise RuntimeError(f"{op.name}: expects a matrix or a batch of them, got shape {self._data.shape}")
+            raise RuntimeError(
+                f"{op.name}: expects a matrix or a batch of them, got shape {self._data.shape}"
+            )
         return apply(op, self, k=k)
 
     def _tiled(self, times: tuple[int, ...], name: str) -> Tensor:
@@ -882,8 +896,10 @@ def stack(tensors: Sequence[Any], axis: int = 0, *, dim: int | None = None) -> T
 
 
 def _sequence(tensors: Any, name: str, empty: type[Exception]) -> list[Any]:
-    if isinstance(tensors, Node):
-        raise TypeError(f"{name}: expects a list or tuple of tensors, got one Tensor; write {name}([x, y])")
+    if not isinstance(tensors, (list, tuple)):
+        raise TypeError(
+            f"{name}: expects a list or tuple of tensors, got one {type(tensors).__name__}; write {name}([x, y])"
+        )
     parts = list(tensors)
     for i, part in enumerate(parts):
         if not isinstance(part, (Node, list, tuple)) and not is_array(part):

@@ -71,7 +71,7 @@ def _truncated_quotient(x: Array, y: Array) -> Array:
 
 # Division of floats to a whole number: flat almost everywhere, and recorded so that backward() runs through.
 _flat_of_two = lambda g, out, x, y: np.zeros_like(g)
-FLOOR_QUOTIENT = Op("div_floor", np.floor_divide, _flat_of_two, _flat_of_two, noisy=True, register=False)
+FLOOR_QUOTIENT = Op("floor_divide", np.floor_divide, _flat_of_two, _flat_of_two, noisy=True, register=False)
 TRUNC_QUOTIENT = Op("div_trunc", _truncated_quotient, _flat_of_two, _flat_of_two, noisy=True, register=False)
 
 

@@ -134,7 +134,7 @@ def _prod_rule(g: Array, out: Array, x: Array, *, axis: Axis, keepdims: bool) ->
     last = len(kept)
     if 0 in x.shape:
         return np.zeros_like(x)
-    rows = np.transpose(x, order).reshape(tuple(x.shape[a] for a in kept) + (-1 if x.ndim else 1,))
+    rows = np.transpose(x, order).reshape((*tuple(x.shape[a] for a in kept), -1 if x.ndim else 1))
     before = _exclusive_cumprod(rows, last)
     after = np.flip(_exclusive_cumprod(np.flip(rows, last), last), last)
     others = (before * after).reshape(tuple(x.shape[a] for a in order))
