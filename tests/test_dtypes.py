@@ -1,5 +1,6 @@
 """Which dtype a result has, and with which values: every op on every pair of dtypes, against PyTorch."""
 
+import contextlib
 import itertools
 import operator
 
@@ -8,7 +9,7 @@ import pytest
 import torch
 
 import minitorch
-from same_as_torch import agree, line
+from same_as_torch import Functional, agree, line
 
 DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]
 INTEGERS = DTYPES[1:6]
@@ -107,8 +108,7 @@ def test_a_tensor_and_a_python_number(name, call):
             if pytorch_has_no_kernel(both, x):
                 continue
             gradients = "floor" not in name
-            with np.errstate(invalid="ignore"):  # 0·inf and inf - inf: NumPy warns, PyTorch does not
-                agree(both, x, tol=1e-6, gradients=gradients, where=f"{name} {dtype}{x.shape} {scalar!r}:")
+            agree(both, x, tol=1e-6, gradients=gradients, where=f"{name} {dtype}{x.shape} {scalar!r}:")
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "int16"])
@@ -362,3 +362,105 @@ def test_rank_zero_results_are_arrays(text):
     assert out.shape == ()
     out.backward()
     assert type(x.grad) is np.ndarray
+
+
+# --- values at the edges --------------------------------------------------------------------------
+
+nan, inf = float("nan"), float("inf")
+EDGES = [
+    nan,
+    inf,
+    -inf,
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    1e-300,
+    1e300,
+    -1e300,
+    0.5,
+    2.5,
+    -2.5,
+    20.0,
+    21.0,
+    1000.0,
+    -1000.0,
+    1e-8,
+]
+# Where PyTorch's derivative is finite although the value is nan, or the other way round.
+DIFFER = {"acosh": lambda v: v < 1, "sign": np.isnan, "abs": np.isnan, "elu": np.isnan}
+
+
+@pytest.mark.parametrize(
+    "name", [*UNARY, "abs", "floor", "round", "gelu", "silu", "softplus", "leaky_relu", "elu"]
+)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_functions_at_nan_infinity_and_the_very_large(name, dtype):
+    if name == "bitwise_not":
+        pytest.skip("not for floats")
+    for value in np.array(EDGES).astype(dtype):
+        if name in DIFFER and DIFFER[name](value):
+            continue
+        agree(line(f"m.{name}(x)"), value, tol=1e-6, where=f"{name}({value!r}):")
+
+
+def test_the_sign_of_nan_is_nan():
+    # PyTorch says 0; NumPy's answer does not hide the nan.
+    assert np.isnan(minitorch.tensor(nan).sign().item())
+
+
+def test_relu_lets_the_gradient_of_a_nan_pass():
+    agree(line("m.relu(x)"), np.array([nan, 1.0, -1.0, 0.0]))
+
+
+@pytest.mark.parametrize("size", [10, 10_000])
+@pytest.mark.parametrize("g", [1.0, -2.5, inf, -inf, nan, 1e308])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "m.relu(x)",
+        "m.clamp(x, -0.3, 0.3)",
+        "m.clamp(x, min=0.1)",
+        "m.maximum(x, y)",
+        "m.minimum(x, y)",
+        "m.leaky_relu(x)",
+        "m.where(x > 0, x, y)",
+    ],
+)
+def test_what_is_cut_off_gets_exactly_zero(text, size, g):
+    # On large arrays the cut is a multiplication, and inf·0 would be nan.
+    x, y = np.random.default_rng(0).normal(size=(2, size))
+    ours, theirs = (make(x) for make in (minitorch.tensor, torch.tensor))
+    our_y, their_y = (make(y) for make in (minitorch.tensor, torch.tensor))
+    for tensor in (ours, theirs, our_y, their_y):
+        tensor.requires_grad_()
+    call = line(text, "x y")
+    call(minitorch, ours, our_y).backward(np.full(size, g))
+    call(Functional(), theirs, their_y).backward(torch.full((size,), g, dtype=torch.float64))
+    for mine, other in ((ours, theirs), (our_y, their_y)):
+        if other.grad is not None:
+            np.testing.assert_array_equal(mine.grad, other.grad.numpy())
+            assert not np.signbit(mine.grad[mine.grad == 0]).any()
+
+
+@pytest.mark.parametrize("exponent", [0, 1, 2, 3, 4, 5, -1, -2, 0.5, -0.5, 2.5, 3.0, 4.0])
+def test_powers_by_a_number(exponent):
+    values = np.array([0.5, 1.5, 3.0, 2.0] if exponent != int(exponent) else [0.5, -1.5, 3.0, -2.0])
+    for dtype in ("float64", "float32"):
+        agree(lambda m, x: x**exponent, values.astype(dtype), tol=1e-6)
+    if exponent >= 0 and exponent == int(exponent):
+        agree(lambda m, x: x ** int(exponent), np.array([3, -2, 0, 7]))
+
+
+@pytest.mark.parametrize("text", list(every_function().values()), ids=list(every_function()))
+def test_nothing_warns(text):
+    # A warning is an error in this suite. Some matrices have no answer; that is no warning either.
+    for value in (nan, inf, -inf, 3e38, 0.0):
+        x, y = minitorch.full((3, 3), value), minitorch.full((3, 3), value)
+        try:
+            out = eval(text, {"m": minitorch, "x": x.requires_grad_(), "y": y.requires_grad_()})
+        except minitorch.linalg.LinAlgError:
+            continue
+        if out.requires_grad:
+            with contextlib.suppress(minitorch.linalg.LinAlgError, np.linalg.LinAlgError):
+                out.sum().backward()

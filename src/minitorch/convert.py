@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from minitorch.tensor import Tensor
 
 Number = (int, float, complex, np.number, np.bool_)
+_REAL = (float, int)
 
 
 def is_array(value: Any) -> bool:
@@ -144,6 +145,11 @@ def to_floating(tensor: Node) -> Tensor:
 
 def promoted(*operands: Any) -> list[Any]:
     """Bring Tensors (and Python numbers, left as they are) to the dtype they are computed in together."""
+    met = {o._data.dtype if isinstance(o, Node) else o.__class__ for o in operands}
+    if len(met - {int, float, bool}) == 1 and (
+        len(met) == 1 or any(getattr(d, "kind", "") == "f" for d in met)
+    ):
+        return list(operands)  # one dtype, and numbers that do not widen it
     dtype = common_dtype(*(o._data if isinstance(o, Node) else o for o in operands))
     return [cast(o, dtype) if isinstance(o, Node) else o for o in operands]
 
@@ -165,6 +171,11 @@ def binary(op: Op, a: Any, b: Any) -> Tensor:
         if a._data.dtype is b._data.dtype:
             return apply_binary(op, a, b)
         return apply(op, *_prepared(op, a, b))
+    if isinstance(a, Node):
+        if b.__class__ in _REAL and a._data.dtype.kind == "f":
+            return apply(op, a, b)  # the common case: a number beside floats, which it does not widen
+    elif isinstance(b, Node) and a.__class__ in _REAL and b._data.dtype.kind == "f":
+        return apply(op, a, b)
     a, b = operand(a, op.name), operand(b, op.name)
     if isinstance(a, Node) and isinstance(b, Node):
         return binary(op, a, b)

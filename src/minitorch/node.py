@@ -269,27 +269,27 @@ def new_tensor(
     return out
 
 
-def apply_unary(op: Op, x: Node) -> Tensor:
-    """Do what `apply` does for one Tensor and no attributes, at half its overhead.
+def apply_unary(op: Op, x: Node, attributes: dict[str, Any] = _NO_ATTRIBUTES) -> Tensor:
+    """Do what `apply` does for one Tensor, at half its overhead.
 
     Arithmetic between small tensors is where a library like this spends its time outside NumPy; for
     this and the next function the common path is written out.
     """
     if exposed and is_exposed(x):
-        return apply(op, x)
+        return apply(op, x, **attributes)
     array = x._data
     if op.floating and array.dtype.kind not in "fc":
-        return apply(op, x)
+        return apply(op, x, **attributes)
     try:
-        data = op.forward(array)
+        data = op.forward(array, **attributes) if attributes else op.forward(array)
     except _TROUBLE as error:
-        data = second_try(op, (array,), {}, error)
+        data = second_try(op, (array,), attributes, error)
     mode = current()
     out = _new(tensor_class)
     out._data = data if data.__class__ is ndarray or not isinstance(data, np.generic) else np.asarray(data)
     out._grad = None
     out._hooks = None
-    if x._requires_grad and mode.enabled and op.rules:
+    if x._requires_grad and mode.enabled and op.differentiable:
         out._requires_grad = True
         out._operation = op
         out._inputs = (x,)
@@ -297,10 +297,10 @@ def apply_unary(op: Op, x: Node) -> Tensor:
         out._requires_grad = False
         out._operation = None
         out._inputs = ()
-    out._attributes = _NO_ATTRIBUTES
+    out._attributes = attributes
     out._time = tick()
     if mode.observers:
-        tell(mode, op, (x,), {}, out)
+        tell(mode, op, (x,), attributes, out)
     return out
 
 

@@ -157,7 +157,7 @@ def einsum(equation: str, *operands: Any) -> Tensor:
         operands = tuple(operands[0])
     tensors = promoted(*(tensor_for(o, "einsum") for o in operands))
     try:
-        explicit = ops.explicit_subscripts(equation, [t._data.ndim for t in tensors])
+        explicit = ops.explicit_subscripts(equation, tuple(t._data.ndim for t in tensors))
     except ValueError as error:
         raise RuntimeError(f"einsum: {error}") from None
     sizes: dict[str, int] = {}

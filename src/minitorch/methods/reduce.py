@@ -23,7 +23,7 @@ from minitorch.convert import (
     to_floating,
 )
 from minitorch.dtypes import int64
-from minitorch.node import Node, apply
+from minitorch.node import Node, apply, apply_unary
 from minitorch.ops import elementwise, reduce, shape
 from minitorch.ops.linalg import SVDVALS
 from minitorch.ops.op import count_of
@@ -68,7 +68,7 @@ class Reductions(Node):
         x = cast(self, dtype) if dtype is not None else self
         if x._data.dtype.kind in "biu" and dtype is None:
             x = cast(x, int64)
-        return apply(reduce.SUM, x, **self._over(axis, dim, keepdims, keepdim, "sum"))
+        return apply_unary(reduce.SUM, x, self._over(axis, dim, keepdims, keepdim, "sum"))
 
     def mean(
         self,
@@ -89,7 +89,7 @@ class Reductions(Node):
             raise RuntimeError(
                 f"mean: of {x._data.dtype} there is none; write x.float().mean() or x.mean(dtype=…)"
             )
-        return apply(reduce.MEAN, x, **self._over(axis, dim, keepdims, keepdim, "mean"))
+        return apply_unary(reduce.MEAN, x, self._over(axis, dim, keepdims, keepdim, "mean"))
 
     def cumsum(self, axis: int | None = None, *, dim: int | None = None, dtype: Any = None) -> Tensor:
         """Running sums along `axis`.   dx: running sums of g, from the end
@@ -410,6 +410,8 @@ class Reductions(Node):
     # --- helpers --------------------------------------------------------------------------------
 
     def _over(self, axis: Axis, dim: Axis, keepdims: bool, keepdim: bool, name: str) -> dict[str, Any]:
+        if axis is None and dim is None:
+            return {"axis": None, "keepdims": keepdims or keepdim}
         if axis is None and dim is None:
             return {"axis": None, "keepdims": keepdims or keepdim}
         where = reduction_axis(choose(axis, dim), self._data.ndim, name)

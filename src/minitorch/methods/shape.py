@@ -24,7 +24,7 @@ from minitorch.convert import (
     shape_of,
 )
 from minitorch.methods.elementwise import check_mask, fill_of, select
-from minitorch.node import Node, apply, apply_many
+from minitorch.node import Node, apply, apply_many, apply_unary
 from minitorch.ops import shape as ops
 
 if TYPE_CHECKING:
@@ -44,7 +44,9 @@ class Shapes(Node):
         >>> minitorch.zeros(20, 3, 5).reshape(20, -1).shape
         (20, 15)
         """
-        return apply(ops.RESHAPE, self, shape=self._complete(shape_of(sizes, shape, "reshape"), "reshape"))
+        return apply_unary(
+            ops.RESHAPE, self, {"shape": self._complete(shape_of(sizes, shape, "reshape"), "reshape")}
+        )
 
     def view(self, *shape: Any, size: Any = None) -> Tensor:
         """The same elements in another shape, or (given a dtype) the same bytes read as another dtype.
@@ -59,7 +61,9 @@ class Shapes(Node):
                 raise RuntimeError(
                     f"view: {self._data.shape} {self._data.dtype} cannot be read as {np.dtype(shape[0])}: {error}"
                 ) from None
-        return apply(ops.RESHAPE, self, shape=self._complete(shape_of(shape, size, "view"), "view"))
+        return apply_unary(
+            ops.RESHAPE, self, {"shape": self._complete(shape_of(shape, size, "view"), "view")}
+        )
 
     def view_as(self, other: Tensor) -> Tensor:
         """The same elements in another tensor's shape.
@@ -160,7 +164,7 @@ class Shapes(Node):
         checked = tuple(one_axis(a, ndim, "permute") for a in order)
         if len(set(checked)) != ndim:
             raise RuntimeError(f"permute: {order} names an axis twice")
-        return apply(ops.PERMUTE, self, axes=checked)
+        return apply_unary(ops.PERMUTE, self, {"axes": checked})
 
     def swapaxes(self, axis0: int, axis1: int) -> Tensor:
         """Two axes exchanged.   dx = g, exchanged back
@@ -200,7 +204,7 @@ class Shapes(Node):
         order = [a for a in range(ndim) if a not in sources]
         for target, axis in sorted(zip(targets, sources, strict=True)):
             order.insert(target, axis)
-        return apply(ops.PERMUTE, self, axes=tuple(order) if ndim else ())
+        return apply_unary(ops.PERMUTE, self, {"axes": tuple(order) if ndim else ()})
 
     def moveaxis(self, source: Any, destination: Any) -> Tensor:
         """Another name of movedim.
@@ -225,7 +229,7 @@ class Shapes(Node):
     @property
     def T(self) -> Tensor:
         """The axes reversed: a matrix transposed."""
-        return apply(ops.PERMUTE, self, axes=tuple(range(self._data.ndim))[::-1])
+        return apply_unary(ops.PERMUTE, self, {"axes": tuple(range(self._data.ndim))[::-1]})
 
     @property
     def mT(self) -> Tensor:
@@ -364,7 +368,7 @@ class Shapes(Node):
     # --- cutting --------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Tensor:
-        return apply(ops.GETITEM, self, key=index_key(key))
+        return apply_unary(ops.GETITEM, self, {"key": index_key(key)})
 
     def split(
         self, split_size: int | Sequence[int], axis: int | None = None, *, dim: int | None = None
@@ -693,7 +697,7 @@ class Shapes(Node):
         a, b = (one_axis(axis, len(order), name) for axis in (first, second))
         if order:
             order[a], order[b] = order[b], order[a]
-        return apply(ops.PERMUTE, self, axes=tuple(order))
+        return apply_unary(ops.PERMUTE, self, {"axes": tuple(order)})
 
     def _cut(self, axis: Any, dim: Any, name: str) -> int:
         """Return the axis to cut, the first unless named."""
@@ -721,6 +725,8 @@ class Shapes(Node):
 
     def _complete(self, shape: tuple[int, ...], name: str) -> tuple[int, ...]:
         size = self._data.size
+        if math.prod(shape) == size and -1 not in shape:
+            return shape
         unknown = shape.count(-1)
         known = math.prod(shape) if not unknown else math.prod(n for n in shape if n != -1)
         if unknown == 1 and known and size % known == 0:

@@ -5,6 +5,7 @@ Enters: arrays whose axes are multiplied and summed against each other. Leaves: 
 
 from __future__ import annotations
 
+import functools
 import string
 
 import numpy as np
@@ -54,10 +55,11 @@ MATMUL = Op("matmul", _matmul, _matmul_left, _matmul_right, noisy=True)
 # --- einsum -------------------------------------------------------------------------------------
 
 
-def explicit_subscripts(subscripts: str, ndims: list[int]) -> str:
+@functools.lru_cache(maxsize=512)
+def explicit_subscripts(subscripts: str, ndims: tuple[int, ...]) -> str:
     """Spell out einsum subscripts: no ellipsis, an explicit result.
 
-    >>> explicit_subscripts("...ij,jk", [4, 2])
+    >>> explicit_subscripts("...ij,jk", (4, 2))
     'zyij,jk->zyik'
     """
     text = subscripts.replace(" ", "")

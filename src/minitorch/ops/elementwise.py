@@ -34,7 +34,11 @@ def kept(g: Array, mask: Array) -> Array:
     >>> kept(np.array([1.0, np.inf]), np.array([True, False]))
     array([1., 0.])
     """
-    if g.__class__ is np.ndarray and g.size > 4096 and g.dtype.kind == "f":
+    if g.__class__ is np.ndarray and g.size <= 4096 and g.shape == mask.shape:
+        out = g.copy()
+        out[~mask] = 0  # on few elements the quickest
+        return out
+    if g.__class__ is np.ndarray and g.dtype.kind == "f":
         out = g * mask
         out += 0.0  # makes 0 of -0
         if np.isfinite(out.sum()):
@@ -322,7 +326,14 @@ def _clip_rule(g: Array, out: Array, x: Array, *, low: float | None, high: float
     return kept(g, (x > low) & (x < high))
 
 
-CLIP = Op("clip", lambda x, *, low, high: np.clip(x, low, high), _clip_rule)
+def _clip(x: Array, *, low: float | None, high: float | None) -> Array:
+    if x.dtype.kind != "f":
+        return np.clip(x, low, high)  # knows bounds that the dtype cannot hold
+    x = x if low is None else np.maximum(x, low)
+    return x if high is None else np.minimum(x, high)
+
+
+CLIP = Op("clip", _clip, _clip_rule)
 WHERE = Op(
     "where",
     np.where,

@@ -22,6 +22,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 # An array of any kind that speaks NumPy's protocols: numpy.ndarray, cupy.ndarray, Tensor, …
 Array = Any
 Rule = Callable[..., Any]
@@ -82,6 +84,8 @@ class Op:
         way `__array_function__` takes over NumPy's functions.
         """
         for each in inputs:
+            if each.__class__ is np.ndarray:
+                continue
             take_over = getattr(each, "__minitorch_op__", None)
             if take_over is not None:
                 return take_over(self, inputs, attributes)
@@ -119,6 +123,31 @@ def unbroadcast(gradient: Array, shape: tuple[int, ...]) -> Array:
     if stretched:
         gradient = gradient.sum(axis=stretched, keepdims=True)
     return gradient.reshape(shape)
+
+
+def zeros(shape: tuple[int, ...], like: Array) -> Array:
+    """Return zeros of the kind and dtype of `like`.
+
+    >>> zeros((2,), np.ones(3, dtype=np.float32))
+    array([0., 0.], dtype=float32)
+    """
+    if like.__class__ is np.ndarray:  # asking NumPy to dispatch costs as much as the zeros themselves
+        return np.zeros(shape, dtype=like.dtype)
+    return np.zeros(shape, dtype=like.dtype, like=like)
+
+
+def stretch(x: Array, shape: tuple[int, ...]) -> Array:
+    """Broadcast to `shape`, as a view.
+
+    >>> stretch(np.array(2.0), (2, 2))
+    array([[2., 2.],
+           [2., 2.]])
+    """
+    if x.__class__ is np.ndarray and x.size == 1:  # what np.broadcast_to does, in a tenth of its time
+        view: Array = np.ndarray(shape, x.dtype, x, 0, (0,) * len(shape))
+        view.flags.writeable = False
+        return view
+    return np.broadcast_to(x, shape)
 
 
 def axes_of(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:

@@ -6,12 +6,13 @@ where its value came from.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from minitorch.ops.op import Array, Op
+from minitorch.ops.op import Array, Op, zeros
 
 Key = Any
 
@@ -100,7 +101,7 @@ def _put_add(g: Array, *, key: Key, shape: tuple[int, ...]) -> Array:
         rows = np.where(rows < 0, rows + shape[0], rows)
         summed = _sum_rows(rows, g.reshape(len(rows), -1), shape[0])
         return summed if len(shape) == 2 else summed.reshape(shape)
-    target = np.zeros(shape, dtype=g.dtype, like=g)
+    target = zeros(shape, g)
     if _may_repeat(key):
         _add_at(target, key, g)
     else:
@@ -138,7 +139,7 @@ def _gather(x: Array, index: Array, *, axis: int) -> Array:
 
 
 def _gather_rule(g: Array, out: Array, x: Array, index: Array, *, axis: int) -> Array:
-    return SCATTER_ADD(np.zeros(x.shape, dtype=g.dtype, like=g), index, g, axis=axis)
+    return SCATTER_ADD(zeros(x.shape, g), index, g, axis=axis)
 
 
 GATHER = Op("gather", _gather, _gather_rule, None)
@@ -215,11 +216,19 @@ STACK = Op(
     lambda *xs, axis: np.stack(xs, axis=axis),
     each=lambda i, g, out, *xs, axis: g[(slice(None),) * axis + (i,)],
 )
+
+
+def _split(x: Array, *, axis: int, cuts: Sequence[int]) -> list[Array]:
+    bounds = [0, *cuts, x.shape[axis]]
+    lead = (slice(None),) * axis
+    return [x[(*lead, slice(a, b))] for a, b in itertools.pairwise(bounds)]
+
+
 # Several results: the rule receives all their gradients at once, and one concatenation puts them
 # back. (A getitem per piece would make a full-size array of zeros for each.)
 SPLIT = Op(
     "split",
-    lambda x, *, axis, cuts: np.split(x, cuts, axis=axis),
+    _split,
     lambda g, out, x, *, axis, cuts: np.concatenate(g, axis=axis),
 )
 UNBIND = Op(
@@ -267,7 +276,7 @@ TRIU = Op("triu", lambda x, *, k: np.triu(x, k), lambda g, out, x, *, k: np.triu
 
 def _put_diagonal(x: Array, *, shape: tuple[int, ...], offset: int, axis1: int, axis2: int) -> Array:
     """Zeros of `shape` with the last axis of `x` along a diagonal of two axes."""
-    out = np.zeros(shape, dtype=x.dtype, like=x)
+    out = zeros(shape, x)
     places = np.arange(x.shape[-1], like=x).astype(np.int64)
     moved = np.moveaxis(out, (axis1, axis2), (-2, -1))
     moved[..., places + max(-offset, 0), places + max(offset, 0)] = x
@@ -295,7 +304,7 @@ def _unfold(x: Array, *, axis: int, size: int, step: int) -> Array:
 
 def _fold(x: Array, *, axis: int, size: int, step: int, shape: tuple[int, ...]) -> Array:
     """Add overlapping windows (on the last axis) back to where they were cut from."""
-    out = np.zeros(shape, dtype=x.dtype, like=x)
+    out = zeros(shape, x)
     count = x.shape[axis]
     for i in range(size):
         place = (slice(None),) * axis + (slice(i, i + step * (count - 1) + 1, step),)
