@@ -367,26 +367,7 @@ def test_rank_zero_results_are_arrays(text):
 # --- values at the edges --------------------------------------------------------------------------
 
 nan, inf = float("nan"), float("inf")
-EDGES = [
-    nan,
-    inf,
-    -inf,
-    0.0,
-    -0.0,
-    1.0,
-    -1.0,
-    1e-300,
-    1e300,
-    -1e300,
-    0.5,
-    2.5,
-    -2.5,
-    20.0,
-    21.0,
-    1000.0,
-    -1000.0,
-    1e-8,
-]
+EDGES = [nan, inf, -inf, 0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 20.0, 21.0, 1000.0, -1000.0, 1e-8]
 # Where PyTorch's derivative is finite although the value is nan, or the other way round.
 DIFFER = {"acosh": lambda v: v < 1, "sign": np.isnan, "abs": np.isnan, "elu": np.isnan}
 
@@ -398,7 +379,8 @@ DIFFER = {"acosh": lambda v: v < 1, "sign": np.isnan, "abs": np.isnan, "elu": np
 def test_functions_at_nan_infinity_and_the_very_large(name, dtype):
     if name == "bitwise_not":
         pytest.skip("not for floats")
-    for value in np.array(EDGES).astype(dtype):
+    limits = np.finfo(dtype)
+    for value in np.array([*EDGES, limits.max, limits.min, limits.tiny], dtype):
         if name in DIFFER and DIFFER[name](value):
             continue
         agree(line(f"m.{name}(x)"), value, tol=1e-6, where=f"{name}({value!r}):")
@@ -464,3 +446,51 @@ def test_nothing_warns(text):
         if out.requires_grad:
             with contextlib.suppress(minitorch.linalg.LinAlgError, np.linalg.LinAlgError):
                 out.sum().backward()
+
+
+# --- closeness, and other names -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "m.isclose(x, y)", "x.isclose(y)", "m.isclose(x, y, equal_nan=True)", "m.isclose(x, y, rtol=0.5)", "m.isclose(x, y[:2])",
+        "m.isclose(x, y, atol=10.0, rtol=0.0)", "m.allclose(x, y)", "x.allclose(x)", "m.allclose(x, x, equal_nan=True)", "m.equal(x, x)",
+    ],
+)  # fmt: skip
+def test_closeness(text):
+    x = np.array([1.0, nan, inf, -inf, 0.0, 1.0])
+    y = np.array([1.0 + 1e-9, nan, inf, inf, 1e-9, 1.1])
+    agree(line(text, "x y"), x, y, gradients=False)
+    agree(line(text, "x y"), np.arange(6), np.array([0, 1, 2, 3, 5, 5]), gradients=False)
+
+
+def test_closeness_of_two_dtypes_is_that_of_their_common_one():
+    # PyTorch asks for one dtype.
+    assert minitorch.ones(2).allclose(minitorch.ones(2, dtype=np.float64))
+    assert minitorch.tensor([1, 2]).isclose(minitorch.tensor([1.0, 2.5])).tolist() == [True, False]
+
+
+ALIASES = (
+    "absolute negative fix subtract multiply divide true_divide arcsin arccos arctan arctan2 arcsinh arccosh arctanh not_equal "
+    "less less_equal greater greater_equal"
+)
+
+
+@pytest.mark.parametrize("name", ALIASES.split())
+def test_other_names_as_methods_and_functions(name):
+    two = name in [
+        "subtract",
+        "multiply",
+        "divide",
+        "true_divide",
+        "arctan2",
+        "not_equal",
+        "less",
+        "less_equal",
+        "greater",
+        "greater_equal",
+    ]
+    x, y = np.array([0.3, 0.7, -0.2]) + (1.5 if name == "arccosh" else 0), np.array([0.5, 0.7, 2.0])
+    for spelling in (f"m.{name}(x{', y' if two else ''})", f"x.{name}({'y' if two else ''})"):
+        agree(line(spelling, "x y"), x, y)

@@ -340,6 +340,43 @@ def test_random_graphs_keep_the_contract(steps, data):
         assert n.grad.dtype == n.dtype
 
 
+def test_complex_numbers_are_not_differentiated_wrongly_but_refused():
+    # PyTorch conjugates in its rules; ours do not.
+    with pytest.raises(RuntimeError, match="real and imaginary"):
+        Tensor(np.array([1 + 2j]), requires_grad=True)
+    x = leaf([1.0, 2.0])
+    for f in (lambda t: (t * 1j).abs(), lambda t: t + 0j):
+        with pytest.raises(RuntimeError, match="complex"):
+            f(x).sum().backward()
+    assert x.grad is None
+
+
+def test_data_of_a_leaf_stays_floating_point():
+    x = leaf([1.0, 2.0])
+    with pytest.raises(RuntimeError, match="floating-point"):
+        x.data = np.array([1, 2])
+    assert x.tolist() == [1.0, 2.0]
+    x.data = np.array([1, 2], np.float32)
+    assert x.dtype == np.float32
+
+
+def test_data_of_another_dtype_or_shape_drops_the_old_gradient():
+    x = leaf([1.0, 2.0])
+    for new in (np.zeros(3), np.zeros(3, np.float32)):
+        x.grad = np.ones_like(x.data)
+        x.data = new
+        assert x.grad is None
+
+
+def test_backward_from_one_of_several_results():
+    x = leaf([1.0, 2.0, 3.0])
+    x.split(1)[1].backward()
+    assert x.grad.tolist() == [0.0, 1.0, 0.0]
+    a, b, c = (x * 2).split(1)
+    da, dx, dc = autograd.grad((a * b).sum() + c.sum(), (a, x, c))
+    assert (da.tolist(), dx.tolist(), dc.tolist()) == ([4.0], [8.0, 4.0, 2.0], [1.0])
+
+
 # --- failures half-way --------------------------------------------------------------------------
 
 

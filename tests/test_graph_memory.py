@@ -355,3 +355,12 @@ def test_a_failed_backward_leaves_no_garbage():
             fails(x * 2).sum().backward()
 
     assert_nothing_left(run)
+
+
+def test_a_constant_result_holds_neither_inputs_nor_attributes():
+    x, places = Tensor(np.arange(5.0)), np.array([0, 3])
+    alive = weakref.ref(places)
+    y = x[places]
+    del places
+    assert alive() is None
+    assert y.tolist() == [0.0, 3.0]

@@ -160,6 +160,23 @@ def test_padding_a_vector_by_what_is_there():
         minitorch.pad(minitorch.zeros(0), (1, 1), mode="replicate")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x.T.view(-1)",
+        "x[:, ::2].view(-1)",
+        "x[::2].view(-1)",
+        "x.T.view(3, 2, 1)",
+        "x[:1].expand(2, 3).view(-1)",
+        "x.T.view(1, 3, 2)",
+    ],
+)
+def test_a_view_is_a_view_or_refused(text):
+    agree(line(text), np.arange(6.0).reshape(2, 3))
+    with pytest.raises(RuntimeError, match="reshape"):
+        minitorch.ones(2, 3).T.view(-1)
+
+
 def test_transpose_permutes_a_matrix_by_both_its_axes():
     # The seeds' transpose(*axes) permutes: (0, 1) is the order a matrix has. PyTorch would swap. On every
     # other rank, by keyword and as a function two axes are swapped, as in PyTorch.

@@ -37,16 +37,28 @@ def _leaves(data: Any) -> Iterator[Any]:
         yield data
 
 
+def _kinds(data: Any) -> set[type]:
+    """Return the types of the leaves; a list of numbers is looked through at C's speed."""
+    if not isinstance(data, (list, tuple)):
+        return {type(data)}
+    kinds = set(map(type, data))
+    if any(issubclass(kind, (list, tuple)) for kind in kinds):
+        kinds = set().union(*map(_kinds, data))
+    return kinds
+
+
 def _unwrap(data: Any) -> Any:
     if isinstance(data, (list, tuple)):
         return [_unwrap(item) for item in data]
     return data._data if isinstance(data, Node) else data
 
 
-def _common_dtype_of_leaves(data: Any) -> DType | None:
+_PYTHONS_NUMBERS = {bool, int, float, complex}
+
+
+def _common_dtype(data: Any, kinds: set[type]) -> DType | None:
     """Return the dtype of nested numbers, by PyTorch's rules; None where there are none."""
-    kinds = {type(leaf) for leaf in _leaves(data)}
-    if kinds <= {bool, int, float, complex}:
+    if kinds <= _PYTHONS_NUMBERS:
         # The common case. Python floats become the default dtype, not NumPy's float64.
         example = 0j if complex in kinds else 0.0 if float in kinds or not kinds else 0
         return np.dtype(bool) if kinds == {bool} else dtype_of_number(example)
@@ -88,11 +100,12 @@ def as_array(data: Any, dtype: Any = None, copy: bool = False) -> Any:
             return data.astype(wanted, copy=copy)
         with np.errstate(all="ignore"):  # nan has no integer, 1e300 no float32: quietly, as in PyTorch
             return data.astype(wanted)
+    kinds = _kinds(data)
     if dtype is None and not hasattr(data, "__array__"):
-        dtype = _common_dtype_of_leaves(data)
+        dtype = _common_dtype(data, kinds)
     try:
         with np.errstate(all="ignore"):
-            array = np.array(_unwrap(data), dtype=dtype)
+            array = np.array(data if kinds <= _PYTHONS_NUMBERS else _unwrap(data), dtype=dtype)
     except OverflowError:
         return _wrapped(data, np.dtype(dtype))
     except ValueError as error:
@@ -227,6 +240,14 @@ def shape_of(given: Sequence[Any], keyword: Any = None, name: str = "shape") -> 
         raise TypeError(f"{name}: expects ints, or a tuple of ints, got {given!r}") from None
 
 
+def common_shape(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape that several broadcast to, in the op `name`."""
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise RuntimeError(f"{name}: shapes {' and '.join(map(str, shapes))} do not broadcast") from None
+
+
 def one_int(value: Any, name: str, what: str) -> int:
     """Return an argument as an int; a float is refused, even a whole one."""
     try:
@@ -274,6 +295,7 @@ __all__ = [
     "binary",
     "cast",
     "choose",
+    "common_shape",
     "is_array",
     "one_axis",
     "one_int",

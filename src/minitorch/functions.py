@@ -13,7 +13,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from minitorch.convert import as_tensor, shape_of, tensor_for
+from minitorch.convert import as_tensor, common_shape, shape_of, tensor_for
 from minitorch.methods.contract import cross_entropy, einsum, matmul, tensordot
 from minitorch.methods.elementwise import check_mask, fill_of, power
 from minitorch.methods.elementwise import select as _choose
@@ -122,6 +122,8 @@ bitwise_not = twin(Tensor.bitwise_not)
 isnan = twin(Tensor.isnan)
 isinf = twin(Tensor.isinf)
 isfinite = twin(Tensor.isfinite)
+isclose = twin(Tensor.isclose)
+allclose = twin(Tensor.allclose)
 
 # --- reductions ---------------------------------------------------------------------------------
 
@@ -333,34 +335,8 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     [(2, 1), (2, 1)]
     """
     parts = [as_tensor(t) for t in tensors]
-    try:
-        shape = np.broadcast_shapes(*(t.shape for t in parts))
-    except ValueError:
-        raise RuntimeError(f"broadcast_tensors: shapes {[t.shape for t in parts]} do not broadcast") from None
+    shape = common_shape("broadcast_tensors", *(t.shape for t in parts))
     return tuple(t.broadcast_to(shape) for t in parts)
-
-
-def isclose(
-    input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
-) -> Tensor:
-    """Where |x - y| ≤ atol + rtol·|y|, as bools.
-
-    >>> isclose(as_tensor([1.0, 2.0]), as_tensor([1.0, 2.1]))
-    tensor([ True, False])
-    """
-    a, b = as_tensor(input)._data, as_tensor(other)._data
-    return as_tensor(np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan))
-
-
-def allclose(
-    input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
-) -> bool:
-    """Whether all elements are close.
-
-    >>> allclose(as_tensor([1.0]), as_tensor([1.0 + 1e-9]))
-    True
-    """
-    return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
 
 def is_tensor(obj: Any) -> bool:

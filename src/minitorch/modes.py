@@ -49,7 +49,9 @@ class ModeSwitch:
         switch(self._change(mode)._replace(outer=mode))
 
     def __exit__(self, *exception: object) -> None:
-        switch(current().outer or _START)  # none: entered in another context, as an abandoned generator may be
+        switch(
+            current().outer or _START
+        )  # none: entered in another context, as an abandoned generator may be
 
     def __call__(self, function: F) -> F:
         """Make a function that always runs under this mode: plain, generator, coroutine or both."""

@@ -83,9 +83,11 @@ class Node:
         array = value._data if isinstance(value, Node) else value
         if not hasattr(array, "__array_function__") or isinstance(array, np.generic):
             array = np.asarray(array, dtype=self._data.dtype)
+        _check_differentiable(self._requires_grad, array)
         # `p.data -= step` ends here with the same array: it was written into, not replaced.
         watch.touch(array if array is self._data else self)
-        watch.share(array)
+        if not isinstance(value, Node):
+            watch.share(array)
         self._data = array
         if self._grad is not None and (self._grad.shape != array.shape or self._grad.dtype != array.dtype):
             self._grad = None
@@ -130,11 +132,7 @@ class Node:
 
     @requires_grad.setter
     def requires_grad(self, wanted: bool) -> None:
-        if wanted and self._data.dtype.kind not in "fc":
-            raise RuntimeError(
-                f"requires_grad: only floating-point tensors can require gradients, this one holds "
-                f"{self._data.dtype}; write x.float() first"
-            )
+        _check_differentiable(wanted, self._data)
         if self._operation is not None and not wanted:
             raise RuntimeError(
                 "requires_grad: only a leaf's flag can be changed; write x.detach() to cut it off"
@@ -161,6 +159,18 @@ class Node:
     def is_leaf(self) -> bool:
         """Whether a person made it, rather than a recorded op."""
         return self._operation is None
+
+
+def _check_differentiable(wanted: bool, array: Any) -> None:
+    if wanted and array.dtype.kind != "f":
+        instead = (
+            "differentiate its real and imaginary part"
+            if array.dtype.kind == "c"
+            else "write x.float() first"
+        )
+        raise RuntimeError(
+            f"requires_grad: only floating-point tensors can require gradients, this one holds {array.dtype}; {instead}"
+        )
 
 
 class Outputs(list[Any]):
@@ -293,12 +303,15 @@ def apply_unary(op: Op, x: Node, attributes: dict[str, Any] = _NO_ATTRIBUTES) ->
         out._requires_grad = True
         out._operation = op
         out._inputs = (x,)
+        out._attributes = attributes
     else:
         out._requires_grad = False
         out._operation = None
         out._inputs = ()
-    out._attributes = attributes
+        out._attributes = _NO_ATTRIBUTES
     out._time = tick()
+    if attributes and exposed and out._requires_grad:
+        watch.recorded(out)  # an index array among them may be a person's
     if mode.observers:
         tell(mode, op, (x,), attributes, out)
     return out
@@ -446,7 +459,7 @@ def pull_back(
         if contribution.shape != data.shape:
             contribution = unbroadcast(contribution, data.shape)
         if contribution.dtype is not data.dtype:
-            contribution = contribution.astype(data.dtype)
+            contribution = errors.real(op, contribution).astype(data.dtype)
         if debug:
             errors.check_contract(op, parent, contribution)
         if check is not None:
@@ -542,9 +555,9 @@ def backpropagate(
     leaves: list[tuple[Node, Array]] = []
     outer = current()
     check = outer.gradient_check
-    switch(outer._replace(enabled=create_graph))
     token = hush()
     try:
+        switch(outer._replace(enabled=create_graph))
         while order:
             node = order.pop()  # and out of the list: a node nobody else holds is freed at once
             if node not in pending:
@@ -575,8 +588,8 @@ def backpropagate(
             if not retain_graph:
                 node._inputs = ()
     finally:
-        restore(token)
         switch(outer)
+        restore(token)
     # Leaves last: if a rule or a hook fails half-way, no parameter has half of its gradient.
     g = None
     deposit(leaves)

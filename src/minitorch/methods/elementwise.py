@@ -14,6 +14,7 @@ from minitorch.convert import (
     as_tensor,
     binary,
     cast,
+    common_shape,
     operand,
     promoted,
     refuse_bools,
@@ -21,7 +22,7 @@ from minitorch.convert import (
     to_floating,
 )
 from minitorch.dtypes import common_dtype
-from minitorch.node import Node, apply, apply_unary
+from minitorch.node import Node, apply, apply_unary, new_tensor
 from minitorch.ops import elementwise as ops
 
 if TYPE_CHECKING:
@@ -650,6 +651,34 @@ class Elementwise(Node):
         tensor([ True, False])
         """
         return apply_unary(ops.ISFINITE, self)
+
+    def isclose(
+        self, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+    ) -> Tensor:
+        """Where |x - y| ≤ atol + rtol·|y|, as bools.
+
+        >>> minitorch.tensor([1.0, 2.0]).isclose(minitorch.tensor([1.0, 2.1]))
+        tensor([ True, False])
+        """
+        x, y = promoted(self, tensor_for(other, "isclose"))
+        common_shape("isclose", x._data.shape, y._data.shape)
+        return new_tensor(np.isclose(x._data, y._data, rtol=rtol, atol=atol, equal_nan=equal_nan))
+
+    def allclose(self, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+        """Whether all elements are close.
+
+        >>> minitorch.tensor([1.0]).allclose(minitorch.tensor([1.0 + 1e-9]))
+        True
+        """
+        return bool(self.isclose(other, rtol, atol, equal_nan)._data.all())
+
+    # --- other names ----------------------------------------------------------------------------
+
+    absolute, negative, fix = abs, neg, trunc
+    subtract, multiply, divide, true_divide = sub, mul, div, div
+    arcsin, arccos, arctan, arctan2 = asin, acos, atan, atan2
+    arcsinh, arccosh, arctanh = asinh, acosh, atanh
+    not_equal, less, less_equal, greater, greater_equal = ne, lt, le, gt, ge
 
 
 def whole(*operands: Any) -> bool:

@@ -16,6 +16,7 @@ from minitorch.convert import (
     as_tensor,
     cast,
     choose,
+    common_shape,
     is_array,
     one_axis,
     one_int,
@@ -61,9 +62,14 @@ class Shapes(Node):
                 raise RuntimeError(
                     f"view: {self._data.shape} {self._data.dtype} cannot be read as {np.dtype(shape[0])}: {error}"
                 ) from None
-        return apply_unary(
-            ops.RESHAPE, self, {"shape": self._complete(shape_of(shape, size, "view"), "view")}
-        )
+        out = apply_unary(ops.RESHAPE, self, {"shape": self._complete(shape_of(shape, size, "view"), "view")})
+        scattered = type(self._data) is np.ndarray and not self._data.flags.c_contiguous and self._data.size
+        if scattered and not np.may_share_memory(self._data, out._data):
+            raise RuntimeError(
+                f"view: the elements of shape {self._data.shape} lie too scattered to be seen as shape "
+                f"{out._data.shape}; write x.reshape(…), which copies them"
+            )
+        return out
 
     def view_as(self, other: Tensor) -> Tensor:
         """The same elements in another tensor's shape.
@@ -578,7 +584,7 @@ class Shapes(Node):
         if not self._data.ndim:
             return self.gather(at, places)
         length, count = self._data.shape[at], places._data.shape[at]
-        others = _common_shape(
+        others = common_shape(
             "take_along_dim", *((*s[:at], 1, *s[at + 1 :]) for s in (self._data.shape, places._data.shape))
         )
         places = select(places < 0, places + length, places)  # counted from the end, as in an index
@@ -687,7 +693,7 @@ class Shapes(Node):
         tensor([0., 2.])
         """
         where = cast(check_mask(mask, "masked_select"), np.bool_)
-        sizes = _common_shape("masked_select", self._data.shape, where._data.shape)
+        sizes = common_shape("masked_select", self._data.shape, where._data.shape)
         return self.broadcast_to(sizes)[where.broadcast_to(sizes)]
 
     # --- helpers --------------------------------------------------------------------------------
@@ -833,13 +839,6 @@ def _check_range(places: Any, length: int, axis: int, name: str) -> None:
             raise IndexError(
                 f"{name}: index {low if low < 0 else high} is out of range for axis {axis} of length {length}"
             )
-
-
-def _common_shape(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
-    try:
-        return np.broadcast_shapes(*shapes)
-    except ValueError:
-        raise RuntimeError(f"{name}: shapes {' and '.join(map(str, shapes))} do not broadcast") from None
 
 
 def _counts(counts: Any, length: int) -> Any:

@@ -29,6 +29,7 @@ def _spread(g: Array, shape: tuple[int, ...], axis: Axis) -> Array:
 
 # --- sums ---------------------------------------------------------------------------------------
 
+
 def _sum(x: Array, *, axis: Axis, keepdims: bool) -> Array:
     if x.__class__ is np.ndarray:  # what x.sum does, without its detour through Python
         return np.add.reduce(x, axis, None, None, keepdims)
