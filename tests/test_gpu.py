@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from both import floats, run_minitorch, weights
 
 import minitorch
+from both import floats, run_minitorch, weights
 from minitorch.proof.table import CASES
 
 cupy = pytest.importorskip("cupy")

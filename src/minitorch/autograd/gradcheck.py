@@ -131,7 +131,8 @@ def _jacobians(function: Callable[..., Any], inputs: Sequence[Any]) -> list[list
             for w, g in zip(wanted, gradients, strict=True):
                 if g is not None and (g.shape != w.shape or g.dtype != w.dtype):
                     raise GradcheckError(
-                        f"gradcheck: the gradient has shape {g.shape} and dtype {g.dtype}, its input {w.shape} {w.dtype}"
+                        f"gradcheck: the gradient has shape {g.shape} and dtype {g.dtype}, its input {w.shape} "
+                        f"{w.dtype}"
                     )
                 rows[id(w)].append(np.zeros(w._data.size) if g is None else g._data.reshape(-1))
         found.append(
@@ -184,7 +185,7 @@ def gradcheck(
     >>> gradcheck(minitorch.relu, kink)
     Traceback (most recent call last):
     ...
-    minitorch.autograd.gradcheck.GradcheckError: gradcheck: output 0 with respect to input 0: 1 of 1 derivatives disagree...
+    minitorch.autograd.gradcheck.GradcheckError: gradcheck: output 0 with respect to input 0: 1 of 1 derivatives ...
     """
     listed = _listed(inputs)
     checked = [i for i in listed if isinstance(i, Node) and i.requires_grad]
@@ -219,7 +220,7 @@ def _find_problem(
     for k, (first, second) in enumerate(zip(analytical, again, strict=True)):
         for i, (a, b) in enumerate(zip(first, second, strict=True)):
             if a is not None and not np.allclose(a, b, rtol=0, atol=nondet_tol, equal_nan=True):
-                return f"gradcheck: the gradient of output {k} for input {i} differs between two runs: not deterministic"
+                return f"gradcheck: not deterministic: output {k} has two gradients for input {i} in two runs"
     for which, tensor in enumerate(inputs):
         if not isinstance(tensor, Node) or not tensor.requires_grad:
             continue
@@ -276,7 +277,8 @@ def _report(
     if not math.isclose(a, b, rel_tol=1e-3, abs_tol=1e-3):
         lines.append(
             f"  a kink: the slope is {a:.6g} on the left and {b:.6g} on the right; backward returns "
-            f"{analytical[row, column]:.6g}. No derivative exists here: check at another input, or see docs/conventions.md"
+            f"{analytical[row, column]:.6g}. No derivative exists here: check at another input, or see "
+            "docs/conventions.md"
         )
     return "\n".join(lines)
 

@@ -230,9 +230,7 @@ def op(
 
     def declare(forward: Callable[..., Any]) -> UserOp:
         chosen = name or forward.__name__
-        return UserOp(
-            Op(chosen, forward, *rules, joint=joint, floating=floating, noisy=True, register=False), several
-        )
+        return UserOp(Op(chosen, forward, *rules, joint=joint, floating=floating, register=False), several)
 
     return declare
 

@@ -50,7 +50,7 @@ def _matmul_right(g: Array, out: Array, x: Array, y: Array) -> Array:
     return x.swapaxes(-1, -2) @ g
 
 
-MATMUL = Op("matmul", _matmul, _matmul_left, _matmul_right, noisy=True)
+MATMUL = Op("matmul", _matmul, _matmul_left, _matmul_right)
 
 # --- einsum -------------------------------------------------------------------------------------
 
@@ -120,7 +120,7 @@ def _einsum_rule(i: int, g: Array, out: Array, *operands: Array, subscripts: str
     return expanded
 
 
-EINSUM = Op("einsum", _einsum, each=_einsum_rule, noisy=True)
+EINSUM = Op("einsum", _einsum, each=_einsum_rule)
 
 # --- softmax and cross-entropy ------------------------------------------------------------------
 
@@ -142,7 +142,7 @@ def _softmax_rule(g: Array, out: Array, x: Array, *, axis: int) -> Array:
     return weighted - out * weighted.sum(axis=axis, keepdims=True)
 
 
-SOFTMAX = Op("softmax", _softmax, _softmax_rule, floating=True, noisy=True)
+SOFTMAX = Op("softmax", _softmax, _softmax_rule, floating=True)
 
 
 def _log_softmax(x: Array, *, axis: int) -> Array:
@@ -156,7 +156,6 @@ LOG_SOFTMAX = Op(
     _log_softmax,
     lambda g, out, x, *, axis: g - np.exp(out) * g.sum(axis=axis, keepdims=True),
     floating=True,
-    noisy=True,
 )
 
 
@@ -206,6 +205,4 @@ def _cross_entropy_rule(
     return slope if bool(kept.all()) else np.where(kept[:, None], slope, 0)
 
 
-CROSS_ENTROPY = Op(
-    "cross_entropy", _cross_entropy, _cross_entropy_rule, None, None, floating=False, noisy=True
-)
+CROSS_ENTROPY = Op("cross_entropy", _cross_entropy, _cross_entropy_rule, None, None, floating=False)

@@ -319,14 +319,12 @@ CONVOLUTION: Op = Op(
     _convolution_x,
     _convolution_w,
     lambda g, out, x, w, bias, **how: g.sum(axis=(0, *range(2, g.ndim))),
-    noisy=True,
 )
 CONVOLUTION_TRANSPOSE: Op = Op(
     "convolution_transpose",
     _convolution_transpose,
     lambda g, out, y, w, **how: CONVOLUTION(g, w, **how),
     lambda g, out, y, w, **how: CONVOLUTION_WEIGHT(g, y, kernel=w.shape[2:], **how),
-    noisy=True,
 )
 
 
@@ -351,7 +349,6 @@ CONVOLUTION_WEIGHT: Op = Op(
     _convolution_weight,
     _weight_x,
     lambda g, out, x, y, *, kernel, **how: CONVOLUTION(x, g, **how),
-    noisy=True,
 )
 
 # --- the columns by themselves --------------------------------------------------------------------

@@ -57,12 +57,11 @@ DIV = Op(
     lambda g, out, x, y: g / y,
     lambda g, out, x, y: -g * out / y,
     floating=True,
-    noisy=True,
 )
 NEG = Op("neg", np.negative, lambda g, out, x: -g)
-RECIPROCAL = Op("reciprocal", lambda x: 1 / x, lambda g, out, x: -g * out * out, floating=True, noisy=True)
+RECIPROCAL = Op("reciprocal", lambda x: 1 / x, lambda g, out, x: -g * out * out, floating=True)
 SQUARE = Op("square", np.square, lambda g, out, x: 2 * g * x)
-FLOOR_DIVIDE = Op("floor_divide", np.floor_divide, noisy=True)
+FLOOR_DIVIDE = Op("floor_divide", np.floor_divide)
 
 
 def _truncated_quotient(x: Array, y: Array) -> Array:
@@ -75,8 +74,8 @@ def _truncated_quotient(x: Array, y: Array) -> Array:
 
 # Division of floats to a whole number: flat almost everywhere, and recorded so that backward() runs through.
 _flat_of_two = lambda g, out, x, y: np.zeros_like(g)
-FLOOR_QUOTIENT = Op("floor_divide", np.floor_divide, _flat_of_two, _flat_of_two, noisy=True, register=False)
-TRUNC_QUOTIENT = Op("div_trunc", _truncated_quotient, _flat_of_two, _flat_of_two, noisy=True, register=False)
+FLOOR_QUOTIENT = Op("floor_divide", np.floor_divide, _flat_of_two, _flat_of_two, register=False)
+TRUNC_QUOTIENT = Op("div_trunc", _truncated_quotient, _flat_of_two, _flat_of_two, register=False)
 
 
 def _pow_base(g: Array, out: Array, x: Array, y: Array) -> Array:
@@ -107,7 +106,7 @@ def _pow(x: Array, y: Array) -> Array:
     return x**y
 
 
-POW = Op("pow", _pow, _pow_base, _pow_exponent, noisy=True)
+POW = Op("pow", _pow, _pow_base, _pow_exponent)
 
 REMAINDER = Op(
     "remainder",
@@ -115,11 +114,8 @@ REMAINDER = Op(
     lambda g, out, x, y: g,
     # How often y was taken off: not ⌊x / y⌋, which for 1.0 and 0.1 is 10, where 9 were taken.
     lambda g, out, x, y: -g * np.floor_divide(x, y),
-    noisy=True,
 )
-FMOD = Op(
-    "fmod", np.fmod, lambda g, out, x, y: g, lambda g, out, x, y: -g * np.round((x - out) / y), noisy=True
-)
+FMOD = Op("fmod", np.fmod, lambda g, out, x, y: g, lambda g, out, x, y: -g * np.round((x - out) / y))
 LERP = Op(
     "lerp",
     lambda start, end, weight: start + weight * (end - start),
@@ -130,24 +126,21 @@ LERP = Op(
 
 # --- exponentials and roots ---------------------------------------------------------------------
 
-EXP = Op("exp", np.exp, lambda g, out, x: g * out, floating=True, noisy=True)
-EXP2 = Op("exp2", np.exp2, lambda g, out, x: g * (out * math.log(2)), floating=True, noisy=True)
-EXPM1 = Op("expm1", np.expm1, lambda g, out, x: g * (out + 1), floating=True, noisy=True)
-LOG = Op("log", np.log, lambda g, out, x: g / x, floating=True, noisy=True)
-LOG2 = Op("log2", np.log2, lambda g, out, x: g / (x * math.log(2)), floating=True, noisy=True)
-LOG10 = Op("log10", np.log10, lambda g, out, x: g / (x * math.log(10)), floating=True, noisy=True)
-LOG1P = Op("log1p", np.log1p, lambda g, out, x: g / (1 + x), floating=True, noisy=True)
-SQRT = Op("sqrt", np.sqrt, lambda g, out, x: g / (2 * out), floating=True, noisy=True)
-RSQRT = Op(
-    "rsqrt", lambda x: 1 / np.sqrt(x), lambda g, out, x: -0.5 * g * out * out * out, floating=True, noisy=True
-)
+EXP = Op("exp", np.exp, lambda g, out, x: g * out, floating=True)
+EXP2 = Op("exp2", np.exp2, lambda g, out, x: g * (out * math.log(2)), floating=True)
+EXPM1 = Op("expm1", np.expm1, lambda g, out, x: g * (out + 1), floating=True)
+LOG = Op("log", np.log, lambda g, out, x: g / x, floating=True)
+LOG2 = Op("log2", np.log2, lambda g, out, x: g / (x * math.log(2)), floating=True)
+LOG10 = Op("log10", np.log10, lambda g, out, x: g / (x * math.log(10)), floating=True)
+LOG1P = Op("log1p", np.log1p, lambda g, out, x: g / (1 + x), floating=True)
+SQRT = Op("sqrt", np.sqrt, lambda g, out, x: g / (2 * out), floating=True)
+RSQRT = Op("rsqrt", lambda x: 1 / np.sqrt(x), lambda g, out, x: -0.5 * g * out * out * out, floating=True)
 LOGADDEXP = Op(
     "logaddexp",
     np.logaddexp,
     lambda g, out, x, y: g * SIGMOID(x - y),
     lambda g, out, x, y: g * SIGMOID(y - x),
     floating=True,
-    noisy=True,
 )
 
 
@@ -163,31 +156,27 @@ HYPOT = Op(
     lambda g, out, x, y: g * (x / out),
     lambda g, out, x, y: g * (y / out),
     floating=True,
-    noisy=True,
 )
 
 # --- trigonometry -------------------------------------------------------------------------------
 
-SIN = Op("sin", np.sin, lambda g, out, x: g * np.cos(x), floating=True, noisy=True)
-COS = Op("cos", np.cos, lambda g, out, x: -g * np.sin(x), floating=True, noisy=True)
-TAN = Op("tan", np.tan, lambda g, out, x: g * (1 + out * out), floating=True, noisy=True)
-ASIN = Op("asin", np.arcsin, lambda g, out, x: g / np.sqrt(1 - x * x), floating=True, noisy=True)
-ACOS = Op("acos", np.arccos, lambda g, out, x: -g / np.sqrt(1 - x * x), floating=True, noisy=True)
-ATAN = Op("atan", np.arctan, lambda g, out, x: g / (1 + x * x), floating=True, noisy=True)
-SINH = Op("sinh", np.sinh, lambda g, out, x: g * np.cosh(x), floating=True, noisy=True)
-COSH = Op("cosh", np.cosh, lambda g, out, x: g * np.sinh(x), floating=True, noisy=True)
-ASINH = Op("asinh", np.arcsinh, lambda g, out, x: g / np.sqrt(x * x + 1), floating=True, noisy=True)
-ACOSH = Op(
-    "acosh", np.arccosh, lambda g, out, x: g / (np.sqrt(x - 1) * np.sqrt(x + 1)), floating=True, noisy=True
-)
-ATANH = Op("atanh", np.arctanh, lambda g, out, x: g / (1 - x * x), floating=True, noisy=True)
+SIN = Op("sin", np.sin, lambda g, out, x: g * np.cos(x), floating=True)
+COS = Op("cos", np.cos, lambda g, out, x: -g * np.sin(x), floating=True)
+TAN = Op("tan", np.tan, lambda g, out, x: g * (1 + out * out), floating=True)
+ASIN = Op("asin", np.arcsin, lambda g, out, x: g / np.sqrt(1 - x * x), floating=True)
+ACOS = Op("acos", np.arccos, lambda g, out, x: -g / np.sqrt(1 - x * x), floating=True)
+ATAN = Op("atan", np.arctan, lambda g, out, x: g / (1 + x * x), floating=True)
+SINH = Op("sinh", np.sinh, lambda g, out, x: g * np.cosh(x), floating=True)
+COSH = Op("cosh", np.cosh, lambda g, out, x: g * np.sinh(x), floating=True)
+ASINH = Op("asinh", np.arcsinh, lambda g, out, x: g / np.sqrt(x * x + 1), floating=True)
+ACOSH = Op("acosh", np.arccosh, lambda g, out, x: g / (np.sqrt(x - 1) * np.sqrt(x + 1)), floating=True)
+ATANH = Op("atanh", np.arctanh, lambda g, out, x: g / (1 - x * x), floating=True)
 ATAN2 = Op(
     "atan2",
     np.arctan2,
     lambda g, out, y, x: g * (x / _squared_radius(y, x)),
     lambda g, out, y, x: -g * (y / _squared_radius(y, x)),
     floating=True,
-    noisy=True,
 )
 
 # --- activations --------------------------------------------------------------------------------
@@ -198,7 +187,6 @@ SIGMOID: Op = Op(
     lambda x: 1 / (1 + np.exp(-x)),
     lambda g, out, x: g * (out * (1 - out)),
     floating=True,
-    noisy=True,
 )
 # out <= 0 rather than out > 0: where x is nan the gradient passes, and does not look like a dead unit's.
 RELU = Op("relu", lambda x: np.maximum(x, 0), lambda g, out, x: kept(g, ~(out <= 0)))
@@ -226,7 +214,7 @@ def _silu_rule(g: Array, out: Array, x: Array) -> Array:
     return g * (s * (1 + x * (1 - s)))
 
 
-SILU = Op("silu", lambda x: x / (1 + np.exp(-x)), _silu_rule, floating=True, noisy=True)
+SILU = Op("silu", lambda x: x / (1 + np.exp(-x)), _silu_rule, floating=True)
 
 
 def _softplus(x: Array, *, beta: float, threshold: float) -> Array:
@@ -240,7 +228,6 @@ SOFTPLUS = Op(
     _softplus,
     lambda g, out, x, *, beta, threshold: np.where(beta * x > threshold, g, g * SIGMOID(beta * x)),
     floating=True,
-    noisy=True,
 )
 
 
@@ -253,7 +240,6 @@ ERF = Op(
     _erf,
     lambda g, out, x: g * (2 / math.sqrt(math.pi) * np.exp(-x * x)),
     floating=True,
-    noisy=True,
 )
 
 # gelu(x) = x·Φ(x) with Φ and φ the normal distribution's cumulative and density.
@@ -272,7 +258,6 @@ GELU = Op(
     lambda x: 0.5 * x * (1 + _erf(x * _SQRT_HALF)),
     _gelu_rule,
     floating=True,
-    noisy=True,
 )
 
 # The tanh form that GPT-2 was trained with: 0.5·x·(1 + tanh(u)), u = √(2/π)·(x + 0.044715·x³).
@@ -290,7 +275,7 @@ def _gelu_tanh_rule(g: Array, out: Array, x: Array) -> Array:
     return g * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * slope_of_u)
 
 
-GELU_TANH = Op("gelu_tanh", _gelu_tanh, _gelu_tanh_rule, floating=True, noisy=True)
+GELU_TANH = Op("gelu_tanh", _gelu_tanh, _gelu_tanh_rule, floating=True)
 
 # --- kinks, choices and steps -------------------------------------------------------------------
 
@@ -353,7 +338,7 @@ ROUND = Op(
 )
 
 # A cast's rule gives g back as it is: the engine returns every gradient in its tensor's dtype.
-CAST = Op("cast", lambda x, *, dtype: x.astype(dtype), lambda g, out, x, *, dtype: g, noisy=True)
+CAST = Op("cast", lambda x, *, dtype: x.astype(dtype), lambda g, out, x, *, dtype: g)
 TO_INT = Op("to_int", lambda x, *, dtype: x.astype(dtype))  # integers and bools carry no gradient
 
 # --- questions: no derivative, never recorded ---------------------------------------------------

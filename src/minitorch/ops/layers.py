@@ -36,7 +36,6 @@ LINEAR = Op(
     lambda g, out, x, weight, bias=None: MATMUL(g, weight),
     lambda g, out, x, weight, bias=None: _rows(g).swapaxes(0, 1) @ _rows(x),
     lambda g, out, x, weight, bias=None: g,
-    noisy=True,
 )
 
 # --- (x - mean) / √(variance + ε) · weight + bias -----------------------------------------------
@@ -115,4 +114,4 @@ def _normalize_rules(
     return dx, d_weight, g_out
 
 
-NORMALIZE = Op("normalize", _normalize, joint=_normalize_rules, noisy=True)
+NORMALIZE = Op("normalize", _normalize, joint=_normalize_rules)

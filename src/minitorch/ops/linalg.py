@@ -264,11 +264,11 @@ def _cofactor_rule(g: Array, out: Array, a: Array) -> Array:
     return orientation[..., None, None] * (u @ inner @ vh)
 
 
-COFACTOR = Op("cofactor", _cofactor, _cofactor_rule, noisy=True)
+COFACTOR = Op("cofactor", _cofactor, _cofactor_rule)
 
 # d det = ⟨C, dA⟩ with C the matrix of cofactors. C is det·A⁻ᵀ where A has an inverse, and exists also
 # where it has none: det is a polynomial.
-DET = Op("det", _det, lambda g, out, a: g[..., None, None] * COFACTOR(a), noisy=True)
+DET = Op("det", _det, lambda g, out, a: g[..., None, None] * COFACTOR(a))
 
 
 def _det_sign(a: Array) -> Array:

@@ -44,11 +44,10 @@ class Op:
     joint: instead of rules, all gradients at once: `joint(g, out, *inputs, **attributes)` gives a
         sequence with one gradient (or None) per input.
     floating: integers and bools become the default float before the forward runs.
-    noisy: a legitimate input can raise a floating-point flag (log of 0): NumPy's warning is held back.
     register: whether to list it in OPS; a user's own op is not.
     """
 
-    __slots__ = ("differentiable", "each", "floating", "forward", "joint", "name", "noisy", "rules")
+    __slots__ = ("differentiable", "each", "floating", "forward", "joint", "name", "rules")
 
     def __init__(
         self,
@@ -58,7 +57,6 @@ class Op:
         each: Rule | None = None,
         joint: Rule | None = None,
         floating: bool = False,
-        noisy: bool = False,
         register: bool = True,
     ) -> None:
         self.name = name
@@ -67,7 +65,6 @@ class Op:
         self.each = each
         self.joint = joint
         self.floating = floating
-        self.noisy = noisy
         self.differentiable = bool(rules or each or joint)
         if register:
             if name in OPS:

@@ -30,9 +30,12 @@ def _spread(g: Array, shape: tuple[int, ...], axis: Axis) -> Array:
 # --- sums ---------------------------------------------------------------------------------------
 
 
+_add_reduce: Any = np.add.reduce
+
+
 def _sum(x: Array, *, axis: Axis, keepdims: bool) -> Array:
     if x.__class__ is np.ndarray:  # what x.sum does, without its detour through Python
-        return np.add.reduce(x, axis, None, None, keepdims)
+        return _add_reduce(x, axis, None, None, keepdims)
     return x.sum(axis=axis, keepdims=keepdims)
 
 
@@ -40,19 +43,16 @@ SUM = Op(
     "sum",
     _sum,
     lambda g, out, x, *, axis, keepdims: _spread(g, x.shape, axis),
-    noisy=True,
 )
 MEAN = Op(
     "mean",
     lambda x, *, axis, keepdims: x.sum(axis=axis, keepdims=keepdims) / count_of(x.shape, axis),
     lambda g, out, x, *, axis, keepdims: _spread(g / max(count_of(x.shape, axis), 1), x.shape, axis),
-    noisy=True,
 )
 CUMSUM = Op(
     "cumsum",
     lambda x, *, axis: np.cumsum(x, axis=axis),
     lambda g, out, x, *, axis: np.flip(np.cumsum(np.flip(g, axis), axis=axis), axis),
-    noisy=True,
 )
 
 # --- spreads ------------------------------------------------------------------------------------
@@ -75,7 +75,7 @@ def _var_rule(g: Array, out: Array, x: Array, *, axis: Axis, correction: float, 
     return _restore(g, x.shape, axis) * (scale * _centred(x, axis))
 
 
-VAR = Op("var", _var, _var_rule, noisy=True)
+VAR = Op("var", _var, _var_rule)
 
 
 def _std_rule(g: Array, out: Array, x: Array, *, axis: Axis, correction: float, keepdims: bool) -> Array:
@@ -87,7 +87,7 @@ def _std_rule(g: Array, out: Array, x: Array, *, axis: Axis, correction: float, 
     return _restore(slope, x.shape, axis) * (scale * _centred(x, axis))
 
 
-STD = Op("std", lambda x, **attributes: np.sqrt(_var(x, **attributes)), _std_rule, noisy=True)
+STD = Op("std", lambda x, **attributes: np.sqrt(_var(x, **attributes)), _std_rule)
 
 # --- extremes -----------------------------------------------------------------------------------
 
@@ -99,12 +99,8 @@ def _share_among_equals(g: Array, out: Array, x: Array, *, axis: Axis, keepdims:
     return _restore(g, x.shape, axis) * winners / shares
 
 
-AMAX = Op(
-    "amax", lambda x, *, axis, keepdims: x.max(axis=axis, keepdims=keepdims), _share_among_equals, noisy=True
-)
-AMIN = Op(
-    "amin", lambda x, *, axis, keepdims: x.min(axis=axis, keepdims=keepdims), _share_among_equals, noisy=True
-)
+AMAX = Op("amax", lambda x, *, axis, keepdims: x.max(axis=axis, keepdims=keepdims), _share_among_equals)
+AMIN = Op("amin", lambda x, *, axis, keepdims: x.min(axis=axis, keepdims=keepdims), _share_among_equals)
 
 
 def _median(x: Array) -> Array:
@@ -118,9 +114,7 @@ def _median(x: Array) -> Array:
     return largest if bool(largest != largest) else ordered[(count - 1) // 2]
 
 
-MEDIAN = Op(
-    "median", _median, lambda g, out, x: _share_among_equals(g, out, x, axis=None, keepdims=False), noisy=True
-)
+MEDIAN = Op("median", _median, lambda g, out, x: _share_among_equals(g, out, x, axis=None, keepdims=False))
 
 # --- products -----------------------------------------------------------------------------------
 
@@ -149,7 +143,7 @@ def _prod_rule(g: Array, out: Array, x: Array, *, axis: Axis, keepdims: bool) ->
     return _restore(g, x.shape, axis) * np.transpose(others, back)
 
 
-PROD = Op("prod", lambda x, *, axis, keepdims: x.prod(axis=axis, keepdims=keepdims), _prod_rule, noisy=True)
+PROD = Op("prod", lambda x, *, axis, keepdims: x.prod(axis=axis, keepdims=keepdims), _prod_rule)
 
 
 def _cumprod_rule(g: Array, out: Array, x: Array, *, axis: int) -> Array:
@@ -170,7 +164,7 @@ def _cumprod_rule(g: Array, out: Array, x: Array, *, axis: int) -> Array:
     return _exclusive_cumprod(x, axis) * np.stack(following[::-1], axis=axis)
 
 
-CUMPROD = Op("cumprod", lambda x, *, axis: np.cumprod(x, axis=axis), _cumprod_rule, noisy=True)
+CUMPROD = Op("cumprod", lambda x, *, axis: np.cumprod(x, axis=axis), _cumprod_rule)
 
 # --- norms and log-sum-exp ----------------------------------------------------------------------
 
@@ -210,7 +204,7 @@ def _norm_rule(g: Array, out: Array, x: Array, *, p: float, axis: Axis, keepdims
     return np.where(origin, 0, g) * (np.sign(x) * ratio ** (p - 1))
 
 
-NORM = Op("norm", _norm, _norm_rule, noisy=True)
+NORM = Op("norm", _norm, _norm_rule)
 
 
 def _logsumexp(x: Array, *, axis: Axis, keepdims: bool) -> Array:
@@ -230,7 +224,6 @@ LOGSUMEXP = Op(
         _restore(g, x.shape, axis) * np.exp(x - _restore(out, x.shape, axis))
     ),
     floating=True,
-    noisy=True,
 )
 
 # --- questions ----------------------------------------------------------------------------------

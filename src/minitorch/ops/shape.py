@@ -6,7 +6,6 @@ where its value came from.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -219,9 +218,9 @@ STACK = Op(
 
 
 def _split(x: Array, *, axis: int, cuts: Sequence[int]) -> list[Array]:
-    bounds = [0, *cuts, x.shape[axis]]
     lead = (slice(None),) * axis
-    return [x[(*lead, slice(a, b))] for a, b in itertools.pairwise(bounds)]
+    bounds = zip((0, *cuts), (*cuts, x.shape[axis]), strict=True)
+    return [x[(*lead, slice(a, b))] for a, b in bounds]
 
 
 # Several results: the rule receives all their gradients at once, and one concatenation puts them

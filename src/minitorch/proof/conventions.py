@@ -193,8 +193,7 @@ def markdown() -> str:
         found = "; ".join(_list(v) for v in kink.gradients)
         parts.append(f"| {kink.case} | {at} | {found} | {kink.pytorch} | {kink.jax} |")
     parts.append("\n## Reductions of nothing\n\n| reduction of an empty tensor | answer |\n|---|---|")
-    for row in ZERO_SIZE:
-        parts.append(f"| {row.case} | {'raises' if row.answer is Exception else row.answer} |")
+    parts += [f"| {row.case} | {'raises' if row.answer is Exception else row.answer} |" for row in ZERO_SIZE]
     parts.append("\n## dtypes\n\n| case | dtype of the result |\n|---|---|")
     parts += [f"| {row.case} | {row.answer} |" for row in DTYPES]
     parts.append("\nA gradient has its tensor's dtype and shape, always.\n")
