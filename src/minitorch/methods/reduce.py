@@ -414,6 +414,8 @@ class Reductions(Node):
             return {"axis": None, "keepdims": keepdims or keepdim}
         if axis is None and dim is None:
             return {"axis": None, "keepdims": keepdims or keepdim}
+        if axis.__class__ is int and dim is None and 0 <= axis < self._data.ndim:
+            return {"axis": axis, "keepdims": keepdims or keepdim}
         where = reduction_axis(choose(axis, dim), self._data.ndim, name)
         if where == () and self._data.ndim:
             where = None  # PyTorch reads an empty list of axes as all of them

@@ -45,9 +45,10 @@ class Shapes(Node):
         >>> minitorch.zeros(20, 3, 5).reshape(20, -1).shape
         (20, 15)
         """
-        return apply_unary(
-            ops.RESHAPE, self, {"shape": self._complete(shape_of(sizes, shape, "reshape"), "reshape")}
-        )
+        wanted = shape_of(sizes, shape, "reshape")
+        if math.prod(wanted) != self._data.size or -1 in wanted:
+            wanted = self._complete(wanted, "reshape")
+        return apply_unary(ops.RESHAPE, self, {"shape": wanted})
 
     def view(self, *shape: Any, size: Any = None) -> Tensor:
         """The same elements in another shape, or (given a dtype) the same bytes read as another dtype.

@@ -88,6 +88,10 @@ _MANY, _SUMMED = 10_000, (np.float32, np.float64, np.complex64, np.complex128)
 
 def _put_add(g: Array, *, key: Key, shape: tuple[int, ...]) -> Array:
     """Zeros of `shape` with `g` added at `key`; what the key names twice is added twice."""
+    if key.__class__ is slice or key.__class__ is int:
+        target = zeros(shape, g)
+        target[key] = g
+        return target
     parts = _parts(key)
     if (
         len(parts) == 1
