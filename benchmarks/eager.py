@@ -34,6 +34,7 @@ class Workload(NamedTuple):
     methods: tuple[str, ...]
     functions: tuple[str, ...] = ()
     shape: tuple[int, ...] = (8,)
+    scale: float = 1  # of w
 
 
 WORKLOADS = {
@@ -46,8 +47,8 @@ WORKLOADS = {
     "exp, log": Workload(("y.exp()", "y.log()"), ("np.exp(y)", "np.log(y)")),
     "tanh": Workload(("y.tanh()",), ("np.tanh(y)",)),
     "relu": Workload(("y.relu()",), ("np.maximum(y, 0)",)),
-    # Over an axis of length 1, so that eight numbers remain: one op like any other sum.
-    "sum": Workload(("y.sum(0, keepdim=True)",), ("np.sum(y, axis=0, keepdims=True)",), (1, 8)),
+    # Eight numbers to one, and one to eight again by broadcasting; w is about 1/8 here.
+    "sum, mul": Workload(("y.sum()", "y * w"), ("np.sum(y)", "y * w"), scale=1 / 8),
     "matmul 8×8": Workload(("y @ w",), ("np.matmul(y, w)",), (8, 8)),
     "reshape": Workload(("y.reshape(2, 4)", "y.reshape(8)")),
     "getitem": Workload(("y[None]", "y[0]")),
@@ -66,12 +67,13 @@ def chain(steps: tuple[str, ...], np_like: Any) -> Callable[[Any, Any], Any]:
     return scope["run"]
 
 
-def inputs(shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+def inputs(workload: Workload) -> tuple[np.ndarray, np.ndarray]:
     """Return start and operand of a chain, such that a hundred ops neither overflow nor vanish."""
     rng = np.random.default_rng(0)
-    if shape == (8, 8):
-        return np.eye(8, dtype=np.float32), np.linalg.qr(rng.normal(size=shape))[0].astype(np.float32)
-    return np.ones(shape, np.float32), rng.uniform(0.99, 1.01, shape).astype(np.float32)
+    if workload.shape == (8, 8):
+        return np.eye(8, dtype=np.float32), np.linalg.qr(rng.normal(size=(8, 8)))[0].astype(np.float32)
+    w = workload.scale * rng.uniform(0.99, 1.01, workload.shape)
+    return np.ones(workload.shape, np.float32), w.astype(np.float32)
 
 
 def contender(name: str) -> tuple[bool, Any, Callable[..., Any], Callable[..., Any]]:
@@ -124,7 +126,7 @@ def work(name: str) -> None:
         what, _, workload_name = task.partition(": ")
         workload = WORKLOADS[workload_name]
         steps = workload.methods if methods else workload.functions or workload.methods
-        x, w = inputs(workload.shape)
+        x, w = inputs(workload)
         arguments = [chain(steps, np_like), make(x, True), make(w, True)]
         if what == "forward + backward":
             arguments.append(make(np.ones_like(x), False))
