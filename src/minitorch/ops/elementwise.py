@@ -89,8 +89,10 @@ TRUNC_QUOTIENT = Op("div_trunc", _truncated_quotient, _flat_of_two, _flat_of_two
 def _pow_base(g: Array, out: Array, x: Array, y: Array) -> Array:
     if isinstance(y, (int, float)):
         if y == 0:
-            return np.zeros_like(g)
-        return g * (y * x) if y == 2 else g * (y * x ** (y - 1))
+            return g * 0  # not zeros_like: a gradient of this gradient may be asked for
+        if y == 2 and x.__class__ is np.ndarray:
+            return g * (x + x)  # on Tensors x stays inside a power, which has derivatives of every order
+        return g * (y * x ** (y - 1))
     # y·x^(y-1) is 0 for y = 0, also at x = 0, where the formula alone would give 0·inf = nan.
     flat = y == 0
     return np.where(flat, 0, g * y * x ** np.where(flat, 1, y - 1))
