@@ -13,7 +13,7 @@ import numpy as np
 
 from minitorch import watch
 from minitorch.dtypes import DType, common_dtype, dtype_of_number, get_default_dtype, promote_types
-from minitorch.node import Node, apply, apply_binary, new_tensor
+from minitorch.node import Node, apply, apply_binary, apply_with_number, new_tensor
 from minitorch.ops.elementwise import CAST, SUB, TO_INT
 from minitorch.ops.op import Op
 
@@ -186,9 +186,9 @@ def binary(op: Op, a: Any, b: Any) -> Tensor:
         return apply(op, *_prepared(op, a, b))
     if isinstance(a, Node):
         if b.__class__ in _REAL and a._data.dtype.kind == "f":
-            return apply(op, a, b)  # the common case: a number beside floats, which it does not widen
+            return apply_with_number(op, a, b, a)  # the common case: it does not widen the floats
     elif isinstance(b, Node) and a.__class__ in _REAL and b._data.dtype.kind == "f":
-        return apply(op, a, b)
+        return apply_with_number(op, a, b, b)
     a, b = operand(a, op.name), operand(b, op.name)
     if isinstance(a, Node) and isinstance(b, Node):
         return binary(op, a, b)
@@ -226,6 +226,12 @@ def refuse_bools(*operands: Any) -> None:
 
 def shape_of(given: Sequence[Any], keyword: Any = None, name: str = "shape") -> tuple[int, ...]:
     """Return ints given as `(2, 3)`, `([2, 3],)` or `((2, 3),)`, or by keyword, as a tuple."""
+    if keyword is None and given:
+        for n in given:
+            if n.__class__ is not int:
+                break
+        else:
+            return tuple(given)  # the common case, quickly
     if keyword is not None:
         if given:
             raise TypeError(f"{name}: got {given} and by keyword {keyword}; pass one of them")

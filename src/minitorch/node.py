@@ -285,13 +285,14 @@ def apply_unary(op: Op, x: Node, attributes: dict[str, Any] = _NO_ATTRIBUTES) ->
     Arithmetic between small tensors is where a library like this spends its time outside NumPy; for
     this and the next function the common path is written out.
     """
-    if exposed and is_exposed(x):
+    if exposed and (attributes or is_exposed(x)):  # attributes may hold an index that others can write into
         return apply(op, x, **attributes)
     array = x._data
     if op.floating and array.dtype.kind not in "fc":
         return apply(op, x, **attributes)
+    forward = op.forward  # in a name of its own: calling it as a method would look it up the slow way
     try:
-        data = op.forward(array, **attributes) if attributes else op.forward(array)
+        data = forward(array, **attributes) if attributes else forward(array)
     except _TROUBLE as error:
         data = second_try(op, (array,), attributes, error)
     mode = current()
@@ -324,8 +325,9 @@ def apply_binary(op: Op, a: Node, b: Node) -> Tensor:
     array = a._data
     if op.floating and array.dtype.kind not in "fc":
         return apply(op, a, b)
+    forward = op.forward
     try:
-        data = op.forward(array, b._data)
+        data = forward(array, b._data)
     except _TROUBLE as error:
         data = second_try(op, (array, b._data), {}, error)
     mode = current()
@@ -343,6 +345,24 @@ def apply_binary(op: Op, a: Node, b: Node) -> Tensor:
         out._inputs = ()
     out._attributes = _NO_ATTRIBUTES
     out._time = tick()
+    if mode.observers:
+        tell(mode, op, (a, b), {}, out)
+    return out
+
+
+def apply_with_number(op: Op, a: Any, b: Any, tensor: Node) -> Tensor:
+    """Do what `apply` does for a Tensor of floats, which is a or b, and a Python number, at less overhead."""
+    if exposed and is_exposed(tensor):
+        return apply(op, a, b)
+    x, y = (tensor._data, b) if a is tensor else (a, tensor._data)
+    forward = op.forward
+    try:
+        data = forward(x, y)
+    except _TROUBLE as error:
+        data = second_try(op, (x, y), {}, error)
+    mode = current()
+    tracked = tensor._requires_grad and mode.enabled and op.differentiable
+    out = new_tensor(data, op, (a, b)) if tracked else new_tensor(data)
     if mode.observers:
         tell(mode, op, (a, b), {}, out)
     return out
@@ -418,43 +438,36 @@ def pull_back(
     op: Op = node._operation  # type: ignore[assignment]
     inputs = node._inputs
     attributes = node._attributes
-    rules: Sequence[Any] = op.rules
-    out: Any = node._data
-    if create_graph:
-        arguments: Sequence[Any] = inputs
-        out = node
-    elif len(inputs) == 2:  # spelt out, because it is what most nodes are
-        a, b = inputs
-        arguments = (a._data if isinstance(a, Node) else a, b._data if isinstance(b, Node) else b)
+    if op is SELECT:
+        _give_to_bundle(inputs[0], attributes["index"], g, pending)
+        return
+    rules: Any = op.rules
+    count = len(inputs)
+    if create_graph or useful is not None or not op.plain or count != len(rules) or node.__class__ is Bundle:
+        contributions: Sequence[Any] = _contributions(node, g, create_graph, useful)
+    elif count == 1:
+        rule, x = rules[0], inputs[0]._data
+        contributions = (rule(g, node._data, x, **attributes) if attributes else rule(g, node._data, x),)
+    elif attributes:
+        contributions = _contributions(node, g, create_graph, useful)
     else:
-        arguments = [i._data if isinstance(i, Node) else i for i in inputs]
-    if node.__class__ is Bundle:
-        out = _select_all(node) if create_graph else node._data
-        if not getattr(op.joint, "takes_none", False):
-            g = [np.zeros_like(o) if each is None else each for each, o in zip(g, out, strict=True)]
-    gradients = None
-    if not rules:
-        if op is SELECT:
-            _give_to_bundle(inputs[0], attributes["index"], g, pending)
-            return
-        if op.joint is not None:
-            gradients = op.joint(g, out, *arguments, **attributes)
+        # Two inputs, the commonest of all: without a list of arguments.
+        a, b = inputs
+        if isinstance(a, Node):
+            x, first = a._data, a._requires_grad
         else:
-            rules = op.rules_for(len(inputs))
-    for position, parent in enumerate(inputs):
-        if not isinstance(parent, Node) or not parent._requires_grad:
-            continue
-        if useful is not None and parent not in useful:
-            continue
-        if gradients is not None:
-            contribution = gradients[position]
-            if contribution is None:
-                continue
+            x, first = a, False
+        if isinstance(b, Node):
+            y, second = b._data, b._requires_grad
         else:
-            rule = rules[position]
-            if rule is None:
-                continue
-            contribution = rule(g, out, *arguments, **attributes) if attributes else rule(g, out, *arguments)
+            y, second = b, False
+        left, right = rules
+        out = node._data
+        contributions = (left(g, out, x, y) if first else None, right(g, out, x, y) if second else None)
+    for position, contribution in enumerate(contributions):
+        if contribution is None:
+            continue
+        parent = inputs[position]
         data = parent._data
         if contribution.shape != data.shape:
             contribution = unbroadcast(contribution, data.shape)
@@ -468,6 +481,30 @@ def pull_back(
             pending[parent] = pending[parent] + contribution
         else:
             pending[parent] = contribution
+
+
+def _contributions(
+    node: Node, g: Array, create_graph: bool, useful: Collection[Node] | None
+) -> Sequence[Any]:
+    """Return what the rules give each input, None where no gradient is wanted: for any op, in any mode."""
+    op: Op = node._operation  # type: ignore[assignment]
+    inputs = node._inputs
+    attributes = node._attributes
+    wanted = [isinstance(i, Node) and i._requires_grad and (useful is None or i in useful) for i in inputs]
+    out: Any = node if create_graph else node._data
+    arguments = inputs if create_graph else [i._data if isinstance(i, Node) else i for i in inputs]
+    if node.__class__ is Bundle:
+        out = _select_all(node) if create_graph else node._data
+        if not getattr(op.joint, "takes_none", False):
+            g = [np.zeros_like(o) if each is None else each for each, o in zip(g, out, strict=True)]
+    if op.joint is not None:
+        gradients = op.joint(g, out, *arguments, **attributes)
+        return [gradients[i] if want else None for i, want in enumerate(wanted)]
+    rules = op.rules_for(len(inputs))
+    return [
+        rule(g, out, *arguments, **attributes) if want and rule is not None else None
+        for rule, want in zip(rules, wanted, strict=False)
+    ]
 
 
 def _give_to_bundle(bundle: Node, index: int, g: Array, pending: dict[Node, Array]) -> None:
@@ -560,9 +597,9 @@ def backpropagate(
         switch(outer._replace(enabled=create_graph))
         while order:
             node = order.pop()  # and out of the list: a node nobody else holds is freed at once
-            if node not in pending:
+            g = pending.pop(node, None)
+            if g is None:
                 continue
-            g = pending.pop(node)
             if g.__class__ is not ndarray and isinstance(g, np.generic):
                 g = np.asarray(g)  # a sum of 0-d arrays is a NumPy scalar; rules expect arrays
             if useful is not None:

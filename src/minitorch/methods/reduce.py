@@ -410,13 +410,10 @@ class Reductions(Node):
     # --- helpers --------------------------------------------------------------------------------
 
     def _over(self, axis: Axis, dim: Axis, keepdims: bool, keepdim: bool, name: str) -> dict[str, Any]:
-        if axis is None and dim is None:
-            return {"axis": None, "keepdims": keepdims or keepdim}
-        if axis is None and dim is None:
-            return {"axis": None, "keepdims": keepdims or keepdim}
-        if axis.__class__ is int and dim is None and 0 <= axis < self._data.ndim:
+        axis = axis if dim is None else choose(axis, dim)
+        if axis is None or (axis.__class__ is int and 0 <= axis < self._data.ndim):
             return {"axis": axis, "keepdims": keepdims or keepdim}
-        where = reduction_axis(choose(axis, dim), self._data.ndim, name)
+        where = reduction_axis(axis, self._data.ndim, name)
         if where == () and self._data.ndim:
             where = None  # PyTorch reads an empty list of axes as all of them
         return {"axis": where, "keepdims": keepdims or keepdim}

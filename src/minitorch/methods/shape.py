@@ -375,7 +375,7 @@ class Shapes(Node):
     # --- cutting --------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Tensor:
-        return apply_unary(ops.GETITEM, self, {"key": index_key(key)})
+        return apply_unary(ops.GETITEM, self, {"key": key if key.__class__ in _BASIC else index_key(key)})
 
     def split(
         self, split_size: int | Sequence[int], axis: int | None = None, *, dim: int | None = None
@@ -733,7 +733,7 @@ class Shapes(Node):
     def _complete(self, shape: tuple[int, ...], name: str) -> tuple[int, ...]:
         size = self._data.size
         if math.prod(shape) == size and -1 not in shape:
-            return shape
+            return shape  # the common case, quickly
         unknown = shape.count(-1)
         known = math.prod(shape) if not unknown else math.prod(n for n in shape if n != -1)
         if unknown == 1 and known and size % known == 0:

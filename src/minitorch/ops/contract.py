@@ -17,6 +17,8 @@ from minitorch.ops.shape import SCATTER_ADD
 
 
 def _matmul(x: Array, y: Array) -> Array:
+    if x.ndim == 2 and y.ndim == 2 and type(x) is np.ndarray:
+        return x.dot(y)  # the same product; small matrices take half the time of x @ y
     if x.ndim > 2 and y.ndim == 2 and 0 not in x.shape and x.flags.c_contiguous:
         # One large product instead of one small one per batch.
         return (x.reshape(-1, x.shape[-1]) @ y).reshape((*x.shape[:-1], y.shape[-1]))
@@ -27,6 +29,10 @@ def _matmul(x: Array, y: Array) -> Array:
 # and that axis is missing in the result; batch axes that were stretched are summed by the engine.
 
 
+def _product(x: Array, y: Array) -> Array:
+    return _matmul(x, y) if type(x) is np.ndarray else MATMUL(x, y)
+
+
 def _matmul_left(g: Array, out: Array, x: Array, y: Array) -> Array:
     if x.ndim == 1 and y.ndim == 1:
         return g * y
@@ -34,7 +40,7 @@ def _matmul_left(g: Array, out: Array, x: Array, y: Array) -> Array:
         return g[..., None] * y
     if x.ndim == 1:
         return (g[..., None, :] @ y.swapaxes(-1, -2))[..., 0, :]
-    return MATMUL(g, y.swapaxes(-1, -2))
+    return _product(g, y.swapaxes(-1, -2))
 
 
 def _matmul_right(g: Array, out: Array, x: Array, y: Array) -> Array:
@@ -47,7 +53,7 @@ def _matmul_right(g: Array, out: Array, x: Array, y: Array) -> Array:
     if y.ndim == 2 and x.ndim > 2 and 0 not in x.shape + y.shape:
         # The sum over the batch, done by the product itself.
         return x.reshape(-1, x.shape[-1]).swapaxes(0, 1) @ g.reshape(-1, g.shape[-1])
-    return x.swapaxes(-1, -2) @ g
+    return _product(x.swapaxes(-1, -2), g)
 
 
 MATMUL = Op("matmul", _matmul, _matmul_left, _matmul_right)

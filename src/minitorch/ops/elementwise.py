@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.ops.op import Array, Op
+from minitorch.ops.op import SMALL, Array, Op
 
 
 @functools.cache
@@ -25,6 +25,7 @@ def special(name: str) -> Callable[..., Any]:
 
 
 _ZEROS = {np.dtype(kind): np.zeros((), kind) for kind in (np.float32, np.float64)}
+_ONES = {np.dtype(kind): np.ones((), kind) for kind in (np.float32, np.float64)}
 
 
 def zero(x: Array) -> Array:
@@ -32,26 +33,27 @@ def zero(x: Array) -> Array:
     return _ZEROS.get(x.dtype, 0) if x.__class__ is np.ndarray else 0
 
 
-def kept(g: Array, mask: Array) -> Array:
-    """Return `g` where the mask holds, else 0: np.where(mask, g, 0), many times as fast on a large array.
+def one(x: Array) -> Array:
+    """Return 1 to compute with beside `x`."""
+    return _ONES.get(x.dtype, 1) if x.__class__ is np.ndarray else 1
 
-    np.where decides element by element, and a mask without a pattern makes the processor guess wrong
-    half of the time. Multiplying does not ask. But 0·inf and 0·nan are nan: if the result is not
-    finite it is computed again, the slow way.
+
+def kept(g: Array, mask: Array) -> Array:
+    """Return `g` where the mask holds (is not 0), else 0, also where g is inf or nan: np.where(mask, g, 0).
+
+    On a large array np.where takes four times as long as a product: it decides element by element, and a mask
+    without a pattern makes the processor guess wrong half of the time. But 0·inf and 0·nan are nan, so it is
+    the bits of `g`, read as integers, that are multiplied by 0 or 1.
 
     >>> kept(np.array([1.0, np.inf]), np.array([True, False]))
     array([1., 0.])
     """
-    if g.__class__ is np.ndarray and g.size <= 4096 and g.shape == mask.shape:
-        out = g.copy()
-        out[~mask] = 0  # on few elements the quickest
+    if g.__class__ is np.ndarray and g.size >= SMALL and g.itemsize <= 8 and g.shape == mask.shape:
+        holds = mask if mask.dtype.kind == "b" else mask != 0
+        out, bits = np.empty(g.shape, g.dtype), f"i{g.itemsize}"
+        np.multiply(g.view(bits), holds, out=out.view(bits))
         return out
-    if g.__class__ is np.ndarray and g.dtype.kind == "f":
-        out = g * mask
-        out += 0.0  # makes 0 of -0
-        if np.isfinite(out.sum()):
-            return out
-    return np.where(mask, g, 0)
+    return np.where(mask, g, zero(g))
 
 
 # --- arithmetic ---------------------------------------------------------------------------------
@@ -68,7 +70,7 @@ DIV = Op(
 )
 NEG = Op("neg", np.negative, lambda g, out, x: -g)
 RECIPROCAL = Op("reciprocal", lambda x: 1 / x, lambda g, out, x: -g * out * out, floating=True)
-SQUARE = Op("square", np.square, lambda g, out, x: 2 * g * x)
+SQUARE = Op("square", np.square, lambda g, out, x: g * (x + x))
 FLOOR_DIVIDE = Op("floor_divide", np.floor_divide)
 
 
@@ -193,15 +195,15 @@ ATAN2 = Op(
 
 # --- activations --------------------------------------------------------------------------------
 
-TANH = Op("tanh", np.tanh, lambda g, out, x: g * (1 - out * out), floating=True)
+TANH = Op("tanh", np.tanh, lambda g, out, x: g * (one(out) - out * out), floating=True)
 SIGMOID: Op = Op(
     "sigmoid",
     lambda x: 1 / (1 + np.exp(-x)),
-    lambda g, out, x: g * (out * (1 - out)),
+    lambda g, out, x: g * (out * (one(out) - out)),
     floating=True,
 )
-# out <= 0 rather than out > 0: where x is nan the gradient passes, and does not look like a dead unit's.
-RELU = Op("relu", lambda x: np.maximum(x, zero(x)), lambda g, out, x: kept(g, ~(out <= zero(out))))
+# The result is 0 just where x <= 0: where x is nan the gradient passes, and does not look like a dead unit's.
+RELU = Op("relu", lambda x: np.maximum(x, zero(x)), lambda g, out, x: kept(g, out))
 LEAKY_RELU = Op(
     "leaky_relu",
     lambda x, *, slope: np.maximum(x, slope * x) if 0 < slope <= 1 else np.where(x > 0, x, slope * x),

@@ -20,8 +20,9 @@ Axis = int | Sequence[int] | None
 
 def _restore(g: Array, shape: tuple[int, ...], axis: Axis) -> Array:
     """Give a reduced array its reduced axes back, as axes of length 1."""
-    # As many axes as before: keepdims has kept them.
-    return g if g.ndim == len(shape) else g.reshape(keep_axes(shape, axis))
+    if axis is None or len(g.shape) == len(shape):
+        return g  # one number broadcasts as it is; keepdims has kept them
+    return g.reshape(keep_axes(shape, axis))
 
 
 def _spread(g: Array, shape: tuple[int, ...], axis: Axis) -> Array:

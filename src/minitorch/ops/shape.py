@@ -35,7 +35,7 @@ RESHAPE = Op(
 PERMUTE = Op(
     "permute",
     lambda x, *, axes: x.transpose(axes),
-    lambda g, out, x, *, axes: np.transpose(g, inverse_permutation(axes)),
+    lambda g, out, x, *, axes: g.transpose(inverse_permutation(axes)),
 )
 # The rule returns g as it is: summing over stretched axes is what the engine does anyway.
 BROADCAST_TO = Op(
@@ -57,7 +57,13 @@ def _parts(key: Key) -> tuple[Any, ...]:
 
 def _may_repeat(key: Key) -> bool:
     """Tell whether an index can name one element twice: only arrays of integers can."""
-    return any(hasattr(part, "dtype") and part.dtype.kind in "iu" and part.ndim for part in _parts(key))
+    for part in _parts(key):
+        if part.__class__ not in _BASIC and hasattr(part, "dtype") and part.dtype.kind in "iu" and part.ndim:
+            return True
+    return False
+
+
+_BASIC = (int, slice, type(None), type(...))
 
 
 def _add_at(target: Array, key: Key, values: Array) -> None:
@@ -88,24 +94,16 @@ _MANY, _SUMMED = 10_000, (np.float32, np.float64, np.complex64, np.complex128)
 
 def _put_add(g: Array, *, key: Key, shape: tuple[int, ...]) -> Array:
     """Zeros of `shape` with `g` added at `key`; what the key names twice is added twice."""
-    if key.__class__ is slice or key.__class__ is int:
-        target = zeros(shape, g)
-        target[key] = g
-        return target
-    parts = _parts(key)
-    if (
-        len(parts) == 1
-        and type(g) is np.ndarray
-        and g.size >= _MANY
-        and _may_repeat(key)
-        and g.dtype in _SUMMED
-    ):
-        rows = parts[0].reshape(-1)
-        rows = np.where(rows < 0, rows + shape[0], rows)
-        summed = _sum_rows(rows, g.reshape(len(rows), -1), shape[0])
-        return summed if len(shape) == 2 else summed.reshape(shape)
+    repeats = _may_repeat(key)
+    if repeats and g.size >= _MANY and type(g) is np.ndarray and g.dtype in _SUMMED:
+        parts = _parts(key)
+        if len(parts) == 1:
+            rows = parts[0].reshape(-1)
+            rows = np.where(rows < 0, rows + shape[0], rows)
+            summed = _sum_rows(rows, g.reshape(len(rows), -1), shape[0])
+            return summed if len(shape) == 2 else summed.reshape(shape)
     target = zeros(shape, g)
-    if _may_repeat(key):
+    if repeats:
         _add_at(target, key, g)
     else:
         target[key] = g
@@ -121,7 +119,7 @@ def _getitem(x: Array, *, key: Key) -> Array:
 GETITEM = Op(
     "getitem",
     _getitem,
-    lambda g, out, x, *, key: PUT_ADD(g, key=key, shape=x.shape),
+    lambda g, out, x, *, key: (_put_add if type(g) is np.ndarray else PUT_ADD)(g, key=key, shape=x.shape),
 )
 PUT_ADD: Op = Op("put_add", _put_add, lambda g, out, x, *, key, shape: g[key])
 
