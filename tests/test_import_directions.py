@@ -31,7 +31,7 @@ FLOORS = [
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 OUTSIDE = {"numpy", "scipy", "cupy"}
 # Imported where they are used, and only there; their absence is explained.
-EXTRAS = {"app": ("rich", "matplotlib", "sklearn", "threadpoolctl"), "serialization": ("safetensors",)}
+EXTRAS = {"app": ("rich", "matplotlib", "sklearn", "threadpoolctl")}
 FILES = sorted(
     p for p in PACKAGE.rglob("*.py") if p.name not in ("__init__.py", "__main__.py") or p.parent != PACKAGE
 )

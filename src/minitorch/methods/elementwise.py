@@ -718,8 +718,6 @@ def power(base: Any, exponent: Any) -> Tensor:
     """Return base to the power of exponent; integers stay integers, in negative powers too."""
     if isinstance(base, Node) and base._data.dtype.kind == "f":
         return binary(ops.POW, base, exponent)  # the common case, quickly
-    if exponent.__class__ in (int, float) and isinstance(base, Node) and base._data.dtype.kind == "f":
-        return apply(ops.POW, base, exponent)
     base, exponent = operand(base, "pow"), operand(exponent, "pow")
     if not whole(base, exponent):
         return binary(ops.POW, base, exponent)
