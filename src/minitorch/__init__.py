@@ -75,7 +75,7 @@ e, inf, nan, pi = _math.e, _math.inf, _math.nan, _math.pi
 
 # Rooms that a program may never enter are opened at first use, so that `import minitorch` stays quick.
 _ROOMS = ("nn", "optim", "utils")
-_FROM_ROOMS = {"save": "serialization", "load": "serialization"}
+_FROM_ROOMS = {"save": "serialization", "load": "serialization", "compile": "compiler.front"}
 
 
 def __getattr__(name: str) -> _Any:

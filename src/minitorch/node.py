@@ -23,6 +23,7 @@ from minitorch.dtypes import get_default_dtype
 from minitorch.modes import Mode, current, switch
 from minitorch.ops.op import Array, Op, unbroadcast
 from minitorch.quiet import hush, restore
+from minitorch.recording import changed
 from minitorch.watch import exposed, is_exposed, tick
 
 if TYPE_CHECKING:
@@ -138,6 +139,7 @@ class Node:
                 "requires_grad: only a leaf's flag can be changed; write x.detach() to cut it off"
             )
         self._requires_grad = bool(wanted)
+        changed()
 
     @property
     def _prev(self) -> tuple[Tensor, ...]:

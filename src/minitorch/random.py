@@ -16,6 +16,7 @@ import numpy as np
 from minitorch.convert import as_tensor, shape_of
 from minitorch.dtypes import float16, float32, float64, get_default_dtype
 from minitorch.node import new_tensor
+from minitorch.recording import drawing
 from minitorch.tensor import Tensor
 
 
@@ -63,15 +64,18 @@ class Generator:
         self._bits.state = state["bits"]
         self._next_normal = state["next_normal"]
 
+    @drawing
     def words(self, count: int) -> np.ndarray:
         """Draw `count` raw 32-bit words."""
         return self._bits.random_raw(count).astype(np.uint32) if count else np.empty(0, np.uint32)
 
+    @drawing
     def words64(self, count: int) -> np.ndarray:
         """Draw `count` 64-bit words, each from two of 32 bits, the first one high."""
         pairs = self.words(2 * count).astype(np.uint64).reshape(count, 2)
         return (pairs[:, 0] << np.uint64(32)) | pairs[:, 1]
 
+    @drawing
     def uniforms(self, count: int, dtype: Any) -> np.ndarray:
         """Draw from [0, 1): 24 random bits for float32, 53 for float64."""
         if dtype == float64:
@@ -83,6 +87,7 @@ class Generator:
         rounded[rounded == 1] = 0  # in half precision the largest ones round to 1, which is outside
         return rounded
 
+    @drawing
     def normals(self, count: int, dtype: Any) -> np.ndarray:
         """Draw from the standard normal distribution, by Box and Muller's transformation."""
         if count >= 16:

@@ -25,6 +25,7 @@ from minitorch.node import Hooks, Node, apply, backpropagate, new_tensor
 from minitorch.ops import elementwise as ops
 from minitorch.ops.op import Op
 from minitorch.ops.shape import CLONE
+from minitorch.recording import changed
 
 _hook_number = itertools.count().__next__
 
@@ -358,6 +359,11 @@ class Tensor(Elementwise, Reductions, Shapes, Contractions, LinearAlgebra):
 
     def __ge__(self, other: Any) -> Tensor:
         return binary(ops.GREATER_EQUAL, self, other)
+
+    def __decide__(self, unknown: bool | None) -> bool:
+        """Answer an op's question about a condition (see ops/op.py), while rules run on Tensors."""
+        decide = getattr(self._data, "__decide__", None)
+        return bool(self) if decide is None else decide(unknown)
 
     # `==` is element by element; a set of tensors goes by identity all the same.
     __hash__ = Node.__hash__
@@ -780,10 +786,12 @@ class HookHandle:
         self._hooks = hooks
         self._number = _hook_number()
         hooks[self._number] = hook
+        changed()
 
     def remove(self) -> None:
         """Take the hook off."""
         self._hooks.pop(self._number, None)
+        changed()
 
     def __enter__(self) -> HookHandle:
         return self

@@ -19,6 +19,7 @@ from minitorch.convert import (
 )
 from minitorch.node import Node, apply, apply_binary
 from minitorch.ops import contract as ops
+from minitorch.ops.op import violated
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
@@ -310,7 +311,7 @@ def _with_indices(
         raise RuntimeError("cross_entropy: class weights have no derivative here; write weight.detach()")
     data = goal._data
     wrong = (data != ignore) & ((data < 0) | (data >= classes))
-    if wrong.any():
+    if violated(wrong.any()):
         raise IndexError(
             f"cross_entropy: target {int(data[wrong][0])} is out of range: with {classes} classes targets "
             f"are 0 to {classes - 1} (or ignore_index {ignore})"

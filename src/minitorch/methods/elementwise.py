@@ -24,6 +24,7 @@ from minitorch.convert import (
 from minitorch.dtypes import common_dtype
 from minitorch.node import Node, apply, apply_unary, new_tensor
 from minitorch.ops import elementwise as ops
+from minitorch.ops.op import certain, violated
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
@@ -707,7 +708,7 @@ def divide_whole(op: ops.Op, x: Any, y: Any) -> Tensor:
             o.__class__ is int for o in (x, y)
         ):
             raise RuntimeError(f"{op.name}: bools cannot be divided; write x.int() first")
-        if bool((y._data == 0).any()) if isinstance(y, Node) else y == 0:
+        if violated((y._data == 0).any()) if isinstance(y, Node) else y == 0:
             raise RuntimeError(
                 f"{op.name}: integers cannot be divided by zero; write x.float() for inf and nan"
             )
@@ -742,7 +743,7 @@ def _whole_power(base: Any, exponent: Any, like: Any) -> Tensor:
         raise RuntimeError("pow: bools have no powers; write x.int() ** y")
     x, y = cast(base, dtype), cast(exponent, dtype)
     negative = y < 0
-    if not bool(negative._data.any()):
+    if certain(~negative._data.any()):
         return apply(ops.POW, x, y)
     # 1 / x^|y| is whole for x = ±1 alone; for all others it is cut to 0.
     units = select(x == 1, 1, select(x == -1, 1 - 2 * (y % 2), 0))

@@ -27,6 +27,7 @@ from minitorch.convert import (
 from minitorch.methods.elementwise import check_mask, fill_of, select
 from minitorch.node import Node, apply, apply_many, apply_unary
 from minitorch.ops import shape as ops
+from minitorch.ops.op import violated
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
@@ -834,9 +835,9 @@ def _places(index: Any, name: str) -> Tensor:
 
 def _check_range(places: Any, length: int, axis: int, name: str) -> None:
     # On a device the check would wait for the computation; it reports for itself.
-    if type(places) is np.ndarray and places.size:
-        low, high = int(places.min()), int(places.max())
-        if low < 0 or high >= length:
+    if places.size and not type(places).__module__.startswith("cupy"):
+        low, high = places.min(), places.max()
+        if violated((low < 0) | (high >= length)):
             raise IndexError(
                 f"{name}: index {low if low < 0 else high} is out of range for axis {axis} of length {length}"
             )
@@ -849,7 +850,7 @@ def _counts(counts: Any, length: int) -> Any:
         problem = f"repeats must be integers, got {counts.dtype}"
     elif counts.ndim > 1 or counts.size not in (1, length):
         problem = f"{counts.shape} counts for an axis of length {length}; give one, or one each"
-    elif bool((counts < 0).any()):
+    elif violated((counts < 0).any()):
         problem = "repeats must not be negative"
     if problem:
         raise RuntimeError(f"repeat_interleave: {problem}")

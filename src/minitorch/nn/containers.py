@@ -14,6 +14,7 @@ from typing import Any, TypeVar, overload
 from minitorch.nn.module import Module, indented
 from minitorch.nn.parameter import Parameter
 from minitorch.tensor import Tensor
+from minitorch.recording import changed
 
 __all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
 
@@ -131,6 +132,7 @@ class Sequential(_Numbered):
         keys = list(self._modules)
         for key in keys[index] if isinstance(index, slice) else [self._key(index)]:
             del self._modules[key]
+        changed()
         # Names given by a person stay; numbers are counted anew, so that the next append finds its place.
         if all(key.isdigit() for key in self._modules):
             self._renumber(self._listed())
@@ -245,6 +247,7 @@ class ModuleDict(Module):
 
     def __delitem__(self, key: str) -> None:
         del self._modules[key]
+        changed()
 
     def __len__(self) -> int:
         return len(self._modules)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from minitorch.nn import functional as F
 from minitorch.nn.module import Module
+from minitorch.recording import changeable
 from minitorch.tensor import Tensor
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
@@ -31,7 +32,7 @@ class Dropout(_Dropout):
 
     def forward(self, input: Tensor) -> Tensor:
         """Drop elements."""
-        return F.dropout(input, self.p, self.training, self.inplace)
+        return F.dropout(input, changeable(self, "p"), self.training, self.inplace)
 
 
 class Dropout1d(_Dropout):
@@ -43,7 +44,7 @@ class Dropout1d(_Dropout):
 
     def forward(self, input: Tensor) -> Tensor:
         """Drop channels."""
-        return F.dropout1d(input, self.p, self.training, self.inplace)
+        return F.dropout1d(input, changeable(self, "p"), self.training, self.inplace)
 
 
 class Dropout2d(_Dropout):
@@ -55,7 +56,7 @@ class Dropout2d(_Dropout):
 
     def forward(self, input: Tensor) -> Tensor:
         """Drop channels."""
-        return F.dropout2d(input, self.p, self.training, self.inplace)
+        return F.dropout2d(input, changeable(self, "p"), self.training, self.inplace)
 
 
 class Dropout3d(_Dropout):
@@ -67,7 +68,7 @@ class Dropout3d(_Dropout):
 
     def forward(self, input: Tensor) -> Tensor:
         """Drop channels."""
-        return F.dropout3d(input, self.p, self.training, self.inplace)
+        return F.dropout3d(input, changeable(self, "p"), self.training, self.inplace)
 
 
 class AlphaDropout(_Dropout):
@@ -79,7 +80,7 @@ class AlphaDropout(_Dropout):
 
     def forward(self, input: Tensor) -> Tensor:
         """Drop elements."""
-        return F.alpha_dropout(input, self.p, self.training)
+        return F.alpha_dropout(input, changeable(self, "p"), self.training)
 
 
 class FeatureAlphaDropout(_Dropout):
@@ -91,4 +92,4 @@ class FeatureAlphaDropout(_Dropout):
 
     def forward(self, input: Tensor) -> Tensor:
         """Drop channels."""
-        return F.feature_alpha_dropout(input, self.p, self.training)
+        return F.feature_alpha_dropout(input, changeable(self, "p"), self.training)

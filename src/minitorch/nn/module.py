@@ -18,6 +18,7 @@ from minitorch import watch
 from minitorch.autograd import Function
 from minitorch.modes import no_grad
 from minitorch.nn.parameter import Buffer, Parameter
+from minitorch.recording import changed
 from minitorch.tensor import HookHandle, Tensor
 
 __all__ = ["Module"]
@@ -110,7 +111,10 @@ class Module:
 
     # --- attributes -----------------------------------------------------------------------------
 
+    _reports_changes = True  # to compiled functions, through recording.changed
+
     def __setattr__(self, name: str, value: Any) -> None:
+        changed()
         own = self.__dict__
         if isinstance(value, Parameter):
             if "_parameters" not in own:
@@ -165,6 +169,7 @@ class Module:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __delattr__(self, name: str) -> None:
+        changed()
         own = self.__dict__
         for kind in ("_parameters", "_buffers", "_modules"):
             if name in own.get(kind, ()):
@@ -194,6 +199,7 @@ class Module:
         >>> m.scale.shape
         (1,)
         """
+        changed()
         if "_parameters" not in self.__dict__:
             raise AttributeError("cannot assign parameter before Module.__init__() call")
         self._check_name(name, "parameter", self._parameters)
@@ -215,6 +221,7 @@ class Module:
         >>> m.state_dict()["steps"]
         tensor(0)
         """
+        changed()
         if "_buffers" not in self.__dict__:
             raise AttributeError("cannot assign buffer before Module.__init__() call")
         self._check_name(name, "buffer", self._buffers)
@@ -239,6 +246,7 @@ class Module:
 
     def register_module(self, name: str, module: Module | None) -> None:
         """Do what add_module does, by its other name."""
+        changed()
         self.add_module(name, module)
 
     # --- walking the tree -----------------------------------------------------------------------
@@ -439,6 +447,7 @@ class Module:
             for name, buffer in self._buffers.items():
                 if buffer is not None:
                     self._buffers[name] = fn(buffer)
+                    changed()
         return self
 
     def to(self: Self, *args: Any, **kwargs: Any) -> Self:
@@ -607,6 +616,7 @@ class Module:
 
     def _assign(self, name: str, given: Any, value: Any) -> None:
         """Put a loaded value in a member's place, instead of copying into it."""
+        changed()
         old = self._parameters.get(name)
         tensor = given if isinstance(given, Tensor) else Tensor(value)
         if old is None:

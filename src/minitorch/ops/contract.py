@@ -10,8 +10,8 @@ import string
 
 import numpy as np
 
-from minitorch.ops.op import Array, Op
-from minitorch.ops.shape import SCATTER_ADD
+from minitorch.ops.op import Array, Op, certain
+from minitorch.ops.shape import GATHER, SCATTER_ADD
 
 # --- matmul -------------------------------------------------------------------------------------
 
@@ -172,12 +172,19 @@ def _kept_targets(target: Array, weight: Array | None, ignore: int) -> tuple[Arr
     return kept, safe, 1 if weight is None else weight[safe]
 
 
+def _at(rows: Array, index: Array) -> Array:
+    """Return from each row the element at its index."""
+    if type(rows) is np.ndarray:
+        return rows[np.arange(len(index)), index]
+    return GATHER(rows, index[:, None], axis=1)[:, 0]
+
+
 def _cross_entropy(
     logits: Array, target: Array, weight: Array | None = None, *, smoothing: float, ignore: int
 ) -> Array:
     kept, safe, row_weight = _kept_targets(target, weight, ignore)
     logp = _log_softmax(logits, axis=1)
-    loss = -logp[np.arange(len(safe), like=safe), safe] * row_weight
+    loss = -_at(logp, safe) * row_weight
     if smoothing:
         spread = -(logp if weight is None else logp * weight).sum(axis=1) / logits.shape[1]
         loss = (1 - smoothing) * loss + smoothing * spread
@@ -208,7 +215,7 @@ def _cross_entropy_rule(
         slope = SOFTMAX(logits, axis=1) * at_target[:, None]
     slope = SCATTER_ADD(slope, safe[:, None], -at_target[:, None], axis=1)
     # An ignored row's gradient is 0 whatever its logits are, nan included.
-    return slope if bool(kept.all()) else np.where(kept[:, None], slope, 0)
+    return slope if certain(kept.all()) else np.where(kept[:, None], slope, 0)
 
 
 CROSS_ENTROPY = Op("cross_entropy", _cross_entropy, _cross_entropy_rule, None, None, floating=False)

@@ -319,12 +319,14 @@ CONVOLUTION: Op = Op(
     _convolution_x,
     _convolution_w,
     lambda g, out, x, w, bias, **how: g.sum(axis=(0, *range(2, g.ndim))),
+    whole=True,
 )
 CONVOLUTION_TRANSPOSE: Op = Op(
     "convolution_transpose",
     _convolution_transpose,
     lambda g, out, y, w, **how: CONVOLUTION(g, w, **how),
     lambda g, out, y, w, **how: CONVOLUTION_WEIGHT(g, y, kernel=w.shape[2:], **how),
+    whole=True,
 )
 
 
@@ -349,6 +351,7 @@ CONVOLUTION_WEIGHT: Op = Op(
     _convolution_weight,
     _weight_x,
     lambda g, out, x, y, *, kernel, **how: CONVOLUTION(x, g, **how),
+    whole=True,
 )
 
 # --- the columns by themselves --------------------------------------------------------------------
@@ -380,5 +383,5 @@ def _col2im(
     return unpadded(out, size, padding)
 
 
-IM2COL: Op = Op("im2col", _im2col, lambda g, out, x, **how: COL2IM(g, size=x.shape[2:], **how))
-COL2IM: Op = Op("col2im", _col2im, lambda g, out, columns, *, size, **how: IM2COL(g, **how))
+IM2COL: Op = Op("im2col", _im2col, lambda g, out, x, **how: COL2IM(g, size=x.shape[2:], **how), whole=True)
+COL2IM: Op = Op("col2im", _col2im, lambda g, out, columns, *, size, **how: IM2COL(g, **how), whole=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.ops.op import SMALL, Array, Op
+from minitorch.ops.op import SMALL, Array, Op, possible
 
 
 @functools.cache
@@ -300,7 +300,7 @@ def _winner(g: Array, x: Array, y: Array, loses: Array) -> Array:
     """Return x's share of the gradient: nothing where it loses, half of it at a tie."""
     share = kept(g, ~loses)  # nan on either side leaves all comparisons false
     tie = x == y
-    return np.where(tie, 0.5 * share, share) if bool(tie.any()) else share
+    return np.where(tie, 0.5 * share, share) if possible(tie.any()) else share
 
 
 MAXIMUM = Op(

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from minitorch.ops.op import Array, Op
+from minitorch.ops.op import Array, Op, certain, violated
 
 Mode = Literal["reduced", "complete", "r"]
 Triangle = Literal["L", "U"]
@@ -245,7 +245,7 @@ def _cofactor(a: Array) -> Array:
 
 def _cofactor_rule(g: Array, out: Array, a: Array) -> Array:
     u, s, vh = np.linalg.svd(a, full_matrices=False)
-    if bool(np.all(s[..., -1:] > 1e-3 * s[..., :1])):
+    if certain(np.all(s[..., -1:] > 1e-3 * s[..., :1])):
         # Every A has an inverse, far from singular: C = det·A⁻ᵀ gives dC = ⟨A⁻ᵀ, dA⟩·C - A⁻ᵀ·dAᵀ·C.
         inverse = out / DET(a)[..., None, None]
         product = (g * inverse).sum(axis=(-2, -1), keepdims=True)
@@ -431,7 +431,7 @@ def _svd_rule(g: Sequence[Array], out: Sequence[Array], a: Array, *, full_matric
     rows, columns = a.shape[-2:]
     count = min(rows, columns)
     if full_matrices and rows != columns:
-        if bool(np.any(gu[..., count:] != 0)) or bool(np.any(gvh[..., count:, :] != 0)):
+        if violated(np.any(gu[..., count:] != 0)) or violated(np.any(gvh[..., count:, :] != 0)):
             raise RuntimeError(
                 f"svd: with full_matrices=True and shape {tuple(a.shape)} the singular vectors after the "
                 f"first {count} are arbitrary and have no derivative; write full_matrices=False, and "

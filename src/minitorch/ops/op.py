@@ -18,6 +18,7 @@ changing that input's values before backward stays harmless.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -44,6 +45,7 @@ class Op:
     joint: instead of rules, all gradients at once: `joint(g, out, *inputs, **attributes)` gives a
         sequence with one gradient (or None) per input.
     floating: integers and bools become the default float before the forward runs.
+    whole: a kind of array may take the forward over as a whole (see `__call__`), and not only its lines.
     register: whether to list it in OPS; a user's own op is not.
     """
 
@@ -57,10 +59,11 @@ class Op:
         each: Rule | None = None,
         joint: Rule | None = None,
         floating: bool = False,
+        whole: bool = False,
         register: bool = True,
     ) -> None:
         self.name = name
-        self.forward = forward
+        self.forward = self._as_a_whole(forward) if whole else forward
         self.rules = rules
         self.each = each
         self.joint = joint
@@ -88,6 +91,16 @@ class Op:
             if take_over is not None:
                 return take_over(self, inputs, attributes)
         return self.forward(*inputs, **attributes)
+
+    def _as_a_whole(self, forward: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(forward)
+        def run(*inputs: Any, **attributes: Any) -> Any:
+            for each in inputs:
+                if each.__class__ is not np.ndarray and hasattr(each, "__minitorch_op__"):
+                    return each.__minitorch_op__(self, inputs, attributes)
+            return forward(*inputs, **attributes)
+
+        return run
 
     def rules_for(self, count: int) -> Sequence[Rule | None]:
         """Return one rule per input, for an op called with `count` inputs."""
@@ -121,6 +134,43 @@ def unbroadcast(gradient: Array, shape: tuple[int, ...]) -> Array:
     if stretched:
         gradient = gradient.sum(axis=stretched, keepdims=True)
     return gradient.reshape(shape)
+
+
+# --- questions about values --------------------------------------------------------------------
+#
+# An op may ask about its numbers, to take a shorter way or to refuse them. While a program is being
+# recorded the numbers of later calls are not known: then the general way is taken, and a refusal is
+# decided by the program when it runs. Arrays of that kind answer by `__decide__`.
+
+
+def certain(condition: Any) -> bool:
+    """Tell whether a condition holds for sure; where that is not known yet: no.
+
+    >>> certain(np.array(True))
+    True
+    """
+    decide = getattr(condition, "__decide__", None)
+    return bool(condition) if decide is None else decide(False)
+
+
+def possible(condition: Any) -> bool:
+    """Tell whether a condition may hold; where that is not known yet: yes.
+
+    >>> possible(np.array(False))
+    False
+    """
+    decide = getattr(condition, "__decide__", None)
+    return bool(condition) if decide is None else decide(True)
+
+
+def violated(condition: Any) -> bool:
+    """Tell whether input is to be refused; where that is not known yet it will be, if need be, when known.
+
+    >>> violated(np.array(False))
+    False
+    """
+    decide = getattr(condition, "__decide__", None)
+    return bool(condition) if decide is None else decide(None)
 
 
 def zeros(shape: tuple[int, ...], like: Array) -> Array:

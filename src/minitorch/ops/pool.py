@@ -100,16 +100,21 @@ def _max_pool_rule(g: Array, out: Array, x: Array, **how: Any) -> Array:
     return POOL_PUT(g, MAX_POOL_TAP(x, out, **how), size=x.shape[2:], **how)
 
 
-MAX_POOL = Op("max_pool", _max_pool, _max_pool_rule)
-MAX_POOL_TAP = Op("max_pool_tap", _max_pool_tap)
+MAX_POOL = Op("max_pool", _max_pool, _max_pool_rule, whole=True)
+MAX_POOL_TAP = Op("max_pool_tap", _max_pool_tap, whole=True)
 POOL_PUT: Op = Op(
-    "pool_put", _pool_put, lambda g, out, y, chosen, *, size, **how: POOL_PICK(g, chosen, **how), None
+    "pool_put",
+    _pool_put,
+    lambda g, out, y, chosen, *, size, **how: POOL_PICK(g, chosen, **how),
+    None,
+    whole=True,
 )
 POOL_PICK: Op = Op(
     "pool_pick",
     _pool_pick,
     lambda g, out, x, chosen, **how: POOL_PUT(g, chosen, size=x.shape[2:], **how),
     None,
+    whole=True,
 )
 
 # --- mean -----------------------------------------------------------------------------------------
@@ -151,5 +156,9 @@ def _avg_unpool(
     return unpadded(out, size, padding)
 
 
-AVG_POOL: Op = Op("avg_pool", _avg_pool, lambda g, out, x, **how: AVG_UNPOOL(g, size=x.shape[2:], **how))
-AVG_UNPOOL: Op = Op("avg_unpool", _avg_unpool, lambda g, out, y, *, size, **how: AVG_POOL(g, **how))
+AVG_POOL: Op = Op(
+    "avg_pool", _avg_pool, lambda g, out, x, **how: AVG_UNPOOL(g, size=x.shape[2:], **how), whole=True
+)
+AVG_UNPOOL: Op = Op(
+    "avg_unpool", _avg_unpool, lambda g, out, y, *, size, **how: AVG_POOL(g, **how), whole=True
+)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.ops.op import Array, Op, axes_of, count_of, keep_axes, stretch
+from minitorch.ops.op import Array, Op, axes_of, certain, count_of, keep_axes, stretch
 
 Axis = int | Sequence[int] | None
 
@@ -113,7 +113,7 @@ def _median(x: Array) -> Array:
         return x.sum() / 0
     ordered = np.partition(flat, ((count - 1) // 2, count - 1))
     largest = ordered[count - 1]
-    return largest if bool(largest != largest) else ordered[(count - 1) // 2]
+    return np.where(largest != largest, largest, ordered[(count - 1) // 2])
 
 
 MEDIAN = Op("median", _median, lambda g, out, x: _share_among_equals(g, out, x, axis=None, keepdims=False))
@@ -151,7 +151,7 @@ PROD = Op("prod", lambda x, *, axis, keepdims: x.prod(axis=axis, keepdims=keepdi
 def _cumprod_rule(g: Array, out: Array, x: Array, *, axis: int) -> Array:
     if 0 in x.shape:
         return np.zeros_like(x)
-    if not (x == 0).any():
+    if certain((x != 0).all()):
         return np.flip(np.cumsum(np.flip(g * out, axis), axis=axis), axis) / x
     # With a zero among the factors we cannot divide. The slope at i is (product before i) · S_i with
     # S_i = g_i + x_{i+1}·S_{i+1}, everything that follows, from the end backwards.

@@ -143,7 +143,7 @@ def _gather_rule(g: Array, out: Array, x: Array, index: Array, *, axis: int) -> 
     return SCATTER_ADD(zeros(x.shape, g), index, g, axis=axis)
 
 
-GATHER = Op("gather", _gather, _gather_rule, None)
+GATHER = Op("gather", _gather, _gather_rule, None, whole=True)
 
 
 def _region(value: Array, index: Array) -> Array:
@@ -179,6 +179,7 @@ SCATTER_ADD = Op(
     lambda g, out, x, index, source, *, axis: g,
     None,
     lambda g, out, x, index, source, *, axis: _source_rule(g, index, source, axis),
+    whole=True,
 )
 SCATTER: Op = Op(
     "scatter",

@@ -17,7 +17,7 @@ from minitorch.optim.optimizer import (
     advance,
     check,
     check_lr,
-    number,
+    option,
     refuse_differentiable,
     zero_step,
     zeros_for,
@@ -86,7 +86,7 @@ class Adagrad(ElementwiseOptimizer):
 
     def _prepare(self, p: Tensor, state: State, group: Group) -> tuple[list[np.ndarray], tuple[float, ...]]:
         t = advance(state)
-        rate = number(group["lr"]) / (1 + (t - 1) * float(group["lr_decay"]))
+        rate = option(group, "lr") / (1 + (t - 1) * float(group["lr_decay"]))
         return [state["sum"]._data], (rate, float(group["eps"]))
 
     def _rule(
@@ -155,7 +155,7 @@ class Adadelta(ElementwiseOptimizer):
 
     def _prepare(self, p: Tensor, state: State, group: Group) -> tuple[list[np.ndarray], tuple[float, ...]]:
         advance(state)
-        numbers = (number(group["lr"]), float(group["rho"]), float(group["eps"]))
+        numbers = (option(group, "lr"), float(group["rho"]), float(group["eps"]))
         return [state["square_avg"]._data, state["acc_delta"]._data], numbers
 
     def _rule(

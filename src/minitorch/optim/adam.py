@@ -7,7 +7,6 @@ they are too small at first; dividing by 1 - βᵗ corrects that.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -22,11 +21,13 @@ from minitorch.optim.optimizer import (
     check_betas,
     check_lr,
     number,
+    option,
     refuse_differentiable,
     scalar_dtype,
     zero_step,
     zeros_for,
 )
+from minitorch.recording import number as only_number
 from minitorch.tensor import Tensor
 
 
@@ -125,8 +126,8 @@ class Adam(_AdamLike):
         t = advance(state)
         beta1, beta2 = (number(b) for b in group["betas"])
         # With c = √(1 - β₂ᵗ) the denominator is (√v + eps·c)/c: one division less per element.
-        c = math.sqrt(1 - beta2**t)
-        rate = number(group["lr"]) / (1 - beta1**t) * c
+        c = (1 - beta2**t) ** 0.5
+        rate = option(group, "lr") / (1 - beta1**t) * c
         memory = [state["exp_avg"]._data, state["exp_avg_sq"]._data]
         if group["amsgrad"]:
             memory.append(state["max_exp_avg_sq"]._data)
@@ -243,7 +244,7 @@ class Adamax(_AdamLike):
     def _prepare(self, p: Tensor, state: State, group: Group) -> tuple[list[np.ndarray], tuple[float, ...]]:
         t = advance(state)
         beta1, beta2 = (number(b) for b in group["betas"])
-        rate = number(group["lr"]) / (1 - beta1**t)
+        rate = option(group, "lr") / (1 - beta1**t)
         return [state["exp_avg"]._data, state["exp_inf"]._data], (rate, beta1, beta2, float(group["eps"]))
 
     def _rule(
@@ -313,16 +314,16 @@ class NAdam(_AdamLike):
 
     def _prepare(self, p: Tensor, state: State, group: Group) -> tuple[list[np.ndarray], tuple[float, ...]]:
         t = advance(state)
-        lr = number(group["lr"])
+        lr = option(group, "lr")
         beta1, beta2 = (number(b) for b in group["betas"])
         decay = float(group["momentum_decay"])
         now = beta1 * (1 - 0.5 * 0.96 ** (t * decay))
         following = beta1 * (1 - 0.5 * 0.96 ** ((t + 1) * decay))
         state["mu_product"]._data *= now
-        product = float(state["mu_product"]._data)
+        product = only_number(state["mu_product"]._data)
         of_gradient = lr * (1 - now) / (1 - product)
         of_average = lr * following / (1 - product * following)
-        numbers = (of_gradient, of_average, beta1, beta2, float(group["eps"]), math.sqrt(1 - beta2**t))
+        numbers = (of_gradient, of_average, beta1, beta2, float(group["eps"]), (1 - beta2**t) ** 0.5)
         return [state["exp_avg"]._data, state["exp_avg_sq"]._data], numbers
 
     _scratches = 2
@@ -388,14 +389,14 @@ class RAdam(_AdamLike):
     def _prepare(self, p: Tensor, state: State, group: Group) -> tuple[list[np.ndarray], tuple[float, ...]]:
         t = advance(state)
         beta1, beta2 = (number(b) for b in group["betas"])
-        rate = number(group["lr"]) / (1 - beta1**t)
+        rate = option(group, "lr") / (1 - beta1**t)
         correction = 1 - beta2**t
         limit = 2 / (1 - beta2) - 1
         length = limit - 2 * t * beta2**t / correction
         trusted = length > 5
         if trusted:
             above, below = (length - 4) * (length - 2) * limit, (limit - 4) * (limit - 2) * length
-            rate *= math.sqrt(above / below * correction)
+            rate *= (above / below * correction) ** 0.5
         memory = [state["exp_avg"]._data, state["exp_avg_sq"]._data]
         return memory, (rate, beta1, beta2, float(group["eps"]), trusted)
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from minitorch.optim.optimizer import Group, Optimizer, number
+from minitorch.recording import refuse_inside_recording, replayed
 from minitorch.tensor import Tensor
 
 
@@ -31,6 +32,8 @@ class LRScheduler:
     >>> optimizer.step(); scheduler.step(); scheduler.get_last_lr()
     [0.4]
     """
+
+    _is_replayed = True  # a compiled step does not rely on its state: it steps it at every call
 
     _get_lr_called_within_step = False
     _is_initial = False
@@ -69,8 +72,10 @@ class LRScheduler:
 
     def get_last_lr(self) -> list[Any]:
         """Return the rates last set, one per parameter group."""
+        refuse_inside_recording("lr_scheduler.get_last_lr()")
         return self._last_lr
 
+    @replayed
     def step(self, epoch: int | None = None) -> None:
         """Go on to the next epoch and set its learning rates. Call it after optimizer.step()."""
         if self._step_count == 1 and self.optimizer._opt_called is False:
@@ -450,6 +455,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         share = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
         return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]
 
+    @replayed
     def step(self, epoch: float | None = None) -> None:
         """Go on by one epoch, or to a given one, which may be a fraction."""
         if epoch is None and self.last_epoch < 0:
@@ -865,6 +871,7 @@ class SequentialLR(_OfSchedulers):
         self._schedulers[bisect_right(self._milestones, 0)]._update_lr(0)
         self._last_lr = [_own(group["lr"]) for group in self.optimizer.param_groups]
 
+    @replayed
     def step(self) -> None:  # type: ignore[override]
         """Go on to the next epoch, in the schedule whose turn it is."""
         self.last_epoch += 1
@@ -908,6 +915,7 @@ class ChainedScheduler(_OfSchedulers):
             scheduler.last_epoch = -1
         self._initial_step()
 
+    @replayed
     def step(self) -> None:  # type: ignore[override]
         """Step every schedule."""
         for scheduler in self._schedulers:

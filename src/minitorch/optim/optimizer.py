@@ -23,6 +23,8 @@ from minitorch.convert import as_tensor
 from minitorch.creation import zeros_like
 from minitorch.dtypes import float32, float64, get_default_dtype
 from minitorch.node import new_tensor
+from minitorch.recording import changeable, changed
+from minitorch.recording import number as only_number
 from minitorch.tensor import HookHandle, Tensor
 from minitorch.watch import touch
 
@@ -60,6 +62,20 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
             self._in_step = False
 
     return stepping
+
+
+class ParameterGroup(dict[str, Any]):
+    """The options of some parameters. Compiled steps are told when one changes; the learning rate they read anew."""
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        if key != "lr":
+            changed()
+        super().__setitem__(key, value)
+
+    def update(self, *args: Any, **options: Any) -> None:
+        """Set several options."""
+        changed()
+        super().update(*args, **options)
 
 
 class Optimizer:
@@ -153,7 +169,8 @@ class Optimizer:
         self._check_parameters(group["params"])
         for option, value in self.defaults.items():
             group.setdefault(option, value)
-        self.param_groups.append(group)
+        self.param_groups.append(ParameterGroup(group))
+        changed()
 
     def _check_parameters(self, params: list[Any]) -> None:
         name = type(self).__name__
@@ -285,7 +302,7 @@ class Optimizer:
             parameter.update(zip(other["params"], mine["params"], strict=True))
             kept = {"param_names": mine["param_names"]} if "param_names" in mine else {}
             loaded = {k: _copied(v, None) for k, v in other.items() if k != "params"}
-            groups.append({"params": mine["params"], **kept, **loaded})
+            groups.append(ParameterGroup({"params": mine["params"], **kept, **loaded}))
         state: defaultdict[Any, State] = defaultdict(dict)
         for key, values in saved["state"].items():
             if key not in parameter:
@@ -370,9 +387,9 @@ class ElementwiseOptimizer(Optimizer):
 
     def _decay(self, group: Group) -> tuple[float, float]:
         """Return the L2 weight decay added to the gradient, and the factor parameters shrink by."""
-        decay = number(group.get("weight_decay", 0))
+        decay = option(group, "weight_decay") if "weight_decay" in group else 0.0
         if decay and group.get("decoupled_weight_decay", False):
-            return 0.0, 1 - number(group["lr"]) * decay
+            return 0.0, 1 - option(group, "lr") * decay
         return decay, 1.0
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -439,6 +456,12 @@ def number(value: Any) -> float:
     return float(value.item()) if isinstance(value, Tensor) else float(value)
 
 
+def option(group: Group, name: str) -> float:
+    """Return a number of a parameter group for this step; a compiled step reads it anew at every call."""
+    value = changeable(group, name)
+    return only_number(value._data) if isinstance(value, Tensor) else value
+
+
 def check(name: str, condition: bool, option: str, value: Any, expected: str) -> None:
     """Refuse an option outside its range."""
     if not condition:
@@ -484,7 +507,7 @@ def scalar_dtype() -> Any:
 def advance(state: State) -> float:
     """Count one step more, and return the count."""
     state["step"]._data += 1
-    return float(state["step"]._data)
+    return only_number(state["step"]._data)
 
 
 def zeros_for(p: Tensor) -> Tensor:

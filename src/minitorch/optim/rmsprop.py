@@ -18,6 +18,7 @@ from minitorch.optim.optimizer import (
     check,
     check_lr,
     number,
+    option,
     refuse_differentiable,
     zero_step,
     zeros_for,
@@ -90,7 +91,7 @@ class RMSprop(ElementwiseOptimizer):
             memory.append(state["momentum_buffer"]._data)
         if centered:
             memory.append(state["grad_avg"]._data)
-        numbers = (number(group["lr"]), float(group["alpha"]), float(group["eps"]), momentum, centered)
+        numbers = (option(group, "lr"), float(group["alpha"]), float(group["eps"]), momentum, centered)
         return memory, numbers
 
     def _rule(

@@ -14,6 +14,7 @@ from minitorch.optim.optimizer import (
     check,
     check_lr,
     number,
+    option,
     refuse_differentiable,
 )
 from minitorch.tensor import Tensor
@@ -70,7 +71,7 @@ class SGD(ElementwiseOptimizer):
         pass  # without momentum nothing is remembered; with it, the first gradient
 
     def _prepare(self, p: Tensor, state: State, group: Group) -> tuple[list[np.ndarray], tuple[float, ...]]:
-        lr, momentum = number(group["lr"]), float(group["momentum"])
+        lr, momentum = option(group, "lr"), option(group, "momentum")
         if not momentum:
             return [], (lr, 0.0, 0.0, False)
         kept = 1 - float(group["dampening"])

@@ -16,6 +16,7 @@ from minitorch.functions import cat, pad, where
 from minitorch.nn.functional.dropout import dropout
 from minitorch.nn.functional.linear import linear
 from minitorch.node import new_tensor
+from minitorch.ops.op import certain
 from minitorch.tensor import Tensor
 
 
@@ -107,7 +108,7 @@ def _attention_weights(
     if mask is None:
         return scores.softmax(-1)
     blind = (mask._data == -math.inf).all(axis=-1, keepdims=True) if careful else np.False_
-    if not blind.any():
+    if certain(~blind.any()):
         return (scores + mask).softmax(-1)
     nowhere = new_tensor(blind)
     return (scores + where(nowhere, 0.0, mask)).softmax(-1).masked_fill(nowhere, 0.0)

@@ -13,6 +13,7 @@ import numpy as np
 
 from minitorch import random
 from minitorch.convert import as_tensor
+from minitorch.node import new_tensor
 from minitorch.tensor import Tensor
 
 __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"]
@@ -31,7 +32,7 @@ def _kept(shape: tuple[int, ...], p: float) -> Any:
 
 def _beside(mask: Any, x: Tensor) -> Tensor:
     """Make a mask drawn on the host a Tensor of x's dtype, where x is."""
-    return as_tensor(np.asarray(mask, dtype=x.dtype)).to(device=x.device)
+    return new_tensor(mask.astype(x.dtype)).to(device=x.device)
 
 
 def _drop(x: Tensor, p: float, shape: tuple[int, ...]) -> Tensor:
@@ -112,7 +113,7 @@ def _alpha_drop(x: Tensor, p: float, shape: tuple[int, ...]) -> Tensor:
     if p == 1:
         return x * 0.0
     # y = a·(x·mask + floor·(1 - mask)) + b; a and b bring mean 0 and variance 1 back.
-    a = 1 / math.sqrt((_SELU_FLOOR**2 * p + 1) * (1 - p))
+    a = 1 / ((_SELU_FLOOR**2 * p + 1) * (1 - p)) ** 0.5
     kept = _kept(shape, p)
     shift = np.where(kept, 0.0, a * _SELU_FLOOR) - a * _SELU_FLOOR * p
     return x * _beside(kept * a, x) + _beside(shift, x)

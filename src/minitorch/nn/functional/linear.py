@@ -13,6 +13,7 @@ from minitorch.functions import einsum
 from minitorch.modes import no_grad
 from minitorch.node import apply
 from minitorch.ops.layers import LINEAR
+from minitorch.ops.op import violated
 from minitorch.tensor import Tensor
 
 __all__ = ["bilinear", "cosine_similarity", "embedding", "linear", "one_hot", "pairwise_distance", "pdist"]
@@ -91,7 +92,7 @@ def embedding(
         raise RuntimeError(f"embedding: weight must be (rows, features), got shape {table.shape}")
     rows = table.shape[0]
     named = index._data
-    if named.size and (named.min() < 0 or named.max() >= rows):
+    if named.size and violated((named.min() < 0) | (named.max() >= rows)):
         wrong = int(named.min()) if named.min() < 0 else int(named.max())
         raise IndexError(f"embedding: index {wrong} is out of range: weight has {rows} rows, 0 to {rows - 1}")
     if padding_idx is not None:

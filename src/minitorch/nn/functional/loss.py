@@ -18,6 +18,7 @@ from minitorch.functions import pad, stack, where
 from minitorch.methods.contract import cross_entropy
 from minitorch.node import apply, new_tensor
 from minitorch.ops.loss import BINARY_CROSS_ENTROPY
+from minitorch.ops.op import certain, violated
 from minitorch.tensor import Tensor
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -221,7 +222,7 @@ def _labels(name: str, y: Tensor, classes: int, ignore: int | None = None) -> Te
     wrong = (labels < 0) | (labels >= classes)
     if ignore is not None:
         wrong &= labels != ignore
-    if wrong.any():
+    if violated(wrong.any()):
         raise IndexError(
             f"{name}: target {int(labels[wrong][0])} is out of range: with {classes} classes targets are 0 to "
             f"{classes - 1}" + ("" if ignore is None else f" (or ignore_index {ignore})")
@@ -250,7 +251,7 @@ def binary_cross_entropy(
     _same_size(name, p, y)
     if p.dtype.kind != "f" or y.dtype.kind != "f":
         raise RuntimeError(f"{name}: input and target must be floats, got {p.dtype} and {y.dtype}")
-    if ((p._data < 0) | (p._data > 1)).any():
+    if violated(((p._data < 0) | (p._data > 1)).any()):
         raise RuntimeError(
             f"{name}: all elements of input should be between 0 and 1; for logits write {name}_with_logits"
         )
@@ -374,7 +375,7 @@ def gaussian_nll_loss(
         raise ValueError(f"{name}: reduction must be one of 'mean', 'sum', 'none', got {reduction!r}")
     x, y = as_tensor(input), as_tensor(target)
     v = as_tensor(var, x.dtype).broadcast_to(x.shape) if isinstance(var, float) else as_tensor(var)
-    if (v._data < 0).any():
+    if violated((v._data < 0).any()):
         raise ValueError(f"{name}: var has negative entries; a variance is at least 0 (v.exp() or softplus?)")
     if v.shape != x.shape:
         if v.shape == x.shape[:-1]:
@@ -745,7 +746,7 @@ def ctc_loss(
         arrived = stack([score, by_one, by_two]).logsumexp(0) if goal.shape[1] else score
         arrived = arrived + emission
         running = times > t
-        score = arrived if running.all() else where(beside(running[:, None]), arrived, score)
+        score = arrived if certain(running.all()) else where(beside(running[:, None]), arrived, score)
     # The end is the last label or the blank after it.
     ends = np.stack([2 * lengths, np.maximum(2 * lengths - 1, 0)], axis=1)
     allowed = np.stack([np.zeros(batch), np.where(lengths > 0, 0.0, _IMPOSSIBLE)], axis=1)

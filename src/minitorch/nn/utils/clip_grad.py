@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.node import new_tensor
+from minitorch.ops.op import certain, violated
 from minitorch.tensor import Tensor
 
 
@@ -28,9 +29,10 @@ def get_total_norm(
         return new_tensor(np.zeros((), np.float32))
     order = float(norm_type)
     with np.errstate(all="ignore"):  # an overflow is an answer here, and error_if_nonfinite asks for it
-        norms = np.array([_norm(array, order) for array in arrays], dtype=np.result_type(*arrays))
-        total = np.asarray(_norm(norms, order), dtype=norms.dtype)
-    if error_if_nonfinite and not np.isfinite(total):
+        dtype = np.result_type(*(array.dtype for array in arrays))
+        norms = np.stack([_norm(array, order).astype(dtype) for array in arrays])
+        total = _norm(norms, order).astype(dtype)
+    if error_if_nonfinite and violated(~np.isfinite(total)):
         raise RuntimeError(
             f"The total norm of order {order} for gradients from `parameters` is non-finite ({total}), so it cannot be "
             "clipped. To scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`"
@@ -49,11 +51,11 @@ def clip_grads_with_norm_(
     """
     total = total_norm._data if isinstance(total_norm, Tensor) else np.asarray(total_norm)
     with np.errstate(all="ignore"):
-        factor = float(np.minimum(total.dtype.type(max_norm) / (total + total.dtype.type(1e-6)), 1))
-        if factor == 1.0:
+        factor = np.minimum(total.dtype.type(max_norm) / (total + total.dtype.type(1e-6)), 1)
+        if certain(factor == 1):
             return
         for gradient in _gradients(parameters):
-            np.multiply(gradient, factor, out=gradient)
+            np.multiply(gradient, factor.astype(gradient.dtype), out=gradient)
 
 
 def clip_grad_norm_(
@@ -97,15 +99,15 @@ def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = 
 def _norm(array: np.ndarray, order: float) -> Any:
     flat = np.abs(array.reshape(-1))
     if not flat.size:
-        return 0.0
+        return flat.sum()
     if order == 2.0:
-        return math.sqrt(float(flat @ flat))
+        return np.sqrt(flat @ flat)
     if order == math.inf:
         return flat.max()
     if order == -math.inf:
         return flat.min()
     if order == 0.0:
-        return np.count_nonzero(flat)
+        return (flat != 0).sum()
     return (flat**order).sum() ** (1.0 / order)
 
 

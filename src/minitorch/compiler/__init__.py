@@ -1,0 +1,1 @@
+"""The compiler: a function over Tensors, written down, simplified, fused and made native code."""

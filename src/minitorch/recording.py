@@ -1,0 +1,103 @@
+"""What a recording (compiler/) must be told: numbers that may change, draws, effects, conditions on values.
+
+Enters: such things, where they happen. Leaves: the plain thing, or what stands for it while a function is
+being recorded. Without a recording in this thread every function here is one comparison.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Recorder(Protocol):
+    """Whoever is recording."""
+
+    def changeable(self, holder: Any, key: str) -> Any:
+        """Return what stands for a number that may be another one at the next call."""
+
+    def number(self, array: Any) -> Any:
+        """Return the only element of an array as a number."""
+
+    def draw(self, source: Any, method: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Draw random numbers now, and again at every call."""
+
+    def replay(self, effect: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Do something to Python's objects now, and again at every call."""
+
+
+# How often anything changed of which compiled functions are told: Modules' attributes, parameter groups' options.
+changes = [0]
+
+
+def changed() -> None:
+    """Report a change: compiled functions look again at what they rely on."""
+    changes[0] += 1
+
+
+# Who records, by thread; nearly always nobody.
+recorders: dict[int, Recorder] = {}
+
+
+def recorder() -> Recorder | None:
+    """Return who is recording in this thread."""
+    return recorders.get(threading.get_ident()) if recorders else None
+
+
+def changeable(holder: Any, key: str) -> Any:
+    """Return a number that may change between two calls of a compiled function: an option, an attribute.
+
+    >>> changeable({"lr": 0.1}, "lr")
+    0.1
+    """
+    if recorders and (active := recorder()) is not None:
+        return active.changeable(holder, key)
+    return holder[key] if isinstance(holder, dict) else getattr(holder, key)
+
+
+def number(array: Any) -> Any:
+    """Return the only element of an array as a Python number.
+
+    >>> import numpy as np
+    >>> number(np.array(3.0))
+    3.0
+    """
+    if recorders and (active := recorder()) is not None:
+        return active.number(array)
+    return float(array)
+
+
+def drawing(method: F) -> F:
+    """Decorate a generator's method that returns random numbers."""
+
+    @functools.wraps(method)
+    def draw(self: Any, *args: Any) -> Any:
+        if recorders and (active := recorder()) is not None:
+            return active.draw(self, method, args)
+        return method(self, *args)
+
+    return draw  # type: ignore[return-value]
+
+
+def replayed(method: F) -> F:
+    """Decorate a method that changes Python's objects and must do so at every call of a compiled function."""
+
+    @functools.wraps(method)
+    def run(*args: Any, **options: Any) -> Any:
+        if recorders and (active := recorder()) is not None:
+            return active.replay(method, args, options)
+        return method(*args, **options)
+
+    return run  # type: ignore[return-value]
+
+
+def refuse_inside_recording(what: str) -> None:
+    """Refuse to answer what would be another answer at the next call of a compiled function."""
+    if recorders and recorder() is not None:
+        raise RuntimeError(
+            f"compile: {what} would give the same answer at every call of the compiled function; read it outside"
+        )
