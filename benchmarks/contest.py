@@ -17,9 +17,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-ONE_THREAD = dict.fromkeys(
-    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1"
-)
+THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 # times[task][contender]: the seconds of each round
 Times = dict[str, dict[str, list[float]]]
@@ -28,11 +26,11 @@ Times = dict[str, dict[str, list[float]]]
 class Worker:
     """A contender in its own process: `ask` sends it a task and waits for the seconds it took."""
 
-    def __init__(self, script: str, contender: str) -> None:
+    def __init__(self, script: str, contender: str, threads: int) -> None:
         self.contender = contender
         self._process = subprocess.Popen(
             [sys.executable, script, "--worker", contender],
-            env={**os.environ, **ONE_THREAD},
+            env={**os.environ, **dict.fromkeys(THREAD_SETTINGS, str(threads))},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -61,10 +59,10 @@ def serve(greeting: str | None, perform: Callable[[str], float]) -> None:
 
 
 def hold(
-    script: str, contenders: Iterable[str], tasks: Iterable[str], rounds: int
+    script: str, contenders: Iterable[str], tasks: Iterable[str], rounds: int, threads: int = 1
 ) -> tuple[dict[str, str], Times]:
     """Run the contest: return the contenders' versions, and the seconds of every round."""
-    workers = [Worker(script, name) for name in contenders]
+    workers = [Worker(script, name, threads) for name in contenders]
     for worker in workers:
         if worker.greeting is None:
             print(f"{worker.contender} is not installed here: left out", file=sys.stderr)

@@ -114,6 +114,26 @@ def touch(thing: Any) -> None:
     _note(_written, owner_of(thing) if isinstance(thing, np.ndarray) else thing, _last_change)
 
 
+class Group:
+    """Arrays that are written together, again and again (by a compiled step): noting it takes one step for all."""
+
+    __slots__ = ("__weakref__", "arrays", "members", "time")
+
+    def __init__(self, arrays: list[np.ndarray]) -> None:
+        self.arrays = arrays  # kept, so that their ids stay theirs
+        self.members = frozenset(id(owner_of(array)) for array in arrays)
+        self.time = 0
+        _groups.add(self)
+
+    def touch(self) -> None:
+        """Note that all of them change now."""
+        global _last_change
+        _last_change = self.time = tick()
+
+
+_groups: weakref.WeakSet[Group] = weakref.WeakSet()
+
+
 def changed_since(thing: Any, time: int) -> bool:
     """Tell whether `thing` (an array or a Tensor) is known to have changed after `time`."""
     if not isinstance(thing, np.ndarray):
@@ -130,12 +150,17 @@ def changed_since(thing: Any, time: int) -> bool:
 def changed_after(time: int) -> set[int]:
     """Return the ids of all arrays and Tensors known to have changed after `time`."""
     written = {key for times in (_written, _noticed) for key, (_, when) in list(times.items()) if when > time}
-    return written | {key for key, content in list(_contents.items()) if content.changed > time}
+    written |= {key for key, content in list(_contents.items()) if content.changed > time}
+    return written.union(*(group.members for group in list(_groups) if group.time > time))
 
 
 def _time(times: Times, thing: Any) -> int:
     entry = times.get(id(thing))
-    return 0 if entry is None else entry[1]
+    when = 0 if entry is None else entry[1]
+    if times is _written and _groups:
+        key = id(thing)
+        when = max([when, *(group.time for group in list(_groups) if key in group.members)])
+    return when
 
 
 def share(array: Any) -> None:

@@ -76,7 +76,7 @@ def parser() -> argparse.ArgumentParser:
         help="write to DIR/NAME (DIR is runs if not given)",
     )
     train.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where to compute")
-    train.add_argument("--compile", action="store_true", help="not available yet")
+    train.add_argument("--compile", action="store_true", help="compile the training step to native code")
     again = train.add_mutually_exclusive_group()
     again.add_argument(
         "--resume", action="store_true", help="go on with an unfinished run, and fail without one"
@@ -157,8 +157,10 @@ def train(chosen: Any) -> int:
         experiments = find(chosen.name)
     except KeyError as error:
         return refuse(error.args[0])
-    if chosen.compile:
-        return refuse("--compile is not available yet; without it, training runs eagerly")
+    if chosen.compile and importlib.util.find_spec("llvmlite") is None:
+        return refuse("--compile needs llvmlite; install it with: pip install 'minitorch[compile]'")
+    if chosen.compile and chosen.device != "cpu":
+        return refuse("--compile makes code for the CPU; leave --device away, or train without --compile")
     missing = [need for each in experiments for need in each.needs if importlib.util.find_spec(need) is None]
     if missing:
         return refuse(
@@ -187,6 +189,7 @@ def train(chosen: Any) -> int:
                     seed=chosen.seed,
                     epochs=chosen.epochs,
                     device=chosen.device,
+                    compiled=chosen.compile,
                     progress=progress.choose(),
                 ).go()
         except CannotTrain as error:
@@ -219,6 +222,8 @@ def _options_to_resume(chosen: Any) -> list[str]:
         options.append(f"--seed {chosen.seed}")
     if chosen.epochs:
         options.append(f"--epochs {chosen.epochs}")
+    if chosen.compile:
+        options.append("--compile")
     if chosen.device != "cpu":
         options.append(f"--device {chosen.device}")
     if chosen.out != Path("runs"):

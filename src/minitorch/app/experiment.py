@@ -11,11 +11,24 @@ Record = dict[str, Any]
 
 
 class Outcome(NamedTuple):
-    """What one batch gave: its loss, and how many of its samples were right."""
+    """What one batch gave: its loss, and how many of its samples were right.
+
+    The counts stay Tensors until somebody asks: a compiled step knows no numbers while it is recorded.
+    """
 
     loss: Tensor
-    correct: int
-    samples: int
+    right: Tensor
+    seen: int | Tensor
+
+    @property
+    def correct(self) -> int:
+        """How many were right."""
+        return int(self.right)
+
+    @property
+    def samples(self) -> int:
+        """How many there were."""
+        return int(self.seen)
 
 
 class Batches(Protocol):
@@ -63,10 +76,10 @@ class Experiment:
         return {}
 
 
-def correct(logits: Tensor, targets: Tensor) -> int:
+def correct(logits: Tensor, targets: Tensor) -> Tensor:
     """Count the rows whose largest logit is at the target.
 
     >>> correct(Tensor([[0.0, 1.0], [2.0, 1.0]]), Tensor([1, 1]))
-    1
+    tensor(1)
     """
-    return int((logits.detach().argmax(1) == targets).sum().item())
+    return (logits.detach().argmax(1) == targets).sum()

@@ -7,6 +7,7 @@ the last whole epoch, and ends as it would have ended.
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import time
@@ -71,6 +72,7 @@ class Run:
         seed: int = 0,
         epochs: int | None = None,
         device: str = "cpu",
+        compiled: bool = False,
         progress: Progress | None = None,
     ) -> None:
         self.folder = folder
@@ -78,6 +80,9 @@ class Run:
         self.progress = Quiet() if progress is None else progress
         minitorch.manual_seed(seed)
         self.experiment = make(device)
+        self.step: Callable[[Any], Outcome] = functools.partial(step, self.experiment)
+        if compiled:
+            self.step = minitorch.compile(self.step)
         self.epochs = self.experiment.epochs if epochs is None else epochs
         self.epoch = 0
         self.history: list[Record] = []
@@ -155,7 +160,7 @@ class Run:
         total_loss, right, seen = 0.0, 0, 0
         start = time.perf_counter()
         for number, batch in enumerate(experiment.batches, 1):
-            outcome = step(experiment, batch)
+            outcome = self.step(batch)
             loss = outcome.loss.item()
             if not math.isfinite(loss):
                 raise CannotTrain(

@@ -13,7 +13,7 @@ import numpy as np
 import minitorch
 from minitorch import Tensor, nn, optim
 from minitorch.app import data
-from minitorch.app.experiment import Experiment, Outcome, Record
+from minitorch.app.experiment import Experiment, Outcome, Record, correct
 from minitorch.app.progress import percent
 from minitorch.nn import functional as F
 from minitorch.optim import lr_scheduler
@@ -147,8 +147,7 @@ class Gpt(Experiment):
         logits = self.model(text).flatten(0, 1)
         targets = following.flatten()
         loss = F.cross_entropy(logits, targets, ignore_index=IGNORED)
-        right = int((logits.detach().argmax(1) == targets).sum().item())
-        return Outcome(loss, right, int((targets != IGNORED).sum().item()))
+        return Outcome(loss, correct(logits, targets), (targets != IGNORED).sum())
 
     def validate(self) -> Record:
         """Judge sentences it was not trained on."""

@@ -161,7 +161,7 @@ class GrammarForms(Experiment):
         by_tense, by_person = self.model(characters)
         loss = F.cross_entropy(by_tense, tenses) + F.cross_entropy(by_person, persons)
         right = (by_tense.detach().argmax(1) == tenses) & (by_person.detach().argmax(1) == persons)
-        return Outcome(loss, int(right.sum().item()), len(tenses))
+        return Outcome(loss, right.sum(), len(tenses))
 
     def validate(self) -> Record:
         """Judge new forms of known verbs, and verbs never seen."""

@@ -55,8 +55,8 @@ class Xor(Experiment):
         outputs = self.model(points)
         return Outcome(nn.functional.mse_loss(outputs, answers), self._right(outputs), 4)
 
-    def _right(self, outputs: Tensor) -> int:
-        return int(((outputs.detach() > 0.5) == (self.answers > 0.5)).sum().item())
+    def _right(self, outputs: Tensor) -> Tensor:
+        return ((outputs.detach() > 0.5) == (self.answers > 0.5)).sum()
 
     def validate(self) -> Record:
         """Judge all four points once more, after the epoch's last step."""

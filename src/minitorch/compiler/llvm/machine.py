@@ -1,0 +1,317 @@
+"""Machine code. Enters: a module as LLVM text, a target. Leaves: addresses of its functions, ready to call.
+
+Object code is kept on disk, because making it takes milliseconds to seconds and loading it a fraction of
+one. The folder is $MINITORCH_CACHE (an empty value: none), or `minitorch` where this system keeps caches.
+A file is used only if it says it was made from this very text for this very processor and its checksum
+holds; any other is made anew. Whatever goes wrong with the disk, compiling goes on without it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import hashlib
+import itertools
+import os
+import re
+import sys
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from minitorch.compiler.llvm.target import Target, require_llvmlite
+
+# Raise this when the same text should give other object code than before.
+CACHE_VERSION = 1
+CACHE_BYTES = 256 << 20
+OPTIMIZATION = 2  # of instruction selection and register allocation; see `object_code`
+
+_MAGIC = b"minitorch object code\n"
+# A line break first, and not `^`: the search then jumps from one to the next.
+_DEFINED = re.compile(r"\ndefine [^@\n]*@([\w.$]+)")
+_DECLARED = re.compile(r"\ndeclare [^@\n]*@([\w.$]+)")
+# Arithmetic that may become a call of libm's function of the same name.
+_INTRINSIC = re.compile(r"llvm\.([a-z0-9]+)\.(?:v\d+)?f(32|64)")
+
+
+class MachineCode:
+    """Functions in memory. They may be called as long as this object lives, and not a moment longer."""
+
+    def __init__(self, addresses: Mapping[str, int], owner: Any) -> None:
+        self._addresses = dict(addresses)
+        self._owner = owner  # unloads the code when nobody holds it any more
+
+    def address(self, name: str) -> int:
+        """Return where a function begins."""
+        return self._addresses[name]
+
+
+def compile_module(
+    text: str, target: Target, names: Iterable[str], *, optimization: int = OPTIMIZATION
+) -> MachineCode:
+    """Make the machine code of a module and load it, from the disk if it was made before.
+
+    names: the functions whose addresses are wanted; each must be defined in the text.
+    optimization: 0 to 3, how hard LLVM tries when it chooses instructions and registers.
+    """
+    names = list(names)
+    undefined = set(names).difference(_DEFINED.findall("\n" + text))
+    if undefined:
+        raise LookupError(f"the module does not define {', '.join(sorted(undefined))}")
+    key = _key(text, target, optimization)
+    loaded = _loaded.get((key, tuple(names)))
+    if loaded is None:
+        imports = externals(text)
+        path = _path(key)
+        code = _read(path, key)
+        if code is not None:
+            with contextlib.suppress(RuntimeError):  # readable, and yet not loadable: make it anew
+                loaded = _link(code, names, imports)
+        if loaded is None:
+            code = object_code(text, target, optimization)
+            loaded = _link(code, names, imports)
+            _write(path, key, code)
+        _loaded[key, tuple(names)] = loaded
+    return loaded
+
+
+# Code that is in memory already, by key and names.
+_loaded: weakref.WeakValueDictionary[tuple[str, tuple[str, ...]], MachineCode] = weakref.WeakValueDictionary()
+
+
+# --- making it --------------------------------------------------------------------------------------------
+
+
+def object_code(text: str, target: Target, optimization: int = OPTIMIZATION) -> bytes:
+    """Return the object file of a module. No pass over the text runs: what is written is what is selected."""
+    machine = target_machine(target, optimization)
+    with _making:
+        return machine.emit_object(_parse(text, machine, target))
+
+
+def assembly(text: str, target: Target, optimization: int = OPTIMIZATION) -> str:
+    """Return a module as the processor's instructions, to be read by people."""
+    machine = target_machine(target, optimization)
+    with _making:
+        return machine.emit_assembly(_parse(text, machine, target))
+
+
+# A target machine serves many modules, one at a time.
+_making = threading.Lock()
+
+
+@functools.lru_cache(maxsize=8)
+def target_machine(target: Target, optimization: int = OPTIMIZATION) -> Any:
+    """Return LLVM's code generator for a target.
+
+    Position-independent code: a constant is then an operand of the instruction that needs it, and not
+    first an address of 64 bits in a register of its own.
+    """
+    llvm = require_llvmlite()
+    return llvm.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.name, features=target.features, opt=optimization, reloc="pic", codemodel="small", jit=True
+    )
+
+
+def _parse(text: str, machine: Any, target: Target) -> Any:
+    module = require_llvmlite().parse_assembly(text, require_llvmlite().create_context())
+    module.triple = target.triple
+    module.data_layout = str(machine.target_data)
+    module.verify()
+    return module
+
+
+# --- loading it -------------------------------------------------------------------------------------------
+
+_library_number = itertools.count().__next__
+
+
+_linking = threading.Lock()
+
+
+@functools.cache
+def _linker() -> Any:
+    """LLVM's linker in memory, one for all: it puts a module's code and constants side by side."""
+    return require_llvmlite().create_lljit_compiler(
+        use_jit_link=sys.platform != "win32", suppress_errors=True
+    )
+
+
+def _link(code: bytes, names: list[str], imports: Mapping[str, int]) -> MachineCode:
+    builder = require_llvmlite().JITLibraryBuilder().add_object_img(code)
+    for name in names:
+        builder.export_symbol(name)
+    for name, address in imports.items():
+        builder.import_symbol(name, address)
+    library = f"minitorch{_library_number()}"
+    try:
+        with _linking:
+            tracker = builder.link(_linker(), library)
+    except RuntimeError as error:
+        known = ", ".join(sorted(imports)) or "none"
+        raise RuntimeError(
+            f"the code does not load: {error}. It may need a function that is not among those given to it ({known})"
+        ) from None
+    return MachineCode({name: tracker[name] for name in names}, tracker)
+
+
+def externals(text: str) -> dict[str, int]:
+    """Return the address of every function that a module calls and does not define.
+
+    A declared one that is nowhere to be found raises LookupError. LLVM would say nothing, and the call
+    would crash. Functions that instructions turn into (llvm.sin → sin, frem → fmod, copies → memcpy)
+    are given where they exist; should one be needed and missing, loading fails.
+    """
+    all_declared = set(_DECLARED.findall("\n" + text))
+    declared = {name for name in all_declared if not name.startswith("llvm.")}
+    found: dict[str, int] = {}
+    for name in sorted(declared):
+        address = symbol(name)
+        if address is None:
+            raise LookupError(f"the function {name!r} was not found in the C library, libm or Python")
+        found[name] = address
+    implied = {"memcpy", "memmove", "memset"}
+    for name in all_declared:
+        if intrinsic := _INTRINSIC.fullmatch(name):
+            implied.add(intrinsic[1] + ("f" if intrinsic[2] == "32" else ""))
+    if "frem " in text:
+        implied |= {"fmod", "fmodf"}
+    for name in implied - declared:
+        address = symbol(name)
+        if address is not None:
+            found[name] = address
+    return found
+
+
+@functools.lru_cache(maxsize=4096)
+def symbol(name: str) -> int | None:
+    """Return the address of a function of the C library, libm or Python; None if there is none."""
+    for library in _libraries():
+        with contextlib.suppress(AttributeError):
+            return ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+    return None
+
+
+@functools.cache
+def _libraries() -> list[Any]:
+    if sys.platform == "win32":
+        places: list[str | None] = ["ucrtbase", "vcruntime140", "kernel32"]
+    elif sys.platform == "darwin":
+        places = [None, "/usr/lib/libSystem.B.dylib"]
+    else:
+        places = [None, "libm.so.6", "libc.so.6", "libm.so"]
+    libraries: list[Any] = []
+    for place in places:
+        with contextlib.suppress(OSError):
+            libraries.append(ctypes.CDLL(place))
+    return [*libraries, ctypes.pythonapi]
+
+
+# --- the disk ---------------------------------------------------------------------------------------------
+
+
+def _key(text: str, target: Target, optimization: int) -> str:
+    version = require_llvmlite().llvm_version_info
+    what = (CACHE_VERSION, version, target.name, target.features, target.triple, optimization)
+    return hashlib.blake2b(f"{what}\n{text}".encode(), digest_size=24).hexdigest()
+
+
+def cache_folder() -> Path | None:
+    """Return the folder that keeps object code, or None if there is to be none."""
+    chosen = os.environ.get("MINITORCH_CACHE")
+    if chosen is not None:
+        return Path(chosen).expanduser() if chosen else None
+    try:
+        home = Path.home()
+    except RuntimeError:
+        return None
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = home / "Library" / "Caches"
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+    return base / "minitorch"
+
+
+def _path(key: str) -> Path | None:
+    """The file of a key, in a folder that is there and nobody else's: its content will be run."""
+    folder = cache_folder()
+    if folder is None:
+        return None
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.stat()
+    except OSError:
+        return None
+    if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):
+        return None
+    return folder / f"{key}.o"
+
+
+def _seal(key: str, code: bytes) -> bytes:
+    return hashlib.blake2b(key.encode() + code, digest_size=32).digest()
+
+
+def _read(path: Path | None, key: str) -> bytes | None:
+    if path is None:
+        return None
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    start = len(_MAGIC) + 32
+    code = content[start:]
+    if content[: len(_MAGIC)] != _MAGIC or content[len(_MAGIC) : start] != _seal(key, code):
+        return None
+    with contextlib.suppress(OSError):
+        os.utime(path)  # so that what is used lately is deleted last
+    return code
+
+
+def _write(path: Path | None, key: str, code: bytes) -> None:
+    """Write a file beside its place and move it there, so that a reader sees all of it or none."""
+    if path is None:
+        return
+    temporary = None
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(_MAGIC + _seal(key, code) + code)
+        os.replace(temporary, path)
+    except OSError:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+        return
+    if _write_number() % 32 == 0:
+        trim(path.parent)
+
+
+_write_number = itertools.count().__next__
+
+
+def trim(folder: Path, limit: int | None = None) -> None:
+    """Delete the files unused for longest until the rest is within the limit; and pieces left by a crash."""
+    limit = CACHE_BYTES if limit is None else limit
+    files = []
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                status = entry.stat()
+                if entry.name.endswith(".o"):
+                    files.append((status.st_mtime, status.st_size, entry.path))
+                elif entry.name.endswith(".part") and status.st_mtime < time.time() - 3600:
+                    os.unlink(entry.path)
+    total = sum(size for _, size, _ in files)
+    for _, size, path in sorted(files):
+        if total <= limit:
+            break
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+            total -= size
