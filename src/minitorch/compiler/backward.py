@@ -29,7 +29,12 @@ class Backward:
     """
 
     def __init__(
-        self, roots: list[int], wanted: list[Any], program: Program, kept: list[int], expected: list[np.ndarray]
+        self,
+        roots: list[int],
+        wanted: list[Any],
+        program: Program,
+        kept: list[int],
+        expected: list[np.ndarray],
     ) -> None:
         self.roots = roots
         self.wanted = wanted
@@ -56,15 +61,17 @@ def _forward(*inputs: Any, **attributes: Any) -> Any:
 def _joint(g: Sequence[Any], out: Sequence[Any], *inputs: Any, backward: Backward, kept: list[Any]) -> Any:
     if any(isinstance(each, Node) for each in (*g, *inputs)):
         raise RuntimeError(
-            "compiled: gradients of gradients do not go through a compiled function; compile the function that takes the "
-            "first gradient too, or call the function itself (compiled.function)"
+            "compiled: gradients of gradients do not go through a compiled function; compile the function that takes "
+            "the first gradient too, or call the function itself (compiled.function)"
         )
     assert backward.runner is not None
     given = [np.ascontiguousarray(each) for each in g]
     return backward.runner([*kept, *given])
 
 
-def differentiate(active: Recording, recorded: Recorded, results: list[Any], arguments: list[Any]) -> Backward | None:
+def differentiate(
+    active: Recording, recorded: Recorded, results: list[Any], arguments: list[Any]
+) -> Backward | None:
     """Record the way back, while the recording still runs; adds to the first program's outputs what is to be kept."""
     numbers = [i for i, r in enumerate(results) if _has_graph(r, active) and not is_consumed(r)]
     if not numbers:
@@ -72,7 +79,7 @@ def differentiate(active: Recording, recorded: Recorded, results: list[Any], arg
     roots = [results[i] for i in numbers]
     older = _older(roots, active)
     positions = {id(a): i for i, a in reversed(list(enumerate(arguments)))}
-    seeds = []
+    seeds: list[Traced] = []
     for r in roots:
         value = Value("input", (), {"index": len(seeds)}, r.shape, r.dtype)
         seeds.append(Traced(value, np.ones(r.shape, r.dtype)))
@@ -135,8 +142,17 @@ def _split(recorded: Recorded, seeds: list[Value], gradients: list[Value]) -> tu
         """Return what stands in the second program for a value of the first."""
         if value in made:
             return made[value]
-        if value.primitive in _CHEAP or (value not in there and value.primitive != "input"):
-            new = Value(value.primitive, tuple(crossing(i) for i in value.inputs), value.attributes, value.shape, value.dtype)
+        several = (
+            value.primitive == "item" and value.inputs[0] in there
+        )  # a call's results are kept one by one
+        if value.primitive in _CHEAP or (value not in there and value.primitive != "input" and not several):
+            new = Value(
+                value.primitive,
+                tuple(crossing(i) for i in value.inputs),
+                value.attributes,
+                value.shape,
+                value.dtype,
+            )
         else:
             new = Value("input", (), {"index": -1}, value.shape, value.dtype)
             kept_values.append(value)
@@ -148,7 +164,11 @@ def _split(recorded: Recorded, seeds: list[Value], gradients: list[Value]) -> tu
             made[value] = value
         elif value in depends:
             made[value] = Value(
-                value.primitive, tuple(crossing(i) for i in value.inputs), value.attributes, value.shape, value.dtype
+                value.primitive,
+                tuple(crossing(i) for i in value.inputs),
+                value.attributes,
+                value.shape,
+                value.dtype,
             )
     outputs = [made[g] if g in made else crossing(g) for g in gradients]
     inputs = [made[v] for v in kept_values] + list(seeds)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch import recording, watch
+from minitorch import dtypes, recording, watch
 from minitorch.compiler.front import MISS, Leaf, filled
 from minitorch.compiler.native import HELD_BY_POOL, SMALL, Native
 from minitorch.compiler.recorder import Draw, FromArgument, FromArray, FromScript, FromTensor, ReadNumber
@@ -33,6 +33,7 @@ class _Source:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.names: dict[str, Any] = {}
+        self.globals: list[str] = []  # names that the function changes
 
     def add(self, line: str) -> None:
         self.lines.append("    " + line)
@@ -70,6 +71,7 @@ class _Writer:
         inputs = self._inputs()
         self._run(inputs)
         self._results()
+        s.lines.insert(1, f"    global {', '.join(s.globals)}")
         text = "\n".join(s.lines)
         space = dict(s.names)
         exec(compile(text, "<the short way into a compiled function>", "exec"), space)
@@ -82,11 +84,12 @@ class _Writer:
     def _modes(self) -> None:
         s = self.source
         s.names.update(MISS=MISS, recorders=recording.recorders, current=current, changes=recording.changes)
-        s.names.update(default_dtype=get_default_dtype, Tensor=Tensor, owner_of=watch.owner_of, ref=weakref.ref)
+        s.names.update(dtypes=dtypes, Tensor=Tensor, owner_of=watch.owner_of, ref=weakref.ref)
+        s.names.update(usual=current() if current().enabled is self.enabled else None)
         s.add("mode = current()")
         s.add(
-            f"if recorders or mode.enabled is not {self.enabled} or mode.observers or mode.gradient_check is not None "
-            f"or default_dtype() is not {s.bind(get_default_dtype())}: return MISS"
+            f"if recorders or mode is not usual and (mode.enabled is not {self.enabled} or mode.observers "
+            f"or mode.gradient_check is not None) or dtypes._default is not {s.bind(get_default_dtype())}: return MISS"
         )
 
     def _arguments(self) -> None:
@@ -164,7 +167,12 @@ class _Writer:
     def _world(self) -> None:
         s = self.source
         world = self.program.world
-        s.add(f"if {s.bind(world)}._changes != changes[0] and not {s.bind(world.holds)}(): return MISS")
+        # Everything that reports its changes is looked at only when there were any.
+        s.globals.append("seen")
+        s.names["seen"] = -1
+        s.add("if changes[0] != seen:")
+        s.add(f"    if not {s.bind(world.holds)}(): return MISS")
+        s.add("    seen = changes[0]")
         conditions = world._conditions[False]
         if len(conditions) > 400:
             s.add(f"if not {s.bind(world._check_plain)}(): return MISS")
@@ -237,16 +245,13 @@ class _Writer:
             if rebind is not None and (rebind.attribute != "_grad" or isinstance(rebind.tensor, int)):
                 raise Cannot
             if rebind is not None:
-                # The gradient of the last call is overwritten if nobody but its tensor holds it: a name here and the
-                # call's argument are the other two.
-                tensor = s.bind(rebind.tensor)
+                # The gradient of the last call is overwritten, if it is still there and nobody else holds it.
+                tensor, last = s.bind(rebind.tensor), f"g{i}"
+                s.globals.append(last)
+                s.names[last] = None
                 s.add(f"r{i} = {tensor}._grad")
-                s.add(
-                    f"if r{i}.__class__ is not {s.bind(np.ndarray)} or getrefcount(r{i}) != {ALONE} or r{i}.base is not None "
-                    f"or r{i}.shape != {value.shape!r} or r{i}.dtype != {s.bind(value.dtype)} "
-                    f"or not r{i}.flags.c_contiguous or not r{i}.flags.writeable: "
-                    f"r{i} = empty({value.shape!r}, {s.bind(value.dtype)})"
-                )
+                s.add(f"if r{i} is not {last} or getrefcount(r{i}) != {ALONE + 1}:")
+                s.add(f"    r{i} = {last} = empty({value.shape!r}, {s.bind(value.dtype)})")
             elif value.nbytes < SMALL:
                 s.add(f"r{i} = empty({value.shape!r}, {s.bind(value.dtype)})")
             else:
@@ -255,7 +260,8 @@ class _Writer:
         s.add(f"if {s.bind(native.entry)}({', '.join([*inputs, *outputs])}) is not None: return {s.bind(self._failed)}()")
         if self.recorded.updates:
             group = watch.Group([self._updated_array(u.input) for u in self.recorded.updates])
-            s.add(f"{s.bind(group.touch)}()")
+            s.names.update(watch=watch, tick=watch.tick)
+            s.add(f"watch._last_change = {s.bind(group)}.time = tick()")
         for rebind in self.recorded.rebinds:
             tensor = f"{self.leaf_names[rebind.tensor]}" if isinstance(rebind.tensor, int) else s.bind(rebind.tensor)
             s.add(f"{tensor}._grad = {'None' if rebind.output is None else f'r{rebind.output}'}")

@@ -301,7 +301,7 @@ def _lower_gather(x: Any, index: Any, *, axis: int) -> Any:
     array = _gather_forward(x.array, index.array, axis=axis)
     hits = _hits(make.cast(index.value, np.int64), axis, x.shape[axis])
     zero = make.constant(np.zeros((), x.dtype))
-    # The others are zeros (-0, so that a -0 which is picked stays one).
+    # The others are zeros (-0: what adds nothing to any number). A sum starts at +0, which a picked -0 becomes.
     nothing = make.constant(-zero.attributes["array"]) if x.dtype.kind == "f" else zero
     picked = make.cast(
         make.reduce("add", make.where(hits, x.value, nothing), (axis,), keepdims=True), x.dtype

@@ -7,6 +7,9 @@ from typing import Any
 from minitorch.compiler.front import CompiledFunction
 from minitorch.nn.module import Module
 
+# What it has of its own; all other attributes are those of the Module inside.
+_OWN = {"_orig_mod", "compiled", "training"}
+
 
 class CompiledModule(Module):
     """Looks and behaves like the Module inside it (`_orig_mod`); calling it runs a compiled forward.
@@ -35,7 +38,7 @@ class CompiledModule(Module):
     def train(self, mode: bool = True) -> CompiledModule:
         """Switch between training and evaluation."""
         self._orig_mod.train(mode)
-        super().train(mode)
+        self.__dict__["training"] = mode
         return self
 
     def __getattr__(self, name: str) -> Any:
@@ -45,6 +48,24 @@ class CompiledModule(Module):
             if name == "_orig_mod":
                 raise
             return getattr(self._orig_mod, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _OWN or "_modules" not in self.__dict__ or "_orig_mod" not in self._modules:
+            super().__setattr__(name, value)
+        else:
+            setattr(self._orig_mod, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self._orig_mod, name)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._orig_mod[key]  # type: ignore[index]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._orig_mod[key] = value
+
+    def __iter__(self) -> Any:
+        return iter(self._orig_mod)
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()

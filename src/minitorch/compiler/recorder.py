@@ -22,9 +22,13 @@ import numpy as np
 
 from minitorch import recording, watch
 from minitorch.compiler import builder as make
-from minitorch.compiler import lowerings as lowerings  # registers what some ops become
-from minitorch.compiler.program import Program, Value
-from minitorch.compiler.traced import CompileError, Number, Traced, as_traced
+from minitorch.compiler import indexing as indexing  # these three enter themselves in traced.py's tables
+from minitorch.compiler import lowerings as lowerings
+from minitorch.compiler import numpy_functions as numpy_functions
+from minitorch.compiler.number import Number
+from minitorch.compiler.program import Program, Value, in_order
+from minitorch.compiler.refusal import CompileError
+from minitorch.compiler.traced import Traced, as_traced
 from minitorch.node import Node
 
 # --- where a program's inputs come from -------------------------------------------------------------
@@ -112,7 +116,9 @@ class ReadNumber:
 
     def run(self) -> Any:
         """Return it as it is now."""
-        return float(self.holder[self.key] if isinstance(self.holder, dict) else getattr(self.holder, self.key))
+        return float(
+            self.holder[self.key] if isinstance(self.holder, dict) else getattr(self.holder, self.key)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +185,9 @@ class Recorded:
 class Recording:
     """The state of one recording; `recording.recorders` shows it to the rest of the library."""
 
-    def __init__(self, arguments: list[Any], live: dict[int, np.ndarray], promoted: set[tuple[int, str]]) -> None:
+    def __init__(
+        self, arguments: list[Any], live: dict[int, np.ndarray], promoted: set[tuple[int, str]]
+    ) -> None:
         self.began = watch.tick()
         self.arguments = arguments
         self.live = live  # arrays outside Tensors that may change: by id
@@ -286,7 +294,7 @@ class Recording:
 
     def check(self, condition: Traced) -> None:
         """Note a condition that must not hold when the program runs."""
-        # Looking 0 up in a table of one element goes well, looking up 1 does not: a check without a primitive of its own.
+        # Looking 0 up in a table of one element goes well, looking up 1 does not: a check without its own primitive.
         flag = make.cast(make.reshape(condition.value, (1,)), np.int64)
         self.checks.append(Traced(make.gather(make.iota(1), flag, 0), np.zeros(1, np.int64)))
         if bool(condition.array):
@@ -307,7 +315,9 @@ class Recording:
         if isinstance(array, (Traced, list)):
             return array
         if type(array) is not np.ndarray:
-            raise CompileError("compile: arrays on a device are not compiled; move the tensors by .cpu(), or run eagerly")
+            raise CompileError(
+                "compile: arrays on a device are not compiled; move the tensors by .cpu(), or run eagerly"
+            )
         if self.is_fresh(node):
             held = self._arrays.get(id(array))
             traced = held if held is not None else Traced(make.constant(array.copy()), array, known=True)
@@ -383,7 +393,7 @@ class Recording:
         for held in self._data.values():
             place = self._positions.get(id(held.node), held.node)
             if held.now is held.at_first:
-                if held.now.value is not held.value:
+                if held.value is not None and held.now.value is not held.value:
                     number = held.value.attributes["index"]
                     updates.append(Update(len(outputs), number))
                     outputs.append(held.now.value)
@@ -403,6 +413,8 @@ class Recording:
         checks = list(range(len(outputs), len(outputs) + len(self.checks)))
         outputs += [c.value for c in self.checks]
         self.after += [c.array for c in self.checks]
+        moved = self._drop_unread_gradients(outputs)
+        updates = [Update(u.output, moved[u.input]) for u in updates]
         written = {u.input for u in updates}
         self.before = [a.copy() if i in written else a for i, a in enumerate(self.concrete)]
         recorded = Recorded(
@@ -412,15 +424,31 @@ class Recording:
         self._refuse_shared_memory(recorded)
         return recorded
 
+    def _drop_unread_gradients(self, outputs: list[Value]) -> dict[int, int]:
+        """Leave out gradients that were replaced without being read. Return the inputs' new numbers."""
+        needed = set(in_order(outputs))
+        gradient = lambda s: isinstance(s, FromGradient) or (isinstance(s, FromArgument) and s.gradient)
+        kept = [i for i, s in enumerate(self.sources) if self.inputs[i] in needed or not gradient(s)]
+        for new, old in enumerate(kept):
+            self.inputs[old].attributes["index"] = new
+        self.inputs = [self.inputs[i] for i in kept]
+        self.sources = [self.sources[i] for i in kept]
+        self.concrete = [self.concrete[i] for i in kept]
+        return {old: new for new, old in enumerate(kept)}
+
     def _refuse_shared_memory(self, recorded: Recorded) -> None:
         """Arrays that overlap are one in NumPy and two in a program: if one of them is written, refuse."""
         written = {u.input for u in recorded.updates}
         for i in written:
             for j, other in enumerate(self.concrete):
-                if j != i and np.may_share_memory(self.concrete[i], other) and np.shares_memory(self.concrete[i], other):
+                if (
+                    j != i
+                    and np.may_share_memory(self.concrete[i], other)
+                    and np.shares_memory(self.concrete[i], other)
+                ):
                     raise CompileError(
-                        f"compile: two tensors of shapes {self.concrete[i].shape} and {other.shape} share memory, and the "
-                        "function writes into one of them; clone() one of the two"
+                        f"compile: two tensors of shapes {self.concrete[i].shape} and {other.shape} share memory, and "
+                        "the function writes into one of them; clone() one of the two"
                     )
 
     def commit(self) -> None:
@@ -452,6 +480,21 @@ class Recording:
                     slot.__set__(node, np.array(content.array))
                 elif isinstance(content, list):
                     content[:] = [c.array if isinstance(c, Traced) else c for c in content]
+            # The first call's results have a graph as any: it must not go on recording.
+            if node._operation is not None:
+                node._inputs = _plain(node._inputs)
+                node._attributes = _plain(node._attributes)
+
+
+def _plain(thing: Any) -> Any:
+    """Return what an op was given with the arrays and numbers of this run in it."""
+    if isinstance(thing, Traced):
+        return thing.array
+    if isinstance(thing, Number):
+        return thing.concrete
+    if type(thing) in (tuple, list):
+        return type(thing)(_plain(i) for i in thing)
+    return {k: _plain(v) for k, v in thing.items()} if type(thing) is dict else thing
 
 
 @dataclass
@@ -483,7 +526,9 @@ _installed = 0
 class _Shown:
     """Stands in the place of a slot of Node while anybody records: other threads see the slot itself."""
 
-    def __init__(self, name: str, read: Callable[[Any, Any], Any], write: Callable[[Any, Any, Any], None]) -> None:
+    def __init__(
+        self, name: str, read: Callable[[Any, Any], Any], write: Callable[[Any, Any, Any], None]
+    ) -> None:
         self.slot = _SLOTS[name]
         self.read = read
         self.write = write
@@ -510,8 +555,8 @@ def _showing(active: Recording) -> Iterator[None]:
     with _installing:
         _installed += 1
         if _installed == 1:
-            Node._data = _Shown("_data", Recording.read_data, Recording.write_data)  # type: ignore[assignment]
-            Node._grad = _Shown("_grad", Recording.read_grad, Recording.write_grad)  # type: ignore[assignment]
+            setattr(Node, "_data", _Shown("_data", Recording.read_data, Recording.write_data))  # noqa: B010
+            setattr(Node, "_grad", _Shown("_grad", Recording.read_grad, Recording.write_grad))  # noqa: B010
     recording.recorders[thread] = active
     try:
         yield
@@ -523,7 +568,8 @@ def _showing(active: Recording) -> Iterator[None]:
         with _installing:
             _installed -= 1
             if _installed == 0:
-                Node._data, Node._grad = _SLOTS["_data"], _SLOTS["_grad"]
+                for name, slot in _SLOTS.items():
+                    setattr(Node, name, slot)
 
 
 def record(
@@ -552,5 +598,3 @@ def record(
     finally:
         active.release()
     return results, recorded, active, more
-
-

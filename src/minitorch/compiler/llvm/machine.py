@@ -20,7 +20,8 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,33 @@ def compile_module(
     return loaded
 
 
+def compile_functions(
+    texts: Sequence[str], target: Target, name: str, *, optimization: int = OPTIMIZATION
+) -> list[MachineCode]:
+    """Make the machine code of several modules that each define a function of this name, side by side.
+
+    One module for each function, so that whichever programs have it in common make it once, in memory and on disk;
+    and the processor's cores share the work.
+    """
+
+    def make(text: str) -> MachineCode:
+        return compile_module(text, target, [name], optimization=optimization)
+
+    workers = min(len(texts), cores())
+    if workers <= 1:
+        return [make(text) for text in texts]
+    with ThreadPoolExecutor(workers) as pool:
+        # The long ones first, so that no core is left alone with one at the end.
+        order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))
+        made = dict(zip(order, pool.map(make, [texts[i] for i in order]), strict=True))
+    return [made[i] for i in range(len(texts))]
+
+
+def cores() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 # Code that is in memory already, by key and names.
 _loaded: weakref.WeakValueDictionary[tuple[str, tuple[str, ...]], MachineCode] = weakref.WeakValueDictionary()
 
@@ -90,32 +118,33 @@ _loaded: weakref.WeakValueDictionary[tuple[str, tuple[str, ...]], MachineCode] =
 def object_code(text: str, target: Target, optimization: int = OPTIMIZATION) -> bytes:
     """Return the object file of a module. No pass over the text runs: what is written is what is selected."""
     machine = target_machine(target, optimization)
-    with _making:
-        return machine.emit_object(_parse(text, machine, target))
+    return machine.emit_object(_parse(text, machine, target))
 
 
 def assembly(text: str, target: Target, optimization: int = OPTIMIZATION) -> str:
     """Return a module as the processor's instructions, to be read by people."""
     machine = target_machine(target, optimization)
-    with _making:
-        return machine.emit_assembly(_parse(text, machine, target))
+    return machine.emit_assembly(_parse(text, machine, target))
 
 
-# A target machine serves many modules, one at a time.
-_making = threading.Lock()
+# A target machine serves many modules, one at a time: every thread has its own.
+_machines = threading.local()
 
 
-@functools.lru_cache(maxsize=8)
 def target_machine(target: Target, optimization: int = OPTIMIZATION) -> Any:
-    """Return LLVM's code generator for a target.
+    """Return this thread's code generator of LLVM for a target.
 
     Position-independent code: a constant is then an operand of the instruction that needs it, and not
     first an address of 64 bits in a register of its own.
     """
-    llvm = require_llvmlite()
-    return llvm.Target.from_triple(target.triple).create_target_machine(
-        cpu=target.name, features=target.features, opt=optimization, reloc="pic", codemodel="small", jit=True
-    )
+    made = _machines.__dict__
+    key = (target, optimization)
+    if key not in made:
+        llvm = require_llvmlite()
+        made[key] = llvm.Target.from_triple(target.triple).create_target_machine(
+            cpu=target.name, features=target.features, opt=optimization, reloc="pic", codemodel="small", jit=True
+        )
+    return made[key]
 
 
 def _parse(text: str, machine: Any, target: Target) -> Any:
