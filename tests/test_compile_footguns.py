@@ -1541,7 +1541,6 @@ def test_a_refused_value(compile):
     assert str(found.value) == str(expected.value)
 
 
-@pytest.mark.xfail(reason="bernoulli decides on its probabilities before drawing", strict=False)
 def test_probabilities_refused(compile):
     f = compile(lambda p: mt.bernoulli(p))
     f(mt.tensor([0.5]))

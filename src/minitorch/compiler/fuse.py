@@ -25,6 +25,7 @@ from minitorch.compiler.index import (
     dims_of,
     forward,
     new_index,
+    offset,
     split_map,
     through,
     total,
@@ -39,6 +40,9 @@ SMALL = 1 << 14  # elements: below, one thread does a reduction in one go
 BLOCKS = 32  # of rows at most, each with its own partial sums
 COLUMN_BYTES = 1 << 18  # a reduction over the first axes of more than this goes through memory row by row
 LONG_EPILOGUE = 10  # so many functions on a product's result are done before it is stored, at most
+TALL = 24  # so many views may lie on top of each other
+LARGE = 400  # members of one group, at most
+GRAINED = 4096  # elements: values this large are not stored against the grain of what is computed with them
 CHEAP = 2.0  # a function of at most this cost is computed again rather than stored
 
 
@@ -74,7 +78,7 @@ class Group:
         self.ancestors = 0  # a bit for every group that has to come before
         self.bit = 1 << number
         self.check: tuple[Value, int] | None = None
-        self.why: list[str] = []  # what was not fused, and the reason
+        self.letters: list[str] = []  # of a product's spec, in the order of its `source`
 
     def remember(self, shape: tuple[int, ...], index: Index) -> None:
         """Note an index under which values of a shape lie in this group."""
@@ -82,10 +86,11 @@ class Group:
         if index not in known:
             known.append(index)
 
-    def split(self, request: Split) -> None:
-        """Make one loop two."""
+    def split(self, request: Split) -> Callable[[Affine], Affine]:
+        """Make one loop two, and return how indices are rewritten."""
         rewrite = split_map(request)
         self.rewrite(rewrite, request.dim)
+        return rewrite
 
     def rewrite(self, rewrite: Callable[[Affine], Affine], dim: Dim) -> None:
         """Express all indices by other loops."""
@@ -170,7 +175,6 @@ class Fuser:
         self.groups: list[Group] = []
         self.group_of: dict[Value, Group] = {}
         self.forced: set[Value] = set()  # views that have to lie in memory
-        self.replaced: dict[Value, Value] = {}
         self.checks: dict[tuple[Value, int], Group] = {}
         self.needs_check: dict[Group, list[Group]] = {}
         self.readers: dict[Value, list[Group]] = {}
@@ -247,10 +251,18 @@ class Fuser:
 
     def run(self) -> list[Group]:
         """Put every value into a group, and return the groups."""
+        heights: dict[Value | None, int] = {}
         for value in self.program.values():
             if value.primitive == "input" or value.size == 0:
                 continue
-            if value.primitive == "constant" or (value.primitive in VIRTUAL and is_native(value)):
+            if value.primitive == "constant":
+                continue
+            if value.primitive in VIRTUAL and is_native(value):
+                below = value.inputs[0] if value.inputs else None
+                heights[value] = 1 + heights.get(below, 0)
+                if heights[value] > TALL:  # so many views are written out, or reading them would take forever
+                    self.force(value)
+                    heights[value] = 0
                 continue
             self.place(value)
         for output in self.program.outputs:
@@ -407,11 +419,17 @@ class Fuser:
             bound = value.inputs[0].shape[value.attributes["axis"]]
             if self.checks[value.inputs[1], bound].ancestors & group.bit:
                 return False
-        if group.kind == "contract" and len(group.members) > LONG_EPILOGUE:
+        if len(group.members) > (LONG_EPILOGUE if group.kind == "contract" else LARGE):
             return False
         for guess in self.guesses(group, value):
             level = self.level(group, guess)
             if level is None or (level == "row" and group.kind != "loop"):
+                continue
+            if (
+                level == "full"
+                and value.size >= GRAINED
+                and self.grain(guess, value) is not self.grain_of(group)
+            ):
                 continue
             leaves = self.agreeing(group, guess, lambda i: self.operand_leaves(value, i, group))
             if leaves is None:
@@ -420,6 +438,23 @@ class Fuser:
             self.absorb(group, value)
             return True
         return False
+
+    @staticmethod
+    def grain(index: Index, value: Value) -> Dim | None:
+        """Return the loop along which a value's neighbours lie."""
+        for dim, factor in offset(index, value.shape)[1]:
+            if factor == 1:
+                return dim
+        return None
+
+    def grain_of(self, group: Group) -> Dim | None:
+        """Return the loop along which most of a group's values have their neighbours."""
+        first = group.members[0]
+        if group.kind == "contract":
+            first = next(m for m in group.members if m.primitive == "contract")
+        elif first in group.source:
+            return self.grain(group.source[first], first.inputs[0])
+        return self.grain(group.index[first], first)
 
     def level(self, group: Group, index: Index) -> str | None:
         """Return whether an index runs over the whole space of a group, or over its rows; None if neither."""
@@ -455,8 +490,7 @@ class Fuser:
             except Split as request:
                 if request.dim not in group.dims:
                     return None
-                rewrite = split_map(request)
-                group.rewrite(rewrite, request.dim)
+                rewrite = group.split(request)
                 index = tuple(rewrite(a) for a in index)
         return None
 
@@ -482,20 +516,19 @@ class Fuser:
         """Take in whole groups that compute operands of a new member, where their spaces are the same."""
         if value.primitive == "gather":
             return
-        for operand in value.inputs:
-            try:
-                found = list(self.leaves(operand, group.index[value], group))
-            except (Blocked, Split):
+        try:
+            found = list(self.operand_leaves(value, group.index[value], group))
+        except (Blocked, Split):
+            return
+        for leaf, where, under in found:
+            other = self.group_of.get(leaf)
+            if other is None or other is group or other.kind != "loop" or under or where is None:
                 continue
-            for leaf, where, under in found:
-                other = self.group_of.get(leaf)
-                if other is None or other is group or other.kind != "loop" or under or where is None:
-                    continue
-                self.merge(group, other, leaf, where)
+            self.merge(group, other, leaf, where)
 
     def merge(self, group: Group, other: Group, leaf: Value, where: Index) -> bool:
         """Take a group in if `leaf`, which it computes, is wanted at one and the same place."""
-        if other.scope.get(leaf, "row") != "row":
+        if other.scope.get(leaf, "row") != "row" or len(group.members) + len(other.members) > LARGE:
             return False
         if group.kind == "contract" and (other.inner is not None or len(group.members) > LONG_EPILOGUE):
             return False
@@ -732,7 +765,6 @@ class Fuser:
         for leaf in leaves:
             self.reads(group, leaf)
         if made is not value:
-            self.replaced[value] = made
             value.inputs = (made,)
             value.attributes = {"function": value.attributes["function"], "axes": (0,)}
             self.place_fold(value)
@@ -818,7 +850,7 @@ class Fuser:
         group.index[value] = tuple(letters[c] for c in out)
         group.dims = dims_of(group.index[value])
         group.source[value] = tuple(letters.values())
-        group.why = list(letters)  # the letters of `source`, in order
+        group.letters = list(letters)
         self.join(group, value, group.index[value], leaves)
         return group
 

@@ -31,6 +31,7 @@ from minitorch.compiler.llvm.target import Target
 from minitorch.compiler.program import Value
 
 BOOL = np.dtype(np.bool_)
+STREAMED_BYTES = 24 << 20  # results larger than this would only drive other things out of the caches
 
 
 class Lowering:
@@ -40,6 +41,7 @@ class Lowering:
         self.fuser = fuser
         self.stored = stored
         self.target = target
+        self.outputs = set(fuser.program.outputs)
         self.texts: dict[Any, tuple[Kernel, list[Any]]] = {}
         self.group = Group(0, "loop")  # the one being written
 
@@ -94,10 +96,15 @@ class Lowering:
             whole, axis = member.attributes["into"], member.attributes["axis"]
             begin = ((member.attributes["begin"], ()), 1)
             moved = tuple(weighted([(a, 1), begin]) if i == axis else a for i, a in enumerate(index))
-            return [Store(node, body.operand(whole), offset(moved, whole.shape))]
+            return [Store(node, *body.buffer(whole, offset(moved, whole.shape)))]
         if member in self.stored:
-            return [Store(node, body.operand(member), offset(index, member.shape))]
+            return [Store(node, body.operand(member), offset(index, member.shape), last=self.is_last(member))]
         return []
+
+    def is_last(self, value: Value) -> bool:
+        """Whether a value is a large result that nothing here reads again."""
+        readers = self.fuser.readers.get(value, ())
+        return value.nbytes >= STREAMED_BYTES and value in self.outputs and not readers
 
     def fold(self, group: Group, member: Value, body: Body, loop: Loop) -> None:
         """Add a fold to a loop."""
@@ -182,7 +189,7 @@ class Lowering:
     def contract(self, group: Group) -> Kernel:
         """Write a product with what follows it."""
         value = next(m for m in group.members if m.primitive == "contract")
-        letters = dict(zip(group.why, group.source[value], strict=True))
+        letters = dict(zip(group.letters, group.source[value], strict=True))
         left, _, out = value.attributes["spec"].partition("->")
         first, second = left.split(",")
         body = Body(self.is_stored)
@@ -212,7 +219,9 @@ class Lowering:
         node = looked_up.at(operand, index)
         assert node.kind == "load", "a product reads memory"
         place, (start, terms), _, _ = node.data
-        key = (looked_up.operands[place], start * operand.dtype.itemsize)
+        key = looked_up.operands[place]
+        if not isinstance(key, tuple):
+            key = (key, start * operand.dtype.itemsize)
         return Operand(body.operand(key), {**dict.fromkeys(dims_of(index), 0), **dict(terms)})
 
     # --- equal kernels ---------------------------------------------------------------------------------------
@@ -265,7 +274,14 @@ class _Numbers:
     def store(self, store: Store) -> None:
         places = tuple((self.nodes[n], stride) for n, stride in store.places)
         self.lines.append(
-            (self.nodes[store.node], store.operand, self.affine(store.where), places, store.function)
+            (
+                self.nodes[store.node],
+                store.operand,
+                self.affine(store.where),
+                places,
+                store.function,
+                store.last,
+            )
         )
 
 

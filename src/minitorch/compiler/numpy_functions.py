@@ -396,7 +396,7 @@ def _dot(a: Any, b: Any, out: Any = None) -> Any:
 
 
 @_implements(np.sort)
-def _sort(x: Any, axis: int = -1, **options: Any) -> Traced:
+def _sort(x: Any, axis: int | None = -1, **options: Any) -> Traced:
     if axis is None:
         return call_back(np.sort, (x,), {"axis": None})
     value = Value("sort", (x.value,), {"axis": axis % x.ndim}, x.shape, x.dtype)

@@ -230,10 +230,16 @@ VIEWS = {"reshape", "permute", "expand", "slice", "window"}
 def interpret(program: Program, arrays: Sequence[Any]) -> list[Any]:
     """Run a program by NumPy, value by value. What this gives is what every compiled form must give."""
     known: dict[Value, Any] = dict(zip(program.inputs, arrays, strict=True))
+    order = program.values()
+    last = {i: number for number, value in enumerate(order) for i in value.inputs}  # who reads it last
+    last.update(dict.fromkeys(program.outputs, len(order)))
     with np.errstate(all="ignore"):
-        for value in program.values():
+        for number, value in enumerate(order):
             if value not in known:
                 known[value] = evaluate(value, [known[i] for i in value.inputs])
+            for i in {*value.inputs, value}:
+                if last.get(i, -1) <= number:
+                    known.pop(i, None)  # a large program's arrays do not all fit in memory
     return [known[o] for o in program.outputs]
 
 

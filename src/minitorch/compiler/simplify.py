@@ -120,7 +120,25 @@ def _map(value: Value, inputs: tuple[Value, ...], *, function: str, to: Any = No
             result = evaluate(value, [np.asarray(n) for n in numbers])
         return builder.expand(builder.constant(result), value.shape)
     made = _without_effect(function, inputs, numbers)
+    if made is None:
+        made = _turned_later(value, inputs, numbers)
     return _same(value, inputs) if made is None else made
+
+
+def _turned_later(value: Value, inputs: tuple[Value, ...], numbers: list[Any]) -> Value | None:
+    """Compute first and permute then, where all operands are permuted alike: computing follows memory that way."""
+    turned = [i for i, n in zip(inputs, numbers, strict=True) if n is None]
+    if any(i.primitive != "permute" for i in turned):
+        return None
+    axes = turned[0].attributes["axes"]
+    if any(i.attributes["axes"] != axes for i in turned):
+        return None
+    shape = turned[0].inputs[0].shape
+    operands = tuple(
+        i.inputs[0] if n is None else builder.expand(builder.constant(n), shape)
+        for i, n in zip(inputs, numbers, strict=True)
+    )
+    return builder.permute(Value("map", operands, value.attributes, shape, value.dtype), axes)
 
 
 def _without_effect(function: str, inputs: tuple[Value, ...], numbers: list[Any]) -> Value | None:
@@ -218,11 +236,16 @@ def _reduce(value: Value, inputs: tuple[Value, ...], *, function: str, axes: tup
         dropped = builder.reshape(x, kept)
         moved = tuple(a - sum(1 for b in axes if b not in long and b < a) for a in long)
         return builder.reduce(function, dropped, moved) if moved else builder.reshape(x, value.shape)
+    if x.primitive == "permute":  # fold in the order of memory
+        turn = x.attributes["axes"]
+        made = builder.reduce(function, x.inputs[0], [turn[a] for a in axes])
+        left = [turn[i] for i in range(x.ndim) if i not in axes]
+        return builder.permute(made, [sorted(left).index(k) for k in left])
     if x.primitive == "reduce" and x.attributes["function"] == function:
         below = x.inputs[0]
         first = x.attributes["axes"]
-        left = [i for i in range(below.ndim) if i not in first]
-        return builder.reduce(function, below, (*first, *(left[a] for a in axes)))
+        rest = [i for i in range(below.ndim) if i not in first]
+        return builder.reduce(function, below, (*first, *(rest[a] for a in axes)))
     return Value("reduce", (x,), {"function": function, "axes": axes}, value.shape, value.dtype)
 
 

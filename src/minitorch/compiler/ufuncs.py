@@ -6,6 +6,7 @@ function for the program to call.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -40,6 +41,8 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[
     inputs = tuple(np.asarray(i) if isinstance(i, (list, tuple)) else i for i in inputs)
     if ufunc is np.matmul:
         return _matmul(*inputs)
+    if ufunc in _COMPOSED and not options:
+        return _COMPOSED[ufunc](*inputs)
     name = _NAMES.get(ufunc.__name__, ufunc.__name__)
     if name not in FUNCTIONS or options.get("where", True) is not True or set(options) - _HARMLESS:
         return call_back(ufunc, inputs, options)
@@ -55,6 +58,30 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[
     return Traced(make.cast(make.map_values(name, *values), result), array, is_known(*inputs))
 
 
+def _ignoring_nan(choose: Any) -> Callable[..., Any]:
+    def chosen(x: Any, y: Any) -> Any:
+        return np.where(np.isnan(x), y, np.where(np.isnan(y), x, choose(x, y)))
+
+    return chosen
+
+
+def _logaddexp2(x: Any, y: Any) -> Any:
+    # log2(2^x + 2^y) with the larger taken out; equal infinities have no difference.
+    larger = np.maximum(x, y)
+    added = np.log1p(np.exp2(-np.absolute(np.subtract(x, y)))) * math.log2(math.e)
+    return np.where(np.equal(x, y), larger + 1.0, larger + added)
+
+
+# Ufuncs that are a few functions of a program.
+_COMPOSED: dict[Any, Callable[..., Any]] = {
+    np.fmax: _ignoring_nan(np.maximum),
+    np.fmin: _ignoring_nan(np.minimum),
+    np.logaddexp2: _logaddexp2,
+    np.deg2rad: lambda x: x * (math.pi / 180),
+    np.radians: lambda x: x * (math.pi / 180),
+    np.rad2deg: lambda x: x * (180 / math.pi),
+    np.degrees: lambda x: x * (180 / math.pi),
+}
 # NumPy's other names for functions of a program, and options that change nothing.
 _NAMES = {"fabs": "absolute", "true_divide": "divide", "bitwise_not": "invert"}
 _HARMLESS = {"where", "casting", "order", "subok", "dtype"}

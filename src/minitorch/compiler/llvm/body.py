@@ -154,7 +154,17 @@ class Body:
 
     def _load(self, value: Value, where: Affine, conditions: tuple[Condition, ...]) -> Node:
         own = dims_in([where, *(c[0] for c in conditions)])
-        return self._make("load", (), (self.operand(value), where, (), conditions), value.dtype, own)
+        operand, where = self.buffer(value, where) if not conditions else (self.operand(value), where)
+        return self._make("load", (), (operand, where, (), conditions), value.dtype, own)
+
+    def buffer(self, value: Value, where: Affine) -> tuple[int, Affine]:
+        """Return an operand and the place in it. A fixed distance becomes part of the operand, not of the text.
+
+        So kernels that do the same with different pieces of an array are one function.
+        """
+        if where[0] <= 0:
+            return self.operand(value), where
+        return self.operand((value, where[0] * value.dtype.itemsize)), (0, where[1])
 
     def _gather(self, value: Value, index: Index, conditions: tuple[Condition, ...]) -> Node:
         x, places = value.inputs
@@ -538,7 +548,10 @@ class Writer:
         if lanes == 1:
             e.line(f"store {element} {name}, ptr {place}, align {align}")
         elif factor == 1:
-            if self.mask is None:
+            if self.mask is None and streaming:
+                e.externs["!0"] = "!0 = !{i32 1}"
+                e.line(f"store {kind} {name}, ptr {place}, align 64, !nontemporal !0")
+            elif self.mask is None:
                 e.line(f"store {kind} {name}, ptr {place}, align {align}")
             else:
                 e.call(

@@ -52,6 +52,7 @@ class Store:
     where: Affine
     places: tuple[tuple[Node, int], ...] = ()
     function: str = "set"  # or 'add': to what is there
+    last: bool = False  # nobody reads it for long, and it is larger than any cache
 
 
 @dataclass
@@ -176,7 +177,7 @@ class _LoopWriter:
         """Choose the loop that vectors lie along, merge loops that go through memory as one, count lanes."""
         loop = self.loop
         outer, inner = list(loop.outer), list(loop.inner)
-        terminal = any(f.scope in ("column", "total", "rows", "check") for f in loop.folds)
+        checking = any(f.scope == "check" for f in loop.folds)
         scan = any(f.scope == "scan" for f in loop.folds)
         self._now_table = {a: a for a in self._affines()}
         self._dim_now: dict[Dim, Dim] = {d: d for d in outer + inner}
@@ -196,7 +197,7 @@ class _LoopWriter:
             choices = []
             if not scan:
                 choices += [(d, self._vector_cost(d, True)) for d in inner]
-            if not terminal and not loop.serial:
+            if not checking and not loop.serial:
                 choices += [(d, self._vector_cost(d, False)) for d in outer]
             best = min(choices, key=lambda c: c[1])[0] if choices else None
             if scan and best is not None and self._vector_cost(None, False) < self._vector_cost(best, False):
@@ -278,14 +279,17 @@ class _LoopWriter:
                 return math.inf
         turns = math.ceil(dim.size / lanes)
         cost_sum *= turns * lanes / dim.size / lanes
-        if along_inner:
-            rows = [f for f in self.loop.folds if f.scope == "row"]
-            row = total(self.loop.inner) or 1
-            cost_sum += 14.0 * len(rows) / max(row, 1)
-            cost_sum += sum(20.0 for f in rows if f.is_arg) / max(row, 1)
+        folds = self.loop.folds
+        if (
+            along_inner
+        ):  # what each row costs besides its elements: waiting for one pass, and summing across lanes
+            rows = [f for f in folds if f.scope == "row"]
+            passes = 1 + max(self.stage.values(), default=0)
+            per_row = 14.0 * len(rows) + 20.0 * sum(f.is_arg for f in rows) + 25.0 * passes
+            cost_sum += per_row / max(total(self.loop.inner), 1)
         else:
-            # Down the columns: fine while a few rows of vectors fit the near cache, else each turn is a new page.
-            cost_sum += 0.02
+            # Down the columns: each turn is far from the last one.
+            cost_sum += 0.02 + 14.0 / lanes * sum(f.scope == "column" for f in folds)
         return cost_sum
 
     def _depends(self, node: Node, dim: Dim) -> bool:
@@ -684,8 +688,16 @@ class _LoopWriter:
                     node = self.loop.body.given[fold.value]
                     w.scopes[-1][node] = name
                 elif fold.scope in ("total", "check"):
-                    whole = self._together(fold, accumulated[id(fold)])[0]
+                    whole = self._existing(fold, self._together(fold, accumulated[id(fold)])[0])
                     self.running[id(fold)] = self._apply(fold, self.running[id(fold)], whole, self.lanes)
+
+    def _existing(self, fold: Fold, name: str) -> str:
+        """Keep lanes that are no rows out of a fold over rows."""
+        if not self.along_outer or self.w.mask is None or self.lanes == 1:
+            return name
+        kind = self._fold_kinds(fold, self.lanes)[0]
+        nothing = self._fold_start(fold, self.lanes)[0]
+        return self.e.op(f"select {vector('i1', self.lanes)} {self.w.mask}, {kind} {name}, {kind} {nothing}")
 
     def _at_depth(self, number: int, depth: int) -> None:
         """Write the nodes of a pass that belong to the scope just opened."""
@@ -882,7 +894,7 @@ class _LoopWriter:
         w = self.w
         extra = [(w.single(node), stride) for node, stride in store.places]
         if store.function == "set":
-            w.store(store.node, store.operand, store.where, extra)
+            w.store(store.node, store.operand, store.where, extra, self.streaming and self._may_stream(store))
             return
         lanes = self.lanes if self._factor(store.where, self.dim) else 1
         dtype = store.node.dtype
@@ -938,7 +950,11 @@ class _LoopWriter:
         extra = [(self.unit, fold.size)] if self.units > 1 else []
         lanes = self.lanes if self._factor(fold.where, self.dim) else 1
         before = self._read(fold.operand, fold.where, dtype, extra, lanes)
-        name = w.wide(fold.source) if lanes > 1 else w.single(fold.source)
+        if self.along_outer and self.lanes > 1:  # every lane is a row of its own
+            whole = self._existing(fold, w.wide(fold.source))
+            name = self._horizontal(fold, whole, self.lanes)
+        else:
+            name = w.wide(fold.source) if lanes > 1 else w.single(fold.source)
         after = self._apply(fold, before, name, lanes)
         w.store_name(after, dtype, fold.operand, fold.where, extra)
 
@@ -988,34 +1004,12 @@ class _LoopWriter:
         for node in self.nodes:
             if self.depth[node] == 1 and node.kind != "result" and self.copy_depth != 1:
                 w.write(node)
-        self.running: dict[int, str] = {}
-        self.unit = "0"
-        totals = [f for f in loop.folds if f.scope in ("total", "check", "rows")]
-        blocks = any(f.scope in ("total", "rows", "column") for f in loop.folds)
-        answer = "0"
-        if self.units == 1:
-            self.unit_start, self.unit_stop = "0", "1"
+        self.streaming = False
+        streamed = [s for s in loop.stores if self._may_stream(s)]
+        if streamed:
+            self._if_aligned(streamed)
         else:
-            self.unit_start, self.unit_stop = "%start", "%stop"
-        if blocks and self.units > 1:
-
-            def unit(counter: str, _: list[str]) -> list[str]:
-                self.unit = counter
-                self.unit_start = counter
-                self.unit_stop = self._plus(counter, 1)
-                self._unit(totals)
-                return []
-
-            self._loop("%start", "%stop", 1, [], unit, certain=False)
-        else:
-            self._unit(totals)
-            checks = [f for f in loop.folds if f.scope == "check"]
-            for fold in checks:
-                lanes = self.lanes
-                name = self.running[id(fold)]
-                found = self._horizontal(fold, name, lanes) if lanes > 1 else name
-                answer = e.op(f"zext i1 {found} to i64")
-        e.line(f"ret i64 {answer}")
+            self._units()
         e.lines.append("}")
         flops = sum(cost(n) for n in self.nodes if n.kind == "map") * self.elements
         loads = sum(1 for n in self.nodes if n.kind == "load")
@@ -1031,6 +1025,70 @@ class _LoopWriter:
             flops,
             self._note_text(),
         )
+
+    def _may_stream(self, store: Store) -> bool:
+        """Whether a result may go past the caches: whole lines of it, if it begins on one."""
+        size = store.node.dtype.itemsize
+        terms = self._now(store.where)[1]
+        return (
+            store.last
+            and store.function == "set"
+            and not store.places
+            and not self.along_outer
+            and self.lanes * size == 64
+            and store.where[0] * size % 64 == 0
+            and self._factor(store.where, self.dim) == 1
+            and all(factor * size % 64 == 0 for dim, factor in terms if dim is not self.dim)
+        )
+
+    def _if_aligned(self, streamed: list[Store]) -> None:
+        """Write the function's body twice: past the caches where results begin on a line, and as usual."""
+        e, w = self.e, self.w
+        together = "0"
+        for store in streamed:
+            address = e.op(f"ptrtoint ptr {w.pointers[store.operand]} to i64")
+            together = e.op(f"or i64 {together}, {address}")
+        rest = e.op(f"and i64 {together}, 63")
+        aligned = e.op(f"icmp eq i64 {rest}, 0")
+        e.line(f"br i1 {aligned}, label %past, label %usual")
+        known = w.scopes[0]
+        for name in ("past", "usual"):
+            self._begin(name)
+            w.scopes[0] = dict(known)
+            self.streaming = name == "past"
+            self._units()
+
+    def _units(self) -> None:
+        """Write the work on all units of a call, and the return from it."""
+        e, loop = self.e, self.loop
+        self.running: dict[int, str] = {}
+        self.unit = "0"
+        totals = [f for f in loop.folds if f.scope in ("total", "check", "rows")]
+        answer = "0"
+        if self.units == 1:
+            self.unit_start, self.unit_stop = "0", "1"
+        else:
+            self.unit_start, self.unit_stop = "%start", "%stop"
+        if self.by_blocks and self.units > 1:
+
+            def unit(counter: str, _: list[str]) -> list[str]:
+                self.unit = counter
+                self.unit_start = counter
+                self.unit_stop = self._plus(counter, 1)
+                self._unit(totals)
+                return []
+
+            self._loop("%start", "%stop", 1, [], unit, certain=False)
+        else:
+            self._unit(totals)
+            for fold in loop.folds:
+                if fold.scope == "check":
+                    name = self.running[id(fold)]
+                    found = self._horizontal(fold, name, self.lanes) if self.lanes > 1 else name
+                    answer = e.op(f"zext i1 {found} to i64")
+        if self.streaming:  # what went past the caches is there before anybody else runs
+            e.line("fence seq_cst")
+        e.line(f"ret i64 {answer}")
 
     def _note_text(self) -> str:
         rows = (
@@ -1049,7 +1107,8 @@ class _LoopWriter:
         for fold in loop.folds:
             if fold.scope == "column":
                 self._clear(fold)
-        lanes = {id(f): 1 if f.scope == "rows" else self.lanes for f in totals}
+        single = 1 if not self.along_outer else self.lanes
+        lanes = {id(f): single if f.scope == "rows" else self.lanes for f in totals}
         start = {id(f): self._fold_start(f, lanes[id(f)])[0] for f in totals}
         if self.flat:
             self.running = dict(start)
@@ -1164,7 +1223,11 @@ class _LoopWriter:
             self._write_store(store)
         for fold in folds:
             name = self.running[id(fold)]
-            self.running[id(fold)] = self._apply(fold, name, w.single(fold.source), 1)
+            if self.along_outer:
+                source = self._existing(fold, w.wide(fold.source))
+                self.running[id(fold)] = self._apply(fold, name, source, self.lanes)
+            else:
+                self.running[id(fold)] = self._apply(fold, name, w.single(fold.source), 1)
 
 
 def operand_pointer(e: Emitter, place: int) -> str:

@@ -1,0 +1,45 @@
+"""Compiling a function and comparing it with itself: which backends there are, and how close is equal."""
+
+from importlib.util import find_spec
+
+import numpy as np
+
+import minitorch
+
+# The program by NumPy is always there; machine code where its room and llvmlite are.
+BACKENDS = ["numpy"]
+if find_spec("minitorch.compiler.native") and find_spec("llvmlite"):
+    BACKENDS += ["unfused", "native"]
+
+# What rounding may do: to a number, and to a number beside larger ones.
+RTOL = {2: 2e-2, 4: 1e-4, 8: 1e-9}
+
+
+def assert_same(compiled, eager, what="", slack=1.0, floor=0.0):
+    """The same shape, dtype, nans, infinities; and the same numbers but for the order of additions."""
+    a, b = (np.asarray(x.detach().numpy() if hasattr(x, "detach") else x) for x in (compiled, eager))
+    assert a.shape == b.shape, f"{what}: shape {a.shape}, eager {b.shape}"
+    assert a.dtype == b.dtype, f"{what}: dtype {a.dtype}, eager {b.dtype}"
+    if b.dtype.kind != "f":
+        np.testing.assert_array_equal(a, b, err_msg=what)
+        return
+    finite = np.abs(b[np.isfinite(b)])
+    scale = float(finite.max()) if finite.size else 0.0
+    rtol = RTOL[b.dtype.itemsize] * slack
+    np.testing.assert_allclose(a, b, rtol=rtol, atol=floor + rtol * 0.1 * min(scale, 1e30), err_msg=what)
+
+
+def calls_of(function):
+    """The names of the NumPy functions that a compiled function's programs call back."""
+    names = []
+    for program in function.cache.all():
+        parts = [program.recorded.program]
+        if program.backward is not None:
+            parts.append(program.backward.program)
+        for part in parts:
+            names += [v.attributes["function"].__name__ for v in part.values() if v.primitive == "call"]
+    return names
+
+
+def compiled(function, backend):
+    return minitorch.compile(function, backend=backend)
