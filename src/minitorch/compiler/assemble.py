@@ -252,11 +252,7 @@ class _Assembly:
                 if any(source in fuser.leaf_values(o) for o in member.inputs):
                     return False
                 continue
-            if member in writer.source:
-                wanted = fuser.leaves(member.inputs[0], writer.source[member], writer)
-            else:
-                wanted = fuser.operand_leaves(member, writer.index[member], writer)
-            for leaf, where, under in wanted:
+            for leaf, where, under in fuser.wanted(writer, member, writer):
                 if leaf is source and (
                     under or where != index or leaf.shape != value.shape or member not in made_of
                 ):
@@ -414,7 +410,9 @@ class _Assembly:
             value = stack.pop()
             if value in members or value.primitive == "constant":
                 continue
-            if value in self.stored or value.primitive == "input":
+            # A view that was written out for another group is there only for those that come after it.
+            late = value in self.fuser.forced and not group.ancestors & self.fuser.group_of[value].bit
+            if (value in self.stored and not late) or value.primitive == "input":
                 given[value] = None
             else:
                 stack.extend(value.inputs)

@@ -615,11 +615,11 @@ class Fuser:
         """Whether all that a group reads of another is read at the place where it would be computed."""
         try:
             for reader in group.members:
-                if reader in group.source:
-                    found = self.leaves(reader.inputs[0], group.source[reader], other)
-                else:
-                    found = self.operand_leaves(reader, group.index[reader], other)
-                for leaf, where, under in found:
+                if reader.primitive == "contract":  # it reads its operands from memory
+                    if any(self.group_of.get(x) is other for o in reader.inputs for x in self.leaf_values(o)):
+                        return False
+                    continue
+                for leaf, where, under in self.wanted(group, reader, other):
                     if self.group_of.get(leaf) is other and (
                         under or where != _renamed(other.index[leaf], renaming)
                     ):
@@ -627,6 +627,14 @@ class Fuser:
         except (Blocked, Split):
             return False
         return True
+
+    def wanted(
+        self, group: Group, member: Value, beside: Group | None
+    ) -> Iterator[tuple[Value, Index | None, bool]]:
+        """Yield what a member (that is no product) needs for one place of its group; `beside`: see `leaves`."""
+        if member in group.source:
+            return self.leaves(member.inputs[0], group.source[member], beside)
+        return self.operand_leaves(member, group.index[member], beside)
 
     # --- folds ----------------------------------------------------------------------------------------------
 
@@ -1019,8 +1027,15 @@ def compute_again(fuser: Fuser, stored: set[Value]) -> None:
             if group is not mine
         ):
             continue
-        stored.discard(value)
         fuser.inlined.add(value)
+        try:
+            for user, group in users.get(value, ()):
+                if group is not mine:
+                    list(fuser.wanted(group, user, group))
+        except (Blocked, Split):  # what is no copy of memory cannot be looked at in this way
+            fuser.inlined.discard(value)
+            continue
+        stored.discard(value)
         for group in list(fuser.readers.get(value, ())):
             if group is not mine:
                 for leaf in there:
