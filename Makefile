@@ -29,8 +29,9 @@ bench: .venv/bench.stamp
 	$(BIN)/python benchmarks/large.py
 	$(BIN)/python benchmarks/growth.py
 
-docs: .venv/base.stamp
+docs: .venv/test.stamp
 	$(BIN)/python -c "from minitorch.proof.conventions import markdown; print(markdown(), end='')" > docs/conventions.md
+	$(BIN)/python docs/operators.py > docs/operators.md
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis certificate.html

@@ -144,7 +144,7 @@ def test_dtypes_and_shapes():
     assert (dx.dtype, dx.shape) == (np.float32, (3, 1))
     assert (dw.dtype, dw.shape) == (np.float64, (4,))
     (scalar,) = grad(leaf(2.0) * (y := leaf(3.0)), y)
-    assert type(scalar.data) is np.ndarray
+    assert isinstance(scalar.data, np.ndarray)
 
 
 def test_rules_that_lead_nowhere_are_not_run():

@@ -358,10 +358,10 @@ def test_rank_zero_results_are_arrays(text):
         x = minitorch.tensor([2.0], requires_grad=True)
         text = "x @ x"
     out = eval(text, {"x": x})
-    assert type(out.data) is np.ndarray
+    assert isinstance(out.data, np.ndarray)
     assert out.shape == ()
     out.backward()
-    assert type(x.grad) is np.ndarray
+    assert isinstance(x.grad, np.ndarray)
 
 
 # --- values at the edges --------------------------------------------------------------------------

@@ -284,7 +284,7 @@ def test_a_retained_graph_is_kept():
 def test_arrays_go_with_their_nodes():
     x = leaf(np.ones(10))
     h = x.exp()
-    array = weakref.ref(h.data)
+    array = weakref.ref(h._data)
     loss = (h * h).sum()
     del h
     assert array() is not None
@@ -331,7 +331,7 @@ def test_the_gradient_of_a_freed_node_is_freed():
     loss = y.sum()
     del y
     loss.backward()
-    assert x.grad.base is None
+    assert x._grad.base is None
     assert x.grad.nbytes == 8000
 
 

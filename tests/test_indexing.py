@@ -98,7 +98,7 @@ def check_getitem(array, key):
         x = minitorch.tensor(array, requires_grad=True)
         out = x[as_written(key, wrap)]
         assert out.shape == places.shape
-        assert type(out.data) is np.ndarray
+        assert type(out._data) is np.ndarray
         np.testing.assert_array_equal(out.data, selected.detach().numpy())
         out.backward(weights)
         np.testing.assert_allclose(x.grad, theirs.grad.numpy(), rtol=1e-12, atol=1e-12)

@@ -177,12 +177,14 @@ def test_a_view_is_a_view_or_refused(text):
         minitorch.ones(2, 3).T.view(-1)
 
 
-def test_transpose_permutes_a_matrix_by_both_its_axes():
-    # The seeds' transpose(*axes) permutes: (0, 1) is the order a matrix has. PyTorch would swap. On every
-    # other rank, by keyword and as a function two axes are swapped, as in PyTorch.
+def test_transpose_swaps_two_axes_and_permutes_more():
+    # Two ints swap, on a matrix too, as in PyTorch; more are the seeds' transpose(*axes), an order of all axes,
+    # and so is a tuple, as in NumPy.
     x = minitorch.arange(6.0).reshape(2, 3)
-    assert x.transpose(0, 1).shape == (2, 3)
-    assert x.transpose(1, 0).shape == x.transpose(dim0=0, dim1=1).shape == (3, 2)
+    assert x.transpose(0, 1).shape == x.transpose(1, 0).shape == x.transpose(dim0=0, dim1=1).shape == (3, 2)
+    assert x.transpose((0, 1)).shape == (2, 3)
+    assert minitorch.zeros(2, 3, 4).transpose(0, 1).shape == (3, 2, 4)
+    assert minitorch.zeros(2, 3, 4).transpose(2, 0, 1).shape == (4, 2, 3)
     assert minitorch.transpose(x, 0, 1).shape == minitorch.swapaxes(x, 0, 1).shape == (3, 2)
 
 

@@ -20,7 +20,7 @@ class Library:
 
     def __getattr__(self, name):
         if name == "tensor":
-            return lambda data, **kwargs: on_device(minitorch.tensor(data, **kwargs).data)
+            return lambda data, **kwargs: on_device(minitorch.tensor(data, **kwargs)._data)
         return getattr(minitorch, name)
 
 

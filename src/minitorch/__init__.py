@@ -26,15 +26,20 @@ from minitorch.autograd import (
     set_grad_enabled,
 )
 from minitorch.creation import *
+from minitorch.devices import Size, device
 from minitorch.dtypes import (
+    cdouble,
+    cfloat,
     complex64,
     complex128,
     double,
+    finfo,
     float16,
     float32,
     float64,
     get_default_dtype,
     half,
+    iinfo,
     int8,
     int16,
     int32,
@@ -44,20 +49,33 @@ from minitorch.dtypes import (
     set_default_dtype,
     short,
     uint8,
+    uint16,
+    uint32,
+    uint64,
 )
 from minitorch.functions import *
+from minitorch.methods.arrange import *
+from minitorch.methods.indexing import *
+from minitorch.methods.matrices import OLDER as _OLDER
+from minitorch.methods.pointwise import *
+from minitorch.methods.products import *
+from minitorch.methods.statistics import *
 from minitorch.printing import set_printoptions
 from minitorch.random import (
     Generator,
     bernoulli,
+    default_generator,
+    fork_rng,
     get_rng_state,
     initial_seed,
     manual_seed,
     multinomial,
     normal,
+    poisson,
     rand,
     rand_like,
     randint,
+    randint_like,
     randn,
     randn_like,
     randperm,
@@ -71,11 +89,36 @@ __version__ = "0.1.0"
 bool = dtypes.bool_
 float = dtypes.float_
 int = dtypes.int_
+dtype = type(dtypes.float32)
+newaxis = None
 e, inf, nan, pi = _math.e, _math.inf, _math.nan, _math.pi
 
+globals().update(_OLDER)
+
 # Rooms that a program may never enter are opened at first use, so that `import minitorch` stays quick.
-_ROOMS = ("nn", "optim", "utils")
+_ROOMS = ("amp", "cuda", "distributions", "nn", "optim", "signal", "special", "testing", "utils")
 _FROM_ROOMS = {"save": "serialization", "load": "serialization", "compile": "compiler.front"}
+_FROM_ROOMS |= dict.fromkeys(("autocast", "GradScaler"), "amp")
+_FROM_ROOMS |= {
+    f"{name}_window": "signal.windows" for name in ("bartlett", "blackman", "hamming", "hann", "kaiser")
+}
+_FROM_ROOMS |= dict.fromkeys(
+    """are_deterministic_algorithms_enabled backends bfloat16 can_cast channels_last channels_last_3d
+    contiguous_format detach get_default_device get_float32_matmul_precision get_num_interop_threads get_num_threads
+    is_complex is_floating_point is_inference_mode_enabled is_nonzero mps preserve_format result_type set_default_device
+    set_default_tensor_type set_float32_matmul_precision set_num_interop_threads set_num_threads strided
+    use_deterministic_algorithms""".split(),  # noqa: SIM905
+    "settings",
+)
+_FROM_ROOMS |= dict.fromkeys(
+    """adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout avg_pool1d batch_norm bilinear
+    binary_cross_entropy_with_logits celu channel_shuffle conv1d conv2d conv3d conv_transpose1d conv_transpose2d
+    conv_transpose3d cosine_embedding_loss cosine_similarity ctc_loss dropout embedding embedding_bag
+    feature_alpha_dropout group_norm hardshrink hinge_embedding_loss instance_norm kl_div layer_norm
+    margin_ranking_loss max_pool1d max_pool2d max_pool3d pairwise_distance pdist pixel_shuffle pixel_unshuffle
+    poisson_nll_loss prelu rms_norm rrelu selu threshold triplet_margin_loss""".split(),  # noqa: SIM905
+    "nn.functional",
+)
 
 
 def __getattr__(name: str) -> _Any:
@@ -83,6 +126,8 @@ def __getattr__(name: str) -> _Any:
         return _importlib.import_module(f"minitorch.{name}")
     if name in _FROM_ROOMS:
         return getattr(_importlib.import_module(f"minitorch.{_FROM_ROOMS[name]}"), name)
+    if name.endswith("_") and not name.startswith("_") and hasattr(Tensor, name):
+        return getattr(Tensor, name)  # minitorch.relu_(x) is x.relu_()
     raise AttributeError(f"module 'minitorch' has no attribute {name!r}")
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from minitorch import watch
 from minitorch.convert import as_array, one_int, shape_of
 from minitorch.convert import as_tensor as shared
+from minitorch.devices import Size
 from minitorch.dtypes import common_dtype, dtype_of_number, get_default_dtype, int64
 from minitorch.methods.elementwise import fill_of
 from minitorch.node import Node, new_tensor
@@ -219,6 +220,8 @@ def linspace(
     tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
     chosen = get_default_dtype() if dtype is None else np.dtype(dtype)
+    if chosen.kind in "iu":  # whole ends, as in PyTorch; what lies between is cut
+        start, end = (int(_number(n, "linspace")) for n in (start, end))
     return _leaf(_spaced(start, end, steps, "linspace").astype(chosen), requires_grad, device)
 
 
@@ -229,7 +232,14 @@ def _spaced(start: Any, end: Any, steps: Any, name: str) -> np.ndarray:
 
 
 def logspace(
-    start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, requires_grad: bool = False
+    start: Any,
+    end: Any,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Return base**start … base**end, evenly spaced exponents.
 
@@ -237,7 +247,9 @@ def logspace(
     tensor([  1.,  10., 100.])
     """
     chosen = get_default_dtype() if dtype is None else np.dtype(dtype)
-    return _leaf((base ** _spaced(start, end, steps, "logspace")).astype(chosen), requires_grad)
+    if chosen.kind in "iu":
+        start, end = (int(_number(n, "logspace")) for n in (start, end))
+    return _leaf((base ** _spaced(start, end, steps, "logspace")).astype(chosen), requires_grad, device)
 
 
 def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -301,7 +313,78 @@ def one_hot(labels: Any, num_classes: int = -1) -> Tensor:
     return new_tensor((values[..., None] == np.arange(count, like=values)).astype(np.int64))
 
 
+class _Legacy(type):
+    """The kind of FloatTensor and its like: called they make tensors, asked they tell dtypes."""
+
+    legacy_dtype: Any
+
+    def __call__(cls, *args: Any) -> Tensor:
+        """Make a tensor from data, or of a shape: FloatTensor([1, 2]), FloatTensor(2, 3)."""
+        if not args or all(isinstance(n, int) for n in args):
+            return zeros(*args or (0,), dtype=cls.legacy_dtype)
+        (data,) = args
+        if isinstance(data, Size):
+            return zeros(data, dtype=cls.legacy_dtype)
+        return tensor(data, dtype=cls.legacy_dtype)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Tensor) and instance.dtype == cls.legacy_dtype
+
+
+def _legacy(name: str, dtype: Any) -> Any:
+    return _Legacy(
+        name, (), {"legacy_dtype": np.dtype(dtype), "__doc__": f"PyTorch's old way to make {dtype}."}
+    )
+
+
+FloatTensor, DoubleTensor, HalfTensor = (
+    _legacy(name, dtype)
+    for name, dtype in (("FloatTensor", "float32"), ("DoubleTensor", "float64"), ("HalfTensor", "float16"))
+)
+LongTensor, IntTensor, ShortTensor = (
+    _legacy(name, dtype)
+    for name, dtype in (("LongTensor", "int64"), ("IntTensor", "int32"), ("ShortTensor", "int16"))
+)
+ByteTensor, CharTensor, BoolTensor = (
+    _legacy(name, dtype)
+    for name, dtype in (("ByteTensor", "uint8"), ("CharTensor", "int8"), ("BoolTensor", "bool"))
+)
+
+
+def scalar_tensor(
+    value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Return a number as a tensor of no axes, of the default dtype.
+
+    >>> scalar_tensor(3)
+    tensor(3.)
+    """
+    chosen = get_default_dtype() if dtype is None else dtype
+    return tensor(_number(value, "scalar_tensor"), dtype=chosen, device=device, requires_grad=requires_grad)
+
+
+def frombuffer(
+    buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
+    """Return a tensor over the bytes of an object, without a copy.
+
+    >>> frombuffer(bytearray(b"abc"), dtype=np.uint8)
+    tensor([97, 98, 99], dtype=uint8)
+    """
+    out = from_numpy(np.frombuffer(buffer, np.dtype(dtype), count, offset))
+    return out.requires_grad_() if requires_grad else out
+
+
 __all__ = [
+    "BoolTensor",
+    "ByteTensor",
+    "CharTensor",
+    "DoubleTensor",
+    "FloatTensor",
+    "HalfTensor",
+    "IntTensor",
+    "LongTensor",
+    "ShortTensor",
     "arange",
     "as_tensor",
     "asarray",
@@ -310,6 +393,7 @@ __all__ = [
     "eye",
     "from_dlpack",
     "from_numpy",
+    "frombuffer",
     "full",
     "full_like",
     "linspace",
@@ -317,6 +401,7 @@ __all__ = [
     "one_hot",
     "ones",
     "ones_like",
+    "scalar_tensor",
     "tensor",
     "zeros",
     "zeros_like",

@@ -20,10 +20,84 @@ float32 = np.dtype(np.float32)
 float64 = np.dtype(np.float64)
 complex64 = np.dtype(np.complex64)
 complex128 = np.dtype(np.complex128)
+uint16 = np.dtype(np.uint16)
+uint32 = np.dtype(np.uint32)
+uint64 = np.dtype(np.uint64)
 half, float_, double = float16, float32, float64
+cfloat, cdouble = complex64, complex128
 short, int_, long = int16, int32, int64
 
 DType = np.dtype[Any]
+
+# PyTorch's old names: x.type() says them, x.type("torch.FloatTensor") takes them.
+LEGACY_NAMES = {
+    "float32": "FloatTensor",
+    "float64": "DoubleTensor",
+    "float16": "HalfTensor",
+    "uint8": "ByteTensor",
+    "int8": "CharTensor",
+    "int16": "ShortTensor",
+    "int32": "IntTensor",
+    "int64": "LongTensor",
+    "bool": "BoolTensor",
+    "complex64": "ComplexFloatTensor",
+    "complex128": "ComplexDoubleTensor",
+}
+
+
+def legacy_dtype(name: Any) -> DType:
+    """Return the dtype of any of its names: NumPy's, or 'torch.FloatTensor', or the constructor FloatTensor.
+
+    >>> legacy_dtype("torch.LongTensor")
+    dtype('int64')
+    """
+    if isinstance(name, str) and name.endswith("Tensor"):
+        last = name.rpartition(".")[2]
+        for dtype, legacy in LEGACY_NAMES.items():
+            if legacy == last:
+                return np.dtype(dtype)
+    return np.dtype(getattr(name, "legacy_dtype", name))
+
+
+class finfo:
+    """The limits of a floating-point dtype, as Python's floats.
+
+    >>> finfo(np.float32).eps, finfo(float32).max
+    (1.1920928955078125e-07, 3.4028234663852886e+38)
+    """
+
+    def __init__(self, type: Any = None) -> None:
+        dtype = get_default_dtype() if type is None else np.dtype(type)
+        if dtype.kind not in "fc":
+            raise TypeError(f"finfo: {dtype} is no floating-point dtype; write iinfo({dtype})")
+        limits = np.finfo(dtype)
+        self.dtype, self.bits = limits.dtype.name, int(limits.bits)
+        self.eps, self.max, self.min = float(limits.eps), float(limits.max), float(limits.min)
+        self.tiny = self.smallest_normal = float(limits.tiny)
+        self.resolution = float(limits.resolution)
+
+    def __repr__(self) -> str:
+        shown = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
+        return f"finfo({', '.join(f'{n}={getattr(self, n):g}' for n in shown)}, dtype={self.dtype})"
+
+
+class iinfo:
+    """The limits of an integer dtype, as Python's ints.
+
+    >>> iinfo(np.int8)
+    iinfo(min=-128, max=127, dtype=int8)
+    """
+
+    def __init__(self, type: Any) -> None:
+        if np.dtype(type).kind not in "iu":
+            raise TypeError(f"iinfo: {np.dtype(type)} is no integer dtype; write finfo({np.dtype(type)})")
+        limits = np.iinfo(type)
+        self.dtype, self.bits = np.dtype(type).name, int(limits.bits)
+        self.min, self.max = int(limits.min), int(limits.max)
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+
 
 _default = float32
 

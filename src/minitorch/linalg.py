@@ -11,9 +11,29 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minitorch.convert import as_tensor, one_axis, one_int, promoted, to_floating
+from minitorch.convert import as_tensor, one_axis, promoted, to_floating
 from minitorch.methods.contract import matmul
 from minitorch.methods.linalg import QR, Slogdet
+from minitorch.methods.matrices import (
+    cholesky_ex,
+    cross,
+    diagonal,
+    householder_product,
+    inv_ex,
+    lu,
+    lu_factor,
+    lu_factor_ex,
+    lu_solve,
+    matrix_exp,
+    matrix_power,
+    matrix_rank,
+    multi_dot,
+    solve_ex,
+    tensorinv,
+    tensorsolve,
+    vander,
+    vecdot,
+)
 from minitorch.methods.reduce import nuclear_norm
 from minitorch.node import apply, apply_many
 from minitorch.numpy_protocols import implements
@@ -38,9 +58,12 @@ class SVD(NamedTuple):
 
 
 class Lstsq(NamedTuple):
-    """The least-squares solution."""
+    """The least-squares solution, and what is known of the fit (empty where the driver does not compute it)."""
 
     solution: Tensor
+    residuals: Tensor
+    rank: Tensor
+    singular_values: Tensor
 
 
 def inv(A: Any) -> Tensor:
@@ -161,8 +184,11 @@ def pinv(A: Any, *, atol: float | None = None, rtol: float | None = None, hermit
     return apply(ops.PINV, to_floating(as_tensor(A)), rtol=rtol, atol=atol, hermitian=hermitian)
 
 
-def lstsq(A: Any, B: Any) -> Lstsq:
+def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None) -> Lstsq:
     """The X that makes ‖A X - B‖ smallest.
+
+    driver: 'gels', 'gelsy' (the default), 'gelsd' or 'gelss': all but gelsy report residuals, of tall matrices of
+    full rank; the last two singular values. All are computed here by the pseudo-inverse.
 
     >>> lstsq(as_tensor([[1.0], [1.0]]), as_tensor([[1.0], [4.0]])).solution
     tensor([[2.5000]])
@@ -173,32 +199,46 @@ def lstsq(A: Any, B: Any) -> Lstsq:
         raise RuntimeError(
             f"lstsq: equations of shape {a.shape} need as many right-hand sides, got {b.shape}"
         )
-    solution = matmul(pinv(a), b.unsqueeze(-1) if vectors else b)
-    return Lstsq(solution.squeeze(-1) if vectors else solution)
+    if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
+        raise RuntimeError(f"lstsq: driver must be 'gels', 'gelsy', 'gelsd' or 'gelss', got {driver!r}")
+    right = b.unsqueeze(-1) if vectors else b
+    solution = matmul(pinv(a, rtol=rcond), right)
+    rank = matrix_rank(a, rtol=rcond)
+    rows, columns = a.shape[-2:]
+    nothing = as_tensor(np.zeros(0, a.dtype))
+    residuals = nothing
+    if (
+        driver not in (None, "gelsy")
+        and rows > columns
+        and (driver == "gels" or bool((rank == columns).all()))
+    ):
+        residuals = (matmul(a, solution) - right).square().sum(-2)
+    return Lstsq(
+        solution.squeeze(-1) if vectors else solution,
+        residuals,
+        as_tensor(np.zeros(0, np.int64)) if driver == "gels" else rank,
+        svdvals(a.detach()) if driver in ("gelsd", "gelss") else nothing,
+    )
 
 
-def matrix_power(A: Any, n: int) -> Tensor:
-    """A multiplied by itself n times; the inverse's power for negative n.
+def cond(A: Any, p: Any = None) -> Tensor:
+    """The condition number ‖A‖·‖A⁻¹‖ in a matrix norm, for 2 (and None) the ratio of singular values.
 
-    >>> matrix_power(as_tensor([[1.0, 1.0], [0.0, 1.0]]), 3)
-    tensor([[1., 3.],
-            [0., 1.]])
+    >>> cond(as_tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor(2.)
     """
-    base = as_tensor(A)
-    n = one_int(n, "matrix_power", "n")
-    if base.ndim < 2 or base.shape[-1] != base.shape[-2]:
-        raise RuntimeError(f"matrix_power: expects square matrices, got shape {base.shape}")
-    if n < 0:
-        base, n = inv(base), -n
-    result = None
-    while n:
-        if n & 1:
-            result = base if result is None else matmul(result, base)
-        n >>= 1
-        base = matmul(base, base) if n else base
-    if result is None:
-        return as_tensor(np.eye(base.shape[-1], dtype=base.dtype)).broadcast_to(base.shape).clone()
-    return result
+    x = to_floating(as_tensor(A))
+    if p in (None, 2, -2):
+        values = svdvals(x)
+        if not values.shape[-1]:
+            return values.sum(-1)
+        largest, smallest = values.amax(-1), values.amin(-1)
+        return smallest / largest if p == -2 else largest / smallest
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise RuntimeError(f"cond: p = {p!r} needs square matrices, got shape {x.shape}")
+    inverse, info = inv_ex(x)
+    product = matrix_norm(x, p) * matrix_norm(inverse, p)
+    return product.masked_fill(info != 0, math.inf) if x.numel() else product
 
 
 def vector_norm(
@@ -280,6 +320,41 @@ for _function in (inv, solve, det, slogdet, cholesky, qr, eigh, eigvalsh, svd, p
 implements(np.linalg.norm)(lambda x, ord=None, axis=None, keepdims=False: norm(x, ord, axis, keepdims))
 
 __all__ = [
-    "cholesky", "det", "eigh", "eigvalsh", "inv", "lstsq", "matrix_norm", "matrix_power", "norm", "pinv", "qr",
-    "slogdet", "solve", "solve_triangular", "svd", "svdvals", "trace", "vector_norm",
+    "cholesky",
+    "cholesky_ex",
+    "cond",
+    "cross",
+    "det",
+    "diagonal",
+    "eigh",
+    "eigvalsh",
+    "householder_product",
+    "inv",
+    "inv_ex",
+    "lstsq",
+    "lu",
+    "lu_factor",
+    "lu_factor_ex",
+    "lu_solve",
+    "matmul",
+    "matrix_exp",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_rank",
+    "multi_dot",
+    "norm",
+    "pinv",
+    "qr",
+    "slogdet",
+    "solve",
+    "solve_ex",
+    "solve_triangular",
+    "svd",
+    "svdvals",
+    "tensorinv",
+    "tensorsolve",
+    "trace",
+    "vander",
+    "vecdot",
+    "vector_norm",
 ]  # fmt: skip

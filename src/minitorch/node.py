@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minitorch import errors, watch
+from minitorch import errors, plain, watch
 from minitorch.dtypes import get_default_dtype
 from minitorch.modes import Mode, current, switch
 from minitorch.ops.op import Array, Op, unbroadcast
@@ -77,11 +77,11 @@ class Node:
     def data(self) -> np.ndarray:
         """The array itself: no copy. What is written into it is seen by the tensor."""
         watch.expose(self._data)
-        return self._data
+        return plain.handed_out(self._data)
 
     @data.setter
     def data(self, value: Any) -> None:
-        array = value._data if isinstance(value, Node) else value
+        array = value._data if isinstance(value, Node) else plain.taken_back(value)
         if not hasattr(array, "__array_function__") or isinstance(array, np.generic):
             array = np.asarray(array, dtype=self._data.dtype)
         _check_differentiable(self._requires_grad, array)
@@ -96,24 +96,14 @@ class Node:
     @property
     def grad(self) -> np.ndarray | None:
         """The gradient accumulated by backward(): an array like `data`, or None."""
-        if self._grad is not None and self._grad_is_shared:
-            # The engine hands one array to several nodes (add gives the same g to both parents),
-            # or a view of one. Whoever looks gets an array of their own to write into.
-            alone = sys.getrefcount(self._grad) <= watch.ALONE
-            gradient = self._grad
-            if isinstance(gradient, np.generic):
-                self._grad = np.asarray(gradient)
-            elif not alone or getattr(gradient, "base", None) is not None:
-                self._grad = gradient.copy()
-            self._grad_is_shared = False
-        return self._grad
+        return plain.handed_out(own_gradient(self))
 
     @grad.setter
     def grad(self, value: Any) -> None:
         if value is None:
             self._grad = None
             return
-        gradient = value.data if isinstance(value, Node) else value
+        gradient = plain.taken_back(value.data if isinstance(value, Node) else value)
         if not hasattr(gradient, "__array_function__"):
             gradient = np.asarray(gradient, dtype=self._data.dtype)
         if gradient.shape != self._data.shape:
@@ -153,7 +143,7 @@ class Node:
         """Add this node's contribution to its parents' grad: one step of the chain rule."""
         if self._operation is not None and self._grad is not None:
             contributions: dict[Node, Array] = {}
-            pull_back(self, self.grad, contributions, check=current().gradient_check)
+            pull_back(self, own_gradient(self), contributions, check=current().gradient_check)
             for parent, contribution in contributions.items():
                 accumulate(parent, contribution)
 
@@ -161,6 +151,21 @@ class Node:
     def is_leaf(self) -> bool:
         """Whether a person made it, rather than a recorded op."""
         return self._operation is None
+
+
+def own_gradient(node: Node) -> Any:
+    """Return a node's gradient as an array that is nobody else's, or None."""
+    if node._grad is not None and node._grad_is_shared:
+        # The engine hands one array to several nodes (add gives the same g to both parents),
+        # or a view of one. Whoever looks gets an array of their own to write into.
+        alone = sys.getrefcount(node._grad) <= watch.ALONE
+        gradient = node._grad
+        if isinstance(gradient, np.generic):
+            node._grad = np.asarray(gradient)
+        elif not alone or getattr(gradient, "base", None) is not None:
+            node._grad = gradient.copy()
+        node._grad_is_shared = False
+    return node._grad
 
 
 def _check_differentiable(wanted: bool, array: Any) -> None:
@@ -393,6 +398,9 @@ def apply_many(op: Op, *inputs: Any, **attributes: Any) -> tuple[Tensor, ...]:
         for out in outs:
             tell(mode, op, inputs, attributes, out)
     return outs
+
+
+plain.make_tensor, plain.tensor_class = (lambda array: new_tensor(array)), (lambda: tensor_class)
 
 
 def bundle_outputs(
@@ -645,7 +653,7 @@ def deposit(gradients: list[tuple[Node, Array]]) -> None:
         while gradients:
             accumulate(*gradients.pop())
         for tensor in tensors:
-            tensor.grad  # noqa: B018  (looking at it makes the array its own)
+            own_gradient(tensor)
     for tensor in tensors:
         if tensor._hooks:
             run_post_hooks(tensor)
@@ -670,7 +678,7 @@ def run_hooks(node: Node, g: Array) -> Array:
         answer = hook(g if isinstance(g, Node) else new_tensor(g))
         if answer is None:
             continue
-        new = answer if isinstance(g, Node) else getattr(answer, "_data", answer)
+        new = answer if isinstance(g, Node) else plain.taken_back(getattr(answer, "_data", answer))
         if getattr(new, "shape", None) != g.shape:
             raise RuntimeError(
                 f"a hook on a tensor of shape {g.shape} returned a gradient of shape "

@@ -8,29 +8,35 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from minitorch import node, numpy_protocols, printing, watch
-from minitorch.convert import as_array, as_tensor, binary, cast, is_array, operand
-from minitorch.dtypes import DType, get_default_dtype
+from minitorch import node, numpy_protocols, plain, printing, watch
+from minitorch.convert import as_array, as_tensor, binary, cast, is_array, shape_of
+from minitorch.devices import CPU, CUDA, Size, device
+from minitorch.dtypes import LEGACY_NAMES, DType, get_default_dtype, legacy_dtype
 from minitorch.methods.contract import Contractions, matmul
-from minitorch.methods.elementwise import Elementwise, divide_whole, fill_of, power
+from minitorch.methods.elementwise import Elementwise, divide_whole, power
 from minitorch.methods.linalg import LinearAlgebra
 from minitorch.methods.reduce import Reductions
-from minitorch.methods.shape import Shapes, index_key
-from minitorch.modes import is_grad_enabled
+from minitorch.methods.shape import Shapes
 from minitorch.node import Hooks, Node, apply, backpropagate, new_tensor
 from minitorch.ops import elementwise as ops
 from minitorch.ops.op import Op
 from minitorch.ops.shape import CLONE
 from minitorch.recording import changed
+from minitorch.writing import Writing, add_twins
 
 _hook_number = itertools.count().__next__
 
+# Tensor has methods of these names, which inside the class would hide the types.
+Bool: TypeAlias = bool
+Int: TypeAlias = int
+Device: TypeAlias = device
 
-class Tensor(Elementwise, Reductions, Shapes, Contractions, LinearAlgebra):
+
+class Tensor(Elementwise, Reductions, Shapes, Contractions, LinearAlgebra, Writing):
     """An array that records what is done to it and differentiates itself.
 
     data: anything array-like; copied. NumPy arrays keep their dtype, Python floats become float32,
@@ -53,6 +59,11 @@ class Tensor(Elementwise, Reductions, Shapes, Contractions, LinearAlgebra):
         self, data: Any = (), requires_grad: bool = False, dtype: Any = None, device: Any = None
     ) -> None:
         check_device(device)
+        if requires_grad.__class__ is int:  # Tensor(2, 3): PyTorch's old way to write empty(2, 3)
+            raise TypeError(
+                f"Tensor({data!r}, {requires_grad!r}, …): the second argument is requires_grad; for a tensor of this "
+                "shape write minitorch.empty(…) or minitorch.zeros(…)"
+            )
         self._data = as_array(data, dtype, copy=True)
         self._grad = None
         self._hooks = None
@@ -67,9 +78,9 @@ class Tensor(Elementwise, Reductions, Shapes, Contractions, LinearAlgebra):
     # --- what it is -----------------------------------------------------------------------------
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """The length of each axis."""
-        return tuple(self._data.shape)
+    def shape(self) -> Size:
+        """The length of each axis: a tuple, which can count its product with numel()."""
+        return Size(self._data.shape)
 
     @property
     def dtype(self) -> DType:
@@ -82,9 +93,32 @@ class Tensor(Elementwise, Reductions, Shapes, Contractions, LinearAlgebra):
         return int(self._data.ndim)
 
     @property
-    def device(self) -> str:
+    def device(self) -> Device:
         """Where the array lives: 'cpu', or 'cuda' for a CuPy array."""
-        return "cuda" if type(self._data).__module__.partition(".")[0] == "cupy" else "cpu"
+        return CUDA if type(self._data).__module__.partition(".")[0] == "cupy" else CPU
+
+    @property
+    def is_cuda(self) -> Bool:
+        """Whether it lives on a GPU."""
+        return self.device.type == "cuda"
+
+    @property
+    def is_cpu(self) -> Bool:
+        """Whether it lives in the computer's own memory."""
+        return self.device.type == "cpu"
+
+    @property
+    def itemsize(self) -> Int:
+        """The bytes of one element."""
+        return int(self._data.itemsize)
+
+    @property
+    def nbytes(self) -> Int:
+        """The bytes of all elements."""
+        return int(self._data.nbytes)
+
+    # What PyTorch has other kinds of, and here there is one kind: answers for code that asks.
+    is_sparse = is_quantized = is_meta = is_mps = False
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the length of one axis.
@@ -109,6 +143,183 @@ class Tensor(Elementwise, Reductions, Shapes, Contractions, LinearAlgebra):
         2
         """
         return int(self._data.size)
+
+    nelement = numel
+    ndimension = dim
+
+    def element_size(self) -> Int:
+        """The bytes of one element.
+
+        >>> Tensor([1.0]).element_size()
+        4
+        """
+        return int(self._data.itemsize)
+
+    def stride(self, dim: Int | None = None) -> Any:
+        """How many elements further the next one along each axis lies in memory, or along one axis.
+
+        >>> Tensor([[1.0, 2.0], [3.0, 4.0]]).T.stride()
+        (1, 2)
+        """
+        steps = tuple(n // self._data.itemsize for n in self._data.strides)
+        return steps if dim is None else steps[dim]
+
+    def data_ptr(self) -> Int:
+        """The address of its first element.
+
+        >>> x = Tensor([1.0]); x.data_ptr() == x.detach().data_ptr()
+        True
+        """
+        return int(self._data.ctypes.data if isinstance(self._data, np.ndarray) else self._data.data.ptr)
+
+    def get_device(self) -> Int:
+        """The GPU's number; -1 for the CPU.
+
+        >>> Tensor([1.0]).get_device()
+        -1
+        """
+        return -1 if self.is_cpu else int(self._data.device.id)
+
+    def is_signed(self) -> Bool:
+        """Whether its dtype has negative numbers.
+
+        >>> Tensor([1.0]).is_signed()
+        True
+        """
+        return self._data.dtype.kind not in "bu"
+
+    def is_same_size(self, other: Tensor) -> Bool:
+        """Whether two tensors have one shape.
+
+        >>> Tensor([1.0]).is_same_size(Tensor([2]))
+        True
+        """
+        return self.shape == other.shape
+
+    def is_nonzero(self) -> Bool:
+        """Whether its only element is not 0.
+
+        >>> Tensor([2.0]).is_nonzero()
+        True
+        """
+        return bool(self)
+
+    def is_pinned(self) -> Bool:
+        """Whether its memory is reserved for a GPU: never."""
+        return False
+
+    def pin_memory(self) -> Tensor:
+        """Itself: there is no other memory to move to.
+
+        >>> Tensor([1.0]).pin_memory()
+        tensor([1.])
+        """
+        return self
+
+    def share_memory_(self) -> Tensor:
+        """Itself: threads share its memory as it is."""
+        return self
+
+    def apply_(self, function: Callable[[Any], Any]) -> Tensor:
+        """Write function(element) in each element's place; slow, and for tensors no graph needs.
+
+        >>> Tensor([1.0, 2.0]).apply_(lambda v: v * 10)
+        tensor([10., 20.])
+        """
+        values = [function(v) for v in self._data.reshape(-1).tolist()]
+        self[...] = Tensor(np.array(values, self._data.dtype).reshape(self._data.shape))
+        return self
+
+    def new_tensor(
+        self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: Bool = False
+    ) -> Tensor:
+        """A leaf with a copy of `data`, in this tensor's dtype and device.
+
+        >>> Tensor([1.0]).new_tensor([1, 2])
+        tensor([1., 2.])
+        """
+        chosen = self.dtype if dtype is None else dtype
+        made = move(Tensor(data, dtype=chosen), self.device if device is None else device)
+        return made.requires_grad_(requires_grad)
+
+    def _new(
+        self, name: str, shape: tuple[Any, ...], size: Any, dtype: Any, device: Any, requires_grad: Bool
+    ) -> Tensor:
+        chosen = self._data.dtype if dtype is None else np.dtype(dtype)
+        made = new_tensor(getattr(np, name)(shape_of(shape, size, f"new_{name}"), chosen))
+        return move(made, self.device if device is None else device).requires_grad_(requires_grad)
+
+    def new_zeros(
+        self,
+        *sizes: Any,
+        size: Any = None,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: Bool = False,
+    ) -> Tensor:
+        """Zeros of another shape, in this tensor's dtype and device.
+
+        >>> Tensor([1]).new_zeros(2)
+        tensor([0, 0])
+        """
+        return self._new("zeros", sizes, size, dtype, device, requires_grad)
+
+    def new_ones(
+        self,
+        *sizes: Any,
+        size: Any = None,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: Bool = False,
+    ) -> Tensor:
+        """Ones of another shape, in this tensor's dtype and device.
+
+        >>> Tensor([1]).new_ones(2)
+        tensor([1, 1])
+        """
+        return self._new("ones", sizes, size, dtype, device, requires_grad)
+
+    def new_empty(
+        self,
+        *sizes: Any,
+        size: Any = None,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: Bool = False,
+    ) -> Tensor:
+        """Whatever is in memory, in another shape and this tensor's dtype and device.
+
+        >>> Tensor([1]).new_empty(2).shape
+        (2,)
+        """
+        return self._new("empty", sizes, size, dtype, device, requires_grad)
+
+    def new_full(
+        self,
+        size: Any,
+        fill_value: Any,
+        *,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: Bool = False,
+    ) -> Tensor:
+        """One value everywhere, in another shape and this tensor's dtype and device.
+
+        >>> Tensor([1.0]).new_full((2,), 7)
+        tensor([7., 7.])
+        """
+        made = self._new("empty", (size,), None, dtype, device, False)
+        return made.fill_(fill_value).requires_grad_(requires_grad)
+
+    def new(self, *args: Any) -> Tensor:
+        """Old PyTorch's new_empty or new_tensor: `x.new(2, 3)`, `x.new([1, 2])`.
+
+        >>> Tensor([1.0]).new(2, 3).shape
+        (2, 3)
+        """
+        if len(args) == 1 and not isinstance(args[0], (int, Size)):
+            return self.new_tensor(args[0])
+        return self.new_empty(*args or (0,))
 
     def is_floating_point(self) -> bool:
         """Whether its elements are floats.
@@ -377,135 +588,6 @@ class Tensor(Elementwise, Reductions, Shapes, Contractions, LinearAlgebra):
         theirs = as_tensor(other)._data
         return self._data.shape == theirs.shape and bool((self._data == theirs).all())
 
-    # --- writing --------------------------------------------------------------------------------
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        self._may_be_written("x[key] = value", "where, masked_fill, scatter or index_add")
-        value = operand(value, "x[key] = value")
-        if not isinstance(value, Node):
-            value = fill_of(value, self._data.dtype, "x[key] = value")
-        else:
-            if value.requires_grad and is_grad_enabled():
-                raise RuntimeError(
-                    "x[key] = value: value requires grad, and writing it into a tensor would lose its graph; build "
-                    "the result with where, cat, stack, scatter or index_add, or write value.detach()"
-                )
-            value = value._data
-        try:
-            self._data[index_key(key)] = value
-        except ValueError as error:
-            raise RuntimeError(f"x[key] = value: x has shape {self.shape}: {error}") from None
-        except IndexError as error:
-            raise IndexError(f"x[key] = value: x has shape {self.shape}: {error}") from None
-        watch.touch(self._data)
-
-    def copy_(self, source: Any) -> Tensor:
-        """Write another tensor's values into this one; for tensors no graph needs.
-
-        >>> Tensor([0.0, 0.0]).copy_(Tensor([1.0, 2.0]))
-        tensor([1., 2.])
-        """
-        self[...] = source
-        return self
-
-    def zero_(self) -> Tensor:
-        """Write zeros; for tensors no graph needs.
-
-        >>> Tensor([1.0, 2.0]).zero_()
-        tensor([0., 0.])
-        """
-        return self.fill_(0)
-
-    def fill_(self, value: Any) -> Tensor:
-        """Write one value everywhere; for tensors no graph needs.
-
-        >>> Tensor([1.0, 2.0]).fill_(7)
-        tensor([7., 7.])
-        """
-        self[...] = value
-        return self
-
-    def _in_place(self, op: Op, other: Any, spelling: str, instead: str) -> Tensor:
-        self._may_be_written(spelling, instead)
-        result = binary(op, self, other)
-        if result.requires_grad:
-            raise RuntimeError(
-                f"{spelling}: the other operand requires grad, and writing in place would lose its graph; "
-                f"write {instead}"
-            )
-        if result.shape != self.shape:
-            raise RuntimeError(
-                f"{spelling}: the result has shape {result.shape}, but x has {self.shape}; write {instead}"
-            )
-        if np.dtype(result.dtype).kind not in "biu" and self._data.dtype.kind in "biu":
-            raise RuntimeError(
-                f"{spelling}: the result is {result.dtype} and cannot be written into {self.dtype}; write {instead}"
-            )
-        self._data[...] = result._data
-        watch.touch(self._data)
-        return self
-
-    def __iadd__(self, other: Any) -> Tensor:
-        return self._in_place(ops.ADD, other, "x += y", "x = x + y")
-
-    def __isub__(self, other: Any) -> Tensor:
-        return self._in_place(ops.SUB, other, "x -= y", "x = x - y")
-
-    def __imul__(self, other: Any) -> Tensor:
-        return self._in_place(ops.MUL, other, "x *= y", "x = x * y")
-
-    def __itruediv__(self, other: Any) -> Tensor:
-        return self._in_place(ops.DIV, other, "x /= y", "x = x / y")
-
-    def add_(self, other: Any, *, alpha: float = 1) -> Tensor:
-        """x += α·y, in place; for tensors no graph needs.
-
-        >>> Tensor([1.0, 2.0]).add_(1)
-        tensor([2., 3.])
-        """
-        return self._in_place(
-            ops.ADD, other if alpha == 1 else as_tensor(other).detach() * alpha, "x.add_(y)", "x = x + y"
-        )
-
-    def sub_(self, other: Any, *, alpha: float = 1) -> Tensor:
-        """x -= α·y, in place; for tensors no graph needs.
-
-        >>> Tensor([1.0, 2.0]).sub_(1)
-        tensor([0., 1.])
-        """
-        return self._in_place(
-            ops.SUB, other if alpha == 1 else as_tensor(other).detach() * alpha, "x.sub_(y)", "x = x - y"
-        )
-
-    def mul_(self, other: Any) -> Tensor:
-        """x *= y, in place; for tensors no graph needs.
-
-        >>> Tensor([1.0, 2.0]).mul_(3)
-        tensor([3., 6.])
-        """
-        return self._in_place(ops.MUL, other, "x.mul_(y)", "x = x * y")
-
-    def div_(self, other: Any) -> Tensor:
-        """x /= y, in place; for tensors no graph needs.
-
-        >>> Tensor([1.0, 2.0]).div_(2)
-        tensor([0.5000, 1.0000])
-        """
-        return self._in_place(ops.DIV, other, "x.div_(y)", "x = x / y")
-
-    def _may_be_written(self, spelling: str, instead: str) -> None:
-        """Refuse to write into a tensor of a graph: the recorded ops would see other values."""
-        if self.requires_grad and is_grad_enabled():
-            kind = "a leaf that requires grad" if self.is_leaf else "the result of a recorded op"
-            raise RuntimeError(
-                f"{spelling}: x is {kind}, and writing into it would falsify its graph; write {instead}, or, to "
-                "change the values on purpose, do it inside `with minitorch.no_grad():`"
-            )
-        if not getattr(self._data.flags, "writeable", True):  # CuPy has no such flag
-            raise RuntimeError(
-                f"{spelling}: x shares memory it may not write to (an expanded view?); write x.clone() first"
-            )
-
     # --- conversions ----------------------------------------------------------------------------
 
     def astype(self, dtype: Any, copy: bool = True) -> Tensor:
@@ -531,17 +613,25 @@ class Tensor(Elementwise, Reductions, Shapes, Contractions, LinearAlgebra):
                 dtype = each
             elif isinstance(each, str):
                 device = each
+            elif isinstance(each, bool) or each is None:
+                continue  # non_blocking and copy, by position
+            elif isinstance(each, int):
+                device = f"cuda:{each}"
+            else:
+                raise TypeError(f"to: expected a device, a dtype or a Tensor, got {each!r}")
         moved = move(self, device)
         out = moved if dtype is None else cast(moved, dtype)
         return out.clone() if copy and out is self else out
 
     def type(self, dtype: Any = None) -> Any:
-        """The elements in another dtype; without one, the dtype's name.
+        """The elements in another dtype; without one, its name as PyTorch writes it.
 
-        >>> Tensor([1.0]).type(np.float64).dtype
-        dtype('float64')
+        >>> Tensor([1.0]).type(np.float64).dtype, Tensor([1.0]).type()
+        (dtype('float64'), 'torch.FloatTensor')
         """
-        return str(self.dtype) if dtype is None else cast(self, dtype)
+        if dtype is None:
+            return f"torch.{'cuda.' if self.is_cuda else ''}{LEGACY_NAMES[self._data.dtype.name]}"
+        return cast(self, legacy_dtype(dtype))
 
     def type_as(self, other: Tensor) -> Tensor:
         """The elements in another tensor's dtype.
@@ -591,6 +681,30 @@ class Tensor(Elementwise, Reductions, Shapes, Contractions, LinearAlgebra):
         """
         return cast(self, np.int64)
 
+    def short(self) -> Tensor:
+        """As int16.
+
+        >>> Tensor([1.7]).short()
+        tensor([1], dtype=int16)
+        """
+        return cast(self, np.int16)
+
+    def char(self) -> Tensor:
+        """As int8.
+
+        >>> Tensor([1.7]).char()
+        tensor([1], dtype=int8)
+        """
+        return cast(self, np.int8)
+
+    def byte(self) -> Tensor:
+        """As uint8.
+
+        >>> Tensor([1.7]).byte()
+        tensor([1], dtype=uint8)
+        """
+        return cast(self, np.uint8)
+
     def bool(self) -> Tensor:
         """As bools: whether not 0.
 
@@ -599,7 +713,7 @@ class Tensor(Elementwise, Reductions, Shapes, Contractions, LinearAlgebra):
         """
         return cast(self, np.bool_)
 
-    def cpu(self) -> Tensor:
+    def cpu(self, memory_format: Any = None) -> Tensor:
         """In the computer's own memory.
 
         >>> Tensor([1.0]).cpu()
@@ -607,7 +721,7 @@ class Tensor(Elementwise, Reductions, Shapes, Contractions, LinearAlgebra):
         """
         return move(self, "cpu")
 
-    def cuda(self) -> Tensor:
+    def cuda(self, device: Any = None, non_blocking: Any = False) -> Tensor:
         """On the GPU, as a CuPy array; a clear error where there is none."""
         return move(self, "cuda")
 
@@ -642,7 +756,9 @@ class Tensor(Elementwise, Reductions, Shapes, Contractions, LinearAlgebra):
             raise RuntimeError(
                 "numpy: this tensor requires grad, and an array would silently drop its graph; write x.detach().numpy()"
             )
-        return move(self, "cpu").data
+        tensor = move(self, "cpu")
+        watch.expose(tensor._data)
+        return tensor._data
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         array = self.numpy()
@@ -657,7 +773,8 @@ class Tensor(Elementwise, Reductions, Shapes, Contractions, LinearAlgebra):
             raise RuntimeError(
                 "__dlpack__: this tensor requires grad; write x.detach() before handing it over"
             )
-        return self.data.__dlpack__(**options)
+        watch.expose(self._data)
+        return self._data.__dlpack__(**options)
 
     def __dlpack_device__(self) -> Any:
         return self._data.__dlpack_device__()
@@ -749,6 +866,7 @@ class Tensor(Elementwise, Reductions, Shapes, Contractions, LinearAlgebra):
         return apply(op, *inputs, **attributes)
 
 
+add_twins(Tensor)
 node.tensor_class = Tensor
 
 
@@ -769,7 +887,7 @@ def seed_gradient(tensor: Node, gradient: Any, name: str) -> Any:
                 "element. Reduce it to a loss (x.sum(), x.mean()) or pass gradient="
             )
         return np.ones_like(data)
-    array = gradient._data if isinstance(gradient, Node) else gradient
+    array = gradient._data if isinstance(gradient, Node) else plain.taken_back(gradient)
     if not is_array(array):
         array = np.asarray(array, dtype=data.dtype)
     if array.shape != data.shape:

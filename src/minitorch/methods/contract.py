@@ -200,6 +200,11 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
         theirs = [
             one_axis(i, y._data.ndim, "tensordot") for i in ([second] if isinstance(second, int) else second)
         ]
+    for i, j in zip(mine, theirs, strict=False):  # an axis of length 1 is stretched: the other is summed
+        if x._data.shape[i] == 1 != y._data.shape[j]:
+            y = cast(y.sum(j, keepdim=True), y._data.dtype)
+        elif y._data.shape[j] == 1 != x._data.shape[i]:
+            x = cast(x.sum(i, keepdim=True), x._data.dtype)
     if len(mine) != len(theirs) or any(
         x._data.shape[i] != y._data.shape[j] for i, j in zip(mine, theirs, strict=True)
     ):

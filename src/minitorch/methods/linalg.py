@@ -11,7 +11,8 @@ import numpy as np
 
 from minitorch.convert import to_floating
 from minitorch.methods.elementwise import select
-from minitorch.node import Node, apply, apply_many
+from minitorch.methods.families import Families
+from minitorch.node import apply, apply_many
 from minitorch.ops import linalg as ops
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class SVD(NamedTuple):
     V: Tensor
 
 
-class LinearAlgebra(Node):
+class LinearAlgebra(Families):
     """Inverses, determinants, factorisations."""
 
     __slots__ = ()

@@ -117,7 +117,10 @@ class Reductions(Node):
         array([6., 0., 0.], dtype=float32)
         """
         x = self._running(dtype)
-        return apply(reduce.PROD, x, **self._over(axis, dim, keepdims, keepdim, "prod"))
+        out = apply(reduce.PROD, x, **self._over(axis, dim, keepdims, keepdim, "prod"))
+        return (
+            out if x._data.dtype.kind == "f" else cast(out, x._data.dtype)
+        )  # NumPy counts bools as integers
 
     def cumprod(self, axis: int | None = None, *, dim: int | None = None, dtype: Any = None) -> Tensor:
         """Running products along `axis`.   dxᵢ = Σ_{k≥i} gₖ·Π_{j≤k, j≠i} xⱼ

@@ -134,28 +134,31 @@ class Shapes(Node):
         return apply(ops.RESHAPE, self, shape=(*whole[:at], *sizes, *whole[at + 1 :]))
 
     def transpose(self, *axes: Any, dim0: int | None = None, dim1: int | None = None) -> Tensor:
-        """Permute the axes: reversed without arguments; two ints swap these two unless there are just two.
+        """Two ints swap these two axes; more permute them all; without arguments they are reversed.
 
         dx = g, permuted back
 
         >>> minitorch.zeros(20, 3, 5).transpose(1, 2).shape     # swaps, as PyTorch
         (20, 5, 3)
+        >>> minitorch.zeros(3, 5).transpose(0, 1).shape
+        (5, 3)
         >>> minitorch.zeros(20, 3, 5).transpose(2, 0, 1).shape  # permutes
         (5, 20, 3)
         >>> minitorch.zeros(3, 5).transpose().shape
         (5, 3)
         """
-        ndim = self._data.ndim
         if dim0 is not None or dim1 is not None:
             axes = (*axes, *(d for d in (dim0, dim1) if d is not None))
             if len(axes) != 2:
                 raise TypeError(f"transpose: dim0 and dim1 are two axes to swap, got {axes}")
             return self._swapped(*axes, "transpose")
         if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
-            axes = tuple(axes[0] or ())
+            return (
+                self.permute(tuple(axes[0])) if axes[0] else self.T
+            )  # NumPy's spelling: an order of the axes
         if not axes:
             return self.T
-        if len(axes) == 2 and not (ndim == 2 and {one_axis(a, 2, "transpose") for a in axes} == {0, 1}):
+        if len(axes) == 2:
             return self._swapped(*axes, "transpose")
         return self.permute(axes)
 

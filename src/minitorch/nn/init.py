@@ -37,7 +37,9 @@ Generator = random.Generator
 
 def _write(tensor: Tensor, values: Any) -> Tensor:
     """Write into a tensor's own array, whatever it requires: an initialiser is not part of a computation."""
-    data = tensor._data
+    data = (
+        tensor._data if isinstance(tensor, Tensor) else np.asarray(tensor)
+    )  # of `normal_(layer.weight.data)`
     if isinstance(values, np.ndarray) and not isinstance(data, np.ndarray):
         values = np.asarray(values, like=data)  # drawn on the host, needed on the device
     data[...] = values

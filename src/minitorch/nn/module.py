@@ -239,6 +239,7 @@ class Module:
         >>> m.layer
         Identity()
         """
+        changed()
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{type(module).__name__} is not a Module subclass")
         self._check_name(name, "module", self._modules)
@@ -460,6 +461,7 @@ class Module:
         """
         device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
         kwargs.pop("non_blocking", None)
+        kwargs.pop("memory_format", None)  # a hint about speed alone
         if kwargs:
             raise TypeError(f"to: unknown argument {next(iter(kwargs))!r}; there are device and dtype")
         for each in args:
@@ -469,12 +471,28 @@ class Module:
                 dtype = each
             elif isinstance(each, str):
                 device = each
+            elif isinstance(each, int) and not isinstance(each, bool):
+                device = f"cuda:{each}"
             elif each is not None and not isinstance(each, bool):
                 raise TypeError(f"to: expected a device, a dtype or a Tensor, got {each!r}")
         if dtype is not None and np.dtype(dtype).kind not in "fc":
             raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got {dtype}")
         return self._apply(
             lambda t: t.to(device=device, dtype=dtype if dtype is not None and t.dtype.kind in "fc" else None)
+        )
+
+    def to_empty(self: Self, *, device: Any, recurse: bool = True) -> Self:
+        """Move to a device without copying the values: they are whatever is in memory."""
+        return self._apply(lambda t: t.new_empty(t.shape).to(device), recurse)
+
+    def share_memory(self: Self) -> Self:
+        """Return itself: threads share its memory as it is."""
+        return self
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Refuse: compile a function over the model instead (see minitorch.compile)."""
+        raise NotImplementedError(
+            "Module.compile: write step = minitorch.compile(function) over a function that calls the model"
         )
 
     def _as_floats(self: Self, dtype: Any) -> Self:

@@ -13,6 +13,7 @@ from minitorch.nn import functional as F
 from minitorch.nn import init
 from minitorch.nn.module import Module
 from minitorch.nn.parameter import Parameter
+from minitorch.recording import number
 from minitorch.tensor import Tensor
 
 __all__ = [
@@ -121,7 +122,7 @@ class _BatchNorm(_ChannelNorm):
         if self.training and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
             if self.momentum is None:  # the plain average of all batches so far
-                share = 1.0 / self.num_batches_tracked.item()
+                share = 1.0 / number(self.num_batches_tracked._data)
         own = self.training or (self.running_mean is None and self.running_var is None)
         remember = not self.training or self.track_running_stats
         return F.batch_norm(

@@ -165,6 +165,13 @@ def _activation(activation: Activation) -> Callable[[Tensor], Tensor]:
     return activation
 
 
+def _dropped(dropout: Any, x: Tensor, batch_first: bool) -> Tensor:
+    """Drop from what attention found. PyTorch's attention works time first, and its masks are drawn in that order."""
+    if not batch_first or x.ndim < 3 or not dropout.training or not dropout.p:
+        return dropout(x)
+    return dropout(x.swapaxes(0, 1)).swapaxes(0, 1)
+
+
 class TransformerEncoderLayer(Module):
     """Self-attention, then a network at each position, each with a residual path and layer norm.
 
@@ -212,7 +219,7 @@ class TransformerEncoderLayer(Module):
             found, _ = self.self_attn(
                 x, x, x, src_key_padding_mask, need_weights=False, attn_mask=src_mask, is_causal=is_causal
             )
-            return self.dropout1(found)
+            return _dropped(self.dropout1, found, self.self_attn.batch_first)
 
         if self.norm_first:
             x = x + attention(self.norm1(x))
@@ -282,7 +289,7 @@ class TransformerDecoderLayer(Module):
             found, _ = self.self_attn(
                 x, x, x, tgt_key_padding_mask, need_weights=False, attn_mask=tgt_mask, is_causal=tgt_is_causal
             )
-            return self.dropout1(found)
+            return _dropped(self.dropout1, found, self.self_attn.batch_first)
 
         def other(x: Tensor) -> Tensor:
             found, _ = self.multihead_attn(
@@ -294,7 +301,7 @@ class TransformerDecoderLayer(Module):
                 attn_mask=memory_mask,
                 is_causal=memory_is_causal,
             )
-            return self.dropout2(found)
+            return _dropped(self.dropout2, found, self.multihead_attn.batch_first)
 
         if self.norm_first:
             x = x + own(self.norm1(x))

@@ -4,7 +4,21 @@ Read elementwise.py first. To add an op: declare it here, give it a method or fu
 docstring, and a row in proof/table.py.
 """
 
-from minitorch.ops import contract, conv, elementwise, layers, linalg, loss, pool, reduce, shape
+from minitorch.ops import (
+    contract,
+    conv,
+    elementwise,
+    factors,
+    indexing,
+    layers,
+    linalg,
+    loss,
+    pool,
+    reduce,
+    shape,
+    special,
+    statistics,
+)
 from minitorch.ops.op import OPS, Op, unbroadcast
 
 __all__ = [
@@ -13,11 +27,15 @@ __all__ = [
     "contract",
     "conv",
     "elementwise",
+    "factors",
+    "indexing",
     "layers",
     "linalg",
     "loss",
     "pool",
     "reduce",
     "shape",
+    "special",
+    "statistics",
     "unbroadcast",
 ]

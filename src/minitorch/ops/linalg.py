@@ -429,6 +429,8 @@ def _svd(a: Array, *, full_matrices: bool) -> tuple[Array, Array, Array]:
 def _svd_rule(g: Sequence[Array], out: Sequence[Array], a: Array, *, full_matrices: bool) -> Array:
     (gu, gs, gvh), (u, s, vh) = g, out
     rows, columns = a.shape[-2:]
+    if not rows or not columns:
+        return np.zeros_like(a)  # nothing to differentiate
     count = min(rows, columns)
     if full_matrices and rows != columns:
         if violated(np.any(gu[..., count:] != 0)) or violated(np.any(gvh[..., count:, :] != 0)):

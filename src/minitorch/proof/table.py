@@ -592,3 +592,6 @@ for _op in ("avg_pool", "avg_unpool"):
     _f("avg_pool2d", _op, normal(1, 2, 4, 4), kernel_size=2)
 _f("avg_pool1d", "avg_pool", normal(2, 2, 6), kernel_size=4, stride=3, padding=1, ceil_mode=True)
 _f("avg_pool3d", "avg_pool", normal(1, 1, 3, 2, 4), kernel_size=2, stride=1, divisor_override=3)
+
+# The rarer families have a file of their own.
+from minitorch.proof import table_families  # noqa: E402, F401

@@ -1,6 +1,5 @@
 """Helpers around training: `minitorch.utils.data` feeds it, `checkpoint` trades memory for time."""
 
-from minitorch.autograd import checkpoint
-from minitorch.utils import data
+from minitorch.utils import checkpoint, data
 
 __all__ = ["checkpoint", "data"]

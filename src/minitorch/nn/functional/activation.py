@@ -380,9 +380,9 @@ def gumbel_softmax(
     tensor([1., 1.])
     """
     x = as_tensor(logits)
-    uniforms = random.default_generator.uniforms(x.numel(), x.dtype).reshape(x.shape)
+    uniforms = random.default_generator.uniforms(x.numel(), np.dtype(np.float64)).reshape(x.shape)
     # u is in [0, 1), so 1 - u is not 0; the largest u would give -log(0) all the same, hence the floor.
-    waiting = np.maximum(-np.log1p(-uniforms), np.finfo(x.dtype).tiny)
+    waiting = np.maximum((-np.log1p(-uniforms)).astype(x.dtype), np.finfo(x.dtype).tiny)
     gumbels = as_tensor(-np.log(waiting)).to(device=x.device)
     soft = ((x + gumbels) / tau).softmax(dim)
     if not hard:

@@ -9,14 +9,23 @@ import numpy as np
 from minitorch import watch
 from minitorch.convert import as_tensor, promoted
 from minitorch.creation import one_hot
-from minitorch.functions import einsum
+from minitorch.functions import einsum, stack
 from minitorch.modes import no_grad
 from minitorch.node import apply
 from minitorch.ops.layers import LINEAR
 from minitorch.ops.op import violated
 from minitorch.tensor import Tensor
 
-__all__ = ["bilinear", "cosine_similarity", "embedding", "linear", "one_hot", "pairwise_distance", "pdist"]
+__all__ = [
+    "bilinear",
+    "cosine_similarity",
+    "embedding",
+    "embedding_bag",
+    "linear",
+    "one_hot",
+    "pairwise_distance",
+    "pdist",
+]
 
 
 def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
@@ -116,10 +125,74 @@ def embedding(
     return out
 
 
+def embedding_bag(
+    input: Any,
+    weight: Any,
+    offsets: Any = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
+    """The sum, mean or largest of the rows that each bag names: a bag is a row of `input`, or starts at an offset.
+
+    per_sample_weights: a factor for each named row (mode 'sum'). padding_idx: a row that counts in no bag.
+
+    >>> table = minitorch.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])
+    >>> embedding_bag(minitorch.tensor([0, 1, 2]), table, minitorch.tensor([0, 2]), mode="sum")
+    tensor([[2., 4.],
+            [4., 5.]])
+    """
+    index, table = as_tensor(input), as_tensor(weight)
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError(f"embedding_bag: mode must be 'sum', 'mean' or 'max', got {mode!r}")
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError(f"embedding_bag: per_sample_weights are for mode 'sum', not {mode!r}")
+    if index.ndim == 2:
+        if offsets is not None:
+            raise ValueError("embedding_bag: the rows of a 2-d input are the bags; leave offsets away")
+        bags = index.shape[0]
+        starts = np.arange(bags) * index.shape[1]
+    elif index.ndim == 1:
+        if offsets is None:
+            raise ValueError("embedding_bag: a 1-d input needs offsets: where each bag starts")
+        starts = as_tensor(offsets)._data
+        if starts.ndim != 1 or (starts.size and int(starts[0]) != 0):
+            raise ValueError("embedding_bag: offsets must have one axis and start with 0")
+        starts = starts[:-1] if include_last_offset else starts
+        bags = len(starts)
+    else:
+        raise ValueError(f"embedding_bag: input must have 1 or 2 axes, got shape {index.shape}")
+    flat = index.reshape(-1)
+    rows = embedding(flat, table, padding_idx, max_norm, norm_type, scale_grad_by_freq)
+    places = np.searchsorted(starts, np.arange(flat.numel()), side="right") - 1
+    named = flat._data
+    counted = np.ones(len(named), bool)
+    if padding_idx is not None:
+        counted = named != padding_idx % table.shape[0]
+    if mode == "max":
+        found = [rows[np.flatnonzero((places == bag) & counted)] for bag in range(bags)]
+        return stack([f.amax(dim=0) if len(f) else table[0] * 0 for f in found])
+    if per_sample_weights is not None:
+        rows = rows * as_tensor(per_sample_weights).reshape(-1, 1)
+    if not counted.all():
+        rows = rows * as_tensor(counted[:, None].astype(table.dtype))
+    summed = as_tensor(np.zeros((bags, table.shape[1]), table.dtype)).index_add(0, as_tensor(places), rows)
+    if mode == "sum":
+        return summed
+    sizes = np.maximum(np.bincount(places[counted], minlength=bags), 1)
+    return summed / as_tensor(sizes[:, None].astype(table.dtype))
+
+
 def _shorten(table: Tensor, named: Any, max_norm: float, norm_type: float) -> None:
     """Scale the rows that are longer than `max_norm` down to it, in place."""
     with no_grad():
-        rows = np.unique(named)
+        # Which rows are unique may not be known yet; a row that is named twice is written twice, with the same numbers.
+        rows = np.unique(named) if type(named) is np.ndarray else named.reshape(-1)
         values = table._data[rows]
         lengths = as_tensor(values).norm(norm_type, dim=1)._data
         # The small number is PyTorch's, so that the result does not exceed max_norm by rounding.

@@ -719,22 +719,24 @@ def ctc_loss(
             f"{name}: input_lengths and target_lengths need one number for each of the {batch} sequences, got "
             f"{times.tolist()} and {lengths.tolist()}"
         )
-    if (times < 0).any() or (times > steps).any() or (lengths < 0).any():
+    if violated(((times < 0) | (times > steps) | (lengths < 0)).any()):
         raise RuntimeError(
             f"{name}: input lengths are 0 to {steps}, target lengths at least 0; got {times.tolist()} and "
             f"{lengths.tolist()}"
         )
     goal = _ctc_targets(name, as_tensor(targets), lengths, labels)
     # Between, before and after all labels there may be blanks: - a - b -.
-    places = np.full((batch, 2 * goal.shape[1] + 1), blank)
-    places[:, 1::2] = goal
+    blanks = np.full((batch, goal.shape[1] + 1, 1), blank)
+    between = np.concatenate([blanks[:, :-1], goal[:, :, None]], axis=2).reshape(batch, 2 * goal.shape[1])
+    places = np.concatenate([between, blanks[:, 0]], axis=1)
     # A step may stay, go on by one, or leave out a blank between two labels that differ.
-    skip = np.full(places.shape, _IMPOSSIBLE)
-    skip[:, 2:][(places[:, 2:] != blank) & (places[:, 2:] != places[:, :-2])] = 0.0
+    differ = (places[:, 2:] != blank) & (places[:, 2:] != places[:, :-2])
+    never = np.full((batch, min(2, places.shape[1])), _IMPOSSIBLE)
+    skip = np.concatenate([never, np.where(differ, 0.0, _IMPOSSIBLE)], axis=1)
     start = np.full(places.shape, _IMPOSSIBLE)
     start[:, 0] = 0.0
 
-    def beside(array: np.ndarray) -> Tensor:
+    def beside(array: Any) -> Tensor:
         return new_tensor(np.asarray(array, like=logp._data))
 
     wanted = beside(np.broadcast_to(places, (steps, *places.shape)))
@@ -759,30 +761,39 @@ def ctc_loss(
     return _reduced(losses, reduction)
 
 
-def _ctc_targets(name: str, targets: Tensor, lengths: np.ndarray, labels: int) -> np.ndarray:
+def _ctc_targets(name: str, targets: Tensor, lengths: Any, labels: int) -> Any:
     """Return the targets as (N, S), filled up with 0, checked."""
     given = targets.cpu()._data
     if given.dtype.kind not in "iu":
         raise RuntimeError(f"{name}: targets must be integers, got {given.dtype}; write targets.long()")
-    longest = int(lengths.max(initial=0))
+    # Lengths that are not known yet (a program is being recorded) may be up to what the targets have room for.
+    room = given.shape[1] if given.ndim == 2 else 0
+    longest = (
+        room if given.ndim == 2 and not certain((lengths == lengths).all()) else int(lengths.max(initial=0))
+    )
     there = np.arange(longest) < lengths[:, None]
-    goal = np.zeros(there.shape, dtype=np.int64)
     if given.ndim == 1:
         if given.shape[0] != lengths.sum():
             raise RuntimeError(
                 f"{name}: targets one after the other must have {lengths.sum()} elements, the sum of "
                 f"target_lengths, got {given.shape[0]}"
             )
-        goal[there] = given
-    elif given.ndim == 2 and given.shape[0] == len(lengths) and given.shape[1] >= longest:
-        goal[there] = given[:, :longest][there]
+        # The k-th element that is there is the k-th target.
+        goal = (
+            given[np.cumsum(there).reshape(there.shape) - 1]
+            if given.shape[0]
+            else np.zeros(there.shape, np.int64)
+        )
+    elif given.ndim == 2 and given.shape[0] == len(lengths) and not violated((lengths > room).any()):
+        goal = given[:, :longest]
     else:
         raise RuntimeError(
-            f"{name}: targets must be (N, S) with N = {len(lengths)} and S at least {longest}, or one after the "
-            f"other, got {given.shape}"
+            f"{name}: targets must be (N, S) with N = {len(lengths)} and S at least {lengths.max(initial=0)}, or one "
+            f"after the other, got {given.shape}"
         )
+    goal = np.where(there, goal, 0).astype(np.int64)
     wrong = (goal < 0) | (goal >= labels)
-    if wrong.any():
+    if violated(wrong.any()):
         raise IndexError(
             f"{name}: target {goal[wrong][0]} is out of range: with {labels} labels they are 0 to {labels - 1}"
         )

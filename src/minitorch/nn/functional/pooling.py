@@ -16,7 +16,7 @@ from minitorch.nn.functional.conv import constant, sizes, with_batch
 from minitorch.node import apply
 from minitorch.ops import conv as windows
 from minitorch.ops import pool as ops
-from minitorch.ops.op import certain
+from minitorch.ops.op import certain, violated
 from minitorch.tensor import Tensor
 
 __all__ = [
@@ -268,7 +268,8 @@ def _max_unpool(
     flat = (*lead, math.prod(x.shape[2:]))
     area = math.prod(size)
     positions = places.reshape(flat)
-    if positions.numel() and (int(positions.min()) < 0 or int(positions.max()) >= area):
+    named = positions._data
+    if named.size and violated((named.min() < 0) | (named.max() >= area)):
         raise RuntimeError(f"{name}: an index is outside of the output of size {size}")
     empty = as_tensor(np.zeros((*lead, area), dtype=x.dtype, like=x._data))
     out = empty.scatter(-1, positions, x.reshape(flat)).reshape((*lead, *size))

@@ -7,6 +7,7 @@ weight's place.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -53,7 +54,8 @@ class ParametrizationList(ModuleList):
         with no_grad():
             for module in reversed(list(self)):
                 if hasattr(module, "right_inverse"):
-                    start = module.right_inverse(start)
+                    with contextlib.suppress(NotImplementedError):  # then the parameter stays as it is
+                        start = module.right_inverse(start)
         self.is_tensor = isinstance(start, Tensor)
         if not self.is_tensor and not isinstance(start, Sequence):
             raise ValueError(

@@ -1,0 +1,70 @@
+"""Where a tensor lives, and how large it is: `device` and `Size`. Enters: 'cpu', 'cuda:0'; lengths. Leaves: both named.
+
+Both are Python's own kinds with a few more words: a device is a str, a Size is a tuple.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+
+class device(str):
+    """A device by name: device("cuda:0"), device("cuda", 0), device("cpu"). Also a context that does nothing.
+
+    >>> device("cuda:1").type, device("cuda", 1).index, device("cpu") == "cpu"
+    ('cuda', 1, True)
+    """
+
+    type: str
+    index: int | None  # type: ignore[assignment]
+
+    def __new__(cls, type: Any = "cpu", index: int | None = None) -> device:
+        """Name a device by its kind and number."""
+        if isinstance(type, int):
+            type, index = "cuda", type
+        kind, _, number = str(type).partition(":")
+        if kind not in ("cpu", "cuda", "mps", "meta", "xpu"):
+            raise RuntimeError(f"device: there are 'cpu' and 'cuda', not {type!r}")
+        if number and (index is not None or not number.isdigit()):
+            raise RuntimeError(f"device: {type!r} with index {index}: write it as 'cuda:0' or as ('cuda', 0)")
+        index = int(number) if number else index
+        made = super().__new__(cls, kind if index is None else f"{kind}:{index}")
+        made.type, made.index = kind, index
+        return made
+
+    def __repr__(self) -> str:
+        number = "" if self.index is None else f", index={self.index}"
+        return f"device(type={self.type!r}{number})"
+
+    def __reduce__(self) -> Any:
+        return (device, (str(self),))
+
+    def __enter__(self) -> device:
+        if self.type != "cpu":
+            raise RuntimeError(f"device: tensors are made on the CPU and moved: write x.to({str(self)!r})")
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        pass
+
+
+CPU, CUDA = device("cpu"), device("cuda")
+
+
+class Size(tuple[int, ...]):
+    """A shape: a tuple that can count.
+
+    >>> Size((2, 3)).numel(), Size((2, 3, 4))[1:].numel()
+    (6, 12)
+    """
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return math.prod(self)
+
+    def __getitem__(self, key: Any) -> Any:
+        found = tuple.__getitem__(self, key)
+        return Size(found) if found.__class__ is tuple else found

@@ -1,0 +1,232 @@
+"""Special functions, by SciPy: gamma functions, error functions, Bessel functions; and rarer pointwise ones.
+
+Enters: arrays that broadcast against each other. Leaves: an array of their common shape. SciPy is loaded at
+first use (see `special` in elementwise.py). A rule names another op where a special function is another's
+derivative, so that derivatives of every order exist.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from minitorch.ops.elementwise import kept, special
+from minitorch.ops.op import Array, Op
+
+_SQRT_PI = math.sqrt(math.pi)
+
+
+def _scipy(name: str) -> Callable[..., Array]:
+    """Return a forward that calls SciPy's function, in the array's own dtype (it has none in half precision)."""
+    return lambda x: special(name)(x).astype(x.dtype, copy=False)
+
+
+# --- gamma functions ----------------------------------------------------------------------------
+
+
+def _polygamma(x: Array, *, n: int) -> Array:
+    # ψ⁽ⁿ⁾(x) = (-1)ⁿ⁺¹·n!·ζ(n + 1, x), with Hurwitz' zeta function.
+    if n == 0:
+        return _scipy("digamma")(x)
+    size = math.factorial(n) * special("zeta")(float(n + 1), x)
+    return (size if n % 2 else -size).astype(x.dtype, copy=False)
+
+
+LGAMMA = Op("lgamma", _scipy("gammaln"), lambda g, out, x: g * DIGAMMA(x), floating=True)
+
+
+def _digamma(x: Array) -> Array:
+    # At the poles 0, -1, -2, … the sign depends on the side: none at the negative ones, -inf at +0.
+    value = _scipy("digamma")(x)
+    pole = (x < 0) & (x == np.floor(x))
+    at_zero = np.copysign(np.inf, -x)
+    return np.where(pole, np.nan, np.where(x == 0, at_zero, value)).astype(x.dtype, copy=False)
+
+
+DIGAMMA: Op = Op("digamma", _digamma, lambda g, out, x: g * POLYGAMMA(x, n=1), floating=True)
+POLYGAMMA: Op = Op("polygamma", _polygamma, lambda g, out, x, *, n: g * POLYGAMMA(x, n=n + 1), floating=True)
+
+
+def _igamma(name: str) -> Callable[..., Array]:
+    return lambda a, x: special(name)(a, x).astype(np.result_type(a, x), copy=False)
+
+
+def _igamma_rule(g: Array, out: Array, a: Array, x: Array) -> Array:
+    # The density of the gamma distribution: x^(a-1)·e^(-x) / Γ(a).
+    return g * np.exp((a - 1) * np.log(x) - x - LGAMMA(a))
+
+
+# No derivative with respect to the shape a, as in PyTorch.
+IGAMMA = Op("igamma", _igamma("gammainc"), None, _igamma_rule, floating=True)
+IGAMMAC = Op(
+    "igammac", _igamma("gammaincc"), None, lambda g, out, a, x: -_igamma_rule(g, out, a, x), floating=True
+)
+
+
+def _zeta(x: Array, q: Array) -> Array:
+    dtype = np.result_type(*(each for each in (x, q) if hasattr(each, "dtype")))
+    return special("zeta")(x, q).astype(dtype, copy=False)
+
+
+ZETA: Op = Op("zeta", _zeta, None, lambda g, out, x, q: -g * x * ZETA(x + 1, q), floating=True)
+
+# --- error functions and the normal distribution ------------------------------------------------
+
+ERFC = Op("erfc", _scipy("erfc"), lambda g, out, x: g * (-2 / _SQRT_PI * np.exp(-x * x)), floating=True)
+ERFINV = Op(
+    "erfinv", _scipy("erfinv"), lambda g, out, x: g * (0.5 * _SQRT_PI * np.exp(out * out)), floating=True
+)
+# erfcx(x) = e^{x²}·erfc(x), where erfc alone would underflow.
+ERFCX = Op("erfcx", _scipy("erfcx"), lambda g, out, x: g * (2 * x * out - 2 / _SQRT_PI), floating=True)
+NDTRI = Op(
+    "ndtri",
+    _scipy("ndtri"),
+    lambda g, out, x: g * (math.sqrt(2 * math.pi) * np.exp(0.5 * out * out)),
+    floating=True,
+)
+LOG_NDTR = Op(
+    "log_ndtr",
+    _scipy("log_ndtr"),
+    # φ(x) / Φ(x), the density over its integral, without underflow.
+    lambda g, out, x: g * (math.sqrt(2 / math.pi) / ERFCX(x * -math.sqrt(0.5))),
+    floating=True,
+)
+
+# --- Bessel functions ---------------------------------------------------------------------------
+
+
+def _i1_slope(x: Array, upper: Array, out: Array) -> Array:
+    """Return I₀(x) - I₁(x) / x, whose limit at 0 is ½."""
+    tiny = np.absolute(x) < 1e-12
+    return np.where(tiny, 0.5, upper - out / np.where(tiny, 1, x))
+
+
+I0 = Op("i0", _scipy("i0"), lambda g, out, x: g * I1(x), floating=True)
+I1: Op = Op("i1", _scipy("i1"), lambda g, out, x: g * _i1_slope(x, I0(x), out), floating=True)
+# The same times e^{-|x|}.
+I0E = Op("i0e", _scipy("i0e"), lambda g, out, x: g * (I1E(x) - np.sign(x) * out), floating=True)
+I1E: Op = Op(
+    "i1e",
+    _scipy("i1e"),
+    lambda g, out, x: g * (_i1_slope(x, I0E(x), out) - np.sign(x) * out),
+    floating=True,
+)
+
+# Without a derivative, as in PyTorch.
+BESSEL_J0 = Op("bessel_j0", _scipy("j0"), floating=True)
+BESSEL_J1 = Op("bessel_j1", _scipy("j1"), floating=True)
+BESSEL_Y0 = Op("bessel_y0", _scipy("y0"), floating=True)
+BESSEL_Y1 = Op("bessel_y1", _scipy("y1"), floating=True)
+BESSEL_K0 = Op("modified_bessel_k0", _scipy("k0"), floating=True)
+BESSEL_K1 = Op("modified_bessel_k1", _scipy("k1"), floating=True)
+BESSEL_K0E = Op("scaled_modified_bessel_k0", _scipy("k0e"), floating=True)
+BESSEL_K1E = Op("scaled_modified_bessel_k1", _scipy("k1e"), floating=True)
+
+# --- logarithms of products ---------------------------------------------------------------------
+
+
+def _xlogy(x: Array, y: Array) -> Array:
+    # 0·log y is 0, also at y = 0; a nan stays one.
+    zero = (x == 0) & ~np.isnan(y)
+    return np.where(zero, 0, x * np.log(np.where(zero, 1, y)))
+
+
+def _xlogy_x(g: Array, out: Array, x: Array, y: Array) -> Array:
+    flat = (x == 0) & (y <= 0)
+    return np.where(flat, 0, g * np.log(np.where(flat, 1, y)))
+
+
+XLOGY = Op("xlogy", _xlogy, _xlogy_x, lambda g, out, x, y: g * x / y, floating=True)
+
+
+def _xlog1py(x: Array, y: Array) -> Array:
+    zero = (x == 0) & ~np.isnan(y)
+    return np.where(zero, 0, x * np.log1p(np.where(zero, 0, y)))
+
+
+def _xlog1py_x(g: Array, out: Array, x: Array, y: Array) -> Array:
+    flat = (x == 0) & (y <= -1)
+    return np.where(flat, 0, g * np.log1p(np.where(flat, 0, y)))
+
+
+XLOG1PY = Op("xlog1py", _xlog1py, _xlog1py_x, lambda g, out, x, y: g * x / (y + 1), floating=True)
+ENTR = Op("entr", _scipy("entr"), lambda g, out, x: -g * (1 + np.log(x)), floating=True)
+
+
+def _logit_rule(g: Array, out: Array, x: Array) -> Array:
+    return np.where((x < 0) | (x > 1), np.nan, g / (x * (1 - x)))
+
+
+LOGIT = Op("logit", lambda x: np.log(x / (1 - x)), _logit_rule, floating=True)
+
+
+def _two_share(x: Array, y: Array) -> Array:
+    """Return 2ˣ / (2ˣ + 2ʸ), without overflow."""
+    return 1 / (1 + np.exp2(y - x))
+
+
+LOGADDEXP2 = Op(
+    "logaddexp2",
+    np.logaddexp2,
+    lambda g, out, x, y: g * _two_share(x, y),
+    lambda g, out, x, y: g * _two_share(y, x),
+    floating=True,
+)
+
+# --- waves, signs and extremes ------------------------------------------------------------------
+
+
+def _sinc_rule(g: Array, out: Array, x: Array) -> Array:
+    flat = x == 0
+    return np.where(flat, 0, g * (np.cos(math.pi * x) - out) / np.where(flat, 1, x))
+
+
+def _sinc(x: Array) -> Array:
+    flat = x == 0
+    angle = math.pi * np.where(flat, 1, x)
+    return np.where(flat, 1, np.sin(angle) / angle)
+
+
+# sin(πx) / (πx).
+SINC = Op("sinc", _sinc, _sinc_rule, floating=True)
+COPYSIGN = Op(
+    "copysign",
+    np.copysign,
+    # ±g as the sign was changed or kept; at 0, where |x| has its kink, 0.
+    lambda g, out, x, y: g * np.sign(x) * np.sign(out),
+    lambda g, out, x, y: np.zeros_like(g),
+    floating=True,
+)
+FMAX = Op(
+    "fmax",
+    np.fmax,
+    lambda g, out, x, y: kept(g, (x >= y) | np.isnan(y)),
+    lambda g, out, x, y: kept(g, ~((x >= y) | np.isnan(y))),
+)
+FMIN = Op(
+    "fmin",
+    np.fmin,
+    lambda g, out, x, y: kept(g, (x <= y) | np.isnan(y)),
+    lambda g, out, x, y: kept(g, ~((x <= y) | np.isnan(y))),
+)
+HEAVISIDE = Op("heaviside", lambda x, y: np.where(x == 0, y, np.where(np.isnan(x), x, x > 0)).astype(x.dtype))
+# One step away from x, and so as steep as x itself.
+NEXTAFTER = Op(
+    "nextafter",
+    np.nextafter,
+    lambda g, out, x, y: kept(g, x != y),
+    lambda g, out, x, y: np.zeros_like(g),
+)
+SIGNBIT = Op("signbit", lambda x: np.signbit(x) if x.dtype.kind == "f" else x < 0)
+FREXP_MANTISSA = Op(
+    "frexp_mantissa",
+    lambda x: np.frexp(x)[0],
+    lambda g, out, x: g * np.exp2(-FREXP_EXPONENT(x).astype(g.dtype)),
+)
+FREXP_EXPONENT: Op = Op("frexp_exponent", lambda x: np.frexp(x)[1].astype(np.int32))
+GCD = Op("gcd", lambda x, y: np.gcd(x, y))
+LCM = Op("lcm", lambda x, y: np.absolute(np.lcm(x, y)))
+LEFT_SHIFT = Op("bitwise_left_shift", np.left_shift)
+RIGHT_SHIFT = Op("bitwise_right_shift", np.right_shift)

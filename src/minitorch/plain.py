@@ -1,0 +1,179 @@
+"""What `.data` and `.grad` hand out: a NumPy array that also understands PyTorch's spelling.
+
+Enters: an array, without a copy. Leaves: the same memory as a PlainArray, which is a numpy.ndarray in every
+respect (printed form, indexing, ufuncs, files) and beyond that knows every method of Tensor: `p.grad.zero_()`,
+`p.data.add_(step, alpha=-0.1)`, `x.grad.norm()`, `p.grad.data.clamp_(-1, 1)`.
+
+Where both libraries have a method of one name and mean different things:
+- NumPy's words (`axis=`, `keepdims=`, `ddof=`, `out=`) and NumPy's functions (`np.std(g)`) mean NumPy's.
+- PyTorch's words (`dim=`, `keepdim=`, `unbiased=`, `correction=`, `descending=`) mean PyTorch's.
+- With neither, it is NumPy's, with one exception where PyTorch's programs would silently get other numbers:
+  `std`, `var`, and `max`/`min` along an axis (`out.data.max(1)[1]`: values and indices) are PyTorch's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+# node.py, which builds on this file, fills these in: how to make a Tensor around an array, and its class.
+make_tensor: Callable[[Any], Any] = None  # type: ignore[assignment]
+tensor_class: Callable[[], Any] = None  # type: ignore[assignment]
+
+_PYTORCHS_WORDS = {"dim", "keepdim", "unbiased", "correction", "descending"}
+
+
+class Count(int):
+    """How many elements: NumPy's `x.size`, and, called, PyTorch's `x.size()` and `x.size(0)`."""
+
+    shape: tuple[int, ...]
+
+    def __call__(self, dim: int | None = None) -> Any:
+        """Return the shape, or the length of one axis."""
+        return self.shape if dim is None else self.shape[dim]
+
+
+class PlainArray(np.ndarray):
+    """A NumPy array that also takes Tensor's methods; they compute on the same memory, without a graph.
+
+    >>> import minitorch
+    >>> w = minitorch.tensor([3.0, 4.0], requires_grad=True)
+    >>> (w * w).sum().backward()
+    >>> w.grad
+    array([6., 8.], dtype=float32)
+    >>> w.grad.norm().item(), w.grad.size()
+    (10.0, (2,))
+    >>> w.data.add_(w.grad, alpha=-0.5); w.grad.zero_(); w
+    array([0., 0.], dtype=float32)
+    array([0., 0.], dtype=float32)
+    tensor([0., 0.], requires_grad=True)
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return repr(np.asarray(self))
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        # A reduction to one element stays an array of no axes: `(lr * p.grad).std().log10()` goes on.
+        return array if type(array) is PlainArray else array.view(PlainArray)
+
+    def __getattr__(self, name: str) -> Any:
+        # Python asks here only for what NumPy's arrays do not have.
+        if name.startswith("_") or not hasattr(tensor_class(), name):
+            raise AttributeError(f"neither NumPy's arrays nor Tensors have an attribute {name!r}")
+        found = getattr(make_tensor(np.asarray(self)), name)
+        return partial(_call, self, name) if callable(found) else _handed_back(self, None, found)
+
+    @property
+    def data(self) -> PlainArray:  # type: ignore[override]
+        """The array itself: PyTorch's `p.grad.data`. (NumPy's buffer is `memoryview(x)`.)"""
+        return self
+
+    @property
+    def size(self) -> Count:
+        """The number of elements; called, the shape."""
+        count = Count(np.ndarray.size.__get__(self))
+        count.shape = self.shape
+        return count
+
+    def view(self, *args: Any, **kwargs: Any) -> Any:
+        """NumPy's view as another dtype or class; with lengths, PyTorch's: another shape."""
+        lengths = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
+        if lengths and all(isinstance(n, (int, np.integer)) for n in lengths) and not kwargs:
+            return _call(self, "view", *lengths)
+        return super().view(*args, **kwargs)
+
+    def transpose(self, *axes: Any) -> Any:
+        """NumPy's permutation of all axes; two ints on another rank than two exchange these, as in PyTorch."""
+        if len(axes) == 2 and self.ndim != 2:
+            return self.swapaxes(*axes)
+        return super().transpose(*axes)
+
+    def flatten(self, *args: Any, **kwargs: Any) -> Any:
+        """NumPy's copy with one axis; with ints, PyTorch's: the axes from one to another made one."""
+        if {*kwargs} & {"start_dim", "end_dim"} or (args and isinstance(args[0], int)):
+            return _call(self, "flatten", *args, **kwargs)
+        return super().flatten(*args, **kwargs)
+
+    def __round__(self, digits: int = 0) -> Any:
+        return np.ndarray.round(self, digits)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return np.asarray(self).__reduce_ex__(protocol)
+
+
+def _handed_back(array: PlainArray, tensor: Any, answer: Any) -> Any:
+    """Return what a Tensor's method gave, as arrays: this one itself where it was written into."""
+    if isinstance(answer, tensor_class()):
+        if answer.requires_grad:
+            return answer  # one of the arguments has a graph: so has the result
+        if tensor is not None and answer._data is tensor._data:
+            return array
+        return answer._data.view(PlainArray) if type(answer._data) is np.ndarray else answer._data
+    if isinstance(answer, tuple) and any(isinstance(part, tensor_class()) for part in answer):
+        parts = [_handed_back(array, tensor, part) for part in answer]
+        return type(answer)(*parts) if hasattr(answer, "_fields") else type(answer)(parts)
+    return answer
+
+
+def _call(array: PlainArray, name: str, *args: Any, **kwargs: Any) -> Any:
+    tensor = make_tensor(np.asarray(array))
+    args = tuple(make_tensor(np.asarray(a)) if type(a) is PlainArray else a for a in args)
+    return _handed_back(array, tensor, getattr(tensor, name)(*args, **kwargs))
+
+
+def _both(name: str) -> Any:
+    """Make a method that both libraries have, and that means what its words mean."""
+    numpys = getattr(np.ndarray, name)
+
+    def method(self: PlainArray, *args: Any, **kwargs: Any) -> Any:
+        pytorchs = bool(kwargs.keys() & _PYTORCHS_WORDS)
+        if name in ("std", "var"):
+            pytorchs = pytorchs or not kwargs
+        elif name in ("max", "min"):
+            pytorchs = pytorchs or (bool(args) and not kwargs and args[0] is not None)
+        return _call(self, name, *args, **kwargs) if pytorchs else numpys(self, *args, **kwargs)
+
+    method.__name__, method.__doc__ = name, numpys.__doc__ and numpys.__doc__.partition("\n\n")[0]
+    return method
+
+
+for _name in (
+    *("all", "any", "argmax", "argmin", "argsort", "cumprod", "cumsum", "diagonal", "max", "mean", "min"),
+    *("prod", "sort", "squeeze", "std", "sum", "var"),
+):
+    setattr(PlainArray, _name, _both(_name))
+
+
+# `p.grad is p.grad`: while someone holds the view of an array, others get the same one.
+_views: WeakValueDictionary[int, PlainArray] = WeakValueDictionary()
+
+
+def handed_out(array: Any) -> Any:
+    """Return an array as a person gets it: the same memory, as a PlainArray. Other kinds are left as they are."""
+    if type(array) is not np.ndarray:
+        return array
+    view = _views.get(id(array))
+    if view is None or view.base is not array:
+        view = _views[id(array)] = array.view(PlainArray)
+    return view
+
+
+def taken_back(array: Any) -> Any:
+    """Return an array as the engine keeps it: NumPy's own kind, the very one that was handed out if it is it."""
+    if type(array) is not PlainArray:
+        return array
+    base = array.base
+    if (
+        type(base) is np.ndarray
+        and base.shape == array.shape
+        and base.strides == array.strides
+        and base.dtype == array.dtype
+    ):
+        return base
+    return np.asarray(array)

@@ -1,0 +1,197 @@
+"""Settings that public programs make, and questions they ask. Enters: flags. Leaves: the flags, remembered.
+
+None of them changes a number here: everything is computed in the dtype it has, and always in the same order.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from minitorch.convert import as_tensor
+from minitorch.devices import CPU, device
+from minitorch.dtypes import common_dtype, legacy_dtype, promote_types
+from minitorch.dtypes import set_default_dtype as _set_default_dtype
+from minitorch.modes import is_grad_enabled
+from minitorch.tensor import Tensor
+
+_kept: dict[str, Any] = {"threads": 1, "deterministic": True, "precision": "highest"}
+
+
+def set_num_threads(number: int) -> None:
+    """Remember a number of threads; NumPy's own are set by OMP_NUM_THREADS before it is imported.
+
+    >>> set_num_threads(2); get_num_threads()
+    2
+    >>> set_num_threads(1)
+    """
+    _kept["threads"] = int(number)
+
+
+def get_num_threads() -> int:
+    """Return what set_num_threads was given."""
+    return int(_kept["threads"])
+
+
+set_num_interop_threads, get_num_interop_threads = set_num_threads, get_num_threads
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Do nothing: all algorithms are.
+
+    >>> use_deterministic_algorithms(True); are_deterministic_algorithms_enabled()
+    True
+    """
+    _kept["deterministic"] = bool(mode)
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """Return what use_deterministic_algorithms was given."""
+    return bool(_kept["deterministic"])
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Remember a precision; products of float32 are always computed in float32.
+
+    >>> set_float32_matmul_precision("high"); get_float32_matmul_precision()
+    'high'
+    """
+    if precision not in ("highest", "high", "medium"):
+        raise ValueError(f"set_float32_matmul_precision: 'highest', 'high' or 'medium', got {precision!r}")
+    _kept["precision"] = precision
+
+
+def get_float32_matmul_precision() -> str:
+    """Return what set_float32_matmul_precision was given."""
+    return str(_kept["precision"])
+
+
+def set_default_device(wanted: Any) -> None:
+    """Accept the CPU, where new tensors are made; any other device is refused.
+
+    >>> set_default_device("cpu"); get_default_device()
+    device(type='cpu')
+    """
+    if wanted is not None and device(wanted).type != "cpu":
+        raise RuntimeError(
+            f"set_default_device: new tensors are made on the CPU; write x.to({str(wanted)!r})"
+        )
+
+
+def get_default_device() -> device:
+    """Return the CPU."""
+    return CPU
+
+
+def set_default_tensor_type(kind: Any) -> None:
+    """Set the dtype of Python's floats by PyTorch's old names: 'torch.DoubleTensor'.
+
+    >>> set_default_tensor_type("torch.FloatTensor")
+    """
+    _set_default_dtype(legacy_dtype(kind))
+
+
+def is_floating_point(input: Any) -> bool:
+    """Tell whether a tensor holds floats.
+
+    >>> is_floating_point(as_tensor([1.0]))
+    True
+    """
+    return bool(as_tensor(input).is_floating_point())
+
+
+def is_complex(input: Any) -> bool:
+    """Tell whether a tensor holds complex numbers.
+
+    >>> is_complex(as_tensor([1.0]))
+    False
+    """
+    return as_tensor(input).dtype.kind == "c"
+
+
+def is_nonzero(input: Any) -> bool:
+    """Tell whether the only element is not 0.
+
+    >>> is_nonzero(as_tensor([0.0]))
+    False
+    """
+    return bool(as_tensor(input))
+
+
+def detach(input: Any) -> Tensor:
+    """The same array, cut off from the graph.   See Tensor.detach
+
+    >>> detach(as_tensor([1.0]))
+    tensor([1.])
+    """
+    return as_tensor(input).detach()
+
+
+def is_inference_mode_enabled() -> bool:
+    """Tell whether nothing is recorded: inference_mode is no_grad here.
+
+    >>> is_inference_mode_enabled()
+    False
+    """
+    return not is_grad_enabled()
+
+
+def result_type(tensor1: Any, tensor2: Any) -> Any:
+    """Return the dtype in which two operands are computed together.
+
+    >>> result_type(as_tensor([1, 2]), 1.0)
+    dtype('float32')
+    """
+    return common_dtype(*(o._data if isinstance(o, Tensor) else o for o in (tensor1, tensor2)))
+
+
+def can_cast(from_: Any, to: Any) -> bool:
+    """Tell whether a dtype may be written into another: never from floats to integers, never to bools.
+
+    >>> can_cast(np.float64, np.float32), can_cast(np.float32, np.int64)
+    (True, False)
+    """
+    order = "biufc"
+    a, b = np.dtype(from_).kind, np.dtype(to).kind
+    if a == b or promote_types(from_, to) == np.dtype(to):
+        return True
+    return (order.index(b) > 1 and order.index(a) <= order.index(b)) or (a == "u" and b == "i")
+
+
+# minitorch.backends: flags of libraries that are not used here; they may be set, and stay what they were set to.
+backends = SimpleNamespace(
+    cudnn=SimpleNamespace(
+        benchmark=False,
+        deterministic=True,
+        enabled=False,
+        allow_tf32=False,
+        is_available=lambda: False,
+        version=lambda: None,
+    ),
+    cuda=SimpleNamespace(
+        matmul=SimpleNamespace(allow_tf32=False, allow_fp16_reduced_precision_reduction=False),
+        is_built=lambda: False,
+    ),
+    mps=SimpleNamespace(is_available=lambda: False, is_built=lambda: False),
+    mkl=SimpleNamespace(is_available=lambda: False),
+    mkldnn=SimpleNamespace(is_available=lambda: False),
+    openmp=SimpleNamespace(is_available=lambda: False),
+)
+mps = SimpleNamespace(is_available=lambda: False, manual_seed=lambda seed: None, empty_cache=lambda: None)
+
+
+class _NotOffered:
+    """The name of a dtype that NumPy has not; it can be named, not used."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"{self.name} (which NumPy does not have: use float32)"
+
+
+bfloat16 = _NotOffered("bfloat16")
+strided, preserve_format, contiguous_format = "strided", "preserve_format", "contiguous_format"
+channels_last, channels_last_3d = "channels_last", "channels_last_3d"

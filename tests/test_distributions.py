@@ -1,0 +1,290 @@
+"""minitorch.distributions against torch.distributions: samples of one seed, values, gradients, shapes, refusals."""
+
+import numpy as np
+import pytest
+import torch
+import torch.distributions as td
+
+import minitorch
+import minitorch.distributions as md
+
+R = np.random.default_rng(0)
+REAL = R.normal(size=(3, 4))
+POSITIVE = R.uniform(0.3, 3.0, (3, 4))
+SHARES = R.dirichlet(np.ones(4), 3)
+UNIT = R.uniform(0.1, 0.9, (3, 4))
+A = R.normal(size=(3, 4, 4))
+COVARIANCE = A @ A.transpose(0, 2, 1) + np.eye(4)
+
+# name → parameters, values inside the support
+CASES = {
+    "Normal": ({"loc": REAL, "scale": POSITIVE}, REAL + 0.3),
+    "LogNormal": ({"loc": REAL, "scale": POSITIVE}, POSITIVE + 0.1),
+    "HalfNormal": ({"scale": POSITIVE}, POSITIVE + 0.1),
+    "Laplace": ({"loc": REAL, "scale": POSITIVE}, REAL + 0.3),
+    "Cauchy": ({"loc": REAL, "scale": POSITIVE}, REAL + 0.3),
+    "Gumbel": ({"loc": REAL, "scale": POSITIVE}, REAL + 0.3),
+    "Uniform": ({"low": REAL, "high": REAL + POSITIVE}, REAL + 0.5 * POSITIVE),
+    "Exponential": ({"rate": POSITIVE}, POSITIVE + 0.2),
+    "Gamma": ({"concentration": POSITIVE, "rate": POSITIVE[::-1].copy()}, POSITIVE + 0.2),
+    "Chi2": ({"df": POSITIVE}, POSITIVE + 0.2),
+    "Beta": ({"concentration1": POSITIVE, "concentration0": POSITIVE[::-1].copy()}, UNIT),
+    "Dirichlet": ({"concentration": POSITIVE}, SHARES),
+    "MultivariateNormal": ({"loc": REAL, "covariance_matrix": COVARIANCE}, REAL + 0.3),
+    "MultivariateNormal precision": ({"loc": REAL, "precision_matrix": COVARIANCE}, REAL + 0.3),
+    "MultivariateNormal tril": ({"loc": REAL, "scale_tril": np.linalg.cholesky(COVARIANCE)}, REAL + 0.3),
+    "Bernoulli": ({"probs": UNIT}, (UNIT > 0.5).astype(float)),
+    "Bernoulli logits": ({"logits": REAL}, (UNIT > 0.5).astype(float)),
+    "Geometric": ({"probs": UNIT}, np.floor(5 * UNIT)),
+    "Geometric logits": ({"logits": REAL}, np.floor(5 * UNIT)),
+    "Poisson": ({"rate": 5 * POSITIVE}, np.floor(5 * UNIT)),
+    "Categorical": ({"probs": POSITIVE}, np.array([0, 3, 2])),
+    "Categorical logits": ({"logits": REAL}, np.array([0, 3, 2])),
+    "OneHotCategorical": ({"probs": POSITIVE}, np.eye(4)[[0, 3, 2]]),
+    "OneHotCategorical logits": ({"logits": REAL}, np.eye(4)[[0, 3, 2]]),
+    "OneHotCategoricalStraightThrough": ({"logits": REAL}, np.eye(4)[[0, 3, 2]]),
+}
+
+
+def make(library, package, case, dtype=np.float64, grad=False):
+    parameters, value = CASES[case]
+    given = {k: library.tensor(v.astype(dtype), requires_grad=grad) for k, v in parameters.items()}
+    value = library.tensor(value if value.dtype.kind == "i" else value.astype(dtype))
+    return getattr(package, case.partition(" ")[0])(**given), given, value
+
+
+def close(mine, other, tol=1e-8, what=""):
+    other = other.detach()
+    assert tuple(mine.shape) == tuple(other.shape), what
+    np.testing.assert_allclose(mine.detach().numpy(), other.numpy(), rtol=tol, atol=tol, err_msg=what)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_values_and_gradients(case):
+    for method in ("log_prob", "entropy", "cdf"):
+        ours, our_given, our_value = make(minitorch, md, case, grad=True)
+        theirs, their_given, their_value = make(torch, td, case, grad=True)
+        try:
+            b = getattr(theirs, method)(*[their_value] * (method != "entropy"))
+        except NotImplementedError:
+            continue
+        if method == "cdf" and case.partition(" ")[0] in ("Gamma", "Chi2", "Gumbel"):
+            continue  # not offered
+        a = getattr(ours, method)(*[our_value] * (method != "entropy"))
+        close(a, b, what=method)
+        weights = np.cos(np.arange(a.numel())).reshape(a.shape)
+        (a * minitorch.tensor(weights)).sum().backward()
+        (b * torch.tensor(weights)).sum().backward()
+        for name in our_given:
+            if their_given[name].grad is None:
+                continue
+            mine, other = our_given[name].grad, their_given[name].grad
+            if name in ("covariance_matrix", "precision_matrix"):  # only the symmetric part is determined
+                mine, other = mine + mine.swapaxes(-1, -2), other + other.mT
+            np.testing.assert_allclose(mine, other, rtol=1e-7, atol=1e-8, err_msg=f"{method} d{name}")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_moments_shapes_and_text(case):
+    ours, _, _ = make(minitorch, md, case)
+    theirs, _, _ = make(torch, td, case)
+    assert ours.batch_shape == tuple(theirs.batch_shape)
+    assert ours.event_shape == tuple(theirs.event_shape)
+    assert ours.has_rsample == theirs.has_rsample
+    for name in ("mean", "variance", "stddev", "mode"):
+        try:
+            other = getattr(theirs, name)
+        except NotImplementedError:
+            continue
+        close(getattr(ours, name), other, what=name)
+    bigger = (2, *ours.batch_shape)
+    close(ours.expand(bigger).mean, theirs.expand(bigger).mean)
+    assert ours.expand(bigger).sample((5,)).shape == tuple(theirs.expand(bigger).sample((5,)).shape)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("case", CASES)
+def test_the_same_seed_gives_the_same_samples(case, dtype):
+    ours, _, _ = make(minitorch, md, case, dtype)
+    theirs, _, _ = make(torch, td, case, dtype)
+    for shape in ((), (2,), (7, 5)):
+        minitorch.manual_seed(5)
+        torch.manual_seed(5)
+        a, b = ours.sample(shape), theirs.sample(shape)
+        assert a.dtype == str(b.dtype)[6:]
+        close(a, b, 2e-4 if dtype == np.float32 else 1e-8)
+        assert minitorch.rand(1).item() == torch.rand(1).item()  # and as many were drawn
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if getattr(td, c.partition(" ")[0]).has_rsample])
+def test_gradients_through_samples(case):
+    ours, our_given, _ = make(minitorch, md, case, grad=True)
+    theirs, their_given, _ = make(torch, td, case, grad=True)
+    minitorch.manual_seed(3)
+    torch.manual_seed(3)
+    a, b = ours.rsample((2,)), theirs.rsample((2,))
+    weights = np.cos(np.arange(a.numel())).reshape(a.shape)
+    (a * minitorch.tensor(weights)).sum().backward()
+    (b * torch.tensor(weights)).sum().backward()
+    # PyTorch approximates the slopes of gamma and beta samples by series of limited accuracy.
+    tol = 2e-3 if case in ("Gamma", "Chi2", "Beta", "Dirichlet") else 1e-7
+    for name in our_given:
+        mine, other = our_given[name].grad, their_given[name].grad.numpy()
+        if name in ("covariance_matrix", "precision_matrix"):
+            mine, other = mine + mine.swapaxes(-1, -2), other + other.swapaxes(-1, -2)
+        np.testing.assert_allclose(mine, other, rtol=tol, atol=tol, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "case", ["Normal", "Laplace", "Cauchy", "Uniform", "Exponential", "HalfNormal", "LogNormal"]
+)
+def test_quantiles_undo_probabilities(case):
+    ours, _, value = make(minitorch, md, case)
+    theirs, _, their_value = make(torch, td, case)
+    close(ours.icdf(minitorch.tensor(UNIT)), theirs.icdf(torch.tensor(UNIT)))
+    close(ours.icdf(ours.cdf(value)), their_value, 1e-6)
+
+
+PAIRS = [
+    ("Normal", "Normal"), ("LogNormal", "LogNormal"), ("HalfNormal", "HalfNormal"), ("Laplace", "Laplace"),
+    ("Normal", "Laplace"), ("Uniform", "Normal"), ("Exponential", "Exponential"), ("Exponential", "Gamma"),
+    ("Gamma", "Gamma"), ("Chi2", "Gamma"), ("Beta", "Beta"), ("Dirichlet", "Dirichlet"),
+    ("MultivariateNormal", "MultivariateNormal tril"), ("Bernoulli", "Bernoulli logits"),
+    ("Categorical", "Categorical logits"), ("OneHotCategorical", "OneHotCategorical logits"),
+    ("Geometric", "Geometric logits"), ("Poisson", "Poisson"), ("Uniform", "Uniform"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("p", "q"), PAIRS)
+def test_kl_divergence(p, q):
+    our_p, our_given, _ = make(minitorch, md, p, grad=True)
+    their_p, their_given, _ = make(torch, td, p, grad=True)
+    (our_q, _, _), (their_q, _, _) = make(minitorch, md, q), make(torch, td, q)
+    if p == q:
+        our_q, their_q = _moved(md, minitorch, our_q), _moved(td, torch, their_q)
+    a, b = md.kl_divergence(our_p, our_q), td.kl_divergence(their_p, their_q)
+    close(a, b)
+    finite = np.isfinite(b.detach().numpy())
+    if finite.all():
+        a.sum().backward()
+        b.sum().backward()
+        for name in our_given:
+            np.testing.assert_allclose(
+                our_given[name].grad, their_given[name].grad, rtol=1e-7, atol=1e-8, err_msg=name
+            )
+
+
+def _moved(package, library, d):
+    """The same kind with other parameters."""
+    names = {
+        "Normal": ("loc", "scale"), "LogNormal": ("loc", "scale"), "HalfNormal": ("scale",), "Laplace": ("loc", "scale"),
+        "Uniform": ("low", "high"), "Exponential": ("rate",), "Gamma": ("concentration", "rate"),
+        "Beta": ("concentration1", "concentration0"), "Dirichlet": ("concentration",), "Poisson": ("rate",),
+    }[type(d).__name__]  # fmt: skip
+    return type(d)(**{n: getattr(d, n).detach() * 1.5 + (0.1 if n != "low" else -3.0) for n in names})
+
+
+def test_a_pair_without_a_formula_is_refused():
+    with pytest.raises(NotImplementedError, match="Beta.*Normal"):
+        md.kl_divergence(md.Beta(1.0, 1.0), md.Normal(0.0, 1.0))
+
+
+def test_independent():
+    for library, package in ((minitorch, md), (torch, td)):
+        base = package.Normal(library.tensor(REAL), library.tensor(POSITIVE))
+        d = package.Independent(base, 1)
+        other = package.Independent(package.Normal(library.zeros(3, 4), library.ones(3, 4)), 1)
+        answers = (
+            tuple(d.batch_shape), tuple(d.event_shape), d.log_prob(library.tensor(REAL)).tolist(), d.entropy().tolist(),
+            package.kl_divergence(d, other).tolist(), tuple(d.expand((2, 3)).sample().shape), tuple(d.mean.shape),
+        )  # fmt: skip
+        if library is minitorch:
+            ours = answers
+    for a, b in zip(ours, answers, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["tanh", "affine", "exp", "sigmoid", "softplus", "several", "inverse"])
+def test_transformed(kind):
+    results = []
+    for library, package in ((minitorch, md), (torch, td)):
+        loc = library.tensor(REAL, requires_grad=True)
+        scale = library.tensor(POSITIVE, requires_grad=True)
+        make_transforms = {
+            "tanh": lambda p: [p.TanhTransform(cache_size=1)],
+            "affine": lambda p: [p.AffineTransform(1.5, -2.0)],
+            "exp": lambda p: p.transforms.ExpTransform(),
+            "sigmoid": lambda p: [p.SigmoidTransform()],
+            "softplus": lambda p: [p.SoftplusTransform()],
+            "several": lambda p: [p.AffineTransform(0.5, 0.7), p.TanhTransform(cache_size=1), p.AffineTransform(0.0, 2.0)],
+            "inverse": lambda p: [p.ExpTransform(), p.ExpTransform().inv, p.AffineTransform(1.0, 3.0).inv],
+        }  # fmt: skip
+        d = package.TransformedDistribution(package.Normal(loc, scale), make_transforms[kind](package))
+        library.manual_seed(11)
+        x = d.rsample()
+        log_prob = d.log_prob(x)
+        log_prob.sum().backward()
+        results.append(
+            [
+                x.detach().numpy(),
+                log_prob.detach().numpy(),
+                np.asarray(loc.grad.tolist()),
+                np.asarray(scale.grad.tolist()),
+            ]
+        )
+        if kind != "several":
+            results[-1].append(d.cdf(x).detach().numpy())
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "D.Normal(0.0, -1.0)", "D.Uniform(1.0, 0.0)", "D.Bernoulli(1.5)", "D.Bernoulli()", "D.Bernoulli(0.5, 0.5)",
+        "D.Categorical(m.tensor(1.0))", "D.Categorical(m.tensor([-1.0, 2.0]))", "D.Normal('a', 1.0)",
+        "D.Categorical(m.ones(3)).log_prob(m.tensor(3))", "D.Normal(0.0, 1.0).log_prob(m.tensor(float('nan')))",
+        "D.Exponential(1.0).log_prob(m.tensor(-1.0))", "D.Dirichlet(m.tensor(1.0))", "D.Beta(0.0, 1.0)",
+        "D.Bernoulli(0.5).log_prob(m.tensor(0.5))", "D.Gamma(1.0, 1.0).log_prob(m.tensor(-1.0))",
+        "D.MultivariateNormal(m.zeros(2))", "D.MultivariateNormal(m.zeros(2), -m.eye(2))",
+        "D.MultivariateNormal(m.zeros(2), m.eye(2)).log_prob(m.zeros(3))", "D.Normal(m.zeros(3), 1.0).log_prob(m.zeros(2))",
+        "D.Independent(D.Normal(0.0, 1.0), 1)", "D.OneHotCategorical(m.ones(3)).log_prob(m.ones(3))",
+        "D.Poisson(-1.0)", "D.Normal(0.0, 1.0).log_prob(1.0)",
+    ],
+)  # fmt: skip
+def test_what_pytorch_refuses_is_refused(line):
+    kinds = []
+    for library, package in ((minitorch, md), (torch, td)):
+        try:
+            eval(line, {"m": library, "D": package})
+            kinds.append(None)
+        except Exception as error:
+            kinds.append(type(error))
+    assert kinds[1] is None or issubclass(kinds[0], ValueError), kinds
+
+
+def test_unchecked_values_are_computed():
+    assert md.Exponential(1.0, validate_args=False).log_prob(minitorch.tensor(-1.0)).item() == 1.0
+    md.Distribution.set_default_validate_args(False)
+    try:
+        assert md.Normal(0.0, -1.0).scale.item() == -1.0
+    finally:
+        md.Distribution.set_default_validate_args(True)
+
+
+def test_every_value_there_is():
+    for package, library in ((md, minitorch), (td, torch)):
+        values = [
+            package.Bernoulli(library.full((2,), 0.5)).enumerate_support().tolist(),
+            package.Categorical(library.ones(2, 3)).enumerate_support().tolist(),
+            package.OneHotCategorical(library.ones(2, 3)).enumerate_support().tolist(),
+            package.Categorical(library.ones(2, 3)).enumerate_support(expand=False).tolist(),
+        ]
+        if library is minitorch:
+            ours = values
+    assert ours == values
+
+
+def test_the_printed_form():
+    assert repr(md.Normal(0.0, 1.0)) == repr(td.Normal(0.0, 1.0))
+    assert "Categorical(logits: " in repr(md.Categorical(logits=minitorch.zeros(3)))
