@@ -52,7 +52,8 @@ def work(contender: str, threads: int) -> None:
             else:
                 torch_like = __import__(CONTENDERS[contender])
                 plain = contender == "PyTorch"
-                steps[task] = models.torch_like(torch_like, (lambda f: f) if plain else torch_like.compile, kind, options)
+                compile = (lambda f: f) if plain else torch_like.compile
+                steps[task] = models.torch_like(torch_like, compile, kind, options)
             for _ in range(3 if steps[task] else 0):
                 steps[task]()
         step = steps[task]
@@ -67,25 +68,35 @@ def work(contender: str, threads: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--only", metavar="WORD", help="only tasks with this word in their name")
     parser.add_argument("--neighbours", action="store_true", help="other sizes, depths, dtypes and layers")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2
+    parser.add_argument("--threads", type=int, default=cores)
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
         work(options.worker, int(os.environ["OMP_NUM_THREADS"]))
         return
-    tasks = [t for t in (models.NEIGHBOURS if options.neighbours else models.TASKS) if (options.only or "") in t]
+    tasks = [
+        t for t in (models.NEIGHBOURS if options.neighbours else models.TASKS) if (options.only or "") in t
+    ]
     versions, times = contest.hold(
         os.path.abspath(__file__), CONTENDERS, tasks, options.rounds, threads=options.threads
     )
     contest.save(options.json, versions, times)
-    print(contest.machine() + f", {options.threads} threads; " + ", ".join(f"{k} {v}" for k, v in versions.items()))
+    print(
+        contest.machine()
+        + f", {options.threads} threads; "
+        + ", ".join(f"{k} {v}" for k, v in versions.items())
+    )
     peers = [c for c in versions if c != "minitorch"]
-    print(f"{'µs per step (best of ' + str(options.rounds) + ')':64}" + "".join(f"{c:>12}" for c in versions) + "   best peer / minitorch")
+    title = f"µs per step (best of {options.rounds})"
+    print(f"{title:64}" + "".join(f"{c:>12}" for c in versions) + "   best peer / minitorch")
     for task, columns in times.items():
         best = {c: min(seconds) for c, seconds in columns.items()}
         row = "".join(f"{1e6 * best[c]:12,.1f}" if best[c] < float("inf") else f"{'–':>12}" for c in versions)

@@ -6,6 +6,7 @@ that neighbours of the published ones can be tried as well: 'mlp:batch=60,sizes=
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +22,10 @@ TASKS: dict[str, tuple[str, dict[str, Any]]] = {
     "digits MLP 128×64-256-10, SGD": ("mlp", {"batch": 128, "sizes": (64, 256, 10)}),
     "digits MLP 128×64-256-10, Adam": ("mlp", {"batch": 128, "sizes": (64, 256, 10), "optimiser": "Adam"}),
     "GPT 4 layers, 4 heads, width 128, context 64, batch 12, AdamW": ("gpt", {}),
-    "transformer block 4×256×384, 6 heads, SGD": ("block", {"batch": 4, "length": 256, "width": 384, "heads": 6}),
+    "transformer block 4×256×384, 6 heads, SGD": (
+        "block",
+        {"batch": 4, "length": 256, "width": 384, "heads": 6},
+    ),
     "CNN 1-32-64, 9216-128-10, batch 32, SGD": ("cnn", {"batch": 32}),
     "softmax 8192×1024": ("softmax", {"shape": (8192, 1024)}),
     "layer norm 8192×1024": ("layer_norm", {"shape": (8192, 1024)}),
@@ -52,7 +56,9 @@ def torch_like(torch: Any, compile: Callable[[Any], Any], kind: str, options: di
     return globals()[f"_{kind}"](torch, compile, **options)
 
 
-def _training(torch: Any, compile: Any, model: Any, loss_of: Any, inputs: Any, optimiser: str, lr: float) -> Step:
+def _training(
+    torch: Any, compile: Any, model: Any, loss_of: Any, inputs: Any, optimiser: str, lr: float
+) -> Step:
     opt = getattr(torch.optim, optimiser)(model.parameters(), lr=lr)
 
     @compile
@@ -73,8 +79,12 @@ def _mlp(
     nn, F = torch.nn, torch.nn.functional
     torch.manual_seed(0)
     layers = []
-    for n, m in zip(sizes[:-1], sizes[1:], strict=True):
-        layers += [nn.Linear(n, m), *([nn.BatchNorm1d(m)] if norm else []), nn.Tanh() if act == "tanh" else nn.ReLU()]
+    for n, m in itertools.pairwise(sizes):
+        layers += [
+            nn.Linear(n, m),
+            *([nn.BatchNorm1d(m)] if norm else []),
+            nn.Tanh() if act == "tanh" else nn.ReLU(),
+        ]
     model = nn.Sequential(*(layers[: -2 if norm else -1]))
     x = torch.randn(batch, sizes[0])
     y = torch.rand(batch, sizes[-1]) if loss == "mse" else torch.randint(0, sizes[-1], (batch,))
@@ -209,7 +219,9 @@ def jax_step(kind: str, options: dict[str, Any]) -> Step | None:
     return None if make is None else make(**options)
 
 
-def _jax_training(loss: Any, params: Any, inputs: Any, optimiser: str, lr: float, dtype: str = "float32") -> Step:
+def _jax_training(
+    loss: Any, params: Any, inputs: Any, optimiser: str, lr: float, dtype: str = "float32"
+) -> Step:
     import jax
     import jax.numpy as jnp
 
@@ -261,10 +273,11 @@ def _jax_mlp(
     params = [
         [jnp.asarray(rng.normal(size=(n, m)) / math.sqrt(n), kind), jnp.zeros(m, kind)]
         + ([jnp.ones(m, kind), jnp.zeros(m, kind)] if norm and m != sizes[-1] else [])
-        for n, m in zip(sizes[:-1], sizes[1:], strict=True)
+        for n, m in itertools.pairwise(sizes)
     ]
     x = jnp.asarray(rng.normal(size=(batch, sizes[0])), kind)
-    y = jnp.asarray(rng.random((batch, sizes[-1])), kind) if loss == "mse" else jnp.asarray(rng.integers(0, sizes[-1], batch))
+    classes = jnp.asarray(rng.integers(0, sizes[-1], batch))
+    y = jnp.asarray(rng.random((batch, sizes[-1])), kind) if loss == "mse" else classes
 
     def compute(params: Any, x: Any, y: Any) -> Any:
         for i, layer in enumerate(params):
@@ -354,14 +367,16 @@ def _jax_cnn(batch: int) -> Step:
 
     rng = np.random.default_rng(0)
     normal = lambda *shape: jnp.asarray(rng.normal(size=shape) * 0.05, jnp.float32)
-    params = [normal(32, 1, 3, 3), jnp.zeros(32), normal(64, 32, 3, 3), jnp.zeros(64), normal(9216, 128), jnp.zeros(128)]
-    params += [normal(128, 10), jnp.zeros(10)]
+    params = [normal(32, 1, 3, 3), jnp.zeros(32), normal(64, 32, 3, 3), jnp.zeros(64)]
+    params += [normal(9216, 128), jnp.zeros(128), normal(128, 10), jnp.zeros(10)]
     x, y = normal(batch, 1, 28, 28), jnp.asarray(rng.integers(0, 10, batch))
     conv = lambda x, w, b: jax.lax.conv(x, w, (1, 1), "VALID") + b[:, None, None]
 
     def loss(p: Any, x: Any, y: Any) -> Any:
         h = jax.nn.relu(conv(jax.nn.relu(conv(x, p[0], p[1])), p[2], p[3]))
-        h = jax.lax.reduce_window(h, -jnp.inf, jax.lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID").reshape(batch, -1)
+        h = jax.lax.reduce_window(h, -jnp.inf, jax.lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID").reshape(
+            batch, -1
+        )
         h = jax.nn.relu(h @ p[4] + p[5]) @ p[6] + p[7]
         return -jnp.take_along_axis(jax.nn.log_softmax(h), y[:, None], 1).mean()
 
@@ -392,7 +407,9 @@ def _jax_layer_norm(shape: Any) -> Step:
 def _jax_gelu(shape: Any) -> Step:
     import jax
 
-    return _jax_function(lambda x: jax.nn.gelu(x, approximate=False), jax.random.normal(jax.random.key(0), shape))
+    return _jax_function(
+        lambda x: jax.nn.gelu(x, approximate=False), jax.random.normal(jax.random.key(0), shape)
+    )
 
 
 def _jax_cross_entropy(shape: Any) -> Step:

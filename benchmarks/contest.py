@@ -94,6 +94,13 @@ def seconds_per_call(function: Callable[[], object], at_least: float = 0.004, re
     return best
 
 
+def once(function: Callable[[], object]) -> float:
+    """Time a single call."""
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
 def spread(rounds: list[float]) -> float:
     """How far the middle round lies above the best one, as a fraction."""
     ordered = sorted(rounds)

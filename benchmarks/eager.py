@@ -59,9 +59,9 @@ WORKLOADS = {
 # --- the worker: one library --------------------------------------------------------------------
 
 
-def chain(steps: tuple[str, ...], np_like: Any) -> Callable[[Any, Any], Any]:
+def chain(steps: tuple[str, ...], np_like: Any, length: int = LENGTH) -> Callable[[Any, Any], Any]:
     """Write the chain out as straight code, so that no loop and no call of ours is measured."""
-    lines = [f"    y = {steps[i % len(steps)]}" for i in range(LENGTH)]
+    lines = [f"    y = {steps[i % len(steps)]}" for i in range(length)]
     scope: dict[str, Any] = {"np": np_like}
     exec("\n".join(["def run(y, w):", *lines, "    return y"]), scope)
     return scope["run"]

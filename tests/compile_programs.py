@@ -522,8 +522,15 @@ class Program:
         return found
 
 
-def run(program, *inputs):
-    """Run a program on Tensors; returns its last results and the gradients of a number computed from them."""
+# Steps that only move numbers round nothing.
+MOVING = ("view", "getitem", "join", "border", "order")
+
+
+def run(program, *inputs, shake=None):
+    """Run a program on Tensors; returns its last results and the gradients of a number computed from them.
+
+    shake: a function that each step's result goes through, if that was computed and not only moved.
+    """
     pool = Pool(inputs)
     for kind, seed in program.steps:
         if kind == "nothing":
@@ -532,6 +539,8 @@ def run(program, *inputs):
         found = STEPS[kind](pool)
         if found.numel() > 600 or found.ndim > 5:
             found = found.reshape(-1)[:50]
+        if shake is not None and not kind.startswith(MOVING):
+            found = shake(found)
         pool.floats.append(found)
     last = pool.floats[len(inputs) :][-5:] + pool.floats[: len(inputs)]
     loss = 0

@@ -33,8 +33,11 @@ DTYPES = {np.dtype(kind): getattr(torch, kind) for kind in (
 TO_NUMPY = {theirs: ours for ours, theirs in DTYPES.items()}
 
 
+DTYPES_TRIED = (torch.float64, torch.int64, torch.bool, torch.complex128)
+
+
 class NotTranslated(Exception):
-    """A sample that speaks of something minitorch has no word for: complex numbers, sparse layouts."""
+    """A sample that speaks of something minitorch has no word for: sparse layouts, generators."""
 
 
 # --- operators and their spellings --------------------------------------------------------------
@@ -110,15 +113,15 @@ def operators():
 def to_minitorch(value, made):
     """Translate an argument; tensors that require gradients are noted beside their twins."""
     if isinstance(value, torch.Tensor):
-        if value.layout != torch.strided or value.dtype not in TO_NUMPY or value.dtype.is_complex:
+        if value.layout != torch.strided or value.dtype not in TO_NUMPY:
             raise NotTranslated(f"a {value.dtype} tensor, {value.layout}")
-        twin = minitorch.tensor(value.numpy(force=True))
+        twin = minitorch.tensor(value.resolve_conj().resolve_neg().numpy(force=True))
         if value.requires_grad:
             twin.requires_grad_()
             made.append((value, twin))
         return twin
     if isinstance(value, torch.dtype):
-        if value not in TO_NUMPY or value.is_complex:
+        if value not in TO_NUMPY:
             raise NotTranslated(f"{value}")
         return TO_NUMPY[value]
     if isinstance(value, torch.device):
@@ -145,7 +148,7 @@ def samples_of(operator, dtype):
     if not info.supports_dtype(dtype, "cpu"):
         return
     torch.manual_seed(0)
-    differentiable = dtype == torch.float64 and info.supports_autograd
+    differentiable = dtype in (torch.float64, torch.complex128) and info.supports_autograd
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield from info.sample_inputs("cpu", dtype, requires_grad=differentiable)
@@ -172,9 +175,10 @@ def flat(outputs):
     return [outputs]
 
 
-def weights(shape):
+def weights(shape, kind="f"):
     """An irregular gradient to start from: a constant one hides mistakes that cancel."""
-    return np.cos(1.0 + 1.7 * np.arange(int(np.prod(shape)))).reshape(shape)
+    places = 1.7 * np.arange(int(np.prod(shape))).reshape(shape)
+    return np.cos(1.0 + places) + (1j * np.cos(2.0 + places) if kind == "c" else 0)
 
 
 def gradients_of(outputs, inputs, library):
@@ -183,9 +187,9 @@ def gradients_of(outputs, inputs, library):
     if not chosen or not inputs:
         return None
     make = (
-        (lambda o: torch.tensor(weights(o.shape), dtype=o.dtype))
+        (lambda o: torch.tensor(weights(o.shape, "c" if o.dtype.is_complex else "f"), dtype=o.dtype))
         if library is torch
-        else (lambda o: minitorch.tensor(weights(o.shape), dtype=o.dtype))
+        else (lambda o: minitorch.tensor(weights(o.shape, o.dtype.kind), dtype=o.dtype))
     )
     return library.autograd.grad(chosen, inputs, [make(o) for o in chosen], allow_unused=True)
 
@@ -195,7 +199,7 @@ def difference(ours, theirs, what, shapes_only=False, rtol=1e-7, atol=1e-8):
     if not isinstance(theirs, torch.Tensor):
         if isinstance(ours, minitorch.Tensor):
             return f"{what} is a tensor, not {type(theirs).__name__}"
-        if isinstance(theirs, (int, float, bool)):
+        if isinstance(theirs, (int, float, bool, complex)):
             return "" if ours == theirs or ours != ours else f"{what} is {ours}, not {theirs}"
         return ""
     if not isinstance(ours, minitorch.Tensor):
@@ -206,12 +210,12 @@ def difference(ours, theirs, what, shapes_only=False, rtol=1e-7, atol=1e-8):
         return f"{what} is {ours.dtype}, not {theirs.dtype}"
     if shapes_only:
         return ""
-    mine, other = ours.detach().numpy(), theirs.numpy(force=True)
+    mine, other = ours.detach().numpy(), theirs.resolve_conj().resolve_neg().numpy(force=True)
     if other.dtype.kind == "f" and other.dtype.itemsize < 8:
         rtol, atol = (1e-5, 1e-5) if other.dtype.itemsize == 4 else (2e-3, 1e-3)
     if not np.allclose(mine, other, rtol=rtol, atol=atol, equal_nan=True):
         with np.errstate(all="ignore"):
-            gap = np.nanmax(np.abs(mine.astype(np.float64) - other.astype(np.float64))) if mine.size else 0
+            gap = np.nanmax(np.abs(mine.astype(complex) - other.astype(complex))) if mine.size else 0
         return f"{what} differs by {gap:.2g}: {mine.reshape(-1)[:4]} and {other.reshape(-1)[:4]}"
     return ""
 
@@ -277,10 +281,9 @@ def judge(operator, call, sample):
     except Exception as error:
         return Verdict("skipped", f"PyTorch raises: {error}".splitlines()[0])
     if any(
-        isinstance(o, torch.Tensor) and (o.dtype.is_complex or o.layout != torch.strided)
-        for o in flat(theirs)
+        isinstance(o, torch.Tensor) and o.layout != torch.strided for o in flat(theirs)
     ):
-        return Verdict("skipped", "the result is complex or sparse")
+        return Verdict("skipped", "the result is sparse")
     try:
         arguments = to_minitorch((sample.input, *sample.args), twins)
         options = to_minitorch(sample.kwargs, twins)
@@ -321,7 +324,7 @@ def reason_for(operator, text, table):
 
 def verdicts(operator, limit=None):
     """Yield (spelling, dtype, number, verdict) for the samples of an operator, in every spelling."""
-    for dtype in (torch.float64, torch.int64, torch.bool):
+    for dtype in DTYPES_TRIED:
         most = limit if dtype == torch.float64 or limit is None else max(1, limit // 2)
         for number, sample in enumerate(samples_of(operator, dtype)):
             if most is not None and number >= most:

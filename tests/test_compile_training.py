@@ -101,18 +101,10 @@ def assert_same_training(build, make_optimizer, inputs, backend, steps=STEPS):
 # --- layers ---------------------------------------------------------------------------------------------
 
 LAYERS = []
-# What asks about numbers in a way that could be written otherwise.
-TODO = {
-    "one_hot": "creation.one_hot asks `values.min() < 0 or …`; ops.op.violated could",
-}
 
 
 def layer(name, build, *inputs, call=None):
-    LAYERS.append(
-        pytest.param(
-            build, inputs, call, id=name, marks=pytest.mark.xfail(reason=TODO[name]) if name in TODO else ()
-        )
-    )
+    LAYERS.append(pytest.param(build, inputs, call, id=name))
 
 
 for _name in (

@@ -724,8 +724,12 @@ def test_writing_into_a_graph_names_the_other_spelling():
     with pytest.raises(RuntimeError, match=r"x = x \+ y"):
         x += 1
     buffer = Tensor(np.zeros(2))
-    with pytest.raises(RuntimeError, match="requires grad"):
+    other = buffer
+    with pytest.raises(RuntimeError, match="held elsewhere"):
         buffer[0] = x[0]
+    del other
+    with pytest.raises(RuntimeError, match="int64, which has no gradient"):
+        Tensor([1, 2])[0] = x[0]
     with pytest.raises(RuntimeError, match="requires grad"):
         buffer += x
     assert x.tolist() == [1.0, 2.0]

@@ -22,7 +22,7 @@ FLOORS = [
     ["numpy_protocols", "printing", "writing"],
     ["tensor"],
     ["creation", "functions", "linalg"],
-    ["random", "special", "signal"],
+    ["fft", "random", "special", "signal"],
     ["amp", "settings", "testing"],
     ["cuda"],
     ["autograd"],

@@ -55,6 +55,7 @@ from minitorch.dtypes import (
 )
 from minitorch.functions import *
 from minitorch.methods.arrange import *
+from minitorch.methods.complex import *
 from minitorch.methods.indexing import *
 from minitorch.methods.matrices import OLDER as _OLDER
 from minitorch.methods.pointwise import *
@@ -96,7 +97,7 @@ e, inf, nan, pi = _math.e, _math.inf, _math.nan, _math.pi
 globals().update(_OLDER)
 
 # Rooms that a program may never enter are opened at first use, so that `import minitorch` stays quick.
-_ROOMS = ("amp", "cuda", "distributions", "nn", "optim", "signal", "special", "testing", "utils")
+_ROOMS = ("amp", "cuda", "distributions", "fft", "nn", "optim", "signal", "special", "testing", "utils")
 _FROM_ROOMS = {"save": "serialization", "load": "serialization", "compile": "compiler.front"}
 _FROM_ROOMS |= dict.fromkeys(("autocast", "GradScaler"), "amp")
 _FROM_ROOMS |= {

@@ -13,7 +13,7 @@ import numpy as np
 
 from minitorch import watch
 from minitorch.dtypes import DType, common_dtype, dtype_of_number, get_default_dtype, promote_types
-from minitorch.node import Node, apply, apply_binary, apply_with_number, new_tensor
+from minitorch.node import Node, apply, apply_binary, apply_with_number, meet_complex, new_tensor
 from minitorch.ops.elementwise import CAST, SUB, TO_INT
 from minitorch.ops.op import Op
 
@@ -84,6 +84,13 @@ def _wrapped(data: Any, dtype: DType) -> np.ndarray:
 
 def as_array(data: Any, dtype: Any = None, copy: bool = False) -> Any:
     """Return `data` as an array: NumPy arrays keep their dtype, Python floats take the default one."""
+    array = _as_array(data, dtype, copy)
+    if array.dtype.kind == "c":
+        meet_complex()
+    return array
+
+
+def _as_array(data: Any, dtype: Any, copy: bool) -> Any:
     if isinstance(data, Node):
         data = data._data
     if is_array(data):
@@ -148,6 +155,8 @@ def cast(tensor: Node, dtype: Any) -> Tensor:
         return tensor  # type: ignore[return-value]
     if wanted.kind not in "fc":
         return apply(TO_INT, tensor, dtype=wanted)
+    if wanted.kind == "c":
+        meet_complex()
     return apply(CAST, tensor, dtype=wanted)
 
 
@@ -196,6 +205,8 @@ def binary(op: Op, a: Any, b: Any) -> Tensor:
     if not isinstance(tensor, Node):
         return binary(op, as_tensor(a), b)
     kind = tensor._data.dtype.kind
+    if number.__class__ is complex:
+        meet_complex()
     if kind == "b" or number.__class__ is bool or (kind in "iu" and isinstance(number, (float, complex))):
         a, b = _prepared(op, a, b)
     try:

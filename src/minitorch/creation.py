@@ -13,11 +13,14 @@ from minitorch.convert import as_tensor as shared
 from minitorch.devices import Size
 from minitorch.dtypes import common_dtype, dtype_of_number, get_default_dtype, int64
 from minitorch.methods.elementwise import fill_of
-from minitorch.node import Node, new_tensor
+from minitorch.node import Node, meet_complex, new_tensor
+from minitorch.ops.op import violated
 from minitorch.tensor import Tensor, check_device, move
 
 
 def _leaf(data: Any, requires_grad: bool, device: Any = None) -> Tensor:
+    if data.dtype.kind == "c":
+        meet_complex()
     out = new_tensor(data)
     check_device(device)
     if device is not None:
@@ -308,7 +311,7 @@ def one_hot(labels: Any, num_classes: int = -1) -> Tensor:
     if values.size == 0 and num_classes <= 0:
         raise RuntimeError("one_hot: give num_classes: it cannot be inferred from no labels")
     count = int(values.max()) + 1 if num_classes == -1 else num_classes
-    if values.size and (values.min() < 0 or values.max() >= count):
+    if values.size and violated((values.min() < 0) | (values.max() >= count)):
         raise RuntimeError(f"one_hot: labels must be from 0 to num_classes - 1 = {count - 1}")
     return new_tensor((values[..., None] == np.arange(count, like=values)).astype(np.int64))
 

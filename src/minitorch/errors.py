@@ -44,14 +44,12 @@ def explain(op: Any, arrays: Sequence[Any], attributes: dict[str, Any], error: E
     return RuntimeError(f"{where}: {reason}")
 
 
-def real(op: Any, contribution: Any) -> Any:
-    """Return a gradient as it is, unless it is complex: no rule here knows what to do with those."""
-    if getattr(contribution.dtype, "kind", "") == "c":
-        raise RuntimeError(
-            f"the gradient of {op.name!r} is complex, and gradients through complex numbers are not offered; compute "
-            "with the real and imaginary part"
-        )
-    return contribution
+def unexpected_complex(op: Any) -> Exception:
+    """Say that a rule gave a real tensor a complex gradient, where nothing complex was asked for."""
+    return RuntimeError(
+        f"the gradient of {op.name!r} is complex, but its input is real and its rules are for real numbers; compute "
+        "with the real and imaginary part"
+    )
 
 
 def check_contract(op: Any, parent: Any, contribution: Any) -> None:

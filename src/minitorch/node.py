@@ -21,7 +21,7 @@ import numpy as np
 from minitorch import errors, plain, watch
 from minitorch.dtypes import get_default_dtype
 from minitorch.modes import Mode, current, switch
-from minitorch.ops.op import Array, Op, unbroadcast
+from minitorch.ops.op import ANALYTIC, REFUSED, Array, Op, unbroadcast
 from minitorch.quiet import hush, restore
 from minitorch.recording import changed
 from minitorch.watch import exposed, is_exposed, tick
@@ -84,7 +84,7 @@ class Node:
         array = value._data if isinstance(value, Node) else plain.taken_back(value)
         if not hasattr(array, "__array_function__") or isinstance(array, np.generic):
             array = np.asarray(array, dtype=self._data.dtype)
-        _check_differentiable(self._requires_grad, array)
+        _check_differentiable(self._requires_grad or array.dtype.kind == "c", array)
         # `p.data -= step` ends here with the same array: it was written into, not replaced.
         watch.touch(array if array is self._data else self)
         if not isinstance(value, Node):
@@ -170,14 +170,33 @@ def own_gradient(node: Node) -> Any:
 
 def _check_differentiable(wanted: bool, array: Any) -> None:
     if wanted and array.dtype.kind != "f":
-        instead = (
-            "differentiate its real and imaginary part"
-            if array.dtype.kind == "c"
-            else "write x.float() first"
-        )
+        if array.dtype.kind == "c":
+            meet_complex()
+            return
         raise RuntimeError(
-            f"requires_grad: only floating-point tensors can require gradients, this one holds {array.dtype}; {instead}"
+            "requires_grad: only floating-point and complex tensors can require gradients, this one holds "
+            f"{array.dtype}; write x.float() first"
         )
+
+
+# Whether this process has met a complex tensor: a program of real numbers pays for no more than this question.
+_complex = False
+
+
+def meet_complex() -> None:
+    """Note that there are complex tensors: from now on ops and backward look out for them."""
+    global _complex
+    _complex = True
+
+
+def _check_complex(op: Op, arrays: Sequence[Any]) -> None:
+    """Refuse complex numbers where an op has no meaning for them (an order, a rounding)."""
+    if op.complex is REFUSED:
+        for array in arrays:
+            if getattr(getattr(array, "dtype", None), "kind", "") == "c":
+                raise RuntimeError(
+                    f"{op.name}: not offered for complex numbers ({array.dtype}); write it with x.real, x.imag or x.abs()"
+                )
 
 
 class Outputs(list[Any]):
@@ -224,6 +243,8 @@ def apply(op: Op, *inputs: Any, **attributes: Any) -> Tensor:
         for i, array in enumerate(arrays):
             if getattr(array, "dtype", _FLOAT).kind in "iub":
                 arrays[i] = array.astype(get_default_dtype())
+    if _complex:
+        _check_complex(op, arrays)
     try:
         data = op.forward(*arrays, **attributes)
     except _TROUBLE as error:
@@ -297,6 +318,8 @@ def apply_unary(op: Op, x: Node, attributes: dict[str, Any] = _NO_ATTRIBUTES) ->
     array = x._data
     if op.floating and array.dtype.kind not in "fc":
         return apply(op, x, **attributes)
+    if _complex:
+        _check_complex(op, (array,))
     forward = op.forward  # in a name of its own: calling it as a method would look it up the slow way
     try:
         data = forward(array, **attributes) if attributes else forward(array)
@@ -332,6 +355,8 @@ def apply_binary(op: Op, a: Node, b: Node) -> Tensor:
     array = a._data
     if op.floating and array.dtype.kind not in "fc":
         return apply(op, a, b)
+    if _complex:
+        _check_complex(op, (array, b._data))
     forward = op.forward
     try:
         data = forward(array, b._data)
@@ -385,6 +410,8 @@ def apply_many(op: Op, *inputs: Any, **attributes: Any) -> tuple[Tensor, ...]:
             arrays.append(each._data)
         else:
             arrays.append(each)
+    if _complex:
+        _check_complex(op, arrays)
     try:
         results = tuple(op.forward(*arrays, **attributes))
     except _TROUBLE as error:
@@ -453,8 +480,12 @@ def pull_back(
         return
     rules: Any = op.rules
     count = len(inputs)
-    if create_graph or useful is not None or not op.plain or count != len(rules) or node.__class__ is Bundle:
-        contributions: Sequence[Any] = _contributions(node, g, create_graph, useful)
+    if _complex and op.complex is ANALYTIC and _is_complex(g):
+        # For an analytic function the gradient is g·conj(f'(z)) (ops/complex.py says why).
+        found = _contributions(node, _conjugate(g), create_graph, useful)
+        contributions: Sequence[Any] = [None if each is None else np.conjugate(each) for each in found]
+    elif create_graph or useful is not None or not op.plain or count != len(rules) or node.__class__ is Bundle:
+        contributions = _contributions(node, g, create_graph, useful)
     elif count == 1:
         rule, x = rules[0], inputs[0]._data
         contributions = (rule(g, node._data, x, **attributes) if attributes else rule(g, node._data, x),)
@@ -482,7 +513,7 @@ def pull_back(
         if contribution.shape != data.shape:
             contribution = unbroadcast(contribution, data.shape)
         if contribution.dtype is not data.dtype:
-            contribution = errors.real(op, contribution).astype(data.dtype)
+            contribution = _fitted(op, contribution, data.dtype)
         if debug:
             errors.check_contract(op, parent, contribution)
         if check is not None:
@@ -491,6 +522,28 @@ def pull_back(
             pending[parent] = pending[parent] + contribution
         else:
             pending[parent] = contribution
+
+
+def _is_complex(g: Any) -> bool:
+    if isinstance(g, Outputs):
+        return any(each is not None and each.dtype.kind == "c" for each in g)
+    return g.dtype.kind == "c"
+
+
+def _conjugate(g: Any) -> Any:
+    if isinstance(g, Outputs):
+        return Outputs(None if each is None else _conjugate(each) for each in g)
+    conjugate = np.conjugate(g)
+    return np.asarray(conjugate) if isinstance(conjugate, np.generic) else conjugate
+
+
+def _fitted(op: Op, contribution: Array, dtype: Any) -> Array:
+    """Return a gradient in its tensor's dtype; a real tensor gets the real part of a complex one."""
+    if contribution.dtype.kind == "c" and dtype.kind != "c":
+        if not _complex or op.complex is REFUSED:
+            raise errors.unexpected_complex(op)
+        contribution = contribution.real
+    return contribution.astype(dtype)
 
 
 def _contributions(
@@ -597,6 +650,8 @@ def backpropagate(
                 useful.add(node)
     pending: dict[Node, Array] = {}
     for node, g in zip(roots, gradients, strict=True):
+        if g.dtype.kind == "c":
+            meet_complex()
         pending[node] = pending[node] + g if node in pending else g
     found: dict[Node, Array] = {}
     leaves: list[tuple[Node, Array]] = []

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.convert import as_tensor, shape_of
+from minitorch.convert import as_tensor, operand, promoted, shape_of
 from minitorch.creation import zeros_like
 from minitorch.dtypes import float64, get_default_dtype
 from minitorch.generator import Generator, default_generator
 from minitorch.generator import use_own_stream as use_own_stream
-from minitorch.node import new_tensor
+from minitorch.node import apply, new_tensor
+from minitorch.ops.elementwise import NORMAL
 from minitorch.ops.op import violated
 from minitorch.tensor import Tensor, move
 
@@ -59,7 +60,8 @@ def _made(values: np.ndarray, shape: tuple[int, ...], device: Any, requires_grad
 def _floats(dtype: Any, name: str) -> Any:
     chosen = get_default_dtype() if dtype is None else np.dtype(dtype)
     if chosen.kind != "f":
-        raise RuntimeError(f"{name}: dtype must be floating-point, got {chosen}")
+        instead = "; write complex(randn(…), randn(…))" if chosen.kind == "c" else ""
+        raise RuntimeError(f"{name}: dtype must be floating-point, got {chosen}{instead}")
     return chosen
 
 
@@ -248,7 +250,10 @@ def normal(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return normal numbers with this mean and standard deviation, numbers or tensors.
+    """Return normal numbers with this mean and standard deviation, numbers or tensors: dmean = dstd = 0.
+
+    A drawn number is a constant, as in PyTorch. For a gradient draw from distributions.Normal by rsample, or
+    write mean + std * randn_like(mean).
 
     >>> normal(0.0, 1.0, (2, 3)).shape
     (2, 3)
@@ -257,7 +262,7 @@ def normal(
     if dtype is None:
         dtype = next((each.dtype for each in (mean, std) if isinstance(each, Tensor)), None)
     noise = randn(shape, generator=generator, dtype=dtype, device=device)
-    drawn = noise * std + mean
+    drawn = apply(NORMAL, *promoted(noise, operand(std, "normal"), operand(mean, "normal")))
     return drawn.requires_grad_() if requires_grad else drawn
 
 

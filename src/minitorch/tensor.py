@@ -329,6 +329,14 @@ class Tensor(Elementwise, Reductions, Shapes, Contractions, LinearAlgebra, Writi
         """
         return self._data.dtype.kind == "f"
 
+    def is_complex(self) -> bool:
+        """Whether its elements are complex numbers.
+
+        >>> Tensor([1.0, 2j]).is_complex()
+        True
+        """
+        return self._data.dtype.kind == "c"
+
     def is_contiguous(self) -> bool:
         """Whether its elements lie in memory in the order of its axes.
 

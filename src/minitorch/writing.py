@@ -5,12 +5,13 @@ Enters: a tensor and what to write. Leaves: the same tensor, changed.
 Three cases. A tensor no graph needs (a buffer, anything under no_grad) is simply written into. A leaf that
 requires grad is refused: its gradient is asked for as it is. The result of a recorded op may be changed if
 nobody but the caller holds it (`out = conv(x); out += shortcut`): then it becomes the result of the new op, and
-what it was lives on in the graph. If something else holds it too, that something would see the old values here
+what it was lives on in the graph. So does a buffer that something with a graph is written into (`outs[t] = y`). If something else holds it too, that something would see the old values here
 and the new ones in PyTorch, so it is refused, with the spelling to use instead.
 """
 
 from __future__ import annotations
 
+import dis
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,8 @@ from minitorch.generator import Generator, default_generator
 from minitorch.methods.elementwise import fill_of
 from minitorch.methods.shape import index_key
 from minitorch.modes import is_grad_enabled
-from minitorch.node import SELECT, Node
+from minitorch.node import SELECT, Node, apply
+from minitorch.ops.indexing import INDEX_PUT, WRITE
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
@@ -36,25 +38,7 @@ class Writing(Node):
     __slots__ = ()
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self._may_be_written("x[key] = value", "where, masked_fill, scatter or index_add")
-        value = operand(value, "x[key] = value")
-        if not isinstance(value, Node):
-            value = fill_of(value, self._data.dtype, "x[key] = value")
-        else:
-            if value.requires_grad and is_grad_enabled():
-                raise RuntimeError(
-                    "x[key] = value: value requires grad, and writing it into a tensor would lose its graph; build "
-                    "the result with where, cat, stack, scatter or index_add, or write value.detach()"
-                )
-            value = value._data
-        shape = self._data.shape
-        try:
-            self._data[index_key(key)] = value
-        except ValueError as error:
-            raise RuntimeError(f"x[key] = value: x has shape {shape}: {error}") from None
-        except IndexError as error:
-            raise IndexError(f"x[key] = value: x has shape {shape}: {error}") from None
-        watch.touch(self._data)
+        _set(self, key, value, "x[key] = value", _getrefcount(self) - _BY_ASSIGNMENT)
 
     def copy_(self, source: Any, non_blocking: bool = False) -> Tensor:
         """Write another tensor's values into this one; for tensors no graph needs.
@@ -62,8 +46,7 @@ class Writing(Node):
         >>> minitorch.tensor([0.0, 0.0]).copy_(minitorch.tensor([1.0, 2.0]))
         tensor([1., 2.])
         """
-        self[...] = source
-        return self  # type: ignore[return-value]
+        return _set(self, ..., source, "x.copy_(y)", _getrefcount(self) - _BY_METHOD)
 
     def zero_(self) -> Tensor:
         """Write zeros; for tensors no graph needs.
@@ -71,7 +54,7 @@ class Writing(Node):
         >>> minitorch.tensor([1.0, 2.0]).zero_()
         tensor([0., 0.])
         """
-        return self.fill_(0)
+        return _set(self, ..., 0, "x.zero_()", _getrefcount(self) - _BY_METHOD)
 
     def fill_(self, value: Any) -> Tensor:
         """Write one value everywhere; for tensors no graph needs.
@@ -79,8 +62,7 @@ class Writing(Node):
         >>> minitorch.tensor([1.0, 2.0]).fill_(7)
         tensor([7., 7.])
         """
-        self[...] = value
-        return self  # type: ignore[return-value]
+        return _set(self, ..., value, "x.fill_(v)", _getrefcount(self) - _BY_METHOD)
 
     def fill_diagonal_(self, fill_value: Any, wrap: bool = False) -> Tensor:
         """Write one value on the main diagonal; for tensors no graph needs.
@@ -264,6 +246,8 @@ class Writing(Node):
     def _filled(self, name: str, values: Any) -> Tensor:
         self._may_be_written(f"x.{name}_()", "it on x.detach()")
         data = self._data
+        if data.dtype.kind == "c":
+            raise RuntimeError(f"{name}_: not offered for complex numbers; fill the real and the imaginary part")
         data[...] = np.asarray(values.reshape(data.shape).astype(data.dtype), like=data)
         watch.touch(data)
         return self  # type: ignore[return-value]
@@ -379,7 +363,7 @@ def _replace(
 ) -> Any:
     """Let x be x.name(*args): written into its memory, or, as the result of a recorded op, renewed."""
     if x._operation is not None and x._requires_grad and is_grad_enabled():
-        if others > 0 or not _nobody_looks_on(x):
+        if others + _unseen() > 0 or not _nobody_looks_on(x):
             raise RuntimeError(
                 f"{spelling}: x is the result of a recorded op and is held elsewhere too (by another name, a view, or "
                 f"an op that used it), where it would keep its old values; write {instead}"
@@ -396,6 +380,71 @@ def _replace(
     x._data[...] = result._data
     watch.touch(x._data)
     return x
+
+
+def _set(x: Any, key: Any, value: Any, spelling: str, others: int) -> Any:
+    """Write at x[key]: into its memory, or, where x or the value has a graph, as a recorded op."""
+    value = operand(value, spelling)
+    given = isinstance(value, Node)
+    tracked = is_grad_enabled() and (x._requires_grad or (given and value._requires_grad))
+    if tracked and x._data.dtype.kind in "fc" and not (x._requires_grad and x.is_leaf):
+        return _set_recorded(x, index_key(key), value, spelling, others + _unseen())
+    x._may_be_written(spelling, "where, masked_fill, scatter or index_add")
+    if not given:
+        value = fill_of(value, x._data.dtype, spelling)
+    elif value._requires_grad and is_grad_enabled():
+        raise RuntimeError(
+            f"{spelling}: value requires grad, but x holds {x._data.dtype}, which has no gradient; write value.detach()"
+        )
+    else:
+        value = value._data
+    shape = x._data.shape
+    try:
+        x._data[index_key(key)] = value
+    except ValueError as error:
+        raise RuntimeError(f"{spelling}: x has shape {shape}: {error}") from None
+    except IndexError as error:
+        raise IndexError(f"{spelling}: x has shape {shape}: {error}") from None
+    watch.touch(x._data)
+    return x
+
+
+def _set_recorded(x: Any, key: Any, value: Any, spelling: str, others: int) -> Any:
+    """Make x, held by nobody but the caller, the result of writing `value` at `key` into what it was."""
+    if others > 0 or not _nobody_looks_on(x):
+        raise RuntimeError(
+            f"{spelling}: x or value has a graph, and x is held elsewhere too (by another name, a view, or an op that "
+            "used it), where it would keep its old values; build the result with stack, cat, where, masked_fill, "
+            "scatter or index_add, or, to change the values on purpose, do it inside `with minitorch.no_grad():`"
+        )
+    shape = x._data.shape
+    try:
+        room = x._data[key].shape
+    except IndexError as error:
+        raise IndexError(f"{spelling}: x has shape {shape}: {error}") from None
+    if isinstance(value, Node):
+        value = cast(value, x._data.dtype)
+        while value.ndim > len(room) and value.shape[0] == 1:
+            value = value.squeeze(0)
+        if value.ndim > len(room) or any(
+            n not in (1, m) for n, m in zip(value.shape[::-1], room[::-1], strict=False)
+        ):
+            raise RuntimeError(
+                f"{spelling}: x has shape {shape}, x[key] {room}; a value of shape {value.shape} does not broadcast to it"
+            )
+    else:
+        value = fill_of(value, x._data.dtype, spelling)
+    before = _copy_of(x)
+    # Nobody reads what is overwritten, unless the op that made x reads its own result (exp does) or shares it
+    # with its input: then the values are copied first.
+    ours = type(x._data) is np.ndarray and x._data.base is None and x._data.flags.writeable
+    unread = before._operation is None or (before._operation is not SELECT and not watch.is_read(before, 1))
+    if not (ours and unread):
+        return _take_over(x, apply(INDEX_PUT, before, value, key=key))
+    result = apply(WRITE, before, value, key=key)
+    # What it was keeps its shape, and no values: they are overwritten now.
+    before._data = np.broadcast_to(np.array(np.nan, x._data.dtype), shape)
+    return _take_over(x, result)
 
 
 def _check_fits(x: Any, result: Any, spelling: str, instead: str) -> None:
@@ -415,6 +464,8 @@ def _nobody_looks_on(x: Any) -> bool:
     if not isinstance(x._data, np.ndarray):
         return True  # a device's or a recorded array: nothing here writes into it
     views = 0
+    if x._operation is None and x._data.base is not None:  # made as a view of memory: does anything else see it?
+        return _array_holders(x) <= watch.ALONE and _getrefcount(x._data.base) <= watch.ALONE
     while x._data.base is not None:  # a view of its input: then nobody else may hold that one either
         if _array_holders(x) > watch.ALONE or not x._inputs or not isinstance(x._inputs[0], Node):
             return False
@@ -440,14 +491,23 @@ _IN_A_TUPLE = _holders((object(),))
 
 def _renew(x: Any, name: str, args: Any, kwargs: Any, spelling: str, instead: str) -> Any:
     """Make x, held by nobody but the caller, the result of a new op on what it was."""
+    result = getattr(_copy_of(x), name)(*args, **kwargs)
+    _check_fits(x, result, spelling, instead)
+    return _take_over(x, cast(result, x._data.dtype))
+
+
+def _copy_of(x: Any) -> Any:
+    """Return another node that is what x is now: same array, same place in the graph."""
     before = object.__new__(type(x))
     for slot in Node.__slots__:
         if slot != "__weakref__" and hasattr(x, slot):
             setattr(before, slot, getattr(x, slot))
     before._hooks = None  # a hook on x sees the gradient of what x is now
-    result = getattr(before, name)(*args, **kwargs)
-    _check_fits(x, result, spelling, instead)
-    result = cast(result, x._data.dtype)
+    return before
+
+
+def _take_over(x: Any, result: Any) -> Any:
+    """Let x be what `result` is."""
     for slot in ("_attributes", "_data", "_inputs", "_operation", "_requires_grad", "_time"):
         setattr(x, slot, getattr(result, slot))
     return x
@@ -459,6 +519,9 @@ class _Probe:
     def __iadd__(self, other: Any) -> Any:
         return _second(self, _getrefcount(self))
 
+    def __setitem__(self, key: Any, value: Any) -> None:
+        value.append(_second(self, _getrefcount(self)))
+
     def add_(self) -> int:
         return _second(self, _getrefcount(self))
 
@@ -467,16 +530,28 @@ def _second(probe: Any, count: int) -> int:
     return count
 
 
-def _measured() -> tuple[int, int]:
-    # What getrefcount says of an object that one name holds, in `x += y` and in `x.add_(y)`. Measured, not
-    # assumed: it differs between versions of Python.
+def _measured() -> tuple[int, int, int]:
+    # What getrefcount says of an object that one name holds, in `x += y`, in `x.add_(y)` and in `x[i] = y`.
+    # Measured, not assumed: it differs between versions of Python.
     probe: Any = _Probe()
     by_method = probe.add_()
+    by_assignment: list[int] = []
+    probe[0] = by_assignment
     probe += 1
-    return probe, by_method
+    return probe, by_method, by_assignment[0]
 
 
-_BY_OPERATOR, _BY_METHOD = _measured()
+_BY_OPERATOR, _BY_METHOD, _BY_ASSIGNMENT = _measured()
+
+
+def _unseen() -> int:
+    """Return how many holders a count missed: who writes x.__iadd__(y) holds x once less than who writes x += y."""
+    method: Any = sys._getframe(2)
+    if not method.f_code.co_name.startswith("__"):
+        return 0
+    person = method.f_back
+    instruction = dis.opname[person.f_code.co_code[person.f_lasti]]
+    return int(not instruction.startswith(("BINARY_OP", "INPLACE_", "STORE_SUBSCR")))
 
 
 def _twin(name: str) -> Any:

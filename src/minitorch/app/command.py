@@ -1,4 +1,4 @@
-"""The `minitorch` command: check, train, list. Enters: arguments. Leaves: words or JSON lines, an exit code.
+"""The `minitorch` command: check, train, list, bench. Enters: arguments. Leaves: words or JSON lines, an exit code.
 
 Exit codes: 0 done, 1 something failed, 2 a wrong argument, 130 interrupted with Ctrl-C.
 """
@@ -83,6 +83,29 @@ def parser() -> argparse.ArgumentParser:
     )
     again.add_argument("--fresh", action="store_true", help="start anew, even if there is a run")
     commands.add_parser("list", help="show the experiments", allow_abbrev=False)
+    bench = commands.add_parser(
+        "bench",
+        help="measure minitorch beside its peers, in a source checkout",
+        description="Every contender in its own process, in turn, the best round of each. `make bench` in a checkout "
+        "installs the peers first. Ctrl-C keeps what was measured.",
+        allow_abbrev=False,
+    )
+    bench.add_argument("--quick", action="store_true", help="a part of it, in about two minutes")
+    bench.add_argument("--only", metavar="WORD", help="only groups or rows with WORD in their name")
+    bench.add_argument("--rounds", type=_positive, metavar="N", help="ask each contender N times")
+    bench.add_argument(
+        "--json", type=Path, metavar="FILE", help="write every round there (else to runs/bench-DATE.json)"
+    )
+    bench.add_argument("--html", type=Path, metavar="FILE", help="also write a page with plots")
+    bench.add_argument(
+        "--compare",
+        type=Path,
+        metavar="OLD",
+        help="say what became slower than in OLD; exit code 1 if anything",
+    )
+    bench.add_argument(
+        "--from", dest="given", type=Path, metavar="FILE", help="measure nothing: show what FILE holds"
+    )
     return top
 
 
@@ -239,6 +262,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return train(chosen)
         if chosen.command == "list":
             return show_list()
+        if chosen.command == "bench":
+            from minitorch.app.bench.front import bench
+
+            return bench(chosen)
         return check(chosen.html, chosen.only, chosen.trials)
     except BrokenPipeError:  # the reader (head, less) has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

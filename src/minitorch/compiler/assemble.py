@@ -34,6 +34,7 @@ from minitorch.compiler.lower import Lowering
 from minitorch.compiler.program import Program, Value, evaluate
 from minitorch.compiler.simplify import simplify
 
+GRAINS = 2  # pieces of a product that each thread takes, one after the other
 PARALLEL_SECONDS = 20e-6  # steps that take less are not worth handing to other threads
 
 
@@ -249,7 +250,7 @@ class _Assembly:
             if member.primitive == "gather" and fuser.gathered(member) is source:
                 return False
             if member.primitive == "contract":
-                if any(source in fuser.leaf_values(o) for o in member.inputs):
+                if any(source in fuser.leaf_values(o, writer) for o in member.inputs):
                     return False
                 continue
             for leaf, where, under in fuser.wanted(writer, member, writer):
@@ -351,7 +352,12 @@ class _Assembly:
                 label = f"an index is outside of an axis of length {group.check[1]}"
             steps.append(
                 Step(
-                    addresses[kernel.text], slots, kernel.units, PARALLEL if parallel else SERIAL, label=label
+                    addresses[kernel.text],
+                    slots,
+                    kernel.units,
+                    PARALLEL if parallel else SERIAL,
+                    grain=self._grain(group, kernel),
+                    label=label,
                 )
             )
             moved = sum(
@@ -384,6 +390,14 @@ class _Assembly:
         )
         self._tick("link")
         return NativeProgram(runner, self.report, self.kept)
+
+    def _grain(self, group: Group, kernel: Kernel) -> int:
+        """Return how many units a thread takes at once.
+
+        A product prepares its operand once for neighbouring units: few large pieces, yet more than threads, so
+        that one which is held up does not hold up all.
+        """
+        return max(1, -(-kernel.units // (GRAINS * self.threads))) if group.kind == "contract" else 1
 
     def _place(self, key: Any, plan: memory.Plan) -> Any:
         """Return where an operand lies."""

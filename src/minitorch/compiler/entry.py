@@ -2,8 +2,8 @@
 
 Enters: a Specialisation that runs natively. Leaves: a function of the arguments that checks everything the long way
 (front.py) checks, calls the machine code and makes the results; or gives MISS, having done nothing, for the long way
-to see to. On small models a step's arithmetic takes less time than a few Python calls: so nothing is looked up here that
-can be known beforehand, and the source is generated.
+to see to. On small models a step's arithmetic takes less time than a few Python calls: so nothing is looked up here
+that can be known beforehand, and the source is generated.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from minitorch.dtypes import get_default_dtype
 from minitorch.modes import current
 from minitorch.node import Node
 from minitorch.tensor import Tensor
+
 
 class Cannot(Exception):
     """This program has no short way."""
@@ -218,7 +219,9 @@ class _Writer:
             if isinstance(step, ReadNumber):
                 s.add(f"n{number} = float({self._number(step)})")
             elif isinstance(step, Draw):
-                s.add(f"n{number} = {s.bind(step.method)}({', '.join(map(s.bind, (step.source, *step.args)))})")
+                s.add(
+                    f"n{number} = {s.bind(step.method)}({', '.join(map(s.bind, (step.source, *step.args)))})"
+                )
             else:
                 s.add(f"{s.bind(step.run)}()")
         for i, step in later:
@@ -257,13 +260,19 @@ class _Writer:
             else:
                 s.add(f"r{i} = {s.bind(native.pools[i].take)}()")
             outputs.append(f"r{i}")
-        s.add(f"if {s.bind(native.entry)}({', '.join([*inputs, *outputs])}) is not None: return {s.bind(self._failed)}()")
+        s.add(
+            f"if {s.bind(native.entry)}({', '.join([*inputs, *outputs])}) is not None: return {s.bind(self._failed)}()"
+        )
         if self.recorded.updates:
             group = watch.Group([self._updated_array(u.input) for u in self.recorded.updates])
             s.names.update(watch=watch, tick=watch.tick)
             s.add(f"watch._last_change = {s.bind(group)}.time = tick()")
         for rebind in self.recorded.rebinds:
-            tensor = f"{self.leaf_names[rebind.tensor]}" if isinstance(rebind.tensor, int) else s.bind(rebind.tensor)
+            tensor = (
+                f"{self.leaf_names[rebind.tensor]}"
+                if isinstance(rebind.tensor, int)
+                else s.bind(rebind.tensor)
+            )
             s.add(f"{tensor}._grad = {'None' if rebind.output is None else f'r{rebind.output}'}")
             if rebind.output is not None:
                 s.add(f"{tensor}._grad_is_shared = False")
@@ -309,9 +318,11 @@ def _nothing() -> Any:
 class _Slot:
     __slots__ = ("array",)
 
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
 
-_probe = _Slot()
-_probe.array = np.zeros(1)
+
+_probe = _Slot(np.zeros(1))
 
 
 def _alone() -> int:

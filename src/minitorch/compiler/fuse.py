@@ -44,6 +44,9 @@ TALL = 24  # so many views may lie on top of each other
 LARGE = 400  # members of one group, at most
 GRAINED = 4096  # elements: values this large are not stored against the grain of what is computed with them
 CHEAP = 2.0  # a function of at most this cost is computed again rather than stored
+# Values of this many bytes leave the caches nearest to the core before they are read again: to write and read one
+# costs as much as some functions that are not cheap, together.
+FAR_BYTES, FAR_COST = 1 << 20, 60.0
 
 
 class Blocked(Exception):
@@ -182,33 +185,47 @@ class Fuser:
 
     # --- what values are read, and where -------------------------------------------------------------------
 
-    def is_leaf(self, value: Value) -> bool:
-        """Whether a value is computed by a group, or given, and not just another look at one."""
+    def is_leaf(self, value: Value, reader: Group | None = None) -> bool:
+        """Whether a value is computed by a group, or given, and not just another look at one.
+
+        reader: the group that looks. A view that was written out for another group's sake is there only for those
+        that come after it; members placed before that look through it as they did (see `Lowering.is_stored`).
+        """
         if value.primitive in VIRTUAL:
-            return value in self.forced
+            if value not in self.forced or reader is None:
+                return value in self.forced
+            maker = self.group_of.get(value)
+            return maker is not None and bool(reader.ancestors & maker.bit)
         return value not in self.inlined
 
     def leaves(
-        self, value: Value, index: Index, group: Group | None, under: bool = False
+        self,
+        value: Value,
+        index: Index,
+        group: Group | None,
+        under: bool = False,
+        reader: Group | None = None,
     ) -> Iterator[tuple[Value, Index | None, bool]]:
         """Yield what has to be known for one element: leaf, its index (None: any), whether under a condition."""
         if value.size == 1 and value.primitive == "constant":
             return
-        if self.is_leaf(value):
+        if self.is_leaf(value, reader) or (
+            reader is not None and value in self.forced and reader.index.get(value) == index
+        ):
             yield value, index, under
             return
         if value.primitive == "iota":
             return
         if value.primitive == "map":
             for operand in value.inputs:
-                yield from self.leaves(operand, index, group, under)
+                yield from self.leaves(operand, index, group, under, reader)
             return
         below = value.inputs[0]
         if value.primitive == "reshape":
-            while below.primitive == "reshape" and below not in self.forced:
+            while below.primitive == "reshape" and not self.is_leaf(below, reader):
                 below = below.inputs[0]
             if (
-                self.is_leaf(below)
+                self.is_leaf(below, reader)
                 and (group is None or self.group_of.get(below) is not group)
                 and not (below.primitive == "constant" and below.size == 1)
             ):
@@ -218,10 +235,10 @@ class Fuser:
             before, conditions = through(value, index)
         except Inexpressible:
             raise Blocked(value) from None
-        yield from self.leaves(value.inputs[0], before, group, under or bool(conditions))
+        yield from self.leaves(value.inputs[0], before, group, under or bool(conditions), reader)
 
     def operand_leaves(
-        self, value: Value, index: Index, group: Group | None
+        self, value: Value, index: Index, group: Group | None, reader: Group | None = None
     ) -> Iterator[tuple[Value, Index | None, bool]]:
         """Yield what has to be known for one element of a value that is to be computed."""
         if value.primitive in VIRTUAL:  # a view that is copied
@@ -231,14 +248,14 @@ class Fuser:
                 before, conditions = through(value, index)
             except Inexpressible:
                 raise Blocked(value) from None
-            yield from self.leaves(value.inputs[0], before, group, bool(conditions))
+            yield from self.leaves(value.inputs[0], before, group, bool(conditions), reader)
         elif value.primitive == "gather":
             axis, places = value.attributes["axis"], value.inputs[1]
             yield self.gathered(value), None, True
-            yield from self.leaves(places, index[axis : axis + places.ndim], group)
+            yield from self.leaves(places, index[axis : axis + places.ndim], group, reader=reader)
         else:
             for operand in value.inputs:
-                yield from self.leaves(operand, index, group)
+                yield from self.leaves(operand, index, group, reader=reader)
 
     def gathered(self, value: Value) -> Value:
         """Return what a gather reads from, which lies in memory."""
@@ -374,13 +391,13 @@ class Fuser:
         order = sorted(found, key=lambda g: (g.kind == "contract", bool(g.inner), g.number), reverse=True)
         return order
 
-    def leaf_values(self, value: Value) -> Iterator[Value]:
+    def leaf_values(self, value: Value, reader: Group | None = None) -> Iterator[Value]:
         """Yield the leaves below a value, whatever the index."""
-        if self.is_leaf(value):
+        if self.is_leaf(value, reader):
             yield value
         else:
             for operand in value.inputs:
-                yield from self.leaf_values(operand)
+                yield from self.leaf_values(operand, reader)
 
     def guesses(self, group: Group, value: Value) -> Iterator[Index]:
         """Yield indices at which a value might be computed in a group."""
@@ -616,7 +633,8 @@ class Fuser:
         try:
             for reader in group.members:
                 if reader.primitive == "contract":  # it reads its operands from memory
-                    if any(self.group_of.get(x) is other for o in reader.inputs for x in self.leaf_values(o)):
+                    below = (x for o in reader.inputs for x in self.leaf_values(o, group))
+                    if any(self.group_of.get(x) is other for x in below):
                         return False
                     continue
                 for leaf, where, under in self.wanted(group, reader, other):
@@ -633,8 +651,8 @@ class Fuser:
     ) -> Iterator[tuple[Value, Index | None, bool]]:
         """Yield what a member (that is no product) needs for one place of its group; `beside`: see `leaves`."""
         if member in group.source:
-            return self.leaves(member.inputs[0], group.source[member], beside)
-        return self.operand_leaves(member, group.index[member], beside)
+            return self.leaves(member.inputs[0], group.source[member], beside, reader=group)
+        return self.operand_leaves(member, group.index[member], beside, group)
 
     # --- folds ----------------------------------------------------------------------------------------------
 
@@ -800,7 +818,7 @@ class Fuser:
         stack = [value]
         while stack:
             for operand in stack.pop().inputs:
-                for leaf in self.leaf_values(operand):
+                for leaf in self.leaf_values(operand, group):
                     if leaf not in found and self.group_of.get(leaf) is group:
                         found.add(leaf)
                         stack.append(leaf)
@@ -812,7 +830,7 @@ class Fuser:
         for member in group.members:
             stage = 0
             for operand in member.inputs:
-                for leaf in self.leaf_values(operand):
+                for leaf in self.leaf_values(operand, group):
                     if self.group_of.get(leaf) is group:
                         stage = max(
                             stage, found[leaf] + (1 if leaf in group.source and group.kind == "loop" else 0)
@@ -1006,20 +1024,15 @@ def compute_again(fuser: Fuser, stored: set[Value]) -> None:
     for group in fuser.groups:
         for member in group.members:
             for operand in member.inputs:
-                for leaf in fuser.leaf_values(operand):
+                for leaf in fuser.leaf_values(operand, group):
                     users.setdefault(leaf, []).append((member, group))
     for value in fuser.program.values():
         if value not in stored or value in outputs or value.primitive != "map" or value in fuser.forced:
             continue
-        function = value.attributes["function"]
-        if functions.cost(function, value.inputs[-1].dtype) > CHEAP:
+        recipe = _recipe(fuser, value, stored)
+        if recipe is None:
             continue
-        leaves = [_plain_leaf(fuser, operand) for operand in value.inputs]
-        if any(leaf is None for leaf in leaves):
-            continue
-        there = [leaf for leaf in leaves if leaf is not None and leaf.primitive != "constant"]
-        if any(leaf.primitive != "input" and leaf not in stored for leaf in there):
-            continue
+        again, there = recipe
         mine = fuser.group_of[value]
         if not all(
             _may_compute(fuser, user, group, value)
@@ -1027,13 +1040,14 @@ def compute_again(fuser: Fuser, stored: set[Value]) -> None:
             if group is not mine
         ):
             continue
-        fuser.inlined.add(value)
+        new = again - fuser.inlined
+        fuser.inlined |= new
         try:
             for user, group in users.get(value, ()):
                 if group is not mine:
                     list(fuser.wanted(group, user, group))
         except (Blocked, Split):  # what is no copy of memory cannot be looked at in this way
-            fuser.inlined.discard(value)
+            fuser.inlined -= new
             continue
         stored.discard(value)
         for group in list(fuser.readers.get(value, ())):
@@ -1042,12 +1056,47 @@ def compute_again(fuser: Fuser, stored: set[Value]) -> None:
                     fuser.reads(group, leaf)
 
 
+def _recipe(fuser: Fuser, value: Value, stored: set[Value]) -> tuple[set[Value], list[Value]] | None:
+    """Return the values to compute again for one, itself among them, and what they are computed from in memory.
+
+    None if that costs more than to write and read it, or cannot be done.
+    """
+    limit = FAR_COST if value.nbytes >= FAR_BYTES else CHEAP
+    again: set[Value] = set()
+    there: dict[Value, None] = {}
+    cost = 0.0
+    stack = [value]
+    while stack:
+        each = stack.pop()
+        if each in again:
+            continue
+        cost += functions.cost(each.attributes["function"], each.inputs[-1].dtype)
+        again.add(each)
+        if cost > limit:
+            return None
+        for operand in each.inputs:
+            leaf = _plain_leaf(fuser, operand)
+            if leaf is None:
+                return None
+            if leaf.primitive == "constant":
+                continue
+            if leaf.primitive == "input" or leaf in stored:
+                there[leaf] = None
+            elif leaf.primitive == "map" and leaf not in fuser.forced and leaf.size == value.size:
+                stack.append(leaf)
+            else:
+                return None
+    return again, list(there)
+
+
 def _plain_leaf(fuser: Fuser, operand: Value) -> Value | None:
-    """Return what an operand is, if it is that itself, or one number spread."""
+    """Return what an operand is, if it is that itself in the same order, or one number spread."""
     below = operand
-    while not fuser.is_leaf(below) and below.primitive in ("reshape", "expand") and below.inputs[0].size == 1:
+    while not fuser.is_leaf(below) and (
+        below.primitive == "reshape" or (below.primitive == "expand" and below.inputs[0].size == 1)
+    ):
         below = below.inputs[0]
-    return below if fuser.is_leaf(below) and (below is operand or below.size == 1) else None
+    return below if fuser.is_leaf(below) and below.size in (operand.size, 1) else None
 
 
 def _may_compute(fuser: Fuser, user: Value, group: Group, value: Value) -> bool:

@@ -227,8 +227,15 @@ PRIMITIVES: dict[str, Callable[..., Any] | None] = {
 VIEWS = {"reshape", "permute", "expand", "slice", "window"}
 
 
-def interpret(program: Program, arrays: Sequence[Any]) -> list[Any]:
-    """Run a program by NumPy, value by value. What this gives is what every compiled form must give."""
+def interpret(
+    program: Program,
+    arrays: Sequence[Any],
+    then: Callable[[Value, list[Any], Any], Any] = lambda value, inputs, array: array,
+) -> list[Any]:
+    """Run a program by NumPy, value by value. What this gives is what every compiled form must give.
+
+    then: what to make of each value, from its inputs' arrays and its own, as soon as it is computed.
+    """
     known: dict[Value, Any] = dict(zip(program.inputs, arrays, strict=True))
     order = program.values()
     last = {i: number for number, value in enumerate(order) for i in value.inputs}  # who reads it last
@@ -236,7 +243,8 @@ def interpret(program: Program, arrays: Sequence[Any]) -> list[Any]:
     with np.errstate(all="ignore"):
         for number, value in enumerate(order):
             if value not in known:
-                known[value] = evaluate(value, [known[i] for i in value.inputs])
+                inputs = [known[i] for i in value.inputs]
+                known[value] = then(value, inputs, evaluate(value, inputs))
             for i in {*value.inputs, value}:
                 if last.get(i, -1) <= number:
                     known.pop(i, None)  # a large program's arrays do not all fit in memory

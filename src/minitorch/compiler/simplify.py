@@ -235,7 +235,12 @@ def _reduce(value: Value, inputs: tuple[Value, ...], *, function: str, axes: tup
         kept = tuple(n for i, n in enumerate(x.shape) if i not in axes or i in long)
         dropped = builder.reshape(x, kept)
         moved = tuple(a - sum(1 for b in axes if b not in long and b < a) for a in long)
-        return builder.reduce(function, dropped, moved) if moved else builder.reshape(x, value.shape)
+        if moved:
+            return builder.reduce(function, dropped, moved)
+        alone = builder.reshape(x, value.shape)
+        if function == "add" and x.dtype.kind == "f":  # (a sum begins at +0, and so is never -0)
+            return builder.map_values("add", alone, builder.full(value.shape, 0.0, x.dtype))
+        return alone
     if x.primitive == "permute":  # fold in the order of memory
         turn = x.attributes["axes"]
         made = builder.reduce(function, x.inputs[0], [turn[a] for a in axes])

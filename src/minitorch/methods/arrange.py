@@ -334,12 +334,12 @@ def sum_to_size(input: Any, *size: Any) -> Tensor:
 
 
 def adjoint(input: Any) -> Tensor:
-    """Each matrix transposed (and conjugated, were it complex).
+    """Each matrix transposed, and conjugated.   dx = g, likewise
 
     >>> adjoint(minitorch.tensor([[1.0, 2.0]])).shape
     (2, 1)
     """
-    return tensor_for(input, "adjoint").mT
+    return tensor_for(input, "adjoint").mH
 
 
 # --- indices ------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from minitorch.methods import arrange, indexing, matrices, pointwise, products, statistics
+from minitorch.methods import arrange, complex, indexing, matrices, pointwise, products, statistics
 from minitorch.node import Node
 
 if TYPE_CHECKING:
@@ -48,6 +48,20 @@ class Families(Node):
         """
         return pointwise.polygamma(n, self)
 
+    # --- complex numbers ------------------------------------------------------------------------
+
+    angle, conj, conj_physical = complex.angle, complex.conj, complex.conj_physical
+    resolve_conj, resolve_neg = complex.resolve_conj, complex.resolve_neg
+    real, imag = property(complex.real), property(complex.imag)
+
+    def is_conj(self) -> bool:
+        """Whether a conjugation is still to be done: never, here.
+
+        >>> minitorch.tensor([1j]).conj().is_conj()
+        False
+        """
+        return False
+
     # --- statistics -----------------------------------------------------------------------------
 
     aminmax, bincount = statistics.aminmax, statistics.bincount
@@ -69,15 +83,15 @@ class Families(Node):
 
     @property
     def H(self) -> Tensor:
-        """A matrix transposed (and conjugated, were it complex)."""
+        """A matrix transposed (and conjugated)."""
         if self._data.ndim not in (0, 2):
             raise RuntimeError(f"H: expects a matrix, got shape {self._data.shape}; write x.mH")
-        return self.T  # type: ignore[attr-defined]
+        return self.conj().T
 
     @property
     def mH(self) -> Tensor:
-        """Every matrix of a batch transposed (and conjugated, were it complex)."""
-        return self.mT  # type: ignore[attr-defined]
+        """Every matrix of a batch transposed (and conjugated)."""
+        return self.conj().mT
 
     # --- indexing -------------------------------------------------------------------------------
 

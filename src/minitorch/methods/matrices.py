@@ -195,7 +195,7 @@ def lu_compact(input: Any, pivot: bool = True, get_infos: bool = False) -> Any:
 
 
 def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Tensor:
-    """X with A X = B (X A = B with left=False, Aᵀ in A's place with adjoint), given A's factors.
+    """X with A X = B (X A = B with left=False, Aᴴ in A's place with adjoint), given A's factors.
 
     >>> factored = lu_factor(minitorch.tensor([[2.0, 0.0], [0.0, 4.0]]))
     >>> lu_solve(*factored, minitorch.tensor([[2.0], [4.0]]))
@@ -204,11 +204,11 @@ def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool =
     """
     both, b = promoted(_square(LU, "lu_solve"), _matrix(B, "lu_solve"))
     if not left:  # X A = B is Aᵀ Xᵀ = Bᵀ
-        return lu_solve(both, pivots, b.mT, adjoint=not adjoint).mT
+        return lu_solve(both, pivots, b.mH, adjoint=not adjoint).mH
     permutation = _permutation(as_tensor(pivots), both.shape[-1], both)
     if adjoint:
-        half_way = _triangular(both.mT, b, upper=False)
-        return matmul(permutation, _triangular(both.mT, half_way, upper=True, unit=True))
+        half_way = _triangular(both.mH, b, upper=False)
+        return matmul(permutation, _triangular(both.mH, half_way, upper=True, unit=True))
     half_way = _triangular(both, matmul(permutation.mT, b), upper=False, unit=True)
     return _triangular(both, half_way, upper=True)
 
@@ -290,8 +290,8 @@ def cholesky_solve(B: Any, L: Any, upper: bool = False) -> Tensor:
     tensor([[2.]])
     """
     b, factor = promoted(_matrix(B, "cholesky_solve"), _square(L, "cholesky_solve"))
-    lower = factor.mT if upper else factor
-    return _triangular(lower.mT, _triangular(lower, b, upper=False), upper=True)
+    lower = factor.mH if upper else factor
+    return _triangular(lower.mH, _triangular(lower, b, upper=False), upper=True)
 
 
 def cholesky_inverse(L: Any, upper: bool = False) -> Tensor:
@@ -321,7 +321,7 @@ def triangular_solve(
 
 
 def householder_product(A: Any, tau: Any) -> Tensor:
-    """The first columns of a product of reflections I - τᵢ·vᵢ·vᵢᵀ, with vᵢ below A's diagonal.
+    """The first columns of a product of reflections I - τᵢ·vᵢ·vᵢᴴ, with vᵢ below A's diagonal.
 
     >>> householder_product(minitorch.tensor([[1.0], [0.0]]), minitorch.tensor([2.0]))
     tensor([[-1.],
@@ -339,7 +339,7 @@ def householder_product(A: Any, tau: Any) -> Tensor:
     vectors = x.tril(-1) + _identity(rows, columns, x)
     for i in range(scale.shape[-1] - 1, -1, -1):
         v = vectors[..., i : i + 1]
-        result = result - scale[..., i, None, None] * matmul(v, matmul(v.mT, result))
+        result = result - scale[..., i, None, None] * matmul(v, matmul(v.mH, result))
     return result
 
 
@@ -460,12 +460,12 @@ def tensorsolve(A: Any, B: Any, dims: Any = None) -> Tensor:
 
 
 def vecdot(x: Any, y: Any, *, dim: int = -1) -> Tensor:
-    """Σ xᵢ·yᵢ along an axis.   dx = g·y, dy = g·x
+    """Σ xᵢ·yᵢ along an axis, x conjugated.   dx = g·y, dy = g·x
 
     >>> vecdot(minitorch.tensor([1.0, 2.0]), minitorch.tensor([3.0, 4.0]))
     tensor(11.)
     """
-    product = tensor_for(x, "vecdot") * as_tensor(y)
+    product = tensor_for(x, "vecdot").conj() * as_tensor(y)
     return cast(product.sum(dim), product._data.dtype)
 
 

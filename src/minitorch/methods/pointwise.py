@@ -23,6 +23,7 @@ from minitorch.convert import (
     to_floating,
 )
 from minitorch.dtypes import common_dtype
+from minitorch.methods.complex import sign_of
 from minitorch.methods.elementwise import power, select, whole
 from minitorch.node import Node, apply
 from minitorch.ops import special as ops
@@ -105,9 +106,11 @@ def float_power(input: Any, exponent: Any) -> Tensor:
     >>> float_power(minitorch.tensor([2, 3]), 2)
     tensor([4., 9.], dtype=float64)
     """
+    given = operand(input, "float_power"), operand(exponent, "float_power")
+    kinds = [o._data.dtype.kind if isinstance(o, Node) else np.result_type(o).kind for o in given]
+    double: Any = np.complex128 if "c" in kinds else np.float64
     base, by = (
-        cast(o, np.float64) if isinstance(o, Node) else float(o)
-        for o in (operand(input, "float_power"), operand(exponent, "float_power"))
+        cast(o, double) if isinstance(o, Node) else o if isinstance(o, complex) else float(o) for o in given
     )
     return power(base, by)
 
@@ -278,12 +281,13 @@ def copysign(input: Any, other: Any) -> Tensor:
 
 
 def sgn(input: Any) -> Tensor:
-    """-1, 0 or 1: sign, by its name for complex numbers.   Derivative 0.
+    """-1, 0 or 1; of a complex number x / |x|.   Derivative 0, for real numbers
 
     >>> sgn(minitorch.tensor([-3.0, 0.0]))
     tensor([-1.,  0.])
     """
-    return tensor_for(input, "sgn").sign()
+    x = tensor_for(input, "sgn")
+    return sign_of(x) if x._data.dtype.kind == "c" else x.sign()
 
 
 def signbit(input: Any) -> Tensor:
@@ -342,6 +346,8 @@ def isreal(input: Any) -> Tensor:
     tensor([True])
     """
     x = tensor_for(input, "isreal")
+    if x._data.dtype.kind == "c":
+        return x.imag == 0
     return (x == x) | (x != x)
 
 

@@ -99,12 +99,12 @@ def inner(input: Any, other: Any) -> Tensor:
 
 
 def vdot(input: Any, other: Any) -> Tensor:
-    """Σ xᵢ·yᵢ of two vectors (the first conjugated, were it complex).   dx = g·y, dy = g·x
+    """Σ xᵢ·yᵢ of two vectors (the first conjugated).   dx = g·y, dy = g·x
 
     >>> vdot(minitorch.tensor([1.0, 2.0]), minitorch.tensor([3.0, 4.0]))
     tensor(11.)
     """
-    return tensor_for(input, "vdot").dot(other)
+    return tensor_for(input, "vdot").conj().dot(other)
 
 
 def ger(input: Any, vec2: Any) -> Tensor:

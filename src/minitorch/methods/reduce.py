@@ -291,6 +291,7 @@ class Reductions(Node):
         x = to_floating(self if dtype is None else cast(self, dtype))
         if p == "nuc":
             return nuclear_norm(x, choose(axis, dim) or (-2, -1), keepdims or keepdim)
+        x = x.abs() if x._data.dtype.kind == "c" else x
         if p in ("fro", None):
             p = 2
         if isinstance(p, str):

@@ -358,7 +358,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     else:
         degrees = total - correction * (weights * as_tensor(aweights)).sum() / total
     degrees = degrees.clamp(min=0) if isinstance(degrees, Node) else max(degrees, 0)  # type: ignore[attr-defined]
-    product = matmul(centred, scaled.mT) / (degrees if isinstance(degrees, Node) else float(degrees))
+    product = matmul(centred, scaled.mH) / (degrees if isinstance(degrees, Node) else float(degrees))
     return product.reshape(()) if product.shape == (1, 1) else product
 
 

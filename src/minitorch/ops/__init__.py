@@ -5,6 +5,7 @@ docstring, and a row in proof/table.py.
 """
 
 from minitorch.ops import (
+    complex,
     contract,
     conv,
     elementwise,
@@ -24,6 +25,7 @@ from minitorch.ops.op import OPS, Op, unbroadcast
 __all__ = [
     "OPS",
     "Op",
+    "complex",
     "contract",
     "conv",
     "elementwise",

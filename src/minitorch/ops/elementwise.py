@@ -86,6 +86,16 @@ def _truncated_quotient(x: Array, y: Array) -> Array:
 _flat_of_two = lambda g, out, x, y: np.zeros_like(g)
 FLOOR_QUOTIENT = Op("floor_divide", np.floor_divide, _flat_of_two, _flat_of_two, register=False)
 TRUNC_QUOTIENT = Op("div_trunc", _truncated_quotient, _flat_of_two, _flat_of_two, register=False)
+# A normal number that was drawn stays what it is when mean and std move, as in PyTorch.
+_flat_of_three = lambda g, out, x, y, z: np.zeros_like(g)
+NORMAL = Op(
+    "normal",
+    lambda noise, std, mean: noise * std + mean,
+    None,
+    _flat_of_three,
+    _flat_of_three,
+    register=False,
+)
 
 
 def _pow_base(g: Array, out: Array, x: Array, y: Array) -> Array:
@@ -101,11 +111,14 @@ def _pow_base(g: Array, out: Array, x: Array, y: Array) -> Array:
 
 
 def _pow_exponent(g: Array, out: Array, x: Array, y: Array) -> Array:
-    if isinstance(x, (int, float)):
+    if isinstance(x, (int, float)) and g.dtype.kind != "c":
         if x == 0:
             return np.where(y >= 0, 0, g * out * -math.inf)
         return g * out * (math.log(x) if x > 0 else math.nan)
     # 0^y stays 0 (or 1) when y ≥ 0 moves, although log 0 is -inf.
+    if g.dtype.kind == "c":
+        x = complex(x) if isinstance(x, (int, float)) else x
+        y = y.real if hasattr(y, "dtype") and y.dtype.kind == "c" else y
     flat = (x == 0) & (y >= 0)
     return np.where(flat, 0, g * out * np.log(np.where(flat, 1, x)))
 

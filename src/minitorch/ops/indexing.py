@@ -30,6 +30,16 @@ INDEX_PUT: Op = Op(
     lambda g, out, x, values, *, key: g[key],
 )
 
+
+
+def _write(x: Array, values: Array, *, key: Key) -> Array:
+    x[key] = values
+    return x
+
+
+# The same into x's own memory, where nobody needs what it held: `outs[t] = y` (see writing.py).
+WRITE = Op("index_put", _write, *INDEX_PUT.rules, register=False)
+
 # --- folding together ---------------------------------------------------------------------------
 
 _FOLDS: dict[str, Any] = {"amax": np.maximum, "amin": np.minimum, "prod": np.multiply}

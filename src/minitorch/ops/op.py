@@ -31,6 +31,10 @@ Rule = Callable[..., Any]
 
 OPS: dict[str, Op] = {}
 
+# What an op's rules make of complex numbers: it refuses them; its rules, written for real numbers, are the
+# derivative of an analytic function, and the engine conjugates around them; its rules say all themselves.
+REFUSED, ANALYTIC, OWN = "refused", "analytic", "own"
+
 
 class Op:
     """One operation: `forward` computes it, one rule per input differentiates it.
@@ -47,9 +51,11 @@ class Op:
     floating: integers and bools become the default float before the forward runs.
     whole: a kind of array may take the forward over as a whole (see `__call__`), and not only its lines.
     register: whether to list it in OPS; a user's own op is not.
+
+    `complex` says what its rules make of complex numbers (see ops/complex.py, which sets it).
     """
 
-    __slots__ = ("differentiable", "each", "floating", "forward", "joint", "name", "plain", "rules")
+    __slots__ = ("complex", "differentiable", "each", "floating", "forward", "joint", "name", "plain", "rules")
 
     def __init__(
         self,
@@ -69,6 +75,7 @@ class Op:
         self.joint = joint
         self.floating = floating
         self.differentiable = bool(rules or each or joint)
+        self.complex = REFUSED if register else OWN
         self.plain = len(rules) in (1, 2) and None not in rules  # the engine's short way is for these
         if register:
             if name in OPS:

@@ -297,7 +297,7 @@ class Optimizer:
                     f"{len(other['params'])} parameters saved, {len(mine['params'])} here"
                 )
         parameter: dict[Any, Tensor] = {}
-        groups = []
+        groups: list[Group] = []
         for mine, other in zip(ours, theirs, strict=True):
             parameter.update(zip(other["params"], mine["params"], strict=True))
             kept = {"param_names": mine["param_names"]} if "param_names" in mine else {}

@@ -1,4 +1,4 @@
-"""The table's rows for the rarer families: special functions, running extremes, writing by index, LU.
+"""The table's rows for the rarer families: special functions, writing by index, LU, complex numbers, …
 
 Enters: nothing. Leaves: rows in table.CASES, which imports this file at its end.
 """
@@ -134,3 +134,28 @@ case(
 case("lu_order", lambda m, a: m.linalg.lu(_swapped(m, a)).P, matrix(2, 3, 3), differentiable=False)
 case("matrix_exp", lambda m, a: m.linalg.matrix_exp(a), normal(2, 3, 3))
 case("matrix_exp", lambda m, a: m.matrix_exp(a), lambda rng: rng.normal(size=(2, 2)) * 4)
+
+# --- complex numbers ----------------------------------------------------------------------------
+#
+# Inputs are real here: made complex, computed with, and taken apart again, so that every reading of the table
+# (gradcheck, second order, compiled) serves.
+
+
+def _parts(m: Any, z: Any) -> Any:
+    return z.real, z.imag
+
+
+case("complex", lambda m, x, y: _parts(m, m.complex(x, y)), normal(3, 5), normal(3, 5))
+case("real", lambda m, x, y: (m.complex(x, y) ** 2).real, normal(3, 5), normal(3, 5))
+case("imag", lambda m, x, y: (m.complex(x, y) * (2 + 1j)).imag, normal(3, 5), normal(3, 5))
+case("conj", lambda m, x, y: _parts(m, m.conj(m.complex(x, y)) * m.complex(y, x)), normal(3, 5), normal(3, 5))
+case("abs", lambda m, x, y: m.abs(m.complex(x, y)), normal(3, 5), normal(3, 5))
+case("angle", lambda m, x, y: m.angle(m.complex(x, y)), positive(3, 5), positive(3, 5))
+case("polar", lambda m, x, y: _parts(m, m.polar(x, y)), positive(3, 5), normal(3, 5))
+case("view_as_real", lambda m, x: m.view_as_real(m.exp(m.view_as_complex(x))), normal(3, 2))
+case("fft", lambda m, x: _parts(m, m.fft.fft(x)), normal(3, 5))
+case("fft", lambda m, x, y: _parts(m, m.fft.ifftn(m.complex(x, y), norm="ortho")), normal(3, 4), normal(3, 4))
+case("fft", lambda m, x: _parts(m, m.fft.rfft(x, n=6, dim=0)), normal(4, 3))
+case("fft", lambda m, x, y: m.fft.irfft2(m.complex(x, y)), normal(2, 3, 4), normal(2, 3, 4))
+case("fft", lambda m, x, y: m.fft.hfft(m.complex(x, y), norm="forward"), normal(5), normal(5))
+case("fft", lambda m, x: _parts(m, m.fft.ihfft(x)), normal(2, 5))

@@ -425,7 +425,7 @@ class _LoopWriter:
         self.order: list[list[Node]] = []
         self.loaded: list[set[Node]] = []
         first_use: dict[Node, int] = {}
-        self.kept: dict[Node, int] = {}  # to its offset in the scratch memory, in elements of its own size
+        self.kept: dict[Node, int] = {}  # to its offset in the scratch memory, in bytes
         row = total(self.inner) * (self.lanes if self.along_outer else 1)
         for number in range(self.passes):
             loaded: set[Node] = set()
@@ -451,7 +451,8 @@ class _LoopWriter:
                     if node not in self.kept:
                         self.kept[node] = self.scratch_bytes
                         width = node.dtype.itemsize
-                        self.scratch_bytes += -(-row * width // 64) * 64
+                        # (The last vector of a row is stored whole, and so reaches beyond the row's end.)
+                        self.scratch_bytes += -(-(row + self.lanes - 1) * width // 64) * 64
                     continue
                 stack.append((node, True))
                 stack.extend((a, False) for a in reversed(node.args) if a not in seen)
@@ -529,7 +530,8 @@ class _LoopWriter:
         if fold.is_arg:
             zero = constant_splat(literal(0, dtype), TYPES[dtype], lanes)
             return [zero, constant_splat("-1", "i64", lanes)]
-        return [constant_splat(identity(fold.function, dtype), TYPES[dtype], lanes)]
+        start = identity(fold.function, dtype) if fold.scope == "scan" else beginning(fold.function, dtype)
+        return [constant_splat(start, TYPES[dtype], lanes)]
 
     def _apply(self, fold: Fold, a: str, b: str, lanes: int) -> str:
         return functions.emit_function(self.e, fold.function, [a, b], self._fold_dtype(fold), lanes)
@@ -979,7 +981,7 @@ class _LoopWriter:
         name = self.w.single(node)
         if node.dtype.kind == "b":
             name = self.e.op(f"zext {vector('i1', lanes)} {name} to {kind}")
-        # Lanes beyond a row's end are written too: see `_scratch_total`.
+        # Lanes beyond a row's end are written too: see `_plan_keeping`.
         self.e.line(f"store {kind} {name}, ptr {self._kept_place(node)}, align {node.dtype.itemsize}")
 
     def _kept(self, node: Node) -> str:
@@ -999,7 +1001,7 @@ class _LoopWriter:
         for k, _ in enumerate(loop.body.operands):
             w.pointers.append(operand_pointer(e, k))
         if self.kept:
-            offset = e.op(f"mul i64 %thread, {self._scratch_total()}")
+            offset = e.op(f"mul i64 %thread, {self.scratch_bytes}")
             e.lines.append(f"  %mine = getelementptr i8, ptr {w.pointers[self.scratch]}, i64 {offset}")
         for node in self.nodes:
             if self.depth[node] == 1 and node.kind != "result" and self.copy_depth != 1:
@@ -1020,7 +1022,7 @@ class _LoopWriter:
             loop.body.operands,
             self.units,
             e.externs,
-            self._scratch_total() if self.kept else 0,
+            self.scratch_bytes,
             seconds,
             flops,
             self._note_text(),
@@ -1096,10 +1098,6 @@ class _LoopWriter:
         )
         return f"{rows}, {self.passes} pass{'es' if self.passes > 1 else ''}, {self.lanes} lanes"
 
-    def _scratch_total(self) -> int:
-        """Bytes per thread, with room for a vector beyond the end."""
-        return -(-(self.scratch_bytes + 8 * self.full_lanes) // 64) * 64 if self.kept else 0
-
     def _unit(self, totals: list[Fold]) -> None:
         """Write the rows of one unit (or of all units of this call, where they need not be told apart)."""
         e, w = self.e, self.w
@@ -1157,7 +1155,7 @@ class _LoopWriter:
         dtype = fold.value.dtype
         element = memory_type(dtype)
         n = fold.size
-        start = identity(fold.function, dtype)
+        start = beginning(fold.function, dtype)
         if dtype.kind == "b":
             start = {"true": "1", "false": "0"}[start]
         place = w.pointers[fold.operand]
@@ -1245,6 +1243,11 @@ def lanes_mask(count: int, lanes: int) -> str:
     '<i1 true, i1 false>'
     """
     return "<" + ", ".join(f"i1 {'true' if k < count else 'false'}" for k in range(lanes)) + ">"
+
+
+def beginning(function: str, dtype: np.dtype) -> str:
+    """Return what a fold begins with: NumPy's sums begin at +0, so that a sum of nothing but -0 is +0."""
+    return literal(0, dtype) if function == "add" else identity(function, dtype)
 
 
 def identity(function: str, dtype: np.dtype) -> str:

@@ -137,12 +137,17 @@ def target_machine(target: Target, optimization: int = OPTIMIZATION) -> Any:
     Position-independent code: a constant is then an operand of the instruction that needs it, and not
     first an address of 64 bits in a register of its own.
     """
-    made = _machines.__dict__
+    made: dict[Any, Any] = _machines.__dict__
     key = (target, optimization)
     if key not in made:
         llvm = require_llvmlite()
         made[key] = llvm.Target.from_triple(target.triple).create_target_machine(
-            cpu=target.name, features=target.features, opt=optimization, reloc="pic", codemodel="small", jit=True
+            cpu=target.name,
+            features=target.features,
+            opt=optimization,
+            reloc="pic",
+            codemodel="small",
+            jit=True,
         )
     return made[key]
 

@@ -87,7 +87,12 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: b
     """
     if min_val > max_val:
         raise ValueError(f"hardtanh: min_val {min_val} must not be larger than max_val {max_val}")
-    return as_tensor(input).clamp(min_val, max_val)
+    x = as_tensor(input)
+    if x.dtype.kind == "b" or (x.dtype.kind == "u" and min_val < 0):
+        raise RuntimeError(f"hardtanh: {x.dtype} cannot hold bounds {min_val} and {max_val}; write x.float()")
+    if x.dtype.kind in "iu":  # integers stay integers
+        min_val, max_val = int(min_val), int(max_val)
+    return x.clamp(min_val, max_val)
 
 
 def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:

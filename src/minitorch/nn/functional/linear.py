@@ -9,7 +9,7 @@ import numpy as np
 from minitorch import watch
 from minitorch.convert import as_tensor, promoted
 from minitorch.creation import one_hot
-from minitorch.functions import einsum, stack
+from minitorch.functions import broadcast_tensors, einsum, stack
 from minitorch.modes import no_grad
 from minitorch.node import apply
 from minitorch.ops.layers import LINEAR
@@ -207,7 +207,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tens
     >>> cosine_similarity(minitorch.tensor([1.0, 0.0]), minitorch.tensor([1.0, 1.0]), dim=0)
     tensor(0.7071)
     """
-    a, b = as_tensor(x1), as_tensor(x2)
+    a, b = broadcast_tensors(as_tensor(x1), as_tensor(x2))
     lengths = [t.norm(2, dim=dim, keepdim=True).clamp(min=eps) for t in (a, b)]
     return ((a / lengths[0]) * (b / lengths[1])).sum(dim=dim)
 

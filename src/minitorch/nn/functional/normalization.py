@@ -254,7 +254,7 @@ def local_response_norm(
     tensor([[[0.5000],
              [0.5000]]])
     """
-    x = to_floating(as_tensor(input))
+    x = as_tensor(input)
     if x.ndim < 3:
         raise ValueError(
             f"local_response_norm: expected an input (N, C, …) with at least 3 axes, got shape {x.shape}"
@@ -263,7 +263,9 @@ def local_response_norm(
         return x
     squares = (x * x).movedim(1, -1)
     windows = pad(squares, (size // 2, (size - 1) // 2)).unfold(-1, size, 1)
-    share = windows.mean(dim=-1).movedim(-1, 1)
+    # PyTorch keeps a mean of integers an integer, cut.
+    share = windows.mean(dim=-1) if x.dtype.kind == "f" else windows.sum(dim=-1) // size
+    share = share.movedim(-1, 1)
     return x / (share * alpha + k) ** beta
 
 

@@ -1,0 +1,163 @@
+"""The command. Enters: options. Leaves: a table on the screen, JSON and a page in files, and an exit code."""
+
+from __future__ import annotations
+
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any
+
+from minitorch.app.bench import measure, plan, table
+from minitorch.app.bench.page import page
+from minitorch.app.bench.results import Results, comparable, compare, load, machine
+from minitorch.serialization import atomically
+
+
+class Lines:
+    """Plain lines, for a log: one whenever the group or the round changes."""
+
+    def __init__(self, out: IO[str]) -> None:
+        self.out = out
+        self.total = 0
+        self.last = ""
+
+    def start(self, total: int) -> None:
+        """Remember how many questions there are."""
+        self.total = total
+
+    def at(self, done: int, what: str) -> None:
+        """Print the round, when it is a new one."""
+        now = what.partition(":")[0]
+        if now != self.last:
+            self.last = now
+            print(f"{done}/{self.total} {now}", file=self.out, flush=True)
+
+    def note(self, line: str) -> None:
+        """Print it."""
+        print(line, file=self.out, flush=True)
+
+    def stop(self) -> None:
+        """Nothing to tidy up."""
+
+
+class Live:
+    """A bar that rewrites itself, by rich."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import TimeRemainingColumn as Remaining
+
+        columns = (
+            BarColumn(24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            Remaining(),
+            TextColumn("{task.description}"),
+        )
+        self.progress = Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=2)
+        self.task: Any = None
+
+    def start(self, total: int) -> None:
+        """Show the empty bar."""
+        self.task = self.progress.add_task("", total=total)
+        self.progress.start()
+
+    def at(self, done: int, what: str) -> None:
+        """Move on."""
+        self.progress.update(self.task, completed=done, description=what)
+
+    def note(self, line: str) -> None:
+        """Print above the bar."""
+        self.progress.console.print(line, markup=False, highlight=False)
+
+    def stop(self) -> None:
+        """Take the bar away."""
+        self.progress.stop()
+
+
+def choose_progress() -> measure.Progress:
+    """A live bar where there is a terminal and rich, else plain lines."""
+    if sys.stderr.isatty():
+        try:
+            return Live()
+        except ImportError:
+            pass
+    return Lines(sys.stderr)
+
+
+def bench(chosen: Any) -> int:
+    """Measure (or read what was measured), show, write, compare; 1 if something became slower, 130 after Ctrl-C."""
+
+    def refuse(message: str) -> int:
+        print(f"minitorch bench: {message}", file=sys.stderr)
+        return 2
+
+    for path in (chosen.json, chosen.html):
+        if path is not None and not path.parent.is_dir():
+            return refuse(f"the folder {path.parent} does not exist")
+    old = None
+    try:
+        # Read first: an unreadable file must not show after half an hour of measuring. It may also be the very file
+        # that is about to be written.
+        old = load(chosen.compare) if chosen.compare else None
+        if chosen.given is not None:
+            results = load(chosen.given)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        return refuse(f"cannot read it: {error}")
+    code = 0
+    if chosen.given is None:
+        results = Results(
+            machine(), {"quick": chosen.quick, "only": chosen.only, "command": _command(chosen)}
+        )
+        if old is not None and (reason := comparable(old, results)) is not None:
+            return refuse(f"--compare: {reason}")
+        try:
+            where = plan.folder()
+        except plan.NoWorkloads as error:
+            return refuse(str(error))
+        groups = plan.choose(plan.load(where), chosen.only, chosen.quick, chosen.rounds)
+        if not groups:
+            return refuse(f"no group and no row has {chosen.only!r} in its name")
+        target = chosen.json or default_json()
+        begun = time.monotonic()
+        try:
+            measure.run(groups, where, results, choose_progress(), lambda: results.save(target))
+        except KeyboardInterrupt:
+            code = 130
+        results.options["seconds"] = round(time.monotonic() - begun)
+        results.save(target)
+        print(table.text(results))
+        print(f"\n{'interrupted; what was measured is' if code else 'every round is'} in {target}")
+    else:
+        print(table.text(results))
+    if chosen.html is not None:
+        with atomically(chosen.html) as file:
+            file.write(page(results).encode())
+        print(f"page written to {chosen.html}")
+    if old is not None:
+        if (reason := comparable(old, results)) is not None:
+            return refuse(f"--compare: {reason}")
+        comparison = compare(old, results)
+        print(f"\ncompared with {chosen.compare}, of {old.machine.get('date', 'an unknown day')}:")
+        print(table.compared(comparison))
+        if not comparison.changes:
+            return code or refuse("--compare: the two runs have no row in common")
+        code = code or int(bool(comparison.slower))
+    return code
+
+
+def default_json() -> Path:
+    """Choose a new file, so that no older numbers are lost."""
+    folder = Path("runs")
+    folder.mkdir(exist_ok=True)
+    return folder / f"bench-{datetime.now():%Y%m%d-%H%M%S}.json"
+
+
+def _command(chosen: Any) -> str:
+    words = ["minitorch bench"]
+    words += ["--quick"] if chosen.quick else []
+    words += [f"--only {chosen.only!r}"] if chosen.only else []
+    words += [f"--rounds {chosen.rounds}"] if chosen.rounds else []
+    return " ".join(words)

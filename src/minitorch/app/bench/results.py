@@ -1,0 +1,269 @@
+"""What was measured, every round of it. Enters: numbers. Leaves: JSON, and what differs from an older file."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import os
+import platform
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import minitorch
+from minitorch.app.bench.plan import BYTES, INSTRUCTIONS, SECONDS, Group
+from minitorch.serialization import atomically
+
+FORMAT = 1
+# A change below this is not reported, however still the machine was. Instruction counts hardly vary.
+LEAST_CHANGE = {SECONDS: 0.10, BYTES: 0.05, INSTRUCTIONS: 0.01}
+
+
+@dataclass
+class Row:
+    """One quantity, for every contender, in every round; less is better."""
+
+    name: str
+    unit: str = SECONDS
+    curve: str | None = None
+    x: float | None = None
+    flops: float | None = None
+    traffic: float | None = None
+    values: dict[str, list[float]] = field(default_factory=dict)
+
+    def best(self, contender: str) -> float:
+        """Return the least of its rounds, the one the machine disturbed least; nan without any."""
+        return min(self.values.get(contender) or [math.nan])
+
+    def spread(self, contender: str) -> float:
+        """Return how far the middle round lies above the best one, as a fraction."""
+        ordered = sorted(self.values.get(contender) or [math.nan])
+        return ordered[len(ordered) // 2] / ordered[0] - 1
+
+    @property
+    def present(self) -> list[str]:
+        """The contenders with at least one number."""
+        return [name for name, rounds in self.values.items() if rounds]
+
+    @property
+    def ours(self) -> str | None:
+        """The contender that stands for this library: the first of its names."""
+        return next((name for name in self.present if is_ours(name)), None)
+
+    @property
+    def best_peer(self) -> str | None:
+        """The fastest of the others."""
+        peers = [name for name in self.present if not is_ours(name)]
+        return min(peers, key=self.best, default=None)
+
+    @property
+    def ratio(self) -> float:
+        """How many times as long the best peer takes; nan without one."""
+        if self.ours is None or self.best_peer is None:
+            return math.nan
+        return self.best(self.best_peer) / self.best(self.ours)
+
+
+def is_ours(contender: str) -> bool:
+    """Tell minitorch, in whatever mode, from its peers."""
+    return contender.startswith("minitorch")
+
+
+@dataclass
+class Section:
+    """A group's rows, with the words that go with them."""
+
+    name: str
+    title: str
+    threads: int = 1
+    x: str = ""
+    about: str = ""
+    why: str = ""
+    rows: dict[str, Row] = field(default_factory=dict)
+
+    @property
+    def contenders(self) -> list[str]:
+        """All that appear, in order."""
+        return list(dict.fromkeys(name for row in self.rows.values() for name in row.present))
+
+
+@dataclass
+class Results:
+    """A whole run: where, with what, and every number."""
+
+    machine: dict[str, Any]
+    options: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+    finished: bool = False
+    sections: dict[str, Section] = field(default_factory=dict)
+
+    def section(self, group: Group) -> Section:
+        """Return a group's section, made when it is first wanted."""
+        words = (group.name, group.title, group.threads, group.x, group.about, group.why)
+        return self.sections.setdefault(group.name, Section(*words))
+
+    def leave_out(self, line: str) -> bool:
+        """Note what is missing, once; tell whether it is news."""
+        news = line not in self.left_out
+        if news:
+            self.left_out.append(line)
+        return news
+
+    def rows(self) -> Iterator[tuple[Section, Row]]:
+        """Every row, with its section."""
+        for section in self.sections.values():
+            for row in section.rows.values():
+                yield section, row
+
+    def limit(self, kind: str, threads: int) -> float | None:
+        """Return the best FLOP/s ('flops') or bytes/s ('traffic') that any contender reached with so many threads."""
+        found = [
+            work / row.best(name)
+            for section, row in self.rows()
+            if section.name.startswith("limits") and section.threads == threads
+            for name in row.present
+            if (work := getattr(row, kind)) is not None
+        ]
+        return max(found, default=None)
+
+    def save(self, path: Path) -> None:
+        """Write everything, so that the file is either as before or complete."""
+        text = json.dumps({"format": FORMAT, **asdict(self)}, indent=1, ensure_ascii=False)
+        with atomically(path) as file:
+            file.write(text.encode())
+
+
+def load(path: Path) -> Results:
+    """Read what `save` wrote."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
+        raise ValueError(f"{path} was not written by `minitorch bench --json` (format {FORMAT})")
+    sections = {}
+    for name, section in content.pop("sections").items():
+        rows = {key: Row(**row) for key, row in section.pop("rows").items()}
+        sections[name] = Section(**section, rows=rows)
+    return Results(**content, sections=sections)
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def machine() -> dict[str, Any]:
+    """Describe this machine: a time without it says little."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            model = next(line.partition(":")[2].strip() for line in file if line.startswith("model name"))
+    except (OSError, StopIteration):
+        model = platform.processor() or platform.machine()
+    return {
+        "cpu": model,
+        "cores": cores(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "minitorch": minitorch.__version__,
+        "date": datetime.datetime.now().isoformat(timespec="minutes"),
+    }
+
+
+def in_a_line(machine: dict[str, Any]) -> str:
+    """Write the machine as a line.
+
+    >>> in_a_line({"cpu": "AMD EPYC", "cores": 2, "system": "Linux x86_64", "python": "3.11.2"})
+    'AMD EPYC, 2 cores, Linux x86_64, Python 3.11.2'
+    """
+    return f"{machine['cpu']}, {machine['cores']} cores, {machine['system']}, Python {machine['python']}"
+
+
+# --- the guard ------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Change:
+    """A row of ours in two runs; `factor` is new over old, after the machine's own drift is taken off."""
+
+    section: str
+    row: str
+    contender: str
+    unit: str
+    old: float
+    new: float
+    factor: float
+    noise: float
+
+    @property
+    def slower(self) -> bool:
+        """Whether it became worse beyond the noise."""
+        return self.factor > 1 + self.noise
+
+    @property
+    def faster(self) -> bool:
+        """Whether it became better beyond the noise."""
+        return self.factor < 1 / (1 + self.noise)
+
+
+@dataclass
+class Comparison:
+    """Everything two runs have in common."""
+
+    changes: list[Change]
+    drift: dict[str, float]  # section → how much longer the unchanged peers take now
+
+    @property
+    def slower(self) -> list[Change]:
+        """What became worse, worst first."""
+        return sorted((c for c in self.changes if c.slower), key=lambda c: -c.factor)
+
+    @property
+    def faster(self) -> list[Change]:
+        """What became better, best first."""
+        return sorted((c for c in self.changes if c.faster), key=lambda c: c.factor)
+
+
+def comparable(old: Results, new: Results) -> str | None:
+    """Return why two runs cannot be compared, or None."""
+    for key in ("cpu", "cores", "system"):
+        if old.machine.get(key) != new.machine.get(key):
+            return f"the old numbers are from another machine ({in_a_line(old.machine)})"
+    return None
+
+
+def compare(old: Results, new: Results) -> Comparison:
+    """Set our rows in two runs side by side.
+
+    A machine is never twice the same: the peers of a section, where their versions are the same in both runs, tell
+    how much slower all of it runs now (the median of their ratios). That is taken off before anything is blamed.
+    The noise of a row is the larger spread of its rounds then and now, and never less than LEAST_CHANGE.
+    """
+    changes: list[Change] = []
+    drift: dict[str, float] = {}
+    for name, section in new.sections.items():
+        if name not in old.sections or old.sections[name].threads != section.threads:
+            continue
+        shared = [(old.sections[name].rows[key], row) for key, row in section.rows.items()
+                  if key in old.sections[name].rows]  # fmt: skip
+        ratios = sorted(
+            after.best(peer) / before.best(peer)
+            for before, after in shared
+            for peer in after.present
+            if after.unit == SECONDS and not is_ours(peer) and peer in before.present
+            and old.versions.get(peer) == new.versions.get(peer)
+        )  # fmt: skip
+        if len(ratios) >= 3:
+            drift[name] = ratios[len(ratios) // 2]
+        for before, after in shared:
+            for contender in filter(is_ours, after.present):
+                if contender not in before.present:
+                    continue
+                least = LEAST_CHANGE[after.unit]
+                factor = after.best(contender) / before.best(contender)
+                if after.unit == SECONDS:
+                    factor /= drift.get(name, 1.0)
+                noise = max(least, before.spread(contender), after.spread(contender))
+                change = (before.best(contender), after.best(contender), factor, noise)
+                changes.append(Change(name, after.name, contender, after.unit, *change))
+    return Comparison(changes, drift)
