@@ -70,14 +70,11 @@ class _Shake:
             return array
         if value.attributes.get("function") in _EXACT:  # what is compared for equality later stays equal
             return array
-        sized = array
-        if getattr(array, "dtype", None) in _FLOATS:
-            if value.primitive == "contract" or (value.primitive, value.attributes.get("function")) == (
-                "reduce",
-                "add",
-            ):
-                sized = np.sqrt(evaluate(value, [np.square(i) for i in inputs]))
-        return self.moved(array, sized)
+        kind = (value.primitive, value.attributes.get("function"))
+        summed = value.primitive == "contract" or kind == ("reduce", "add")
+        if summed and getattr(array, "dtype", None) in _FLOATS:
+            return self.moved(array, np.sqrt(evaluate(value, [np.square(i) for i in inputs])))
+        return self.moved(array)
 
     def moved(self, array: Any, sized: Any = None) -> Any:
         """Return an array moved by some rounding errors of `sized`, or of itself."""
@@ -92,7 +89,8 @@ class _Shake:
 
 _FLOATS = (np.float32, np.float64)
 _EXACT = {
-    "maximum", "minimum", "where", "cast", "negative", "absolute", "sign", "copysign", "floor", "ceil", "trunc", "rint", "set",
+    "maximum", "minimum", "where", "cast", "negative", "absolute", "sign", "copysign", "floor", "ceil", "trunc",
+    "rint", "set",
 }  # fmt: skip
 
 

@@ -19,6 +19,8 @@ from minitorch.serialization import atomically
 FORMAT = 1
 # A change below this is not reported, however still the machine was. Instruction counts hardly vary.
 LEAST_CHANGE = {SECONDS: 0.10, BYTES: 0.05, INSTRUCTIONS: 0.01}
+# Shown beside the others, but no contender: it computes no gradients.
+REFERENCES = {"NumPy"}
 
 
 @dataclass
@@ -55,7 +57,7 @@ class Row:
     @property
     def best_peer(self) -> str | None:
         """The fastest of the others."""
-        peers = [name for name in self.present if not is_ours(name)]
+        peers = [name for name in self.present if not is_ours(name) and name not in REFERENCES]
         return min(peers, key=self.best, default=None)
 
     @property
