@@ -24,17 +24,19 @@ lint: .venv/test.stamp
 check: .venv/base.stamp
 	$(BIN)/minitorch check
 
-bench: .venv/bench.stamp
-	$(BIN)/python benchmarks/eager.py
-	$(BIN)/python benchmarks/large.py
-	$(BIN)/python benchmarks/growth.py
+# The peers have an environment of their own. BENCH passes options on: make bench BENCH=--quick
+BENCH ?=
+bench: .venv-bench/stamp
+	mkdir -p runs
+	.venv-bench/bin/minitorch bench --json runs/bench.json --html runs/bench.html $(BENCH)
+	@echo "Look at runs/bench.html"
 
 docs: .venv/test.stamp
 	$(BIN)/python -c "from minitorch.proof.conventions import markdown; print(markdown(), end='')" > docs/conventions.md
 	$(BIN)/python docs/operators.py > docs/operators.md
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis certificate.html
+	rm -rf .venv .venv-bench .pytest_cache .mypy_cache .ruff_cache .hypothesis certificate.html
 
 .venv/base.stamp: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -49,6 +51,13 @@ clean:
 	$(BIN)/python -m pip install --quiet --editable '.[test,lint]'
 	touch $@
 
-.venv/bench.stamp: .venv/base.stamp
-	$(BIN)/python -m pip install --quiet --editable '.[bench]'
+# PyTorch's CPU build, wherever it is found: the usual index holds one with CUDA, of several gigabytes, for Linux.
+# tinygrad makes its kernels with clang, and is asked only where that is.
+.venv-bench/stamp: pyproject.toml
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip install --quiet 'torch==2.13.0+cpu' \
+		|| .venv-bench/bin/python -m pip install --quiet 'torch==2.13.0' --index-url https://download.pytorch.org/whl/cpu \
+		|| .venv-bench/bin/python -m pip install --quiet 'torch==2.13.0'
+	.venv-bench/bin/python -m pip install --quiet --editable '.[bench]'
+	if command -v clang >/dev/null; then .venv-bench/bin/python -m pip install --quiet tinygrad; fi
 	touch $@

@@ -3,52 +3,21 @@
 Why processes: one library's threads, allocator and imports must not disturb another's. Why in turn,
 round after round: a busy machine slows all contenders alike, and the best round of each is the one
 the machine did not disturb.
+
+A worker's process knows only `serve` and the clocks below, and imports nothing but its own library. The one who
+asks uses the same Worker as `minitorch bench`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
-
-THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 # times[task][contender]: the seconds of each round
 Times = dict[str, dict[str, list[float]]]
-
-
-class Worker:
-    """A contender in its own process: `ask` sends it a task and waits for the seconds it took."""
-
-    def __init__(self, script: str, contender: str, threads: int) -> None:
-        self.contender = contender
-        self._process = subprocess.Popen(
-            [sys.executable, script, "--worker", contender],
-            env={**os.environ, **dict.fromkeys(THREAD_SETTINGS, str(threads))},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.greeting = self._read()  # its version, or None if it cannot be imported
-
-    def ask(self, task: str) -> Any:
-        print(task, file=self._process.stdin, flush=True)
-        return self._read()
-
-    def close(self) -> None:
-        self._process.communicate()
-
-    def _read(self) -> Any:
-        line = self._process.stdout.readline()
-        if not line:
-            raise SystemExit(f"{self.contender}: its process ended unexpectedly (see the message above)")
-        return json.loads(line)
 
 
 def serve(greeting: str | None, perform: Callable[[str], float]) -> None:
@@ -62,6 +31,8 @@ def hold(
     script: str, contenders: Iterable[str], tasks: Iterable[str], rounds: int, threads: int = 1
 ) -> tuple[dict[str, str], Times]:
     """Run the contest: return the contenders' versions, and the seconds of every round."""
+    from minitorch.app.bench.measure import Worker
+
     workers = [Worker(script, name, threads) for name in contenders]
     for worker in workers:
         if worker.greeting is None:
@@ -109,12 +80,9 @@ def spread(rounds: list[float]) -> float:
 
 def machine() -> str:
     """The machine in a line: a time without it says little."""
-    try:
-        with open("/proc/cpuinfo") as file:
-            model = next(line.partition(":")[2].strip() for line in file if line.startswith("model name"))
-    except (OSError, StopIteration):
-        model = platform.processor() or platform.machine()
-    return f"{model}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    from minitorch.app.bench import results
+
+    return results.in_a_line(results.machine())
 
 
 def arguments(description: str, rounds: int) -> argparse.Namespace:

@@ -62,6 +62,8 @@ def main() -> None:
     if options.worker:
         print(json.dumps(measure(options.worker)))
         return
+    from minitorch.app.bench.measure import THREAD_SETTINGS
+
     print(contest.machine())
     print(f"{'':10}{'collector off, µs per op':>30}{'collector on, µs per op':>30}{'peak memory,':>16}")
     print(f"{'ops':>10}" + f"{'forward':>15}{'backward':>15}" * 2 + f"{'bytes per op':>16}")
@@ -70,7 +72,7 @@ def main() -> None:
     for length in lengths:
         print(f"{length} ops …", end="\r", file=sys.stderr, flush=True)
         command = [sys.executable, __file__, "--worker", str(length)]
-        environment = {**os.environ, **dict.fromkeys(contest.THREAD_SETTINGS, "1")}
+        environment = {**os.environ, **dict.fromkeys(THREAD_SETTINGS, "1")}
         answer = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
         row = found[length] = json.loads(answer.stdout)
         times = "".join(f"{1e6 * row[name] / length:15.2f}" for name in row if name != "bytes")

@@ -212,13 +212,15 @@ def main() -> None:
     if options.worker:
         work(options.worker)
         return
+    from minitorch.app.bench.measure import Worker
+
     versions, times = contest.hold(__file__, ["minitorch", "NumPy by hand"], WORKLOADS, options.rounds)
     print(contest.machine())
     print(", ".join(f"{name} {version}" for name, version in versions.items()), "(one thread each)")
     report(f"{SIZE:,} elements, float32", ELEMENTWISE, times)
     report(f"a table of {ROWS:,} × {WIDTH}", INDEXING, times)
     report("matmul 1024 × 1024", PRODUCTS, times)
-    worker = contest.Worker(__file__, "minitorch")
+    worker = Worker(__file__, "minitorch")
     print(
         f"\n{'views of ' + format(SIZE, ',') + ' elements':<28}{'shares memory':>15}{'bytes allocated':>18}"
     )

@@ -118,6 +118,7 @@ SIZE = Group(
         for n in SIZES
     ),
     x="elements",
+    rounds=3,
     rounds_inside=True,
     about="A chain of 10 ops, divided by 10. Flat on the left: the library's own cost. Rising on the right: arithmetic "
     "and memory. NumPy, without a graph and without gradients, is the floor of what Python over NumPy can reach.",
@@ -165,9 +166,10 @@ COMPILE = Group(
     "Time to compile against the program's size",
     "curves.py",
     ("minitorch compiled", "minitorch from disk", "JAX"),
-    tuple(mlp("compile", "first call", d, d, 64, 32, d in (1, 4)) for d in (1, 2, 4, 8, 16, 32, 64)),
+    tuple(mlp("compile", "first call", d, d, 64, 32, d == 4) for d in (1, 2, 4, 8, 16, 32, 64)),
     threads=ALL,
     rounds=3,
+    quick_rounds=1,
     fresh=True,
     x="layers of the MLP",
     about="Seconds of the first call of a compiled training step, in a new process that has compiled a tiny one "
@@ -189,7 +191,7 @@ def lengths() -> tuple[Ask, ...]:
             Part(f"backward, {n:,} ops", "backward", n),
             Part(f"peak memory, {n:,} ops", "peak memory", n, BYTES),
         )
-        asks.append(Ask(f"graph {n}", parts, n <= 10**4))
+        asks.append(Ask(f"graph {n}", parts, n == 10**4))
     return tuple(asks)
 
 
@@ -200,6 +202,7 @@ GRAPH = Group(
     ("minitorch", "PyTorch", "MyGrad", "autograd"),
     lengths(),
     rounds=3,
+    quick_rounds=1,
     fresh=True,
     x="ops in the graph",
     about="A chain of mul and add on 8 numbers, up to a million nodes: twice the graph must cost twice the time. Each "
@@ -212,9 +215,10 @@ MEMORY = Group(
     "Peak memory against depth",
     "curves.py",
     ("minitorch compiled", "minitorch eager", "JAX", "PyTorch"),
-    tuple(mlp("memory", "peak memory", d, d, 512, 512, d in (1, 8)) for d in (1, 2, 4, 8, 16, 32, 64)),
+    tuple(mlp("memory", "peak memory", d, d, 512, 512, d == 8) for d in (1, 2, 4, 8, 16, 32, 64)),
     threads=ALL,
     rounds=2,
+    quick_rounds=1,
     fresh=True,
     x="layers (width 512, batch 512)",
     about="The most a new process holds during three training steps, beyond what it held after import: weights, "
@@ -236,8 +240,9 @@ FIRST = Group(
         one("rest", "memory at rest after import", True, unit=BYTES),
     ),
     rounds=3,
-    about="Each in a new process. The first step is that of a two-layer XOR network with SGD. 'minitorch compiled' also "
-    "compiles it, without any object code kept from earlier.",
+    quick_rounds=1,
+    about="Each in a new process. The first step is that of a two-layer XOR network with SGD. 'minitorch compiled' "
+    "also compiles it, without any object code kept from earlier.",
     why="MyGrad and autograd are smaller libraries: there is less to import.",
 )
 
@@ -248,9 +253,9 @@ INSTALL = Group(
     EVERYONE,
     (Ask("install", (Part("pip install into a fresh environment"), Part("megabytes on disk", unit=BYTES))),),
     rounds=2,
-    about="pip into a new virtual environment; the better of two, so that downloads come from pip's cache where it keeps "
-    "any. On disk is everything that came along, NumPy and SciPy too. 'minitorch compiled' is minitorch[compile], "
-    "with llvmlite.",
+    about="pip into a new virtual environment; the better of two, so that downloads come from pip's cache where "
+    "it keeps any. On disk is everything that came along, NumPy and SciPy too. 'minitorch compiled' is "
+    "minitorch[compile], with llvmlite.",
     why="MyGrad and autograd are smaller libraries, and need less besides NumPy.",
 )
 

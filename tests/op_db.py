@@ -211,8 +211,9 @@ def difference(ours, theirs, what, shapes_only=False, rtol=1e-7, atol=1e-8):
     if shapes_only:
         return ""
     mine, other = ours.detach().numpy(), theirs.resolve_conj().resolve_neg().numpy(force=True)
-    if other.dtype.kind == "f" and other.dtype.itemsize < 8:
-        rtol, atol = (1e-5, 1e-5) if other.dtype.itemsize == 4 else (2e-3, 1e-3)
+    size = other.dtype.itemsize // (2 if other.dtype.kind == "c" else 1)  # of a part
+    if other.dtype.kind in "fc" and size < 8:
+        rtol, atol = (1e-5, 1e-5) if size == 4 else (2e-3, 1e-3)
     if not np.allclose(mine, other, rtol=rtol, atol=atol, equal_nan=True):
         with np.errstate(all="ignore"):
             gap = np.nanmax(np.abs(mine.astype(complex) - other.astype(complex))) if mine.size else 0
@@ -280,9 +281,7 @@ def judge(operator, call, sample):
             )
     except Exception as error:
         return Verdict("skipped", f"PyTorch raises: {error}".splitlines()[0])
-    if any(
-        isinstance(o, torch.Tensor) and o.layout != torch.strided for o in flat(theirs)
-    ):
+    if any(isinstance(o, torch.Tensor) and o.layout != torch.strided for o in flat(theirs)):
         return Verdict("skipped", "the result is sparse")
     try:
         arguments = to_minitorch((sample.input, *sample.args), twins)

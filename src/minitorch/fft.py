@@ -164,7 +164,9 @@ def ihfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = No
 # --- several axes -------------------------------------------------------------------------------
 
 
-def fftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, _name: str = "fftn") -> Tensor:
+def fftn(
+    input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, _name: str = "fftn"
+) -> Tensor:
     """fft over several axes.   dx = the adjoint transform of g
 
     >>> fftn(minitorch.ones(2, 2))
@@ -176,7 +178,9 @@ def fftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *,
     return _transform(_all_resized(x, axes, lengths, _name), axes, _norm(norm, _name), False)
 
 
-def ifftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, _name: str = "ifftn") -> Tensor:
+def ifftn(
+    input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, _name: str = "ifftn"
+) -> Tensor:
     """ifft over several axes.   dx = the adjoint transform of g
 
     >>> ifftn(fftn(minitorch.ones(2, 2))).real
@@ -188,7 +192,9 @@ def ifftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *
     return _transform(_all_resized(x, axes, lengths, _name), axes, _norm(norm, _name), True)
 
 
-def rfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, _name: str = "rfftn") -> Tensor:
+def rfftn(
+    input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, _name: str = "rfftn"
+) -> Tensor:
     """rfft over the last axis, fft over the others.   dx = the real part of the adjoint transform of g
 
     >>> rfftn(minitorch.ones(2, 2)).shape
@@ -200,7 +206,9 @@ def rfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *
     return _transform(half, axes[:-1], _norm(norm, _name), False)
 
 
-def irfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, _name: str = "irfftn") -> Tensor:
+def irfftn(
+    input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, _name: str = "irfftn"
+) -> Tensor:
     """ifft over all axes but the last, irfft over that: rfftn's inverse.   dx = the adjoint transform of g
 
     >>> irfftn(rfftn(minitorch.ones(2, 2)))
@@ -210,7 +218,9 @@ def irfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, 
     return _to_real(input, s, dim, _norm(norm, _name), True, _name)
 
 
-def hfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, _name: str = "hfftn") -> Tensor:
+def hfftn(
+    input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, _name: str = "hfftn"
+) -> Tensor:
     """fft over all axes but the last, hfft over that.   dx = the adjoint transform of g
 
     >>> hfftn(minitorch.ones(2, 2)).shape
@@ -219,7 +229,9 @@ def hfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *
     return _to_real(input, s, dim, _norm(norm, _name), False, _name)
 
 
-def ihfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, _name: str = "ihfftn") -> Tensor:
+def ihfftn(
+    input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, _name: str = "ihfftn"
+) -> Tensor:
     """ihfft over the last axis, ifft over the others: hfftn's inverse.   dx = the adjoint transform of g
 
     >>> ihfftn(minitorch.ones(2, 2)).shape
@@ -251,7 +263,9 @@ def _over_two(name: str, whole: Any) -> Any:
         return whole(input, s, dim, norm, _name=name)
 
     transform.__name__ = transform.__qualname__ = name
-    transform.__doc__ = f"{name[:-1]}n over the last two axes, or two others.   dx = the adjoint transform of g"
+    transform.__doc__ = (
+        f"{name[:-1]}n over the last two axes, or two others.   dx = the adjoint transform of g"
+    )
     return transform
 
 

@@ -484,7 +484,9 @@ def pull_back(
         # For an analytic function the gradient is g·conj(f'(z)) (ops/complex.py says why).
         found = _contributions(node, _conjugate(g), create_graph, useful)
         contributions: Sequence[Any] = [None if each is None else np.conjugate(each) for each in found]
-    elif create_graph or useful is not None or not op.plain or count != len(rules) or node.__class__ is Bundle:
+    elif (
+        create_graph or useful is not None or not op.plain or count != len(rules) or node.__class__ is Bundle
+    ):
         contributions = _contributions(node, g, create_graph, useful)
     elif count == 1:
         rule, x = rules[0], inputs[0]._data

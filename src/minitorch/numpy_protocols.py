@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.convert import as_tensor, binary, one_axis
-from minitorch.methods import contract, elementwise, shape
+from minitorch.methods import contract, elementwise, pointwise, shape
 from minitorch.node import Node, apply, new_tensor
 from minitorch.ops import OPS
 from minitorch.ops import elementwise as ops
@@ -40,6 +40,7 @@ def _ufuncs() -> dict[Any, Handler]:
     table[np.positive] = as_tensor
     table[np.fabs] = table[np.absolute]
     table[np.reciprocal] = lambda a: as_tensor(a).reciprocal()
+    table[np.sign] = pointwise.sgn  # of complex numbers too, and then with a derivative
     table[np.rint] = lambda a: as_tensor(a).round()
     return table
 

@@ -5,8 +5,9 @@ Enters: a tensor and what to write. Leaves: the same tensor, changed.
 Three cases. A tensor no graph needs (a buffer, anything under no_grad) is simply written into. A leaf that
 requires grad is refused: its gradient is asked for as it is. The result of a recorded op may be changed if
 nobody but the caller holds it (`out = conv(x); out += shortcut`): then it becomes the result of the new op, and
-what it was lives on in the graph. So does a buffer that something with a graph is written into (`outs[t] = y`). If something else holds it too, that something would see the old values here
-and the new ones in PyTorch, so it is refused, with the spelling to use instead.
+what it was lives on in the graph. So does a buffer that something with a graph is written into (`outs[t] = y`).
+If something else holds it too, that something would see the old values here and the new ones in PyTorch, so it is
+refused, with the spelling to use instead.
 """
 
 from __future__ import annotations
@@ -247,7 +248,9 @@ class Writing(Node):
         self._may_be_written(f"x.{name}_()", "it on x.detach()")
         data = self._data
         if data.dtype.kind == "c":
-            raise RuntimeError(f"{name}_: not offered for complex numbers; fill the real and the imaginary part")
+            raise RuntimeError(
+                f"{name}_: not offered for complex numbers; fill the real and the imaginary part"
+            )
         data[...] = np.asarray(values.reshape(data.shape).astype(data.dtype), like=data)
         watch.touch(data)
         return self  # type: ignore[return-value]
@@ -430,7 +433,8 @@ def _set_recorded(x: Any, key: Any, value: Any, spelling: str, others: int) -> A
             n not in (1, m) for n, m in zip(value.shape[::-1], room[::-1], strict=False)
         ):
             raise RuntimeError(
-                f"{spelling}: x has shape {shape}, x[key] {room}; a value of shape {value.shape} does not broadcast to it"
+                f"{spelling}: x has shape {shape}, x[key] {room}; a value of shape {value.shape} does not "
+                "broadcast to it"
             )
     else:
         value = fill_of(value, x._data.dtype, spelling)
@@ -464,7 +468,9 @@ def _nobody_looks_on(x: Any) -> bool:
     if not isinstance(x._data, np.ndarray):
         return True  # a device's or a recorded array: nothing here writes into it
     views = 0
-    if x._operation is None and x._data.base is not None:  # made as a view of memory: does anything else see it?
+    if (
+        x._operation is None and x._data.base is not None
+    ):  # made as a view of memory: does anything else see it?
         return _array_holders(x) <= watch.ALONE and _getrefcount(x._data.base) <= watch.ALONE
     while x._data.base is not None:  # a view of its input: then nobody else may hold that one either
         if _array_holders(x) > watch.ALONE or not x._inputs or not isinstance(x._inputs[0], Node):

@@ -64,6 +64,9 @@ class Report:
     unshared: int = 0  # bytes, if no two values shared a place
     called_back: list[str] = field(default_factory=list)  # what NumPy computes
     copied: list[str] = field(default_factory=list)  # updates that could not be made in place
+    unfused: dict[str, list[str]] = field(
+        default_factory=dict
+    )  # values that go through memory, by the reason
     text: str = ""
     seconds: dict[str, float] = field(default_factory=dict)  # of compiling, by stage
 
@@ -379,6 +382,7 @@ class _Assembly:
                     name,
                 )
             )
+        self._note_unfused()
         runner = Runner(
             table,
             steps,
@@ -390,6 +394,33 @@ class _Assembly:
         )
         self._tick("link")
         return NativeProgram(runner, self.report, self.kept)
+
+    def _note_unfused(self) -> None:
+        """Say of each value that is written only to be read by another kernel why the two are not one."""
+        outputs = set(self.program.outputs)
+        for value in sorted(self.stored - outputs, key=lambda v: v.number):
+            readers = [g for g in self.fuser.readers.get(value, ()) if g is not self.fuser.group_of[value]]
+            if readers:
+                reason = self._why_not_fused(value, readers)
+                self.report.unfused.setdefault(reason, []).append(_word(value))
+
+    def _why_not_fused(self, value: Value, readers: list[Group]) -> str:
+        maker = self.fuser.group_of[value]
+        if maker.kind == "call" or any(g.kind == "call" for g in readers):
+            return "NumPy computes one of the two"
+        if any(self._is_factor(value, g) for g in readers):
+            return "a product reads its factors from memory"
+        if maker.scope.get(value, "row") != "row":
+            return "it is known only when all rows are done"
+        if any(g.kind in ("scatter", "scan", "concatenate") for g in readers):
+            return "a scatter, a running sum or a join reads it from memory"
+        if len(readers) > 1:
+            return "several kernels read it, and it costs more to compute than to read"
+        return "the two go through their elements in different ways, or would wait for each other"
+
+    def _is_factor(self, value: Value, group: Group) -> bool:
+        products = [m for m in group.members if m.primitive == "contract"]
+        return any(value in self.fuser.leaf_values(operand) for m in products for operand in m.inputs)
 
     def _grain(self, group: Group, kernel: Kernel) -> int:
         """Return how many units a thread takes at once.
@@ -485,11 +516,13 @@ def _words(group: Group) -> list[str]:
     """Name what a group computes."""
     if group.check is not None:
         return [f"indices below {group.check[1]}"]
-    names = []
-    for member in group.members:
-        shape = "×".join(map(str, member.shape)) or "scalar"
-        what = member.attributes.get("function", member.attributes.get("spec", ""))
-        what = getattr(what, "__name__", what)
-        word = str(what) if member.primitive == "map" else f"{member.primitive} {what}".strip()
-        names.append(f"{word}[{shape}]")
-    return names
+    return [_word(member) for member in group.members]
+
+
+def _word(value: Value) -> str:
+    """Name a value by what makes it, and its shape."""
+    shape = "×".join(map(str, value.shape)) or "scalar"
+    what = value.attributes.get("function", value.attributes.get("spec", ""))
+    what = getattr(what, "__name__", what)
+    word = str(what) if value.primitive == "map" else f"{value.primitive} {what}".strip()
+    return f"{word}[{shape}]"

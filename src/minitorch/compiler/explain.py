@@ -65,6 +65,7 @@ class ProgramReport:
     unshared: int = 0
     called_back: list[str] = field(default_factory=list)
     copied: list[str] = field(default_factory=list)
+    unfused: list[str] = field(default_factory=list)  # what goes through memory between two kernels, and why
     guards: list[str] = field(default_factory=list)
     numbers: list[str] = field(default_factory=list)
     draws: list[str] = field(default_factory=list)
@@ -199,6 +200,7 @@ def _of_program(program: Program, runner: Any, measure: bool, lock: Any) -> Prog
         found.functions = native.functions
         found.called_back = [f"{each}: {_why_called_back(each, simpler)}" for each in native.called_back]
         found.copied = list(native.copied)
+        found.unfused = [f"{', '.join(_counted(words))}: {why}" for why, words in native.unfused.items()]
         found.stages = dict(native.seconds)
     return found
 
@@ -296,6 +298,11 @@ def _source(source: Any) -> str:
     return "an array" if isinstance(source, FromArray) else "a number"
 
 
+def _counted(words: list[str]) -> list[str]:
+    """Return words in order, those that come often once with their number."""
+    return [f"{n}× {word}" if n > 1 else word for word, n in Counter(words).items()]
+
+
 def _why_called_back(words: str, program: Program) -> str:
     """Say why NumPy computes something."""
     for value in program.values():
@@ -322,6 +329,7 @@ def _lines(program: ProgramReport) -> list[str]:
         )
     for label, things in (
         ("NumPy computes", program.called_back), ("copied, not updated in place", program.copied),
+        ("through memory, not fused", program.unfused),
         ("numbers read anew", program.numbers), ("draws", program.draws), ("done again", program.effects),
         ("updated in place", program.updates), ("set anew", program.set_anew),
     ):  # fmt: skip
@@ -414,6 +422,7 @@ def _section(program: ProgramReport) -> str:
         ("memory", f"{program.arena:,} bytes; {program.unshared:,} without sharing" if program.arena else ""),
         ("NumPy computes", "; ".join(program.called_back)),
         ("copied, not in place", "; ".join(program.copied)),
+        ("through memory, not fused", "; ".join(program.unfused)),
         ("read anew", _some(program.numbers)),
         ("draws", _some(program.draws)),
         ("done again", _some(program.effects)),

@@ -10,6 +10,8 @@ the real part where an input is real. What is not analytic (parts, absolute valu
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from minitorch.ops import contract, conv, elementwise, factors, indexing, layers, linalg, reduce, shape  # noqa: F401
@@ -21,11 +23,10 @@ CONJ = Op("conj", np.conjugate, lambda g, out, x: np.conjugate(g))
 
 
 def _complex(real: Array, imag: Array) -> Array:
-    # Not real + 1j·imag: 1j·inf has a real part, nan.
-    dtype = np.result_type(real.dtype, np.complex64)
-    out = np.zeros_like(real, dtype=dtype, shape=np.broadcast_shapes(real.shape, imag.shape))
-    out.real, out.imag = real, imag
-    return out
+    # Not real + 1j·imag: 1j·inf has a real part, nan. A complex number is its two parts, side by side.
+    common = np.broadcast_shapes(real.shape, imag.shape)
+    parts = np.stack([np.broadcast_to(real, common), np.broadcast_to(imag, common)], axis=-1)
+    return parts.view(np.result_type(real.dtype, np.complex64)).reshape(common)
 
 
 COMPLEX = Op(
@@ -35,7 +36,7 @@ COMPLEX = Op(
 # The discrete Fourier transform, over several axes. Its matrix is symmetric: the rule is the transform itself.
 
 
-def _fft(x: Array, *, axes: tuple[int, ...], norm: str, inverse: bool) -> Array:
+def _fft(x: Array, *, axes: tuple[int, ...], norm: Any, inverse: bool) -> Array:
     return (np.fft.ifftn if inverse else np.fft.fftn)(x, axes=axes, norm=norm)
 
 

@@ -31,7 +31,6 @@ INDEX_PUT: Op = Op(
 )
 
 
-
 def _write(x: Array, values: Array, *, key: Key) -> Array:
     x[key] = values
     return x

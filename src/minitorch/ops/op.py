@@ -55,7 +55,17 @@ class Op:
     `complex` says what its rules make of complex numbers (see ops/complex.py, which sets it).
     """
 
-    __slots__ = ("complex", "differentiable", "each", "floating", "forward", "joint", "name", "plain", "rules")
+    __slots__ = (
+        "complex",
+        "differentiable",
+        "each",
+        "floating",
+        "forward",
+        "joint",
+        "name",
+        "plain",
+        "rules",
+    )
 
     def __init__(
         self,

@@ -155,7 +155,7 @@ def bars(row: Row, least: tuple[float, str] | None = None) -> str:
     ours = row.ours
     ends = {name: row.best(name) * (1 + row.spread(name)) for name in names}
     longest = max(ends.values())
-    share = 58.0 / longest  # the rest of the width is for the numbers
+    share = 46.0 / longest  # the rest of the width is for the numbers
     height = 22 * len(names)
     parts = [
         f'<svg class="bars" width="100%" height="{height}" role="img" aria-label="{html.escape(row.name)}">'

@@ -14,8 +14,8 @@ RULES = (
     "Every contender runs in a process of its own. They are asked in turn, round after round, and the <b>best "
     "round</b> of each counts: the one the machine disturbed least. How far the middle round lies above the best one "
     "is the <b>noise</b>, drawn as the thin end of a bar and written in the tables; a smaller difference says nothing.",
-    "Each has warmed up before it is timed, and has the same number of threads, written at each section. Numbers are "
-    "float32. Python's garbage collector stays on, as in a person's program.",
+    "Each has warmed up before it is timed, except where the first time is what is measured, and has the same number "
+    "of threads, written at each section. Numbers are float32. Python's garbage collector stays on, as in a person's program.",
     "A <b>ratio</b> on a bar is that contender's time over minitorch's: 2× takes twice as long, 0.5× half.",
     "<b>Compiled steps:</b> minitorch compiles the whole step with <code>compile</code>, JAX with <code>jit</code>, "
     "PyTorch runs eagerly; <code>torch.compile</code> is not among the contenders, it needs a C++ compiler, "
@@ -206,6 +206,7 @@ svg { display: block; max-width: 100%; overflow: visible; }
 .value { font-size: 13px; fill: var(--ink); }
 .value, .card b, .n { font-variant-numeric: tabular-nums; }
 .noise { opacity: .55; }
+@media (max-width: 30rem) { .value { font-size: 11.5px; } }
 [class^="c-"], .key { fill: var(--c); --c: var(--numpy); }
 .line { fill: none; stroke: var(--c); stroke-width: 2; stroke-linejoin: round; }
 .limit { stroke: var(--limit); stroke-width: 1.5; stroke-dasharray: 5 4; fill: none; opacity: .75; }

@@ -45,6 +45,7 @@ class Group:
     asks: tuple[Ask, ...]
     threads: int = 1
     rounds: int = 5
+    quick_rounds: int = 2
     x: str = ""  # what the curves' x is
     about: str = ""  # what is compared, and whom the settings favour
     why: str = ""  # why a peer is ahead, where one is
@@ -87,13 +88,16 @@ def load(where: Path) -> list[Group]:
 def choose(
     groups: Sequence[Group], only: str | None = None, quick: bool = False, rounds: int | None = None
 ) -> list[Group]:
-    """Leave away what was not asked for; a word chooses whole groups, or rows, by name."""
+    """Leave away what was not asked for; a word chooses a group by its name, else all groups and rows that have it."""
     chosen = []
+    named = [group for group in groups if group.name == only]
+    if named:
+        groups, only = named, None
     for group in groups:
         asks = [ask for ask in group.asks if ask.quick or not quick]
-        if only is not None and only.lower() not in f"{group.name} {group.title}".lower():
+        if only is not None and not any(only.lower() in word.lower() for word in (group.name, group.title)):
             asks = [a for a in asks if any(only.lower() in part.row.lower() for part in a.parts)]
-        number = rounds or (min(group.rounds, 2) if quick else group.rounds)
+        number = rounds or (group.quick_rounds if quick else group.rounds)
         if asks or (group.left_out and only is None):
             chosen.append(replace(group, asks=tuple(asks), rounds=number))
     return chosen
