@@ -154,7 +154,6 @@ STEPS = Group(
     ),
     threads=ALL,
     rounds_inside=True,
-    x="layers, width or batch, as the title says",
     about="An MLP of equal layers with ReLU and cross-entropy, trained by SGD. On the left the libraries' own cost, on "
     "the right the products; the dashed line is the arithmetic at this machine's best FLOP/s.",
     why="In wide layers and large batches the products decide: PyTorch calls MKL for them.",
@@ -275,9 +274,9 @@ INSTRUCTION_COUNTS = Group(
         one(f"count {task}", f"instructions, {task}", unit=INSTRUCTIONS)
         for task in COUNTED.get(COUNTER or "", [])
     ),
-    rounds=1,
+    rounds=2,
     about="How many instructions the processor executes for an op of the first table, counted by "
-    f"{COUNTER}: a number that hardly varies, for --compare on a noisy machine.",
+    f"{COUNTER}: a number that varies by a percent or two, for --compare on a noisy machine.",
     left_out=()
     if COUNTER
     else ("instruction counts are left out: neither `perf stat` with a counter nor valgrind is found here",),

@@ -340,17 +340,6 @@ def test_random_graphs_keep_the_contract(steps, data):
         assert n.grad.dtype == n.dtype
 
 
-def test_complex_numbers_are_not_differentiated_wrongly_but_refused():
-    # PyTorch conjugates in its rules; ours do not.
-    with pytest.raises(RuntimeError, match="real and imaginary"):
-        Tensor(np.array([1 + 2j]), requires_grad=True)
-    x = leaf([1.0, 2.0])
-    for f in (lambda t: (t * 1j).abs(), lambda t: t + 0j):
-        with pytest.raises(RuntimeError, match="complex"):
-            f(x).sum().backward()
-    assert x.grad is None
-
-
 def test_data_of_a_leaf_stays_floating_point():
     x = leaf([1.0, 2.0])
     with pytest.raises(RuntimeError, match="floating-point"):

@@ -21,11 +21,16 @@ from minitorch.node import apply
 from minitorch.ops.complex import FFT
 from minitorch.tensor import Tensor
 
-_SWAPPED = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
+__all__ = [
+    "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "ifft", "ifft2", "ifftn", "ifftshift",
+    "ihfft", "ihfft2", "ihfftn", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
+]  # fmt: skip
+
+_NORMS = ("backward", "ortho", "forward")
 
 
 def _norm(norm: str | None, name: str) -> str:
-    if norm not in (None, *_SWAPPED):
+    if norm not in (None, *_NORMS):
         raise RuntimeError(f"{name}: norm is 'backward', 'ortho' or 'forward', got {norm!r}")
     return norm or "backward"
 
@@ -147,7 +152,7 @@ def hfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = Non
     """fft of a signal of which this is the first half, the second its conjugate: real.   dx = g's adjoint transform
 
     >>> hfft(minitorch.tensor([1.0, 2.0, 1.0]))
-    tensor([6., 0., -2., 0.])
+    tensor([ 6.,  0., -2.,  0.])
     """
     return hfftn(input, None if n is None else (n,), (dim,), norm, _name="hfft")
 

@@ -190,13 +190,12 @@ def meet_complex() -> None:
 
 
 def _check_complex(op: Op, arrays: Sequence[Any]) -> None:
-    """Refuse complex numbers where an op has no meaning for them (an order, a rounding)."""
-    if op.complex is REFUSED:
-        for array in arrays:
-            if getattr(getattr(array, "dtype", None), "kind", "") == "c":
-                raise RuntimeError(
-                    f"{op.name}: not offered for complex numbers ({array.dtype}); write it with x.real, x.imag or x.abs()"
-                )
+    """Refuse complex numbers to an op that has no meaning for them (an order, a rounding)."""
+    for array in arrays:
+        if getattr(getattr(array, "dtype", None), "kind", "") == "c":
+            raise RuntimeError(
+                f"{op.name}: not offered for complex numbers ({array.dtype}); write it with x.real, x.imag or x.abs()"
+            )
 
 
 class Outputs(list[Any]):
@@ -243,7 +242,7 @@ def apply(op: Op, *inputs: Any, **attributes: Any) -> Tensor:
         for i, array in enumerate(arrays):
             if getattr(array, "dtype", _FLOAT).kind in "iub":
                 arrays[i] = array.astype(get_default_dtype())
-    if _complex:
+    if _complex and op.complex is REFUSED:
         _check_complex(op, arrays)
     try:
         data = op.forward(*arrays, **attributes)
@@ -318,7 +317,7 @@ def apply_unary(op: Op, x: Node, attributes: dict[str, Any] = _NO_ATTRIBUTES) ->
     array = x._data
     if op.floating and array.dtype.kind not in "fc":
         return apply(op, x, **attributes)
-    if _complex:
+    if _complex and op.complex is REFUSED:
         _check_complex(op, (array,))
     forward = op.forward  # in a name of its own: calling it as a method would look it up the slow way
     try:
@@ -355,7 +354,7 @@ def apply_binary(op: Op, a: Node, b: Node) -> Tensor:
     array = a._data
     if op.floating and array.dtype.kind not in "fc":
         return apply(op, a, b)
-    if _complex:
+    if _complex and op.complex is REFUSED:
         _check_complex(op, (array, b._data))
     forward = op.forward
     try:
@@ -410,7 +409,7 @@ def apply_many(op: Op, *inputs: Any, **attributes: Any) -> tuple[Tensor, ...]:
             arrays.append(each._data)
         else:
             arrays.append(each)
-    if _complex:
+    if _complex and op.complex is REFUSED:
         _check_complex(op, arrays)
     try:
         results = tuple(op.forward(*arrays, **attributes))

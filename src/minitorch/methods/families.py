@@ -52,7 +52,16 @@ class Families(Node):
 
     angle, conj, conj_physical = complex.angle, complex.conj, complex.conj_physical
     resolve_conj, resolve_neg = complex.resolve_conj, complex.resolve_neg
-    real, imag = property(complex.real), property(complex.imag)
+
+    @property
+    def real(self) -> Tensor:
+        """The real part; of a real tensor, the tensor itself.   dx = g"""
+        return complex.real(self)
+
+    @property
+    def imag(self) -> Tensor:
+        """The imaginary part of complex numbers.   dx = i·g"""
+        return complex.imag(self)
 
     def is_conj(self) -> bool:
         """Whether a conjugation is still to be done: never, here.

@@ -13,8 +13,8 @@ from typing import Any, TypeVar, overload
 
 from minitorch.nn.module import Module, indented
 from minitorch.nn.parameter import Parameter
-from minitorch.tensor import Tensor
 from minitorch.recording import changed
+from minitorch.tensor import Tensor
 
 __all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
 

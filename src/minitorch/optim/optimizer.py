@@ -187,6 +187,11 @@ class Optimizer:
                 raise ValueError(
                     f"{name}: a parameter of shape {p.shape} shares memory that is read-only; clone it"
                 )
+            if p._data.dtype.kind == "c" and name != "SGD":
+                raise RuntimeError(
+                    f"{name}: complex parameters are not offered: it would square them where |z|² is meant; optimise "
+                    "the real and the imaginary part, joined by minitorch.complex, or use SGD"
+                )
             if id(p) in seen:
                 raise ValueError(
                     f"{name}: a parameter of shape {p.shape} appears twice (some parameters appear in more than one "

@@ -10,7 +10,7 @@ from typing import IO, Any
 
 from minitorch.app.bench import measure, plan, table
 from minitorch.app.bench.page import page
-from minitorch.app.bench.results import Results, comparable, compare, load, machine
+from minitorch.app.bench.results import Results, busy, comparable, compare, load, machine
 from minitorch.serialization import atomically
 
 
@@ -66,7 +66,8 @@ class Live:
 
     def at(self, done: int, what: str) -> None:
         """Move on."""
-        self.progress.update(self.task, completed=done, description=what)
+        room = max(20, self.progress.console.width - 62)  # what the other columns leave
+        self.progress.update(self.task, completed=done, description=what[:room])
 
     def note(self, line: str) -> None:
         """Print above the bar."""
@@ -121,6 +122,8 @@ def bench(chosen: Any) -> int:
         if not groups:
             return refuse(f"no group and no row has {chosen.only!r} in its name")
         target = chosen.json or default_json()
+        if warning := busy(results.machine):
+            print(f"minitorch bench: {warning}", file=sys.stderr)
         begun = time.monotonic()
         try:
             measure.run(groups, where, results, choose_progress(), lambda: results.save(target))

@@ -102,6 +102,7 @@ def run(
             for line in group.left_out:
                 if results.leave_out(line):
                     progress.note(line)
+            begun = time.monotonic()
             with _Workers(group, where, results, progress) as workers:
                 for number, ask, contender in order(group):
                     progress.at(
@@ -113,6 +114,7 @@ def run(
                     if time.monotonic() - saved > SAVE_EVERY:
                         save()
                         saved = time.monotonic()
+            results.section(group).seconds = round(time.monotonic() - begun, 1)
         progress.at(done, "done")
         results.finished = True
     finally:

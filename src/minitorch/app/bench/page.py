@@ -7,7 +7,7 @@ import math
 
 from minitorch.app.bench import charts
 from minitorch.app.bench.plan import SECONDS
-from minitorch.app.bench.results import Results, Row, Section, in_a_line, is_ours
+from minitorch.app.bench.results import Results, Row, Section, busy, in_a_line, is_ours
 from minitorch.app.bench.table import limits, noise, quantity
 
 RULES = (
@@ -15,7 +15,8 @@ RULES = (
     "round</b> of each counts: the one the machine disturbed least. How far the middle round lies above the best one "
     "is the <b>noise</b>, drawn as the thin end of a bar and written in the tables; a smaller difference says nothing.",
     "Each has warmed up before it is timed, except where the first time is what is measured, and has the same number "
-    "of threads, written at each section. Numbers are float32. Python's garbage collector stays on, as in a person's program.",
+    "of threads, written at each section. Numbers are float32. Python's garbage collector stays on, as in a person's "
+    "program.",
     "A <b>ratio</b> on a bar is that contender's time over minitorch's: 2× takes twice as long, 0.5× half.",
     "<b>Compiled steps:</b> minitorch compiles the whole step with <code>compile</code>, JAX with <code>jit</code>, "
     "PyTorch runs eagerly; <code>torch.compile</code> is not among the contenders, it needs a C++ compiler, "
@@ -36,10 +37,12 @@ INTERRUPTED = "This run was interrupted; it holds what was measured until then."
 def page(results: Results) -> str:
     """Return the whole page."""
     machine = html.escape(in_a_line(results.machine))
-    versions = html.escape(", ".join(f"{name} {version}" for name, version in results.versions.items()))
+    versions = html.escape(results.versions_in_a_line())
     sections = [s for s in results.sections.values() if s.rows and not s.name.startswith("limits")]
     contents = "".join(f'<a href="#{s.name}">{html.escape(s.title)}</a>' for s in sections)
     state = "" if results.finished else f"<p class=warn>{INTERRUPTED}</p>"
+    if warning := busy(results.machine):
+        state += f"<p class=warn>{html.escape(warning[0].upper() + warning[1:])}.</p>"
     left = "".join(f"<li>{html.escape(line)}" for line in results.left_out)
     options = results.options.get("command", "minitorch bench")
     return _PAGE.format(
@@ -202,7 +205,7 @@ svg { display: block; max-width: 100%; overflow: visible; }
 .legend span { display: inline-flex; align-items: center; gap: .3rem; }
 .grid { stroke: var(--grid); fill: none; }
 .faint { opacity: .45; }
-.tick, .axis { font-size: 12px; fill: var(--soft); }
+.tick, .axis { font-size: 13.5px; fill: var(--soft); }
 .value { font-size: 13px; fill: var(--ink); }
 .value, .card b, .n { font-variant-numeric: tabular-nums; }
 .noise { opacity: .55; }

@@ -17,8 +17,8 @@ from minitorch.app.bench.plan import BYTES, INSTRUCTIONS, SECONDS, Group
 from minitorch.serialization import atomically
 
 FORMAT = 1
-# A change below this is not reported, however still the machine was. Instruction counts hardly vary.
-LEAST_CHANGE = {SECONDS: 0.10, BYTES: 0.05, INSTRUCTIONS: 0.01}
+# A change below this is not reported, however still the machine was. Instruction counts vary by a percent or two.
+LEAST_CHANGE = {SECONDS: 0.10, BYTES: 0.05, INSTRUCTIONS: 0.03}
 # Shown beside the others, but no contender: it computes no gradients.
 REFERENCES = {"NumPy"}
 
@@ -83,6 +83,7 @@ class Section:
     x: str = ""
     about: str = ""
     why: str = ""
+    seconds: float = 0.0  # how long it took to measure
     rows: dict[str, Row] = field(default_factory=dict)
 
     @property
@@ -113,6 +114,13 @@ class Results:
         if news:
             self.left_out.append(line)
         return news
+
+    def versions_in_a_line(self) -> str:
+        """Name every library once, whatever modes of it took part."""
+        modes = {name for name in self.versions if is_ours(name) and name != "minitorch"}
+        names = {"minitorch": self.machine["minitorch"]} if modes else {}
+        names |= {name: version for name, version in self.versions.items() if name not in modes}
+        return ", ".join(f"{name} {version}" for name, version in names.items())
 
     def rows(self) -> Iterator[tuple[Section, Row]]:
         """Every row, with its section."""
@@ -168,6 +176,7 @@ def machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "minitorch": minitorch.__version__,
+        "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         "date": datetime.datetime.now().isoformat(timespec="minutes"),
     }
 
@@ -179,6 +188,20 @@ def in_a_line(machine: dict[str, Any]) -> str:
     'AMD EPYC, 2 cores, Linux x86_64, Python 3.11.2'
     """
     return f"{machine['cpu']}, {machine['cores']} cores, {machine['system']}, Python {machine['python']}"
+
+
+def busy(machine: dict[str, Any]) -> str | None:
+    """Say so if others were using the machine when the run began.
+
+    >>> busy({"cores": 2, "load": 2.5})
+    'the machine was busy when the run began (load 2.5 on 2 cores): libraries with several threads suffer most'
+    >>> busy({"cores": 2, "load": 0.1})
+    """
+    load = machine.get("load")
+    if load is None or load < 0.3 * machine["cores"]:
+        return None
+    words = f"load {load:g} on {machine['cores']} cores"
+    return f"the machine was busy when the run began ({words}): libraries with several threads suffer most"
 
 
 # --- the guard ------------------------------------------------------------------------------------------------

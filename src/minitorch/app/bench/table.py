@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from minitorch.app.bench.plan import BYTES, INSTRUCTIONS, SECONDS
-from minitorch.app.bench.results import Comparison, Results, Row, Section, in_a_line
+from minitorch.app.bench.results import Comparison, Results, Row, Section, busy, in_a_line
 
 SCALES = {
     SECONDS: ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
@@ -41,14 +41,16 @@ def three_digits(value: float) -> str:
 
 
 def noise(row: Row) -> float:
-    """The largest spread of a row's contenders."""
-    return max((row.spread(name) for name in row.present), default=math.nan)
+    """The largest spread of a row's contenders; nan where each has one round only, which tells nothing."""
+    several = [name for name in row.present if len(row.values[name]) > 1]
+    return max((row.spread(name) for name in several), default=math.nan)
 
 
 def text(results: Results) -> str:
     """Return every section as a table."""
     lines = [in_a_line(results.machine)]
-    lines.append(", ".join(f"{name} {version}" for name, version in results.versions.items()))
+    lines.append(results.versions_in_a_line())
+    lines += [warning] if (warning := busy(results.machine)) else []
     lines += limits(results)
     for section in results.sections.values():
         lines += ["", *_section(section)]

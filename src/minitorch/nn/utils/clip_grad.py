@@ -25,6 +25,7 @@ def get_total_norm(
     """
     given = [tensors] if isinstance(tensors, (Tensor, np.ndarray)) else list(tensors)
     arrays = [each._data if isinstance(each, Tensor) else each for each in given]
+    arrays = [np.absolute(array) if array.dtype.kind == "c" else array for array in arrays]
     if not arrays:
         return new_tensor(np.zeros((), np.float32))
     order = float(norm_type)
@@ -93,6 +94,8 @@ def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = 
     """
     bound = float(clip_value)
     for gradient in _gradients(parameters):
+        if gradient.dtype.kind == "c":
+            raise RuntimeError("clip_grad_value_: complex gradients have no order; write clip_grad_norm_")
         np.clip(gradient, -bound, bound, out=gradient)
 
 
