@@ -324,3 +324,30 @@ def test_memory_of_an_outside_array_is_not_written_by_copies():
 
     same(function, np.arange(3.0))
     np.testing.assert_array_equal(given, 1)
+
+
+@regression
+def test_picking_a_minus_zero_from_a_row(backend):
+    def function(x, i):
+        picked = minitorch.gather(x, 1, i)
+        return picked, minitorch.atan2(picked, -minitorch.ones_like(picked))
+
+    same(function, np.array([[-0.0, 1.0], [0.0, 2.0]], np.float32), np.array([[0], [0]]), backend=backend)
+
+
+def test_a_program_that_cannot_be_fused_is_compiled_without(monkeypatch):
+    pytest.importorskip("llvmlite")
+    from minitorch.compiler import assemble
+
+    order = assemble._Assembly._order
+
+    def contradict_when_fused(self):
+        assert not self.fuser.fuse, "groups wait for each other"
+        return order(self)
+
+    monkeypatch.setattr(assemble._Assembly, "_order", contradict_when_fused)
+    f = minitorch.compile(lambda x: (x * 2 + 1).sum())
+    x = minitorch.tensor([1.0, 2.0])
+    assert f(x).item() == f(x).item() == 8.0
+    assert f.compilations == 1
+    assert "fusing the program failed" in str(f.explain())

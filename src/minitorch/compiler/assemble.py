@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler import plan as memory
-from minitorch.compiler.fuse import VIRTUAL, Fuser, Group, compute_again, stored_values
+from minitorch.compiler.fuse import VIRTUAL, Blocked, Fuser, Group, compute_again, stored_values
+from minitorch.compiler.index import Inexpressible, Split
 from minitorch.compiler.llvm.driver import (
     PARALLEL,
     SERIAL,
@@ -141,9 +142,18 @@ def build(
     fuse: False gives every value a kernel of its own, to find out which room a mistake is in.
     threads: how many threads to use at most. keep_text: keep the LLVM text in the report.
     """
-    return _Assembly(
-        program, dict(updates or {}), numbers, target or host(), fuse, threads, keep_text
-    ).build()
+    given = (program, dict(updates or {}), numbers, target or host())
+    try:
+        return _Assembly(*given, fuse, threads, keep_text).build()
+    except (AssertionError, Blocked, Inexpressible, Split) as problem:
+        if not fuse:
+            raise
+        # Fusing contradicted itself, which it notices before anything is made: then each value gets its own kernel.
+        plain = _Assembly(*given, False, threads, keep_text).build()
+        plain.report.unfused = {
+            f"fusing the program failed ({problem!r}); please report this": ["everything"]
+        }
+        return plain
 
 
 class _Assembly:

@@ -296,16 +296,14 @@ _scatter_add_forward = shape.SCATTER_ADD.forward.__wrapped__  # type: ignore[att
 def _lower_gather(x: Any, index: Any, *, axis: int) -> Any:
     x, index = as_traced(x), as_traced(index)
     axis = axis % max(x.ndim, 1)
-    if not _one_per_row(x.value, index.value, axis):
+    if not _one_per_row(x.value, index.value, axis) or x.dtype.kind not in "fiu":
         return _gather_forward(x, index, axis=axis)
     array = _gather_forward(x.array, index.array, axis=axis)
     hits = _hits(make.cast(index.value, np.int64), axis, x.shape[axis])
-    zero = make.constant(np.zeros((), x.dtype))
-    # The others are zeros (-0: what adds nothing to any number). A sum starts at +0, which a picked -0 becomes.
-    nothing = make.constant(-zero.attributes["array"]) if x.dtype.kind == "f" else zero
-    picked = make.cast(
-        make.reduce("add", make.where(hits, x.value, nothing), (axis,), keepdims=True), x.dtype
-    )
+    # The largest of the one and of what is never larger: the one itself, be it nan, infinite or -0.
+    lowest = -math.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    others = make.constant(np.asarray(lowest, x.dtype))
+    picked = make.reduce("maximum", make.where(hits, x.value, others), (axis,), keepdims=True)
     return Traced(picked, array, x.known and index.known)
 
 
