@@ -65,7 +65,7 @@ def test_check_still_proves(capsys, tmp_path):
         (["train", "xor", "--seed", "x"], "expects a whole number from 0 to 2**63 - 1, got 'x'"),
         (["train", "xor", "--seed", str(2**70)], "from 0 to 2**63 - 1"),
         (["train", "xor", "--device", "tpu"], "invalid choice: 'tpu'"),
-        (["train", "xor", "--compile"], "--compile is not available yet"),
+        (["train", "xor", "--compile", "--device", "cuda"], "--compile makes code for the CPU"),
         (["train", "xor", "--fresh", "--resume"], "not allowed with"),
         (["tarin", "xor"], "did you mean train?"),
         ([], "required: COMMAND"),
@@ -301,5 +301,5 @@ def test_a_closed_pipe_is_no_error():
 
 
 def test_options_to_go_on_name_what_was_not_default():
-    chosen = SimpleNamespace(seed=0, epochs=None, device="cpu", out=command.Path("runs"))
+    chosen = SimpleNamespace(seed=0, epochs=None, device="cpu", compile=False, out=command.Path("runs"))
     assert command._options_to_resume(chosen) == []
