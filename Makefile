@@ -51,13 +51,9 @@ clean:
 	$(BIN)/python -m pip install --quiet --editable '.[test,lint]'
 	touch $@
 
-# PyTorch's CPU build, wherever it is found: the usual index holds one with CUDA, of several gigabytes, for Linux.
 # tinygrad makes its kernels with clang, and is asked only where that is.
 .venv-bench/stamp: pyproject.toml
 	$(PYTHON) -m venv .venv-bench
-	.venv-bench/bin/python -m pip install --quiet 'torch==2.13.0+cpu' \
-		|| .venv-bench/bin/python -m pip install --quiet 'torch==2.13.0' --index-url https://download.pytorch.org/whl/cpu \
-		|| .venv-bench/bin/python -m pip install --quiet 'torch==2.13.0'
 	.venv-bench/bin/python -m pip install --quiet --editable '.[bench]'
 	if command -v clang >/dev/null; then .venv-bench/bin/python -m pip install --quiet tinygrad; fi
 	touch $@
