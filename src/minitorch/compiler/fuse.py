@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ from minitorch.compiler.index import (
 )
 from minitorch.compiler.llvm import functions
 from minitorch.compiler.llvm.text import TYPES
-from minitorch.compiler.program import Program, Value
+from minitorch.compiler.program import Program, Shape, Value
 
 VIRTUAL = {"reshape", "permute", "expand", "slice", "window", "pad", "iota"}
 FOLDS = {"add", "multiply", "maximum", "minimum", "logical_and", "logical_or"}
@@ -511,16 +511,21 @@ class Fuser:
                 index = tuple(rewrite(a) for a in index)
         return None
 
-    def fresh_map(self, value: Value, alone: bool = False) -> None:
-        """Begin a group with an elementwise value; `alone`: and let it stay alone."""
-        index = new_index(value.shape)
+    def loops_over(
+        self, shape: Shape, leaves_at: Callable[[Index], Iterable[tuple[Value, Index | None, bool]]]
+    ) -> tuple[Index, list[Value]]:
+        """Return loops over a shape, divided where a view asks for it, and what has to be known in them."""
+        index = new_index(shape)
         while True:
             try:
-                leaves = [leaf for leaf, _, _ in self.operand_leaves(value, index, None)]
-                break
+                return index, [leaf for leaf, _, _ in leaves_at(index)]
             except Split as request:
                 rewrite = split_map(request)
                 index = tuple(rewrite(a) for a in index)
+
+    def fresh_map(self, value: Value, alone: bool = False) -> None:
+        """Begin a group with an elementwise value; `alone`: and let it stay alone."""
+        index, leaves = self.loops_over(value.shape, lambda index: self.operand_leaves(value, index, None))
         group = self.new_group("loop")
         group.dims = dims_of(index)
         self.join(group, value, index, leaves)
@@ -798,14 +803,7 @@ class Fuser:
     def fresh_fold(self, value: Value) -> None:
         """Begin a group with a reduction."""
         source = value.inputs[0]
-        index = new_index(source.shape)
-        while True:
-            try:
-                leaves = [leaf for leaf, _, _ in self.leaves(source, index, None)]
-                break
-            except Split as request:
-                rewrite = split_map(request)
-                index = tuple(rewrite(a) for a in index)
+        index, leaves = self.loops_over(source.shape, lambda index: self.leaves(source, index, None))
         group = self.new_group("loop")
         group.dims = dims_of(index)
         scope = self.fold_scope(group, value, index, "full")

@@ -26,7 +26,7 @@ from minitorch.compiler import indexing as indexing  # these three enter themsel
 from minitorch.compiler import lowerings as lowerings
 from minitorch.compiler import numpy_functions as numpy_functions
 from minitorch.compiler.number import Number
-from minitorch.compiler.program import Program, Value, in_order
+from minitorch.compiler.program import Program, Value, in_order, interpret
 from minitorch.compiler.refusal import CompileError
 from minitorch.compiler.traced import Traced, as_traced
 from minitorch.node import Node
@@ -267,8 +267,6 @@ class Recording:
         """Return a function that computes a value of the program from the inputs' arrays as they are then."""
 
         def read() -> float:
-            from minitorch.compiler.program import in_order, interpret
-
             needed = [v for v in in_order([value]) if v.primitive == "input"]
             call = Call(self.arguments)
             arrays = [self.sources[v.attributes["index"]].read(call) for v in needed]
