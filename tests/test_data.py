@@ -780,6 +780,7 @@ def test_interrupting_the_program(tmp_path):
         start_new_session=True,
     )
     workers = [int(pid) for pid in process.stdout.readline().split()]
+    time.sleep(0.5)  # a worker that is still being forked would say so on its way out
     os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C in a terminal does: all processes at once
     _, text = process.communicate(timeout=30)
     assert text.rstrip().endswith("KeyboardInterrupt")
