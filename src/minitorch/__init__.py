@@ -13,7 +13,7 @@ import importlib as _importlib
 import math as _math
 from typing import Any as _Any
 
-from minitorch import autograd, creation, dtypes, functions, linalg, random
+from minitorch import autograd, creation, dtypes, functions, linalg, memory, random
 from minitorch.autograd import (
     detect_anomaly,
     enable_grad,
