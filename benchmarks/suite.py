@@ -19,6 +19,10 @@ ALL = cores()
 # tinygrad makes its kernels with clang.
 TINYGRAD = ("tinygrad",) if shutil.which("clang") else ()
 NO_CLANG = () if TINYGRAD else ("tinygrad is left out: it needs clang, which is not found here",)
+TORCH_COMPILE = ("PyTorch compiled",) if any(map(shutil.which, ("g++", "clang++", "c++"))) else ()
+NO_CXX = (
+    () if TORCH_COMPILE else ("torch.compile is left out: it needs a C++ compiler, which is not found here",)
+)
 
 
 def one(text: str, row: str, quick: bool = False, **more: object) -> Ask:
@@ -58,6 +62,7 @@ EAGER = Group(
             f"{what}: {name}",
             f"{what}: {name}",
             name in ("mul, add", "relu", "matmul 8×8", "reshape", "sum, mul"),
+            headline=name == "mul, add",
         )
         for what in ("forward", "forward + backward")
         for name in eager.WORKLOADS
@@ -73,12 +78,13 @@ COMPILED = Group(
     "compiled",
     "Whole training steps and memory-bound kernels, compiled",
     "compiled.py",
-    ("minitorch", "JAX", "PyTorch"),
+    ("minitorch", "JAX", "PyTorch", *TORCH_COMPILE),
     tuple(
         one(
             name,
             name,
             name.startswith(("XOR", "grammar", "digits", "softmax")),
+            headline=True,
             traffic={
                 "softmax 8192×1024": 8.0 * 8192 * 1024,
                 "layer norm 8192×1024": 8.0 * 8192 * 1024,
@@ -89,9 +95,13 @@ COMPILED = Group(
         for name in compiled_models.TASKS
     ),
     threads=ALL,
+    rounds_inside=True,
     about="One step: forward, loss, backward and the optimiser's update, with the loss ready to be read. minitorch "
-    "compiles it, JAX jits it with donated parameters, PyTorch runs eagerly. minitorch and PyTorch keep every gradient "
-    "in .grad; minitorch uses a dropped result's memory again.",
+    "compiles it, JAX jits it with donated parameters, PyTorch runs eagerly; 'PyTorch compiled' is the same step in "
+    "torch.compile, which needs a C++ compiler and up to a minute for its first calls. minitorch and PyTorch keep "
+    "every gradient in .grad; minitorch uses a dropped result's memory again.",
+    not_quick=TORCH_COMPILE,
+    left_out=NO_CXX,
     why="Where a peer is ahead, nearly all the time is spent in large products or convolutions: oneDNN and MKL "
     "(PyTorch) and Eigen (JAX) carry kernels written by hand for them.",
 )
@@ -121,8 +131,10 @@ SIZE = Group(
     rounds=3,
     rounds_inside=True,
     about="A chain of 10 ops, divided by 10. Flat on the left: the library's own cost. Rising on the right: arithmetic "
-    "and memory. NumPy, without a graph and without gradients, is the floor of what Python over NumPy can reach.",
-    why="On large arrays the kernels decide: PyTorch's are vectorised for tanh, and it accumulates gradients in place.",
+    "and memory. NumPy runs without a graph and without gradients. On glibc minitorch keeps the memory of freed arrays "
+    "up to 32 MB each; MyGrad and autograd leave that to the C library, and much of their time on mid-size arrays goes "
+    "into fresh pages.",
+    why="On large arrays memory decides, and PyTorch adds up a gradient in place where minitorch makes a new array.",
 )  # fmt: skip
 
 DEPTHS, WIDTHS, BATCHES = (
@@ -234,8 +246,8 @@ FIRST = Group(
     "first.py",
     EVERYONE,
     (
-        one("import", "import", True),
-        one("step", "from starting Python to the first training step's loss", True),
+        one("import", "import", True, headline=True),
+        one("step", "from starting Python to the first training step's loss", True, headline=True),
         one("rest", "memory at rest after import", True, unit=BYTES),
     ),
     rounds=3,

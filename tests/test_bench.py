@@ -187,6 +187,42 @@ def test_a_contender_that_dies_or_fails_is_left_out_there_only(checkout):
     assert "minitorch, g, fail: too deep" in notes
 
 
+def test_what_failed_is_not_asked_again_in_the_next_round(checkout):
+    worker = checkout / "benchmarks" / "worker.py"
+    asked = checkout / "asked"
+    worker.write_text(
+        worker.read_text().replace("name = ", f"open({str(asked)!r}, 'a').write('started\\n')\nname = ")
+    )
+    asks = (Ask("die", (Part("die"),)), Ask("fine", (Part("fine"),)))
+    group = Group("g", "G", "worker.py", ("Peer",), asks, rounds=3)
+    found = Results(machine())
+    measure.run([group], checkout / "benchmarks", found, front.Lines(sys.stderr), lambda: None)
+    assert found.sections["g"].rows["fine"].values["Peer"] == [2.0] * 3
+    assert asked.read_text().count("started") == 2  # once to die, once for all that is fine
+
+
+def test_contenders_that_take_long_are_left_out_of_a_quick_run():
+    group = Group(
+        "g", "G", "w.py", ("minitorch", "Slow"), (Ask("a", (Part("a"),), quick=True),), not_quick=("Slow",)
+    )
+    assert plan.choose([group], quick=True)[0].contenders == ("minitorch",)
+    assert plan.choose([group])[0].contenders == ("minitorch", "Slow")
+
+
+def test_the_rows_that_stand_for_all_as_markdown(checkout, capsys):
+    made = results()
+    made.sections["eager"].rows["mul"].headline = True
+    made.save(checkout / "r.json")
+    code, out, _ = bench(capsys, "--from", "r.json", "--markdown")
+    assert code == 0
+    assert "| mul | 1.00 s | 2.00 s (PyTorch) | 2.00× |" in out
+    assert "add" not in out
+    assert "`minitorch bench`" in out
+    assert str(machine()["cpu"]) in out
+    rows = [part for group in plan.load(ROOT / "benchmarks") for ask in group.asks for part in ask.parts]
+    assert 10 < sum(part.headline for part in rows) < 25
+
+
 def test_ctrl_c_keeps_what_was_measured(checkout):
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONUNBUFFERED": "1"}
     start = (
@@ -370,7 +406,7 @@ def test_plain_lines_when_nobody_watches(capsys):
     lines = front.Lines(sys.stderr)
     lines.start(4)
     for done in range(4):
-        lines.at(done, f"eager, round {1 + done // 2} of 2: add")
+        lines.at(done, f"eager, round {1 + done // 2} of 2", "add")
     assert capsys.readouterr().err.splitlines() == ["0/4 eager, round 1 of 2", "2/4 eager, round 2 of 2"]
 
 
@@ -386,7 +422,7 @@ def test_a_live_bar_where_rich_is_there():
 def test_a_busy_machine_is_named():
     made = full()
     made.machine |= {"load": 5.0, "cores": 2}
-    assert "busy when the run began (load 5 on 2 cores)" in table.text(made)
+    assert "busy when the run began (5 of 2 cores)" in table.text(made)
     assert "busy when the run began" in page.page(made)
     made.machine["load"] = None  # where the system does not tell
     assert "busy" not in table.text(made)

@@ -96,6 +96,9 @@ def parser() -> argparse.ArgumentParser:
     bench.add_argument(
         "--json", type=Path, metavar="FILE", help="write every round there (else to runs/bench-DATE.json)"
     )
+    bench.add_argument(
+        "--markdown", action="store_true", help="print the few rows that stand for all, for a README"
+    )
     bench.add_argument("--html", type=Path, metavar="FILE", help="also write a page with plots")
     bench.add_argument(
         "--compare",

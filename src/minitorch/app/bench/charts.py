@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from minitorch.app.bench.plan import SECONDS
 from minitorch.app.bench.results import Row
-from minitorch.app.bench.table import quantity
+from minitorch.app.bench.table import quantity, three_digits
 
 WIDTH, HEIGHT = 460, 320
 LEFT, RIGHT, TOP, BOTTOM = 62, 14, 12, 46
@@ -78,7 +78,7 @@ def log_log(lines: Sequence[Line], x_title: str, unit: str, label: str) -> str:
     if x0 == x1:
         x0, x1 = x0 - 0.5, x1 + 0.5
     # A limit far below what anyone reaches must not squeeze the lines that matter into a corner.
-    lowest = max(min(y for line in drawn for _, y in line.points), min(measured) / 30)
+    lowest = max(min(y for line in drawn for _, y in line.points), min(measured) / 4)
     y0, y1 = math.floor(math.log10(lowest)), math.ceil(math.log10(max(measured)) + 1e-9)
     y1 = max(y1, y0 + 1)
 
@@ -164,7 +164,7 @@ def bars(row: Row, least: tuple[float, str] | None = None) -> str:
         y = 22 * i
         best = row.best(name)
         noise = (ends[name] - best) * share
-        times = "" if ours in (None, name) else f" · {best / row.best(ours or name):.2f}×"
+        times = "" if ours in (None, name) else f" · {three_digits(best / row.best(ours or name))}×"
         word = html.escape(f"{name} {quantity(best, row.unit)}{times}")
         parts.append(
             f'<g class="{kind(name)}"><title>{html.escape(_rounds(row, name))}</title>'

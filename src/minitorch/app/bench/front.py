@@ -15,7 +15,7 @@ from minitorch.serialization import atomically
 
 
 class Lines:
-    """Plain lines, for a log: one whenever the group or the round changes."""
+    """Plain lines, for a log: one whenever a new stage begins."""
 
     def __init__(self, out: IO[str]) -> None:
         self.out = out
@@ -26,12 +26,11 @@ class Lines:
         """Remember how many questions there are."""
         self.total = total
 
-    def at(self, done: int, what: str) -> None:
-        """Print the round, when it is a new one."""
-        now = what.partition(":")[0]
-        if now != self.last:
-            self.last = now
-            print(f"{done}/{self.total} {now}", file=self.out, flush=True)
+    def at(self, done: int, stage: str, question: str = "") -> None:
+        """Print the stage, when it is a new one."""
+        if stage != self.last:
+            self.last = stage
+            print(f"{done}/{self.total} {stage}", file=self.out, flush=True)
 
     def note(self, line: str) -> None:
         """Print it."""
@@ -64,10 +63,10 @@ class Live:
         self.task = self.progress.add_task("", total=total)
         self.progress.start()
 
-    def at(self, done: int, what: str) -> None:
+    def at(self, done: int, stage: str, question: str = "") -> None:
         """Move on."""
         room = max(20, self.progress.console.width - 62)  # what the other columns leave
-        self.progress.update(self.task, completed=done, description=what[:room])
+        self.progress.update(self.task, completed=done, description=f"{stage}: {question}"[:room])
 
     def note(self, line: str) -> None:
         """Print above the bar."""
@@ -108,6 +107,7 @@ def bench(chosen: Any) -> int:
     except (OSError, ValueError, TypeError, KeyError) as error:
         return refuse(f"cannot read it: {error}")
     code = 0
+    shown = table.markdown if chosen.markdown else table.text
     if chosen.given is None:
         results = Results(
             machine(), {"quick": chosen.quick, "only": chosen.only, "command": _command(chosen)}
@@ -131,10 +131,10 @@ def bench(chosen: Any) -> int:
             code = 130
         results.options["seconds"] = round(time.monotonic() - begun)
         results.save(target)
-        print(table.text(results))
+        print(shown(results))
         print(f"\n{'interrupted; what was measured is' if code else 'every round is'} in {target}")
     else:
-        print(table.text(results))
+        print(shown(results))
     if chosen.html is not None:
         with atomically(chosen.html) as file:
             file.write(page(results).encode())

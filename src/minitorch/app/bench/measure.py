@@ -79,8 +79,8 @@ class Progress(Protocol):
     def start(self, total: int) -> None:
         """So many questions will be asked."""
 
-    def at(self, done: int, what: str) -> None:
-        """So many are answered; this one is next."""
+    def at(self, done: int, stage: str, question: str = "") -> None:
+        """So many are answered; this stage has been reached, and this question is next."""
 
     def note(self, line: str) -> None:
         """A line that stays."""
@@ -105,10 +105,7 @@ def run(
             begun = time.monotonic()
             with _Workers(group, where, results, progress) as workers:
                 for number, ask, contender in order(group):
-                    progress.at(
-                        done,
-                        f"{group.name}, round {number} of {group.rounds}: {ask.parts[0].row}, {contender}",
-                    )
+                    progress.at(done, stage(group, ask, number), f"{ask.parts[0].row}, {contender}")
                     enter(results, group, ask, contender, workers.answer(contender, ask))
                     done += 1
                     if time.monotonic() - saved > SAVE_EVERY:
@@ -120,6 +117,13 @@ def run(
     finally:
         progress.stop()
         save()
+
+
+def stage(group: Group, ask: Ask, number: int) -> str:
+    """Name what a log should have a line for: a round, or a curve where the rounds lie inside."""
+    if group.rounds_inside:
+        return f"{group.name}: {ask.parts[0].curve or ask.parts[0].row}"
+    return f"{group.name}, round {number} of {group.rounds}"
 
 
 def order(group: Group) -> Iterator[tuple[int, Ask, str]]:
@@ -144,7 +148,9 @@ def enter(results: Results, group: Group, ask: Ask, contender: str, answer: Any)
         rows = results.section(group).rows
         row = rows.get(part.row)
         if row is None:
-            row = rows[part.row] = Row(part.row, part.unit, part.curve, part.x, part.flops, part.traffic)
+            row = rows[part.row] = Row(
+                part.row, part.unit, part.curve, part.x, part.flops, part.traffic, part.headline
+            )  # fmt: skip
         if number is not None and math.isfinite(number):
             row.values.setdefault(contender, []).append(number)
 
@@ -157,9 +163,10 @@ class _Workers(contextlib.AbstractContextManager["_Workers"]):
         self.script = str(where / group.script)
         self.running: dict[str, Worker] = {}
         self.absent: set[str] = set()
+        self.failed: set[tuple[str, str]] = set()  # not asked again in the next round
 
     def answer(self, contender: str, ask: Ask) -> Any:
-        if contender in self.absent:
+        if contender in self.absent or (contender, ask.text) in self.failed:
             return None
         try:
             worker = self.running.get(contender) or self._start(contender)
@@ -170,6 +177,7 @@ class _Workers(contextlib.AbstractContextManager["_Workers"]):
             self._note(
                 f"{contender}: its process ended at {self.group.name}, {ask.parts[0].row}; left out there"
             )
+            self.failed.add((contender, ask.text))
             dead = self.running.pop(contender, None)
             if dead is not None:
                 dead.kill()
@@ -177,6 +185,7 @@ class _Workers(contextlib.AbstractContextManager["_Workers"]):
         if self.group.fresh:
             self.running.pop(contender).close()
         if isinstance(answer, dict) and "problem" in answer:
+            self.failed.add((contender, ask.text))
             self._note(f"{contender}, {self.group.name}, {ask.parts[0].row}: {answer['problem']}")
             return None
         return answer

@@ -8,7 +8,7 @@ import math
 from minitorch.app.bench import charts
 from minitorch.app.bench.plan import SECONDS
 from minitorch.app.bench.results import Results, Row, Section, busy, in_a_line, is_ours
-from minitorch.app.bench.table import limits, noise, quantity
+from minitorch.app.bench.table import limits, noise, quantity, three_digits
 
 RULES = (
     "Every contender runs in a process of its own. They are asked in turn, round after round, and the <b>best "
@@ -19,8 +19,8 @@ RULES = (
     "program.",
     "A <b>ratio</b> on a bar is that contender's time over minitorch's: 2× takes twice as long, 0.5× half.",
     "<b>Compiled steps:</b> minitorch compiles the whole step with <code>compile</code>, JAX with <code>jit</code>, "
-    "PyTorch runs eagerly; <code>torch.compile</code> is not among the contenders, it needs a C++ compiler, "
-    "and may be faster than eager PyTorch. minitorch and PyTorch write parameters in place; JAX's are "
+    "PyTorch runs eagerly, and where a C++ compiler is found also with its step in <code>torch.compile</code>, which "
+    "needs one. minitorch and PyTorch write parameters in place; JAX's are "
     "<b>donated</b>, which comes to the same. minitorch and PyTorch also leave every parameter's gradient in "
     "<code>.grad</code>, which JAX need not: that favours JAX.",
     "<b>Large results:</b> softmax, layer norm and gelu write 32 or 64 MB. minitorch uses the memory of a result "
@@ -82,8 +82,8 @@ def _headline(sections: list[Section]) -> str:
             typical = math.exp(sum(map(math.log, ratios)) / len(ratios))
             ahead = sum(ratio > 1 for ratio in ratios)
             cards.append(
-                f'<a class=card href="#{section.name}"><b>{typical:.2f}×</b><span>{html.escape(section.title)}</span>'
-                f"<small>ahead in {ahead} of {len(ratios)} rows</small></a>"
+                f'<a class=card href="#{section.name}"><b>{three_digits(typical)}×</b>'
+                f"<span>{html.escape(section.title)}</span><small>ahead in {ahead} of {len(ratios)} rows</small></a>"
             )
     return f"<div class=cards>{''.join(cards)}</div>" if cards else ""
 
@@ -134,7 +134,7 @@ def _table(section: Section) -> str:
     body = []
     for row in section.rows.values():
         cells = "".join(f"<td class=n>{quantity(row.best(name), row.unit)}" for name in names)
-        ratio = "" if math.isnan(row.ratio) else f"{row.ratio:.2f}×"
+        ratio = "" if math.isnan(row.ratio) else f"{three_digits(row.ratio)}×"
         spread = "" if math.isnan(noise(row)) else f"{noise(row):+.0%}"
         body.append(f"<tr><td>{html.escape(row.name)}{cells}<td class=n>{ratio}<td class=n>{spread}</tr>")
     return (

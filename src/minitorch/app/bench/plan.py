@@ -23,6 +23,7 @@ class Part:
     unit: str = SECONDS
     flops: float | None = None
     traffic: float | None = None  # bytes to and from memory
+    headline: bool = False  # one of the few rows that stand for all
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class Group:
     fresh: bool = False  # a new process for every question
     # Where making a step ready (compiling it) costs more than timing it, all rounds of a question follow each other.
     rounds_inside: bool = False
+    not_quick: tuple[str, ...] = ()  # contenders that are left out when the run has to be short
     left_out: tuple[str, ...] = field(default=())  # lines: what could not be asked on this machine
 
 
@@ -97,7 +99,8 @@ def choose(
         asks = [ask for ask in group.asks if ask.quick or not quick]
         if only is not None and not any(only.lower() in word.lower() for word in (group.name, group.title)):
             asks = [a for a in asks if any(only.lower() in part.row.lower() for part in a.parts)]
+        contenders = tuple(c for c in group.contenders if not (quick and c in group.not_quick))
         number = rounds or (group.quick_rounds if quick else group.rounds)
         if asks or (group.left_out and only is None):
-            chosen.append(replace(group, asks=tuple(asks), rounds=number))
+            chosen.append(replace(group, contenders=contenders, asks=tuple(asks), rounds=number))
     return chosen

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import platform
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -33,6 +34,7 @@ class Row:
     x: float | None = None
     flops: float | None = None
     traffic: float | None = None
+    headline: bool = False
     values: dict[str, list[float]] = field(default_factory=dict)
 
     def best(self, contender: str) -> float:
@@ -176,9 +178,29 @@ def machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "minitorch": minitorch.__version__,
-        "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+        "load": cores_in_use(),
         "date": datetime.datetime.now().isoformat(timespec="minutes"),
     }
+
+
+def cores_in_use(seconds: float = 0.3) -> float | None:
+    """Return how many cores others keep busy now, None where the system does not tell.
+
+    Not the load average: that still remembers an installation that ended a minute ago.
+    """
+
+    def ticks() -> tuple[int, int]:
+        with open("/proc/stat") as file:
+            user, nice, system, idle, wait, *rest = map(int, file.readline().split()[1:9])
+        return idle + wait, user + nice + system + sum(rest)
+
+    try:
+        idle, busy = ticks()
+        time.sleep(seconds)
+        idle, busy = (after - before for before, after in zip((idle, busy), ticks(), strict=True))
+    except (OSError, ValueError):
+        return None
+    return round(busy / max(1, idle + busy) * (os.cpu_count() or 1), 2)
 
 
 def in_a_line(machine: dict[str, Any]) -> str:
@@ -193,14 +215,14 @@ def in_a_line(machine: dict[str, Any]) -> str:
 def busy(machine: dict[str, Any]) -> str | None:
     """Say so if others were using the machine when the run began.
 
-    >>> busy({"cores": 2, "load": 2.5})
-    'the machine was busy when the run began (load 2.5 on 2 cores): libraries with several threads suffer most'
+    >>> busy({"cores": 2, "load": 1.5})
+    'the machine was busy when the run began (1.5 of 2 cores): libraries with several threads suffer most'
     >>> busy({"cores": 2, "load": 0.1})
     """
     load = machine.get("load")
     if load is None or load < 0.3 * machine["cores"]:
         return None
-    words = f"load {load:g} on {machine['cores']} cores"
+    words = f"{load:g} of {machine['cores']} cores"
     return f"the machine was busy when the run began ({words}): libraries with several threads suffer most"
 
 

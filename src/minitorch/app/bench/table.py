@@ -83,12 +83,26 @@ def _section(section: Section) -> list[str]:
     lines.append(header + f"{'best peer / minitorch':>24}{'noise':>8}")
     for row in section.rows.values():
         cells = "".join(f"{quantity(row.best(name), row.unit):>{columns[name]}}" for name in names)
-        ratio = "" if math.isnan(row.ratio) else f"{row.ratio:.2f}×"
+        ratio = "" if math.isnan(row.ratio) else f"{three_digits(row.ratio)}×"
         spread = noise(row)
         lines.append(
             f"{row.name:{wide}}{cells}{ratio:>24}" + ("" if math.isnan(spread) else f"{spread:+8.0%}")
         )
     return lines
+
+
+def markdown(results: Results) -> str:
+    """Return the few rows that stand for all, as a table for a README, and where the numbers come from."""
+    rows = [row for _, row in results.rows() if row.headline]
+    lines = ["| | minitorch | best peer | best peer / minitorch |", "|---|---|---|---|"]
+    for row in rows:
+        if row.ours is None or row.best_peer is None:
+            continue
+        ours, peer = quantity(row.best(row.ours), row.unit), quantity(row.best(row.best_peer), row.unit)
+        lines.append(f"| {row.name} | {ours} | {peer} ({row.best_peer}) | {three_digits(row.ratio)}× |")
+    command = results.options.get("command", "minitorch bench")
+    where = f"`{command}`, {results.machine.get('date', '')[:10]}: {in_a_line(results.machine)}."
+    return "\n".join([*lines, "", where, f"{results.versions_in_a_line()}."])
 
 
 def compared(comparison: Comparison) -> str:
