@@ -36,7 +36,7 @@ def machine(which):
 class Kernel:
     """A plan compiled with an epilogue; called on arrays."""
 
-    def __init__(self, plan, which, epilogue, begin=None):
+    def __init__(self, plan, which, epilogue, begin=None, fetch=None):
         e = Emitter()
         count = 3 + len(plan.tables)
         names = [
@@ -52,6 +52,7 @@ class Kernel:
             start="%start",
             stop="%stop",
             begin=begin and (lambda e, index: begin(e, index, names[2])),
+            fetch=fetch and (lambda e, index, columns: fetch(e, index, columns, names[2])),
             epilogue=lambda e, value, index: epilogue(e, value, index, *names[2:]),
         )
         body = "\n".join(e.lines)
@@ -110,7 +111,7 @@ def reference(c, a, b):
     return out.reshape([int(np.prod(extents(dims))) for dims in (c.batch, c.m, c.n)])
 
 
-def check(c, which=HOST, seed=0, plan=None, pieces=2):
+def check(c, which=HOST, seed=0, plan=None, pieces=2, fetches=True):
     """Compute a contraction and compare; returns the plan."""
     rng = np.random.default_rng(seed)
     a, a_view = random_array(rng, [*c.batch, *c.m, *c.k], "a", c.dtype)
@@ -123,7 +124,11 @@ def check(c, which=HOST, seed=0, plan=None, pieces=2):
     def epilogue(e, value, index, pointer, *_):
         store_plain(e, value, index, pointer, dtype=c.dtype, batch=m * n, row=n, column=1)
 
-    Kernel(plan, which, epilogue)(a, b, out[GUARD:], pieces)
+    def fetch(e, index, columns, pointer):
+        line = e.op(f"mul i64 {index.row}, {n * c.dtype.itemsize}")
+        contract.prefetch(e, e.op(f"getelementptr i8, ptr {pointer}, i64 {line}"), columns, write=True)
+
+    Kernel(plan, which, epilogue, fetch=fetch if fetches else None)(a, b, out[GUARD:], pieces)
     assert (out[:GUARD] == 77).all()
     assert (out[GUARD + expected.size :] == 77).all()
     depth = int(np.prod(extents(c.k)))
@@ -202,6 +207,7 @@ def test_convolutions(which, dtype, shape, step):
 @pytest.mark.parametrize("which", TARGETS, ids=lambda t: t.name)
 def test_long_sums_in_blocks(layout, which, monkeypatch):
     monkeypatch.setattr(contract, "PANEL_BYTES", 16 << 10)
+    monkeypatch.setattr(contract, "MOST_PANELS", 1.5)
     for m, n, form in [(31, 70, "columns"), (50, 5, "swapped")]:
         c = product(m, 1100, n, layout)
         plan = contract._plan_columns(c if form == "columns" else contract._exchange(c), which, form)
@@ -209,7 +215,8 @@ def test_long_sums_in_blocks(layout, which, monkeypatch):
         assert plan.depth_blocks > 1 or (form == "swapped" and not plan.packing)
 
 
-def test_a_weight_gradient_whose_sums_are_long_and_cross_rows():
+def test_a_weight_gradient_whose_sums_are_long_and_cross_rows(monkeypatch):
+    monkeypatch.setattr(contract, "MOST_PANELS", 1.5)
     plan = check(convolution(9, 3, 40, 15, 15, 3)[1])
     assert (plan.packing, plan.depth_blocks > 1) == ("transpose", True)
 
@@ -252,7 +259,7 @@ def random_contraction(rng):
 @pytest.mark.parametrize("seed", range(60))
 def test_any_contraction(seed):
     c = random_contraction(np.random.default_rng(seed))
-    check(c, TARGETS[seed % len(TARGETS)], seed)
+    check(c, TARGETS[seed % len(TARGETS)], seed, fetches=seed % 2 == 0)
 
 
 def test_every_form_and_packing_is_covered():
@@ -274,7 +281,14 @@ def test_far_lines_are_copied(which, monkeypatch):
 
 @pytest.mark.parametrize("which", TARGETS, ids=lambda t: t.name)
 def test_rows_that_are_far_apart_are_copied_too(which, monkeypatch):
-    for name, value in [("FAR_BYTES", 4), ("LARGE_BYTES", 4), ("PANEL_BYTES", 16 << 10), ("PACK_A_ROWS", 30)]:
+    small = {
+        "FAR_BYTES": 4,
+        "LARGE_BYTES": 4,
+        "VERY_LARGE_BYTES": 4,
+        "PANEL_BYTES": 16 << 10,
+        "PACK_A_ROWS": 30,
+    }
+    for name, value in (small | {"MOST_PANELS": 1.5}).items():
         monkeypatch.setattr(contract, name, value)
     for m, k, n in [(5, 20, 500), (16, 30, 333), (47, 43, 256), (99, 600, 300)]:
         for layout in ("TN", "TT"):
@@ -282,6 +296,32 @@ def test_rows_that_are_far_apart_are_copied_too(which, monkeypatch):
             plan = contract._plan_columns(c, which, "columns")
             assert plan.packs_a
             check(c, which, plan=plan, pieces=3)
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize("which", TARGETS, ids=lambda t: t.name)
+@pytest.mark.parametrize("blocked", [False, True])
+def test_what_the_end_of_a_tile_touches_is_fetched_while_it_is_computed(layout, which, blocked, monkeypatch):
+    """k is walked in a piece per row: pieces that divide it, that do not, empty ones, and more rows than k."""
+    monkeypatch.setattr(contract, "STRIDE_BYTES", 64)
+    if blocked:
+        monkeypatch.setattr(contract, "PANEL_BYTES", 1 << 10)
+        monkeypatch.setattr(contract, "MOST_PANELS", 1)
+    for m, k, n in [(48, 60, 70), (48, 61, 64), (50, 13, 128), (49, 3, 128), (7, 500, 96), (64, 1, 64)]:
+        for fetches in (True, False):
+            check(product(m, k, n, layout, batch=2), which, fetches=fetches)
+
+
+def test_a_small_b_is_shared_by_threads_that_have_rows_of_their_own():
+    """All panels of some rows are one unit after the other; the layouts in which B is packed keep its panels."""
+    for m, k, n, batch in [(768, 96, 128, 1), (300, 64, 200, 3), (250, 31, 77, 2)]:
+        for layout in ("NN", "TN"):
+            plan = check(product(m, k, n, layout, batch=batch), pieces=5)
+            assert plan.rows_first
+            assert plan.panel_count > 1
+        assert not check(product(m, k, n, "NT", batch=batch), pieces=5).rows_first
+    assert check(product(768, 96, 128)).row_blocks > 1
+    assert not plan_contraction(product(100, 96, 400), HOST).rows_first
 
 
 def test_shared_panels_are_packed_once_per_call():

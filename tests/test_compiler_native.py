@@ -283,6 +283,43 @@ def test_products_of_views(rng):
     both(outputs, [x, y], [some(rng, (4, 6, 10)), some(rng, (10, 5))])
 
 
+@pytest.mark.parametrize("machine", ["host", "avx2", "baseline"])
+@pytest.mark.parametrize(
+    ("rows", "depth", "columns"), [(48, 40, 64), (50, 33, 70), (13, 7, 129), (96, 5, 48)]
+)
+def test_long_ends_of_products(rows, depth, columns, machine, rng, monkeypatch):
+    """gelu, its slope and a step of Adam are done on a product's tiles, with what they read fetched ahead."""
+    from minitorch.compiler.llvm import products, target
+
+    chosen = getattr(target, machine)()
+    if not chosen.runs_here:
+        pytest.skip(f"this machine does not run code for {machine}")
+    monkeypatch.setattr(products, "FETCHED_BYTES", 0)
+    x, w, bias = given((rows, depth)), given((depth, columns)), given((columns,))
+    up = b.map_values("add", b.matmul(x, w), bias)
+    normal = times(b.map_values("exp", times(b.map_values("multiply", up, up), -0.5)), 0.4)
+    below = times(b.map_values("add", b.map_values("erf", times(up, 0.7)), b.full((), 1, F4)), 0.5)
+    gelu = b.map_values("multiply", up, below)
+    slope = b.map_values("add", below, b.map_values("multiply", up, normal))
+    arrays = [some(rng, v.shape) for v in (x, w, bias)]
+    native = run([gelu, slope], [x, w, bias], arrays, target=chosen)
+    assert len(native.report.steps) == 1
+
+    # The step of an optimiser for w, whose gradient is a product of x turned round.
+    g, mean, square = given((rows, columns)), given(w.shape), given(w.shape)
+    dw = b.contract("ba,bc->ac", x, g)
+    new_mean = b.map_values("add", times(mean, 0.9), times(dw, 0.1))
+    new_square = b.map_values("add", times(square, 0.99), times(b.map_values("multiply", dw, dw), 0.01))
+    root = b.map_values("add", b.map_values("sqrt", new_square), b.full((), 1e-3, F4))
+    new_w = b.map_values("subtract", times(w, 0.999), times(b.map_values("divide", new_mean, root), 0.1))
+    inputs = [x, g, w, mean, square]
+    arrays = [some(rng, v.shape) for v in inputs]
+    arrays[4] = np.abs(arrays[4])
+    updates = {1: 2, 2: 3, 3: 4}
+    native = run([dw, new_w, new_mean, new_square], inputs, arrays, updates=updates, target=chosen)
+    assert len(native.report.steps) == 1
+
+
 def test_convolutions(rng):
     x, w = given((2, 3, 9, 8)), given((5, 3, 3, 2))
     outputs = []
@@ -587,7 +624,7 @@ def test_random_programs(block):
 def test_random_programs_in_many_small_pieces(machine, monkeypatch):
     """Blocks of rows, tiles and threads are for large arrays; here they are used on small ones too."""
     from minitorch.compiler import assemble, fuse
-    from minitorch.compiler.llvm import loops, target
+    from minitorch.compiler.llvm import loops, products, target
 
     chosen = getattr(target, machine)()
     if not chosen.runs_here:
@@ -597,6 +634,7 @@ def test_random_programs_in_many_small_pieces(machine, monkeypatch):
     monkeypatch.setattr(fuse, "COLUMN_BYTES", 256)
     monkeypatch.setattr(loops, "TILED_BYTES", 256)
     monkeypatch.setattr(loops, "UNIT_WORK", 64)
+    monkeypatch.setattr(products, "FETCHED_BYTES", 0)
     monkeypatch.setattr(assemble, "PARALLEL_SECONDS", 0)
     for seed in range(200, 208):
         made = Random(seed)

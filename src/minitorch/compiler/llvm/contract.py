@@ -16,6 +16,7 @@ is decided before a line is written.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -77,8 +78,9 @@ class Index:
         return _mask(self.lanes, self.valid)
 
 
-# Called as begin(e, index) and epilogue(e, value, index).
+# Called as begin(e, index), fetch(e, index, columns) and epilogue(e, value, index).
 Begin = Callable[[Emitter, Index], str]
+Fetch = Callable[[Emitter, Index, int], None]
 Epilogue = Callable[[Emitter, str, Index], None]
 
 
@@ -198,6 +200,16 @@ class Plan:
         return not any(stride for _, stride in self.b_batch.dims)
 
     @property
+    def rows_first(self) -> bool:
+        """Whether all panels are done for some rows before the next rows, and not all rows for a panel.
+
+        Threads then share B and not A: good where B is the smaller one, near, and need not be packed.
+        """
+        b_bytes = self.columns * self.depth * self.dtype.itemsize
+        small = self.columns <= self.rows and b_bytes <= NEAR_BYTES
+        return self.packs_a or (small and self.packing is None and self.form == "columns")
+
+    @property
     def depth_blocks(self) -> int:
         """In how many pieces k is walked."""
         return -(-self.depth // self.depth_block) if self.depth else 1
@@ -223,10 +235,14 @@ class Plan:
 # Copying a panel pays when many rows use it. Copies of contiguous rows are needed only where a panel's rows are far
 # apart in memory: far rows fall into the same few lines of the cache and drive each other out.
 PANEL_BYTES = 128 << 10
+MOST_PANELS = 3  # k is cut into blocks where a panel would be larger than this many
 PACK_ROWS = 48
 PACK_DEPTH = 192
 FAR_BYTES = 2048
 LARGE_BYTES = 3 << 20
+VERY_LARGE_BYTES = 8 << 20
+SAME_LINES_BYTES = 16 << 10  # steps of a multiple of this meet few lines even of a large cache
+NEAR_BYTES = 512 << 10
 PACK_A_ROWS = 192
 PACK_A_DEPTH = 8192
 PARTIAL_ROWS = 1024
@@ -315,14 +331,16 @@ def _plan_columns(contraction: Contraction, target: Target, form: str) -> Plan:
 
     many_tiles = plan.panels[0].tiles >= 4
     block = max(plan.lanes, PANEL_BYTES // (width * itemsize))
-    if plan.depth > block + block // 2 and (many_tiles or plan.packing):
+    if plan.depth > MOST_PANELS * block and (many_tiles or plan.packing):
         pieces = -(-plan.depth // block)
         plan.depth_block = -(-plan.depth // (pieces * plan.lanes)) * plan.lanes
 
     # Lines of A that are far apart, and of which a tile uses a few elements only, are fetched again for each tile
-    # that shares them, and for each panel. That goes well as long as A is small.
-    far = (plan.a_depth.stride or 0) * itemsize >= FAR_BYTES and plan.a_row.stride == 1
-    large = plan.rows * plan.depth * itemsize > LARGE_BYTES and plan.panel_count >= 4
+    # that shares them, and for each panel. That goes well as long as A is small, and they are asked for in time.
+    step = (plan.a_depth.stride or 0) * itemsize
+    far = step >= FAR_BYTES and plan.a_row.stride == 1
+    most = VERY_LARGE_BYTES if step % SAME_LINES_BYTES else LARGE_BYTES
+    large = plan.rows * plan.depth * itemsize > most and plan.panel_count >= 4
     plan.packs_a = far and large and plan.depth <= PACK_A_DEPTH
     if plan.packs_a:  # all panels must cut the rows alike
         one = plan.panels[0]
@@ -587,18 +605,19 @@ def _loop(
     stop: str,
     body: Callable[[str, list[str]], list[str]],
     carried: Sequence[tuple[str, str]] = (),
+    certain: bool = False,
 ) -> list[str]:
     """Write `for i in range(start, stop)` around a body that takes i and the carried values and returns new ones.
 
     carried: (type, first value) of each. Returned are the values after the last round. The test stands at the
-    end of a round, and before the first only where it is not known to pass.
+    end of a round, and before the first only where it is not known to pass, or `certain` to.
     """
     first, last = _known(start), _known(stop)
     if first is not None and last is not None and last - first <= 1:
         values = [value for _, value in carried]
         return body(start, values) if last > first else values
     before, head, latch, done = (e.fresh(name) for name in ("before", "head", "latch", "done"))
-    certain = first is not None and last is not None
+    certain = certain or (first is not None and last is not None)
     e.line(f"br label %{before}")
     e.label(before)
     if certain:
@@ -734,11 +753,23 @@ def _zero(lanes: int) -> str:
     return "zeroinitializer" if lanes > 1 else "0.0"
 
 
+def prefetch(e: Emitter, pointer: str, count: int = 1, write: bool = False) -> None:
+    """Ask for some bytes of memory, to be read or written soon. Any address will do: none is refused."""
+    hints = [("i32", str(int(write))), ("i32", "3"), ("i32", "1")]  # to stay in all caches; data, not code
+    for begin in range(0, count, LINE):
+        e.call("llvm.prefetch.p0", "void", [("ptr", _at(e, pointer, str(begin), "i8")), *hints])
+
+
 # --- the kernel -------------------------------------------------------------------------------------------
 
 # Unroll k until a round has about this many multiply-adds; unroll all of it up to a few more.
 ROUND = 16
 WHOLE = 96
+# Lines of memory that lie as far apart as this follow no pattern that a processor sees by itself: it is told this many
+# steps before they are needed.
+STRIDE_BYTES = 256
+AHEAD = 24
+LINE = 64  # bytes that come from memory together
 # An epilogue of more lines than this is written once for a row of vectors, in a loop over the tile's rows.
 LONG_EPILOGUE = 12
 
@@ -754,6 +785,7 @@ def emit_contraction(
     start: str,
     stop: str,
     begin: Begin | None = None,
+    fetch: Fetch | None = None,
     epilogue: Epilogue,
 ) -> None:
     """Write the loops over the units [start, stop) of a plan.
@@ -764,9 +796,12 @@ def emit_contraction(
     begin(e, index) returns what a sum starts from, instead of zero. epilogue(e, value, index) uses a finished
     value, and stores it. Both must depend on their arguments alone and may write blocks of their own; they are
     called several times, and what they write may be thrown away or stand in a loop.
+
+    fetch(e, index, columns) asks for the memory that the epilogue will touch in some columns from `index` on, well
+    before it does.
     """
     if plan.units:
-        _Kernel(e, plan, a, b, tables, scratch, begin, epilogue).write(start, stop)
+        _Kernel(e, plan, a, b, tables, scratch, begin, fetch, epilogue).write(start, stop)
 
 
 @dataclass(frozen=True)
@@ -798,6 +833,7 @@ class _Kernel:
         tables: list[str],
         scratch: str | None,
         begin: Begin | None,
+        fetch: Fetch | None,
         epilogue: Epilogue,
     ) -> None:
         self.e, self.plan = e, plan
@@ -806,7 +842,7 @@ class _Kernel:
         if plan.scratch and scratch is None:
             raise ValueError(f"this contraction needs {plan.scratch} bytes of scratch memory")
         self.scratch = scratch or "null"
-        self.begin, self.epilogue = begin, epilogue
+        self.begin, self.fetch, self.epilogue = begin, fetch, epilogue
         self.element = TYPES[plan.dtype]
         self.size = plan.dtype.itemsize
         self.intrinsic = "f32" if self.size == 4 else "f64"
@@ -893,7 +929,7 @@ class _Kernel:
         """One unit: some rows of one panel of one batch. Remembers what scratch memory holds: a panel, or rows of A."""
         e, plan = self.e, self.plan
         panel_and_batch, block = _divide(e, unit, plan.row_blocks)
-        if plan.packs_a:  # all panels for some rows, before the next rows
+        if plan.rows_first:  # all panels for some rows, before the next rows
             key, panel = _divide(e, unit, plan.panel_count)
             self.batch, block = _divide(e, key, plan.row_blocks)
         elif plan.shares_b:  # one panel for all batches, before the next
@@ -906,7 +942,7 @@ class _Kernel:
             first, last = self.tiles_of(plan.panels[0], block)
             new = e.op(f"icmp ne i64 {key}, {remembered[0]}")
             _when(e, new, lambda: self.pack_a(plan.panels[0], a, first, last), lambda: None)
-        else:
+        elif not plan.rows_first:
             key = panel if plan.shares_b else panel_and_batch
 
         def write(number: int) -> None:
@@ -1007,7 +1043,10 @@ class _Kernel:
             sums = [self.load(*self.partial_vector(panel, home, r, v)) for r, v in places]
         else:
             sums = [self.start_of_sum(panel, column, row, r, v) for r, v in places]
-        sums = self.multiply(work, row, rows, copy, sums, kinds)
+        if self.fetch is not None and not partial and len(places) >= ROUND and self.plan.depth >= rows:
+            sums = self.multiply_fetching(work, row, rows, copy, sums, kinds)
+        else:
+            sums = self.multiply(work, row, rows, copy, sums, kinds)
         if not partial:
             self.finish(panel, column, row, rows, sums)
             return
@@ -1025,6 +1064,27 @@ class _Kernel:
         e = self.e
         across = _add(e, column, str(v * self.plan.lanes))
         return Index(self.batch, _add(e, row, str(r)), across, lanes, valid)
+
+    def multiply_fetching(
+        self, work: _Work, row: str, rows: int, copy: str | None, sums: list[str], kinds: list[str]
+    ) -> list[str]:
+        """Run k over a tile, and meanwhile fetch what its epilogue will touch.
+
+        A processor waits for so many lines of memory at a time, and no more: a piece of k for each row of the tile,
+        and the lines of one row are asked for at a time.
+        """
+        e, depth, fetch = self.e, self.plan.depth, self.fetch
+        assert fetch is not None
+
+        def one_piece(r: str, sums: list[str]) -> list[str]:
+            fetch(e, self.index(work.panel, work.column, _add(e, row, r), 0, 0), work.panel.width)
+            begin, _ = _divide(e, _multiply(e, r, depth), rows)  # as even as can be: none is empty
+            end, _ = _divide(e, _multiply(e, _add(e, r, "1"), depth), rows)
+            count = str(depth // rows) if depth % rows == 0 else e.op(f"sub i64 {end}, {begin}")
+            part = dataclasses.replace(work, depth=begin, count=count)
+            return self.multiply(part, row, rows, copy, sums, kinds)
+
+        return _loop(e, "0", str(rows), one_piece, list(zip(kinds, sums, strict=True)))
 
     def multiply(
         self, work: _Work, row: str, rows: int, copy: str | None, sums: list[str], kinds: list[str]
@@ -1047,6 +1107,7 @@ class _Kernel:
         else:
             b_start, b_stride = _at(e, work.b, work.column, element), plan.b_depth.stride
         b_table = b_stride is None
+        strides_far = copy is None and a_row == 1 and (a_stride or 0) * self.size >= STRIDE_BYTES
 
         steps = len(sums)
         known = _known(count)
@@ -1074,6 +1135,9 @@ class _Kernel:
                 else:
                     lines.append(self.load_valid(lanes, valid, pointer))
             a_lines = [_at(e, start, a_offset, element) for start in starts]
+            if strides_far:  # a tile's rows may begin on one line and end on the next
+                for r in sorted({0, rows - 1}):
+                    prefetch(e, _at(e, a_lines[0], str(a_more + AHEAD * (a_stride or 0) + r), element))
             results = []
             for r in range(rows):
                 if a_row is None:
@@ -1099,10 +1163,11 @@ class _Kernel:
             return [a_next, b_next, *sums]
 
         a_at = "0" if a_stride is None else _multiply(e, depth, a_stride)
-        b_at = "0" if plan.packing or b_table else _multiply(e, depth, b_stride or 0)
+        # A packed panel begins at k = 0, or with the block of k that is at hand.
+        b_at = "0" if (plan.packing and self.blocked) or b_table else _multiply(e, depth, b_stride or 0)
         carried = [("i64", a_at), ("i64", b_at), *zip(kinds, sums, strict=True)]
         rounds = count if known is None else str(known // unroll)
-        a_at, b_at, *sums = _loop(e, "0", rounds, body, carried)
+        a_at, b_at, *sums = _loop(e, "0", rounds, body, carried, certain=True)
         if known is not None:
             k = _add(e, depth, str(known // unroll * unroll))
             for ahead in range(known % unroll):
@@ -1325,6 +1390,7 @@ class _Kernel:
 
                 def line(k: str, _: list[str]) -> list[str]:
                     here = _at(e, source, _multiply(e, k, plan.a_depth.stride or 0), self.element)
+                    prefetch(e, _at(e, here, str(AHEAD * (plan.a_depth.stride or 0)), self.element))
                     there = _at(e, home, _multiply(e, k, panel.rows), self.element)
                     self.copy(rows, here, there)
                     return []
@@ -1350,6 +1416,9 @@ class _Kernel:
 
         def line(k: str, _: list[str]) -> list[str]:
             source = _at(e, start, self.offset(plan.b_depth, "b_depth", _add(e, depth, k)), self.element)
+            if plan.b_depth.stride is not None:
+                later = _at(e, source, str(AHEAD * plan.b_depth.stride), self.element)
+                prefetch(e, later, panel.width * self.size)
             home = _at(e, self.scratch, _multiply(e, k, panel.width), self.element)
             values = [
                 self.load_valid(lanes, valid, _at(e, source, str(v * plan.lanes), self.element))

@@ -13,11 +13,13 @@ import numpy as np
 
 from minitorch.compiler.index import Affine, Dim, offset, total
 from minitorch.compiler.llvm import contract
-from minitorch.compiler.llvm.body import Body, Node, Writer, cost, in_order
+from minitorch.compiler.llvm.body import Body, Node, Writer, cost, in_order, memory_type
 from minitorch.compiler.llvm.loops import ATTRIBUTES, SCRATCH, Kernel, Store, operand_pointer
 from minitorch.compiler.llvm.target import Target
 from minitorch.compiler.llvm.text import Emitter
 from minitorch.compiler.program import Value
+
+FETCHED_BYTES = 128 << 10  # smaller results are near, whatever happened since they were last touched
 
 
 @dataclass
@@ -173,6 +175,7 @@ class _Writer:
             scratch=mine,
             start="%start",
             stop="%stop",
+            fetch=self._fetch if self._touched() else None,
             epilogue=self._epilogue,
         )
         e.line("ret i64 0")
@@ -199,15 +202,48 @@ class _Writer:
         writer.is_vector = lambda node: lanes > 1 and wide[node]
         return writer
 
-    def _epilogue(self, e: Emitter, value: str, index: contract.Index) -> None:
-        """Write what follows the product, for one vector of it."""
+    def _touched(self) -> list[tuple[int, Affine, np.dtype, bool]]:
+        """Return what the epilogue touches tile by tile: operand, place, dtype, whether it is written.
+
+        That is what lies along the vectors and differs from row to row. Small results stay near by themselves.
+        """
+        if self.plan.form != "columns" or self.product.value.nbytes < FETCHED_BYTES:
+            return []
+        found: dict[tuple[int, Affine], tuple[np.dtype, bool]] = {}
+        for node in self.nodes:
+            if node.kind == "load" and not node.args and not node.data[3]:
+                found[node.data[0], node.data[1]] = node.dtype, False
+        for store in self.product.stores:
+            found[store.operand, store.where] = store.node.dtype, True
+        rows = {self.merged.now[d] for d in self.rows}
+
+        def counts(where: Affine) -> bool:
+            terms = dict(self.merged(where)[1])
+            return self.dim is not None and terms.get(self.dim) == 1 and not rows.isdisjoint(terms)
+
+        return [(operand, where, *how) for (operand, where), how in found.items() if counts(where)]
+
+    def _fetch(self, e: Emitter, index: contract.Index, columns: int) -> None:
+        """Ask for the memory that the epilogue will touch in some columns of a row."""
+        writer = self._at(e, index)
+        for operand, where, dtype, written in self._touched():
+            place = writer.pointer(operand, where, memory_type(dtype))
+            contract.prefetch(e, place, columns * dtype.itemsize, written)
+
+    def _at(self, e: Emitter, index: contract.Index) -> Writer:
+        """Return a writer for one vector of the result."""
         writer = self._writer(e, index.lanes)
         writer.scopes = [self.once, {}]
-        writer.mask = index.mask
         if self.dim is not None:
             writer.counters[self.dim] = index.column
         self._count(e, writer, self.batch, index.batch)
         self._count(e, writer, self.rows, index.row)
+        return writer
+
+    def _epilogue(self, e: Emitter, value: str, index: contract.Index) -> None:
+        """Write what follows the product, for one vector of it."""
+        writer = self._at(e, index)
+        writer.mask = index.mask
         writer.scopes[-1][self.product.node] = value
         for node in self.nodes:
             if node is not self.product.node and node.dims:
