@@ -4,6 +4,7 @@ One profile's worth of programs is drawn per test and backend; `MINITORCH_PROGRA
 """
 
 import os
+import warnings
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 import minitorch
 from compile_programs import programs, run
 from compiled import BACKENDS, RTOL
+from minitorch.compiler.front import Disagreement
 
 many = int(os.environ.get("MINITORCH_PROGRAMS", "0"))
 as_many = settings(max_examples=many) if many else (lambda test: test)
@@ -107,6 +109,19 @@ def check(program, backend):
 @given(program=programs())
 def test_random_programs(program, backend):
     check(program, backend)
+
+
+@pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is not installed")
+@as_many
+@given(program=programs())
+def test_right_programs_are_not_doubted(program):
+    """Verification asks for no more than rounding allows: it would leave a right program unused."""
+    compiled = minitorch.compile(run, backend="native")
+    tensors = [minitorch.tensor(a, requires_grad=True) for a in program.arrays(0)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Disagreement)
+        compiled(program, *tensors)
+    assert compiled.compilations == 1
 
 
 # --- what once went wrong, each as small as it gets -------------------------------------------------------

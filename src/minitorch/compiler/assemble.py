@@ -6,6 +6,7 @@ computed by NumPy in between, called back from the native program; nothing is re
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,6 +37,9 @@ from minitorch.compiler.program import Program, Value, evaluate
 from minitorch.compiler.simplify import simplify
 
 GRAINS = 2  # pieces of a product that each thread takes, one after the other
+# Kinds of groups that can stop a run: an index is out of range, NumPy raises an error.
+MAY_FAIL = ("check", "call")
+FEW_BYTES = 1 << 14  # what takes less memory may lie around
 PARALLEL_SECONDS = 20e-6  # steps that take less are not worth handing to other threads
 
 
@@ -91,11 +95,21 @@ class NativeProgram:
 
     Calling it takes the inputs, and an array for every output that is no update, in the order of the program.
     entry: the same as a builtin function of the arrays one after the other: all inputs, then those outputs. It
-    returns None, or a number if the run was stopped: `explain_failure` raises what that was.
+    returns None, or a number if the run was stopped: `explain_failure` raises what that was. No input is changed then.
+    early: outputs, by number, whose arrays may be written by a run that is stopped. may_fail: whether one may be.
     """
 
-    def __init__(self, runner: Runner, report: Report, callbacks: Sequence[PythonKernel] = ()) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        report: Report,
+        callbacks: Sequence[PythonKernel] = (),
+        early: frozenset[int] = frozenset(),
+        may_fail: bool = False,
+    ) -> None:
         self.runner = runner
+        self.early = early
+        self.may_fail = may_fail
         self.entry = runner.entry
         self.report = report
         self._callbacks = {kernel.address: kernel for kernel in callbacks}
@@ -191,6 +205,7 @@ class _Assembly:
     def build(self) -> NativeProgram:
         self._place_results()
         order = self._order()
+        self.early = self._written_early(order)
         self._tick("order")
         lowering = Lowering(self.fuser, self.stored, self.target)
         kernels: list[tuple[Group, Kernel | None]] = []
@@ -205,7 +220,11 @@ class _Assembly:
     # --- results --------------------------------------------------------------------------------------------
 
     def _place_results(self) -> None:
-        """Give outputs their places in the callers' arrays; updates where nothing reads the old value later."""
+        """Give outputs their places in the callers' arrays; updates where nothing reads the old value later.
+
+        A run that fails must leave its inputs as they were. So whatever can fail comes before the first update; what
+        has to be known earlier than that is computed beside its input, and copied there in the end.
+        """
         fuser = self.fuser
         inputs = self.program.inputs
         for number, value in enumerate(inputs):
@@ -218,24 +237,24 @@ class _Assembly:
                     self.places[value] = External(argument)
                 argument += 1
         self.arguments = argument
-        checks = [g for g in fuser.groups if g.kind == "check"]
+        failing = [g for g in fuser.groups if g.kind in MAY_FAIL]
         for number, value in enumerate(self.program.outputs):
             if number not in self.updates or not value.size:
                 continue
             source = inputs[self.updates[number]]
-            if not self._in_place(value, source):
+            writer = fuser.group_of[value]
+            too_early = writer.kind in MAY_FAIL or any(g.ancestors & writer.bit for g in failing)
+            if too_early or not self._in_place(value, source):
                 self.report.copied.append(repr(value))
                 copy = Value("copy", (value,), {}, value.shape, value.dtype)
                 fuser.fresh_map(copy, alone=True)
                 self.stored.update((copy, value))
-                value = copy
-            writer = fuser.group_of[value]
+                value, writer = copy, fuser.group_of[copy]
             for reader in fuser.readers.get(source, ()):
                 if reader is not writer:
                     fuser.after(writer, reader)
-            for check in checks:
-                if not check.ancestors & writer.bit:
-                    fuser.after(writer, check)
+            for group in failing:
+                fuser.after(writer, group)
             self.places[value] = self.places[source]
 
     def _in_place(self, value: Value, source: Value) -> bool:
@@ -295,7 +314,69 @@ class _Assembly:
                     done |= group.bit
                     order.append(group)
         assert len(order) == len(groups), "groups wait for each other"
-        return order
+        return self._released_early(order, ~left_out)
+
+    def _released_early(self, order: list[Group], known: int) -> list[Group]:
+        """Move up what leaves no more in memory than there was before: a weight's gradient and its update, say.
+
+        Then a layer's arrays can go before the next layer's come, and are read while they are near.
+        """
+        fuser = self.fuser
+        kept = {v for v in self.stored if v not in self.places and v.primitive != "constant"}
+        large = {v for v in kept if v.nbytes > FEW_BYTES}  # (a small one may have hundreds of readers)
+        reads: dict[int, list[Value]] = {}
+        waiting: dict[Value, int] = {}
+        for value, readers in fuser.readers.items():
+            for group in readers:
+                reads.setdefault(id(group), []).append(value)
+            waiting[value] = len(readers)
+        place = {id(group): i for i, group in enumerate(order)}
+        done = 0
+        moved: list[Group] = []
+
+        def emit(group: Group) -> None:
+            nonlocal done
+            done |= group.bit
+            moved.append(group)
+            for value in reads.get(id(group), ()):
+                waiting[value] -= 1
+
+        def is_free(group: Group) -> bool:
+            if done & group.bit or group.ancestors & known & ~done:
+                return False
+            made = sum(m.nbytes for m in group.members if m in kept)
+            gone = sum(v.nbytes for v in reads.get(id(group), ()) if v in kept and waiting[v] == 1)
+            return made <= gone + FEW_BYTES
+
+        # First what is small: a learning rate in another dtype, say, that everything else would wait for.
+        small = (group for group in order if is_free(group))
+        for root in itertools.chain(small, order):
+            if done & root.bit:
+                continue
+            emit(root)
+            latest = [root]
+            while latest:
+                group = latest.pop()
+                near = [v for v in (*reads.get(id(group), ()), *group.members) if v in large]
+                others = {id(g): g for v in near for g in fuser.readers.get(v, ())}
+                for other in sorted(others.values(), key=lambda g: place[id(g)]):
+                    if is_free(other):
+                        emit(other)
+                        latest.append(other)
+        return moved
+
+    def _written_early(self, order: list[Group]) -> frozenset[int]:
+        """Return which outputs may be written, in part or whole, before a run fails."""
+        last = max((i for i, group in enumerate(order) if group.kind in MAY_FAIL), default=-1)
+        makers = set(map(id, order[: last + 1]))
+        return frozenset(
+            number
+            for number, value in enumerate(self.program.outputs)
+            # (What is joined is written by whoever makes the pieces.)
+            if number not in self.updates
+            and value.size
+            and (id(self.fuser.group_of[value]) in makers or (value.primitive == "concatenate" and makers))
+        )
 
     # --- everything together ------------------------------------------------------------------------------
 
@@ -403,7 +484,8 @@ class _Assembly:
             threads=self.threads,
         )
         self._tick("link")
-        return NativeProgram(runner, self.report, self.kept)
+        may_fail = any(group.kind in MAY_FAIL for group, _ in kernels)
+        return NativeProgram(runner, self.report, self.kept, self.early, may_fail)
 
     def _note_unfused(self) -> None:
         """Say of each value that is written only to be read by another kernel why the two are not one."""

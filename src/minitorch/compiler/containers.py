@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.guards import PLAIN
+from minitorch.compiler.traced import Traced
 from minitorch.node import Node
 from minitorch.optim.optimizer import ParameterGroup
 
@@ -104,7 +105,7 @@ def collect(thing: Any) -> list[Any]:
     found: dict[int, Any] = {}
 
     def note(part: Any) -> None:
-        if isinstance(part, (Node, np.ndarray)) or type(part).__name__ == "Traced":
+        if isinstance(part, (Node, np.ndarray, Traced)):
             found.setdefault(id(part), part)
 
     rebuilt(thing, note)

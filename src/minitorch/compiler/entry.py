@@ -247,11 +247,14 @@ class _Writer:
             rebind = holders.get(i)
             if rebind is not None and (rebind.attribute != "_grad" or isinstance(rebind.tensor, int)):
                 raise Cannot
-            if rebind is not None:
+            if rebind is not None and i not in native.native.early:
                 # The gradient of the last call is overwritten, if it is still there and nobody else holds it.
                 tensor, last = s.bind(rebind.tensor), f"g{i}"
                 s.globals.append(last)
-                s.names[last] = None
+                # The one of the call just made is such an array; the pool's others are not needed on this way.
+                arrays = native.pools[i].arrays
+                s.names[last] = next((a for a in arrays if a is rebind.tensor._grad), None)
+                arrays.clear()
                 s.add(f"r{i} = {tensor}._grad")
                 s.add(f"if r{i} is not {last} or getrefcount(r{i}) != {ALONE + 1}:")
                 s.add(f"    r{i} = {last} = empty({value.shape!r}, {s.bind(value.dtype)})")
@@ -261,7 +264,7 @@ class _Writer:
                 s.add(f"r{i} = {s.bind(native.pools[i].take)}()")
             outputs.append(f"r{i}")
         s.add(
-            f"if {s.bind(native.entry)}({', '.join([*inputs, *outputs])}) is not None: return {s.bind(self._failed)}()"
+            f"if {s.bind(native.entry)}({', '.join([*inputs, *outputs])}) is not None: {s.bind(native.fail)}()"
         )
         if self.recorded.updates:
             group = watch.Group([self._updated_array(u.input) for u in self.recorded.updates])
@@ -276,9 +279,6 @@ class _Writer:
             s.add(f"{tensor}._grad = {'None' if rebind.output is None else f'r{rebind.output}'}")
             if rebind.output is not None:
                 s.add(f"{tensor}._grad_is_shared = False")
-
-    def _failed(self) -> Any:
-        self.native.fail()
 
     def _results(self) -> None:
         s = self.source

@@ -43,7 +43,7 @@ from minitorch.compiler.containers import (
     take_apart,
     template,
 )
-from minitorch.compiler.guards import PLAIN, World, describe, same
+from minitorch.compiler.guards import PLAIN, Standing, World, describe, same
 from minitorch.compiler.number import Number
 from minitorch.compiler.program import Program, interpret
 from minitorch.compiler.recorder import (
@@ -184,14 +184,13 @@ class Specialisation:
         self._streams = list(
             {id(s.source): s.source for s in recorded.script if isinstance(s, Draw)}.values()
         )
-        # Whether a call may be given up after its draws: an index out of range, a singular matrix.
-        self._risky = any(v.primitive in ("gather", "scatter", "call") for v in program.values())
 
     def undo(self) -> Before | None:
         """Return what to restore if the next call is refused; None if nothing has to be."""
         if self._effects:
             return Before(self._streams, self.world)
-        return Before(self._streams) if self._streams and self._risky else None
+        # A run may be given up after the draws: an index is out of range, a matrix singular.
+        return Before(self._streams) if self._streams and self.runner.may_fail else None
 
     def run(self, arguments: list[Any], numbers: Sequence[float] = ()) -> Any:
         """Run it on one call's arguments; raises Refused, with nothing changed, if a check fails."""
@@ -254,20 +253,6 @@ class Specialisation:
 
 class Redecided(Exception):
     """A decision on a number went the other way: the recording does not fit this call."""
-
-
-class Gradients(dict[int, Any]):
-    """A recording's gradients by Tensor, which notes whose gradient was asked for before it was set."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked: set[int] = set()
-
-    def get(self, key: int, default: Any = None) -> Any:
-        """Return what is held, and note that it was asked for."""
-        if key not in self:
-            self.asked.add(key)
-        return super().get(key, default)
 
 
 # --- the compiled function ------------------------------------------------------------------------------------
@@ -341,7 +326,7 @@ class Cache:
         self.misses.pop(key, None)
 
 
-class CompiledFunction:
+class CompiledFunction(Standing):
     """A function and its programs. Call it like the function; `explain()` tells what was made of it."""
 
     def __init__(
@@ -419,9 +404,11 @@ class CompiledFunction:
             before = None if cache.latest is None else cache.latest.undo()
             try:
                 found = cache.fast(args)
-            except _REFUSALS:
+            except BaseException as error:
                 if before is not None:
                     before.restore()
+                if not isinstance(error, _REFUSALS):
+                    raise
                 return self._refused(cache.latest, args, options)
             if found is not MISS:
                 return found
@@ -486,6 +473,8 @@ class CompiledFunction:
         leaves: list[Any] = []
         take_apart((args, options), leaves)
         world = World(self.function, set()) if program is None else program.world
+        sources = () if program is None else program.recorded.sources
+        leaves += [s.tensor for s in sources if isinstance(s, (FromTensor, FromGradient))]
         return self._plainly(world, args, options, leaves)
 
     def _plainly(self, world: World, args: Any, options: Any, leaves: list[Any]) -> Any:
@@ -602,6 +591,8 @@ class CompiledFunction:
                 key = with_numbers(kind, numbers, ())
                 return self._record(kind, key, args, options, leaves, numbers, ())
             raise
+        finally:
+            _forget_scratch(world)
         if current() != mode:
             world_changed = "whether gradients are recorded"
         elif extra.changed_by_hand():
@@ -623,12 +614,9 @@ class CompiledFunction:
             cache.restless[key] = PATIENCE
             self._stay_eager(strange)
             return results
-        asked = extra.gradients.asked
-        without = [t for t in bare.values() if id(t) in asked]
-        without += [
-            h.node for i, h in active._grads.items()
-            if h.at_first is None and i in asked and i not in bare and not any(h.node is leaf for leaf in leaves)
-        ]  # fmt: skip
+        without = [t for t in bare.values() if id(t) in active.asked]
+        arguments = set(map(id, leaves))
+        without += [t for t in active.without_gradient() if id(t) not in bare and id(t) not in arguments]
         inputs = {id(source.array) for source in recorded.sources if isinstance(source, FromArray)}
         world = World(self.function, recorded.symbolic, objects, without, inputs)
         read_anew = [
@@ -651,7 +639,10 @@ class CompiledFunction:
         )  # fmt: skip
         if self.verify and not self._agrees(program, active):
             return results
-        _forget(active, backward)
+        active.forget()
+        if backward is not None:
+            backward.expected = []
+        runner.settle()
         active.arguments = program.seen
         program.seconds = time.perf_counter() - began
         program.used = watch.tick()
@@ -726,7 +717,12 @@ class CompiledFunction:
 
     def _agrees(self, program: Specialisation, active: Recording) -> bool:
         """Run the program on what the function started from, and compare."""
-        wrong = verify.first_difference(program, active)
+        try:
+            wrong = verify.first_difference(program, active)
+        except Exception as error:
+            # As above: the function has run. A program that fails where the function did not is wrong.
+            self._leave(f"its program could not be run ({type(error).__name__}: {error})")
+            return False
         if wrong is None:
             return True
         output, room = wrong
@@ -769,20 +765,17 @@ class _Extra:
         self.free = free
         self.given = given
         self.promoted = promoted
-        self.gradients = Gradients()
         self._rates = list(world.rates)
         self._streams = [StreamState(stream) for stream in (default_generator, *world.streams)]
         self._changed = ""
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         active: Any = recording.recorder()
-        active._grads = self.gradients
-        active.paused = functools.partial(self._paused, active.paused)
+        active.around_pause = self._around_pause
         if self.free:
             args, options = self._with_inputs(active, args, options)
-        if active._arrays:  # NumPy arrays among the arguments: a copy of one must be recorded too
-            arrays = active._arrays
-            args, options = rebuilt((args, options), lambda part: arrays.get(id(part), part))
+        if any(isinstance(given, np.ndarray) for given in active.arguments):
+            args, options = rebuilt((args, options), active.shown)  # a copy of one must be recorded too
         return self.function(*args, **options)
 
     def _with_inputs(self, active: Any, args: Any, options: Any) -> Any:
@@ -800,13 +793,12 @@ class _Extra:
         return rebuilt(args, change), rebuilt(options, change)
 
     @contextmanager
-    def _paused(self, paused: Any) -> Iterator[None]:
+    def _around_pause(self) -> Iterator[None]:
         # What a schedule does to learning rates, and draws to generators, is done again at each call; what is done to
         # them otherwise is not.
         self.changed_by_hand()
         before = [dict(group) for group, _ in self._rates]
-        with paused():
-            yield
+        yield
         for (group, _), was in zip(self._rates, before, strict=True):
             changed = (k for k, v in group.items() if type(v) is float and v is not was.get(k))
             self.promoted.update((id(group), key) for key in changed if key != "lr")
@@ -866,16 +858,12 @@ def _untraced(part: Any) -> Any:
     return np.array(part.array) if isinstance(part, Traced) else part
 
 
-def _forget(active: Recording, backward: Backward | None) -> None:
-    """Let go of the arrays of the recorded run."""
-    active.concrete, active.before, active.after = [], [], []
-    active.checks = []
-    active.live = {}
-    for held in (active._data, active._grads, active._arrays, active._numbers):
-        held.clear()
-    active._fresh = []
-    if backward is not None:
-        backward.expected = []
+def _forget_scratch(world: World) -> None:
+    """Take the recorded arrays from the optimisers that worked in them: they hold on to the whole recording."""
+    for optimizer in world.optimizers:
+        scratch = getattr(optimizer, "_scratch", {})
+        for key in [key for key, room in scratch.items() if isinstance(room, Traced)]:
+            del scratch[key]
 
 
 def _kind(result: Any) -> Any:
@@ -895,6 +883,8 @@ def _identical(leaves: list[Any]) -> tuple[int, ...]:
 class Interpreter:
     """Runs a recorded program by NumPy."""
 
+    may_fail = True  # NumPy may always say no
+
     def __init__(self, program: Program, updates: dict[int, int]) -> None:
         self.program = program
         self.updates = updates
@@ -907,6 +897,9 @@ class Interpreter:
         for output, target in self.updates.items():
             inputs[target][...] = outputs[output]
         return outputs
+
+    def settle(self) -> None:
+        """Give back the memory that nobody needs before the next run: there is none."""
 
 
 # --- the decorator ------------------------------------------------------------------------------------------------

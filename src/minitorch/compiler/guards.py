@@ -70,6 +70,12 @@ _OF_MODULES = {"_parameters", "_buffers", "_modules", "_non_persistent_buffers_s
 _OF_OPTIMIZERS = {"defaults", "state", "param_groups", "_scratch", "_in_step", "_opt_called"}
 
 
+class Standing:
+    """What stands for a function, and does what that does: its own attributes are nobody's concern here."""
+
+    function: Callable[..., Any]
+
+
 class World:
     """What was found, as it was found, and whether it is still so.
 
@@ -263,7 +269,7 @@ class World:
         elif isinstance(thing, type):
             if not is_library_class(thing):
                 self._look_at_class(description, thing)
-        elif type(thing).__name__ == "CompiledFunction":
+        elif isinstance(thing, Standing):
             self._look(description, thing.function)
         elif is_replayed(thing):
             self.schedulers.append(thing)
@@ -658,7 +664,7 @@ def names_reachable(roots: Sequence[Any], assigned: bool = False) -> Iterator[tu
             stack += list(thing)
         elif isinstance(thing, dict):
             stack += list(thing.values())
-        elif type(thing).__name__ == "CompiledFunction":
+        elif isinstance(thing, Standing):
             stack.append(thing.function)
         elif isinstance(thing, types.ModuleType):
             if not is_fixed_module(thing):

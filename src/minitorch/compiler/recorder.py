@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -199,12 +199,16 @@ class Recording:
         self.decisions: list[tuple[Callable[[], Any], Any]] = []
         self.checks: list[Traced] = []
         self.symbolic: set[tuple[int, str]] = set()
+        self.asked: set[int] = set()  # Tensors, by id, whose gradient was looked at before it was written
+        # Entered around everything that is done anew at each call: draws, and steps of schedules.
+        self.around_pause: Callable[[], AbstractContextManager[Any]] = nullcontext
         self._data: dict[int, _Held] = {}
         self._grads: dict[int, _Held] = {}
         self._arrays: dict[int, Traced] = {}
         self._numbers: dict[tuple[int, str], Number] = {}
         self._positions = {id(a): i for i, a in reversed(list(enumerate(arguments)))}
         self._fresh: list[weakref.ref[Any]] = []
+        self._outputs: dict[int, int] = {}  # of updated Tensors, by their _Held's id: which output they get
         self.before: list[np.ndarray] = []
         self.after: list[np.ndarray] = []
         for i, given in enumerate(arguments):
@@ -231,6 +235,10 @@ class Recording:
                 return Traced(make.constant(array.copy()), array, known=True)
             self._arrays[id(array)] = held
         return held
+
+    def shown(self, part: Any) -> Any:
+        """Return what stands for an array among the arguments, or the thing itself."""
+        return self._arrays.get(id(part), part)
 
     def changeable(self, holder: Any, key: str) -> Any:
         """Return what stands for a number that may change."""
@@ -342,11 +350,11 @@ class Recording:
     def read_grad(self, node: Node) -> Any:
         """Return what a node shows as its gradient."""
         gradient = _SLOTS["_grad"].__get__(node)
-        if gradient is None or isinstance(gradient, (Traced, list)) or self.is_fresh(node):
-            held = self._grads.get(id(node))
-            return gradient if held is None else held.now
         held = self._grads.get(id(node))
         if held is None:
+            self.asked.add(id(node))
+            if gradient is None or isinstance(gradient, (Traced, list)) or self.is_fresh(node):
+                return gradient
             place = self._positions.get(id(node))
             source = FromGradient(node) if place is None else FromArgument(place, gradient=True)
             traced = self.add_input(source, np.asarray(gradient))
@@ -376,11 +384,12 @@ class Recording:
     def paused(self) -> Iterator[None]:
         """Run something as if nothing were recorded."""
         thread = threading.get_ident()
-        recording.recorders.pop(thread, None)
-        try:
-            yield
-        finally:
-            recording.recorders[thread] = self
+        with self.around_pause():
+            recording.recorders.pop(thread, None)
+            try:
+                yield
+            finally:
+                recording.recorders[thread] = self
 
     def finish(self, results: list[Traced]) -> Recorded:
         """Return what was written down, with these as the function's results."""
@@ -394,6 +403,7 @@ class Recording:
                 if held.value is not None and held.now.value is not held.value:
                     number = held.value.attributes["index"]
                     updates.append(Update(len(outputs), number))
+                    self._outputs[id(held)] = len(outputs)
                     outputs.append(held.now.value)
             else:
                 rebinds.append(Rebind(place, "_data", len(outputs)))
@@ -450,21 +460,46 @@ class Recording:
                     )
 
     def commit(self) -> None:
-        """Do to the Tensors from before what the function did, by the arrays of this run."""
+        """Do to the Tensors from before what the function did, by the arrays of this run.
+
+        No more memory is taken than has to be: a step of a large model holds its parameters several times already.
+        """
+        given = {id(watch.owner_of(array)) for array in self.concrete}
+        is_given = lambda array: id(watch.owner_of(array)) in given
+        written = []
         for held in self._data.values():
             if held.now is held.at_first:
                 if held.now.value is not held.value:
-                    array = _SLOTS["_data"].__get__(held.node)
-                    array[...] = held.now.array
-                    watch.touch(array)
+                    new = held.now.array
+                    written.append((held, new.copy() if is_given(new) else new))
             else:
                 _SLOTS["_data"].__set__(held.node, np.array(held.now.array))
                 watch.touch(held.node)
         for held in self._grads.values():
-            new = None if held.now is None else np.array(held.now.array)
             if held.now is None or held.now is not held.at_first or held.now.value is not held.value:
-                _SLOTS["_grad"].__set__(held.node, new)
-                held.node._grad_is_shared = False
+                gradient = None if held.now is None else held.now.array
+                if gradient is not None and is_given(gradient):
+                    gradient = gradient.copy()
+                _SLOTS["_grad"].__set__(held.node, gradient)
+                held.node._grad_is_shared = gradient is not None  # whoever looks gets a copy if it is
+        while written:
+            held, new = written.pop()
+            array = _SLOTS["_data"].__get__(held.node)
+            array[...] = new
+            watch.touch(array)
+            # It is what the function gave: the other one may go.
+            self.after[self._outputs[id(held)]] = held.now._array = array
+
+    def without_gradient(self) -> list[Any]:
+        """Return the Tensors that had no gradient when the function asked for it, and got one since."""
+        return [h.node for i, h in self._grads.items() if h.at_first is None and i in self.asked]
+
+    def forget(self) -> None:
+        """Let go of the arrays of this run."""
+        self.concrete, self.before, self.after, self.checks, self._fresh = [], [], [], [], []
+        self.live = {}
+        for held in (self._data, self._grads, self._arrays, self._numbers):
+            held.clear()
 
     def release(self) -> None:
         """Give the nodes made on the way, as far as somebody keeps them, plain arrays."""

@@ -75,16 +75,30 @@ class Aside:
     """Copies of Tensors' arrays and gradients, for running a function that is about to fail."""
 
     def __init__(self, tensors: Sequence[Any]) -> None:
-        self._kept = [(t, t._data, t._data.copy(), t._grad) for t in tensors]
+        self._kept = [
+            (t, _Content(t._data), _Content(t._grad), getattr(t, "_grad_is_shared", False)) for t in tensors
+        ]
 
     def restore(self) -> None:
         """Put them back."""
-        for tensor, array, content, gradient in self._kept:
-            if array.flags.writeable and not np.array_equal(
-                array, content, equal_nan=array.dtype.kind == "f"
-            ):
-                array[...] = content
-            tensor._data, tensor._grad = array, gradient
+        for tensor, data, gradient, shared in self._kept:
+            tensor._data, tensor._grad = data.restored(), gradient.restored()
+            tensor._grad_is_shared = shared
+
+
+class _Content:
+    """An array, and a copy of what is in it."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+        self.content: Any = None if array is None else array.copy()
+
+    def restored(self) -> Any:
+        """Return the array with its content put back."""
+        array, content = self.array, self.content
+        if isinstance(array, np.ndarray) and array.flags.writeable and array.tobytes() != content.tobytes():
+            array[...] = content
+        return array
 
 
 @contextmanager

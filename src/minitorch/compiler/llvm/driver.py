@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.llvm import threads as pools
-from minitorch.compiler.llvm.machine import compile_module
+from minitorch.compiler.llvm.machine import compile_module, discard
 from minitorch.compiler.llvm.target import Target, host
 from minitorch.compiler.llvm.threads import PARALLEL, PARTS, SERIAL
 
@@ -581,7 +581,7 @@ class Runner:
         if not release and any(isinstance(kept, PythonKernel) for kept in kept_too):
             raise ValueError("a program that calls Python must let go of Python's lock: give release=True")
         machinery = native()
-        memory = aligned(arena)
+        memory = self._arena = aligned(arena)
         pointers = np.zeros(max(1, len(table)), np.int64)
         fills: list[tuple[int, int, int]] = []
         constants: dict[int, np.ndarray] = {}
@@ -642,6 +642,10 @@ class Runner:
     def call(self, *arguments: Any) -> int | None:
         """Run the program: what `entry` does, a little slower."""
         return self.entry(*arguments)
+
+    def settle(self) -> None:
+        """Let the system have the arena's memory until the next run."""
+        discard(self._arena)
 
     @property
     def failed(self) -> Step:

@@ -13,6 +13,7 @@ import ctypes
 import functools
 import hashlib
 import itertools
+import mmap
 import os
 import re
 import sys
@@ -24,6 +25,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from minitorch.compiler.llvm.target import Target, require_llvmlite
 
@@ -244,6 +247,24 @@ def _libraries() -> list[Any]:
         with contextlib.suppress(OSError):
             libraries.append(ctypes.CDLL(place))
     return [*libraries, ctypes.pythonapi]
+
+
+def release_free_memory() -> None:
+    """Give the system back what malloc keeps of memory that was freed, where malloc is asked to (glibc's)."""
+    address = symbol("malloc_trim")
+    if address is not None:
+        ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t)(address)(0)
+
+
+def discard(memory: np.ndarray) -> None:
+    """Give the system the pages of an array's own memory, where that is known to work. Its content is lost."""
+    address = symbol("madvise") if sys.platform == "linux" else None
+    first = -(-memory.ctypes.data // mmap.PAGESIZE) * mmap.PAGESIZE
+    last = (memory.ctypes.data + memory.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+    if address is not None and last > first:
+        ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)(address)(
+            first, last - first, mmap.MADV_DONTNEED
+        )
 
 
 # --- the disk ---------------------------------------------------------------------------------------------
