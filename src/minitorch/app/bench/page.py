@@ -23,7 +23,8 @@ RULES = (
     "needs one. minitorch and PyTorch write parameters in place; JAX's are "
     "<b>donated</b>, which comes to the same. minitorch and PyTorch also leave every parameter's gradient in "
     "<code>.grad</code>, which JAX need not: that favours JAX.",
-    "<b>Large results:</b> softmax, layer norm and gelu write 32 or 64 MB. minitorch uses the memory of a result "
+    "<b>Large results:</b> softmax, layer norm and gelu write 32 or 64 MB, cross-entropy's gradient has 524 MB. "
+    "minitorch uses the memory of a result "
     "again once nobody holds it; the others ask the system for fresh pages at each call, which is much of the time "
     "measured. That favours minitorch, in programs that drop their results as this one does.",
     "<b>Dashed lines</b> are this machine's own limits: the least arithmetic (or memory traffic) a task needs, over "
