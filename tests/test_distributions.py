@@ -288,3 +288,60 @@ def test_every_value_there_is():
 def test_the_printed_form():
     assert repr(md.Normal(0.0, 1.0)) == repr(td.Normal(0.0, 1.0))
     assert "Categorical(logits: " in repr(md.Categorical(logits=minitorch.zeros(3)))
+
+
+def of_mixtures(m, d):
+    m.manual_seed(0)
+    weights = m.tensor([[0.2, 0.8], [0.5, 0.5]], requires_grad=True)
+    means = m.tensor([[0.0, 1.0], [2.0, 3.0]], requires_grad=True)
+    mixture = d.MixtureSameFamily(d.Categorical(weights), d.Normal(means, 1.0))
+    drawn = mixture.sample((5,))
+    density = mixture.log_prob(drawn)
+    density.sum().backward()
+    found = [drawn, density, mixture.mean, mixture.variance, mixture.cdf(drawn), weights.grad, means.grad]
+    parts = d.Independent(d.Normal(m.arange(6.0).reshape(3, 2), m.ones(3, 2)), 1)
+    mixture = d.MixtureSameFamily(d.Categorical(m.ones(3)), parts)
+    drawn = mixture.sample((4, 2))
+    return [*found, drawn, mixture.log_prob(drawn), mixture.variance, mixture.expand((2,)).sample()]
+
+
+def of_relaxed(m, d):
+    m.manual_seed(0)
+    logits = m.tensor([[0.1, -0.4, 1.0], [0.3, 0.2, 0.1]], requires_grad=True)
+    choice = d.RelaxedOneHotCategorical(m.tensor(0.7), logits=logits)
+    drawn = choice.rsample((3,))
+    drawn.pow(2).sum().backward()
+    chance = m.tensor([0.1, 0.6], requires_grad=True)
+    coin = d.RelaxedBernoulli(m.tensor([0.5]), probs=chance)
+    tossed = coin.rsample((3,))
+    tossed.sum().backward()
+    found = [drawn, choice.log_prob(drawn), logits.grad, tossed, chance.grad, coin.probs, coin.temperature]
+    return [*found, coin.log_prob(m.tensor([0.3, 0.8])), choice.expand((4, 2)).rsample()]
+
+
+@pytest.mark.parametrize("program", [of_mixtures, of_relaxed])
+def test_mixtures_and_relaxed_choices(program):
+    for ours, theirs in zip(program(minitorch, md), program(torch, td), strict=True):
+        np.testing.assert_allclose(np.array(ours.tolist()), np.array(theirs.tolist()), rtol=2e-5, atol=1e-6)
+
+
+def test_a_mixture_that_does_not_fit_is_refused():
+    normal = md.Normal(minitorch.zeros(3), 1.0)
+    with pytest.raises(ValueError, match="2 weights, but 3 components"):
+        md.MixtureSameFamily(md.Categorical(minitorch.ones(2)), normal)
+    with pytest.raises(ValueError, match="Categorical"):
+        md.MixtureSameFamily(normal, normal)
+    with pytest.raises(ValueError, match="batch shape"):
+        md.MixtureSameFamily(md.Categorical(minitorch.ones(4, 3)), md.Normal(minitorch.zeros(2, 3), 1.0))
+
+
+def test_helpers_of_distributions():
+    probs = minitorch.tensor([0.0, 0.25, 0.75])
+    for binary in (False, True):
+        ours = md.utils.probs_to_logits(probs, binary)
+        theirs = td.utils.probs_to_logits(torch.tensor([0.0, 0.25, 0.75]), binary)
+        np.testing.assert_allclose(ours.tolist(), theirs.tolist(), rtol=1e-6)
+        back = md.utils.logits_to_probs(ours, binary)
+        np.testing.assert_allclose(
+            back.tolist(), td.utils.logits_to_probs(theirs, binary).tolist(), rtol=1e-6
+        )

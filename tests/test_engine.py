@@ -716,11 +716,16 @@ def test_writing_into_a_graph_names_the_other_spelling():
     other = buffer
     with pytest.raises(RuntimeError, match="held elsewhere"):
         buffer[0] = x[0]
+    with pytest.raises(RuntimeError, match="something with a graph and is held elsewhere.*x = x \\+ y"):
+        buffer += x
+    with pytest.raises(RuntimeError, match="held elsewhere"):
+        buffer[:1] += x[:1]
     del other
     with pytest.raises(RuntimeError, match="int64, which has no gradient"):
         Tensor([1, 2])[0] = x[0]
-    with pytest.raises(RuntimeError, match="requires grad"):
-        buffer += x
+    row = buffer[:1]
+    with pytest.raises(RuntimeError, match="held elsewhere"):
+        row += x[:1]
     assert x.tolist() == [1.0, 2.0]
     assert buffer.tolist() == [0.0, 0.0]
 

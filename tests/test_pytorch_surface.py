@@ -1,6 +1,7 @@
 """What public programs call around the operators: arrays that speak PyTorch, devices, in-place forms, settings."""
 
 import copy
+import importlib
 import pickle
 import sys
 import warnings
@@ -151,12 +152,13 @@ def test_arrays_go_back_as_they_came():
 # --- in place on a graph -----------------------------------------------------------------------------
 
 
-def same(program):
+def same(program, values=(1.0, 2.0, -3.0)):
     results = []
     for library in (minitorch, torch):
-        x = library.tensor([1.0, 2.0, -3.0], requires_grad=True)
+        x = library.tensor(values, requires_grad=True)
         out = program(library, x)
-        out.sum().backward()
+        weights = library.tensor(np.cos(np.arange(out.numel())), dtype=out.dtype).reshape(out.shape)
+        (out * weights).sum().backward()
         results.append((plain(out), plain(x.grad)))
     for ours, theirs in zip(*results, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-6)
@@ -281,6 +283,96 @@ def test_writing_something_with_a_graph_at_an_index():
     # PyTorch refuses at backward what needs the old values; here they are kept.
     assert minitorch.gradcheck(lambda x: over_a_result(minitorch, x), minitorch.tensor(x, requires_grad=True))
     assert minitorch.gradgradcheck(lambda x: steps(minitorch, x), minitorch.tensor(x, requires_grad=True))
+
+
+def test_adding_something_with_a_graph_to_a_buffer():
+    x = np.array([0.5, -1.5, 2.0])
+
+    def total(m, x):
+        loss = m.zeros((), dtype=m.float64)
+        for i in range(3):
+            loss += (x * i).exp().sum()
+        loss -= x[0]
+        return loss
+
+    def by_method(m, x):
+        loss = m.ones(3, dtype=m.float64)
+        loss.add_(x * x, alpha=3)
+        out = x * 2
+        out.sub_(x.exp(), alpha=0.5)
+        loss.lerp_(out, 0.25).masked_fill_(m.tensor([True, False, False]), 2.0)
+        return loss
+
+    def folded(m, x):  # what a graph network does with its messages
+        out = m.zeros(4, 3, dtype=m.float64).index_add_(0, m.tensor([0, 0, 2]), x * m.ones(3, 3))
+        out.scatter_add_(0, m.tensor([[0, 1, 2]]), x[None] * 2)
+        return out
+
+    def experts(m, x):  # what a mixture of experts does with its tokens
+        out = m.zeros(4, 3, dtype=m.float64)
+        chosen = m.tensor([True, False, True, False])
+        for _ in range(2):
+            out[chosen] += x * 2
+            out[~chosen] -= x.exp()
+            out[~chosen] *= x[0]
+            out[0] += x
+            out[1:3] *= x * x
+            out[:, 1] = out[:, 1] + x[1]
+        return out
+
+    def of_itself(m, x):  # weights that are made to sum to 1
+        weights, out = x * x, m.zeros(2, 3, dtype=m.float64)
+        weights /= weights.sum()
+        out[0] = weights
+        out[1] = out[0].sum() * x
+        out[:, 1:] += out[:, :1].sum()
+        out[0] = out[0] + out[1]
+        return out
+
+    for program in (total, by_method, folded, experts, of_itself):
+        same(program, x)
+
+
+def test_what_pytorch_lays_out_in_order_can_be_viewed():
+    x = np.arange(24.0).reshape(2, 3, 4)
+
+    def joined(m, x):
+        return m.cat([x.transpose(1, 2), x.transpose(1, 2)], 1).view(2, -1)
+
+    def normed(m, x):
+        return m.nn.functional.layer_norm(x.permute(0, 2, 1), (3,)).view(-1, 3)
+
+    def spread(m, x):
+        return x.transpose(1, 2).softmax(-1).view(-1) + x.transpose(0, 2).cumsum(0).view(-1)
+
+    def turned(m, x):
+        return x.flip(1).view(-1)
+
+    def picked(m, x):
+        return x[:, [0, 2]].view(-1) + x.index_select(1, m.tensor([1, 1])).view(-1)
+
+    for program in (joined, normed, spread, turned, picked):
+        same(program, x)
+    out = minitorch.tensor(x).transpose(1, 2).softmax(-1)
+    flat = out.view(-1)
+    flat[0] = 7
+    assert out[0, 0, 0] == 7
+    seen = minitorch.tensor(x).transpose(1, 2).exp()
+    row = seen[0]
+    with pytest.raises(RuntimeError, match="too scattered"):
+        seen.view(-1)
+    assert row.shape == (4, 3)
+    with pytest.raises(RuntimeError, match="too scattered"):
+        minitorch.tensor(x, requires_grad=True).transpose(1, 2).view(-1)
+
+
+def test_flip_and_diag_copy_and_a_diagonal_is_written_into():
+    x = minitorch.arange(9.0).reshape(3, 3)
+    x.flip(0)[0] = 7
+    x.diag()[0] = 7
+    assert x.tolist() == minitorch.arange(9.0).reshape(3, 3).tolist()
+    x.diagonal().add_(1)
+    assert x.diag().tolist() == [1, 5, 9]
 
 
 def test_writing_a_graph_where_something_else_looks_on_is_refused():
@@ -731,3 +823,129 @@ def test_calls_seen_in_public_programs(line):
             answer = eval(line, {"m": library, "np": np})
         results.append(plain(answer[0] if isinstance(answer, tuple) else answer))
     np.testing.assert_allclose(*results, rtol=1e-5, atol=1e-6)
+
+
+ADDRESSES = """
+autograd.variable:Variable autograd.function:once_differentiable backends.cudnn:benchmark
+cuda.amp:autocast,GradScaler,custom_fwd,custom_bwd distributions.categorical:Categorical
+distributions.distribution:Distribution distributions.independent:Independent distributions.kl:kl_divergence
+distributions.mixture_same_family:MixtureSameFamily distributions.multivariate_normal:MultivariateNormal
+distributions.normal:Normal distributions.one_hot_categorical:OneHotCategorical
+distributions.transformed_distribution:TransformedDistribution distributions.utils:broadcast_all,lazy_property
+func:grad,vmap nn.modules:Linear,Module nn.modules.activation:MultiheadAttention,ReLU
+nn.modules.batchnorm:BatchNorm2d,_BatchNorm nn.modules.container:ModuleList nn.modules.conv:Conv2d,_ConvNd
+nn.modules.dropout:Dropout nn.modules.linear:Identity nn.modules.loss:_Loss,_WeightedLoss nn.modules.module:Module
+nn.modules.normalization:LayerNorm nn.modules.pooling:MaxPool2d nn.modules.rnn:LSTM,RNNBase
+nn.modules.sparse:Embedding nn.modules.transformer:Transformer nn.modules.utils:_pair,_triple
+nn.parallel:DataParallel nn.utils.stateless:functional_call optim.lr_scheduler:LRScheduler,_LRScheduler
+optim.optimizer:Optimizer,required optim.swa_utils:AveragedModel,SWALR utils.data.dataloader:DataLoader,default_collate
+"""
+
+
+@pytest.mark.parametrize("address", ADDRESSES.split())
+def test_pytorch_s_addresses_of_things(address):
+    module, _, names = address.partition(":")
+    ours, theirs = (importlib.import_module(f"{root}.{module}") for root in ("minitorch", "torch"))
+    for name in names.split(","):
+        assert hasattr(theirs, name)
+        assert hasattr(ours, name)
+
+
+def test_tuples_of_one_number():
+    from minitorch.nn.modules import utils
+
+    assert (utils._single(3), utils._pair(3), utils._triple([1, 2, 3])) == ((3,), (3, 3), (1, 2, 3))
+
+
+def test_an_option_that_every_group_must_set():
+    required = minitorch.optim.optimizer.required
+
+    class Plain(minitorch.optim.Optimizer):
+        def __init__(self, params, lr=required):
+            super().__init__(params, {"lr": lr})
+
+    weight = minitorch.zeros(1, requires_grad=True)
+    assert Plain([{"params": [weight], "lr": 0.1}]).param_groups[0]["lr"] == 0.1
+    with pytest.raises(ValueError, match="required optimization parameter lr"):
+        Plain([weight])
+
+
+def test_complex_random_numbers_and_draws_by_method():
+    for name in ("rand", "randn"):
+        for kind, count in (("complex64", 3), ("complex128", 20)):
+            drawn = []
+            for m in (minitorch, torch):
+                m.manual_seed(0)
+                drawn.append(np.array(getattr(m, name)(count, dtype=getattr(m, kind)).tolist()))
+            np.testing.assert_allclose(*drawn, rtol=1e-5)
+    drawn = []
+    for m in (minitorch, torch):
+        m.manual_seed(0)
+        p = m.tensor([[0.2, 0.8], [0.5, 0.5]])
+        drawn.append([p.multinomial(1).tolist(), p.bernoulli().tolist(), p.multinomial(3, True).tolist()])
+    assert drawn[0] == drawn[1]
+
+
+def test_gradients_for_several_seeds_at_once():
+    for m in (minitorch, torch):
+        x = m.tensor([1.0, 2.0], requires_grad=True)
+        (rows,) = m.autograd.grad(x**2, x, m.eye(2), is_grads_batched=True)
+        assert rows.tolist() == [[2, 0], [0, 4]]
+        (slope,) = m.autograd.grad((x**2).sum(), x, only_inputs=True)
+        assert slope.tolist() == [2, 4]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"hop_length": 8, "win_length": 24, "window": True},
+        {"center": False, "normalized": True},
+        {"pad_mode": "constant", "onesided": False, "hop_length": 5, "window": True},
+    ],
+)
+@pytest.mark.filterwarnings("ignore")  # PyTorch warns of windows that are left out
+def test_short_time_fourier_transforms(options):
+    signal = np.sin(np.arange(200) * 0.3).reshape(2, 100)
+    results = []
+    for m in (minitorch, torch):
+        x = m.tensor(signal, requires_grad=True)
+        given = dict(options)
+        if given.pop("window", False):
+            given["window"] = m.hann_window(given.get("win_length", 32), dtype=m.float64)
+        spectrum = m.stft(x, 32, return_complex=True, **given)
+        spectrum.abs().pow(2).sum().backward()
+        back = [k for k in given if k != "pad_mode"]
+        if given.get("center", True):
+            again = m.istft(spectrum.detach(), 32, length=100, **{k: given[k] for k in back})
+        else:
+            again = m.istft(spectrum.detach(), 32, **{k: given[k] for k in back})
+        parts = m.stft(x.detach()[0], 32, return_complex=False, **given)
+        results.append([np.array(t.tolist()) for t in (spectrum.detach(), m.as_tensor(x.grad), again, parts)])
+    for ours, theirs in zip(*results, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-9)
+
+
+def test_what_short_time_fourier_transforms_refuse():
+    x = minitorch.ones(64)
+    with pytest.raises(RuntimeError, match="return_complex"):
+        minitorch.stft(x, 16)
+    with pytest.raises(RuntimeError, match="win_length"):
+        minitorch.stft(x, 16, win_length=32, return_complex=True)
+    with pytest.raises(RuntimeError, match="window"):
+        minitorch.stft(x, 16, window=minitorch.ones(8), return_complex=True)
+    with pytest.raises(RuntimeError, match="n_fft"):
+        minitorch.stft(x, 128, center=False, return_complex=True)
+    spectrum = minitorch.stft(x, 16, window=minitorch.hann_window(16), return_complex=True)
+    with pytest.raises(RuntimeError, match="bins"):
+        minitorch.istft(spectrum, 20)
+    with pytest.raises(RuntimeError, match="uncovered"):
+        minitorch.istft(spectrum, 16, window=minitorch.zeros(16))
+
+
+def test_an_optimiser_of_two_groups_prints_as_pytorch_s():
+    shown = []
+    for m in (minitorch, torch):
+        groups = [{"params": [m.zeros(1, requires_grad=True)], "lr": lr} for lr in (0.1, 0.2)]
+        shown.append(repr(m.optim.SGD(groups, lr=0.1)))
+    assert shown[0] == shown[1]

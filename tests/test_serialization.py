@@ -194,10 +194,14 @@ def test_where_it_cannot_be_saved(tmp_path):
         minitorch.load(tmp_path / "none")
 
 
-def test_weights_only_false_is_refused(tmp_path):
-    minitorch.save([1], tmp_path / "x")
-    with pytest.raises(ValueError, match="never does"):
-        minitorch.load(tmp_path / "x", weights_only=False)
+def test_weights_only_false_reads_the_same_and_runs_nothing(tmp_path):
+    minitorch.save({"epoch": 3, "weight": minitorch.ones(2)}, tmp_path / "x")
+    assert minitorch.load(tmp_path / "x", weights_only=False)["weight"].tolist() == [1, 1]
+    torch.save({"epoch": 3, "weight": torch.ones(2)}, tmp_path / "y")
+    assert minitorch.load(tmp_path / "y", weights_only=False)["epoch"] == 3
+    torch.save(torch.nn.Linear(2, 2), tmp_path / "z")
+    with pytest.raises(pickle.UnpicklingError):
+        minitorch.load(tmp_path / "z", weights_only=False)
 
 
 def test_map_location(tmp_path):

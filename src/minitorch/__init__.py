@@ -97,14 +97,29 @@ e, inf, nan, pi = _math.e, _math.inf, _math.nan, _math.pi
 globals().update(_OLDER)
 
 # Rooms that a program may never enter are opened at first use, so that `import minitorch` stays quick.
-_ROOMS = ("amp", "cuda", "distributions", "fft", "nn", "optim", "signal", "special", "testing", "utils")
-_FROM_ROOMS = {"save": "serialization", "load": "serialization", "compile": "compiler.front"}
-_FROM_ROOMS |= dict.fromkeys(("autocast", "GradScaler"), "amp")
+_ROOMS = (
+    "amp",
+    "backends",
+    "cuda",
+    "distributions",
+    "fft",
+    "func",
+    "nn",
+    "optim",
+    "signal",
+    "special",
+    "testing",
+    "utils",
+)
+_FROM_ROOMS = {"save": "serialization", "load": "serialization", "compile": "compiler.front", "vmap": "func"}
+_FROM_ROOMS |= dict.fromkeys(("autocast", "GradScaler"), "amp") | dict.fromkeys(
+    ("istft", "stft"), "spectrogram"
+)
 _FROM_ROOMS |= {
     f"{name}_window": "signal.windows" for name in ("bartlett", "blackman", "hamming", "hann", "kaiser")
 }
 _FROM_ROOMS |= dict.fromkeys(
-    """are_deterministic_algorithms_enabled backends bfloat16 can_cast channels_last channels_last_3d
+    """are_deterministic_algorithms_enabled bfloat16 can_cast channels_last channels_last_3d
     contiguous_format detach get_default_device get_float32_matmul_precision get_num_interop_threads get_num_threads
     is_complex is_floating_point is_inference_mode_enabled is_nonzero mps preserve_format result_type set_default_device
     set_default_tensor_type set_float32_matmul_precision set_num_interop_threads set_num_threads strided

@@ -5,9 +5,11 @@ A GPU is used through CuPy (`x.to("cuda")`); where there is none, `is_available(
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import Any
 
-from minitorch.amp import GradScaler
+from minitorch.amp import GradScaler, custom_bwd, custom_fwd
 from minitorch.amp import autocast as _autocast
 from minitorch.devices import device as Device
 
@@ -120,12 +122,13 @@ max_memory_allocated = memory_reserved = max_memory_reserved = memory_allocated
 reset_peak_memory_stats = reset_max_memory_allocated = ipc_collect = init = _nothing
 
 
-class amp:
-    """minitorch.cuda.amp: the old address of autocast and GradScaler."""
+def _cuda_autocast(enabled: bool = True, dtype: Any = None, cache_enabled: bool = True) -> _autocast:
+    """Return a context in which everything is computed in the dtype it has."""
+    return _autocast("cuda", dtype, enabled, cache_enabled)
 
-    GradScaler = GradScaler
 
-    @staticmethod
-    def autocast(enabled: bool = True, dtype: Any = None, cache_enabled: bool = True) -> _autocast:
-        """Return a context in which everything is computed in the dtype it has."""
-        return _autocast("cuda", dtype, enabled, cache_enabled)
+# The old address of mixed precision: `from torch.cuda.amp import autocast, GradScaler`.
+amp = sys.modules[f"{__name__}.amp"] = ModuleType(
+    f"{__name__}.amp", "autocast and GradScaler, at their old address."
+)
+vars(amp).update(autocast=_cuda_autocast, GradScaler=GradScaler, custom_fwd=custom_fwd, custom_bwd=custom_bwd)

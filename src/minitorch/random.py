@@ -57,12 +57,15 @@ def _made(values: np.ndarray, shape: tuple[int, ...], device: Any, requires_grad
     return out.requires_grad_() if requires_grad else out
 
 
-def _floats(dtype: Any, name: str) -> Any:
+def _drawn(draw: Any, count: int, dtype: Any, name: str, spread: float) -> np.ndarray:
+    """Draw `count` numbers; of complex ones both parts, with `spread` times the deviation."""
     chosen = get_default_dtype() if dtype is None else np.dtype(dtype)
+    if chosen.kind == "c":
+        part = np.empty(0, chosen).real.dtype
+        return (draw(2 * count, part) * part.type(spread)).view(chosen)
     if chosen.kind != "f":
-        instead = "; write complex(randn(…), randn(…))" if chosen.kind == "c" else ""
-        raise RuntimeError(f"{name}: dtype must be floating-point, got {chosen}{instead}")
-    return chosen
+        raise RuntimeError(f"{name}: dtype must be floating-point or complex, got {chosen}")
+    return draw(count, chosen)
 
 
 def rand(
@@ -80,7 +83,7 @@ def rand(
             [0.0885, 0.1320]])
     """
     shape = shape_of(size)
-    values = (generator or default_generator).uniforms(math.prod(shape), _floats(dtype, "rand"))
+    values = _drawn((generator or default_generator).uniforms, math.prod(shape), dtype, "rand", 1.0)
     return _made(values, shape, device, requires_grad)
 
 
@@ -92,13 +95,15 @@ def randn(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """Return standard normal numbers.
+    """Return standard normal numbers; complex ones have a variance of 1/2 in each part.
 
     >>> generator = manual_seed(0); randn(3)
     tensor([ 1.5410, -0.2934, -2.1788])
     """
     shape = shape_of(size)
-    values = (generator or default_generator).normals(math.prod(shape), _floats(dtype, "randn"))
+    values = _drawn(
+        (generator or default_generator).normals, math.prod(shape), dtype, "randn", math.sqrt(0.5)
+    )
     return _made(values, shape, device, requires_grad)
 
 
@@ -290,3 +295,8 @@ def fork_rng(devices: Any = None, enabled: bool = True, **ignored: Any) -> Itera
     finally:
         if state is not None:
             set_rng_state(state)
+
+
+# As methods too: p.multinomial(1), p.bernoulli(). They are defined here because drawing comes after Tensor.
+Tensor.multinomial = multinomial  # type: ignore[attr-defined]
+Tensor.bernoulli = bernoulli  # type: ignore[attr-defined]

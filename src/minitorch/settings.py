@@ -160,25 +160,6 @@ def can_cast(from_: Any, to: Any) -> bool:
     return (order.index(b) > 1 and order.index(a) <= order.index(b)) or (a == "u" and b == "i")
 
 
-# minitorch.backends: flags of libraries that are not used here; they may be set, and stay what they were set to.
-backends = SimpleNamespace(
-    cudnn=SimpleNamespace(
-        benchmark=False,
-        deterministic=True,
-        enabled=False,
-        allow_tf32=False,
-        is_available=lambda: False,
-        version=lambda: None,
-    ),
-    cuda=SimpleNamespace(
-        matmul=SimpleNamespace(allow_tf32=False, allow_fp16_reduced_precision_reduction=False),
-        is_built=lambda: False,
-    ),
-    mps=SimpleNamespace(is_available=lambda: False, is_built=lambda: False),
-    mkl=SimpleNamespace(is_available=lambda: False),
-    mkldnn=SimpleNamespace(is_available=lambda: False),
-    openmp=SimpleNamespace(is_available=lambda: False),
-)
 mps = SimpleNamespace(is_available=lambda: False, manual_seed=lambda seed: None, empty_cache=lambda: None)
 
 

@@ -199,6 +199,19 @@ _probe = _Slot(np.zeros(1))
 ALONE = sys.getrefcount(_probe._data)
 
 
+def is_alone(tensor: Any, others: int = 0) -> bool:
+    """Tell whether a tensor owns its memory, and nobody else (but `others`, who do not mind) can see it."""
+    return tensor._data.base is None and sys.getrefcount(tensor._data) <= ALONE + others
+
+
+def moved(old: np.ndarray, new: np.ndarray) -> None:
+    """Note that `new` holds what `old` held: what is known of its changes goes with it."""
+    for times in (_written, _noticed):
+        when = _time(times, owner_of(old))
+        if when:
+            _note(times, new, when)
+
+
 def forget(tensor: Any) -> None:
     """Stop watching an exposed array if only this tensor holds it: a person's array, or a view, would count."""
     if sys.getrefcount(tensor._data) == ALONE and tensor._data.base is None:

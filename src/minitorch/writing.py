@@ -5,7 +5,8 @@ Enters: a tensor and what to write. Leaves: the same tensor, changed.
 Three cases. A tensor no graph needs (a buffer, anything under no_grad) is simply written into. A leaf that
 requires grad is refused: its gradient is asked for as it is. The result of a recorded op may be changed if
 nobody but the caller holds it (`out = conv(x); out += shortcut`): then it becomes the result of the new op, and
-what it was lives on in the graph. So does a buffer that something with a graph is written into (`outs[t] = y`).
+what it was lives on in the graph. So does a buffer that something with a graph is written into (`outs[t] = y`,
+`total += loss`).
 If something else holds it too, that something would see the old values here and the new ones in PyTorch, so it is
 refused, with the spelling to use instead.
 """
@@ -127,7 +128,7 @@ class Writing(Node):
         """
         if old:
             alpha, (other,) = other, old
-        scaled = other if alpha == 1 else as_tensor(other).detach() * alpha
+        scaled = other if alpha == 1 else as_tensor(other) * alpha
         return _replace(self, "add", (scaled,), {}, "x.add_(y)", "x = x + y", _getrefcount(self) - _BY_METHOD)
 
     def sub_(self, other: Any, *, alpha: float = 1) -> Tensor:
@@ -136,7 +137,7 @@ class Writing(Node):
         >>> minitorch.tensor([1.0, 2.0]).sub_(1)
         tensor([0., 1.])
         """
-        scaled = other if alpha == 1 else as_tensor(other).detach() * alpha
+        scaled = other if alpha == 1 else as_tensor(other) * alpha
         return _replace(self, "sub", (scaled,), {}, "x.sub_(y)", "x = x - y", _getrefcount(self) - _BY_METHOD)
 
     def mul_(self, other: Any) -> Tensor:
@@ -364,25 +365,35 @@ class Writing(Node):
 def _replace(
     x: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], spelling: str, instead: str, others: int
 ) -> Any:
-    """Let x be x.name(*args): written into its memory, or, as the result of a recorded op, renewed."""
-    if x._operation is not None and x._requires_grad and is_grad_enabled():
-        if others + _unseen() > 0 or not _nobody_looks_on(x):
-            raise RuntimeError(
-                f"{spelling}: x is the result of a recorded op and is held elsewhere too (by another name, a view, or "
-                f"an op that used it), where it would keep its old values; write {instead}"
+    """Let x be x.name(*args): written into its memory, or, where it or an argument has a graph, renewed."""
+    leaf = x._requires_grad and x._operation is None
+    if (
+        is_grad_enabled()
+        and not leaf
+        and (x._requires_grad or _has_graph(args) or _has_graph(kwargs.values()))
+    ):
+        # `x[i] += y` holds x[i] by no name: what it becomes is written to x by the assignment that follows.
+        passing = spelling.endswith("= y") and others == -1 and not _unseen()
+        readers = () if passing else _readers(x, (*args, *kwargs.values()), others + _unseen())
+        if readers is None:
+            whose = (
+                "is the result of a recorded op" if x._requires_grad else "is given something with a graph"
             )
-        return _renew(x, name, args, kwargs, spelling, instead)
+            raise RuntimeError(
+                f"{spelling}: x {whose} and is held elsewhere too (by another name, a view, or an op that used it), "
+                f"where it would keep its old values; write {instead}"
+            )
+        return _renew(x, name, args, kwargs, spelling, instead, readers)
     x._may_be_written(spelling, instead)
     result = getattr(x, name)(*args, **kwargs)
-    if result.requires_grad:
-        raise RuntimeError(
-            f"{spelling}: the other operand requires grad, and writing in place would lose its graph; "
-            f"write {instead}"
-        )
     _check_fits(x, result, spelling, instead)
     x._data[...] = result._data
     watch.touch(x._data)
     return x
+
+
+def _has_graph(values: Any) -> bool:
+    return any(isinstance(v, Node) and v._requires_grad for v in values)
 
 
 def _set(x: Any, key: Any, value: Any, spelling: str, others: int) -> Any:
@@ -414,7 +425,8 @@ def _set(x: Any, key: Any, value: Any, spelling: str, others: int) -> Any:
 
 def _set_recorded(x: Any, key: Any, value: Any, spelling: str, others: int) -> Any:
     """Make x, held by nobody but the caller, the result of writing `value` at `key` into what it was."""
-    if others > 0 or not _nobody_looks_on(x):
+    readers = _readers(x, (value,), others)
+    if readers is None:
         raise RuntimeError(
             f"{spelling}: x or value has a graph, and x is held elsewhere too (by another name, a view, or an op that "
             "used it), where it would keep its old values; build the result with stack, cat, where, masked_fill, "
@@ -439,6 +451,9 @@ def _set_recorded(x: Any, key: Any, value: Any, spelling: str, others: int) -> A
     else:
         value = fill_of(value, x._data.dtype, spelling)
     before = _copy_of(x)
+    if readers:
+        _point(readers, x, before)
+        return _take_over(x, apply(INDEX_PUT, before, value, key=key))
     # Nobody reads what is overwritten, unless the op that made x reads its own result (exp does) or shares it
     # with its input: then the values are copied first.
     ours = type(x._data) is np.ndarray and x._data.base is None and x._data.flags.writeable
@@ -449,6 +464,41 @@ def _set_recorded(x: Any, key: Any, value: Any, spelling: str, others: int) -> A
     # What it was keeps its shape, and no values: they are overwritten now.
     before._data = np.broadcast_to(np.array(np.nan, x._data.dtype), shape)
     return _take_over(x, result)
+
+
+def _readers(x: Any, values: tuple[Any, ...], others: int) -> Any:
+    """Return the nodes between x and `values` that read x or its memory, if only these hold it; otherwise None.
+
+    In `x /= x.sum()` and `x[i] += y` they go on reading what x was. One that looks at x's memory must be held by the
+    graph alone: a person who held it would see other values in PyTorch.
+    """
+    if others <= 0 and _nobody_looks_on(x):
+        return ()
+    found, views, seen = [], 0, set()
+    waiting = [(values, i) for i in range(len(values))]
+    while waiting:
+        holder, position = waiting.pop()
+        held_by_graph = holder is not values and _holders(holder, position) <= _IN_A_TUPLE
+        node = holder[position]
+        if not isinstance(node, Node) or node is x or id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node._data, np.ndarray) and node._data.base is x._data and held_by_graph:
+            views += 1
+            found.append(node)
+        if node._operation is not None and node._time > x._time:
+            reads = sum(each is x for each in node._inputs)
+            if reads:
+                found.append(node)
+                others -= reads
+            waiting += [(node._inputs, i) for i in range(len(node._inputs))]
+    return found if others <= 0 and _nobody_looks_on(x, views) else None
+
+
+def _point(readers: Any, x: Any, before: Any) -> None:
+    """Let the ops that read x read what it was."""
+    for node in readers:
+        node._inputs = tuple(before if each is x else each for each in node._inputs)
 
 
 def _check_fits(x: Any, result: Any, spelling: str, instead: str) -> None:
@@ -463,11 +513,13 @@ def _check_fits(x: Any, result: Any, spelling: str, instead: str) -> None:
         )
 
 
-def _nobody_looks_on(x: Any) -> bool:
-    """Tell whether no other tensor and no array a person holds looks at the memory of a recorded op's result."""
+def _nobody_looks_on(x: Any, views: int = 0) -> bool:
+    """Tell whether no other tensor and no array a person holds looks at the memory of a recorded op's result.
+
+    views: how many arrays are known to look at it, and may.
+    """
     if not isinstance(x._data, np.ndarray):
         return True  # a device's or a recorded array: nothing here writes into it
-    views = 0
     if (
         x._operation is None and x._data.base is not None
     ):  # made as a view of memory: does anything else see it?
@@ -487,18 +539,20 @@ def _array_holders(x: Any) -> int:
     return _getrefcount(x._data) - (x._operation is SELECT)
 
 
-def _holders(inputs: tuple[Any, ...]) -> int:
-    first = inputs[0]
-    return _getrefcount(first)
+def _holders(inputs: tuple[Any, ...], position: int = 0) -> int:
+    each = inputs[position]
+    return _getrefcount(each)
 
 
 _IN_A_TUPLE = _holders((object(),))
 
 
-def _renew(x: Any, name: str, args: Any, kwargs: Any, spelling: str, instead: str) -> Any:
-    """Make x, held by nobody but the caller, the result of a new op on what it was."""
-    result = getattr(_copy_of(x), name)(*args, **kwargs)
+def _renew(x: Any, name: str, args: Any, kwargs: Any, spelling: str, instead: str, readers: Any) -> Any:
+    """Make x, held by nobody but the caller and `readers`, the result of a new op on what it was."""
+    before = _copy_of(x)
+    result = getattr(before, name)(*args, **kwargs)
     _check_fits(x, result, spelling, instead)
+    _point(readers, x, before)
     return _take_over(x, cast(result, x._data.dtype))
 
 

@@ -1,5 +1,7 @@
 """Differentiation as a tool: grad, Function, op, gradcheck, functional transforms, checkpoint, debugging."""
 
+import sys
+from types import ModuleType
 from typing import Any
 
 from minitorch.autograd import functional, graph
@@ -25,6 +27,12 @@ def Variable(data: Any, requires_grad: bool = False, volatile: bool = False) -> 
     tensor = as_tensor(data)
     return tensor.detach().requires_grad_() if requires_grad else tensor
 
+
+# Its old address: `from torch.autograd.variable import Variable`.
+variable = sys.modules[f"{__name__}.variable"] = ModuleType(
+    f"{__name__}.variable", "Variable, at its old address."
+)
+vars(variable)["Variable"] = Variable
 
 __all__ = [
     "Function", "FunctionCtx", "GradcheckError", "UserOp", "Variable", "backward", "checkpoint", "debug",

@@ -5,6 +5,7 @@ Enters: a subclass with static `forward` and `backward`. Leaves: `apply`, which 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -196,3 +197,28 @@ def _joint(cls: type[Function], ctx: FunctionCtx, count: int) -> Callable[..., l
 
 def _wrap(array: Any) -> Tensor:
     return new_tensor(np.asarray(array) if isinstance(array, np.generic) else array)
+
+
+def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a Function's backward that cannot be differentiated itself: what it does is not recorded.
+
+    >>> class Cube(Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x**3
+    ...     @staticmethod
+    ...     @once_differentiable
+    ...     def backward(ctx, g):
+    ...         return 3 * g * ctx.saved_tensors[0] ** 2
+    >>> x = new_tensor(np.array(2.0)).requires_grad_()
+    >>> Cube.apply(x).backward(); x.grad
+    array(12.)
+    """
+
+    @functools.wraps(backward)
+    def unrecorded(ctx: Any, *gradients: Any) -> Any:
+        with no_grad():
+            return backward(ctx, *gradients)
+
+    return unrecorded

@@ -13,6 +13,7 @@ import numpy as np
 
 from minitorch import watch
 from minitorch.convert import is_array
+from minitorch.methods.shape import stack
 from minitorch.node import Node, backpropagate, new_tensor
 from minitorch.tensor import Tensor, seed_gradient
 
@@ -45,13 +46,17 @@ def grad(
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Any, ...]:
     """Return d(outputs)/d(inputs) as a tuple of Tensors, one per input, without touching any `.grad`.
 
     create_graph: the gradients are recorded too, so that they can be differentiated again, to any
         order; the graph is then kept unless retain_graph says otherwise.
+    only_inputs: accepted, and always so: no `.grad` is touched.
+    is_grads_batched: grad_outputs have a first axis of their own, and so do the results: a gradient for each.
     allow_unused: an input that the outputs do not depend on gets None instead of an error.
     materialize_grads: such an input gets zeros.
 
@@ -63,6 +68,10 @@ def grad(
     (27.0, 18.0)
     """
     roots, wanted = _listed(outputs), _listed(inputs)
+    if is_grads_batched:
+        return _batched(
+            roots, wanted, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads
+        )
     if materialize_grads and allow_unused is False:
         raise ValueError(
             "grad: materialize_grads=True fills unused inputs with zeros; leave allow_unused away"
@@ -98,6 +107,26 @@ def grad(
             results.append(owned[tensor])
             given.add(tensor)
     return tuple(results)
+
+
+def _batched(
+    roots: list[Any],
+    wanted: list[Any],
+    seeds: Any,
+    retain_graph: bool | None,
+    create_graph: bool,
+    *unused: Any,
+) -> tuple[Any, ...]:
+    """Return the gradients for each of the seeds along their first axis, stacked."""
+    each = _listed(seeds)
+    count = len(each[0])
+    rows = []
+    for i in range(count):
+        keep = True if i < count - 1 else retain_graph
+        row = [None if seed is None else seed[i] for seed in each]
+        allow, fill = unused
+        rows.append(grad(roots, wanted, row, keep, create_graph, allow_unused=allow, materialize_grads=fill))
+    return tuple(None if parts[0] is None else stack(parts) for parts in zip(*rows, strict=True))
 
 
 def _owned(found: dict[Node, Any]) -> dict[Node, Tensor]:

@@ -4,7 +4,19 @@ Enters: parameters, as Tensors or numbers. Leaves: samples and densities, differ
 seed gives the same samples as PyTorch.
 """
 
-from minitorch.distributions import constraints, transforms
+import sys as _sys
+
+from minitorch.distributions import (
+    constraints,
+    continuous,
+    discrete,
+    mixture,
+    relaxed,
+    transformed,
+    transforms,
+    utils,
+)
+from minitorch.distributions import distribution as _distribution
 from minitorch.distributions.continuous import (
     Beta,
     Cauchy,
@@ -29,6 +41,8 @@ from minitorch.distributions.discrete import (
 )
 from minitorch.distributions.distribution import Distribution, Independent
 from minitorch.distributions.kl import kl_divergence, register_kl
+from minitorch.distributions.mixture import MixtureSameFamily
+from minitorch.distributions.relaxed import RelaxedBernoulli, RelaxedOneHotCategorical
 from minitorch.distributions.transformed import LogNormal, TransformedDistribution
 from minitorch.distributions.transforms import (
     AffineTransform,
@@ -60,11 +74,14 @@ __all__ = [
     "Independent",
     "Laplace",
     "LogNormal",
+    "MixtureSameFamily",
     "MultivariateNormal",
     "Normal",
     "OneHotCategorical",
     "OneHotCategoricalStraightThrough",
     "Poisson",
+    "RelaxedBernoulli",
+    "RelaxedOneHotCategorical",
     "SigmoidTransform",
     "SoftplusTransform",
     "TanhTransform",
@@ -76,4 +93,20 @@ __all__ = [
     "kl_divergence",
     "register_kl",
     "transforms",
+    "utils",
 ]
+
+# PyTorch has a file for each: `from torch.distributions.normal import Normal`.
+for _name, _room in {
+    **dict.fromkeys(
+        """beta cauchy chi2 dirichlet exponential gamma gumbel half_normal laplace multivariate_normal normal
+        uniform""".split(),  # noqa: SIM905
+        continuous,
+    ),
+    **dict.fromkeys("bernoulli categorical geometric one_hot_categorical poisson".split(), discrete),  # noqa: SIM905
+    **dict.fromkeys(("relaxed_bernoulli", "relaxed_categorical"), relaxed),
+    **dict.fromkeys(("log_normal", "transformed_distribution"), transformed),
+    "independent": _distribution,
+    "mixture_same_family": mixture,
+}.items():
+    globals()[_name] = _sys.modules[f"{__name__}.{_name}"] = _room

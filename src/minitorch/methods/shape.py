@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from minitorch import watch
 from minitorch.convert import (
     as_tensor,
     cast,
@@ -25,7 +26,7 @@ from minitorch.convert import (
     shape_of,
 )
 from minitorch.methods.elementwise import check_mask, fill_of, select
-from minitorch.node import Node, apply, apply_many, apply_unary
+from minitorch.node import SELECT, Node, apply, apply_many, apply_unary
 from minitorch.ops import shape as ops
 from minitorch.ops.op import violated
 
@@ -67,10 +68,17 @@ class Shapes(Node):
         out = apply_unary(ops.RESHAPE, self, {"shape": self._complete(shape_of(shape, size, "view"), "view")})
         scattered = type(self._data) is np.ndarray and not self._data.flags.c_contiguous and self._data.size
         if scattered and not np.may_share_memory(self._data, out._data):
-            raise RuntimeError(
-                f"view: the elements of shape {self._data.shape} lie too scattered to be seen as shape "
-                f"{out._data.shape}; write x.reshape(…), which copies them"
-            )
+            # PyTorch lays out most results in the order of their axes, NumPy like their inputs: as long as nobody
+            # else looks at this memory it may be laid out anew.
+            if not watch.is_alone(self, self._operation is SELECT):
+                raise RuntimeError(
+                    f"view: the elements of shape {self._data.shape} lie too scattered to be seen as shape "
+                    f"{out._data.shape}; write x.reshape(…), which copies them"
+                )
+            laid_out = np.ascontiguousarray(self._data)
+            watch.moved(self._data, laid_out)
+            self._data = laid_out
+            out = apply_unary(ops.RESHAPE, self, {"shape": out._data.shape})
         return out
 
     def view_as(self, other: Tensor) -> Tensor:
@@ -338,7 +346,7 @@ class Shapes(Node):
             raise RuntimeError(
                 f"diag: expects a vector or a matrix, but the tensor has shape {self._data.shape}"
             )
-        return self.diagonal(diagonal)
+        return self.diagonal(diagonal).clone()
 
     def diag_embed(self, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
         """The last axis laid along the diagonal of two new axes.   dx = g's diagonal

@@ -43,7 +43,8 @@ BROADCAST_TO = Op(
     lambda x, *, shape: np.broadcast_to(x, shape),
     lambda g, out, x, *, shape: g,
 )
-FLIP = Op("flip", lambda x, *, axis: np.flip(x, axis), lambda g, out, x, *, axis: np.flip(g, axis))
+# An array of its own, as in PyTorch: NumPy's is a view from the other end, which few others can look through.
+FLIP = Op("flip", lambda x, *, axis: np.flip(x, axis).copy(), lambda g, out, x, *, axis: np.flip(g, axis))
 # An array of its own: what a person gets from clone() can be written into without touching the source.
 CLONE = Op("clone", lambda x: x.copy(), lambda g, out, x: g)
 
@@ -112,8 +113,13 @@ def _put_add(g: Array, *, key: Key, shape: tuple[int, ...]) -> Array:
 
 def _getitem(x: Array, *, key: Key) -> Array:
     out = x[key]
-    # One int per axis gives a scalar, which is a copy; with an ellipsis behind them it is a view.
-    return x[(*_parts(key), ...)] if isinstance(out, np.generic) else out
+    if isinstance(out, np.generic):
+        # One int per axis gives a scalar, which is a copy; with an ellipsis behind them it is a view.
+        return x[(*_parts(key), ...)]
+    if out.__class__ is np.ndarray and out.base is not None and out.base is not x and out.base is not x.base:
+        # NumPy picks by arrays along the first axis and turns the copy; PyTorch's lies in the order of its axes.
+        return np.ascontiguousarray(out)
+    return out
 
 
 GETITEM = Op(
@@ -285,9 +291,17 @@ def _put_diagonal(x: Array, *, shape: tuple[int, ...], offset: int, axis1: int, 
     return out
 
 
+def _diagonal(x: Array, *, offset: int, axis1: int, axis2: int) -> Array:
+    out = np.diagonal(x, offset, axis1, axis2)
+    if isinstance(out, np.ndarray) and out.base is not None and isinstance(x, np.ndarray):
+        # NumPy's view is read only; PyTorch's is written into.
+        out.flags.writeable = x.flags.writeable
+    return out
+
+
 DIAGONAL = Op(
     "diagonal",
-    lambda x, *, offset, axis1, axis2: np.diagonal(x, offset, axis1, axis2),
+    _diagonal,
     lambda g, out, x, *, offset, axis1, axis2: PUT_DIAGONAL(
         g, shape=x.shape, offset=offset, axis1=axis1, axis2=axis2
     ),

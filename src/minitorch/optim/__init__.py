@@ -1,6 +1,6 @@
 """Optimisers, and schedules for their learning rates. Enters: parameters. Leaves: better ones."""
 
-from minitorch.optim import lr_scheduler
+from minitorch.optim import lr_scheduler, swa_utils
 from minitorch.optim.adagrad import Adadelta, Adagrad
 from minitorch.optim.adam import Adam, Adamax, AdamW, NAdam, RAdam
 from minitorch.optim.lbfgs import LBFGS
@@ -22,4 +22,5 @@ __all__ = [
     "RMSprop",
     "Rprop",
     "lr_scheduler",
+    "swa_utils",
 ]

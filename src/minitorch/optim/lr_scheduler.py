@@ -1028,6 +1028,8 @@ def _warn_of_epoch() -> None:
     )
 
 
+_LRScheduler = LRScheduler  # its old name
+
 __all__ = [
     "ChainedScheduler",
     "ConstantLR",

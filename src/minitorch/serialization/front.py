@@ -62,14 +62,22 @@ def save(obj: Any, f: Place) -> None:
         form.write(file, arrays, skeleton)
 
 
-def load(f: Place, map_location: Any = None, *, weights_only: bool = True) -> Any:
+def load(
+    f: Place,
+    map_location: Any = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: bool = True,
+    mmap: bool = False,
+) -> Any:
     """Read what save wrote, a .safetensors or .npz file of others, or a checkpoint that PyTorch wrote.
 
     The file's content tells its format. No code in the file is ever run; one that is damaged, or that
     wants anything but Tensors, numbers, strings and containers, is refused with an error that says why.
 
     map_location: the device for all Tensors; without it, the CPU. The forms PyTorch takes are accepted.
-    weights_only: can only be True, as nothing else is safe.
+    weights_only: what False would allow in PyTorch, running code of the file, never happens here; what needs no
+        code is read either way. pickle_module and mmap are accepted too.
 
     >>> import tempfile, pathlib
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -79,11 +87,6 @@ def load(f: Place, map_location: Any = None, *, weights_only: bool = True) -> An
     {'weight': tensor([[0., 0.],
             [0., 0.]])}
     """
-    if not weights_only:
-        raise ValueError(
-            "load: weights_only=False would run whatever code the file contains; minitorch never does. Save "
-            "state_dict() and load that"
-        )
     device = _device(map_location)
     if isinstance(f, (str, os.PathLike)):
         with open(f, "rb") as file:

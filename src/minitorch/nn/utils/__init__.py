@@ -1,6 +1,6 @@
 """Around layers: gradient clipping, parameters as a vector, normed weights, sequences of different lengths."""
 
-from minitorch.nn.utils import parametrizations, parametrize, rnn
+from minitorch.nn.utils import parametrizations, parametrize, rnn, stateless
 from minitorch.nn.utils.clip_grad import (
     clip_grad_norm_,
     clip_grad_value_,
@@ -27,6 +27,7 @@ __all__ = [
     "remove_weight_norm",
     "rnn",
     "spectral_norm",
+    "stateless",
     "vector_to_parameters",
     "weight_norm",
 ]

@@ -1,5 +1,8 @@
 """Data sets, samplers and the DataLoader. Enters: samples. Leaves: batches of Tensors."""
 
+import sys as _sys
+
+from minitorch.utils.data import loader as _loader
 from minitorch.utils.data.collate import default_collate, default_convert
 from minitorch.utils.data.dataset import (
     ChainDataset,
@@ -43,3 +46,6 @@ __all__ = [
     "get_worker_info",
     "random_split",
 ]
+
+# PyTorch's other address of the loader: `from torch.utils.data.dataloader import DataLoader`.
+dataloader = _sys.modules[f"{__name__}.dataloader"] = _loader

@@ -1,0 +1,71 @@
+"""What distributions are written with: broadcast_all, lazy_property, probabilities to logits and back.
+
+Enters: parameters. Leaves: the same, in another form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from minitorch.distributions.distribution import broadcast_all
+from minitorch.dtypes import finfo
+from minitorch.modes import enable_grad
+from minitorch.tensor import Tensor
+
+__all__ = ["broadcast_all", "clamp_probs", "lazy_property", "logits_to_probs", "probs_to_logits"]
+
+
+def clamp_probs(probs: Tensor) -> Tensor:
+    """Keep probabilities off 0 and 1, by the dtype's precision.
+
+    >>> clamp_probs(minitorch.tensor([0.0, 0.5])).log()
+    tensor([-15.9424,  -0.6931])
+    """
+    eps = finfo(probs.dtype).eps
+    return probs.clamp(min=eps, max=1 - eps)
+
+
+def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
+    """Return the probabilities: a softmax along the last axis, or, of yes or no, a sigmoid.
+
+    >>> logits_to_probs(minitorch.zeros(2))
+    tensor([0.5000, 0.5000])
+    """
+    return logits.sigmoid() if is_binary else logits.softmax(dim=-1)
+
+
+def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
+    """Return the logits: logarithms, or, of yes or no, log p - log (1 - p).
+
+    >>> probs_to_logits(minitorch.tensor([0.5]), is_binary=True)
+    tensor([0.])
+    """
+    kept = clamp_probs(probs)
+    return kept.log() - (-kept).log1p() if is_binary else kept.log()
+
+
+class lazy_property:
+    """Decorate a method whose result is computed when it is first asked for, and kept.
+
+    >>> class Parameters:
+    ...     @lazy_property
+    ...     def probs(self):
+    ...         print("computed")
+    ...         return 0.5
+    >>> parameters = Parameters()
+    >>> parameters.probs, parameters.probs
+    computed
+    (0.5, 0.5)
+    """
+
+    def __init__(self, wrapped: Callable[[Any], Any]) -> None:
+        self.wrapped, self.__doc__ = wrapped, wrapped.__doc__
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        with enable_grad():
+            value = self.wrapped(instance)
+        setattr(instance, self.wrapped.__name__, value)
+        return value
