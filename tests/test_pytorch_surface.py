@@ -949,3 +949,11 @@ def test_an_optimiser_of_two_groups_prints_as_pytorch_s():
         groups = [{"params": [m.zeros(1, requires_grad=True)], "lr": lr} for lr in (0.1, 0.2)]
         shown.append(repr(m.optim.SGD(groups, lr=0.1)))
     assert shown[0] == shown[1]
+
+
+def test_flattening_one_axis_gives_the_tensor_itself():
+    for library in (torch, minitorch):
+        x = library.ones(3, requires_grad=True)
+        assert x.flatten() is x
+        assert library.ones(2, 3).flatten(1, 1).shape == (2, 3)
+        assert library.tensor(2.0).flatten().shape == (1,)

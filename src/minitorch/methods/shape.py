@@ -107,6 +107,8 @@ class Shapes(Node):
         first, last = (one_axis(a, len(sizes), "flatten") for a in (start_dim, end_dim))
         if first > last:
             raise RuntimeError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim}")
+        if sizes and first == last:
+            return as_tensor(self)  # itself, as in PyTorch
         merged = (*sizes[:first], math.prod(sizes[first : last + 1]), *sizes[last + 1 :])
         return apply(ops.RESHAPE, self, shape=merged)
 
