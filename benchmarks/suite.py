@@ -134,7 +134,8 @@ SIZE = Group(
     "and memory. NumPy runs without a graph and without gradients. On glibc minitorch keeps the memory of freed arrays "
     "up to 32 MB each; MyGrad and autograd leave that to the C library, and much of their time on mid-size arrays goes "
     "into fresh pages.",
-    why="On large arrays memory decides, and PyTorch adds up a gradient in place where minitorch makes a new array.",
+    why="On large arrays it is memory traffic that is measured, and the libraries differ in how many arrays they touch "
+    "and how many they hold at once.",
 )  # fmt: skip
 
 DEPTHS, WIDTHS, BATCHES = (
@@ -234,7 +235,9 @@ MEMORY = Group(
     x="layers (width 512, batch 512)",
     about="The most a new process holds during three training steps, beyond what it held after import: weights, "
     "gradients, activations, and whatever the compiler needs.",
-    why="LLVM and what it makes take some tens of MB, however small the model. JAX keeps no gradient after the step.",
+    why="LLVM and what it makes take some tens of MB, however small the model, and the first call of a compiled step "
+    "checks the program against the function itself: for that moment it holds weights and gradients twice, and more "
+    "where deep networks make it look closer. Afterwards it holds less. JAX keeps no gradient after the step.",
 )
 
 # --- what a user feels first ----------------------------------------------------------------------------------
@@ -265,9 +268,10 @@ INSTALL = Group(
     (Ask("install", (Part("pip install into a fresh environment"), Part("megabytes on disk", unit=BYTES))),),
     rounds=2,
     about="pip into a new virtual environment; the better of two, so that downloads come from pip's cache where "
-    "it keeps any. On disk is everything that came along, NumPy and SciPy too. 'minitorch compiled' is "
+    "it keeps any. minitorch is installed from this checkout, which includes building it; the others come as wheels. "
+    "On disk is everything that came along, NumPy and SciPy too. 'minitorch compiled' is "
     "minitorch[compile], with llvmlite.",
-    why="MyGrad and autograd are smaller libraries, and need less besides NumPy.",
+    why="MyGrad, autograd and tinygrad are wheels of Python alone; minitorch brings SciPy and is built first.",
 )
 
 COUNTER = first.counter()

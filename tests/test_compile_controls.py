@@ -4,6 +4,9 @@ It warns, gives the function's own results, leaves the function eager, and nothi
 """
 
 import dataclasses
+import subprocess
+import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -192,3 +195,40 @@ def test_a_mistake_of_an_optimizer_that_divides_by_the_gradient(monkeypatch):
 
     monkeypatch.setattr(assemble, "simplify", wrong)
     assert_noticed(optimizer=lambda p: optim.AdamW(p, lr=0.01))
+
+
+def test_gradients_that_vanish_on_the_way_are_no_disagreement():
+    """128 layers leave gradients of 1e-40, where a rounding error is no longer small beside the number."""
+    mt.manual_seed(0)
+    layers = [part for _ in range(128) for part in (nn.Linear(8, 8), nn.ReLU())]
+    model = nn.Sequential(*layers, nn.Linear(8, 3))
+    optimiser = optim.SGD(model.parameters(), lr=0.1)
+
+    @mt.compile
+    def step(x):
+        optimiser.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimiser.step()
+        return loss
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Disagreement)
+        step(mt.randn(4, 8))
+    assert step.compilations == 1
+    smallest = np.abs(model[0].weight.grad).max()
+    assert 0 <= smallest < np.finfo(np.float32).tiny
+
+
+def test_a_disagreement_is_shown_to_a_person_who_set_no_filters(tmp_path):
+    program = tmp_path / "person.py"
+    program.write_text(
+        "import minitorch\n"
+        "from minitorch.compiler import verify\n"
+        "verify.first_difference = lambda *arguments: (0, '')\n"
+        "double = minitorch.compile(lambda x: x * 2)\n"
+        "print(double(minitorch.ones(3)).tolist())\n"
+    )
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=True)
+    assert done.stdout == "[2.0, 2.0, 2.0]\n"
+    assert "person.py:5: Disagreement" in done.stderr

@@ -249,6 +249,11 @@ def test_views_of_computed_values_and_computing_on_views(shape, rng):
         ("zabh,zcbh->hzac", (2, 4, 5, 3), (2, 6, 5, 3)),
         ("ab,cd->abcd", (2, 3), (4, 5)),
         ("ab,b->a", (5, 9), (9,)),
+        ("ab,a->b", (40, 35), (40,)),
+        ("a,ab->b", (40,), (40, 35)),
+        ("ab,ac->bc", (9, 1), (9, 40)),
+        ("zab,za->zb", (3, 20, 18), (3, 20)),
+        ("abc,b->ac", (4, 20, 18), (20,)),
     ],
 )
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
@@ -266,6 +271,17 @@ def test_products(spec, first, second, dtype, rng):
         [x, y, bias],
         [some(rng, first, dtype), some(rng, second, dtype), some(rng, bias.shape, dtype)],
     )
+
+
+def test_a_matrix_times_a_vector_is_summed_as_it_lies_in_memory(rng):
+    matrix, vector = given((30, 40)), given((30,))
+    turned = b.permute(matrix, (1, 0))
+    products = [b.contract("ab,a->b", matrix, vector), b.contract("ba,a->b", turned, vector)]
+    across = [product.attributes["axes"] for product in products]
+    assert across == [(0,), (0,)]  # rows are added up, none is jumped over
+    along = b.contract("ab,b->a", b.permute(b.permute(matrix, (1, 0)), (1, 0)), given((40,)))
+    assert along.attributes["axes"] == (1,)
+    both(products, [matrix, vector], [some(rng, (30, 40)), some(rng, (30,))])
 
 
 def test_products_of_views(rng):

@@ -232,12 +232,20 @@ def contract(spec: str, a: Value, b: Value) -> Value:
         shape = tuple(sizes[c] for c in kept)
         result = Value("contract", (a, b), {"spec": f"{first},{second}->{kept}"}, shape, a.dtype)
     else:
-        order = kept + "".join(summed)
+        # A matrix times a vector: summed in the order in which the matrix lies in memory.
+        larger = (a, first) if len(first) > len(second) else (b, second)
+        along_rows = not summed or _fastest(*larger) not in kept
+        order = kept + "".join(summed) if along_rows else "".join(summed) + kept
         product = map_values("multiply", _aligned(a, first, order), _aligned(b, second, order))
         product = expand(product, tuple(sizes[c] for c in order))
-        result = reduce("add", product, range(len(kept), len(order))) if summed else product
+        result = reduce("add", product, [order.index(c) for c in summed]) if summed else product
         result = cast(result, a.dtype)
     return reshape(result, tuple(sizes[c] if c in kept else 1 for c in out))
+
+
+def _fastest(x: Value, letters: str) -> str:
+    """Name the axis along which neighbours lie next to each other in memory, as far as is known."""
+    return letters[x.attributes["axes"].index(x.ndim - 1)] if x.primitive == "permute" else letters[-1:]
 
 
 def _sum_alone(x: Value, letters: str, others: str) -> tuple[Value, str]:

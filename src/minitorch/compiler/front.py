@@ -85,7 +85,7 @@ _REFUSALS = (Refused, np.linalg.LinAlgError, ValueError, IndexError, FloatingPoi
 PATIENCE = 3
 
 
-class Disagreement(RuntimeWarning):
+class Disagreement(UserWarning):
     """A compiled program did not give what the function itself gave, and is not used."""
 
 
@@ -690,7 +690,7 @@ class CompiledFunction(Standing):
         warnings.warn(
             f"compile: {describe(self.function)} is left uncompiled: {because}; please report this",
             Disagreement,
-            stacklevel=5,
+            stacklevel=_level_outside(),
         )
 
     def _tell(self, reason: str, program: Specialisation | None = None) -> None:
@@ -729,6 +729,14 @@ class CompiledFunction(Standing):
         room = room or f"the {self.backend} code"
         self._leave(f"output {output} of its program differs from what the function gave ({room} is wrong)")
         return False
+
+
+def _level_outside() -> int:
+    """Return the stack level, as seen by the caller, of the line outside this package that led here."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("minitorch."):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 class _Float(Number):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ def _differing(
     # How far do these outputs move when the inputs and everything on the way move by some rounding errors? Asked up
     # to five times: not all directions show it.
     part = Program(program.inputs, [program.outputs[i] for i in wrong])
-    moved = [np.zeros(expected[i].shape) for i in wrong]
+    moved = [np.zeros(expected[i].shape, _DISTANCE.get(expected[i].dtype.char, "d")) for i in wrong]
     for seed in range(5):
         shake = _Shake(seed)
         for k, shaken in enumerate(interpret(part, [shake.moved(a) for a in inputs], shake)):
@@ -84,7 +85,10 @@ class _Shake:
         kind = (value.primitive, value.attributes.get("function"))
         summed = value.primitive == "contract" or kind == ("reduce", "add")
         if summed and getattr(array, "dtype", None) in _FLOATS:
-            size = np.sqrt(evaluate(value, [np.square(i) for i in inputs]))
+            # Squared relative to the largest of each: squares of small numbers would vanish.
+            sizes = [_size(i) or 1.0 for i in inputs]
+            squares = [np.square(i / i.dtype.type(s)) for i, s in zip(inputs, sizes, strict=True)]
+            size = np.sqrt(evaluate(value, squares)) * array.dtype.type(math.prod(sizes))
             return self.moved(array, np.maximum(size, np.abs(array)))
         return self.moved(array)
 
@@ -96,14 +100,22 @@ class _Shake:
         moved = np.asarray(self.noise.random(array.shape, array.dtype))
         moved -= 0.5
         moved *= 2 * ERRORS * np.finfo(array.dtype).eps
+        size = np.asarray(np.abs(array if sized is None else sized))
+        # The numbers next to 0 are as far apart as the smallest that have all their digits.
+        np.maximum(size, np.finfo(array.dtype).tiny, out=size, where=array != 0)
         with np.errstate(all="ignore"):
-            moved *= array if sized is None else sized
+            moved *= size
             moved += array
         np.copyto(moved, array, where=~np.isfinite(moved))
         return moved
 
 
 _FLOATS = (np.float32, np.float64)
+_DISTANCE = {
+    "e": "f",
+    "f": "f",
+    "F": "f",
+}  # in which dtype how far two are apart is kept: a large model's have to fit
 # What is allowed without asking further; more where further questions are not understood: they are about real numbers.
 _RTOL = {"e": 1e-2, "f": 2e-5, "d": 1e-11, "F": 2e-4, "D": 1e-9, "g": 1e-11, "G": 1e-9}
 # So many rounding errors are made at once on everything on the way: long sums in another order differ by as many.
@@ -145,4 +157,5 @@ def _size(array: Any) -> float:
 def _close(a: Any, b: Any, scale: float, spread: Any) -> bool:
     with np.errstate(all="ignore"):
         allowed = _RTOL[a.dtype.char] * (np.abs(b) + 0.05 * scale) + FARTHER * spread
+        allowed = allowed + 64 * np.finfo(a.dtype).smallest_subnormal  # gradients that have all but vanished
         return bool(((np.abs(a - b) <= allowed) | (a == b) | (np.isnan(a) & np.isnan(b))).all())
