@@ -11,6 +11,7 @@ import threading
 import time
 import tracemalloc
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -221,6 +222,42 @@ def counted(monkeypatch):
 def test_a_module_is_compiled_and_called(cache):
     code = machine.compile_module(SEVEN, target.host(), ["seven"])
     assert call(code, "seven") == 7
+
+
+def test_threads_make_the_code_that_one_makes():
+    lines = [f"  %v{i + 1} = fmul float %v{i}, {float(2 + i % 7)}" for i in range(60)]
+    texts = [
+        "define float @f(float %v0) {\n"
+        + "\n".join(lines[: 10 + n % 50])
+        + f"\n  ret float %v{10 + n % 50}\n}}\n"
+        for n in range(200)
+    ]
+    one = [machine.object_code(text, target.host()) for text in texts]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda text: machine.object_code(text, target.host()), texts)) == one
+
+
+def test_code_is_made_where_llvmlite_keeps_its_functions_elsewhere(monkeypatch):
+    expected = machine.object_code(SEVEN, target.host())
+
+    class Hidden:
+        LLVMPY_TargetMachineEmitToMemory = None  # nothing to be called without the lock
+
+    monkeypatch.setattr(machine.require_llvmlite().ffi, "lib", Hidden, raising=True)
+    emitted = []
+
+    class Machine:
+        def emit_object(self, module):
+            emitted.append(module)
+            return expected
+
+    assert machine._emit(Machine(), "module") == expected
+    assert emitted == ["module"]
+
+
+def test_a_module_that_cannot_become_code_is_an_error():
+    with pytest.raises(RuntimeError):
+        machine.object_code("define i64 @seven() { ret i32 7 }", target.host())
 
 
 @pytest.mark.parametrize("make", [target.baseline, target.avx2, target.avx512, target.host])

@@ -121,7 +121,28 @@ _loaded: weakref.WeakValueDictionary[tuple[str, tuple[str, ...]], MachineCode] =
 def object_code(text: str, target: Target, optimization: int = OPTIMIZATION) -> bytes:
     """Return the object file of a module. No pass over the text runs: what is written is what is selected."""
     machine = target_machine(target, optimization)
-    return machine.emit_object(_parse(text, machine, target))
+    return _emit(machine, _parse(text, machine, target))
+
+
+def _emit(machine: Any, module: Any) -> bytes:
+    """Return a module's object file, made beside other threads'.
+
+    llvmlite lets one thread at a time into LLVM. Making code needs no such care where, as here, every module has a
+    context and every thread a target machine of its own, and it is nearly all of the time: so its function is called
+    by itself. A llvmlite that keeps it elsewhere makes the same code, one module after the other.
+    """
+    ffi = require_llvmlite().ffi
+    unlocked = getattr(ffi.lib.LLVMPY_TargetMachineEmitToMemory, "_cfn", None)
+    if unlocked is None:
+        return machine.emit_object(module)
+    with ffi.OutputString() as problem:
+        buffer = unlocked(machine, module, 1, problem)
+        if not buffer:
+            raise RuntimeError(f"LLVM could not make code: {problem}")
+    try:
+        return ctypes.string_at(ffi.lib.LLVMPY_GetBufferStart(buffer), ffi.lib.LLVMPY_GetBufferSize(buffer))
+    finally:
+        ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
 def assembly(text: str, target: Target, optimization: int = OPTIMIZATION) -> str:
