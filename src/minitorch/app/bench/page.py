@@ -176,10 +176,10 @@ def _where_a_peer_is_better(sections: list[Section]) -> str:
 _STYLE = """
 :root { color-scheme: light dark; --page: #fbfaf7; --card: #ffffff; --ink: #1c2127; --soft: #5b6570; --grid: #d9dadd;
   --ours: #d1440c; --eager: #e08a5b; --torch: #2f6fb2; --torchc: #7aa7d4; --jax: #1c8f6e; --mygrad: #8a5bb5;
-  --autograd: #b0820a;  --numpy: #6b7280; --tiny: #b23a72; --limit: #1c2127; }
+  --autograd: #b0820a; --numpy: #6b7280; --tiny: #b23a72; --limit: #1c2127; }
 @media (prefers-color-scheme: dark) { :root { --page: #14171b; --card: #1c2026; --ink: #e7e9ec; --soft: #9aa4af;
   --grid: #353b43; --ours: #ff7a45; --eager: #ffb08a; --torch: #6aa9ea; --torchc: #3f6f9f; --jax: #4fc9a4;
-  --mygrad: #bb93e6;  --autograd: #e2b53c; --numpy: #9ca3af; --tiny: #ec7fb0; --limit: #e7e9ec; } }
+  --mygrad: #bb93e6; --autograd: #e2b53c; --numpy: #9ca3af; --tiny: #ec7fb0; --limit: #e7e9ec; } }
 * { box-sizing: border-box; }
 body { font: 16px/1.55 system-ui, sans-serif; margin: 0; background: var(--page); color: var(--ink); }
 main { max-width: 68rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
