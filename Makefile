@@ -34,6 +34,7 @@ bench: .venv-bench/stamp
 docs: .venv/test.stamp
 	$(BIN)/python -c "from minitorch.proof.conventions import markdown; print(markdown(), end='')" > docs/conventions.md
 	$(BIN)/python docs/operators.py > docs/operators.md
+	$(BIN)/minitorch bench --from docs/benchmarks.json --html docs/benchmarks.html > /dev/null
 
 clean:
 	rm -rf .venv .venv-bench .pytest_cache .mypy_cache .ruff_cache .hypothesis certificate.html

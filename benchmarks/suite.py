@@ -129,7 +129,6 @@ SIZE = Group(
     ),
     x="elements",
     rounds=3,
-    rounds_inside=True,
     about="A chain of 10 ops, divided by 10. Flat on the left: the library's own cost. Rising on the right: arithmetic "
     "and memory. NumPy runs without a graph and without gradients. On glibc minitorch keeps the memory of freed arrays "
     "up to 32 MB each; MyGrad and autograd leave that to the C library, and much of their time on mid-size arrays goes "

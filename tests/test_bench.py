@@ -198,7 +198,10 @@ def test_what_failed_is_not_asked_again_in_the_next_round(checkout):
     found = Results(machine())
     measure.run([group], checkout / "benchmarks", found, front.Lines(sys.stderr), lambda: None)
     assert found.sections["g"].rows["fine"].values["Peer"] == [2.0] * 3
-    assert asked.read_text().count("started") == 2  # once to die, once for all that is fine
+    assert asked.read_text().count("started") == 1 + 3  # once to die, and once in each round
+    inside = Group("h", "H", "worker.py", ("Peer",), asks, rounds=3, rounds_inside=True)
+    measure.run([inside], checkout / "benchmarks", found, front.Lines(sys.stderr), lambda: None)
+    assert asked.read_text().count("started") == 4 + 2  # once to die, once for all rounds of what is fine
 
 
 def test_contenders_that_take_long_are_left_out_of_a_quick_run():
@@ -221,6 +224,13 @@ def test_the_rows_that_stand_for_all_as_markdown(checkout, capsys):
     assert str(machine()["cpu"]) in out
     rows = [part for group in plan.load(ROOT / "benchmarks") for ask in group.asks for part in ask.parts]
     assert 10 < sum(part.headline for part in rows) < 25
+
+
+def test_the_readmes_table_is_the_published_runs():
+    published = load(ROOT / "docs" / "benchmarks.json")
+    assert published.finished
+    assert table.markdown(published) in (ROOT / "README.md").read_text()
+    assert (ROOT / "docs" / "benchmarks.html").read_text() == page.page(published)
 
 
 def test_ctrl_c_keeps_what_was_measured(checkout):

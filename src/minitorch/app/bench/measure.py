@@ -104,7 +104,11 @@ def run(
                     progress.note(line)
             begun = time.monotonic()
             with _Workers(group, where, results, progress) as workers:
+                round_ = 1
                 for number, ask, contender in order(group):
+                    if number != round_ and not group.rounds_inside:
+                        workers.end()
+                    round_ = number
                     progress.at(done, stage(group, ask, number), f"{ask.parts[0].row}, {contender}")
                     enter(results, group, ask, contender, workers.answer(contender, ask))
                     done += 1
@@ -190,6 +194,16 @@ class _Workers(contextlib.AbstractContextManager["_Workers"]):
             return None
         return answer
 
+    def end(self) -> None:
+        """Let all processes end; the next question starts new ones.
+
+        Where things happen to lie in a process's memory moves its times, all of them: rounds show that only if they
+        are not all of one process.
+        """
+        for worker in self.running.values():
+            worker.close()
+        self.running.clear()
+
     def _start(self, contender: str) -> Worker | None:
         worker = Worker(self.script, contender, self.group.threads)
         if worker.greeting is None:
@@ -206,8 +220,7 @@ class _Workers(contextlib.AbstractContextManager["_Workers"]):
             self.progress.note(line)
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        if kind is None:
+            self.end()
         for worker in self.running.values():
-            if kind is None:
-                worker.close()
-            else:
-                worker.kill()
+            worker.kill()

@@ -285,7 +285,8 @@ def compare(old: Results, new: Results) -> Comparison:
 
     A machine is never twice the same: the peers of a section, where their versions are the same in both runs, tell
     how much slower all of it runs now (the median of their ratios). That is taken off before anything is blamed.
-    The noise of a row is the larger spread of its rounds then and now, and never less than LEAST_CHANGE.
+    The noise of a row is the largest spread of its rounds, of any contender, then and now (what disturbs one may have
+    disturbed another's every round), and never less than LEAST_CHANGE.
     """
     changes: list[Change] = []
     drift: dict[str, float] = {}
@@ -311,7 +312,7 @@ def compare(old: Results, new: Results) -> Comparison:
                 factor = after.best(contender) / before.best(contender)
                 if after.unit == SECONDS:
                     factor /= drift.get(name, 1.0)
-                noise = max(least, before.spread(contender), after.spread(contender))
+                noise = max(least, *(row.spread(name) for row in (before, after) for name in row.present))
                 change = (before.best(contender), after.best(contender), factor, noise)
                 changes.append(Change(name, after.name, contender, after.unit, *change))
     return Comparison(changes, drift)
