@@ -296,6 +296,26 @@ def test_instruction_counts_are_judged_more_strictly():
     assert not compare(count(1.0), count(1.01)).slower
 
 
+@pytest.mark.parametrize(("bad", "code"), [(3, 0), (99, 1)], ids=["a bad moment", "a regression"])
+def test_what_seems_slower_is_measured_once_more(checkout, capsys, bad, code):
+    assert bench(capsys, "--only", "one", "--json", "old.json")[0] == 0
+    worker = checkout / "benchmarks" / "worker.py"
+    slow = f"""
+    if name == "minitorch":
+        with open("asked", "a+") as file:
+            print(file=file)
+            file.seek(0)
+            answer = 5.0 if len(file.readlines()) <= {bad} else 1.0
+    print(json.dumps(answer)"""
+    worker.write_text(worker.read_text().replace("\n    print(json.dumps(answer)", slow))
+    found, out, err = bench(capsys, "--only", "one", "--json", "new.json", "--compare", "old.json")
+    assert found == code
+    assert "1 rows seem slower: they are measured once more" in err
+    assert ("1 slower" if code else "0 slower") in out
+    rounds = load(checkout / "new.json").sections["small"].rows["one"].values["minitorch"]
+    assert rounds == [5.0] * 3 + [5.0 if code else 1.0] * 3
+
+
 def test_another_machine_is_not_compared():
     other = results()
     other.machine["cpu"] = "an abacus"

@@ -87,6 +87,16 @@ def load(where: Path) -> list[Group]:
         sys.path.remove(str(where))
 
 
+def with_rows(groups: Sequence[Group], rows: set[tuple[str, str]]) -> list[Group]:
+    """Leave only the questions that some rows, given by their group's name and their own, come from."""
+    chosen = []
+    for group in groups:
+        asks = tuple(a for a in group.asks if any((group.name, part.row) in rows for part in a.parts))
+        if asks:
+            chosen.append(replace(group, asks=asks))
+    return chosen
+
+
 def choose(
     groups: Sequence[Group], only: str | None = None, quick: bool = False, rounds: int | None = None
 ) -> list[Group]:
