@@ -1,6 +1,7 @@
-"""Hypothesis profiles: dev (default), ci, and intense (`pytest --hypothesis-profile=intense`)."""
+"""Hypothesis profiles: dev (default), ci, and intense (`pytest --hypothesis-profile=intense`); and Ctrl-C."""
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -10,3 +11,8 @@ settings.register_profile("dev", max_examples=40, **common)
 settings.register_profile("ci", max_examples=150, derandomize=True, **common)
 settings.register_profile("intense", max_examples=5000, **common)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+# A shell starts what runs in its background deaf to Ctrl-C, and whatever that starts is deaf as well. The programs that
+# the tests interrupt must hear it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
