@@ -102,8 +102,9 @@ def contender(name: str) -> tuple[bool, Any, Callable[..., Any], Callable[..., A
                 y.backward(ones)
 
         return False, mygrad, lambda a, leaf: mygrad.tensor(a) if leaf else a, run_mygrad
-    import autograd
     import autograd.numpy
+
+    import autograd
 
     def run_autograd(forward: Any, x: Any, w: Any, ones: Any = None) -> None:
         pull_back, _ = autograd.make_vjp(forward, (0, 1))(x, w)

@@ -21,11 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.compiler import program
-from minitorch.compiler.llvm.functions import emit_function
-from minitorch.compiler.llvm.machine import compile_module
-from minitorch.compiler.llvm.target import Target, baseline, host
-from minitorch.compiler.llvm.text import TYPES, Emitter, vector
+from minitorch.compiler.backends.llvm.functions import emit_function
+from minitorch.compiler.backends.llvm.machine import compile_module
+from minitorch.compiler.backends.llvm.target import Target, baseline, host
+from minitorch.compiler.backends.llvm.text import TYPES, Emitter, vector
+from minitorch.compiler.ir import program
 
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 NAMES = [

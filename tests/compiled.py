@@ -8,7 +8,7 @@ import minitorch
 
 # The program by NumPy is always there; machine code where its room and llvmlite are.
 BACKENDS = ["numpy"]
-if find_spec("minitorch.compiler.native") and find_spec("llvmlite"):
+if find_spec("minitorch.compiler.backends.llvm.native") and find_spec("llvmlite"):
     BACKENDS += ["unfused", "native"]
 
 # What rounding may do: to a number, and to a number beside larger ones.

@@ -13,7 +13,7 @@ import importlib as _importlib
 import math as _math
 from typing import Any as _Any
 
-from minitorch import autograd, creation, dtypes, functions, linalg, memory, random
+from minitorch import autograd, creation, functions, linalg, random
 from minitorch.autograd import (
     detect_anomaly,
     enable_grad,
@@ -26,8 +26,8 @@ from minitorch.autograd import (
     set_grad_enabled,
 )
 from minitorch.creation import *
-from minitorch.devices import Size, device
-from minitorch.dtypes import (
+from minitorch.engine import dtypes, memory
+from minitorch.engine.dtypes import (
     cdouble,
     cfloat,
     complex64,
@@ -54,14 +54,6 @@ from minitorch.dtypes import (
     uint64,
 )
 from minitorch.functions import *
-from minitorch.methods.arrange import *
-from minitorch.methods.complex import *
-from minitorch.methods.indexing import *
-from minitorch.methods.matrices import OLDER as _OLDER
-from minitorch.methods.pointwise import *
-from minitorch.methods.products import *
-from minitorch.methods.statistics import *
-from minitorch.printing import set_printoptions
 from minitorch.random import (
     Generator,
     bernoulli,
@@ -84,6 +76,15 @@ from minitorch.random import (
     set_rng_state,
 )
 from minitorch.tensor import Tensor
+from minitorch.tensor.devices import Size, device
+from minitorch.tensor.methods.arrange import *
+from minitorch.tensor.methods.complex import *
+from minitorch.tensor.methods.indexing import *
+from minitorch.tensor.methods.matrices import OLDER as _OLDER
+from minitorch.tensor.methods.pointwise import *
+from minitorch.tensor.methods.products import *
+from minitorch.tensor.methods.statistics import *
+from minitorch.tensor.printing import set_printoptions
 
 __version__ = "0.1.0"
 
@@ -111,9 +112,14 @@ _ROOMS = (
     "testing",
     "utils",
 )
-_FROM_ROOMS = {"save": "serialization", "load": "serialization", "compile": "compiler.front", "vmap": "func"}
+_FROM_ROOMS = {
+    "save": "serialization",
+    "load": "serialization",
+    "compile": "compiler.call.compiled",
+    "vmap": "func",
+}
 _FROM_ROOMS |= dict.fromkeys(("autocast", "GradScaler"), "amp") | dict.fromkeys(
-    ("istft", "stft"), "spectrogram"
+    ("istft", "stft"), "signal.spectrogram"
 )
 _FROM_ROOMS |= {
     f"{name}_window": "signal.windows" for name in ("bartlett", "blackman", "hamming", "hann", "kaiser")

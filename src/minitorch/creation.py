@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from minitorch import watch
-from minitorch.convert import as_array, one_int, shape_of
-from minitorch.convert import as_tensor as shared
-from minitorch.devices import Size
-from minitorch.dtypes import common_dtype, dtype_of_number, get_default_dtype, int64
-from minitorch.methods.elementwise import fill_of
-from minitorch.node import Node, meet_complex, new_tensor
+from minitorch.engine import watch
+from minitorch.engine.dtypes import common_dtype, dtype_of_number, get_default_dtype, int64
+from minitorch.engine.node import Node, meet_complex, new_tensor
 from minitorch.ops.op import violated
 from minitorch.tensor import Tensor, check_device, move
+from minitorch.tensor.convert import as_array, one_int, shape_of
+from minitorch.tensor.convert import as_tensor as shared
+from minitorch.tensor.devices import Size
+from minitorch.tensor.methods.elementwise import fill_of
 
 
 def _leaf(data: Any, requires_grad: bool, device: Any = None) -> Tensor:

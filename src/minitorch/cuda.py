@@ -11,7 +11,7 @@ from typing import Any
 
 from minitorch.amp import GradScaler, custom_bwd, custom_fwd
 from minitorch.amp import autocast as _autocast
-from minitorch.devices import device as Device
+from minitorch.tensor.devices import device as Device
 
 _ABSENT = (
     "cuda: no GPU can be used here. Install the extra (pip install 'minitorch[gpu]') on a machine with an NVIDIA GPU, "

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.convert import cast, one_axis, one_int, tensor_for
 from minitorch.creation import arange
-from minitorch.dtypes import get_default_dtype
+from minitorch.engine.dtypes import get_default_dtype
+from minitorch.engine.node import apply
 from minitorch.functions import cat, pad, roll
-from minitorch.node import apply
 from minitorch.ops.complex import FFT
 from minitorch.tensor import Tensor
+from minitorch.tensor.convert import cast, one_axis, one_int, tensor_for
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "ifft", "ifft2", "ifftn", "ifftshift",

@@ -13,14 +13,14 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from minitorch.convert import as_tensor, common_shape, shape_of, tensor_for
-from minitorch.methods.contract import cross_entropy, einsum, matmul, tensordot
-from minitorch.methods.elementwise import check_mask, fill_of, power
-from minitorch.methods.elementwise import select as _choose
-from minitorch.methods.shape import cat, stack
-from minitorch.node import apply
+from minitorch.engine.node import apply
 from minitorch.ops import shape as shape_ops
 from minitorch.tensor import Tensor
+from minitorch.tensor.convert import as_tensor, common_shape, shape_of, tensor_for
+from minitorch.tensor.methods.contract import cross_entropy, einsum, matmul, tensordot
+from minitorch.tensor.methods.elementwise import check_mask, fill_of, power
+from minitorch.tensor.methods.elementwise import select as _choose
+from minitorch.tensor.methods.shape import cat, stack
 
 P = ParamSpec("P")
 R = TypeVar("R")

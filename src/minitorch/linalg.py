@@ -11,10 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minitorch.convert import as_tensor, one_axis, promoted, to_floating
-from minitorch.methods.contract import matmul
-from minitorch.methods.linalg import QR, Slogdet
-from minitorch.methods.matrices import (
+from minitorch.engine.node import apply, apply_many
+from minitorch.ops import linalg as ops
+from minitorch.ops.linalg import LinAlgError as LinAlgError
+from minitorch.tensor import Tensor
+from minitorch.tensor.convert import as_tensor, one_axis, promoted, to_floating
+from minitorch.tensor.methods.contract import matmul
+from minitorch.tensor.methods.linalg import QR, Slogdet
+from minitorch.tensor.methods.matrices import (
     cholesky_ex,
     cross,
     diagonal,
@@ -34,12 +38,8 @@ from minitorch.methods.matrices import (
     vander,
     vecdot,
 )
-from minitorch.methods.reduce import nuclear_norm
-from minitorch.node import apply, apply_many
-from minitorch.numpy_protocols import implements
-from minitorch.ops import linalg as ops
-from minitorch.ops.linalg import LinAlgError as LinAlgError
-from minitorch.tensor import Tensor
+from minitorch.tensor.methods.reduce import nuclear_norm
+from minitorch.tensor.protocols import implements
 
 
 class Eigh(NamedTuple):

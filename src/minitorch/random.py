@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.convert import as_tensor, operand, promoted, shape_of
 from minitorch.creation import zeros_like
-from minitorch.dtypes import float64, get_default_dtype
-from minitorch.generator import Generator, default_generator
-from minitorch.generator import use_own_stream as use_own_stream
-from minitorch.node import apply, new_tensor
+from minitorch.engine.dtypes import float64, get_default_dtype
+from minitorch.engine.node import apply, new_tensor
 from minitorch.ops.elementwise import NORMAL
 from minitorch.ops.op import violated
 from minitorch.tensor import Tensor, move
+from minitorch.tensor.convert import as_tensor, operand, promoted, shape_of
+from minitorch.tensor.generator import Generator, default_generator
+from minitorch.tensor.generator import use_own_stream as use_own_stream
 
 
 def manual_seed(seed: int) -> Generator:

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.convert import as_tensor
-from minitorch.devices import CPU, device
-from minitorch.dtypes import common_dtype, legacy_dtype, promote_types
-from minitorch.dtypes import set_default_dtype as _set_default_dtype
-from minitorch.modes import is_grad_enabled
+from minitorch.engine.dtypes import common_dtype, legacy_dtype, promote_types
+from minitorch.engine.dtypes import set_default_dtype as _set_default_dtype
+from minitorch.engine.modes import is_grad_enabled
 from minitorch.tensor import Tensor
+from minitorch.tensor.convert import as_tensor
+from minitorch.tensor.devices import CPU, device
 
 _kept: dict[str, Any] = {"threads": 1, "deterministic": True, "precision": "highest"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from minitorch.convert import binary, tensor_for
+from minitorch.engine.node import apply
 from minitorch.functions import (
     erf,
     exp2,
@@ -17,7 +17,10 @@ from minitorch.functions import (
     sigmoid,
     softmax,
 )
-from minitorch.methods.pointwise import (
+from minitorch.ops import special as ops
+from minitorch.tensor import Tensor
+from minitorch.tensor.convert import binary, tensor_for
+from minitorch.tensor.methods.pointwise import (
     digamma,
     erfc,
     erfinv,
@@ -31,9 +34,6 @@ from minitorch.methods.pointwise import (
     sinc,
     xlogy,
 )
-from minitorch.node import apply
-from minitorch.ops import special as ops
-from minitorch.tensor import Tensor
 
 psi, gammaln, gammainc, gammaincc, multigammaln, expit = digamma, lgamma, igamma, igammac, mvlgamma, sigmoid
 

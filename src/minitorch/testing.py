@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.convert import as_tensor, is_array
 from minitorch.tensor import Tensor
+from minitorch.tensor.convert import as_tensor, is_array
 
 # By dtype: relative and absolute.
 _TOLERANCES = {

@@ -266,7 +266,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if chosen.command == "list":
             return show_list()
         if chosen.command == "bench":
-            from minitorch.app.bench.front import bench
+            from minitorch.app.bench.run import bench
 
             return bench(chosen)
         return check(chosen.html, chosen.only, chosen.trials)

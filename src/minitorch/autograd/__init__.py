@@ -12,9 +12,9 @@ from minitorch.autograd.function import Function, FunctionCtx
 from minitorch.autograd.grad import backward, grad
 from minitorch.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from minitorch.autograd.user_op import UserOp, op
-from minitorch.convert import as_tensor
-from minitorch.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from minitorch.engine.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from minitorch.tensor import Tensor
+from minitorch.tensor.convert import as_tensor
 
 
 def Variable(data: Any, requires_grad: bool = False, volatile: bool = False) -> Tensor:

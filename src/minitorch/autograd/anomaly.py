@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from minitorch import modes
-from minitorch.node import Bundle, Node
+from minitorch.engine import modes
+from minitorch.engine.node import Bundle, Node
 from minitorch.ops.op import Op
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

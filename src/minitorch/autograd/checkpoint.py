@@ -10,9 +10,10 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from minitorch import random, watch
-from minitorch.modes import current, enable_grad, is_grad_enabled, switch
-from minitorch.node import Node, Outputs, backpropagate, bundle_outputs, new_tensor, tell
+from minitorch import random
+from minitorch.engine import watch
+from minitorch.engine.modes import current, enable_grad, is_grad_enabled, switch
+from minitorch.engine.node import Node, Outputs, backpropagate, bundle_outputs, new_tensor, tell
 from minitorch.ops.op import Op
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import TracebackType
 
-from minitorch import node
+from minitorch.engine import node
 
 
 def set_debug(mode: bool) -> None:

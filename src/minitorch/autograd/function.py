@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from minitorch import watch
-from minitorch.modes import current, is_grad_enabled, no_grad
-from minitorch.node import Node, bundle_outputs, new_tensor, tell
+from minitorch.engine import watch
+from minitorch.engine.modes import current, is_grad_enabled, no_grad
+from minitorch.engine.node import Node, bundle_outputs, new_tensor, tell
 from minitorch.ops.op import Op
 from minitorch.tensor import Tensor
 

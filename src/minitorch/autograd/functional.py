@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from minitorch.autograd.grad import grad
-from minitorch.convert import as_tensor
-from minitorch.methods.shape import stack
-from minitorch.modes import enable_grad
-from minitorch.node import Node, new_tensor
+from minitorch.engine.modes import enable_grad
+from minitorch.engine.node import Node, new_tensor
 from minitorch.tensor import Tensor
+from minitorch.tensor.convert import as_tensor
+from minitorch.tensor.methods.shape import stack
 
 Func = Callable[..., Any]
 

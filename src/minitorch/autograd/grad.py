@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from minitorch import watch
-from minitorch.convert import is_array
-from minitorch.methods.shape import stack
-from minitorch.node import Node, backpropagate, new_tensor
+from minitorch.engine import watch
+from minitorch.engine.node import Node, backpropagate, new_tensor
 from minitorch.tensor import Tensor, seed_gradient
+from minitorch.tensor.convert import is_array
+from minitorch.tensor.methods.shape import stack
 
 
 def _listed(value: Any) -> list[Any]:

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from minitorch.autograd.grad import grad
-from minitorch.methods.complex import view_as_complex, view_as_real
-from minitorch.modes import enable_grad, no_grad
-from minitorch.node import Node, new_tensor
+from minitorch.engine.modes import enable_grad, no_grad
+from minitorch.engine.node import Node, new_tensor
 from minitorch.tensor import Tensor
+from minitorch.tensor.methods.complex import view_as_complex, view_as_real
 
 
 class GradcheckError(RuntimeError):

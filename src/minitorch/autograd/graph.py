@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minitorch.node import Node
+from minitorch.engine.node import Node
 
 
 def nodes(root: Node) -> list[Node]:

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from minitorch.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
-from minitorch.convert import as_tensor, promoted
-from minitorch.node import Node, apply, apply_many, backpropagate
+from minitorch.engine.node import Node, apply, apply_many, backpropagate
 from minitorch.ops.op import Op, Rule
 from minitorch.tensor import Tensor
+from minitorch.tensor.convert import as_tensor, promoted
 
 
 @dataclass

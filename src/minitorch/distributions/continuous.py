@@ -12,14 +12,14 @@ from minitorch import creation
 from minitorch.autograd import Function
 from minitorch.distributions import constraints
 from minitorch.distributions.distribution import Distribution, broadcast_all
-from minitorch.dtypes import finfo
-from minitorch.generator import default_generator
+from minitorch.engine.dtypes import finfo
+from minitorch.engine.node import new_tensor
 from minitorch.linalg import cholesky, inv, solve_triangular
-from minitorch.methods.shape import stack
-from minitorch.node import new_tensor
 from minitorch.random import normal, rand
 from minitorch.special import digamma, erf, erfinv, lgamma, xlogy
 from minitorch.tensor import Tensor
+from minitorch.tensor.generator import default_generator
+from minitorch.tensor.methods.shape import stack
 
 _REAL = {"loc": constraints.real, "scale": constraints.positive}
 

@@ -6,15 +6,15 @@ import math
 from typing import Any
 
 from minitorch import creation
-from minitorch.convert import common_shape
 from minitorch.distributions import constraints
 from minitorch.distributions.distribution import Distribution, broadcast_all, shape_of
-from minitorch.dtypes import finfo
-from minitorch.modes import enable_grad, no_grad
+from minitorch.engine.dtypes import finfo
+from minitorch.engine.modes import enable_grad, no_grad
 from minitorch.nn.functional import binary_cross_entropy_with_logits
 from minitorch.random import bernoulli, multinomial, poisson
 from minitorch.special import lgamma, xlogy
 from minitorch.tensor import Tensor
+from minitorch.tensor.convert import common_shape
 
 
 def _clamped(probs: Tensor) -> Tensor:

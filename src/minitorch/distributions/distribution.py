@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from minitorch.convert import common_shape
 from minitorch.creation import tensor
-from minitorch.devices import Size
 from minitorch.distributions.constraints import Constraint
-from minitorch.modes import no_grad
+from minitorch.engine.modes import no_grad
 from minitorch.tensor import Tensor
+from minitorch.tensor.convert import common_shape
+from minitorch.tensor.devices import Size
 
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 from minitorch.distributions import constraints
 from minitorch.distributions.discrete import Categorical
 from minitorch.distributions.distribution import Distribution, shape_of
-from minitorch.modes import no_grad
+from minitorch.engine.modes import no_grad
 from minitorch.tensor import Tensor
 
 

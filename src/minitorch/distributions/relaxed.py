@@ -8,15 +8,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from minitorch.convert import as_tensor
 from minitorch.distributions import constraints
 from minitorch.distributions.discrete import Bernoulli, Categorical
 from minitorch.distributions.distribution import Distribution, shape_of
 from minitorch.distributions.transformed import TransformedDistribution
 from minitorch.distributions.transforms import ExpTransform, SigmoidTransform
-from minitorch.dtypes import finfo
+from minitorch.engine.dtypes import finfo
 from minitorch.random import rand
 from minitorch.tensor import Tensor
+from minitorch.tensor.convert import as_tensor
 
 
 class _Relaxed(Distribution):

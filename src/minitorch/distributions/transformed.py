@@ -8,7 +8,7 @@ from minitorch.distributions import constraints
 from minitorch.distributions.continuous import Normal
 from minitorch.distributions.distribution import Distribution, sum_rightmost
 from minitorch.distributions.transforms import ExpTransform, Transform
-from minitorch.modes import no_grad
+from minitorch.engine.modes import no_grad
 from minitorch.tensor import Tensor
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from minitorch.distributions.distribution import broadcast_all
-from minitorch.dtypes import finfo
-from minitorch.modes import enable_grad
+from minitorch.engine.dtypes import finfo
+from minitorch.engine.modes import enable_grad
 from minitorch.tensor import Tensor
 
 __all__ = ["broadcast_all", "clamp_probs", "lazy_property", "logits_to_probs", "probs_to_logits"]

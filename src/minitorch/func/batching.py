@@ -12,10 +12,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from minitorch.engine.node import Node
 from minitorch.func.trees import flatten, spread
-from minitorch.generator import default_generator
-from minitorch.methods.shape import stack
-from minitorch.node import Node
+from minitorch.tensor.generator import default_generator
+from minitorch.tensor.methods.shape import stack
 
 Func = Callable[..., Any]
 

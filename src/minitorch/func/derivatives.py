@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from minitorch.autograd.grad import grad as gradients
+from minitorch.engine.modes import enable_grad, is_grad_enabled
+from minitorch.engine.node import Node, new_tensor
 from minitorch.func.trees import ends_of, flatten
-from minitorch.methods.shape import stack
-from minitorch.modes import enable_grad, is_grad_enabled
-from minitorch.node import Node, new_tensor
 from minitorch.tensor import Tensor
+from minitorch.tensor.methods.shape import stack
 
 Func = Callable[..., Any]
 Argnums = int | tuple[int, ...]

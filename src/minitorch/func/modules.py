@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from minitorch.methods.shape import stack
+from minitorch.engine.node import Node
+from minitorch.engine.recording import changed
 from minitorch.nn import Module
 from minitorch.nn.normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d
-from minitorch.node import Node
-from minitorch.recording import changed
 from minitorch.tensor import Tensor
+from minitorch.tensor.methods.shape import stack
 
 State = Mapping[str, Tensor]
 

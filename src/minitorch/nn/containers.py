@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, groupby
 from typing import Any, TypeVar, overload
 
+from minitorch.engine.recording import changed
 from minitorch.nn.module import Module, indented
 from minitorch.nn.parameter import Parameter
-from minitorch.recording import changed
 from minitorch.tensor import Tensor
 
 __all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]

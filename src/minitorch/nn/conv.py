@@ -9,7 +9,6 @@ import math
 from typing import Any
 
 from minitorch import creation
-from minitorch.convert import as_tensor
 from minitorch.functions import pad
 from minitorch.nn import functional as F
 from minitorch.nn import init
@@ -17,6 +16,7 @@ from minitorch.nn.functional.conv import sizes
 from minitorch.nn.module import Module
 from minitorch.nn.parameter import Parameter
 from minitorch.tensor import Tensor
+from minitorch.tensor.convert import as_tensor
 
 __all__ = [
     "Conv1d",

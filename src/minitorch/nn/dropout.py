@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from minitorch.engine.recording import changeable
 from minitorch.nn import functional as F
 from minitorch.nn.module import Module
-from minitorch.recording import changeable
 from minitorch.tensor import Tensor
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]

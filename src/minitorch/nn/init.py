@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from minitorch import random, watch
+from minitorch import random
+from minitorch.engine import watch
 from minitorch.tensor import Tensor
 
 __all__ = [

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from minitorch.convert import as_tensor
 from minitorch.nn.functional import loss as F
 from minitorch.nn.module import Module
 from minitorch.tensor import Tensor
+from minitorch.tensor.convert import as_tensor
 
 
 class _Loss(Module):

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from minitorch import watch
 from minitorch.autograd import Function
-from minitorch.modes import no_grad
+from minitorch.engine import watch
+from minitorch.engine.modes import no_grad
+from minitorch.engine.recording import changed
 from minitorch.nn.parameter import Buffer, Parameter
-from minitorch.recording import changed
 from minitorch.tensor import HookHandle, Tensor
 
 __all__ = ["Module"]

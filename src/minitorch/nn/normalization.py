@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from minitorch import creation
+from minitorch.engine.recording import number
 from minitorch.nn import functional as F
 from minitorch.nn import init
 from minitorch.nn.module import Module
 from minitorch.nn.parameter import Parameter
-from minitorch.recording import number
 from minitorch.tensor import Tensor
 
 __all__ = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from minitorch import creation
-from minitorch.convert import as_tensor
 from minitorch.tensor import Tensor
+from minitorch.tensor.convert import as_tensor
 
 __all__ = ["Buffer", "Parameter"]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.convert import as_tensor
 from minitorch.creation import empty
+from minitorch.engine.node import new_tensor
 from minitorch.functions import cat, stack
 from minitorch.nn import init
 from minitorch.nn.functional import recurrent as F
@@ -20,8 +20,8 @@ from minitorch.nn.functional.dropout import dropout
 from minitorch.nn.module import Module
 from minitorch.nn.parameter import Parameter
 from minitorch.nn.utils.rnn import PackedSequence
-from minitorch.node import new_tensor
 from minitorch.tensor import Tensor
+from minitorch.tensor.convert import as_tensor
 
 GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 

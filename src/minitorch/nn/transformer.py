@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from minitorch import functions
-from minitorch.convert import as_tensor
 from minitorch.creation import empty
-from minitorch.dtypes import get_default_dtype
+from minitorch.engine.dtypes import get_default_dtype
+from minitorch.engine.node import new_tensor
 from minitorch.nn import init
 from minitorch.nn.containers import ModuleList
 from minitorch.nn.dropout import Dropout
@@ -25,8 +25,8 @@ from minitorch.nn.linear import Linear
 from minitorch.nn.module import Module
 from minitorch.nn.normalization import LayerNorm
 from minitorch.nn.parameter import Parameter
-from minitorch.node import new_tensor
 from minitorch.tensor import Tensor
+from minitorch.tensor.convert import as_tensor
 
 Activation = str | Callable[[Tensor], Tensor]
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitorch.convert import as_tensor
 from minitorch.functions import pad
 from minitorch.nn import functional as F
 from minitorch.nn.functional.conv import sizes
 from minitorch.nn.module import Module
 from minitorch.tensor import Tensor
+from minitorch.tensor.convert import as_tensor
 
 __all__ = [
     "ChannelShuffle",

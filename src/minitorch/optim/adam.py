@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.node import new_tensor
+from minitorch.engine.node import new_tensor
+from minitorch.engine.recording import number as only_number
 from minitorch.optim.optimizer import (
     ElementwiseOptimizer,
     Group,
@@ -27,7 +28,6 @@ from minitorch.optim.optimizer import (
     zero_step,
     zeros_for,
 )
-from minitorch.recording import number as only_number
 from minitorch.tensor import Tensor
 
 

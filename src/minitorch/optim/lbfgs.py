@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minitorch.autograd import enable_grad
-from minitorch.node import new_tensor
+from minitorch.engine.node import new_tensor
+from minitorch.engine.watch import touch
 from minitorch.optim.optimizer import Optimizer, check_lr, number
-from minitorch.watch import touch
 
 
 class LBFGS(Optimizer):

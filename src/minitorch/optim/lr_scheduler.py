@@ -16,8 +16,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from minitorch.engine.recording import refuse_inside_recording, replayed
 from minitorch.optim.optimizer import Group, Optimizer, number
-from minitorch.recording import refuse_inside_recording, replayed
 from minitorch.tensor import Tensor
 
 

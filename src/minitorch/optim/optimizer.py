@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 
 from minitorch.autograd import enable_grad
-from minitorch.convert import as_tensor
 from minitorch.creation import zeros_like
-from minitorch.dtypes import float32, float64, get_default_dtype
-from minitorch.node import new_tensor
-from minitorch.recording import changeable, changed
-from minitorch.recording import number as only_number
+from minitorch.engine.dtypes import float32, float64, get_default_dtype
+from minitorch.engine.node import new_tensor
+from minitorch.engine.recording import changeable, changed
+from minitorch.engine.recording import number as only_number
+from minitorch.engine.watch import touch
 from minitorch.tensor import HookHandle, Tensor
-from minitorch.watch import touch
+from minitorch.tensor.convert import as_tensor
 
 Group = dict[str, Any]
 State = dict[str, Any]

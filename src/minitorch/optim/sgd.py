@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.node import new_tensor
+from minitorch.engine.node import new_tensor
 from minitorch.optim.optimizer import (
     ElementwiseOptimizer,
     Group,

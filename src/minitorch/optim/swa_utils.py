@@ -13,7 +13,7 @@ from copy import deepcopy
 from typing import Any
 
 from minitorch.creation import tensor
-from minitorch.modes import no_grad
+from minitorch.engine.modes import no_grad
 from minitorch.nn import Module
 from minitorch.nn.normalization import _BatchNorm
 from minitorch.optim.lr_scheduler import LRScheduler

@@ -8,6 +8,6 @@ without PyTorch), atomic (a file is whole or untouched), front (save and load).
 """
 
 from minitorch.serialization.atomic import atomically
-from minitorch.serialization.front import load, save
+from minitorch.serialization.files import load, save
 
 __all__ = ["atomically", "load", "save"]

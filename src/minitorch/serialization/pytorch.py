@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from minitorch.engine.node import new_tensor
 from minitorch.nn.parameter import Parameter
-from minitorch.node import new_tensor
 from minitorch.serialization.safetensors import widen
 from minitorch.tensor import Tensor
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.convert import one_int
 from minitorch.creation import asarray
-from minitorch.dtypes import get_default_dtype
+from minitorch.engine.dtypes import get_default_dtype
 from minitorch.ops.elementwise import special
 from minitorch.tensor import Tensor
+from minitorch.tensor.convert import one_int
 
 
 def _window(

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from minitorch import random
-from minitorch.convert import as_tensor
 from minitorch.functions import where
 from minitorch.tensor import Tensor
+from minitorch.tensor.convert import as_tensor
 
 __all__ = [
     "celu",

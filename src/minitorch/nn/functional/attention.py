@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.convert import as_tensor, cast
+from minitorch.engine.node import new_tensor
 from minitorch.functions import cat, pad, where
 from minitorch.nn.functional.dropout import dropout
 from minitorch.nn.functional.linear import linear
-from minitorch.node import new_tensor
 from minitorch.ops.op import certain
 from minitorch.tensor import Tensor
+from minitorch.tensor.convert import as_tensor, cast
 
 
 def scaled_dot_product_attention(

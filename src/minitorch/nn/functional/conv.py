@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.convert import as_tensor
-from minitorch.node import apply
+from minitorch.engine.node import apply
 from minitorch.ops import conv as ops
 from minitorch.tensor import Tensor
+from minitorch.tensor.convert import as_tensor
 
 __all__ = [
     "conv1d",

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from minitorch import random
-from minitorch.convert import as_tensor
-from minitorch.node import new_tensor
+from minitorch.engine.node import new_tensor
 from minitorch.tensor import Tensor
+from minitorch.tensor.convert import as_tensor
 
 __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"]
 

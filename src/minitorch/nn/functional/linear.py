@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from minitorch import watch
-from minitorch.convert import as_tensor, promoted
 from minitorch.creation import one_hot
+from minitorch.engine import watch
+from minitorch.engine.modes import no_grad
+from minitorch.engine.node import apply
 from minitorch.functions import broadcast_tensors, einsum, stack
-from minitorch.modes import no_grad
-from minitorch.node import apply
 from minitorch.ops.layers import LINEAR
 from minitorch.ops.op import violated
 from minitorch.tensor import Tensor
+from minitorch.tensor.convert import as_tensor, promoted
 
 __all__ = [
     "bilinear",

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.convert import as_tensor, cast
+from minitorch.engine.node import apply, new_tensor
 from minitorch.functions import pad, stack, where
-from minitorch.methods.contract import cross_entropy
-from minitorch.node import apply, new_tensor
 from minitorch.ops.loss import BINARY_CROSS_ENTROPY
 from minitorch.ops.op import certain, violated
 from minitorch.tensor import Tensor
+from minitorch.tensor.convert import as_tensor, cast
+from minitorch.tensor.methods.contract import cross_entropy
 
 REDUCTIONS = ("mean", "sum", "none")
 

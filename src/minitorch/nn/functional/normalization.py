@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from minitorch import watch
-from minitorch.convert import as_tensor, promoted, to_floating
+from minitorch.engine import watch
+from minitorch.engine.node import apply_many
 from minitorch.functions import pad
-from minitorch.node import apply_many
 from minitorch.ops.layers import NORMALIZE
 from minitorch.tensor import Tensor
+from minitorch.tensor.convert import as_tensor, promoted, to_floating
 
 __all__ = [
     "batch_norm",

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.convert import as_tensor
+from minitorch.engine.node import apply
 from minitorch.functions import sign, where
 from minitorch.nn.functional.conv import constant, sizes, with_batch
-from minitorch.node import apply
 from minitorch.ops import conv as windows
 from minitorch.ops import pool as ops
 from minitorch.ops.op import certain, violated
 from minitorch.tensor import Tensor
+from minitorch.tensor.convert import as_tensor
 
 __all__ = [
     "adaptive_avg_pool1d",

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from minitorch.convert import as_tensor
 from minitorch.functions import cat
 from minitorch.tensor import Tensor
+from minitorch.tensor.convert import as_tensor
 
 State = tuple[Tensor, ...]
 Step = Callable[[Tensor, State], State]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.convert import as_tensor
+from minitorch.engine.node import apply
 from minitorch.functions import pad, where
 from minitorch.nn.functional.conv import constant
 from minitorch.nn.functional.pooling import (
@@ -21,9 +21,9 @@ from minitorch.nn.functional.pooling import (
     mixable,
     mixed,
 )
-from minitorch.node import apply
 from minitorch.ops.pool import AVG_UNPOOL
 from minitorch.tensor import Tensor
+from minitorch.tensor.convert import as_tensor
 
 __all__ = [
     "affine_grid",

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.node import new_tensor, own_gradient
+from minitorch.engine.node import new_tensor, own_gradient
 from minitorch.ops.op import certain, violated
 from minitorch.tensor import Tensor
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from minitorch.engine.modes import no_grad
 from minitorch.functions import cat
-from minitorch.modes import no_grad
 from minitorch.tensor import Tensor
 
 

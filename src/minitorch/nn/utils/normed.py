@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from minitorch.engine.modes import no_grad
 from minitorch.functions import dot
-from minitorch.modes import no_grad
 from minitorch.nn.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from minitorch.nn.module import Module
 from minitorch.nn.parameter import Parameter

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from minitorch import creation
-from minitorch.convert import as_tensor
+from minitorch.engine.modes import no_grad
 from minitorch.functions import cat, dot
 from minitorch.linalg import matrix_exp, solve
-from minitorch.modes import no_grad
 from minitorch.nn.module import Module
 from minitorch.nn.utils.normed import as_matrix, norm_except_dim, output_axis, random_unit, unit
 from minitorch.nn.utils.parametrize import register_parametrization
 from minitorch.random import randn
 from minitorch.tensor import Tensor
+from minitorch.tensor.convert import as_tensor
 
 
 class _WeightNorm(Module):

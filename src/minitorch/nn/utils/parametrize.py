@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from minitorch.modes import no_grad
+from minitorch.engine.modes import no_grad
 from minitorch.nn.containers import ModuleDict, ModuleList
 from minitorch.nn.module import Module
 from minitorch.nn.parameter import Parameter

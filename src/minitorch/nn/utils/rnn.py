@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minitorch.convert import as_tensor
 from minitorch.creation import full
+from minitorch.engine.node import new_tensor
 from minitorch.functions import cat, pad, stack
-from minitorch.node import new_tensor
 from minitorch.tensor import Tensor
+from minitorch.tensor.convert import as_tensor
 
 
 class _Packed(NamedTuple):

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.convert import as_tensor
 from minitorch.creation import tensor
-from minitorch.dtypes import float64
+from minitorch.engine.dtypes import float64
 from minitorch.functions import stack
 from minitorch.tensor import Tensor
+from minitorch.tensor.convert import as_tensor
 
 
 def default_collate(batch: Sequence[Any]) -> Any:

@@ -9,9 +9,9 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any, Generic, TypeVar
 
-from minitorch.convert import as_tensor
-from minitorch.dtypes import float64
+from minitorch.engine.dtypes import float64
 from minitorch.random import Generator, default_generator, multinomial, randint, randperm
+from minitorch.tensor.convert import as_tensor
 
 Index = TypeVar("Index", covariant=True)
 

@@ -1,0 +1,1 @@
+"""What runs a scheduled program: one room for each."""

@@ -1,0 +1,78 @@
+"""A compiled Module. Enters: a Module. Leaves: one that computes the same with its forward compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minitorch.compiler.call.compiled import CompiledFunction
+from minitorch.nn.module import Module
+
+# What it has of its own; all other attributes are those of the Module inside.
+_OWN = {"_orig_mod", "compiled", "training"}
+
+
+class CompiledModule(Module):
+    """Looks and behaves like the Module inside it (`_orig_mod`); calling it runs a compiled forward.
+
+    Its state dict's keys begin with '_orig_mod.', as PyTorch's do.
+    """
+
+    def __init__(self, module: Module, backend: str, verify: bool) -> None:
+        super().__init__()
+        self._orig_mod = module
+        self.__dict__["compiled"] = CompiledFunction(module.__call__, backend, verify)
+
+    def forward(self, *args: Any, **options: Any) -> Any:
+        """Run the compiled forward."""
+        return self.compiled(*args, **options)
+
+    def explain(self, html: str | None = None) -> Any:
+        """Tell what was made of the forward; see CompiledFunction.explain."""
+        return self.compiled.explain(html)
+
+    @property
+    def compilations(self) -> int:
+        """How many programs were compiled so far."""
+        return self.compiled.compilations
+
+    def train(self, mode: bool = True) -> CompiledModule:
+        """Switch between training and evaluation."""
+        self._orig_mod.train(mode)
+        self.__dict__["training"] = mode
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name == "_orig_mod":
+                raise
+            return getattr(self._orig_mod, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _OWN or "_modules" not in self.__dict__ or "_orig_mod" not in self._modules:
+            super().__setattr__(name, value)
+        else:
+            setattr(self._orig_mod, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self._orig_mod, name)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._orig_mod[key]  # type: ignore[index]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._orig_mod[key] = value
+
+    def __iter__(self) -> Any:
+        return iter(self._orig_mod)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        state["compiled"] = (self.compiled.backend, self.compiled.verify)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        backend, verify = state["compiled"]
+        self.__dict__["compiled"] = CompiledFunction(self._orig_mod.__call__, backend, verify)

@@ -1,0 +1,161 @@
+"""Is a program right? Enters: a new program and the run it was recorded from. Leaves: where they differ, if they do."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from minitorch.compiler.ir.program import Program, Value, evaluate, interpret
+from minitorch.compiler.trace.recorder import Recording
+
+
+def first_difference(program: Any, active: Recording) -> tuple[int, str] | None:
+    """Run a Specialisation on what the function started from.
+
+    Returns the first output that is not what the function gave, and 'recording' if that is what went wrong ('' if it
+    is how the program is run); None if all agree.
+    """
+    updated = {u.output: u.input for u in program.recorded.updates}
+    written = set(updated.values())
+    before = [a.copy() if i in written else a for i, a in enumerate(active.before)]
+    outputs = program.runner(before)
+    back = program.backward
+    given = [] if back is None else [outputs[i] for i in back.kept]
+    results = [before[updated[i]] if i in updated else outputs[i] for i in range(len(active.after))]
+    del before, outputs
+    wrong = _differing(program.recorded.program, program.runner, active.before, results, active.after)
+    if wrong:
+        reference = interpret(program.recorded.program, active.before)
+        return wrong[0], "" if close(reference[wrong[0]], active.after[wrong[0]]) else "recording"
+    if back is None:
+        return None
+    given += [np.ones_like(active.after[i]) for i in back.roots]
+    results = back.runner([np.array(a) for a in given])
+    wrong = _differing(back.program, back.runner, given, results, back.expected)
+    if not wrong:
+        return None
+    reference = interpret(back.program, given)
+    room = "" if close(reference[wrong[0]], back.expected[wrong[0]]) else "recording"
+    return len(active.after) + wrong[0], room
+
+
+def _differing(
+    program: Program, runner: Any, inputs: list[Any], results: list[Any], expected: list[Any]
+) -> list[int]:
+    wrong = [i for i, (a, b) in enumerate(zip(results, expected, strict=True)) if not close(a, b)]
+    if not wrong:
+        return []
+    # The memory is needed: NumPy takes more of it for a large program than the function does.
+    for i in set(range(len(results))).difference(wrong):
+        results[i] = None
+    runner.settle()
+    # How far do these outputs move when the inputs and everything on the way move by some rounding errors? Asked up
+    # to five times: not all directions show it.
+    part = Program(program.inputs, [program.outputs[i] for i in wrong])
+    moved = [np.zeros(expected[i].shape, _DISTANCE.get(expected[i].dtype.char, "d")) for i in wrong]
+    for seed in range(5):
+        shake = _Shake(seed)
+        for k, shaken in enumerate(interpret(part, [shake.moved(a) for a in inputs], shake)):
+            there = expected[wrong[k]]
+            with np.errstate(all="ignore"):
+                # (An index, a count or a truth may be another one after a rounding error: where, is what counts.)
+                apart = np.abs(shaken - there) if there.dtype.kind in "fc" else shaken != there
+            moved[k] = np.maximum(moved[k], np.nan_to_num(apart))
+        if all(close(results[i], expected[i], _spread(m)) for i, m in zip(wrong, moved, strict=True)):
+            return []
+    return [i for i, m in zip(wrong, moved, strict=True) if not close(results[i], expected[i], _spread(m))]
+
+
+class _Shake:
+    """Moves floats by some rounding errors: the inputs, and whatever is computed with rounding.
+
+    A sum's error goes with the size of what is summed, not only with the sum, which may be next to nothing.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.noise = np.random.default_rng(seed)
+
+    def __call__(self, value: Value, inputs: list[Any], array: Any) -> Any:
+        if value.primitive not in ("map", "reduce", "contract", "scan", "scatter"):
+            return array
+        if value.attributes.get("function") in _EXACT:  # what is compared for equality later stays equal
+            return array
+        kind = (value.primitive, value.attributes.get("function"))
+        summed = value.primitive == "contract" or kind == ("reduce", "add")
+        if summed and getattr(array, "dtype", None) in _FLOATS:
+            # Squared relative to the largest of each: squares of small numbers would vanish.
+            sizes = [_size(i) or 1.0 for i in inputs]
+            squares = [np.square(i / i.dtype.type(s)) for i, s in zip(inputs, sizes, strict=True)]
+            size = np.sqrt(evaluate(value, squares)) * array.dtype.type(math.prod(sizes))
+            return self.moved(array, np.maximum(size, np.abs(array)))
+        return self.moved(array)
+
+    def moved(self, array: Any, sized: Any = None) -> Any:
+        """Return an array moved by some rounding errors of `sized`, or of itself."""
+        if getattr(array, "dtype", None) not in _FLOATS:
+            return array
+        # In few arrays of its own dtype: a large model has to be shaken too.
+        moved = np.asarray(self.noise.random(array.shape, array.dtype))
+        moved -= 0.5
+        moved *= 2 * ERRORS * np.finfo(array.dtype).eps
+        size = np.asarray(np.abs(array if sized is None else sized))
+        # The numbers next to 0 are as far apart as the smallest that have all their digits.
+        np.maximum(size, np.finfo(array.dtype).tiny, out=size, where=array != 0)
+        with np.errstate(all="ignore"):
+            moved *= size
+            moved += array
+        np.copyto(moved, array, where=~np.isfinite(moved))
+        return moved
+
+
+_FLOATS = (np.float32, np.float64)
+_DISTANCE = {
+    "e": "f",
+    "f": "f",
+    "F": "f",
+}  # in which dtype how far two are apart is kept: a large model's have to fit
+# What is allowed without asking further; more where further questions are not understood: they are about real numbers.
+_RTOL = {"e": 1e-2, "f": 2e-5, "d": 1e-11, "F": 2e-4, "D": 1e-9, "g": 1e-11, "G": 1e-9}
+# So many rounding errors are made at once on everything on the way: long sums in another order differ by as many.
+# And so many times as far as that takes a result may it be from what the function gave.
+ERRORS, FARTHER = 16, 8
+PIECE = 1 << 16  # elements that are compared at once
+_EXACT = {
+    "maximum", "minimum", "where", "cast", "negative", "absolute", "sign", "copysign", "floor", "ceil", "trunc",
+    "rint", "set",
+}  # fmt: skip
+
+
+def _spread(moved: np.ndarray) -> Any:
+    # Where a quarter of the elements are so sensitive (a gradient of 0 but for rounding, made ±1 by Adam) all are.
+    return np.maximum(moved, np.quantile(moved, 0.75)) if moved.size else moved
+
+
+def close(a: Any, b: Any, spread: Any = 0.0) -> bool:
+    """Tell whether two arrays agree to rounding, or within some times of `spread`, what rounding on the way can do."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    a, b, spread = (
+        np.ravel(x) for x in (a, b, np.broadcast_to(spread, a.shape) if np.ndim(spread) else spread)
+    )
+    # Piece by piece: what is computed on the way stays small, and near.
+    pieces = [slice(i, i + PIECE) for i in range(0, a.size, PIECE)]
+    of = lambda array, piece: array[piece] if array.size > 1 else array
+    if a.dtype.kind not in "fc":
+        return all(((a[p] == b[p]) | (of(spread, p) > 0)).all() for p in pieces)
+    scale = max((_size(b[p]) for p in pieces), default=0.0)
+    return all(_close(a[p], b[p], scale, of(spread, p)) for p in pieces)
+
+
+def _size(array: Any) -> float:
+    size = np.abs(array)
+    return float(np.max(size, where=np.isfinite(size), initial=0.0))
+
+
+def _close(a: Any, b: Any, scale: float, spread: Any) -> bool:
+    with np.errstate(all="ignore"):
+        allowed = _RTOL[a.dtype.char] * (np.abs(b) + 0.05 * scale) + FARTHER * spread
+        allowed = allowed + 64 * np.finfo(a.dtype).smallest_subnormal  # gradients that have all but vanished
+        return bool(((np.abs(a - b) <= allowed) | (a == b) | (np.isnan(a) & np.isnan(b))).all())

@@ -1,0 +1,1 @@
+"""A function, run once and written down as a Program."""

@@ -1,0 +1,180 @@
+"""Differentiating through a compiled function from outside: its results are nodes of an eager graph.
+
+Enters: a recording whose results require gradients. Leaves: a second program, from the gradients of the results (and
+what the first one keeps for it) to the gradients of the Tensors it was computed from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from minitorch.compiler.ir.program import Program, Value, in_order
+from minitorch.compiler.trace.recorder import Recorded, Recording
+from minitorch.compiler.trace.traced import Traced
+from minitorch.engine.node import Node, backpropagate, bundle_outputs, collect
+from minitorch.ops.op import Op
+
+# Made again in the second program in place of being kept.
+_CHEAP = {"constant", "iota", "expand", "reshape", "permute", "slice"}
+
+
+class Backward:
+    """The second program, what it needs of the first, and whose gradients it gives.
+
+    roots: which results (by number) it starts from. wanted: Tensors, or arguments' positions.
+    kept: outputs of the first program, in the order the second takes them as inputs, before the gradients.
+    """
+
+    def __init__(
+        self,
+        roots: list[int],
+        wanted: list[Any],
+        program: Program,
+        kept: list[int],
+        expected: list[np.ndarray],
+    ) -> None:
+        self.roots = roots
+        self.wanted = wanted
+        self.program = program
+        self.kept = kept
+        self.expected = expected  # the gradients in the recorded run, for gradients of 1
+        self.runner: Callable[[list[np.ndarray]], list[Any]] | None = None
+        self.op = Op("compiled", _forward, joint=_joint, register=False)
+
+    def attach(self, found: list[Any], outputs: list[Any], arguments: list[Any], inputs: list[Any]) -> None:
+        """Make the results nodes of the graph: replace them in `found`."""
+        tensors = tuple(arguments[w] if isinstance(w, int) else w for w in self.wanted)
+        results = [outputs[i] for i in self.roots]
+        kept = [outputs[i] for i in self.kept]
+        nodes = bundle_outputs(self.op, tensors, {"backward": self, "kept": kept}, results)
+        for i, each in zip(self.roots, nodes, strict=True):
+            found[i] = each
+
+
+def _forward(*inputs: Any, **attributes: Any) -> Any:
+    raise RuntimeError("compiled: the forward of a compiled function cannot be run again by itself")
+
+
+def _joint(g: Sequence[Any], out: Sequence[Any], *inputs: Any, backward: Backward, kept: list[Any]) -> Any:
+    if any(isinstance(each, Node) for each in (*g, *inputs)):
+        raise RuntimeError(
+            "compiled: gradients of gradients do not go through a compiled function; compile the function that takes "
+            "the first gradient too, or call the function itself (compiled.function)"
+        )
+    assert backward.runner is not None
+    given = [np.ascontiguousarray(each) for each in g]
+    return backward.runner([*kept, *given])
+
+
+def differentiate(
+    active: Recording, recorded: Recorded, results: list[Any], arguments: list[Any]
+) -> Backward | None:
+    """Record the way back, while the recording still runs; adds to the first program's outputs what is to be kept."""
+    numbers = [i for i, r in enumerate(results) if _has_graph(r, active) and not is_consumed(r)]
+    if not numbers:
+        return None
+    roots = [results[i] for i in numbers]
+    older = _older(roots, active)
+    positions = {id(a): i for i, a in reversed(list(enumerate(arguments)))}
+    seeds: list[Traced] = []
+    for r in roots:
+        value = Value("input", (), {"index": len(seeds)}, r.shape, r.dtype)
+        seeds.append(Traced(value, np.ones(r.shape, r.dtype)))
+    reached = dict.fromkeys(older)
+    found = backpropagate(roots, seeds, wanted=reached, boundary=reached, retain_graph=True)
+    wanted = [node for node in older if node in found]
+    gradients = [found[node].value for node in wanted]
+    program, kept = _split(recorded, [s.value for s in seeds], gradients)
+    expected = [found[node].array for node in wanted]
+    return Backward(numbers, [positions.get(id(w), w) for w in wanted], program, kept, expected)
+
+
+def _has_graph(result: Any, active: Recording) -> bool:
+    return isinstance(result, Node) and result._operation is not None and active.is_fresh(result)
+
+
+def is_consumed(result: Any) -> bool:
+    """Tell whether a backward inside the function has used up a result's graph: a loss, usually."""
+    stack, seen = [result], set()
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node._operation is not None and not node._inputs:
+            return True
+        stack += [p for p in node._inputs if isinstance(p, Node) and p._requires_grad]
+    return False
+
+
+def _older(roots: list[Any], active: Recording) -> list[Any]:
+    """Return the nodes from before the recording that the results were computed from."""
+    found: dict[Any, None] = {}
+    seen: set[int] = set()
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if not active.is_fresh(node):
+            found[node] = None
+            continue
+        stack += [p for p in node._inputs if isinstance(p, Node) and p._requires_grad]
+    return [node for node in collect(roots, found) if node in found]
+
+
+def _split(recorded: Recorded, seeds: list[Value], gradients: list[Value]) -> tuple[Program, list[int]]:
+    """Cut the way back off the way there: what crosses the cut is kept."""
+    there = set(in_order(recorded.program.outputs)) | set(recorded.program.inputs)
+    depends = set(seeds)
+    order = in_order(gradients)
+    for value in order:
+        if any(i in depends for i in value.inputs):
+            depends.add(value)
+    kept_values: list[Value] = []
+    made: dict[Value, Value] = {}
+
+    def crossing(value: Value) -> Value:
+        """Return what stands in the second program for a value of the first."""
+        if value in made:
+            return made[value]
+        several = (
+            value.primitive == "item" and value.inputs[0] in there
+        )  # a call's results are kept one by one
+        if value.primitive in _CHEAP or (value not in there and value.primitive != "input" and not several):
+            new = Value(
+                value.primitive,
+                tuple(crossing(i) for i in value.inputs),
+                value.attributes,
+                value.shape,
+                value.dtype,
+            )
+        else:
+            new = Value("input", (), {"index": -1}, value.shape, value.dtype)
+            kept_values.append(value)
+        made[value] = new
+        return new
+
+    for value in order:
+        if value in seeds:
+            made[value] = value
+        elif value in depends:
+            made[value] = Value(
+                value.primitive,
+                tuple(crossing(i) for i in value.inputs),
+                value.attributes,
+                value.shape,
+                value.dtype,
+            )
+    outputs = [made[g] if g in made else crossing(g) for g in gradients]
+    inputs = [made[v] for v in kept_values] + list(seeds)
+    for index, value in enumerate(inputs):
+        value.attributes = {"index": index}
+    all_outputs = list(recorded.program.outputs)
+    kept = list(range(len(all_outputs), len(all_outputs) + len(kept_values)))
+    recorded.program = Program(recorded.program.inputs, [*all_outputs, *kept_values])
+    return Program(inputs, outputs), kept

@@ -1,0 +1,328 @@
+"""Indexing Traced arrays: x[key], x[key] = new, and np.add.at.
+
+Enters: a Traced and a key of NumPy's kind. Leaves: slices, gathers and scatters.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from minitorch.compiler.ir import builder as make
+from minitorch.compiler.ir.program import Value
+from minitorch.compiler.trace.refusal import CompileError, refuse, where_in_user_code
+from minitorch.compiler.trace.traced import (
+    HANDLERS,
+    Traced,
+    as_traced,
+    concrete,
+    is_known,
+    operand_value,
+    writable,
+)
+
+
+class Key:
+    """An index, taken apart: first slices, integers and new axes, then arrays of integers."""
+
+    def __init__(self, x: Traced, key: Any) -> None:
+        parts = [_part(p) for p in (key if isinstance(key, tuple) else (key,))]
+        self.place: Any = None  # which slice it is, where it is one
+        self.mask: Any = None
+        self.basic = False
+        if len(parts) == 1 and _is_mask(parts[0]) and (isinstance(parts[0], Traced) or parts[0].ndim == 0):
+            self.mask = as_traced(parts[0])  # only to be written through
+            return
+        for part in parts:
+            if isinstance(part, Traced) and _is_mask(part):
+                raise _refuse_mask()
+        self.key = tuple(concrete(p) for p in parts)
+        self._take_apart(x, _complete(parts, x.ndim))
+
+    def _take_apart(self, x: Traced, parts: list[Any]) -> None:
+        self.arrays: list[tuple[int, Any]] = []  # axis after slicing, index
+        starts, counts, steps = [], [], []
+        shape: list[int] = []  # after slicing: integers drop their axis, None adds one
+        axis = 0
+        for part in parts:
+            if part is None:
+                shape.append(1)
+                continue
+            n = x.shape[axis]
+            start, count, step = 0, n, 1
+            if isinstance(part, slice):
+                start, stop, step = part.indices(n)
+                count = len(range(start, stop, step))
+                start, step = (start, step) if count else (0, 1)
+                shape.append(count)
+            elif isinstance(part, int):
+                if not -n <= part < n:
+                    raise IndexError(f"index {part} is out of bounds for axis {axis} with size {n}")
+                start, count = part % n, 1
+            else:
+                self.arrays.append((len(shape), part))
+                shape.append(n)
+            starts.append(start)
+            counts.append(count)
+            steps.append(step)
+            axis += 1
+        self.slices = (tuple(starts), tuple(counts), tuple(steps))
+        self.shape = tuple(shape)
+        self.basic = not self.arrays
+        if self.basic:
+            self.place = (self.slices, self.shape)
+        # NumPy counts integers beside arrays as arrays when it asks whether the arrays stand together.
+        advanced = [i for i, p in enumerate(parts) if not (p is None or isinstance(p, slice))]
+        self.together = self.basic or advanced == list(range(advanced[0], advanced[-1] + 1))
+
+    def _sliced(self, value: Value) -> Value:
+        return make.reshape(make.slice_axes(value, *self.slices), self.shape)
+
+    def _linear(self) -> tuple[Value, tuple[int, ...], tuple[int, ...]]:
+        """Return one index into all indexed axes together, the index arrays' common shape, and those axes."""
+        axes = tuple(axis for axis, _ in self.arrays)
+        values = [_index_value(index) for _, index in self.arrays]
+        shape = np.broadcast_shapes(*(v.shape for v in values))
+        total: Value | None = None
+        inside: Value | None = None
+        for axis, value in zip(axes, values, strict=True):
+            n = self.shape[axis]
+            length = make.constant(np.int64(n))
+            zero = make.constant(np.int64(0))
+            checked = make.where(
+                make.map_values("less", value, zero), make.map_values("add", value, length), value
+            )
+            if _within(value, n):
+                checked = value
+            if len(axes) > 1 and not _within(value, n):
+                ok = make.map_values(
+                    "logical_and",
+                    make.map_values("greater_equal", checked, zero),
+                    make.map_values("less", checked, length),
+                )
+                inside = ok if inside is None else make.map_values("logical_and", inside, ok)
+            total = (
+                checked
+                if total is None
+                else make.map_values("add", make.map_values("multiply", total, length), checked)
+            )
+        assert total is not None
+        if inside is not None:  # an index outside its own axis must not land inside another's
+            total = make.where(inside, total, make.constant(np.int64(-1)))
+        return make.expand(total, shape), shape, axes
+
+    def _front(self, axes: tuple[int, ...]) -> tuple[int, ...]:
+        return axes + tuple(i for i in range(len(self.shape)) if i not in axes)
+
+    def _result_order(self, index_ndim: int, axes: tuple[int, ...]) -> tuple[int, ...]:
+        """Return how the result (index axes first, then the rest) is permuted to where NumPy puts the index axes."""
+        rest = [i for i in range(len(self.shape)) if i not in axes]
+        before = sum(i < axes[0] for i in rest) if self.together else 0
+        order = [index_ndim + i for i in range(before)] + list(range(index_ndim))
+        return (*order, *(index_ndim + i for i in range(before, len(rest))))
+
+    def read(self, x: Traced) -> Traced:
+        """Return x[key]."""
+        if self.mask is not None:
+            raise _refuse_mask()
+        array = np.asarray(x.array[self._view_key(x)])
+        value = self._sliced(x.value)
+        if self.basic:
+            return Traced(value, array, x.known)
+        index, shape, axes = self._linear()
+        front = make.permute(value, self._front(axes))
+        rest = front.shape[len(axes) :]
+        rows = make.reshape(front, (math.prod(front.shape[: len(axes)]), *rest))
+        taken = make.gather(rows, index, 0)
+        known = x.known and all(is_known(i) for _, i in self.arrays)
+        return Traced(make.permute(taken, self._result_order(len(shape), axes)), array, known)
+
+    def _view_key(self, x: Traced) -> Any:
+        # One integer per axis gives a number, which is a copy; with an ellipsis behind them it is a view.
+        return self.key if any(p is Ellipsis for p in self.key) else (*self.key, ...)
+
+    def write(self, x: Traced, new: Any, function: str) -> Traced:
+        """Return x with x[key] set to `new`, or `new` added to it, as a handle of its own."""
+        array = x.array.copy()
+        given = as_traced(new) if not isinstance(new, (int, float, bool)) else None
+        value_of = (
+            (lambda dtype: operand_value(new, dtype))
+            if given is None
+            else (lambda dtype: make.cast(given.value, dtype))
+        )
+        given_array = concrete(new)
+        known = x.known and is_known(new)
+        if self.mask is not None:
+            if np.ndim(given_array) != 0 or function != "set":
+                raise refuse("writing an array through a mask", "write minitorch.where(mask, new, x)")
+            array[self.mask.array] = given_array
+            mask = self.mask.value
+            mask = make.reshape(mask, mask.shape + (1,) * (x.ndim - mask.ndim))
+            return Traced(make.where(mask, value_of(x.dtype), x.value), array, known and self.mask.known)
+        key = self.key
+        if function == "add":
+            np.add.at(array, key, given_array)
+        else:
+            array[key] = given_array
+        if self.basic:
+            updates = make.expand(_fitting(value_of(x.dtype), self.shape), self.shape)
+            if function == "add":
+                updates = make.map_values("add", self._sliced(x.value), updates)
+            return Traced(self._replaced(x.value, updates), array, known)
+        known = known and all(is_known(i) for _, i in self.arrays)
+        index, shape, axes = self._linear()
+        order = self._result_order(len(shape), axes)
+        inner = self._sliced(x.value)
+        front = self._front(axes)
+        rows = make.permute(inner, front)
+        rest = rows.shape[len(axes) :]
+        flat = make.reshape(rows, (math.prod(rows.shape[: len(axes)]), *rest))
+        back = [int(i) for i in np.argsort(order)]
+        result_shape = tuple((*shape, *rest)[i] for i in order)
+        updates = make.permute(make.expand(_fitting(value_of(x.dtype), result_shape), result_shape), back)
+        updates = make.reshape(updates, (math.prod(shape), *rest))
+        done = make.scatter(function, flat, make.reshape(index, (math.prod(shape),)), updates, 0)
+        done = make.permute(make.reshape(done, rows.shape), [int(i) for i in np.argsort(front)])
+        return Traced(self._replaced(x.value, done), array, known)
+
+    def _replaced(self, x: Value, updates: Value) -> Value:
+        """Return x with its slice replaced."""
+        starts, counts, steps = self.slices
+        updates = make.reshape(updates, counts)
+        backwards = [i for i, s in enumerate(steps) if s < 0]
+        if backwards:
+            updates = make.flip(updates, backwards)
+            starts = tuple(
+                a + (n - 1) * s if s < 0 else a for a, n, s in zip(starts, counts, steps, strict=True)
+            )
+            steps = tuple(map(abs, steps))
+        if counts == x.shape:
+            return updates
+        if 0 in counts:
+            return x
+        axes = [i for i in range(x.ndim) if counts[i] != x.shape[i]]
+        spans = [(counts[i] - 1) * steps[i] + 1 for i in range(x.ndim)]
+        uniform = x.primitive == "expand" and x.inputs[0].primitive == "constant" and x.inputs[0].size == 1
+        zero = uniform and not x.inputs[0].attributes["array"].any()
+        if zero or (uniform and all(s == 1 for s in steps)):
+            for i in axes:
+                updates = make.spread(updates, i, steps[i])
+            high = tuple(n - a - s for n, a, s in zip(x.shape, starts, spans, strict=True))
+            return make.pad(updates, starts, high, x.inputs[0].attributes["array"].reshape(-1)[0])
+        if all(s == 1 for s in steps):
+            return _between(x, updates, starts, counts, axes)
+        # Strided places of something that is not zero: where a place is met, the update; else what was there.
+        met = make.constant(np.asarray(True))
+        for i in axes:
+            row = np.zeros(x.shape[i], dtype=bool)
+            row[starts[i] : starts[i] + spans[i] : steps[i]] = True
+            met = make.map_values(
+                "logical_and", met, make.reshape(make.constant(row), (x.shape[i],) + (1,) * (x.ndim - i - 1))
+            )
+            updates = make.spread(updates, i, steps[i])
+        high = tuple(n - a - s for n, a, s in zip(x.shape, starts, spans, strict=True))
+        return make.where(met, make.pad(updates, starts, high), x)
+
+
+def _between(x: Value, updates: Value, starts: Any, counts: Any, axes: list[int]) -> Value:
+    """Return x with a block replaced, as the block between what lies around it, axis by axis."""
+    axis = axes[0]
+    start, count, n = starts[axis], counts[axis], x.shape[axis]
+    middle = make.crop(x, axis, start, count)
+    inner = updates if len(axes) == 1 else _between(middle, updates, starts, counts, axes[1:])
+    pieces = [make.crop(x, axis, 0, start), inner, make.crop(x, axis, start + count, n - start - count)]
+    return make.concatenate([p for p in pieces if p.shape[axis]], axis)
+
+
+def _fitting(value: Value, shape: tuple[int, ...]) -> Value:
+    """Drop leading axes of length 1 that an assignment ignores."""
+    while value.ndim > len(shape) and value.shape[0] == 1:
+        value = make.reshape(value, value.shape[1:])
+    return value
+
+
+def _is_mask(part: Any) -> bool:
+    return getattr(part, "dtype", None) == np.bool_
+
+
+def _index_value(index: Any) -> Value:
+    return make.cast(as_traced(index).value, np.int64)
+
+
+def _within(value: Value, n: int) -> bool:
+    """Tell whether an index is known to lie inside an axis."""
+    while value.primitive in ("reshape", "expand", "permute"):
+        value = value.inputs[0]
+    if value.primitive == "iota":
+        return value.size <= n
+    if value.primitive == "constant":
+        array = value.attributes["array"]
+        return not array.size or bool(array.min() >= 0 and array.max() < n)
+    return value.primitive == "arg_reduce" and value.inputs[0].shape[value.attributes["axis"]] <= n
+
+
+def _part(part: Any) -> Any:
+    """Return one part of a key: numbers as ints, lists as arrays, and what may be written later as it is now."""
+    if isinstance(part, list):
+        part = np.asarray(part) if part else np.zeros(0, np.int64)
+    if isinstance(part, bool):
+        part = np.asarray(part)
+    if isinstance(part, Traced):
+        part = part.array if part.known else Traced(part.value, part.array)
+    if isinstance(part, (np.integer, np.ndarray)) and part.ndim == 0 and part.dtype.kind in "iu":
+        return int(part)
+    return part
+
+
+def _complete(parts: list[Any], ndim: int) -> list[Any]:
+    """Write masks that are known as integers, and the ellipsis (or what is left out) as full slices."""
+    parts = [i for p in parts for i in (np.nonzero(p) if _is_mask(p) else (p,))]
+    used = sum(p is not None and p is not Ellipsis for p in parts)
+    if used > ndim:
+        raise IndexError(f"too many indices for array: array is {ndim}-dimensional, but {used} were indexed")
+    if not any(p is Ellipsis for p in parts):
+        parts.append(Ellipsis)
+    place = next(i for i, p in enumerate(parts) if p is Ellipsis)
+    parts[place : place + 1] = [slice(None)] * (ndim - used)
+    return parts
+
+
+def _refuse_mask() -> CompileError:
+    return refuse(
+        "indexing with a mask (the shape of the result)",
+        "write minitorch.where(mask, x, 0) or masked_fill, which keep the shape",
+    )
+
+
+def read(x: Traced, key: Any) -> Traced:
+    """Return x[key]: a view where NumPy makes one."""
+    plan = Key(x, key)
+    out = plan.read(x)
+    out.view_of(x, plan.read, lambda source, view: plan.write(source, view, "set"))
+    out._place = plan.place
+    return out
+
+
+def write(x: Traced, key: Any, new: Any) -> None:
+    """Do x[key] = new."""
+    plan = Key(x, key)
+    if isinstance(new, Traced) and new._source is x and new._place is not None and new._place == plan.place:
+        return  # the end of x[key] += …: the view was written, and x through it
+    x.assign(plan.write(x, new, "set"))
+
+
+def add_at(ufunc: Any, x: Any, key: Any, *new: Any) -> None:
+    """Do np.add.at(x, key, new)."""
+    if ufunc is not np.add:
+        raise CompileError(
+            f"compile: np.{ufunc.__name__}.at cannot be recorded; np.add.at can\n  {where_in_user_code()}"
+        )
+    target = writable(x)
+    target.assign(Key(target, key).write(target, new[0], "add"))
+
+
+HANDLERS["read"] = read
+HANDLERS["write"] = write
+HANDLERS["at"] = add_at

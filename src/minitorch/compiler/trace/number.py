@@ -1,0 +1,123 @@
+"""Numbers that may differ at the next call: a learning rate, a step count, a dropout rate.
+
+Enters: a Python number, and how to read it again. Leaves: a `Number`, which computes like a float and writes down
+what it computes.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from minitorch.compiler.ir import builder as make
+from minitorch.compiler.ir.program import FUNCTIONS, Value
+
+
+class Number:
+    """A Python number that may be another one at the next call: a learning rate, a step count, a dropout rate.
+
+    It computes like a Python float. A decision on it (`if momentum:`) is taken on its value in this run and
+    remembered: a later call on which it would go the other way records anew.
+
+    read: gives the number as it is at a call, or None where it comes out of the program's own arrays.
+    """
+
+    __slots__ = ("concrete", "decide", "read", "value")
+
+    def __init__(
+        self,
+        value: Value,
+        concrete: float,
+        read: Callable[[], float],
+        decide: Callable[[Callable[[], Any], Any], None],
+    ) -> None:
+        self.value = value
+        self.concrete = concrete
+        self.read = read
+        self.decide = decide  # tell the recording: this, read again at a call, must give the same
+
+    def _with(self, ufunc: Any, *operands: Any) -> Any:
+        numbers = [o.concrete if isinstance(o, Number) else o for o in operands]
+        if not all(isinstance(n, (int, float, np.number)) for n in numbers):
+            return NotImplemented
+        values = [o.value if isinstance(o, Number) else make.constant(np.float64(o)) for o in operands]
+        readers = [o.read if isinstance(o, Number) else (lambda o=o: o) for o in operands]
+        with np.errstate(all="ignore"):
+            concrete = float(ufunc(*numbers))
+        value = make.map_values(ufunc.__name__, *values)
+        return Number(value, concrete, lambda: float(ufunc(*(r() for r in readers))), self.decide)
+
+    def _decided(self, question: Callable[[float], Any]) -> Any:
+        answer = question(self.concrete)
+        read = self.read
+        self.decide(lambda: question(read()), answer)
+        return answer
+
+    def __neg__(self) -> Any:
+        return self._with(np.negative, self)
+
+    def __abs__(self) -> Any:
+        return self._with(np.absolute, self)
+
+    def __pos__(self) -> Number:
+        return self
+
+    def __bool__(self) -> bool:
+        return bool(self._decided(bool))
+
+    def __float__(self) -> float:
+        return float(self._decided(float))
+
+    def __int__(self) -> int:
+        return int(self._decided(int))
+
+    def __index__(self) -> int:
+        raise TypeError("a number with a fraction is no index")
+
+    def __repr__(self) -> str:
+        return f"Number({self.concrete})"
+
+    def __hash__(self) -> int:
+        return hash(float(self))
+
+    def __round__(self, digits: Any = None) -> Any:
+        return round(float(self), digits)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        for each in inputs:
+            if hasattr(each, "__minitorch_op__"):  # an array that records: a number beside it is an operand
+                return each.__array_ufunc__(ufunc, method, *inputs, **options)
+        if method == "__call__" and not options and ufunc.__name__ in FUNCTIONS:
+            found = self._with(ufunc, *inputs)
+            if found is not NotImplemented:
+                return found
+        return getattr(ufunc, method)(*(float(i) if isinstance(i, Number) else i for i in inputs), **options)
+
+
+for _name, _ufunc in {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide, "pow": np.power,
+    "floordiv": np.floor_divide, "mod": np.remainder,
+}.items():  # fmt: skip
+    setattr(Number, f"__{_name}__", lambda self, other, _u=_ufunc: self._with(_u, self, other))
+    setattr(Number, f"__r{_name}__", lambda self, other, _u=_ufunc: self._with(_u, other, self))
+
+
+def _comparison(compare: Callable[[Any, Any], bool]) -> Any:
+    def method(self: Number, other: Any) -> Any:
+        if isinstance(other, Number):
+            mine, theirs = self.read, other.read
+            answer = compare(self.concrete, other.concrete)
+            self.decide(lambda: compare(mine(), theirs()), answer)
+            return answer
+        if not isinstance(other, (int, float, np.number)):
+            return NotImplemented
+        return self._decided(lambda number: bool(compare(number, other)))
+
+    return method
+
+
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    setattr(Number, f"__{_name}__", _comparison(getattr(operator, _name)))

@@ -1,0 +1,635 @@
+"""Running a function once, as usual, while writing down the program it is.
+
+Enters: a function over Tensors and its arguments. Leaves: its results, and a `Recorded`: the program, where its
+inputs come from at every call, and what it does to the Tensors it found (parameters, their gradients, running
+statistics). This is the compiler's front room: the only one that knows Tensors.
+
+While a function is recorded, a Tensor shows this thread a Traced in place of its array. Tensors from before
+keep their arrays as they are: what is written to them is kept aside here, and is done for real only when the
+function came to its end. So nothing is half-updated when it fails.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from minitorch.compiler.ir import builder as make
+from minitorch.compiler.ir.program import Program, Value, in_order, interpret
+from minitorch.compiler.trace import (
+    indexing as indexing,  # these three enter themselves in traced.py's tables
+)
+from minitorch.compiler.trace import lowerings as lowerings
+from minitorch.compiler.trace import numpy_functions as numpy_functions
+from minitorch.compiler.trace.number import Number
+from minitorch.compiler.trace.refusal import CompileError
+from minitorch.compiler.trace.traced import Traced, as_traced
+from minitorch.engine import recording, watch
+from minitorch.engine.node import Node
+
+# --- where a program's inputs come from -------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class FromTensor:
+    """The array of a Tensor that the function found by itself: a parameter, a buffer, optimiser state."""
+
+    tensor: Any
+
+    def read(self, call: Call) -> np.ndarray:
+        """Return the array it has now."""
+        return self.tensor._data
+
+
+@dataclass(frozen=True, eq=False)
+class FromGradient:
+    """The gradient a Tensor had before the call."""
+
+    tensor: Any
+
+    def read(self, call: Call) -> np.ndarray:
+        """Return the gradient it has now."""
+        return self.tensor._grad
+
+
+@dataclass(frozen=True, eq=False)
+class FromArgument:
+    """One of the arrays among the arguments, counted in the order they stand in nested containers."""
+
+    position: int
+    gradient: bool = False  # the gradient of the Tensor there
+
+    def read(self, call: Call) -> np.ndarray:
+        """Return the argument's array."""
+        given = call.arguments[self.position]
+        if self.gradient:
+            return given._grad
+        return given._data if isinstance(given, Node) else given
+
+
+@dataclass(frozen=True, eq=False)
+class FromArray:
+    """A NumPy array the function found by itself; always the same object, read anew at each call."""
+
+    array: np.ndarray
+
+    def read(self, call: Call) -> np.ndarray:
+        """Return it."""
+        return self.array
+
+
+@dataclass(frozen=True, eq=False)
+class FromScript:
+    """A number read, or random numbers drawn, at a step of the script that each call begins with."""
+
+    step: int
+
+    def read(self, call: Call) -> np.ndarray:
+        """Return what that step gave."""
+        return call.script[self.step]
+
+
+Source = FromTensor | FromGradient | FromArgument | FromArray | FromScript
+
+
+@dataclass
+class Call:
+    """What one call brings along."""
+
+    arguments: list[Any]
+    script: list[Any] = field(default_factory=list)
+
+
+# --- what each call begins with, in this order -------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class ReadNumber:
+    """Read an option of a parameter group, or an attribute."""
+
+    holder: Any
+    key: str
+
+    def run(self) -> Any:
+        """Return it as it is now."""
+        return float(
+            self.holder[self.key] if isinstance(self.holder, dict) else getattr(self.holder, self.key)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """Draw random numbers from a generator."""
+
+    source: Any
+    method: Callable[..., Any]
+    args: tuple[Any, ...]
+
+    def run(self) -> Any:
+        """Draw."""
+        return self.method(self.source, *self.args)
+
+
+@dataclass(frozen=True, eq=False)
+class Effect:
+    """Do something to Python's objects: step a scheduler."""
+
+    method: Callable[..., Any]
+    args: tuple[Any, ...]
+    options: dict[str, Any]
+
+    def run(self) -> Any:
+        """Do it."""
+        self.method(*self.args, **self.options)
+
+
+# --- what a program does to Tensors ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Update:
+    """Output `output` is written into the memory of input `input`, in place."""
+
+    output: int
+    input: int
+
+
+@dataclass(frozen=True, eq=False)
+class Rebind:
+    """A Tensor (or the one at an argument's position) gets output `output` (None: nothing) as data or grad."""
+
+    tensor: Any  # a Node, or an argument's position
+    attribute: str  # "_data" or "_grad"
+    output: int | None
+
+
+@dataclass
+class Recorded:
+    """A function, written down."""
+
+    program: Program
+    sources: list[Source]
+    script: list[ReadNumber | Draw | Effect]
+    decisions: list[tuple[Callable[[], Any], Any]]  # questions about numbers that must be answered the same
+    results: int  # how many outputs are the function's results; they come first
+    updates: list[Update]
+    rebinds: list[Rebind]
+    checks: list[int]  # outputs that exist to be refused when they cannot be computed
+    symbolic: set[tuple[int, str]]  # numbers that are inputs, by holder and key
+
+
+class Recording:
+    """The state of one recording; `recording.recorders` shows it to the rest of the library."""
+
+    def __init__(
+        self, arguments: list[Any], live: dict[int, np.ndarray], promoted: set[tuple[int, str]]
+    ) -> None:
+        self.began = watch.tick()
+        self.arguments = arguments
+        self.live = live  # arrays outside Tensors that may change: by id
+        self.promoted = promoted  # numbers that were seen to change
+        self.inputs: list[Value] = []
+        self.sources: list[Source] = []
+        self.concrete: list[np.ndarray] = []
+        self.script: list[ReadNumber | Draw | Effect] = []
+        self.decisions: list[tuple[Callable[[], Any], Any]] = []
+        self.checks: list[Traced] = []
+        self.symbolic: set[tuple[int, str]] = set()
+        self.asked: set[int] = set()  # Tensors, by id, whose gradient was looked at before it was written
+        # Entered around everything that is done anew at each call: draws, and steps of schedules.
+        self.around_pause: Callable[[], AbstractContextManager[Any]] = nullcontext
+        self._data: dict[int, _Held] = {}
+        self._grads: dict[int, _Held] = {}
+        self._arrays: dict[int, Traced] = {}
+        self._numbers: dict[tuple[int, str], Number] = {}
+        self._positions = {id(a): i for i, a in reversed(list(enumerate(arguments)))}
+        self._fresh: list[weakref.ref[Any]] = []
+        self._outputs: dict[int, int] = {}  # of updated Tensors, by their _Held's id: which output they get
+        self.before: list[np.ndarray] = []
+        self.after: list[np.ndarray] = []
+        for i, given in enumerate(arguments):
+            if isinstance(given, np.ndarray):
+                self._arrays.setdefault(id(given), self.add_input(FromArgument(i), given))
+
+    # --- inputs -----------------------------------------------------------------------------------
+
+    def add_input(self, source: Source, array: np.ndarray) -> Traced:
+        """Make an array an input of the program."""
+        value = Value("input", (), {"index": len(self.inputs)}, array.shape, array.dtype)
+        self.inputs.append(value)
+        self.sources.append(source)
+        self.concrete.append(array)
+        return Traced(value, array)
+
+    def foreign(self, array: np.ndarray) -> Traced:
+        """Return what stands for an array that is no Tensor's: an input if it may change, else a constant."""
+        held = self._arrays.get(id(array))
+        if held is None:
+            if id(array) in self.live:
+                held = self.add_input(FromArray(array), array)
+            else:
+                return Traced(make.constant(array.copy()), array, known=True)
+            self._arrays[id(array)] = held
+        return held
+
+    def shown(self, part: Any) -> Any:
+        """Return what stands for an array among the arguments, or the thing itself."""
+        return self._arrays.get(id(part), part)
+
+    def changeable(self, holder: Any, key: str) -> Any:
+        """Return what stands for a number that may change."""
+        value = holder[key] if isinstance(holder, dict) else getattr(holder, key)
+        name = (id(holder), key)
+        if not isinstance(value, float) or (key not in _ALWAYS and name not in self.promoted):
+            return value
+        if name not in self._numbers:
+            reading = ReadNumber(holder, key)
+            self.symbolic.add(name)
+            self._numbers[name] = self.scalar(value, reading)
+        return self._numbers[name]
+
+    def scalar(self, value: float, reading: Any) -> Number:
+        """Make a Python number an input, read by a step of the script."""
+        self.script.append(reading)
+        traced = self.add_input(FromScript(len(self.script) - 1), np.asarray(value, dtype=np.float64))
+        return Number(traced.value, value, reading.run, self.decide)
+
+    def decide(self, question: Callable[[], Any], answer: Any) -> None:
+        """Remember a decision on a number: it must be the same at every call."""
+        self.decisions.append((question, answer))
+
+    def number(self, array: Any) -> Any:
+        """Return the only element of an array as a number."""
+        if not isinstance(array, Traced):
+            return float(array)
+        if array.known:
+            return float(array.array)
+        value = make.reshape(make.cast(array.value, np.float64), ())
+        return Number(value, float(array.array), self._reader(value), self.decide)
+
+    def _reader(self, value: Value) -> Callable[[], float]:
+        """Return a function that computes a value of the program from the inputs' arrays as they are then."""
+
+        def read() -> float:
+            needed = [v for v in in_order([value]) if v.primitive == "input"]
+            call = Call(self.arguments)
+            arrays = [self.sources[v.attributes["index"]].read(call) for v in needed]
+            return float(interpret(Program(needed, [value]), arrays)[0])
+
+        return read
+
+    def draw(self, source: Any, method: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Draw now, and at every call."""
+        step = Draw(source, method, args)
+        with self.paused():
+            drawn = step.run()
+        self.script.append(step)
+        return self.add_input(FromScript(len(self.script) - 1), drawn)
+
+    def replay(self, effect: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Do now, and at every call."""
+        step = Effect(effect, args, options)
+        with self.paused():
+            step.run()
+        self.script.append(step)
+        self._numbers.clear()  # what is read from here on may be another number
+
+    def check(self, condition: Traced) -> None:
+        """Note a condition that must not hold when the program runs."""
+        # Looking 0 up in a table of one element goes well, looking up 1 does not: a check without its own primitive.
+        flag = make.cast(make.reshape(condition.value, (1,)), np.int64)
+        self.checks.append(Traced(make.gather(make.iota(1), flag, 0), np.zeros(1, np.int64)))
+        if bool(condition.array):
+            raise _Violated
+
+    # --- Tensors ------------------------------------------------------------------------------------
+
+    def is_fresh(self, node: Node) -> bool:
+        """Tell whether a node was made during this recording."""
+        try:
+            return _time.__get__(node) > self.began
+        except AttributeError:
+            return True
+
+    def read_data(self, node: Node) -> Any:
+        """Return what a node shows as its array."""
+        array = _SLOTS["_data"].__get__(node)
+        if isinstance(array, (Traced, list)):
+            return array
+        if type(array) is not np.ndarray:
+            raise CompileError(
+                "compile: arrays on a device are not compiled; move the tensors by .cpu(), or run eagerly"
+            )
+        if self.is_fresh(node):
+            held = self._arrays.get(id(array))
+            traced = held if held is not None else Traced(make.constant(array.copy()), array, known=True)
+            self.write_data(node, traced)
+            return traced
+        held_data = self._data.get(id(node))
+        if held_data is None:
+            place = self._positions.get(id(node))
+            source = FromTensor(node) if place is None else FromArgument(place)
+            traced = self.add_input(source, array)
+            held_data = self._data[id(node)] = _Held(node, traced, traced, traced.value)
+        return held_data.now
+
+    def write_data(self, node: Node, new: Any) -> None:
+        """Give a node another array: aside, if it is from before."""
+        if self.is_fresh(node):
+            _SLOTS["_data"].__set__(node, new)
+            if isinstance(new, (Traced, list)):
+                self._fresh.append(weakref.ref(node))
+            return
+        self.read_data(node)
+        self._data[id(node)].now = new if isinstance(new, Traced) else self.foreign(new)
+
+    def read_grad(self, node: Node) -> Any:
+        """Return what a node shows as its gradient."""
+        gradient = _SLOTS["_grad"].__get__(node)
+        held = self._grads.get(id(node))
+        if held is None:
+            self.asked.add(id(node))
+            if gradient is None or isinstance(gradient, (Traced, list)) or self.is_fresh(node):
+                return gradient
+            place = self._positions.get(id(node))
+            source = FromGradient(node) if place is None else FromArgument(place, gradient=True)
+            traced = self.add_input(source, np.asarray(gradient))
+            held = self._grads[id(node)] = _Held(node, traced, traced, traced.value)
+        return held.now
+
+    def write_grad(self, node: Node, new: Any) -> None:
+        """Give a node another gradient: aside, if it is from before."""
+        if self.is_fresh(node):
+            _SLOTS["_grad"].__set__(node, new)
+            if new is not None:
+                self._fresh.append(weakref.ref(node))
+            return
+        if id(node) not in self._grads:
+            before = _SLOTS["_grad"].__get__(node)
+            if before is not None:
+                self.read_grad(node)
+            else:
+                self._grads[id(node)] = _Held(node, None, None, None)
+        if new is not None and not isinstance(new, Traced):
+            new = self.foreign(np.asarray(new))
+        self._grads[id(node)].now = new
+
+    # --- the end ------------------------------------------------------------------------------------
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Run something as if nothing were recorded."""
+        thread = threading.get_ident()
+        with self.around_pause():
+            recording.recorders.pop(thread, None)
+            try:
+                yield
+            finally:
+                recording.recorders[thread] = self
+
+    def finish(self, results: list[Traced]) -> Recorded:
+        """Return what was written down, with these as the function's results."""
+        outputs = [r.value for r in results]
+        self.after = [r.array for r in results]  # what the outputs are in this run
+        updates: list[Update] = []
+        rebinds: list[Rebind] = []
+        for held in self._data.values():
+            place = self._positions.get(id(held.node), held.node)
+            if held.now is held.at_first:
+                if held.value is not None and held.now.value is not held.value:
+                    number = held.value.attributes["index"]
+                    updates.append(Update(len(outputs), number))
+                    self._outputs[id(held)] = len(outputs)
+                    outputs.append(held.now.value)
+            else:
+                rebinds.append(Rebind(place, "_data", len(outputs)))
+                outputs.append(held.now.value)
+            if len(outputs) > len(self.after):
+                self.after.append(held.now.array)
+        for held in self._grads.values():
+            place = self._positions.get(id(held.node), held.node)
+            if held.now is None:
+                rebinds.append(Rebind(place, "_grad", None))
+            elif held.now.value is not held.value:
+                rebinds.append(Rebind(place, "_grad", len(outputs)))
+                outputs.append(held.now.value)
+                self.after.append(held.now.array)
+        checks = list(range(len(outputs), len(outputs) + len(self.checks)))
+        outputs += [c.value for c in self.checks]
+        self.after += [c.array for c in self.checks]
+        moved = self._drop_unread_gradients(outputs)
+        updates = [Update(u.output, moved[u.input]) for u in updates]
+        written = {u.input for u in updates}
+        self.before = [a.copy() if i in written else a for i, a in enumerate(self.concrete)]
+        recorded = Recorded(
+            Program(self.inputs, outputs), self.sources, self.script, self.decisions, len(results), updates, rebinds,
+            checks, self.symbolic,
+        )  # fmt: skip
+        self._refuse_shared_memory(recorded)
+        return recorded
+
+    def _drop_unread_gradients(self, outputs: list[Value]) -> dict[int, int]:
+        """Leave out gradients that were replaced without being read. Return the inputs' new numbers."""
+        needed = set(in_order(outputs))
+        gradient = lambda s: isinstance(s, FromGradient) or (isinstance(s, FromArgument) and s.gradient)
+        kept = [i for i, s in enumerate(self.sources) if self.inputs[i] in needed or not gradient(s)]
+        for new, old in enumerate(kept):
+            self.inputs[old].attributes["index"] = new
+        self.inputs = [self.inputs[i] for i in kept]
+        self.sources = [self.sources[i] for i in kept]
+        self.concrete = [self.concrete[i] for i in kept]
+        return {old: new for new, old in enumerate(kept)}
+
+    def _refuse_shared_memory(self, recorded: Recorded) -> None:
+        """Arrays that overlap are one in NumPy and two in a program: if one of them is written, refuse."""
+        written = {u.input for u in recorded.updates}
+        for i in written:
+            for j, other in enumerate(self.concrete):
+                if (
+                    j != i
+                    and np.may_share_memory(self.concrete[i], other)
+                    and np.shares_memory(self.concrete[i], other)
+                ):
+                    raise CompileError(
+                        f"compile: two tensors of shapes {self.concrete[i].shape} and {other.shape} share memory, and "
+                        "the function writes into one of them; clone() one of the two"
+                    )
+
+    def commit(self) -> None:
+        """Do to the Tensors from before what the function did, by the arrays of this run.
+
+        No more memory is taken than has to be: a step of a large model holds its parameters several times already.
+        """
+        given = {id(watch.owner_of(array)) for array in self.concrete}
+        is_given = lambda array: id(watch.owner_of(array)) in given
+        written = []
+        for held in self._data.values():
+            if held.now is held.at_first:
+                if held.now.value is not held.value:
+                    new = held.now.array
+                    written.append((held, new.copy() if is_given(new) else new))
+            else:
+                _SLOTS["_data"].__set__(held.node, np.array(held.now.array))
+                watch.touch(held.node)
+        for held in self._grads.values():
+            if held.now is None or held.now is not held.at_first or held.now.value is not held.value:
+                gradient = None if held.now is None else held.now.array
+                if gradient is not None and is_given(gradient):
+                    gradient = gradient.copy()
+                _SLOTS["_grad"].__set__(held.node, gradient)
+                held.node._grad_is_shared = gradient is not None  # whoever looks gets a copy if it is
+        while written:
+            held, new = written.pop()
+            array = _SLOTS["_data"].__get__(held.node)
+            array[...] = new
+            watch.touch(array)
+            # It is what the function gave: the other one may go.
+            self.after[self._outputs[id(held)]] = held.now._array = array
+
+    def without_gradient(self) -> list[Any]:
+        """Return the Tensors that had no gradient when the function asked for it, and got one since."""
+        return [h.node for i, h in self._grads.items() if h.at_first is None and i in self.asked]
+
+    def forget(self) -> None:
+        """Let go of the arrays of this run."""
+        self.concrete, self.before, self.after, self.checks, self._fresh = [], [], [], [], []
+        self.live = {}
+        for held in (self._data, self._grads, self._arrays, self._numbers):
+            held.clear()
+
+    def release(self) -> None:
+        """Give the nodes made on the way, as far as somebody keeps them, plain arrays."""
+        for reference in self._fresh:
+            node = reference()
+            if node is None:
+                continue
+            for slot in (_SLOTS["_data"], _SLOTS["_grad"]):
+                content = slot.__get__(node)
+                if isinstance(content, Traced):
+                    slot.__set__(node, np.array(content.array))
+                elif isinstance(content, list):
+                    content[:] = [c.array if isinstance(c, Traced) else c for c in content]
+            # The first call's results have a graph as any: it must not go on recording.
+            if node._operation is not None:
+                node._inputs = _plain(node._inputs)
+                node._attributes = _plain(node._attributes)
+
+
+def _plain(thing: Any) -> Any:
+    """Return what an op was given with the arrays and numbers of this run in it."""
+    if isinstance(thing, Traced):
+        return thing.array
+    if isinstance(thing, Number):
+        return thing.concrete
+    if type(thing) in (tuple, list):
+        return type(thing)(_plain(i) for i in thing)
+    return {k: _plain(v) for k, v in thing.items()} if type(thing) is dict else thing
+
+
+@dataclass
+class _Held:
+    """A Tensor from before: what it showed first, what it shows now, and the input that is."""
+
+    node: Any
+    at_first: Any
+    now: Any
+    value: Value | None
+
+
+class _Violated(Exception):
+    """A check failed in the recording itself: the function run plainly says what is wrong."""
+
+
+# Numbers that change as a matter of course, so that they are inputs from the first recording on.
+_ALWAYS = {"lr", "p"}
+
+
+# --- showing Traced arrays in place of real ones ---------------------------------------------------------
+
+_SLOTS: dict[str, Any] = {name: vars(Node)[name] for name in ("_data", "_grad")}
+_time: Any = vars(Node)["_time"]
+_installing = threading.Lock()
+_installed = 0
+
+
+class _Shown:
+    """Stands in the place of a slot of Node while anybody records: other threads see the slot itself."""
+
+    def __init__(
+        self, name: str, read: Callable[[Any, Any], Any], write: Callable[[Any, Any, Any], None]
+    ) -> None:
+        self.slot = _SLOTS[name]
+        self.read = read
+        self.write = write
+
+    def __get__(self, node: Any, owner: Any = None) -> Any:
+        if node is None:
+            return self
+        active = recording.recorders.get(threading.get_ident())
+        return self.slot.__get__(node) if active is None else self.read(active, node)
+
+    def __set__(self, node: Any, value: Any) -> None:
+        active = recording.recorders.get(threading.get_ident())
+        if active is None:
+            self.slot.__set__(node, value)
+        else:
+            self.write(active, node, value)
+
+
+@contextmanager
+def _showing(active: Recording) -> Iterator[None]:
+    global _installed
+    thread = threading.get_ident()
+    outer = recording.recorders.get(thread)
+    with _installing:
+        _installed += 1
+        if _installed == 1:
+            setattr(Node, "_data", _Shown("_data", Recording.read_data, Recording.write_data))  # noqa: B010
+            setattr(Node, "_grad", _Shown("_grad", Recording.read_grad, Recording.write_grad))  # noqa: B010
+    recording.recorders[thread] = active
+    try:
+        yield
+    finally:
+        if outer is None:
+            recording.recorders.pop(thread, None)
+        else:
+            recording.recorders[thread] = outer
+        with _installing:
+            _installed -= 1
+            if _installed == 0:
+                for name, slot in _SLOTS.items():
+                    setattr(Node, name, slot)
+
+
+def record(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    options: dict[str, Any],
+    arguments: list[Any],
+    live: dict[int, np.ndarray],
+    promoted: set[tuple[int, str]],
+    collect: Callable[[Any], list[Any]],
+    then: Callable[[Recording, Recorded, list[Any]], Any] = lambda active, recorded, found: None,
+) -> tuple[Any, Recorded, Recording, Any]:
+    """Run a function on its arguments and write it down.
+
+    arguments: the arrays and Tensors among args and options. collect: finds those among the results. then: what
+    else to do while the results are still being recorded.
+    """
+    active = Recording(arguments, live, promoted)
+    try:
+        with _showing(active):
+            results = function(*args, **options)
+            found = collect(results)
+            recorded = active.finish([as_traced(r._data if isinstance(r, Node) else r) for r in found])
+            more = then(active, recorded, found)
+        active.commit()
+    finally:
+        active.release()
+    return results, recorded, active, more

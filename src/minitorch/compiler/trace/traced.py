@@ -1,0 +1,477 @@
+"""Traced: an array that writes down what is done to it.
+
+Enters: NumPy calls on Traced arrays. Leaves: the same results, and beside each the Value that says how
+it is computed. It speaks NumPy's protocols, so every op and every derivative rule records itself; an
+array is carried along, so a recording is also an ordinary run, and its results are known.
+
+NumPy writes in place (`out=`, `+=`, `x[i] = …`); values never change. So a Traced is a handle: writing
+moves it to another value, and through a view on to what it is a view of.
+
+Here is the handle itself. What it does when NumPy calls stands in ufuncs.py, indexing.py and
+numpy_functions.py, which enter themselves in the tables below.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from minitorch.compiler.ir import builder as make
+from minitorch.compiler.ir.program import Value
+from minitorch.compiler.trace.number import Number
+from minitorch.compiler.trace.refusal import CompileError, refuse, where_in_user_code
+from minitorch.engine.recording import recorder
+
+# What NumPy's functions do on Traced arrays (numpy_functions.py, ufuncs.py).
+FUNCTIONS_OF_NUMPY: dict[Any, Callable[..., Any]] = {}
+# What an op of ours becomes, where its own lines would not make a good program (lowerings.py).
+LOWERINGS: dict[str, Callable[..., Any]] = {}
+# The rest of NumPy: 'ufunc' and 'call back' (ufuncs.py), 'read' and 'write' by an index (indexing.py).
+HANDLERS: dict[str, Callable[..., Any]] = {}
+
+
+class Traced:
+    """A handle on a value of the program being recorded, with the array it has in this run.
+
+    known: it depends on nothing that can change between calls, so its numbers may be looked at.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_array",
+        "_known",
+        "_place",
+        "_refresh",
+        "_seen",
+        "_source",
+        "_value",
+        "_version",
+        "_write_back",
+    )
+
+    __array_priority__ = 2000
+
+    def __init__(self, value: Value, array: Any, known: bool = False) -> None:
+        if array.__class__ is not np.ndarray:
+            array = np.asarray(array)
+        if value.shape != array.shape or value.dtype != array.dtype:
+            raise AssertionError(f"recorded {value}, but NumPy gives {array.dtype}[{array.shape}]")
+        self._value = value
+        self._array = array
+        self._known = known
+        self._version = 0
+        self._source: Traced | None = None  # what this is a view of
+        self._seen = 0  # the source's version this view was taken at
+        self._refresh: Callable[[Traced], Traced] | None = None  # take the view again
+        self._write_back: Callable[[Traced, Traced], Traced] | None = (
+            None  # the source with the view replaced
+        )
+        self._place: Any = None  # which slice of the source this is
+
+    # --- handle and view ------------------------------------------------------------------------
+
+    def _update(self) -> None:
+        """A view whose source was written into shows the new content."""
+        source = self._source
+        if source is None:
+            return
+        source._update()
+        if source._version != self._seen:
+            assert self._refresh is not None
+            again = self._refresh(source)
+            self._value, self._array, self._known = again._value, again._array, again._known
+            again._source = None
+            self._seen = source._version
+            self._version += 1
+
+    @property
+    def value(self) -> Value:
+        """The value this handle stands for now."""
+        self._update()
+        return self._value
+
+    @property
+    def array(self) -> np.ndarray:
+        """The array it is in this run."""
+        self._update()
+        return self._array
+
+    @property
+    def known(self) -> bool:
+        """Whether its numbers are the same at every call."""
+        self._update()
+        return self._known
+
+    def assign(self, new: Traced) -> None:
+        """Write: stand for another value of the same shape from now on, through views as well."""
+        self._update()
+        value, array = new.value, new.array
+        if value.dtype != self.dtype:
+            value, array = make.cast(value, self.dtype), array.astype(self.dtype)
+        if value.shape != self.shape:
+            value, array = make.expand(value, self.shape), np.broadcast_to(array, self.shape)
+        if array.strides != self._array.strides:
+            # The memory stays what it is: whether a later reshape is a view depends on its layout.
+            laid_out = np.empty_like(self._array)
+            laid_out[...] = array
+            array = laid_out
+        self._value, self._array, self._known = value, array, new.known
+        self._version += 1
+        if self._source is not None:
+            assert self._write_back is not None
+            self._source.assign(self._write_back(self._source, self))
+            self._seen = self._source._version
+
+    def view_of(
+        self,
+        source: Traced,
+        refresh: Callable[[Traced], Traced],
+        write_back: Callable[[Traced, Traced], Traced],
+    ) -> Traced:
+        """Declare this a view, if NumPy made it one, and return it."""
+        if np.may_share_memory(self._array, source._array):
+            self._source, self._refresh, self._write_back = source, refresh, write_back
+            self._seen = source._version
+        return self
+
+    # --- what it is -----------------------------------------------------------------------------
+
+    shape = property(lambda self: self._array.shape)
+    dtype = property(lambda self: self._array.dtype)
+    ndim = property(lambda self: self._array.ndim)
+    size = property(lambda self: self._array.size)
+    itemsize = property(lambda self: self._array.itemsize)
+    nbytes = property(lambda self: self._array.nbytes)
+    flags = property(lambda self: self._array.flags)
+    strides = property(lambda self: self._array.strides)
+    base = None
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def __iter__(self) -> Iterator[Traced]:
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"Traced({self.value!r})"
+
+    # --- looking at numbers ---------------------------------------------------------------------
+
+    def _look(self, what: str) -> np.ndarray:
+        if self.known:
+            return self.array
+        raise refuse(
+            what,
+            "write the choice as minitorch.where(condition, a, b), or move this line out of the compiled function",
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self._look("a condition on a tensor's values (if, while, and, or, not)"))
+
+    def __decide__(self, unknown: bool | None) -> bool:
+        """Answer an op's question about a condition; None: it is a refusal, to be checked when the program runs."""
+        if self.known:
+            return bool(self.array)
+        if unknown is None:
+            active: Any = recorder()
+            active.check(self)
+            return False
+        return unknown
+
+    def __float__(self) -> float:
+        return float(self._look("float(tensor)"))
+
+    def __int__(self) -> int:
+        return int(self._look("int(tensor)"))
+
+    def __index__(self) -> int:
+        return operator.index(self._look("a tensor as an index or a size"))
+
+    def __complex__(self) -> complex:
+        return complex(self._look("complex(tensor)"))
+
+    def item(self, *place: Any) -> Any:
+        """Return one number, if it is the same at every call."""
+        return self._look("tensor.item()").item(*place)
+
+    def tolist(self) -> Any:
+        """Return nested lists, if the numbers are the same at every call."""
+        return self._look("tensor.tolist()").tolist()
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        found = self._look("a NumPy function on a tensor's own array (numpy(), np.asarray)")
+        return np.array(found, dtype=dtype)
+
+    def tobytes(self) -> bytes:
+        """Return the bytes, if they are the same at every call."""
+        return self._look("tensor.tobytes()").tobytes()
+
+    @property
+    def data(self) -> Any:
+        """The raw memory, if it is the same at every call."""
+        return self._look("the memory of a tensor").data
+
+    # --- NumPy's protocols ----------------------------------------------------------------------
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
+        result = HANDLERS["ufunc"](ufunc, method, inputs, options)
+        if out is None:
+            return result
+        if method == "at":
+            return None
+        targets = out if isinstance(out, tuple) else (out,)
+        results = result if isinstance(result, tuple) else (result,)
+        for target, each in zip(targets, results, strict=True):
+            if target is not None:
+                _may_be_written(target, each, options.get("casting", "same_kind"))
+                writable(target).assign(each)
+        return targets[0] if len(targets) == 1 else targets
+
+    def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
+        implementation = FUNCTIONS_OF_NUMPY.get(function)
+        if implementation is not None:
+            return implementation(*args, **options)
+        return HANDLERS["call back"](function, args, options)
+
+    def __minitorch_op__(self, op: Any, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+        lowering = LOWERINGS.get(op.name)
+        if lowering is None:
+            lowering = getattr(op.forward, "__wrapped__", op.forward)
+        return lowering(*inputs, **attributes)
+
+    # --- methods --------------------------------------------------------------------------------
+
+    def astype(
+        self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+    ) -> Traced:
+        """Return it in another dtype."""
+        if not copy and self.dtype == dtype:
+            return self
+        with np.errstate(all="ignore"):
+            array = self.array.astype(dtype, casting=casting)  # type: ignore[call-overload]
+        return Traced(make.cast(self.value, dtype), array, self.known)
+
+    def copy(self, order: str = "C") -> Traced:
+        """Return a handle of its own on the same value."""
+        return Traced(self.value, self.array.copy(order), self.known)  # type: ignore[arg-type]
+
+    def __copy__(self) -> Traced:
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any) -> Traced:
+        return self.copy()
+
+    def reshape(self, *shape: Any, **options: Any) -> Traced:
+        """Return the elements under another shape."""
+        if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
+            shape = tuple(shape[0])
+        array = self.array.reshape(shape)
+        out = Traced(make.reshape(self.value, array.shape), array, self.known)
+        return out.view_of(self, lambda s: s.reshape(shape), lambda s, v: v.copy().reshape(s.shape))
+
+    def transpose(self, *axes: Any) -> Traced:
+        """Return it with its axes in another order, backwards by default."""
+        if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
+            axes = () if axes[0] is None else tuple(axes[0])
+        order = tuple(a % self.ndim for a in axes) if axes else tuple(range(self.ndim))[::-1]
+        back = tuple(int(i) for i in np.argsort(order))
+        out = Traced(make.permute(self.value, order), self.array.transpose(order), self.known)
+        return out.view_of(self, lambda s: s.transpose(order), lambda s, v: v.copy().transpose(back))
+
+    T = property(lambda self: self.transpose())
+    mT = property(lambda self: np.swapaxes(self, -1, -2))
+
+    def ravel(self, order: str = "C") -> Traced:
+        """Return all elements on one axis."""
+        return self.reshape(-1)
+
+    def flatten(self, order: str = "C") -> Traced:
+        """Return all elements on one axis, as a copy."""
+        return self.reshape(-1).copy()
+
+    def repeat(self, repeats: Any, axis: Any = None) -> Any:
+        """Repeat each element."""
+        return np.repeat(self, repeats, axis)
+
+    def take(self, indices: Any, axis: Any = None, **options: Any) -> Any:
+        """Return the elements at some places along an axis."""
+        return np.take(self, indices, axis)
+
+    def fill(self, number: Any) -> None:
+        """Write one number everywhere."""
+        self[...] = number
+
+    def conj(self) -> Traced:
+        """Return the complex conjugate; of real numbers themselves."""
+        return self if self.dtype.kind != "c" else HANDLERS["call back"](np.conj, (self,), {})
+
+    conjugate = conj
+
+    @property
+    def real(self) -> Traced:
+        """The real part."""
+        return self if self.dtype.kind != "c" else HANDLERS["call back"](np.real, (self,), {})
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part."""
+        return HANDLERS["call back"](np.imag, (self,), {})
+
+    def view(self, kind: Any) -> Any:
+        """Return the same bytes as another dtype."""
+        return HANDLERS["call back"](lambda x: x.view(kind).copy(), (self,), {})
+
+    # --- indexing -------------------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> Traced:
+        return HANDLERS["read"](self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        HANDLERS["write"](self, key, value)
+
+    # --- operators ------------------------------------------------------------------------------
+
+    def __pos__(self) -> Traced:
+        return self
+
+    def __eq__(self, other: object) -> Any:
+        return HANDLERS["ufunc"](np.equal, "__call__", (self, other), {})
+
+    def __ne__(self, other: object) -> Any:
+        return HANDLERS["ufunc"](np.not_equal, "__call__", (self, other), {})
+
+    def __matmul__(self, other: Any) -> Any:
+        return np.matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return np.matmul(other, self)
+
+    __hash__ = object.__hash__
+
+
+def _operator(ufunc: Any, reflected: bool = False) -> Any:
+    def method(self: Traced, other: Any) -> Any:
+        return HANDLERS["ufunc"](ufunc, "__call__", (other, self) if reflected else (self, other), {})
+
+    return method
+
+
+def _in_place(ufunc: Any) -> Any:
+    def method(self: Traced, other: Any) -> Traced:
+        result = HANDLERS["ufunc"](ufunc, "__call__", (self, other), {})
+        _may_be_written(self, result, "same_kind")
+        self.assign(result)
+        return self
+
+    return method
+
+
+def _may_be_written(target: Any, result: Any, casting: str) -> None:
+    """Refuse what NumPy refuses: `x += y` where the sum's dtype or shape does not fit x."""
+    name = "an operation in place"
+    if not np.can_cast(result.dtype, target.dtype, casting):  # type: ignore[arg-type]
+        raise TypeError(f"{name}: cannot write {result.dtype} into an array of {target.dtype}")
+    if result.shape != target.shape and np.broadcast_shapes(result.shape, target.shape) != target.shape:
+        raise ValueError(
+            f"{name}: a result of shape {result.shape} does not fit an array of shape {target.shape}"
+        )
+
+
+def _method(function: Any) -> Any:
+    def method(self: Traced, *args: Any, **options: Any) -> Any:
+        return FUNCTIONS_OF_NUMPY[function](self, *args, **options)
+
+    return method
+
+
+for _name in (
+    "all", "any", "argmax", "argmin", "clip", "cumprod", "cumsum", "diagonal", "dot", "max", "mean", "min", "prod",
+    "round", "squeeze", "sum", "swapaxes",
+):  # fmt: skip
+    setattr(Traced, _name, _method(getattr(np, _name)))
+for _name, _ufunc in {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide, "floordiv": np.floor_divide,
+    "mod": np.remainder, "pow": np.power, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+    "lshift": np.left_shift, "rshift": np.right_shift,
+}.items():  # fmt: skip
+    setattr(Traced, f"__{_name}__", _operator(_ufunc))
+    setattr(Traced, f"__r{_name}__", _operator(_ufunc, reflected=True))
+    setattr(Traced, f"__i{_name}__", _in_place(_ufunc))
+for _name, _ufunc in {
+    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal
+}.items():  # fmt: skip
+    setattr(Traced, f"__{_name}__", _operator(_ufunc))
+for _name, _unary in {"neg": np.negative, "abs": np.absolute, "invert": np.invert}.items():
+    setattr(
+        Traced, f"__{_name}__", lambda self, _unary=_unary: HANDLERS["ufunc"](_unary, "__call__", (self,), {})
+    )
+
+
+# --- operands -------------------------------------------------------------------------------------
+
+
+def as_traced(x: Any) -> Traced:
+    """Return an operand of any kind as a Traced; what is not one is a constant."""
+    if isinstance(x, Traced):
+        return x
+    if isinstance(x, Number):
+        return Traced(x.value, np.asarray(x.concrete, dtype=np.float64))
+    active: Any = recorder()
+    if active is not None and isinstance(x, np.ndarray):
+        return active.foreign(x)  # an array from outside: the recording knows whether it may change
+    return Traced(make.constant(np.array(x)), np.array(x), known=True)
+
+
+def concrete(x: Any) -> Any:
+    """Return what an operand is in this run."""
+    if isinstance(x, Traced):
+        return x.array
+    return x.concrete if isinstance(x, Number) else x
+
+
+def is_known(*operands: Any) -> bool:
+    """Tell whether operands are the same at every call."""
+    return all(o.known if isinstance(o, Traced) else not isinstance(o, Number) for o in operands)
+
+
+def writable(target: Any) -> Traced:
+    """Return an array that is written into, if it is one that notes it."""
+    if not isinstance(target, Traced):
+        raise CompileError(
+            "compile: a NumPy array made outside the compiled function is written into with a recorded result\n"
+            f"  {where_in_user_code()}\nuse a Tensor, or return the result"
+        )
+    return target
+
+
+def into(out: Any, result: Any) -> Any:
+    """Return a result, written into `out` where that is given."""
+    if out is None:
+        return result
+    target = out[0] if isinstance(out, tuple) else out
+    writable(target).assign(result)
+    return target
+
+
+def scalar_kind(x: Any) -> Any:
+    """Return what NumPy's promotion sees: Python numbers are weak, arrays have a dtype."""
+    if isinstance(x, Number):
+        return float
+    if isinstance(x, (bool, np.bool_)):
+        return np.dtype(np.bool_)
+    for kind in (int, float, complex):
+        if isinstance(x, kind) and not isinstance(x, np.generic):
+            return kind
+    return np.asarray(concrete(x)).dtype
+
+
+def operand_value(x: Any, dtype: Any) -> Value:
+    """Return an operand as a value of a dtype."""
+    if isinstance(x, (Traced, Number)):
+        return make.cast(x.value, dtype)
+    if isinstance(x, np.ndarray):
+        return make.cast(as_traced(x).value, dtype)
+    return make.constant(np.asarray(x, dtype=dtype))

@@ -1,0 +1,227 @@
+"""The only source of randomness: MT19937, drawn from as PyTorch's CPU generator is.
+
+Enters: how many numbers, and of which dtype. Leaves: arrays of random numbers. The same seed gives the same
+numbers as PyTorch: bit for bit for uniforms and integers, to rounding for normals.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from minitorch.engine.dtypes import float16, float32, float64
+from minitorch.engine.recording import drawing
+
+
+class Generator:
+    """A stream of random numbers with its own state.
+
+    >>> Generator().manual_seed(0).uniforms(2, float32).round(4)
+    array([0.4963, 0.7682], dtype=float32)
+    """
+
+    def __init__(self, device: str = "cpu") -> None:
+        self.device = device
+        self.manual_seed(67280421310721)
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start the stream anew from a seed."""
+        seed = int(seed)
+        if not -(2**63) <= seed < 2**64:
+            raise RuntimeError(f"manual_seed: {seed} does not fit 64 bits")
+        self._seed = seed % 2**64
+        legacy = np.random.MT19937()
+        legacy._legacy_seeding(self._seed % 2**32)
+        self._bits = legacy
+        self._next_normal: float | None = None
+        return self
+
+    def seed(self) -> int:
+        """Start the stream anew from a seed nobody can guess, and return it."""
+        chosen = secrets.randbits(63)
+        self.manual_seed(chosen)
+        return chosen
+
+    def initial_seed(self) -> int:
+        """Return the seed the stream was last started from."""
+        return self._seed
+
+    def get_state(self) -> dict[str, Any]:
+        """Return everything that determines the numbers to come; give it to set_state."""
+        return {"seed": self._seed, "bits": self._bits.state, "next_normal": self._next_normal}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Continue from a state that get_state returned."""
+        self._seed = state["seed"]
+        self._bits.state = state["bits"]
+        self._next_normal = state["next_normal"]
+
+    @drawing
+    def words(self, count: int) -> np.ndarray:
+        """Draw `count` raw 32-bit words."""
+        return self._bits.random_raw(count).astype(np.uint32) if count else np.empty(0, np.uint32)
+
+    @drawing
+    def words64(self, count: int) -> np.ndarray:
+        """Draw `count` 64-bit words, each from two of 32 bits, the first one high."""
+        pairs = self.words(2 * count).astype(np.uint64).reshape(count, 2)
+        return (pairs[:, 0] << np.uint64(32)) | pairs[:, 1]
+
+    @drawing
+    def uniforms(self, count: int, dtype: Any) -> np.ndarray:
+        """Draw from [0, 1): 24 random bits for float32, 53 for float64."""
+        if dtype == float64:
+            return (self.words64(count) & np.uint64(2**53 - 1)).astype(np.float64) * 2.0**-53
+        drawn = (self.words(count) & np.uint32(2**24 - 1)).astype(np.float32) * np.float32(2.0**-24)
+        if dtype == float32:
+            return drawn
+        rounded = drawn.astype(dtype)
+        rounded[rounded == 1] = 0  # in half precision the largest ones round to 1, which is outside
+        return rounded
+
+    @drawing
+    def normals(self, count: int, dtype: Any) -> np.ndarray:
+        """Draw from the standard normal distribution, by Box and Muller's transformation."""
+        if count >= 16:
+            return self._normals_in_blocks(count, dtype)
+        return np.array([self.one_normal() for _ in range(count)], dtype=dtype)
+
+    def one_normal(self) -> float:
+        """Draw one normal number."""
+        # Two uniforms give two normals; the second is kept for the next call.
+        if self._next_normal is not None:
+            kept, self._next_normal = self._next_normal, None
+            return kept
+        u, v = self.uniforms(2, float64)
+        radius, angle = math.sqrt(-2 * math.log1p(-v)), 2 * math.pi * u
+        self._next_normal = radius * math.sin(angle)
+        return radius * math.cos(angle)
+
+    @drawing
+    def gammas(self, shapes: np.ndarray) -> np.ndarray:
+        """Draw a standard gamma number for each shape, by Marsaglia and Tsang's rejection (2000)."""
+        return np.array([self._one_gamma(float(shape)) for shape in shapes])
+
+    def _one_gamma(self, shape: float) -> float:
+        scale = 1.0
+        if shape < 1:
+            if shape == 0:
+                return 0.0
+            scale = (1 - self.uniforms(1, float64)[0]) ** (1 / shape)
+            shape += 1
+        d = shape - 1 / 3
+        c = 1 / math.sqrt(9 * d)
+        while True:
+            x = self.one_normal()
+            y = 1 + c * x
+            if y <= 0:
+                continue
+            v = y**3
+            u = 1 - self.uniforms(1, float64)[0]
+            if u < 1 - 0.0331 * x**4 or math.log(u) < 0.5 * x * x + d * (1 - v + math.log(v)):
+                return float(scale * d * v)
+
+    @drawing
+    def poissons(self, rates: np.ndarray) -> np.ndarray:
+        """Draw a Poisson number for each rate."""
+        if not (rates >= 0).all():
+            raise RuntimeError("poisson: a rate is not negative")
+        return np.array([self._one_poisson(float(rate)) for rate in rates], np.int64)
+
+    def _one_poisson(self, rate: float) -> int:
+        if rate < 10:
+            # Multiply uniforms until they fall below exp(-rate).
+            count, product, limit = 0, 1.0, math.exp(-rate)
+            while rate:
+                product *= self.uniforms(1, float64)[0]
+                if product <= limit:
+                    break
+                count += 1
+            return count
+        # Transformed rejection (Hörmann, 1993).
+        b = 0.931 + 2.53 * math.sqrt(rate)
+        a = -0.059 + 0.02483 * b
+        inverse_alpha, limit = 1.1239 + 1.1328 / (b - 3.4), 0.9277 - 3.6224 / (b - 2)
+        while True:
+            u, v = self.uniforms(1, float64)[0] - 0.5, self.uniforms(1, float64)[0]
+            room = 0.5 - abs(u)
+            count = math.floor((2 * a / room + b) * u + rate + 0.43)
+            if room >= 0.07 and v <= limit:
+                return count
+            if count < 0 or (room < 0.013 and v > room):
+                continue
+            chance = math.log(v) + math.log(inverse_alpha) - math.log(a / (room * room) + b)
+            if chance <= -rate + count * math.log(rate) - math.lgamma(count + 1):
+                return count
+
+    def _normals_in_blocks(self, count: int, dtype: Any) -> np.ndarray:
+        # Blocks of 16 uniforms become 16 normals: the first half radii, the second half angles. When
+        # the count is no multiple of 16, the last 16 are drawn anew.
+        kind = float64 if dtype == float64 else float32
+        whole = count - count % 16
+        out = np.empty(count, kind)
+        # Half precision draws no numbers for the elements that are drawn anew anyway.
+        drawn = self.uniforms(whole if dtype == float16 else count, kind)
+        out[:whole] = _box_muller(drawn[:whole])
+        if whole != count:
+            out[-16:] = _box_muller(self.uniforms(16, kind))
+        return out.astype(dtype, copy=False)
+
+
+def _box_muller(uniforms: np.ndarray) -> np.ndarray:
+    blocks = uniforms.reshape(-1, 2, 8)
+    kind = uniforms.dtype.type
+    radius = np.sqrt(kind(-2) * np.log(kind(1) - blocks[:, 0]))
+    angle = kind(2 * math.pi) * blocks[:, 1]
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1).reshape(-1)
+
+
+# A thread that works beside others (a DataLoader's worker) draws from a stream of its own: from one
+# that all share, who gets which number would depend on who comes first.
+_own_stream: ContextVar[Generator | None] = ContextVar("minitorch_own_stream", default=None)
+
+
+class _OfTheStream:
+    """An attribute that lives in the stream the calling thread draws from."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return getattr(_own_stream.get() or instance._common, self._name)
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        setattr(_own_stream.get() or instance._common, self._name, value)
+
+
+class DefaultGenerator(Generator):
+    """The generator of all random functions: one stream for the program, or the thread's own."""
+
+    _bits: Any = _OfTheStream()
+    _seed: Any = _OfTheStream()
+    _next_normal: Any = _OfTheStream()
+
+    def __init__(self) -> None:
+        self.device = "cpu"
+        self._common = Generator()
+
+
+default_generator = DefaultGenerator()
+default_generator.seed()
+
+
+def use_own_stream(seed: int) -> None:
+    """Let the calling thread draw from a stream of its own from now on, started from a seed.
+
+    >>> import threading
+    >>> def draw():
+    ...     use_own_stream(0)
+    ...     print(default_generator.uniforms(2, float32).round(4))
+    >>> thread = threading.Thread(target=draw); thread.start(); thread.join()
+    [0.4963 0.7682]
+    """
+    _own_stream.set(Generator().manual_seed(seed))

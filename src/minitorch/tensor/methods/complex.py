@@ -1,0 +1,150 @@
+"""Complex numbers: made from parts, taken apart, conjugated.
+
+Enters: tensors. Leaves: tensors. methods/families.py makes the functions Tensor methods. A gradient of a complex
+tensor is ∂L/∂(real part) + i·∂L/∂(imaginary part), as in PyTorch.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from minitorch.engine.node import apply, meet_complex
+from minitorch.ops import complex as ops
+from minitorch.tensor.convert import cast, tensor_for
+from minitorch.tensor.methods.elementwise import select
+from minitorch.tensor.methods.shape import stack
+
+if TYPE_CHECKING:
+    from minitorch.tensor import Tensor
+
+__all__ = [
+    "angle",
+    "complex",
+    "conj",
+    "conj_physical",
+    "imag",
+    "polar",
+    "real",
+    "resolve_conj",
+    "resolve_neg",
+    "view_as_complex",
+    "view_as_real",
+]
+
+
+def real(input: Any) -> Tensor:
+    """The real part; of a real tensor, the tensor itself.   dx = g
+
+    >>> real(minitorch.tensor([1 + 2j]))
+    tensor([1.])
+    """
+    x = tensor_for(input, "real")
+    return apply(ops.REAL, x) if x._data.dtype.kind == "c" else x
+
+
+def imag(input: Any) -> Tensor:
+    """The imaginary part.   dx = i·g
+
+    >>> imag(minitorch.tensor([1 + 2j]))
+    tensor([2.])
+    """
+    x = tensor_for(input, "imag")
+    if x._data.dtype.kind != "c":
+        raise RuntimeError(f"imag: expects complex numbers, got {x._data.dtype}, whose imaginary part is 0")
+    return apply(ops.IMAG, x)
+
+
+def conj(input: Any) -> Tensor:
+    """x - iy for x + iy; real numbers as they are.   dx = conj g
+
+    >>> conj(minitorch.tensor([1 + 2j]))
+    tensor([1.-2.j])
+    """
+    x = tensor_for(input, "conj")
+    return apply(ops.CONJ, x) if x._data.dtype.kind == "c" else x
+
+
+conj_physical = conj
+
+
+def resolve_conj(input: Any) -> Tensor:
+    """The tensor itself: a conjugate is computed at once here.   dx = g
+
+    >>> resolve_conj(minitorch.tensor([1 + 2j]))
+    tensor([1.+2.j])
+    """
+    return tensor_for(input, "resolve_conj")
+
+
+resolve_neg = resolve_conj
+
+
+def complex(real: Any, imag: Any) -> Tensor:
+    """real + i·imag, of two tensors of one dtype.   dreal = Re g, dimag = Im g
+
+    >>> complex(minitorch.tensor([1.0]), minitorch.tensor([2.0]))
+    tensor([1.+2.j])
+    """
+    x, y = tensor_for(real, "complex"), tensor_for(imag, "complex")
+    if x._data.dtype != y._data.dtype or x._data.dtype not in (np.float32, np.float64):
+        raise RuntimeError(
+            f"complex: expects two float32 or two float64 tensors, got {x._data.dtype} and {y._data.dtype}"
+        )
+    meet_complex()
+    return apply(ops.COMPLEX, x, y)
+
+
+def polar(abs: Any, angle: Any) -> Tensor:
+    """abs·e^(i·angle).   dabs = Re(g·e^(-i·angle)), dangle = abs·Im(g·e^(-i·angle))
+
+    >>> polar(minitorch.tensor([2.0]), minitorch.tensor([0.0]))
+    tensor([2.+0.j])
+    """
+    r, phi = tensor_for(abs, "polar"), tensor_for(angle, "polar")
+    return complex(r * phi.cos(), r * phi.sin())
+
+
+def angle(input: Any) -> Tensor:
+    """atan2(y, x) of x + iy; of a real number 0, or π if it is negative.   dx = i·g·x / |x|², 0 at 0
+
+    >>> angle(minitorch.tensor([1j, -1 + 0j]))
+    tensor([1.5708, 3.1416])
+    """
+    x = tensor_for(input, "angle")
+    if x._data.dtype.kind == "c":
+        return imag(x).atan2(real(x))
+    if x._data.dtype.kind != "f":
+        x = cast(x, np.float32)
+    return select(x < 0, math.pi, select(x != x, x, 0.0))
+
+
+def sign_of(x: Any) -> Tensor:
+    """Return x / |x|, 0 at 0, of complex numbers."""
+    size = x.abs()
+    origin = size == 0
+    return select(origin, 0.0, x / select(origin, 1.0, size))
+
+
+def view_as_real(input: Any) -> Tensor:
+    """The two parts along a new last axis (a copy, where PyTorch gives a view).   dx = g₀ + i·g₁
+
+    >>> view_as_real(minitorch.tensor([1 + 2j]))
+    tensor([[1., 2.]])
+    """
+    x = tensor_for(input, "view_as_real")
+    return stack([real(x), imag(x)], -1)
+
+
+def view_as_complex(input: Any) -> Tensor:
+    """x₀ + i·x₁ along a last axis of length 2 (a copy, where PyTorch gives a view).   dx = (Re g, Im g)
+
+    >>> view_as_complex(minitorch.tensor([[1.0, 2.0]]))
+    tensor([1.+2.j])
+    """
+    x = tensor_for(input, "view_as_complex")
+    if x.ndim == 0 or x.shape[-1] != 2:
+        raise RuntimeError(f"view_as_complex: expects a last axis of length 2, got shape {x.shape}")
+    return complex(x[..., 0], x[..., 1])

@@ -1,0 +1,423 @@
+"""Contraction kernels against np.einsum: every layout, form and packing, on three kinds of processor."""
+
+import ctypes
+import itertools
+
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import as_strided
+
+llvm = pytest.importorskip("llvmlite.binding")
+
+from minitorch.compiler.backends.llvm import contract, target  # noqa: E402
+from minitorch.compiler.backends.llvm.contract import (  # noqa: E402
+    Contraction,
+    Dim,
+    emit_contraction,
+    plan_contraction,
+    store_plain,
+)
+from minitorch.compiler.backends.llvm.text import Emitter  # noqa: E402
+
+llvm.initialize_native_target()
+llvm.initialize_native_asmprinter()
+HOST = target.host()
+TARGETS = [t for t in (HOST, target.avx2(), target.baseline()) if t.runs_here]
+DTYPES = [np.dtype(np.float32), np.dtype(np.float64)]
+GUARD = 64  # elements around each array: nan, so that using them shows
+
+
+def machine(which):
+    return llvm.Target.from_triple(which.triple).create_target_machine(
+        cpu=which.name, features=which.features, opt=2, reloc="pic", codemodel="small", jit=True
+    )
+
+
+class Kernel:
+    """A plan compiled with an epilogue; called on arrays."""
+
+    def __init__(self, plan, which, epilogue, begin=None, fetch=None):
+        e = Emitter()
+        count = 3 + len(plan.tables)
+        names = [
+            e.op(f"load ptr, ptr {e.op(f'getelementptr ptr, ptr %table, i64 {i}')}") for i in range(count)
+        ]
+        emit_contraction(
+            e,
+            plan,
+            a=names[0],
+            b=names[1],
+            tables=names[3:],
+            scratch="%scratch" if plan.scratch else None,
+            start="%start",
+            stop="%stop",
+            begin=begin and (lambda e, index: begin(e, index, names[2])),
+            fetch=fetch and (lambda e, index, columns: fetch(e, index, columns, names[2])),
+            epilogue=lambda e, value, index: epilogue(e, value, index, *names[2:]),
+        )
+        body = "\n".join(e.lines)
+        self.text = (
+            "define i64 @kernel(ptr %table, ptr %scratch, i64 %start, i64 %stop) {\nentry:\n"
+            f"{body}\n  ret i64 0\n}}\n" + "\n".join(e.externs.values())
+        )
+        module = llvm.parse_assembly(self.text, llvm.create_context())
+        maker = machine(which)  # the engine takes it over, so each needs its own
+        module.triple, module.data_layout = which.triple, str(maker.target_data)
+        module.verify()
+        self.engine = llvm.create_mcjit_compiler(module, maker)
+        self.engine.finalize_object()
+        self.plan = plan
+        kind = ctypes.CFUNCTYPE(
+            ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
+        )
+        self.function = kind(self.engine.get_function_address("kernel"))
+
+    def __call__(self, a, b, c, pieces=1):
+        """Run all units, in some calls one after another, each with a scratch memory full of nan."""
+        arrays = [a, b, c, *self.plan.tables]
+        table = np.array([x.ctypes.data for x in arrays], np.uint64)
+        edges = [self.plan.units * i // pieces for i in range(pieces + 1)]
+        for start, stop in itertools.pairwise(edges):
+            scratch = np.full(self.plan.scratch + 64, 255, np.uint8)
+            place = -scratch.ctypes.data % 64
+            scratch[place + self.plan.scratch :] = 77
+            assert self.function(table.ctypes.data, scratch.ctypes.data + place, start, stop) == 0
+            assert (scratch[place + self.plan.scratch :] == 77).all(), "wrote behind the scratch memory"
+
+
+def extents(dims):
+    return tuple(d.extent for d in dims)
+
+
+def random_array(rng, dims, which, dtype):
+    """An array just long enough for some dims, between guards of nan, and its view by these dims."""
+    low = sum(min(0, getattr(d, which) * (d.extent - 1)) for d in dims)
+    high = sum(max(0, getattr(d, which) * (d.extent - 1)) for d in dims)
+    length = high - low + 1 if all(d.extent for d in dims) else 0
+    memory = np.full(length + 2 * GUARD, np.nan, dtype)
+    memory[GUARD : GUARD + length] = rng.standard_normal(length)
+    first = memory[GUARD - low :]
+    view = as_strided(
+        first, extents(dims), [getattr(d, which) * dtype.itemsize for d in dims], writeable=False
+    )
+    return first, view
+
+
+def reference(c, a, b):
+    """np.einsum on the views, in float64, flattened to (batch, m, n)."""
+    letters = iter("abcdefghijklmnopqrstuvwxyz")
+    batch, m, n, k = ("".join(next(letters) for _ in dims) for dims in (c.batch, c.m, c.n, c.k))
+    out = np.einsum(f"{batch}{m}{k},{batch}{k}{n}->{batch}{m}{n}", a.astype("f8"), b.astype("f8"))
+    return out.reshape([int(np.prod(extents(dims))) for dims in (c.batch, c.m, c.n)])
+
+
+def check(c, which=HOST, seed=0, plan=None, pieces=2, fetches=True):
+    """Compute a contraction and compare; returns the plan."""
+    rng = np.random.default_rng(seed)
+    a, a_view = random_array(rng, [*c.batch, *c.m, *c.k], "a", c.dtype)
+    b, b_view = random_array(rng, [*c.batch, *c.k, *c.n], "b", c.dtype)
+    expected = reference(c, a_view, b_view)
+    _, m, n = expected.shape
+    plan = plan or plan_contraction(c, which)
+    out = np.full(expected.size + 2 * GUARD, 77.0, c.dtype)
+
+    def epilogue(e, value, index, pointer, *_):
+        store_plain(e, value, index, pointer, dtype=c.dtype, batch=m * n, row=n, column=1)
+
+    def fetch(e, index, columns, pointer):
+        line = e.op(f"mul i64 {index.row}, {n * c.dtype.itemsize}")
+        contract.prefetch(e, e.op(f"getelementptr i8, ptr {pointer}, i64 {line}"), columns, write=True)
+
+    Kernel(plan, which, epilogue, fetch=fetch if fetches else None)(a, b, out[GUARD:], pieces)
+    assert (out[:GUARD] == 77).all()
+    assert (out[GUARD + expected.size :] == 77).all()
+    depth = int(np.prod(extents(c.k)))
+    tolerance = np.finfo(c.dtype).eps * 4 * max(1, depth) ** 0.5 * max(1, np.abs(expected).max(initial=0))
+    result = out[GUARD : GUARD + expected.size].reshape(expected.shape)
+    np.testing.assert_allclose(result, expected, rtol=0, atol=tolerance)
+    assert plan.flops == 2 * expected.size * depth
+    return plan
+
+
+def product(m, k, n, layout="NN", batch=1, dtype=DTYPES[0]):
+    """A matrix product: layouts as BLAS names them, T for transposed in memory."""
+    a_m, a_k = (k, 1) if layout[0] == "N" else (1, m)
+    b_k, b_n = (n, 1) if layout[1] == "N" else (1, k)
+    return Contraction(
+        np.dtype(dtype),
+        (Dim(batch, m * k, k * n),),
+        (Dim(m, a_m, 0),),
+        (Dim(n, 0, b_n),),
+        (Dim(k, a_k, b_k),),
+    )
+
+
+def convolution(images, channels, filters, height, width, side, step=1, dtype=DTYPES[0]):
+    """Forward and weight gradient of a convolution of x (images, channels, height, width)."""
+    high, wide = ((size - side) // step + 1 for size in (height, width))
+    plane, square = height * width, side * side
+    forward = Contraction(
+        np.dtype(dtype),
+        (Dim(images, 0, channels * plane),),
+        (Dim(filters, channels * square, 0),),
+        (Dim(high, 0, step * width), Dim(wide, 0, step)),
+        (Dim(channels, square, plane), Dim(side, side, width), Dim(side, 1, 1)),
+    )
+    gradient = Contraction(
+        np.dtype(dtype),
+        (),
+        (Dim(channels, plane, 0), Dim(side, width, 0), Dim(side, 1, 0)),
+        (Dim(filters, 0, high * wide),),
+        (
+            Dim(images, channels * plane, filters * high * wide),
+            Dim(high, step * width, wide),
+            Dim(wide, step, 1),
+        ),
+    )
+    return forward, gradient
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize("which", TARGETS, ids=lambda t: t.name)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_products(layout, which, dtype):
+    for m, k, n in [(4, 2, 8), (7, 23, 37), (61, 64, 5), (13, 70, 10), (1, 40, 33), (30, 17, 1), (2, 300, 3)]:
+        check(product(m, k, n, layout, dtype=dtype), which)
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize("which", TARGETS, ids=lambda t: t.name)
+def test_batches(layout, which):
+    check(product(9, 11, 21, layout, batch=3), which)
+    check(product(70, 60, 130, layout, batch=5), which, pieces=3)
+
+
+@pytest.mark.parametrize("which", TARGETS, ids=lambda t: t.name)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(
+    "shape", [(2, 3, 5, 9, 8, 3), (2, 2, 4, 20, 19, 2), (1, 3, 4, 9, 9, 1), (2, 1, 1, 6, 30, 3)]
+)
+@pytest.mark.parametrize("step", [1, 2])
+def test_convolutions(which, dtype, shape, step):
+    for c in convolution(*shape, step=step, dtype=dtype):
+        check(c, which)
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize("which", TARGETS, ids=lambda t: t.name)
+def test_long_sums_in_blocks(layout, which, monkeypatch):
+    monkeypatch.setattr(contract, "PANEL_BYTES", 16 << 10)
+    monkeypatch.setattr(contract, "MOST_PANELS", 1.5)
+    for m, n, form in [(31, 70, "columns"), (50, 5, "swapped")]:
+        c = product(m, 1100, n, layout)
+        plan = contract._plan_columns(c if form == "columns" else contract._exchange(c), which, form)
+        check(c, which, plan=plan)
+        assert plan.depth_blocks > 1 or (form == "swapped" and not plan.packing)
+
+
+def test_a_weight_gradient_whose_sums_are_long_and_cross_rows(monkeypatch):
+    monkeypatch.setattr(contract, "MOST_PANELS", 1.5)
+    plan = check(convolution(9, 3, 40, 15, 15, 3)[1])
+    assert (plan.packing, plan.depth_blocks > 1) == ("transpose", True)
+
+
+@pytest.mark.parametrize("which", TARGETS, ids=lambda t: t.name)
+@pytest.mark.parametrize("zero", ["batch", "m", "n", "k"])
+def test_nothing_to_do(which, zero):
+    shape = {"batch": 2, "m": 3, "k": 4, "n": 5} | {zero: 0}
+    plan = check(product(shape["m"], shape["k"], shape["n"], batch=shape["batch"]), which)
+    assert (plan.units > 0) == (zero == "k")
+
+
+def random_contraction(rng):
+    """Up to three dims of each kind, in random order in memory, with gaps, broadcasting and flips now and then."""
+
+    def some_extents(most, largest):
+        return [int(rng.integers(1, largest)) for _ in range(rng.integers(0, most))]
+
+    batch, m, n, k = (some_extents(most, size) for most, size in ((3, 4), (3, 9), (3, 20), (4, 8)))
+    sizes = [*batch, *m, *n, *k]
+    ids = np.arange(len(sizes))
+    owners = np.repeat(np.arange(4), [len(batch), len(m), len(n), len(k)])
+    strides = {}
+    for name, absent in (("a", 2), ("b", 1)):
+        stride, mine = 1, np.zeros(len(sizes), int)
+        order = rng.permutation(ids) if rng.random() < 0.7 else ids[::-1]
+        for i in order:
+            if owners[i] == absent or (owners[i] == 0 and rng.random() < 0.2):
+                continue
+            mine[i] = stride * (-1 if rng.random() < 0.1 else 1)
+            stride *= sizes[i]
+            if rng.random() < 0.1:
+                stride += int(rng.integers(0, 3))
+        strides[name] = mine
+    dims = [Dim(size, int(x), int(y)) for size, x, y in zip(sizes, strides["a"], strides["b"], strict=True)]
+    groups = [tuple(d for d, owner in zip(dims, owners, strict=True) if owner == which) for which in range(4)]
+    return Contraction(DTYPES[int(rng.integers(2))], *groups)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_any_contraction(seed):
+    c = random_contraction(np.random.default_rng(seed))
+    check(c, TARGETS[seed % len(TARGETS)], seed, fetches=seed % 2 == 0)
+
+
+def test_every_form_and_packing_is_covered():
+    seen = set()
+    for seed in range(60):
+        plan = plan_contraction(random_contraction(np.random.default_rng(seed)), TARGETS[seed % len(TARGETS)])
+        seen |= {plan.form, plan.packing}
+    seen.add(plan_contraction(product(512, 512, 512), HOST).packing)
+    assert seen == {"columns", "swapped", "dot", None, "copy", "runs", "transpose", "scalar"}
+
+
+@pytest.mark.parametrize("which", TARGETS, ids=lambda t: t.name)
+def test_far_lines_are_copied(which, monkeypatch):
+    monkeypatch.setattr(contract, "PACK_ROWS", 4)
+    monkeypatch.setattr(contract, "PACK_DEPTH", 4)
+    for n in (600, 613):
+        assert check(product(9, 20, n), which).packing == "copy"
+
+
+@pytest.mark.parametrize("which", TARGETS, ids=lambda t: t.name)
+def test_rows_that_are_far_apart_are_copied_too(which, monkeypatch):
+    small = {
+        "FAR_BYTES": 4,
+        "LARGE_BYTES": 4,
+        "VERY_LARGE_BYTES": 4,
+        "PANEL_BYTES": 16 << 10,
+        "PACK_A_ROWS": 30,
+    }
+    for name, value in (small | {"MOST_PANELS": 1.5}).items():
+        monkeypatch.setattr(contract, name, value)
+    for m, k, n in [(5, 20, 500), (16, 30, 333), (47, 43, 256), (99, 600, 300)]:
+        for layout in ("TN", "TT"):
+            c = product(m, k, n, layout, batch=2)
+            plan = contract._plan_columns(c, which, "columns")
+            assert plan.packs_a
+            check(c, which, plan=plan, pieces=3)
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize("which", TARGETS, ids=lambda t: t.name)
+@pytest.mark.parametrize("blocked", [False, True])
+def test_what_the_end_of_a_tile_touches_is_fetched_while_it_is_computed(layout, which, blocked, monkeypatch):
+    """k is walked in a piece per row: pieces that divide it, that do not, empty ones, and more rows than k."""
+    monkeypatch.setattr(contract, "STRIDE_BYTES", 64)
+    if blocked:
+        monkeypatch.setattr(contract, "PANEL_BYTES", 1 << 10)
+        monkeypatch.setattr(contract, "MOST_PANELS", 1)
+    for m, k, n in [(48, 60, 70), (48, 61, 64), (50, 13, 128), (49, 3, 128), (7, 500, 96), (64, 1, 64)]:
+        for fetches in (True, False):
+            check(product(m, k, n, layout, batch=2), which, fetches=fetches)
+
+
+def test_a_small_b_is_shared_by_threads_that_have_rows_of_their_own():
+    """All panels of some rows are one unit after the other; the layouts in which B is packed keep its panels."""
+    for m, k, n, batch in [(768, 96, 128, 1), (300, 64, 200, 3), (250, 31, 77, 2)]:
+        for layout in ("NN", "TN"):
+            plan = check(product(m, k, n, layout, batch=batch), pieces=5)
+            assert plan.rows_first
+            assert plan.panel_count > 1
+        assert not check(product(m, k, n, "NT", batch=batch), pieces=5).rows_first
+    assert check(product(768, 96, 128)).row_blocks > 1
+    assert not plan_contraction(product(100, 96, 400), HOST).rows_first
+
+
+def test_shared_panels_are_packed_once_per_call():
+    c = product(40, 30, 50, "NT", batch=6)
+    c = Contraction(c.dtype, (Dim(6, 1200, 0),), c.m, c.n, c.k)
+    plan = check(c, pieces=3)
+    assert plan.shares_b
+    assert plan.packing == "transpose"
+
+
+def zero(index):
+    return "zeroinitializer" if index.lanes > 1 else "0.0"
+
+
+def kind(index, element="float"):
+    return f"<{index.lanes} x {element}>" if index.lanes > 1 else element
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN"])
+@pytest.mark.parametrize("shape", [(13, 30, 40), (40, 30, 5), (5, 300, 3), (40, 2600, 20)])
+@pytest.mark.parametrize("long", [False, True])
+def test_begin_and_epilogue(layout, shape, long):
+    """Start from a bias, and end with relu, or with something long that has blocks of its own."""
+    m, k, n = shape
+    c = product(m, k, n, layout)
+    rng = np.random.default_rng(1)
+    a, a_view = random_array(rng, [*c.batch, *c.m, *c.k], "a", c.dtype)
+    b, b_view = random_array(rng, [*c.batch, *c.k, *c.n], "b", c.dtype)
+    bias = rng.standard_normal(n).astype("f4")
+    expected = reference(c, a_view, b_view)[0] + bias
+    expected = expected * 2.0**20 if long else np.maximum(expected, 0)
+    out = np.concatenate([np.zeros(m * n, "f4"), bias])  # the result, and behind it the bias
+
+    def begin(e, index, pointer):
+        value = zero(index)
+        for lane in range(index.valid):
+            place = e.op(f"add i64 {index.column}, {m * n + lane}")
+            scalar = e.op(f"load float, ptr {e.op(f'getelementptr float, ptr {pointer}, i64 {place}')}")
+            if index.lanes == 1:
+                return scalar
+            value = e.op(f"insertelement {kind(index)} {value}, float {scalar}, i64 {lane}")
+        return value
+
+    def epilogue(e, value, index, pointer, *_):
+        if long:
+            for _ in range(20):
+                value = e.op(f"fadd {kind(index)} {value}, {value}")
+            label = e.fresh("here")
+            e.line(f"br label %{label}")
+            e.label(label)
+        else:
+            positive = e.op(f"fcmp ogt {kind(index)} {value}, {zero(index)}")
+            value = e.op(
+                f"select {kind(index, 'i1')} {positive}, {kind(index)} {value}, {kind(index)} {zero(index)}"
+            )
+        store_plain(e, value, index, pointer, dtype=c.dtype, batch=0, row=1, column=m)  # transposed
+
+    Kernel(plan_contraction(c, HOST), HOST, epilogue, begin)(a, b, out)
+    result = out[: m * n].reshape(n, m).T
+    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-6 * k**0.5 * np.abs(expected).max())
+
+
+def test_storing_by_tables():
+    """Rows and columns of the result may lie anywhere: here reversed."""
+    c = product(5, 6, 19)
+    rng = np.random.default_rng(1)
+    a, a_view = random_array(rng, [*c.batch, *c.m, *c.k], "a", c.dtype)
+    b, b_view = random_array(rng, [*c.batch, *c.k, *c.n], "b", c.dtype)
+    plan = plan_contraction(c, HOST)
+    plan.table_names = ("rows", "columns")
+    plan.tables = [np.arange(4, -1, -1) * 19, np.arange(18, -1, -1)]
+
+    def epilogue(e, value, index, pointer, rows, columns):
+        store_plain(e, value, index, pointer, dtype=c.dtype, batch=0, row=rows, column=columns)
+
+    out = np.zeros((5, 19), "f4")
+    Kernel(plan, HOST, epilogue)(a, b, out)
+    np.testing.assert_allclose(out[::-1, ::-1], reference(c, a_view, b_view)[0], rtol=0, atol=1e-5)
+
+
+def test_nan_and_infinity_reach_the_elements_they_belong_to_and_no_others():
+    a, b, out = np.ones((9, 12), "f4"), np.ones((12, 21), "f4"), np.zeros((9, 21), "f4")
+    a[4, 3], b[5, 20] = np.nan, np.inf
+    plan = plan_contraction(product(9, 12, 21), HOST)
+
+    def epilogue(e, value, index, pointer, *_):
+        store_plain(e, value, index, pointer, dtype=a.dtype, batch=0, row=21, column=1)
+
+    Kernel(plan, HOST, epilogue)(a, b, out)
+    np.testing.assert_array_equal(out, a @ b)
+
+
+def test_missing_scratch_memory_is_noticed():
+    plan = plan_contraction(product(64, 64, 64, "NT"), HOST)
+    assert plan.scratch
+    with pytest.raises(ValueError, match="bytes of scratch memory"):
+        emit_contraction(
+            Emitter(), plan, a="%a", b="%b", tables=[], start="0", stop="1", epilogue=lambda *_: None
+        )

@@ -1,0 +1,58 @@
+"""Every case of the table with its arrays on a device that refuses host arrays: same numbers."""
+
+import numpy as np
+import pytest
+
+import minitorch
+from both import floats, run_minitorch, weights
+from minitorch.engine.node import new_tensor
+from minitorch.proof.table import CASES
+from standin import DeviceArray
+
+
+def on_device(array, requires_grad=False):
+    tensor = new_tensor(DeviceArray(array.copy()))
+    return tensor.requires_grad_() if requires_grad else tensor
+
+
+class Library:
+    """minitorch, whose tensor() makes tensors on the device: for constants inside a case."""
+
+    def __getattr__(self, name):
+        if name == "tensor":
+            return lambda data, **kwargs: on_device(minitorch.tensor(data, **kwargs)._data)
+        return getattr(minitorch, name)
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, id=f"{i}-{c.op}") for i, c in enumerate(CASES)])
+def test_same_numbers_on_the_device(case):
+    arrays = case.arrays(6)
+    expected, references = run_minitorch(case, arrays, case.differentiable)
+    tensors = [on_device(a, requires_grad=case.differentiable and a.dtype.kind == "f") for a in arrays]
+    outputs = floats(case.call(Library(), *tensors))
+    for mine, other in zip(outputs, expected, strict=True):
+        assert isinstance(mine._data, DeviceArray)
+        np.testing.assert_array_equal(mine._data.host, other._data)
+    if not case.differentiable:
+        return
+    chosen = [o for o in outputs if o.requires_grad]
+    minitorch.autograd.backward(chosen, [DeviceArray(weights(o.shape)) for o in chosen])
+    for tensor, reference in zip(tensors, references, strict=True):
+        if reference.grad is not None:
+            assert isinstance(tensor.grad, DeviceArray)
+            np.testing.assert_allclose(tensor.grad.host, reference.grad, rtol=1e-12, atol=1e-12)
+
+
+def test_second_order_stays_on_the_device():
+    x = on_device(np.array([0.5, -1.5, 2.0]), requires_grad=True)
+    (slope,) = minitorch.autograd.grad((x**3).sum(), x, create_graph=True)
+    (curvature,) = minitorch.autograd.grad(slope.sum(), x)
+    assert isinstance(curvature._data, DeviceArray)
+    np.testing.assert_allclose(curvature._data.host, 6 * np.array([0.5, -1.5, 2.0]))
+
+
+def test_the_standin_refuses_host_arrays():
+    with pytest.raises(TypeError, match="host array"):
+        DeviceArray(np.ones(3)) + np.ones(3)
+    with pytest.raises(TypeError, match="host array"):
+        np.where(DeviceArray(np.ones(3)) > 0, np.ones(3), 0)

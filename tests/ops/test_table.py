@@ -1,0 +1,148 @@
+"""The one table, read as: values and gradients against PyTorch, finite differences, second order, dtype."""
+
+import numpy as np
+import pytest
+import torch
+
+import minitorch
+from both import run_minitorch, run_torch, weights
+from minitorch.autograd import gradcheck, gradgradcheck
+from minitorch.proof.certificate import STEP
+from minitorch.proof.table import CASES
+from minitorch.tensor.methods import matrices
+
+numbered = [pytest.param(case, id=f"{i}-{case.op}") for i, case in enumerate(CASES)]
+differentiable = [p for p in numbered if p.values[0].differentiable]
+
+
+@pytest.mark.parametrize("case", numbered)
+def test_values_and_gradients_equal_pytorchs(case):
+    if case.torch is None:
+        pytest.fail("every case needs a PyTorch twin")
+    for trial in range(2):
+        arrays = case.arrays(trial)
+        ours, inputs = run_minitorch(case, arrays, case.differentiable)
+        theirs, references = run_torch(case, arrays, case.differentiable)
+        assert len(ours) == len(theirs)
+        for mine, other in zip(ours, theirs, strict=True):
+            other = other.detach().numpy() if isinstance(other, torch.Tensor) else np.asarray(other)
+            assert mine.shape == other.shape
+            assert mine.dtype == other.dtype
+            np.testing.assert_allclose(mine.detach().numpy(), other, rtol=1e-9, atol=1e-9)
+        for mine, other in zip(inputs, references, strict=True):
+            if other.grad is not None:
+                assert mine.grad is not None
+                np.testing.assert_allclose(mine.grad, other.grad.numpy(), rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("case", differentiable)
+def test_finite_differences_agree(case):
+    for trial in (2, 3):
+        tensors = tensors_of(case, trial)
+        assert gradcheck(lambda *xs: float_outputs(case, xs), tensors, eps=STEP)
+
+
+@pytest.mark.parametrize("case", differentiable)
+def test_second_order_agrees(case):
+    tensors = tensors_of(case, 4)
+    assert gradgradcheck(lambda *xs: float_outputs(case, xs), tensors, eps=STEP, atol=1e-4)
+
+
+@pytest.mark.parametrize("case", differentiable)
+def test_float32_in_float32_out_also_for_gradients(case):
+    arrays = case.arrays(5)
+    # Constants inside a case are float64; the contract is about the rest.
+    if case.op in ("cast", "cross_entropy"):
+        return check_contract_of_mixed(case, arrays)
+    tensors = [
+        minitorch.tensor(a.astype(np.float32), requires_grad=True)
+        if a.dtype.kind == "f"
+        else minitorch.tensor(a)
+        for a in arrays
+    ]
+    outputs = float_outputs(case, tensors)
+    for output in outputs:
+        assert output.dtype == np.float32
+        assert isinstance(output.data, np.ndarray)
+    with minitorch.autograd.debug():
+        minitorch.autograd.backward(outputs, [weights(o.shape, np.float32) for o in outputs])
+    for tensor in tensors:
+        if tensor.requires_grad and tensor.grad is not None:
+            assert tensor.grad.dtype == np.float32
+            assert tensor.grad.shape == tensor.shape
+            assert isinstance(tensor.grad, np.ndarray)
+
+
+def check_contract_of_mixed(case, arrays):
+    tensors = [
+        minitorch.tensor(a.astype(np.float32), requires_grad=True)
+        if a.dtype.kind == "f"
+        else minitorch.tensor(a)
+        for a in arrays
+    ]
+    outputs = float_outputs(case, tensors)
+    with minitorch.autograd.debug():
+        minitorch.autograd.backward(outputs, [weights(o.shape, o.dtype) for o in outputs])
+    assert all(t.grad.dtype == np.float32 for t in tensors if t.requires_grad)
+
+
+def tensors_of(case, trial):
+    return [
+        minitorch.tensor(a, requires_grad=True) if a.dtype.kind == "f" else minitorch.tensor(a)
+        for a in case.arrays(trial)
+    ]
+
+
+def float_outputs(case, tensors):
+    outputs = case.call(minitorch, *tensors)
+    listed = list(outputs) if isinstance(outputs, tuple | list) else [outputs]
+    return [o for o in listed if o.requires_grad] or [o for o in listed if o.dtype.kind == "f"]
+
+
+class Recorder:
+    """A library that notes which of its functions were asked for."""
+
+    def __init__(self, library, prefix=""):
+        self.library, self.prefix, self.used = library, prefix, set()
+
+    def __getattr__(self, name):
+        self.used.add(self.prefix + name)
+        if name == "linalg":
+            sub = Recorder(minitorch.linalg, "linalg.")
+            sub.used = self.used
+            return sub
+        return getattr(self.library, name)
+
+
+def test_every_op_has_a_row():
+    from minitorch.ops import OPS
+
+    missing = set(OPS) - {case.op for case in CASES}
+    assert not missing, f"ops without a row in proof/table.py: {sorted(missing)}"
+
+
+def test_every_public_function_is_called_by_some_row():
+    recorder = Recorder(minitorch)
+    for case in CASES:
+        tensors = [minitorch.tensor(a) for a in case.arrays()]
+        case.call(recorder, *tensors)
+    public = set(minitorch.functions.__all__) | {f"linalg.{n}" for n in minitorch.linalg.__all__}
+    same = {alias for names in ALIASES for alias in names if set(names) & recorder.used}
+    questions = {"allclose", "equal", "is_tensor", "numel"}  # plain answers, tested elsewhere
+    composed = {
+        f"linalg.{n}" for n in (*matrices.__all__, "cond", "matmul")
+    }  # tested on PyTorch's own samples
+    assert not public - recorder.used - same - questions - composed
+
+
+ALIASES = [
+    ("sub", "subtract"), ("mul", "multiply"), ("div", "divide", "true_divide"), ("neg", "negative"),
+    ("asin", "arcsin"), ("acos", "arccos"), ("atan", "arctan"), ("atan2", "arctan2"), ("asinh", "arcsinh"),
+    ("acosh", "arccosh"), ("atanh", "arctanh"), ("abs", "absolute"), ("trunc", "fix"), ("ne", "not_equal"),
+    ("lt", "less"), ("le", "less_equal"), ("gt", "greater"), ("ge", "greater_equal"),
+]  # fmt: skip
+
+
+def test_aliases_are_the_same_function():
+    for names in ALIASES:
+        assert len({getattr(minitorch, name) for name in names}) == 1
