@@ -22,7 +22,7 @@ from minitorch.engine import errors, plain, watch
 from minitorch.engine.dtypes import get_default_dtype
 from minitorch.engine.modes import Mode, current, switch
 from minitorch.engine.quiet import hush, restore
-from minitorch.engine.recording import changed
+from minitorch.engine.recording import changed, recordings
 from minitorch.engine.watch import exposed, is_exposed, tick
 from minitorch.ops.op import ANALYTIC, REFUSED, Array, Op, unbroadcast
 
@@ -48,10 +48,10 @@ class Node:
 
     __slots__ = (
         "__weakref__",
+        "_array",  # what `_data` shows, unless a recording shows something in its place
         "_attributes",  # the op's keyword arguments
-        "_data",
-        "_grad",
         "_grad_is_shared",  # `_grad` may be someone else's array too: copy before handing it out
+        "_gradient",  # what `_grad` shows, likewise
         "_hooks",
         "_inputs",  # what the op was given: Tensors, Python numbers; empty when consumed
         "_operation",  # the Op, None for a leaf
@@ -59,10 +59,10 @@ class Node:
         "_time",  # when it was made: parents are older than their children
     )
 
+    _array: Any
     _attributes: dict[str, Any]
-    _data: Any
-    _grad: Any
     _grad_is_shared: bool
+    _gradient: Any
     _hooks: Hooks | None
     _inputs: tuple[Any, ...]
     _operation: Op | None
@@ -72,6 +72,35 @@ class Node:
     # Equality is element by element (tensor.py), so hashing must not follow it: two tensors of
     # equal content are two nodes of the graph.
     __hash__ = object.__hash__
+
+    # While a function is being recorded (compiler/trace), the recording's own thread is shown a Traced in place of
+    # each array. The engine's short paths read `_array` itself, after they saw that nobody records.
+
+    @property
+    def _data(self) -> Any:
+        if recordings and (recorder := current().recorder) is not None:
+            return recorder.read_data(self)
+        return self._array
+
+    @_data.setter
+    def _data(self, array: Any) -> None:
+        if recordings and (recorder := current().recorder) is not None:
+            recorder.write_data(self, array)
+        else:
+            self._array = array
+
+    @property
+    def _grad(self) -> Any:
+        if recordings and (recorder := current().recorder) is not None:
+            return recorder.read_grad(self)
+        return self._gradient
+
+    @_grad.setter
+    def _grad(self, gradient: Any) -> None:
+        if recordings and (recorder := current().recorder) is not None:
+            recorder.write_grad(self, gradient)
+        else:
+            self._gradient = gradient
 
     @property
     def data(self) -> np.ndarray:
@@ -295,14 +324,16 @@ def new_tensor(
     """Make a Tensor around an array, without the constructor's checks and copies."""
     out = _new(tensor_class)
     # NumPy gives a scalar where a result has no axes; a Tensor always holds an array.
-    out._data = data if data.__class__ is ndarray or not isinstance(data, np.generic) else np.asarray(data)
-    out._grad = None
+    out._array = data if data.__class__ is ndarray or not isinstance(data, np.generic) else np.asarray(data)
+    out._gradient = None
     out._hooks = None
     out._requires_grad = op is not None
     out._operation = op
     out._inputs = inputs
     out._attributes = attributes
     out._time = tick()
+    if recordings and (recorder := current().recorder) is not None:
+        recorder.write_data(out, out._array)
     return out
 
 
@@ -312,9 +343,11 @@ def apply_unary(op: Op, x: Node, attributes: dict[str, Any] = _NO_ATTRIBUTES) ->
     Arithmetic between small tensors is where a library like this spends its time outside NumPy; for
     this and the next function the common path is written out.
     """
-    if exposed and (attributes or is_exposed(x)):  # attributes may hold an index that others can write into
+    if recordings or (
+        exposed and (attributes or is_exposed(x))
+    ):  # attributes may hold an index others can write into
         return apply(op, x, **attributes)
-    array = x._data
+    array = x._array
     if op.floating and array.dtype.kind not in "fc":
         return apply(op, x, **attributes)
     if _complex and op.complex is REFUSED:
@@ -326,8 +359,8 @@ def apply_unary(op: Op, x: Node, attributes: dict[str, Any] = _NO_ATTRIBUTES) ->
         data = second_try(op, (array,), attributes, error)
     mode = current()
     out = _new(tensor_class)
-    out._data = data if data.__class__ is ndarray or not isinstance(data, np.generic) else np.asarray(data)
-    out._grad = None
+    out._array = data if data.__class__ is ndarray or not isinstance(data, np.generic) else np.asarray(data)
+    out._gradient = None
     out._hooks = None
     if x._requires_grad and mode.enabled and op.differentiable:
         out._requires_grad = True
@@ -349,22 +382,22 @@ def apply_unary(op: Op, x: Node, attributes: dict[str, Any] = _NO_ATTRIBUTES) ->
 
 def apply_binary(op: Op, a: Node, b: Node) -> Tensor:
     """Do what `apply` does for two Tensors of one dtype and no attributes, at half its overhead."""
-    if exposed and (is_exposed(a) or is_exposed(b)):
+    if recordings or (exposed and (is_exposed(a) or is_exposed(b))):
         return apply(op, a, b)
-    array = a._data
+    array = a._array
     if op.floating and array.dtype.kind not in "fc":
         return apply(op, a, b)
     if _complex and op.complex is REFUSED:
-        _check_complex(op, (array, b._data))
+        _check_complex(op, (array, b._array))
     forward = op.forward
     try:
-        data = forward(array, b._data)
+        data = forward(array, b._array)
     except _TROUBLE as error:
-        data = second_try(op, (array, b._data), {}, error)
+        data = second_try(op, (array, b._array), {}, error)
     mode = current()
     out = _new(tensor_class)
-    out._data = data if data.__class__ is ndarray or not isinstance(data, np.generic) else np.asarray(data)
-    out._grad = None
+    out._array = data if data.__class__ is ndarray or not isinstance(data, np.generic) else np.asarray(data)
+    out._gradient = None
     out._hooks = None
     if (a._requires_grad or b._requires_grad) and mode.enabled and op.rules:
         out._requires_grad = True
@@ -383,9 +416,9 @@ def apply_binary(op: Op, a: Node, b: Node) -> Tensor:
 
 def apply_with_number(op: Op, a: Any, b: Any, tensor: Node) -> Tensor:
     """Do what `apply` does for a Tensor of floats, which is a or b, and a Python number, at less overhead."""
-    if exposed and is_exposed(tensor):
+    if recordings or (exposed and is_exposed(tensor)):
         return apply(op, a, b)
-    x, y = (tensor._data, b) if a is tensor else (a, tensor._data)
+    x, y = (tensor._array, b) if a is tensor else (a, tensor._array)
     forward = op.forward
     try:
         data = forward(x, y)
@@ -434,14 +467,16 @@ def bundle_outputs(
 ) -> tuple[Tensor, ...]:
     """Record an op with several results: one Bundle, and a Tensor per result that selects from it."""
     bundle = Bundle()
-    bundle._data = Outputs(results)
-    bundle._grad = None
+    bundle._array = Outputs(results)
+    bundle._gradient = None
     bundle._hooks = None
     bundle._requires_grad = True
     bundle._operation = op
     bundle._inputs = inputs
     bundle._attributes = attributes
     bundle._time = tick()
+    if recordings and (recorder := current().recorder) is not None:
+        recorder.write_data(bundle, bundle._array)
     if exposed:
         watch.recorded(bundle)
     return _select_all(bundle)
@@ -484,33 +519,38 @@ def pull_back(
         found = _contributions(node, _conjugate(g), create_graph, useful)
         contributions: Sequence[Any] = [None if each is None else np.conjugate(each) for each in found]
     elif (
-        create_graph or useful is not None or not op.plain or count != len(rules) or node.__class__ is Bundle
+        create_graph
+        or useful is not None
+        or recordings
+        or not op.plain
+        or count != len(rules)
+        or node.__class__ is Bundle
     ):
         contributions = _contributions(node, g, create_graph, useful)
     elif count == 1:
-        rule, x = rules[0], inputs[0]._data
-        contributions = (rule(g, node._data, x, **attributes) if attributes else rule(g, node._data, x),)
+        rule, x, out = rules[0], inputs[0]._array, node._array
+        contributions = (rule(g, out, x, **attributes) if attributes else rule(g, out, x),)
     elif attributes:
         contributions = _contributions(node, g, create_graph, useful)
     else:
         # Two inputs, the commonest of all: without a list of arguments.
         a, b = inputs
         if isinstance(a, Node):
-            x, first = a._data, a._requires_grad
+            x, first = a._array, a._requires_grad
         else:
             x, first = a, False
         if isinstance(b, Node):
-            y, second = b._data, b._requires_grad
+            y, second = b._array, b._requires_grad
         else:
             y, second = b, False
         left, right = rules
-        out = node._data
+        out = node._array
         contributions = (left(g, out, x, y) if first else None, right(g, out, x, y) if second else None)
     for position, contribution in enumerate(contributions):
         if contribution is None:
             continue
         parent = inputs[position]
-        data = parent._data
+        data = parent._array  # for its shape and dtype
         if contribution.shape != data.shape:
             contribution = unbroadcast(contribution, data.shape)
         if contribution.dtype is not data.dtype:
@@ -678,8 +718,8 @@ def backpropagate(
                 if node._operation is None:
                     leaves.append((node, g))
                     continue
-                if node._grad is None:  # what `accumulate` does, without the call
-                    node._grad = g
+                if node._gradient is None and not recordings:  # what `accumulate` does, without the call
+                    node._gradient = g
                     node._grad_is_shared = True
                 else:
                     accumulate(node, g)

@@ -7,15 +7,28 @@ being recorded. Without a recording in this thread every function here is one co
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
+
+from minitorch.engine.modes import current
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Recorder(Protocol):
     """Whoever is recording."""
+
+    def read_data(self, node: Any) -> Any:
+        """Return what a node shows as its array."""
+
+    def write_data(self, node: Any, new: Any) -> None:
+        """Give a node another array, as far as this thread sees."""
+
+    def read_grad(self, node: Any) -> Any:
+        """Return what a node shows as its gradient."""
+
+    def write_grad(self, node: Any, new: Any) -> None:
+        """Give a node another gradient, as far as this thread sees."""
 
     def changeable(self, holder: Any, key: str) -> Any:
         """Return what stands for a number that may be another one at the next call."""
@@ -39,13 +52,13 @@ def changed() -> None:
     changes[0] += 1
 
 
-# Who records, by thread; nearly always nobody.
-recorders: dict[int, Recorder] = {}
+# Recordings under way in any thread; nearly always none. Whose thread this is, the mode says.
+recordings: list[Recorder] = []
 
 
 def recorder() -> Recorder | None:
     """Return who is recording in this thread."""
-    return recorders.get(threading.get_ident()) if recorders else None
+    return current().recorder if recordings else None
 
 
 def changeable(holder: Any, key: str) -> Any:
@@ -54,7 +67,7 @@ def changeable(holder: Any, key: str) -> Any:
     >>> changeable({"lr": 0.1}, "lr")
     0.1
     """
-    if recorders and (active := recorder()) is not None:
+    if recordings and (active := current().recorder) is not None:
         return active.changeable(holder, key)
     return holder[key] if isinstance(holder, dict) else getattr(holder, key)
 
@@ -66,7 +79,7 @@ def number(array: Any) -> Any:
     >>> number(np.array(3.0))
     3.0
     """
-    if recorders and (active := recorder()) is not None:
+    if recordings and (active := current().recorder) is not None:
         return active.number(array)
     return float(array)
 
@@ -76,7 +89,7 @@ def drawing(method: F) -> F:
 
     @functools.wraps(method)
     def draw(self: Any, *args: Any) -> Any:
-        if recorders and (active := recorder()) is not None:
+        if recordings and (active := current().recorder) is not None:
             return active.draw(self, method, args)
         return method(self, *args)
 
@@ -88,7 +101,7 @@ def replayed(method: F) -> F:
 
     @functools.wraps(method)
     def run(*args: Any, **options: Any) -> Any:
-        if recorders and (active := recorder()) is not None:
+        if recordings and (active := current().recorder) is not None:
             return active.replay(method, args, options)
         return method(*args, **options)
 
@@ -97,7 +110,7 @@ def replayed(method: F) -> F:
 
 def refuse_inside_recording(what: str) -> None:
     """Refuse to answer what would be another answer at the next call of a compiled function."""
-    if recorders and recorder() is not None:
+    if recordings and current().recorder is not None:
         raise RuntimeError(
             f"compile: {what} would give the same answer at every call of the compiled function; read it outside"
         )

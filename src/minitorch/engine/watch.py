@@ -174,7 +174,7 @@ def share(array: Any) -> None:
 
 def is_exposed(tensor: Any) -> bool:
     """Tell whether others may write into a tensor's array."""
-    array = tensor._data
+    array = tensor._array
     if array.__class__ is not np.ndarray:
         return False
     return id(array if array.base is None else owner_of(array)) in exposed

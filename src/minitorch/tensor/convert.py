@@ -190,13 +190,13 @@ def operand(value: Any, name: str = "operand") -> Any:
 def binary(op: Op, a: Any, b: Any) -> Tensor:
     """Run an elementwise op on two operands, at least one of them a Tensor, after dtype promotion."""
     if isinstance(a, Node) and isinstance(b, Node):
-        if a._data.dtype is b._data.dtype:
+        if a._array.dtype is b._array.dtype:
             return apply_binary(op, a, b)
         return apply(op, *_prepared(op, a, b))
     if isinstance(a, Node):
-        if b.__class__ in _REAL and a._data.dtype.kind == "f":
+        if b.__class__ in _REAL and a._array.dtype.kind == "f":
             return apply_with_number(op, a, b, a)  # the common case: it does not widen the floats
-    elif isinstance(b, Node) and a.__class__ in _REAL and b._data.dtype.kind == "f":
+    elif isinstance(b, Node) and a.__class__ in _REAL and b._array.dtype.kind == "f":
         return apply_with_number(op, a, b, b)
     a, b = operand(a, op.name), operand(b, op.name)
     if isinstance(a, Node) and isinstance(b, Node):

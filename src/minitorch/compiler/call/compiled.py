@@ -412,7 +412,7 @@ class CompiledFunction(Standing):
                 return self._refused(cache.latest, args, options)
             if found is not MISS:
                 return found
-        if recording.recorders and recording.recorder() is not None:
+        if recording.recorder() is not None:
             return self.function(*args, **options)  # inside another recording: part of it
         mode = current()
         if (

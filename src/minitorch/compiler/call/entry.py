@@ -91,12 +91,12 @@ class _Writer:
 
     def _modes(self) -> None:
         s = self.source
-        s.names.update(MISS=MISS, recorders=recording.recorders, current=current, changes=recording.changes)
+        s.names.update(MISS=MISS, recordings=recording.recordings, current=current, changes=recording.changes)
         s.names.update(dtypes=dtypes, Tensor=Tensor, owner_of=watch.owner_of, ref=weakref.ref)
         s.names.update(usual=current() if current().enabled is self.enabled else None)
         s.add("mode = current()")
         s.add(
-            f"if recorders or mode is not usual and (mode.enabled is not {self.enabled} or mode.observers "
+            f"if recordings or mode is not usual and (mode.enabled is not {self.enabled} or mode.observers "
             f"or mode.gradient_check is not None) or dtypes._default is not {s.bind(get_default_dtype())}: return MISS"
         )
 
@@ -149,11 +149,11 @@ class _Writer:
             if requires_grad:
                 s.add(
                     f"if not {name}._requires_grad or {name}._operation is not None or {name}._hooks "
-                    f"or ({name}._grad is None) is not {no_gradient}: return MISS"
+                    f"or ({name}._gradient is None) is not {no_gradient}: return MISS"
                 )
             else:
                 s.add(f"if {name}._requires_grad: return MISS")
-            s.add(f"{array} = {name}._data")
+            s.add(f"{array} = {name}._array")
         else:
             s.add(f"{array} = {name}")
         # The same array as last time needs no second look; it is remembered without being kept alive.
@@ -205,7 +205,7 @@ class _Writer:
                     raise Cannot
                 tensors[i] = s.bind(source.tensor)
                 names[i] = s.bind(array)
-                s.add(f"if {tensors[i]}._data is not {names[i]}: return MISS")
+                s.add(f"if {tensors[i]}._array is not {names[i]}: return MISS")
             elif isinstance(source, FromArgument) and not source.gradient:
                 names[i] = f"d{source.position}"
             elif isinstance(source, FromArray):
@@ -262,7 +262,7 @@ class _Writer:
                 arrays = native.pools[i].arrays
                 s.names[last] = next((a for a in arrays if a is rebind.tensor._grad), None)
                 arrays.clear()
-                s.add(f"r{i} = {tensor}._grad")
+                s.add(f"r{i} = {tensor}._gradient")
                 s.add(f"if r{i} is not {last} or getrefcount(r{i}) != {ALONE + 1}:")
                 s.add(f"    r{i} = {last} = empty({value.shape!r}, {s.bind(value.dtype)})")
             elif value.nbytes < SMALL:
@@ -283,7 +283,7 @@ class _Writer:
                 if isinstance(rebind.tensor, int)
                 else s.bind(rebind.tensor)
             )
-            s.add(f"{tensor}._grad = {'None' if rebind.output is None else f'r{rebind.output}'}")
+            s.add(f"{tensor}._gradient = {'None' if rebind.output is None else f'r{rebind.output}'}")
             if rebind.output is not None:
                 s.add(f"{tensor}._grad_is_shared = False")
 
@@ -301,8 +301,8 @@ class _Writer:
             else:
                 used_up = kind is not True
                 s.add(f"t{i} = new(Tensor)")
-                s.add(f"t{i}._data = r{i}")
-                s.add(f"t{i}._grad = t{i}._hooks = None")
+                s.add(f"t{i}._array = r{i}")
+                s.add(f"t{i}._gradient = t{i}._hooks = None")
                 s.add(f"t{i}._requires_grad = {used_up}")
                 s.add(f"t{i}._operation = {s.bind(kind) if used_up else None}")
                 s.add(f"t{i}._inputs = ()")

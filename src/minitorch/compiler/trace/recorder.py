@@ -11,7 +11,7 @@ function came to its end. So nothing is half-updated when it fails.
 
 from __future__ import annotations
 
-import threading
+import math
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -31,6 +31,7 @@ from minitorch.compiler.trace.number import Number
 from minitorch.compiler.trace.refusal import CompileError
 from minitorch.compiler.trace.traced import Traced, as_traced
 from minitorch.engine import recording, watch
+from minitorch.engine.modes import current, switch
 from minitorch.engine.node import Node
 
 # --- where a program's inputs come from -------------------------------------------------------------
@@ -185,7 +186,7 @@ class Recorded:
 
 
 class Recording:
-    """The state of one recording; `recording.recorders` shows it to the rest of the library."""
+    """The state of one recording; the mode (engine/modes.py) shows it to the rest of the library."""
 
     def __init__(
         self, arguments: list[Any], live: dict[int, np.ndarray], promoted: set[tuple[int, str]]
@@ -312,14 +313,11 @@ class Recording:
 
     def is_fresh(self, node: Node) -> bool:
         """Tell whether a node was made during this recording."""
-        try:
-            return _time.__get__(node) > self.began
-        except AttributeError:
-            return True
+        return getattr(node, "_time", math.inf) > self.began  # none yet: it is just being made
 
     def read_data(self, node: Node) -> Any:
         """Return what a node shows as its array."""
-        array = _SLOTS["_data"].__get__(node)
+        array = node._array
         if isinstance(array, (Traced, list)):
             return array
         if type(array) is not np.ndarray:
@@ -342,7 +340,7 @@ class Recording:
     def write_data(self, node: Node, new: Any) -> None:
         """Give a node another array: aside, if it is from before."""
         if self.is_fresh(node):
-            _SLOTS["_data"].__set__(node, new)
+            node._array = new
             if isinstance(new, (Traced, list)):
                 self._fresh.append(weakref.ref(node))
             return
@@ -351,7 +349,7 @@ class Recording:
 
     def read_grad(self, node: Node) -> Any:
         """Return what a node shows as its gradient."""
-        gradient = _SLOTS["_grad"].__get__(node)
+        gradient = node._gradient
         held = self._grads.get(id(node))
         if held is None:
             self.asked.add(id(node))
@@ -366,12 +364,12 @@ class Recording:
     def write_grad(self, node: Node, new: Any) -> None:
         """Give a node another gradient: aside, if it is from before."""
         if self.is_fresh(node):
-            _SLOTS["_grad"].__set__(node, new)
+            node._gradient = new
             if new is not None:
                 self._fresh.append(weakref.ref(node))
             return
         if id(node) not in self._grads:
-            before = _SLOTS["_grad"].__get__(node)
+            before = node._gradient
             if before is not None:
                 self.read_grad(node)
             else:
@@ -385,13 +383,13 @@ class Recording:
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Run something as if nothing were recorded."""
-        thread = threading.get_ident()
         with self.around_pause():
-            recording.recorders.pop(thread, None)
+            outer = current()
+            switch(outer._replace(recorder=None))
             try:
                 yield
             finally:
-                recording.recorders[thread] = self
+                switch(outer)
 
     def finish(self, results: list[Traced]) -> Recorded:
         """Return what was written down, with these as the function's results."""
@@ -475,18 +473,18 @@ class Recording:
                     new = held.now.array
                     written.append((held, new.copy() if is_given(new) else new))
             else:
-                _SLOTS["_data"].__set__(held.node, np.array(held.now.array))
+                held.node._array = np.array(held.now.array)
                 watch.touch(held.node)
         for held in self._grads.values():
             if held.now is None or held.now is not held.at_first or held.now.value is not held.value:
                 gradient = None if held.now is None else held.now.array
                 if gradient is not None and is_given(gradient):
                     gradient = gradient.copy()
-                _SLOTS["_grad"].__set__(held.node, gradient)
+                held.node._gradient = gradient
                 held.node._grad_is_shared = gradient is not None  # whoever looks gets a copy if it is
         while written:
             held, new = written.pop()
-            array = _SLOTS["_data"].__get__(held.node)
+            array = held.node._array
             array[...] = new
             watch.touch(array)
             # It is what the function gave: the other one may go.
@@ -509,10 +507,10 @@ class Recording:
             node = reference()
             if node is None:
                 continue
-            for slot in (_SLOTS["_data"], _SLOTS["_grad"]):
-                content = slot.__get__(node)
+            for slot in ("_array", "_gradient"):
+                content = getattr(node, slot)
                 if isinstance(content, Traced):
-                    slot.__set__(node, np.array(content.array))
+                    setattr(node, slot, np.array(content.array))
                 elif isinstance(content, list):
                     content[:] = [c.array if isinstance(c, Traced) else c for c in content]
             # The first call's results have a graph as any: it must not go on recording.
@@ -552,59 +550,17 @@ _ALWAYS = {"lr", "p"}
 
 # --- showing Traced arrays in place of real ones ---------------------------------------------------------
 
-_SLOTS: dict[str, Any] = {name: vars(Node)[name] for name in ("_data", "_grad")}
-_time: Any = vars(Node)["_time"]
-_installing = threading.Lock()
-_installed = 0
-
-
-class _Shown:
-    """Stands in the place of a slot of Node while anybody records: other threads see the slot itself."""
-
-    def __init__(
-        self, name: str, read: Callable[[Any, Any], Any], write: Callable[[Any, Any, Any], None]
-    ) -> None:
-        self.slot = _SLOTS[name]
-        self.read = read
-        self.write = write
-
-    def __get__(self, node: Any, owner: Any = None) -> Any:
-        if node is None:
-            return self
-        active = recording.recorders.get(threading.get_ident())
-        return self.slot.__get__(node) if active is None else self.read(active, node)
-
-    def __set__(self, node: Any, value: Any) -> None:
-        active = recording.recorders.get(threading.get_ident())
-        if active is None:
-            self.slot.__set__(node, value)
-        else:
-            self.write(active, node, value)
-
 
 @contextmanager
 def _showing(active: Recording) -> Iterator[None]:
-    global _installed
-    thread = threading.get_ident()
-    outer = recording.recorders.get(thread)
-    with _installing:
-        _installed += 1
-        if _installed == 1:
-            setattr(Node, "_data", _Shown("_data", Recording.read_data, Recording.write_data))  # noqa: B010
-            setattr(Node, "_grad", _Shown("_grad", Recording.read_grad, Recording.write_grad))  # noqa: B010
-    recording.recorders[thread] = active
+    outer = current()
+    recording.recordings.append(active)
+    switch(outer._replace(recorder=active))
     try:
         yield
     finally:
-        if outer is None:
-            recording.recorders.pop(thread, None)
-        else:
-            recording.recorders[thread] = outer
-        with _installing:
-            _installed -= 1
-            if _installed == 0:
-                for name, slot in _SLOTS.items():
-                    setattr(Node, name, slot)
+        switch(outer)
+        recording.recordings.remove(active)
 
 
 def record(
