@@ -1,9 +1,14 @@
-"""Hypothesis profiles: dev (default), ci, and intense (`pytest --hypothesis-profile=intense`); and Ctrl-C."""
+"""Hypothesis profiles: dev (default), ci, and intense (`pytest --hypothesis-profile=intense`); Ctrl-C; `compile`."""
 
+import functools
 import os
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+import minitorch
+from compiled import BACKENDS
 
 # The suite runs on shared, noisy machines: an example's time says nothing.
 common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
@@ -16,3 +21,9 @@ settings.load_profile("ci" if os.environ.get("CI") else "dev")
 # the tests interrupt must hear it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(params=[b for b in BACKENDS if b != "unfused"])
+def compile(request):
+    """Give minitorch.compile with each backend in turn."""
+    return functools.partial(minitorch.compile, backend=request.param)

@@ -1,26 +1,13 @@
 """explain(): what was made of a function, as data, as text, as a page; and MINITORCH_DEBUG."""
 
-import functools
 import html.parser
 
 import pytest
 
 import minitorch as mt
 import minitorch.nn.functional as F
+from compiled import BACKENDS
 from minitorch import nn, optim
-
-BACKENDS = ["numpy"]
-try:
-    import minitorch.compiler.backends.llvm.native
-
-    BACKENDS.append("native")
-except ImportError:
-    pass
-
-
-@pytest.fixture(params=BACKENDS)
-def compile(request):
-    return functools.partial(mt.compile, backend=request.param)
 
 
 def trained(compile):

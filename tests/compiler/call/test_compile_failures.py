@@ -10,18 +10,9 @@ import numpy as np
 import pytest
 
 import minitorch as mt
+from compiled import BACKENDS
 from minitorch import nn, optim
 from minitorch.compiler.ir.program import PRIMITIVES
-
-BACKENDS = ["numpy"]
-try:
-    import minitorch.compiler.backends.llvm.native
-
-    BACKENDS += ["native", "unfused"]
-except ImportError:
-    pass
-
-pytestmark = pytest.mark.filterwarnings("error::minitorch.compiler.call.compiled.Disagreement")
 
 GOOD, BAD = np.eye(3, dtype=np.float32), np.zeros((3, 3), np.float32)
 

@@ -9,21 +9,6 @@ import minitorch as mt
 from minitorch import nn, optim
 from minitorch.compiler.call import compiled as front
 
-BACKENDS = ["numpy"]
-try:
-    import minitorch.compiler.backends.llvm.native
-
-    BACKENDS.append("native")
-except ImportError:
-    pass
-
-pytestmark = pytest.mark.filterwarnings("error::minitorch.compiler.call.compiled.Disagreement")
-
-
-@pytest.fixture(params=BACKENDS)
-def compile(request):
-    return functools.partial(mt.compile, backend=request.param)
-
 
 def check(f, *shape):
     x = mt.randn(*shape)

@@ -4,7 +4,7 @@ Enters: `op_db`, the list of operators that PyTorch tests itself with, each with
 Leaves: for each operator that minitorch offers under the same name, one verdict per sample: right, raised
 (with the message) or wrong (with the difference). Run as a program it prints the figures:
 
-    python tests/op_db.py [--all] [--raised] [PART OF A NAME]
+    python tests/support/op_db.py [--all] [--raised] [PART OF A NAME]
 """
 
 import collections

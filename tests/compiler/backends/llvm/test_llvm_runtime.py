@@ -857,7 +857,7 @@ PROGRAM = f"""
 import os, sys, threading, time
 import numpy as np
 sys.path.insert(0, {os.path.dirname(__file__)!r})
-from test_compiler_runtime import *
+from test_llvm_runtime import *
 
 threads.set_threads(2)
 code = machine.compile_module(ADD + MARK + SUM + SLOW + FAIL, target.host(), NAMES)
