@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from minitorch.engine import watch
+from minitorch.engine.complex import meet_complex
 from minitorch.engine.dtypes import common_dtype, dtype_of_number, get_default_dtype, int64
-from minitorch.engine.node import Node, meet_complex, new_tensor
+from minitorch.engine.node import Node, new_tensor
 from minitorch.ops.op import violated
 from minitorch.tensor import Tensor, check_device, move
 from minitorch.tensor.convert import as_array, one_int, shape_of

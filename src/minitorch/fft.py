@@ -15,7 +15,7 @@ import numpy as np
 
 from minitorch.creation import arange
 from minitorch.engine.dtypes import get_default_dtype
-from minitorch.engine.node import apply
+from minitorch.engine.record import apply
 from minitorch.functions import cat, pad, roll
 from minitorch.ops.complex import FFT
 from minitorch.tensor import Tensor

@@ -13,7 +13,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from minitorch.engine.node import apply
+from minitorch.engine.record import apply
 from minitorch.ops import shape as shape_ops
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor, common_shape, shape_of, tensor_for

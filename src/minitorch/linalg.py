@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minitorch.engine.node import apply, apply_many
+from minitorch.engine.record import apply, apply_many
 from minitorch.ops import linalg as ops
 from minitorch.ops.linalg import LinAlgError as LinAlgError
 from minitorch.tensor import Tensor

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from minitorch.engine.node import apply
+from minitorch.engine.record import apply
 from minitorch.functions import (
     erf,
     exp2,

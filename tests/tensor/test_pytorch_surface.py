@@ -12,7 +12,7 @@ import torch
 import torch.utils.checkpoint
 
 import minitorch
-from minitorch.engine.plain import PlainArray
+from minitorch.tensor.plain import PlainArray
 
 # --- .data and .grad -------------------------------------------------------------------------------
 
@@ -195,46 +195,6 @@ def test_a_result_nobody_else_holds_is_changed_in_place():
         same(program)
 
 
-def test_a_result_held_elsewhere_is_refused():
-    x = minitorch.tensor([1.0, 2.0], requires_grad=True)
-    y = x * 2
-    other = y
-    with pytest.raises(RuntimeError, match="held elsewhere.*x = x \\+ y"):
-        y += 1
-    del other
-    view = y.view(2, 1)
-    with pytest.raises(RuntimeError, match="held elsewhere"):
-        view += 1
-    with pytest.raises(RuntimeError, match="held elsewhere"):
-        y.relu_()
-    del view
-    detached = y.detach()
-    with pytest.raises(RuntimeError, match="held elsewhere"):
-        y += 1
-    del detached
-    array = y.data
-    with pytest.raises(RuntimeError, match="held elsewhere"):
-        y += 1
-    del array
-    used = y.exp()
-    with pytest.raises(RuntimeError, match="held elsewhere"):
-        y += 1
-    with pytest.raises(RuntimeError, match="held elsewhere"):
-        y.__iadd__(1)
-    with pytest.raises(RuntimeError, match="held elsewhere"):
-        y[0] = 1
-    with pytest.raises(RuntimeError, match="held elsewhere"):
-        y.__setitem__(0, 1)
-    del used
-    leaf_view = x.view(2, 1)
-    with pytest.raises(RuntimeError, match="held elsewhere"):
-        leaf_view += 1
-    with pytest.raises(RuntimeError, match="leaf"):
-        x += 1
-    y += 1
-    assert y.tolist() == [3.0, 5.0]
-
-
 def test_writing_something_with_a_graph_at_an_index():
     x = np.array([0.5, -1.5, 2.0])
 
@@ -280,8 +240,10 @@ def test_writing_something_with_a_graph_at_an_index():
         (a * minitorch.tensor(weights)).sum().backward()
         (b * torch.tensor(weights)).sum().backward()
         np.testing.assert_allclose(mine.grad, other.grad.numpy(), rtol=1e-6)
-    # PyTorch refuses at backward what needs the old values; here they are kept.
-    assert minitorch.gradcheck(lambda x: over_a_result(minitorch, x), minitorch.tensor(x, requires_grad=True))
+    for m in (minitorch, torch):  # what needs the old values is refused at backward
+        over = over_a_result(m, m.tensor(x, requires_grad=True)).sum()
+        with pytest.raises(RuntimeError, match="changed after|modified by an inplace"):
+            over.backward()
     assert minitorch.gradgradcheck(lambda x: steps(minitorch, x), minitorch.tensor(x, requires_grad=True))
 
 
@@ -373,29 +335,6 @@ def test_flip_and_diag_copy_and_a_diagonal_is_written_into():
     assert x.tolist() == minitorch.arange(9.0).reshape(3, 3).tolist()
     x.diagonal().add_(1)
     assert x.diag().tolist() == [1, 5, 9]
-
-
-def test_writing_a_graph_where_something_else_looks_on_is_refused():
-    x = minitorch.tensor([1.0, 2.0], requires_grad=True)
-    array = np.zeros(2, np.float32)
-    outs = minitorch.from_numpy(array)
-    with pytest.raises(RuntimeError, match="held elsewhere"):
-        outs[0] = x[0]
-    outs = minitorch.zeros(2)
-    product = outs * x  # its derivative reads outs
-    with pytest.raises(RuntimeError, match="held elsewhere"):
-        outs[0] = x[0]
-    del product
-    with pytest.raises(IndexError, match="shape"):
-        outs[5] = x[0]
-    with pytest.raises(RuntimeError, match="broadcast"):
-        outs[0] = x
-    assert not outs.requires_grad
-    with pytest.raises(RuntimeError, match="leaf"):
-        x[0] = x.sum()
-    outs[0] = x[1]
-    assert outs.tolist() == [2.0, 0.0]
-    assert outs.requires_grad
 
 
 def test_axes_in_place():

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from minitorch.engine import modes
-from minitorch.engine.node import Bundle, Node
+from minitorch.engine.node import Node
+from minitorch.engine.record import Bundle
 from minitorch.ops.op import Op
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

@@ -5,15 +5,16 @@ Enters: a function and its arguments. Leaves: its results, recorded as one node.
 
 from __future__ import annotations
 
-import math
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 from minitorch import random
 from minitorch.engine import watch
+from minitorch.engine.backward import backpropagate
 from minitorch.engine.modes import current, enable_grad, is_grad_enabled, switch
-from minitorch.engine.node import Node, Outputs, backpropagate, bundle_outputs, new_tensor, tell
+from minitorch.engine.node import Node, new_tensor
+from minitorch.engine.record import Outputs, bundle_outputs, tell
 from minitorch.ops.op import Op
 
 
@@ -109,9 +110,10 @@ def checkpoint(
         )
         return [found.get(s) for s in sources]
 
-    joint.takes_none = True  # type: ignore[attr-defined]
-    joint.values_read = (frozenset(), math.inf)  # type: ignore[attr-defined]  # it looks for itself
-    recorded = Op("checkpoint", lambda *a, **k: None, joint=joint, register=False)
+    # Whether something was changed it looks for itself.
+    recorded = Op(
+        "checkpoint", lambda *a, **k: None, joint=joint, takes_none=True, reads=False, register=False
+    )
     outputs = bundle_outputs(recorded, sources, {}, Outputs(arrays))
     outputs = tuple(
         out if need else new_tensor(array) for out, array, need in zip(outputs, arrays, needed, strict=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import TracebackType
 
-from minitorch.engine import node
+from minitorch.engine import errors
 
 
 def set_debug(mode: bool) -> None:
@@ -14,12 +14,12 @@ def set_debug(mode: bool) -> None:
     True
     >>> set_debug(False)
     """
-    node.debug = bool(mode)
+    errors.set_debug(mode)
 
 
 def is_debug() -> bool:
     """Tell whether the assertions are on."""
-    return node.debug
+    return errors.is_debug()
 
 
 class debug:
@@ -32,10 +32,10 @@ class debug:
     """
 
     def __enter__(self) -> None:
-        self._before = node.debug
-        node.debug = True
+        self._before = errors.is_debug()
+        errors.set_debug(True)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        node.debug = self._before
+        errors.set_debug(self._before)

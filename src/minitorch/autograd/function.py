@@ -6,7 +6,6 @@ Enters: a subclass with static `forward` and `backward`. Leaves: `apply`, which 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +13,8 @@ import numpy as np
 
 from minitorch.engine import watch
 from minitorch.engine.modes import current, is_grad_enabled, no_grad
-from minitorch.engine.node import Node, bundle_outputs, new_tensor, tell
+from minitorch.engine.node import Node, new_tensor
+from minitorch.engine.record import bundle_outputs, tell
 from minitorch.ops.op import Op
 from minitorch.tensor import Tensor
 
@@ -140,7 +140,11 @@ class Function:
             for s in ctx._saved
         ]
         constants = [id(r) in ctx._non_differentiable for r in results]
-        recorded = Op(cls.__name__, lambda *a, **k: None, joint=_joint(cls, ctx, len(args)), register=False)
+        # Whether something was changed, saved_tensors looks for itself.
+        joint = _joint(cls, ctx, len(args))
+        recorded = Op(
+            cls.__name__, lambda *a, **k: None, joint=joint, takes_none=True, reads=False, register=False
+        )
         outputs = bundle_outputs(recorded, args, {}, [r._data for r in results])
         outputs = tuple(
             new_tensor(r._data) if constant else out
@@ -190,8 +194,6 @@ def _joint(cls: type[Function], ctx: FunctionCtx, count: int) -> Callable[..., l
             return answers
         return [getattr(a, "_data", a) for a in answers]
 
-    joint.takes_none = True  # type: ignore[attr-defined]
-    joint.values_read = (frozenset(), math.inf)  # type: ignore[attr-defined]  # saved_tensors looks for itself
     return joint
 
 

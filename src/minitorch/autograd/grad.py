@@ -5,14 +5,13 @@ Enters: tensors of a graph. Leaves: gradient Tensors.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from minitorch.engine import watch
-from minitorch.engine.node import Node, backpropagate, new_tensor
+from minitorch.engine.backward import backpropagate
+from minitorch.engine.node import Node, new_tensor
 from minitorch.tensor import Tensor, seed_gradient
 from minitorch.tensor.convert import is_array
 from minitorch.tensor.methods.shape import stack
@@ -136,11 +135,6 @@ def _owned(found: dict[Node, Any]) -> dict[Node, Tensor]:
         tensor, gradient = found.popitem()
         if not isinstance(gradient, Node):
             gradient = new_tensor(gradient)
-            if (
-                sys.getrefcount(gradient._data) > watch.ALONE
-                or getattr(gradient._data, "base", None) is not None
-            ):
-                gradient._data = gradient._data.copy()
         owned[tensor] = gradient
     return owned
 

@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from minitorch.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
-from minitorch.engine.node import Node, apply, apply_many, backpropagate
+from minitorch.engine.backward import backpropagate
+from minitorch.engine.node import Node
+from minitorch.engine.record import apply, apply_many
 from minitorch.ops.op import Op, Rule
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor, promoted

@@ -5,12 +5,14 @@ Enters: an op, its arrays and the exception NumPy raised. Leaves: the exception 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 
 from minitorch.engine import watch
+from minitorch.engine.modes import current
+from minitorch.engine.reads import RESULT, reads_values
 
 
 def _describe(value: Any) -> str:
@@ -44,12 +46,31 @@ def explain(op: Any, arrays: Sequence[Any], attributes: dict[str, Any], error: E
     return RuntimeError(f"{where}: {reason}")
 
 
-def unexpected_complex(op: Any) -> Exception:
-    """Say that a rule gave a real tensor a complex gradient, where nothing complex was asked for."""
-    return RuntimeError(
-        f"the gradient of {op.name!r} is complex, but its input is real and its rules are for real numbers; compute "
-        "with the real and imaginary part"
-    )
+def gradient_check() -> Callable[..., None] | None:
+    """Return what looks at every gradient as it is computed: detect_anomaly, the contract; nearly always nothing."""
+    check = current().gradient_check
+    if not _debugging:
+        return check
+
+    def both(node: Any, g: Any, parent: Any, contribution: Any) -> None:
+        check_contract(node._operation, parent, contribution)
+        if check is not None:
+            check(node, g, parent, contribution)
+
+    return both
+
+
+_debugging: list[bool] = []
+
+
+def set_debug(enabled: bool) -> None:
+    """Assert the shape and dtype contract after every rule, or no longer."""
+    _debugging[:] = [True] if enabled else []
+
+
+def is_debug() -> bool:
+    """Tell whether the contract is asserted after every rule."""
+    return bool(_debugging)
 
 
 def check_contract(op: Any, parent: Any, contribution: Any) -> None:
@@ -62,25 +83,26 @@ def check_contract(op: Any, parent: Any, contribution: Any) -> None:
         )
 
 
-def check_unchanged(order: Iterable[Any], oldest: int, boundary: Collection[Any]) -> None:
-    """Raise if an array that a recorded op needs was changed after it was recorded."""
+# --- values that were overwritten --------------------------------------------------------------------------
+
+
+def check_unchanged(order: Sequence[Any], boundary: Collection[Any]) -> None:
+    """Raise if values that a recorded op's rules read were changed after it was recorded."""
+    oldest = next((node._time for node in order if node._operation is not None), None)
+    if oldest is None:
+        return
+    if watch.exposed:
+        watch.look_again(oldest)
+    if oldest >= watch.last_change():
+        return
     suspects = watch.changed_after(oldest)
     for node in order if suspects else ():
         op = node._operation
         if op is None or node in boundary:
             continue
-        # Positions as a rule receives them: g, out, then the inputs.
-        for position, tensor in enumerate((node, *node._inputs), start=1):
-            if not hasattr(tensor, "_data") or not _changed(tensor, node._time, suspects):
-                continue
-            if watch.is_read(node, position):
-                role = "result" if position == 1 else f"input {position - 2}"
-                shape = "" if tensor._data.shape is None else f" (shape {tuple(tensor._data.shape)})"
-                raise RuntimeError(
-                    f"the {role} of {op.name!r}{shape} was changed after the forward pass, and its derivative "
-                    "needs the values of then. Change it after backward(), or work on a copy: x.clone(), "
-                    "x.detach().clone()"
-                )
+        for position, tensor in enumerate((node, *node._inputs), start=RESULT):
+            if hasattr(tensor, "_data") and _changed(tensor, node, suspects) and reads_values(node, position):
+                raise RuntimeError(_overwritten(node, position, tensor))
         for name, value in node._attributes.items():
             parts = value if isinstance(value, tuple) else (value,)
             if any(isinstance(p, np.ndarray) and _array_changed(p, node._time, suspects) for p in parts):
@@ -90,18 +112,28 @@ def check_unchanged(order: Iterable[Any], oldest: int, boundary: Collection[Any]
                 )
 
 
-def _changed(tensor: Any, time: int, suspects: set[int]) -> bool:
-    if id(tensor) in suspects and watch.changed_since(tensor, time):
+def _overwritten(node: Any, position: int, tensor: Any) -> str:
+    role = "result" if position == RESULT else f"input {position}"
+    shape = "" if tensor._data.shape is None else f" (shape {tuple(tensor._data.shape)})"
+    by = watch.written_by(tensor._array)
+    return (
+        f"the {role} of {node._operation.name!r}{shape} was changed after the forward pass{f' by {by}' if by else ''}, "
+        "and its derivative needs the values of then. Change it after backward(), or work on a copy: x.clone(), "
+        "x.detach().clone()"
+    )
+
+
+def _changed(tensor: Any, node: Any, suspects: set[int]) -> bool:
+    superseded = getattr(tensor, "_superseded", None)
+    if superseded is not None and superseded.overwritten and tensor is not node:
+        return True  # this version's values are gone, whoever asks for them
+    if id(tensor) in suspects and watch.changed_since(tensor, node._time):
         return True
     data = tensor._data
     if isinstance(data, list):
-        return any(_array_changed(array, time, suspects) for array in data)
-    return _array_changed(data, time, suspects)
+        return any(_array_changed(array, node._time, suspects) for array in data)
+    return _array_changed(data, node._time, suspects)
 
 
 def _array_changed(array: Any, time: int, suspects: set[int]) -> bool:
-    if id(array) not in suspects and (
-        not isinstance(array, np.ndarray) or id(watch.owner_of(array)) not in suspects
-    ):
-        return False
-    return watch.changed_since(array, time)
+    return id(watch.owner_of(array)) in suspects and watch.changed_since(array, time)

@@ -1,27 +1,22 @@
-"""Who changed an array that a graph still needs?
+"""Who wrote into an array, and when?
 
 Enters: arrays, and nodes as they are recorded. Leaves: times. Every node carries the time it was
-recorded; here we keep the time each array was last written to. A recorded op whose input is younger
-than the op itself would be differentiated at the wrong place, and backward says so instead.
+recorded; here we keep the time each piece of memory was last written to. A recorded op whose rule reads
+an array that was written to after the op would be differentiated at the wrong place; backward says so
+instead (errors.check_unchanged).
 
 Two kinds of writing are told apart. Writing through minitorch (`x[0] = 1`, an optimiser, `x.data =
 …`) reports itself with `touch`. Writing through a NumPy array that a person holds (`x.data[0] = 1`)
-cannot report itself, so the content of such an array is remembered as a fingerprint: of a tensor's
-own array when it is handed out (`expose`), of a person's array (`share`) when a recorded op reads
-it. Backward looks again at those that its graph may have read. Arrays that were never handed out
-cost nothing, and one that nobody else holds any more is forgotten again.
+cannot report itself, so the content of such memory is remembered as a fingerprint, when it is handed out
+(`hand_out`) and when a recorded op reads it; backward looks again. What was handed out and is held by
+nobody any more is watched no longer; memory that came from a person's own array (`share`) always is.
 """
 
 from __future__ import annotations
 
-import dis
-import inspect
 import itertools
-import math
-import sys
 import weakref
 import zlib
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,10 +24,9 @@ import numpy as np
 # One clock for everything: a tensor's birth, an array's change. Parents are older than children.
 tick = itertools.count(1).__next__
 
-Times = dict[int, tuple[weakref.ref[Any], int]]  # by id: the thing, and a time
+Times = dict[int, tuple[weakref.ref[Any], int, str]]  # by id: the thing, a time, and by which line it changed
 
-exposed: dict[int, weakref.ref[Any]] = {}  # memory others may write into, by the id of its owner
-_contents: dict[int, Content] = {}  # what such arrays held, by the id of the array
+exposed: dict[int, Exposed] = {}  # memory that others may write into, by the id of its owner
 _written: Times = {}  # through minitorch: an owner, or a Tensor that was given another array
 _noticed: Times = {}  # by its fingerprint: an owner
 _last_change = 0
@@ -43,12 +37,100 @@ def last_change() -> int:
     return _last_change
 
 
-def owner_of(array: np.ndarray) -> np.ndarray:
+def owner_of(array: Any) -> Any:
     """Return the array whose memory `array` looks at: itself, unless it is a view."""
-    while isinstance(array.base, np.ndarray):
-        array = array.base
+    while (base := getattr(array, "base", None)) is not None:
+        if isinstance(base, Held):
+            base = base.array
+        if not hasattr(base, "base"):
+            break  # bytes, a memory map: no array
+        array = base
     return array
 
+
+# --- writing that reports itself ----------------------------------------------------------------------
+
+
+def _note(times: Times, thing: Any, now: int, spelling: str = "") -> None:
+    key = id(thing)
+    times[key] = (weakref.ref(thing, lambda _: times.pop(key, None)), now, spelling)
+
+
+def touch(thing: Any, spelling: str = "") -> None:
+    """Note that `thing` (an array, or a Tensor whose array was replaced) changes now; spelling: by which line."""
+    global _last_change
+    _last_change = tick()
+    owner = owner_of(thing)
+    _note(_written, owner, _last_change, spelling)
+
+
+def written_by(array: Any) -> str:
+    """Return in which words the latest known write into an array was spelled, or nothing."""
+    entry = _written.get(id(owner_of(array)))
+    return "" if entry is None else entry[2]
+
+
+class Group:
+    """Arrays that are written together, again and again (by a compiled step): noting it takes one step for all."""
+
+    __slots__ = ("__weakref__", "arrays", "members", "time")
+
+    def __init__(self, arrays: list[np.ndarray]) -> None:
+        self.arrays = arrays  # kept, so that their ids stay theirs
+        self.members = frozenset(id(owner_of(array)) for array in arrays)
+        self.time = 0
+        _groups.add(self)
+
+    def touch(self) -> None:
+        """Note that all of them change now."""
+        global _last_change
+        _last_change = self.time = tick()
+
+
+_groups: weakref.WeakSet[Group] = weakref.WeakSet()
+
+
+def changed_since(thing: Any, time: int) -> bool:
+    """Tell whether `thing` (an array or a Tensor) is known to have changed after `time`."""
+    owner = owner_of(thing)
+    if _time(_written, owner) > time:
+        return True
+    exposure = exposed.get(id(owner))
+    content = exposure.contents.get(id(thing)) if exposure is not None else None
+    if content is not None and content.since <= time:
+        return content.changed > time
+    return _time(_noticed, owner) > time
+
+
+def changed_after(time: int) -> set[int]:
+    """Return the ids of all arrays and Tensors known to have changed after `time`."""
+    changed = {
+        key for times in (_written, _noticed) for key, (_, when, _) in list(times.items()) if when > time
+    }
+    for key, exposure in list(exposed.items()):
+        if any(content.changed > time for content in list(exposure.contents.values())):
+            changed.add(key)
+    return changed.union(*(group.members for group in list(_groups) if group.time > time))
+
+
+def _time(times: Times, thing: Any) -> int:
+    entry = times.get(id(thing))
+    when = 0 if entry is None else entry[1]
+    if times is _written and _groups:
+        key = id(thing)
+        when = max([when, *(group.time for group in list(_groups) if key in group.members)])
+    return when
+
+
+def moved(old: np.ndarray, new: np.ndarray) -> None:
+    """Note that `new` holds what `old` held: what is known of its changes goes with it."""
+    for times in (_written, _noticed):
+        when = _time(times, owner_of(old))
+        if when:
+            _note(times, new, when)
+
+
+# --- writing behind our back ------------------------------------------------------------------------------
 
 _WIDTHS = (1024, 1021)
 
@@ -79,13 +161,11 @@ class Content:
     __slots__ = ("array", "changed", "fingerprint", "read", "since")
 
     def __init__(self, array: np.ndarray, now: int) -> None:
-        key = id(array)
-        self.array = weakref.ref(array, lambda _: _contents.pop(key, None))
+        self.array = weakref.ref(array)
         self.fingerprint = fingerprint(array)
         self.since = now  # what was recorded before cannot be judged by this
         self.read = now  # when a recorded op last read it; before `since` that may have happened too
         self.changed = 0  # when a change was noticed
-        _contents[key] = self
 
     def look(self, now: int) -> None:
         """Compare the array with what it was; a change is noted as of `now`."""
@@ -98,78 +178,95 @@ class Content:
             self.fingerprint = seen
             self.changed = now
             _last_change = max(_last_change, now)
-            if owner_of(array) is array:
-                _note(_noticed, array, now)
+            owner = owner_of(array)
+            if owner is array:
+                _note(_noticed, owner, now)
 
 
-def _note(times: Times, thing: Any, now: int) -> None:
-    key = id(thing)
-    times[key] = (weakref.ref(thing, lambda _: times.pop(key, None)), now)
+class Exposed:
+    """Memory that others may write into: who may, and what it held when it was last looked at."""
+
+    __slots__ = ("contents", "holders", "owner")
+
+    def __init__(self, owner: np.ndarray) -> None:
+        key = id(owner)
+        self.owner = weakref.ref(owner, lambda _: exposed.pop(key, None))
+        self.contents: dict[int, Content] = {}  # by the id of the array
+        self.holders: (
+            dict[int, weakref.ref[Any]] | None
+        ) = {}  # what was handed out; None: a person's own array
+
+    def add_holder(self, held: Held) -> None:
+        """Note what a person gets hold of: when all arrays made from it are gone, watching ends."""
+        if self.holders is None:
+            return
+        holders, number, owner = self.holders, tick(), self.owner
+
+        def let_go(_: Any) -> None:
+            holders.pop(number, None)
+            memory = owner()
+            if not holders and memory is not None and (exposure := exposed.pop(id(memory), None)) is not None:
+                for content in list(exposure.contents.values()):
+                    content.look(tick())  # once more: it may have been written into at the last moment
+
+        holders[number] = weakref.ref(held, let_go)
+
+    def read(self, array: np.ndarray, now: int) -> None:
+        """Remember the content of an array, which is read now and will be again in backward."""
+        content = self.contents.get(id(array))
+        if content is None or content.array() is not array:
+            self.contents[id(array)] = Content(array, now)
+        else:
+            content.look(now)
+            content.read = now
 
 
-def touch(thing: Any) -> None:
-    """Note that `thing` (an array, or a Tensor whose array was replaced) changes now."""
-    global _last_change
-    _last_change = tick()
-    _note(_written, owner_of(thing) if isinstance(thing, np.ndarray) else thing, _last_change)
-
-
-class Group:
-    """Arrays that are written together, again and again (by a compiled step): noting it takes one step for all."""
-
-    __slots__ = ("__weakref__", "arrays", "members", "time")
-
-    def __init__(self, arrays: list[np.ndarray]) -> None:
-        self.arrays = arrays  # kept, so that their ids stay theirs
-        self.members = frozenset(id(owner_of(array)) for array in arrays)
-        self.time = 0
-        _groups.add(self)
-
-    def touch(self) -> None:
-        """Note that all of them change now."""
-        global _last_change
-        _last_change = self.time = tick()
-
-
-_groups: weakref.WeakSet[Group] = weakref.WeakSet()
-
-
-def changed_since(thing: Any, time: int) -> bool:
-    """Tell whether `thing` (an array or a Tensor) is known to have changed after `time`."""
-    if not isinstance(thing, np.ndarray):
-        return _time(_written, thing) > time
-    owner = owner_of(thing)
-    if _time(_written, owner) > time:
-        return True
-    content = _contents.get(id(thing))
-    if content is not None and content.since <= time:
-        return content.changed > time
-    return _time(_noticed, owner) > time
-
-
-def changed_after(time: int) -> set[int]:
-    """Return the ids of all arrays and Tensors known to have changed after `time`."""
-    written = {key for times in (_written, _noticed) for key, (_, when) in list(times.items()) if when > time}
-    written |= {key for key, content in list(_contents.items()) if content.changed > time}
-    return written.union(*(group.members for group in list(_groups) if group.time > time))
-
-
-def _time(times: Times, thing: Any) -> int:
-    entry = times.get(id(thing))
-    when = 0 if entry is None else entry[1]
-    if times is _written and _groups:
-        key = id(thing)
-        when = max([when, *(group.time for group in list(_groups) if key in group.members)])
-    return when
+def _exposure_of(owner: np.ndarray) -> Exposed:
+    key = id(owner)
+    if key not in exposed:
+        exposed[key] = Exposed(owner)
+    return exposed[key]
 
 
 def share(array: Any) -> None:
-    """Note that a person holds this memory: what recorded ops read of it will be watched."""
-    if type(array) is np.ndarray:  # device and traced arrays report their changes through `touch` alone
-        owner = owner_of(array)
-        key = id(owner)
-        if key not in exposed:
-            exposed[key] = weakref.ref(owner, lambda _: exposed.pop(key, None))
+    """Note that a person holds this memory: what recorded ops read of it will be watched, for good."""
+    if isinstance(array, np.ndarray):  # device and traced arrays report their changes through `touch` alone
+        _exposure_of(owner_of(array)).holders = None
+
+
+class Held:
+    """Stands between our memory and the array a person holds: it lives as long as anybody can see the memory.
+
+    NumPy lets a view of a view look at the first array directly, past what we handed out; but not past this.
+    """
+
+    __slots__ = ("__array_interface__", "__weakref__", "array")
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+        self.__array_interface__ = array.__array_interface__
+
+
+def hand_out(array: Any) -> Any:
+    """Return an array for a person to hold: the same memory, as an array of its own, and watched from now on."""
+    if type(array) is not np.ndarray:
+        return array
+    owner = owner_of(array)
+    if id(owner) not in exposed:
+        exposure = _exposure_of(owner)
+        if type(owner) is np.ndarray:
+            exposure.read(owner, tick())  # ops may have read it already
+    held = Held(array)
+    exposed[id(owner)].add_holder(held)
+    return np.asarray(held)
+
+
+def beneath(array: np.ndarray) -> Any:
+    """Return the array that another is directly a view of, past what `hand_out` puts between."""
+    base = array.base
+    if isinstance(getattr(base, "base", None), Held):
+        base = base.base
+    return base.array if isinstance(base, Held) else base
 
 
 def is_exposed(tensor: Any) -> bool:
@@ -180,124 +277,15 @@ def is_exposed(tensor: Any) -> bool:
     return id(array if array.base is None else owner_of(array)) in exposed
 
 
-def expose(array: Any) -> None:
-    """Remember the content of our own array, now that a person gets hold of it: ops may have read it already."""
-    if type(array) is np.ndarray and id(owner_of(array)) not in exposed:
-        share(array)
-        Content(owner_of(array), tick())
-
-
-class _Slot:
-    __slots__ = ("_data",)
-
-    def __init__(self, data: Any) -> None:
-        self._data = data
-
-
-# What sys.getrefcount says of an array that only one slot holds; measured, not assumed.
-_probe = _Slot(np.zeros(1))
-ALONE = sys.getrefcount(_probe._data)
-
-
-def is_alone(tensor: Any, others: int = 0) -> bool:
-    """Tell whether a tensor owns its memory, and nobody else (but `others`, who do not mind) can see it."""
-    return tensor._data.base is None and sys.getrefcount(tensor._data) <= ALONE + others
-
-
-def moved(old: np.ndarray, new: np.ndarray) -> None:
-    """Note that `new` holds what `old` held: what is known of its changes goes with it."""
-    for times in (_written, _noticed):
-        when = _time(times, owner_of(old))
-        if when:
-            _note(times, new, when)
-
-
-def forget(tensor: Any) -> None:
-    """Stop watching an exposed array if only this tensor holds it: a person's array, or a view, would count."""
-    if sys.getrefcount(tensor._data) == ALONE and tensor._data.base is None:
-        key = id(tensor._data)
-        content = _contents.pop(key, None)
-        if content is not None:
-            content.look(tick())
-        exposed.pop(key, None)
-
-
-def recorded(node: Any) -> None:
-    """Remember the content of what a newly recorded op will read again in backward, where others may write."""
-    for position, tensor in enumerate((node, *node._inputs), start=1):
-        if hasattr(tensor, "_data") and is_exposed(tensor) and is_read(node, position):
-            read(tensor._data, node._time)
-    for value in node._attributes.values():
-        for part in value if isinstance(value, tuple) else (value,):
-            read(part, node._time)
-
-
 def read(array: Any, now: int) -> None:
     """Remember the content of an array that backward will read again, if others may write into it."""
-    if type(array) is np.ndarray and id(owner_of(array)) in exposed:
-        content = _contents.get(id(array))
-        if content is None:
-            Content(array, now)
-        else:
-            content.look(now)
-            content.read = now
+    if type(array) is np.ndarray and (exposure := exposed.get(id(owner_of(array)))) is not None:
+        exposure.read(array, now)
 
 
 def look_again(since: int) -> None:
     """Look at every array that an op recorded at `since` or later may have read."""
-    for content in list(_contents.values()):
-        if content.read >= since:
-            content.look(tick())
-
-
-# --- what a derivative rule reads -----------------------------------------------------------------
-
-
-def is_read(node: Any, position: int) -> bool:
-    """Tell whether backward reads the values of a node's result (position 1) or input (from 2 on)."""
-    op = node._operation
-    if op.joint is not None:
-        return _reads(op.joint, position)
-    wanted = [bool(getattr(i, "requires_grad", False)) for i in node._inputs]
-    if op.each is not None:
-        return any(wanted) and _reads(op.each, position + 1)  # it gets the input's number first
-    return any(w and r is not None and _reads(r, position) for w, r in zip(wanted, op.rules, strict=False))
-
-
-def _reads(rule: Callable[..., Any], position: int) -> bool:
-    found = getattr(rule, "values_read", None)
-    if found is None:
-        found = _values_read(rule)
-        if inspect.isfunction(rule):
-            rule.values_read = found  # type: ignore[attr-defined]
-    named, rest = found
-    return position in named or position >= rest
-
-
-def _values_read(rule: Callable[..., Any]) -> tuple[frozenset[int], float]:
-    """Return the positions of the arguments whose values a rule reads, not merely their shape.
-
-    The second number is the position from which on all are read: that of `*inputs`.
-    """
-    code = getattr(rule, "__code__", None)
-    if code is None:
-        return frozenset(), 0  # a rule we cannot look into: assume it reads everything
-    read: set[Any] = set()
-    instructions = list(dis.get_instructions(code))
-    for instruction, following in zip(instructions, [*instructions[1:], None], strict=True):
-        name = instruction.opname
-        if "LOAD" not in name or not any(word in name for word in ("FAST", "DEREF", "CLOSURE")):
-            continue
-        loaded = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
-        only_metadata = (
-            following is not None
-            and following.opname == "LOAD_ATTR"
-            and following.argval in ("shape", "ndim", "dtype")
-        )
-        read.update(loaded[:-1] if only_metadata else loaded)
-    names = code.co_varnames
-    positions = frozenset(i for i in range(code.co_argcount) if names[i] in read)
-    if not code.co_flags & inspect.CO_VARARGS:
-        return positions, math.inf
-    rest = names[code.co_argcount + code.co_kwonlyargcount]
-    return positions, code.co_argcount if rest in read else math.inf
+    for exposure in list(exposed.values()):
+        for content in list(exposure.contents.values()):
+            if content.read >= since:
+                content.look(tick())

@@ -1,6 +1,6 @@
 """Activation layers: the functions of nn.functional as Modules. Enters: a Tensor. Leaves: one of the same shape.
 
-`inplace=True` is accepted where PyTorch has it and changes nothing but the printed form.
+`inplace=True` writes the result into the input, where PyTorch has it.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class ReLU(_InPlace):
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""
-        return F.relu(input)
+        return F.relu(input, inplace=self.inplace)
 
 
 class SELU(_InPlace):
@@ -91,7 +91,7 @@ class SELU(_InPlace):
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""
-        return F.selu(input)
+        return F.selu(input, inplace=self.inplace)
 
 
 class SiLU(_InPlace):
@@ -103,7 +103,7 @@ class SiLU(_InPlace):
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""
-        return F.silu(input)
+        return F.silu(input, inplace=self.inplace)
 
 
 class Mish(_InPlace):
@@ -115,7 +115,7 @@ class Mish(_InPlace):
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""
-        return F.mish(input)
+        return F.mish(input, inplace=self.inplace)
 
 
 class Hardsigmoid(_InPlace):
@@ -127,7 +127,7 @@ class Hardsigmoid(_InPlace):
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""
-        return F.hardsigmoid(input)
+        return F.hardsigmoid(input, inplace=self.inplace)
 
     def extra_repr(self) -> str:
         """Return the options."""
@@ -143,7 +143,7 @@ class Hardswish(_InPlace):
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""
-        return F.hardswish(input)
+        return F.hardswish(input, inplace=self.inplace)
 
     def extra_repr(self) -> str:
         """Return the options."""
@@ -224,7 +224,7 @@ class LeakyReLU(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""
-        return F.leaky_relu(input, self.negative_slope)
+        return F.leaky_relu(input, self.negative_slope, inplace=self.inplace)
 
     def extra_repr(self) -> str:
         """Return the options."""
@@ -245,7 +245,7 @@ class ELU(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""
-        return F.elu(input, self.alpha)
+        return F.elu(input, self.alpha, inplace=self.inplace)
 
     def extra_repr(self) -> str:
         """Return the options."""
@@ -266,7 +266,7 @@ class CELU(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""
-        return F.celu(input, self.alpha)
+        return F.celu(input, self.alpha, inplace=self.inplace)
 
     def extra_repr(self) -> str:
         """Return the options."""
@@ -308,7 +308,7 @@ class RReLU(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""
-        return F.rrelu(input, self.lower, self.upper, self.training)
+        return F.rrelu(input, self.lower, self.upper, self.training, inplace=self.inplace)
 
     def extra_repr(self) -> str:
         """Return the options."""
@@ -391,7 +391,7 @@ class Threshold(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""
-        return F.threshold(input, self.threshold, self.value)
+        return F.threshold(input, self.threshold, self.value, inplace=self.inplace)
 
     def extra_repr(self) -> str:
         """Return the options."""
@@ -513,7 +513,7 @@ class Hardtanh(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""
-        return F.hardtanh(input, self.min_val, self.max_val)
+        return F.hardtanh(input, self.min_val, self.max_val, inplace=self.inplace)
 
     def extra_repr(self) -> str:
         """Return the options."""

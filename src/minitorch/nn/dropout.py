@@ -80,7 +80,7 @@ class AlphaDropout(_Dropout):
 
     def forward(self, input: Tensor) -> Tensor:
         """Drop elements."""
-        return F.alpha_dropout(input, changeable(self, "p"), self.training)
+        return F.alpha_dropout(input, changeable(self, "p"), self.training, self.inplace)
 
 
 class FeatureAlphaDropout(_Dropout):
@@ -92,4 +92,4 @@ class FeatureAlphaDropout(_Dropout):
 
     def forward(self, input: Tensor) -> Tensor:
         """Drop channels."""
-        return F.feature_alpha_dropout(input, changeable(self, "p"), self.training)
+        return F.feature_alpha_dropout(input, changeable(self, "p"), self.training, self.inplace)

@@ -49,6 +49,8 @@ class Op:
     joint: instead of rules, all gradients at once: `joint(g, out, *inputs, **attributes)` gives a
         sequence with one gradient (or None) per input.
     floating: integers and bools become the default float before the forward runs.
+    takes_none: a joint rule of several results gets None, not zeros, for those nobody used.
+    reads: whether the rules read values of the inputs or the result; None: found out when it matters.
     whole: a kind of array may take the forward over as a whole (see `__call__`), and not only its lines.
     register: whether to list it in OPS; a user's own op is not.
 
@@ -61,10 +63,13 @@ class Op:
         "each",
         "floating",
         "forward",
+        "gives_own_arrays",
         "joint",
         "name",
         "plain",
+        "reads",
         "rules",
+        "takes_none",
     )
 
     def __init__(
@@ -75,6 +80,8 @@ class Op:
         each: Rule | None = None,
         joint: Rule | None = None,
         floating: bool = False,
+        takes_none: bool = False,
+        reads: bool | None = None,
         whole: bool = False,
         register: bool = True,
     ) -> None:
@@ -84,8 +91,12 @@ class Op:
         self.each = each
         self.joint = joint
         self.floating = floating
+        self.takes_none = takes_none
+        self.reads = reads
         self.differentiable = bool(rules or each or joint)
         self.complex = REFUSED if register else OWN
+        # The rules give new arrays, or g itself, or a view: this library's do. Others' may give any array they hold.
+        self.gives_own_arrays = register and joint is None
         self.plain = len(rules) in (1, 2) and None not in rules  # the engine's short way is for these
         if register:
             if name in OPS:

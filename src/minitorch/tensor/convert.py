@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minitorch.engine import watch
+from minitorch.engine.complex import meet_complex
 from minitorch.engine.dtypes import DType, common_dtype, dtype_of_number, get_default_dtype, promote_types
-from minitorch.engine.node import Node, apply, apply_binary, apply_with_number, meet_complex, new_tensor
+from minitorch.engine.fast import apply_binary, apply_to_number_and_tensor, apply_to_tensor_and_number
+from minitorch.engine.node import Node, new_tensor
+from minitorch.engine.record import apply
 from minitorch.ops.elementwise import CAST, SUB, TO_INT
 from minitorch.ops.op import Op
 
@@ -195,9 +198,9 @@ def binary(op: Op, a: Any, b: Any) -> Tensor:
         return apply(op, *_prepared(op, a, b))
     if isinstance(a, Node):
         if b.__class__ in _REAL and a._array.dtype.kind == "f":
-            return apply_with_number(op, a, b, a)  # the common case: it does not widen the floats
+            return apply_to_tensor_and_number(op, a, b)  # the common case: it does not widen the floats
     elif isinstance(b, Node) and a.__class__ in _REAL and b._array.dtype.kind == "f":
-        return apply_with_number(op, a, b, b)
+        return apply_to_number_and_tensor(op, a, b)
     a, b = operand(a, op.name), operand(b, op.name)
     if isinstance(a, Node) and isinstance(b, Node):
         return binary(op, a, b)

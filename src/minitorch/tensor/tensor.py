@@ -1,28 +1,34 @@
-"""Tensor: the node a person holds. Operators, backward(), writing, conversions, NumPy's protocols.
+"""Tensor: the node a person holds. What it is made from, backward(), operators, NumPy's protocols.
 
 Enters: anything array-like. Leaves: a Tensor that records what is done to it and differentiates
-itself. The graph and the engine are in node.py; the methods by family are in methods/.
+itself. The graph and the walk are in engine/; facts, conversions, writing and the methods by family beside this file.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from minitorch.engine import node, plain, watch
-from minitorch.engine.dtypes import LEGACY_NAMES, DType, get_default_dtype, legacy_dtype
-from minitorch.engine.node import Hooks, Node, apply, backpropagate, new_tensor
+from minitorch.engine import watch
+from minitorch.engine.backward import backpropagate, deposit, own_gradient, step_back
+from minitorch.engine.complex import meet_complex
+from minitorch.engine.hooks import Hooks
+from minitorch.engine.node import Node, new_tensor, write_down
+from minitorch.engine.record import apply, made_by
 from minitorch.engine.recording import changed
+from minitorch.engine.versions import inputs_of, rebased, synced
 from minitorch.ops import elementwise as ops
 from minitorch.ops.op import Op
 from minitorch.ops.shape import CLONE
-from minitorch.tensor import printing
+from minitorch.tensor import plain, printing
 from minitorch.tensor import protocols as numpy_protocols
-from minitorch.tensor.convert import as_array, as_tensor, binary, cast, is_array, shape_of
-from minitorch.tensor.devices import CPU, CUDA, Size, device
+from minitorch.tensor.closures import Closure, is_closure
+from minitorch.tensor.conversions import Conversions, check_device
+from minitorch.tensor.convert import as_array, as_tensor, binary, is_array
+from minitorch.tensor.facts import Facts
+from minitorch.tensor.grad_fn import GradFn, HookHandle
 from minitorch.tensor.methods.contract import Contractions, matmul
 from minitorch.tensor.methods.elementwise import Elementwise, divide_whole, power
 from minitorch.tensor.methods.linalg import LinearAlgebra
@@ -30,20 +36,17 @@ from minitorch.tensor.methods.reduce import Reductions
 from minitorch.tensor.methods.shape import Shapes
 from minitorch.tensor.writing import Writing, add_twins
 
-_hook_number = itertools.count().__next__
 
-# Tensor has methods of these names, which inside the class would hide the types.
-Bool: TypeAlias = bool
-Int: TypeAlias = int
-Device: TypeAlias = device
-
-
-class Tensor(Elementwise, Reductions, Shapes, Contractions, LinearAlgebra, Writing):
+class Tensor(
+    Facts, Conversions, Elementwise, Reductions, Shapes, Contractions, LinearAlgebra, Writing, results=True
+):
     """An array that records what is done to it and differentiates itself.
 
     data: anything array-like; copied. NumPy arrays keep their dtype, Python floats become float32,
         Python ints int64.
     requires_grad: whether gradients shall be computed for it (floats only).
+    _prev, _op: what it was computed from, and a name for how, for an op written by hand: `_backward` is then
+        assigned a function without arguments that adds to the parents' grad (closures.py).
 
     >>> w = Tensor([1.0, 2.0, 3.0], requires_grad=True)
     >>> loss = (w * w).sum()
@@ -58,302 +61,120 @@ class Tensor(Elementwise, Reductions, Shapes, Contractions, LinearAlgebra, Writi
     __array_priority__ = 1000
 
     def __init__(
-        self, data: Any = (), requires_grad: bool = False, dtype: Any = None, device: Any = None
+        self,
+        data: Any = (),
+        requires_grad: Any = False,
+        _prev: Any = (),
+        _op: Any = "",
+        *,
+        dtype: Any = None,
+        device: Any = None,
     ) -> None:
+        if isinstance(
+            requires_grad, tuple
+        ):  # Tensor(data, (a, b), "+"): the short form of a node made by hand
+            requires_grad, _prev, _op = False, requires_grad, _prev or _op
         check_device(device)
         if requires_grad.__class__ is int:  # Tensor(2, 3): PyTorch's old way to write empty(2, 3)
             raise TypeError(
                 f"Tensor({data!r}, {requires_grad!r}, …): the second argument is requires_grad; for a tensor of this "
                 "shape write minitorch.empty(…) or minitorch.zeros(…)"
             )
-        self._data = as_array(data, dtype, copy=True)
-        self._grad = None
-        self._hooks = None
-        self._operation = None
-        self._inputs = ()
-        self._attributes = {}
-        self._time = watch.tick()
-        self._requires_grad = False
-        if requires_grad:
+        if not isinstance(_prev, tuple):  # Tensor(data, False, np.float64): a dtype
+            dtype, _prev = (_prev, ()) if dtype is None else (dtype, _prev)
+        write_down(self, as_array(data, dtype, copy=True), None, (), {})
+        parents = tuple(parent for parent in _prev if isinstance(parent, Node))
+        if any(parent._requires_grad for parent in parents):
+            self._operation, self._inputs, self._requires_grad = Closure(str(_op), self), parents, True
+        elif requires_grad:
             self.requires_grad_()
 
-    # --- what it is -----------------------------------------------------------------------------
+    # --- the node -------------------------------------------------------------------------------
 
     @property
-    def shape(self) -> Size:
-        """The length of each axis: a tuple, which can count its product with numel()."""
-        return Size(self._data.shape)
+    def data(self) -> np.ndarray:
+        """The array itself: no copy. What is written into it is seen by the tensor."""
+        return plain.handed_out(self._data, watched=True)
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        array = value._data if isinstance(value, Node) else plain.taken_back(value)
+        if not hasattr(array, "__array_function__") or isinstance(array, np.generic):
+            array = np.asarray(array, dtype=self._data.dtype)
+        _check_differentiable(self._requires_grad or array.dtype.kind == "c", array)
+        # `p.data -= step` ends here with the same array: it was written into, not replaced.
+        watch.touch(array if array is self._data else self, "x.data = …")
+        if not isinstance(value, Node):
+            watch.share(array)
+        self._data = array
+        if self._grad is not None and (self._grad.shape != array.shape or self._grad.dtype != array.dtype):
+            self._grad = None
 
     @property
-    def dtype(self) -> DType:
-        """The NumPy dtype of its elements."""
-        return self._data.dtype
+    def grad(self) -> np.ndarray | None:
+        """The gradient accumulated by backward(): an array like `data`, or None."""
+        return plain.handed_out(own_gradient(self))
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        if value is None:
+            self._grad = None
+            return
+        gradient = plain.taken_back(value.data if isinstance(value, Node) else value)
+        if not hasattr(gradient, "__array_function__"):
+            gradient = np.asarray(gradient, dtype=self._data.dtype)
+        if gradient.shape != self._data.shape:
+            raise RuntimeError(
+                f"grad: a gradient has its tensor's shape {self._data.shape}, but got {gradient.shape}; "
+                "sum it over the broadcast axes first (minitorch.ops.unbroadcast)"
+            )
+        if gradient.dtype != self._data.dtype:
+            gradient = gradient.astype(self._data.dtype)
+        self._grad = np.asarray(gradient) if isinstance(gradient, np.generic) else gradient
+        self._grad_is_shared = False
 
     @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return int(self._data.ndim)
+    def requires_grad(self) -> bool:
+        """Whether gradients flow here."""
+        return synced(self)._requires_grad if rebased else self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, wanted: bool) -> None:
+        _check_differentiable(wanted, self._data)
+        if self._operation is not None and not wanted:
+            raise RuntimeError(
+                "requires_grad: only a leaf's flag can be changed; write x.detach() to cut it off"
+            )
+        self._requires_grad = bool(wanted)
+        changed()
 
     @property
-    def device(self) -> Device:
-        """Where the array lives: 'cpu', or 'cuda' for a CuPy array."""
-        return CUDA if type(self._data).__module__.partition(".")[0] == "cupy" else CPU
+    def is_leaf(self) -> bool:
+        """Whether a person made it, rather than a recorded op."""
+        return synced(self)._operation is None
 
     @property
-    def is_cuda(self) -> Bool:
-        """Whether it lives on a GPU."""
-        return self.device.type == "cuda"
+    def _prev(self) -> tuple[Tensor, ...]:
+        return tuple(i for i in inputs_of(made_by(synced(self))) if isinstance(i, Node))  # type: ignore[misc]
 
     @property
-    def is_cpu(self) -> Bool:
-        """Whether it lives in the computer's own memory."""
-        return self.device.type == "cpu"
+    def _op(self) -> str:
+        operation = made_by(synced(self))._operation
+        return "" if operation is None else operation.name
 
     @property
-    def itemsize(self) -> Int:
-        """The bytes of one element."""
-        return int(self._data.itemsize)
+    def _backward(self) -> Callable[[], None]:
+        """Add this node's contribution to its parents' grad: one step of the chain rule."""
+        return lambda: step_back(self)
 
-    @property
-    def nbytes(self) -> Int:
-        """The bytes of all elements."""
-        return int(self._data.nbytes)
-
-    # What PyTorch has other kinds of, and here there is one kind: answers for code that asks.
-    is_sparse = is_quantized = is_meta = is_mps = False
-
-    def size(self, dim: int | None = None) -> Any:
-        """The shape, or the length of one axis.
-
-        >>> Tensor([[1.0, 2.0]]).size(), Tensor([[1.0, 2.0]]).size(-1)
-        ((1, 2), 2)
-        """
-        return self.shape if dim is None else self.shape[dim]
-
-    def dim(self) -> int:
-        """The number of axes.
-
-        >>> Tensor([[1.0]]).dim()
-        2
-        """
-        return self.ndim
-
-    def numel(self) -> int:
-        """The number of elements.
-
-        >>> Tensor([[1.0, 2.0]]).numel()
-        2
-        """
-        return int(self._data.size)
-
-    nelement = numel
-    ndimension = dim
-
-    def element_size(self) -> Int:
-        """The bytes of one element.
-
-        >>> Tensor([1.0]).element_size()
-        4
-        """
-        return int(self._data.itemsize)
-
-    def stride(self, dim: Int | None = None) -> Any:
-        """How many elements further the next one along each axis lies in memory, or along one axis.
-
-        >>> Tensor([[1.0, 2.0], [3.0, 4.0]]).T.stride()
-        (1, 2)
-        """
-        steps = tuple(n // self._data.itemsize for n in self._data.strides)
-        return steps if dim is None else steps[dim]
-
-    def data_ptr(self) -> Int:
-        """The address of its first element.
-
-        >>> x = Tensor([1.0]); x.data_ptr() == x.detach().data_ptr()
-        True
-        """
-        return int(self._data.ctypes.data if isinstance(self._data, np.ndarray) else self._data.data.ptr)
-
-    def get_device(self) -> Int:
-        """The GPU's number; -1 for the CPU.
-
-        >>> Tensor([1.0]).get_device()
-        -1
-        """
-        return -1 if self.is_cpu else int(self._data.device.id)
-
-    def is_signed(self) -> Bool:
-        """Whether its dtype has negative numbers.
-
-        >>> Tensor([1.0]).is_signed()
-        True
-        """
-        return self._data.dtype.kind not in "bu"
-
-    def is_same_size(self, other: Tensor) -> Bool:
-        """Whether two tensors have one shape.
-
-        >>> Tensor([1.0]).is_same_size(Tensor([2]))
-        True
-        """
-        return self.shape == other.shape
-
-    def is_nonzero(self) -> Bool:
-        """Whether its only element is not 0.
-
-        >>> Tensor([2.0]).is_nonzero()
-        True
-        """
-        return bool(self)
-
-    def is_pinned(self) -> Bool:
-        """Whether its memory is reserved for a GPU: never."""
-        return False
-
-    def pin_memory(self) -> Tensor:
-        """Itself: there is no other memory to move to.
-
-        >>> Tensor([1.0]).pin_memory()
-        tensor([1.])
-        """
-        return self
-
-    def share_memory_(self) -> Tensor:
-        """Itself: threads share its memory as it is."""
-        return self
-
-    def apply_(self, function: Callable[[Any], Any]) -> Tensor:
-        """Write function(element) in each element's place; slow, and for tensors no graph needs.
-
-        >>> Tensor([1.0, 2.0]).apply_(lambda v: v * 10)
-        tensor([10., 20.])
-        """
-        values = [function(v) for v in self._data.reshape(-1).tolist()]
-        self[...] = Tensor(np.array(values, self._data.dtype).reshape(self._data.shape))
-        return self
-
-    def new_tensor(
-        self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: Bool = False
-    ) -> Tensor:
-        """A leaf with a copy of `data`, in this tensor's dtype and device.
-
-        >>> Tensor([1.0]).new_tensor([1, 2])
-        tensor([1., 2.])
-        """
-        chosen = self.dtype if dtype is None else dtype
-        made = move(Tensor(data, dtype=chosen), self.device if device is None else device)
-        return made.requires_grad_(requires_grad)
-
-    def _new(
-        self, name: str, shape: tuple[Any, ...], size: Any, dtype: Any, device: Any, requires_grad: Bool
-    ) -> Tensor:
-        chosen = self._data.dtype if dtype is None else np.dtype(dtype)
-        made = new_tensor(getattr(np, name)(shape_of(shape, size, f"new_{name}"), chosen))
-        return move(made, self.device if device is None else device).requires_grad_(requires_grad)
-
-    def new_zeros(
-        self,
-        *sizes: Any,
-        size: Any = None,
-        dtype: Any = None,
-        device: Any = None,
-        requires_grad: Bool = False,
-    ) -> Tensor:
-        """Zeros of another shape, in this tensor's dtype and device.
-
-        >>> Tensor([1]).new_zeros(2)
-        tensor([0, 0])
-        """
-        return self._new("zeros", sizes, size, dtype, device, requires_grad)
-
-    def new_ones(
-        self,
-        *sizes: Any,
-        size: Any = None,
-        dtype: Any = None,
-        device: Any = None,
-        requires_grad: Bool = False,
-    ) -> Tensor:
-        """Ones of another shape, in this tensor's dtype and device.
-
-        >>> Tensor([1]).new_ones(2)
-        tensor([1, 1])
-        """
-        return self._new("ones", sizes, size, dtype, device, requires_grad)
-
-    def new_empty(
-        self,
-        *sizes: Any,
-        size: Any = None,
-        dtype: Any = None,
-        device: Any = None,
-        requires_grad: Bool = False,
-    ) -> Tensor:
-        """Whatever is in memory, in another shape and this tensor's dtype and device.
-
-        >>> Tensor([1]).new_empty(2).shape
-        (2,)
-        """
-        return self._new("empty", sizes, size, dtype, device, requires_grad)
-
-    def new_full(
-        self,
-        size: Any,
-        fill_value: Any,
-        *,
-        dtype: Any = None,
-        device: Any = None,
-        requires_grad: Bool = False,
-    ) -> Tensor:
-        """One value everywhere, in another shape and this tensor's dtype and device.
-
-        >>> Tensor([1.0]).new_full((2,), 7)
-        tensor([7., 7.])
-        """
-        made = self._new("empty", (size,), None, dtype, device, False)
-        return made.fill_(fill_value).requires_grad_(requires_grad)
-
-    def new(self, *args: Any) -> Tensor:
-        """Old PyTorch's new_empty or new_tensor: `x.new(2, 3)`, `x.new([1, 2])`.
-
-        >>> Tensor([1.0]).new(2, 3).shape
-        (2, 3)
-        """
-        if len(args) == 1 and not isinstance(args[0], (int, Size)):
-            return self.new_tensor(args[0])
-        return self.new_empty(*args or (0,))
-
-    def is_floating_point(self) -> bool:
-        """Whether its elements are floats.
-
-        >>> Tensor([1, 2]).is_floating_point()
-        False
-        """
-        return self._data.dtype.kind == "f"
-
-    def is_complex(self) -> bool:
-        """Whether its elements are complex numbers.
-
-        >>> Tensor([1.0, 2j]).is_complex()
-        True
-        """
-        return self._data.dtype.kind == "c"
-
-    def is_contiguous(self) -> bool:
-        """Whether its elements lie in memory in the order of its axes.
-
-        >>> Tensor([[1.0, 2.0], [3.0, 4.0]]).T.is_contiguous()
-        False
-        """
-        return bool(self._data.flags.c_contiguous)
-
-    def contiguous(self) -> Tensor:
-        """Itself if contiguous, else a copy that is.   dx = g
-
-        >>> Tensor([[1.0, 2.0], [3.0, 4.0]]).T.contiguous().is_contiguous()
-        True
-        """
-        return self if self.is_contiguous() else self.clone()
+    @_backward.setter
+    def _backward(self, function: Callable[[], None]) -> None:
+        if not is_closure(self._operation):
+            raise RuntimeError(
+                "_backward: can be assigned to a tensor made by hand from tensors that require grad: "
+                "out = Tensor(data, _prev=(a, b), _op='name'); for a derivative of your own write minitorch.op(…)"
+            )
+        self._operation.function = function  # type: ignore[union-attr]
 
     # --- differentiation ------------------------------------------------------------------------
 
@@ -400,7 +221,7 @@ class Tensor(Elementwise, Reductions, Shapes, Contractions, LinearAlgebra, Writi
             if not tensor.requires_grad:
                 raise RuntimeError(f"backward: inputs[{i}] does not require grad")
         found = backpropagate([self], [seed], wanted=wanted, retain_graph=bool(retain_graph))
-        node.deposit(list(found.items()))
+        deposit([(tensor, gradient, False) for tensor, gradient in found.items()])
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set requires_grad on a leaf, in place.
@@ -418,6 +239,7 @@ class Tensor(Elementwise, Reductions, Shapes, Contractions, LinearAlgebra, Writi
         >>> (x * 2).detach().requires_grad
         False
         """
+        self._viewed = True  # others look at its memory now
         return new_tensor(self._data)
 
     def clone(self) -> Tensor:
@@ -448,7 +270,7 @@ class Tensor(Elementwise, Reductions, Shapes, Contractions, LinearAlgebra, Writi
     @property
     def grad_fn(self) -> GradFn | None:
         """The recorded op that made this tensor, to walk the graph by hand; None for a leaf."""
-        return None if self._operation is None else GradFn.of(self)
+        return None if synced(self)._operation is None else GradFn.of(self)
 
     def register_hook(self, hook: Callable[[Tensor], Any]) -> HookHandle:
         """Call `hook(gradient)` when this tensor's gradient is computed; what it returns replaces it.
@@ -598,240 +420,6 @@ class Tensor(Elementwise, Reductions, Shapes, Contractions, LinearAlgebra, Writi
         theirs = as_tensor(other)._data
         return self._data.shape == theirs.shape and bool((self._data == theirs).all())
 
-    # --- conversions ----------------------------------------------------------------------------
-
-    def astype(self, dtype: Any, copy: bool = True) -> Tensor:
-        """The elements in another dtype.   dx = g, in x's dtype
-
-        >>> Tensor([1.7]).astype(np.int64)
-        tensor([1])
-        """
-        return cast(self, dtype)
-
-    def to(
-        self, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, **ignored: Any
-    ) -> Tensor:
-        """Another dtype or device: x.to(minitorch.float64), x.to("cpu"), x.to(other).
-
-        >>> Tensor([1.0]).to(np.float64).dtype
-        dtype('float64')
-        """
-        for each in args:
-            if isinstance(each, Tensor):
-                dtype, device = each.dtype, each.device
-            elif isinstance(each, (np.dtype, type)):
-                dtype = each
-            elif isinstance(each, str):
-                device = each
-            elif isinstance(each, bool) or each is None:
-                continue  # non_blocking and copy, by position
-            elif isinstance(each, int):
-                device = f"cuda:{each}"
-            else:
-                raise TypeError(f"to: expected a device, a dtype or a Tensor, got {each!r}")
-        moved = move(self, device)
-        out = moved if dtype is None else cast(moved, dtype)
-        return out.clone() if copy and out is self else out
-
-    def type(self, dtype: Any = None) -> Any:
-        """The elements in another dtype; without one, its name as PyTorch writes it.
-
-        >>> Tensor([1.0]).type(np.float64).dtype, Tensor([1.0]).type()
-        (dtype('float64'), 'torch.FloatTensor')
-        """
-        if dtype is None:
-            return f"torch.{'cuda.' if self.is_cuda else ''}{LEGACY_NAMES[self._data.dtype.name]}"
-        return cast(self, legacy_dtype(dtype))
-
-    def type_as(self, other: Tensor) -> Tensor:
-        """The elements in another tensor's dtype.
-
-        >>> Tensor([1]).type_as(Tensor([1.0])).dtype
-        dtype('float32')
-        """
-        return cast(self, other.dtype)
-
-    def float(self) -> Tensor:
-        """As float32.
-
-        >>> Tensor([1]).float()
-        tensor([1.])
-        """
-        return cast(self, np.float32)
-
-    def double(self) -> Tensor:
-        """As float64.
-
-        >>> Tensor([1.0]).double()
-        tensor([1.], dtype=float64)
-        """
-        return cast(self, np.float64)
-
-    def half(self) -> Tensor:
-        """As float16.
-
-        >>> Tensor([1.0]).half()
-        tensor([1.], dtype=float16)
-        """
-        return cast(self, np.float16)
-
-    def int(self) -> Tensor:
-        """As int32.
-
-        >>> Tensor([1.7]).int()
-        tensor([1], dtype=int32)
-        """
-        return cast(self, np.int32)
-
-    def long(self) -> Tensor:
-        """As int64.
-
-        >>> Tensor([1.7]).long()
-        tensor([1])
-        """
-        return cast(self, np.int64)
-
-    def short(self) -> Tensor:
-        """As int16.
-
-        >>> Tensor([1.7]).short()
-        tensor([1], dtype=int16)
-        """
-        return cast(self, np.int16)
-
-    def char(self) -> Tensor:
-        """As int8.
-
-        >>> Tensor([1.7]).char()
-        tensor([1], dtype=int8)
-        """
-        return cast(self, np.int8)
-
-    def byte(self) -> Tensor:
-        """As uint8.
-
-        >>> Tensor([1.7]).byte()
-        tensor([1], dtype=uint8)
-        """
-        return cast(self, np.uint8)
-
-    def bool(self) -> Tensor:
-        """As bools: whether not 0.
-
-        >>> Tensor([0.0, 2.0]).bool()
-        tensor([False,  True])
-        """
-        return cast(self, np.bool_)
-
-    def cpu(self, memory_format: Any = None) -> Tensor:
-        """In the computer's own memory.
-
-        >>> Tensor([1.0]).cpu()
-        tensor([1.])
-        """
-        return move(self, "cpu")
-
-    def cuda(self, device: Any = None, non_blocking: Any = False) -> Tensor:
-        """On the GPU, as a CuPy array; a clear error where there is none."""
-        return move(self, "cuda")
-
-    def item(self) -> Any:
-        """The only element, as a Python number.
-
-        >>> Tensor([2.5]).item()
-        2.5
-        """
-        if self._data.size != 1:
-            raise ValueError(
-                f"item: only a tensor with one element is a number, this one has shape {self.shape}; "
-                "write x.tolist() or reduce it first"
-            )
-        return self._data.item()
-
-    def tolist(self) -> Any:
-        """The elements as nested Python lists.
-
-        >>> Tensor([[1, 2], [3, 4]]).tolist()
-        [[1, 2], [3, 4]]
-        """
-        return self._data.tolist()
-
-    def numpy(self, *, force: Any = False) -> np.ndarray:
-        """The array itself, sharing memory; of a tensor without a graph.
-
-        >>> Tensor([1.0, 2.0]).numpy()
-        array([1., 2.], dtype=float32)
-        """
-        if self.requires_grad and not force:
-            raise RuntimeError(
-                "numpy: this tensor requires grad, and an array would silently drop its graph; write x.detach().numpy()"
-            )
-        tensor = move(self, "cpu")
-        watch.expose(tensor._data)
-        return tensor._data
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-        array = self.numpy()
-        if dtype is not None and array.dtype != dtype:
-            if copy is False:
-                raise ValueError(f"__array__: {array.dtype} cannot become {np.dtype(dtype)} without a copy")
-            return array.astype(dtype)
-        return array.copy() if copy else array
-
-    def __dlpack__(self, **options: Any) -> Any:
-        if self.requires_grad:
-            raise RuntimeError(
-                "__dlpack__: this tensor requires grad; write x.detach() before handing it over"
-            )
-        watch.expose(self._data)
-        return self._data.__dlpack__(**options)
-
-    def __dlpack_device__(self) -> Any:
-        return self._data.__dlpack_device__()
-
-    def __float__(self) -> Any:
-        return float(self._scalar("float(x)"))
-
-    def __int__(self) -> Any:
-        return int(self._scalar("int(x)"))
-
-    def __index__(self) -> Any:
-        if self._data.dtype.kind not in "biu":
-            raise TypeError(
-                f"only integer tensors of one element can be an index, this one holds {self.dtype}"
-            )
-        return int(self._scalar("using x as an index"))
-
-    def __complex__(self) -> complex:
-        return complex(self._scalar("complex(x)"))
-
-    def __bool__(self) -> Any:
-        if self._data.size != 1:
-            raise RuntimeError(
-                f"the truth value of a tensor of shape {self.shape} is ambiguous; write x.any() or x.all()"
-            )
-        return bool(self._data.item())
-
-    def _scalar(self, spelling: str) -> Any:
-        if self._data.size != 1:
-            raise ValueError(
-                f"{spelling}: only a tensor with one element is a number, this one has shape {self.shape}"
-            )
-        return self._data.item()
-
-    def __len__(self) -> Any:
-        if not self._data.ndim:
-            raise TypeError("len() of a 0-d tensor")
-        return len(self._data)
-
-    def __iter__(self) -> Iterator[Tensor]:
-        if not self._data.ndim:
-            raise TypeError("iteration over a 0-d tensor")
-        return iter(self.unbind(0))
-
-    def __contains__(self, element: Any) -> Any:
-        return bool((self == element).any())
-
     def __repr__(self) -> str:
         return printing.text(self)
 
@@ -857,6 +445,7 @@ class Tensor(Elementwise, Reductions, Shapes, Contractions, LinearAlgebra, Writi
             if name != "__weakref__" and hasattr(self, name):
                 setattr(copied, name, getattr(self, name))
         copied._time = watch.tick()
+        self._viewed = True
         return copied
 
     def __reduce__(self) -> Any:
@@ -877,7 +466,17 @@ class Tensor(Elementwise, Reductions, Shapes, Contractions, LinearAlgebra, Writi
 
 
 add_twins(Tensor)
-node.tensor_class = Tensor
+
+
+def _check_differentiable(wanted: bool, array: Any) -> None:
+    if wanted and array.dtype.kind != "f":
+        if array.dtype.kind == "c":
+            meet_complex()
+            return
+        raise RuntimeError(
+            "requires_grad: only floating-point and complex tensors can require gradients, this one holds "
+            f"{array.dtype}; write x.float() first"
+        )
 
 
 def _compare(op: Op, a: Tensor, b: Any) -> Any:
@@ -905,126 +504,3 @@ def seed_gradient(tensor: Node, gradient: Any, name: str) -> Any:
             f"{name}: gradient has shape {tuple(array.shape)}, but the output has {tuple(data.shape)}"
         )
     return array.astype(data.dtype, copy=False)
-
-
-class HookHandle:
-    """What register_hook returns: remove() takes the hook off again."""
-
-    def __init__(self, hooks: dict[Any, Callable[..., Any]], hook: Callable[..., Any]) -> None:
-        self._hooks = hooks
-        self._number = _hook_number()
-        hooks[self._number] = hook
-        changed()
-
-    def remove(self) -> None:
-        """Take the hook off."""
-        self._hooks.pop(self._number, None)
-        changed()
-
-    def __enter__(self) -> HookHandle:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.remove()
-
-
-class GradFn:
-    """A recorded op, seen from its result: its name, and the ops that made its inputs.
-
-    >>> x = Tensor([1.0, 2.0], requires_grad=True)
-    >>> loss = (x * 2).sum()
-    >>> loss.grad_fn
-    <SumBackward0>
-    >>> loss.grad_fn.next_functions[0][0]
-    <MulBackward0>
-    >>> loss.grad_fn.next_functions[0][0].next_functions
-    ((<AccumulateGrad>, 0),)
-    """
-
-    __slots__ = ("_index", "_node")
-
-    def __init__(self, made: Node, index: Any = 0) -> None:
-        self._node = made
-        self._index = index
-
-    @classmethod
-    def of(cls, tensor: Node) -> GradFn:
-        """Return the op that made a tensor; for one result of several, the op that made them all."""
-        if tensor._operation is node.SELECT and tensor._inputs:
-            return cls(tensor._inputs[0], tensor._attributes["index"])
-        return cls(tensor)
-
-    def name(self) -> str:
-        """The op's name, as PyTorch writes it: AddBackward0; AccumulateGrad for a leaf."""
-        operation = self._node._operation
-        if operation is None:
-            return "AccumulateGrad"
-        words = operation.name.replace(".", "_").split("_")
-        return "".join(word[:1].upper() + word[1:] for word in words) + "Backward0"
-
-    @property
-    def next_functions(self) -> tuple[tuple[GradFn | None, Any], ...]:
-        """For each Tensor the op was given: what made it (None if it needs no gradient), and its place there."""
-        found: list[tuple[GradFn | None, Any]] = []
-        for parent in self._node._prev:
-            made_by = GradFn.of(parent) if parent.requires_grad else None
-            found.append((made_by, made_by._index if made_by is not None else 0))
-        return tuple(found)
-
-    @property
-    def variable(self) -> Any:
-        """The leaf whose gradient is accumulated here."""
-        if self._node._operation is not None:
-            raise AttributeError(f"{self.name()} has no variable: only AccumulateGrad, at a leaf, does")
-        return self._node
-
-    def __repr__(self) -> str:
-        return f"<{self.name()}>"
-
-    def __eq__(self, other: object) -> Any:
-        return isinstance(other, GradFn) and self._node is other._node
-
-    def __hash__(self) -> Any:
-        return hash(self._node)
-
-
-def check_device(device: Any) -> None:
-    """Refuse a device this build does not have."""
-    kind = str(device).partition(":")[0]
-    if device is not None and kind not in ("cpu", "cuda"):
-        raise RuntimeError(f"device: there are 'cpu' and 'cuda', not {device!r}")
-
-
-def move(tensor: Tensor, device: Any) -> Tensor:
-    """Return the tensor on 'cpu' or 'cuda'; itself if it is there."""
-    check_device(device)
-    kind = None if device is None else str(device).partition(":")[0]
-    if kind is None or kind == tensor.device:
-        return tensor
-    if kind == "cpu":
-        return apply(_TO_CPU, tensor)
-    try:
-        import cupy
-    except ImportError:
-        raise RuntimeError(
-            "cuda: no GPU can be used: CuPy is not installed. Install the extra (pip install 'minitorch[gpu]') on a "
-            "machine with an NVIDIA GPU, or stay on 'cpu'"
-        ) from None
-    try:
-        cupy.cuda.runtime.getDeviceCount()
-    except cupy.cuda.runtime.CUDARuntimeError as error:
-        raise RuntimeError(f"cuda: CuPy is installed but finds no GPU ({error}); stay on 'cpu'") from None
-    return apply(_TO_CUDA, tensor)
-
-
-def _to_cuda(x: Any) -> Any:
-    import cupy
-
-    return cupy.asarray(x)
-
-
-# Each way is the other's derivative.
-_TO_CPU = Op("to_cpu", lambda x: x.get(), lambda g, out, x: _TO_CUDA(g), register=False)
-_TO_CUDA: Op = Op("to_cuda", _to_cuda, lambda g, out, x: _TO_CPU(g), register=False)
-
-__all__ = ["GradFn", "HookHandle", "Tensor", "get_default_dtype", "move", "seed_gradient"]

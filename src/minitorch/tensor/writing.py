@@ -1,127 +1,121 @@
-"""Writing into a Tensor: `x[i] = v`, `x += y`, `x.add_(y)`, `x.normal_()` and every other trailing underscore.
+"""Writing into a Tensor: `x[i] = v`, `x += y`, `x.add_(y)`, `x.relu_()` and every other trailing underscore.
 
-Enters: a tensor and what to write. Leaves: the same tensor, changed.
+Enters: a tensor and what to write. Leaves: the same tensor, changed, and its memory with it.
 
-Three cases. A tensor no graph needs (a buffer, anything under no_grad) is simply written into. A leaf that
-requires grad is refused: its gradient is asked for as it is. The result of a recorded op may be changed if
-nobody but the caller holds it (`out = conv(x); out += shortcut`): then it becomes the result of the new op, and
-what it was lives on in the graph. So does a buffer that something with a graph is written into (`outs[t] = y`,
-`total += loss`).
-If something else holds it too, that something would see the old values here and the new ones in PyTorch, so it is
-refused, with the spelling to use instead.
+A tensor no graph needs (a buffer, anything under no_grad) is simply written into. A leaf that requires grad is
+refused: its gradient is asked for as it is. Where the tensor or what is written has a graph, the tensor becomes the
+result of the new op, for every name it has; what it was lives on as a version (engine/versions.py). If it is a view,
+its base becomes the result of having been written into there, and the view a view of that.
 """
 
 from __future__ import annotations
 
-import dis
-import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minitorch.engine import watch
+from minitorch.engine import versions, watch
 from minitorch.engine.modes import is_grad_enabled
-from minitorch.engine.node import SELECT, Node, apply
-from minitorch.ops.indexing import INDEX_PUT, WRITE
+from minitorch.engine.node import Node
+from minitorch.engine.reads import may_read
+from minitorch.engine.record import apply
+from minitorch.ops.indexing import WRITE
+from minitorch.ops.shape import CLONE
+from minitorch.ops.views import WRITE_THROUGH
 from minitorch.tensor.convert import as_tensor, cast, operand
-from minitorch.tensor.generator import Generator, default_generator
 from minitorch.tensor.methods.elementwise import fill_of
 from minitorch.tensor.methods.shape import index_key
+from minitorch.tensor.random_fills import RandomFills
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
 
-_getrefcount = sys.getrefcount
 
-
-class Writing(Node):
+class Writing(RandomFills):
     """What of a Tensor changes it in place."""
 
     __slots__ = ()
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        _set(self, key, value, "x[key] = value", _getrefcount(self) - _BY_ASSIGNMENT)
+        self._write(key, value, "x[key] = value")
 
     def copy_(self, source: Any, non_blocking: bool = False) -> Tensor:
-        """Write another tensor's values into this one; for tensors no graph needs.
+        """Write another tensor's values into this one.
 
         >>> minitorch.tensor([0.0, 0.0]).copy_(minitorch.tensor([1.0, 2.0]))
         tensor([1., 2.])
         """
-        return _set(self, ..., source, "x.copy_(y)", _getrefcount(self) - _BY_METHOD)
+        return self._write(..., source, "x.copy_(y)")
 
     def zero_(self) -> Tensor:
-        """Write zeros; for tensors no graph needs.
+        """Write zeros.
 
         >>> minitorch.tensor([1.0, 2.0]).zero_()
         tensor([0., 0.])
         """
-        return _set(self, ..., 0, "x.zero_()", _getrefcount(self) - _BY_METHOD)
+        return self._write(..., 0, "x.zero_()")
 
     def fill_(self, value: Any) -> Tensor:
-        """Write one value everywhere; for tensors no graph needs.
+        """Write one value everywhere.
 
         >>> minitorch.tensor([1.0, 2.0]).fill_(7)
         tensor([7., 7.])
         """
-        return _set(self, ..., value, "x.fill_(v)", _getrefcount(self) - _BY_METHOD)
+        return self._write(..., value, "x.fill_(v)")
 
     def fill_diagonal_(self, fill_value: Any, wrap: bool = False) -> Tensor:
-        """Write one value on the main diagonal; for tensors no graph needs.
+        """Write one value on the main diagonal.
 
         >>> minitorch.zeros(2, 3).fill_diagonal_(5)
         tensor([[5., 0., 0.],
                 [0., 5., 0.]])
         """
-        if self._data.ndim < 2:
-            raise RuntimeError(f"fill_diagonal_: expects 2 axes or more, got shape {self._data.shape}")
-        self._may_be_written("x.fill_diagonal_(v)", "x = x.diagonal_scatter(…)")
-        np.fill_diagonal(self._data, fill_of(fill_value, self._data.dtype, "fill_diagonal_"), wrap)
-        watch.touch(self._data)
-        return self  # type: ignore[return-value]
+        shape = self._data.shape
+        if len(shape) < 2:
+            raise RuntimeError(f"fill_diagonal_: expects 2 axes or more, got shape {shape}")
+        if len(shape) > 2 and len(set(shape)) > 1:
+            raise RuntimeError(
+                f"fill_diagonal_: with more than 2 axes all must be equally long, got shape {shape}"
+            )
+        step = 1 + sum(int(np.prod(shape[i:])) for i in range(1, len(shape)))
+        end = int(np.prod(shape)) if wrap or len(shape) > 2 else min(shape[1] * shape[1], int(np.prod(shape)))
+        places = np.unravel_index(np.arange(0, end, step), shape)
+        value = fill_of(fill_value, self._data.dtype, "fill_diagonal_")
+        return self._write(places, value, "x.fill_diagonal_(v)")
 
     def __iadd__(self, other: Any) -> Tensor:
-        return _replace(self, "add", (other,), {}, "x += y", "x = x + y", _getrefcount(self) - _BY_OPERATOR)
+        return self._become("add", (other,), {}, "x += y", "x = x + y")
 
     def __isub__(self, other: Any) -> Tensor:
-        return _replace(self, "sub", (other,), {}, "x -= y", "x = x - y", _getrefcount(self) - _BY_OPERATOR)
+        return self._become("sub", (other,), {}, "x -= y", "x = x - y")
 
     def __imul__(self, other: Any) -> Tensor:
-        return _replace(self, "mul", (other,), {}, "x *= y", "x = x * y", _getrefcount(self) - _BY_OPERATOR)
+        return self._become("mul", (other,), {}, "x *= y", "x = x * y")
 
     def __itruediv__(self, other: Any) -> Tensor:
-        return _replace(self, "div", (other,), {}, "x /= y", "x = x / y", _getrefcount(self) - _BY_OPERATOR)
+        return self._become("div", (other,), {}, "x /= y", "x = x / y")
 
     def __ifloordiv__(self, other: Any) -> Tensor:
-        return _replace(
-            self, "floor_divide", (other,), {}, "x //= y", "x = x // y", _getrefcount(self) - _BY_OPERATOR
-        )
+        return self._become("floor_divide", (other,), {}, "x //= y", "x = x // y")
 
     def __imod__(self, other: Any) -> Tensor:
-        return _replace(
-            self, "remainder", (other,), {}, "x %= y", "x = x % y", _getrefcount(self) - _BY_OPERATOR
-        )
+        return self._become("remainder", (other,), {}, "x %= y", "x = x % y")
 
     def __ipow__(self, other: Any) -> Tensor:
-        return _replace(self, "pow", (other,), {}, "x **= y", "x = x ** y", _getrefcount(self) - _BY_OPERATOR)
+        return self._become("pow", (other,), {}, "x **= y", "x = x ** y")
 
     def __iand__(self, other: Any) -> Tensor:
-        return _replace(
-            self, "__and__", (other,), {}, "x &= y", "x = x & y", _getrefcount(self) - _BY_OPERATOR
-        )
+        return self._become("__and__", (other,), {}, "x &= y", "x = x & y")
 
     def __ior__(self, other: Any) -> Tensor:
-        return _replace(
-            self, "__or__", (other,), {}, "x |= y", "x = x | y", _getrefcount(self) - _BY_OPERATOR
-        )
+        return self._become("__or__", (other,), {}, "x |= y", "x = x | y")
 
     def __ixor__(self, other: Any) -> Tensor:
-        return _replace(
-            self, "__xor__", (other,), {}, "x ^= y", "x = x ^ y", _getrefcount(self) - _BY_OPERATOR
-        )
+        return self._become("__xor__", (other,), {}, "x ^= y", "x = x ^ y")
 
     def add_(self, other: Any, *old: Any, alpha: float = 1) -> Tensor:
-        """x += α·y, in place; for tensors no graph needs. Old programs write add_(α, y).
+        """x += α·y, in place. Old programs write add_(α, y).
 
         >>> minitorch.tensor([1.0, 2.0]).add_(1)
         tensor([2., 3.])
@@ -129,59 +123,101 @@ class Writing(Node):
         if old:
             alpha, (other,) = other, old
         scaled = other if alpha == 1 else as_tensor(other) * alpha
-        return _replace(self, "add", (scaled,), {}, "x.add_(y)", "x = x + y", _getrefcount(self) - _BY_METHOD)
+        return self._become("add", (scaled,), {}, "x.add_(y)", "x = x + y")
 
     def sub_(self, other: Any, *, alpha: float = 1) -> Tensor:
-        """x -= α·y, in place; for tensors no graph needs.
+        """x -= α·y, in place.
 
         >>> minitorch.tensor([1.0, 2.0]).sub_(1)
         tensor([0., 1.])
         """
         scaled = other if alpha == 1 else as_tensor(other) * alpha
-        return _replace(self, "sub", (scaled,), {}, "x.sub_(y)", "x = x - y", _getrefcount(self) - _BY_METHOD)
+        return self._become("sub", (scaled,), {}, "x.sub_(y)", "x = x - y")
 
     def mul_(self, other: Any) -> Tensor:
-        """x *= y, in place; for tensors no graph needs.
+        """x *= y, in place.
 
         >>> minitorch.tensor([1.0, 2.0]).mul_(3)
         tensor([3., 6.])
         """
-        return _replace(self, "mul", (other,), {}, "x.mul_(y)", "x = x * y", _getrefcount(self) - _BY_METHOD)
+        return self._become("mul", (other,), {}, "x.mul_(y)", "x = x * y")
 
     def div_(self, other: Any, *, rounding_mode: str | None = None) -> Tensor:
-        """x /= y, in place; for tensors no graph needs.
+        """x /= y, in place.
 
         >>> minitorch.tensor([1.0, 2.0]).div_(2)
         tensor([0.5000, 1.0000])
         """
         options = {} if rounding_mode is None else {"rounding_mode": rounding_mode}
-        return _replace(
-            self, "div", (other,), options, "x.div_(y)", "x = x / y", _getrefcount(self) - _BY_METHOD
+        return self._become("div", (other,), options, "x.div_(y)", "x = x / y")
+
+    # --- the two ways to write ----------------------------------------------------------------------
+
+    def _become(
+        self, name: str, args: tuple[Any, ...], options: dict[str, Any], spelling: str, instead: str
+    ) -> Tensor:
+        """Let x be what x.name(*args) is: the new values in its memory, and its place in the graph."""
+        given = lambda x, each: x if each is self else each
+        return in_place(
+            self,
+            lambda x: getattr(x, name)(
+                *(given(x, a) for a in args), **{k: given(x, v) for k, v in options.items()}
+            ),
+            spelling,
+            instead,
+            (*args, *options.values()),
         )
 
-    def _may_be_written(self, spelling: str, instead: str) -> None:
-        """Refuse to write into a tensor of a graph: the recorded ops would see other values."""
-        if self.requires_grad and is_grad_enabled():
-            kind = "a leaf that requires grad" if self.is_leaf else "the result of a recorded op"
+    def _write(self, key: Any, value: Any, spelling: str) -> Tensor:
+        """Write at x[key]: into its memory, and, where x or the value has a graph, as a recorded op."""
+        x: Any = versions.synced(self)
+        value = operand(value, spelling)
+        key = index_key(key)
+        if isinstance(value, Node) and x._data.dtype.kind not in "fc" and _is_tracked(x, (value,)):
             raise RuntimeError(
-                f"{spelling}: x is {kind}, and writing into it would falsify its graph; write {instead}, or, to "
-                "change the values on purpose, do it inside `with minitorch.no_grad():`"
+                f"{spelling}: value requires grad, but x holds {x._data.dtype}, which has no gradient; write "
+                "value.detach()"
             )
-        if not getattr(self._data.flags, "writeable", True):  # CuPy has no such flag
-            raise RuntimeError(
-                f"{spelling}: x shares memory it may not write to (an expanded view?); write x.clone() first"
-            )
+        tracked = _is_tracked(x, (value,))
+        _check_writable(x, spelling)
+        if tracked:
+            _check_may_be_rewritten(x, spelling, "where, masked_fill, scatter or index_add")
+        shape = x._data.shape
+        if not isinstance(value, Node):
+            value = fill_of(value, x._data.dtype, spelling)
+        try:
+            if not tracked:
+                x._data[key] = value._data if isinstance(value, Node) else value
+                watch.touch(x._data, spelling)
+                return x
+            room = x._data[key].shape
+        except ValueError as error:
+            raise RuntimeError(f"{spelling}: x has shape {shape}: {error}") from None
+        except IndexError as error:
+            raise IndexError(f"{spelling}: x has shape {shape}: {error}") from None
+        before = versions.previous(x)
+        if isinstance(value, Node):
+            value = _fitted(before if value is x else value, x, room, spelling)
+        result = apply(WRITE, before, value, key=key)
+        _rewritten(x, before, result, spelling)
+        return x
 
     # --- the same memory, seen with other axes ----------------------------------------------------
 
     def _look_anew(self, name: str, *args: Any, **kwargs: Any) -> Tensor:
-        self._may_be_written(f"x.{name}_()", f"x = x.{name}()")
-        self._data = getattr(self, name)(*args, **kwargs)._data
-        watch.touch(self)
-        return self  # type: ignore[return-value]
+        """Let x be another view of its memory: the values stay, the shape and its place in the graph are new."""
+        x: Any = versions.synced(self)
+        if not is_grad_enabled():
+            x._data = getattr(x, name)(*args, **kwargs)._data
+            watch.touch(x, f"x.{name}_()")
+            return x
+        if x._requires_grad and x._operation is None:
+            _refuse_leaf("a leaf that requires grad", f"x.{name}_()", f"x = x.{name}()")
+        versions.look_anew(x, lambda base: getattr(base, name)(*args, **kwargs))
+        return x
 
     def squeeze_(self, *args: Any, **kwargs: Any) -> Tensor:
-        """Drop axes of length 1, of this very tensor; for tensors no graph needs.
+        """Drop axes of length 1, of this very tensor.
 
         >>> minitorch.tensor([[1.0, 2.0]]).squeeze_(0)
         tensor([1., 2.])
@@ -189,7 +225,7 @@ class Writing(Node):
         return self._look_anew("squeeze", *args, **kwargs)
 
     def unsqueeze_(self, dim: int) -> Tensor:
-        """Insert an axis of length 1, in this very tensor; for tensors no graph needs.
+        """Insert an axis of length 1, in this very tensor.
 
         >>> minitorch.tensor([1.0, 2.0]).unsqueeze_(0)
         tensor([[1., 2.]])
@@ -197,7 +233,7 @@ class Writing(Node):
         return self._look_anew("unsqueeze", dim)
 
     def transpose_(self, dim0: int, dim1: int) -> Tensor:
-        """Exchange two axes of this very tensor; for tensors no graph needs.
+        """Exchange two axes of this very tensor.
 
         >>> minitorch.tensor([[1.0, 2.0]]).transpose_(0, 1).shape
         (2, 1)
@@ -207,7 +243,7 @@ class Writing(Node):
     swapaxes_ = swapdims_ = transpose_
 
     def t_(self) -> Tensor:
-        """Transpose this very matrix; for tensors no graph needs.
+        """Transpose this very matrix.
 
         >>> minitorch.tensor([[1.0, 2.0]]).t_().shape
         (2, 1)
@@ -221,7 +257,11 @@ class Writing(Node):
         tensor([[1.],
                 [2.]])
         """
-        self._may_be_written("x.resize_()", "x = x.reshape(…)")
+        _check_writable(self, "x.resize_()")
+        if self._requires_grad:
+            raise RuntimeError(
+                "x.resize_(): x requires grad, and a resize has no gradient; write x = x.reshape(…)"
+            )
         shape = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
         count = int(np.prod(shape))
         flat = self._data.reshape(-1)[:count]
@@ -237,268 +277,77 @@ class Writing(Node):
         >>> (minitorch.tensor([1.0], requires_grad=True) * 2).detach_().requires_grad
         False
         """
-        self._operation = None
-        self._inputs = ()
-        self._attributes = {}
-        self._requires_grad = False
-        return self  # type: ignore[return-value]
-
-    # --- random numbers, as PyTorch draws them --------------------------------------------------------
-
-    def _filled(self, name: str, values: Any) -> Tensor:
-        self._may_be_written(f"x.{name}_()", "it on x.detach()")
-        data = self._data
-        if data.dtype.kind == "c":
-            raise RuntimeError(
-                f"{name}_: not offered for complex numbers; fill the real and the imaginary part"
-            )
-        data[...] = np.asarray(values.reshape(data.shape).astype(data.dtype), like=data)
-        watch.touch(data)
-        return self  # type: ignore[return-value]
-
-    def _doubles(self, generator: Generator | None) -> np.ndarray:
-        return (generator or default_generator).uniforms(self._data.size, np.dtype(np.float64))
-
-    def uniform_(
-        self, low: float = 0.0, high: float = 1.0, *, generator: Generator | None = None, **names: float
-    ) -> Tensor:
-        """Fill with uniform numbers from [low, high), in place (PyTorch's names: from, to).
-
-        >>> seeded = minitorch.manual_seed(0); minitorch.tensor([0.0, 0.0]).uniform_(-1, 1)
-        tensor([-0.0075,  0.5364])
-        """
-        low, high = names.get("from", low), names.get("to", high)
-        kind = self._data.dtype.type
-        drawn = (generator or default_generator).uniforms(self._data.size, self._data.dtype)
-        # Multiplied and added with one rounding at the end, as the processor does it for PyTorch.
-        spread, start = np.float64(kind(high) - kind(low)), np.float64(kind(low))
-        return self._filled("uniform", drawn.astype(np.float64) * spread + start)
-
-    def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-        """Fill with normal numbers, in place.
-
-        >>> seeded = minitorch.manual_seed(0); minitorch.tensor([0.0, 0.0]).normal_()
-        tensor([ 1.5410, -0.2934])
-        """
-        kind = self._data.dtype.type
-        drawn = (generator or default_generator).normals(self._data.size, self._data.dtype)
-        return self._filled("normal", drawn * kind(std) + kind(mean))
-
-    def bernoulli_(self, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
-        """Fill with 1 at probability p (a number, or a tensor of them), else 0, in place.
-
-        >>> minitorch.tensor([0.0, 0.0]).bernoulli_(1.0)
-        tensor([1., 1.])
-        """
-        if isinstance(p, Node):
-            chance = np.broadcast_to(p._data, self._data.shape)
-            kind = chance.dtype if chance.dtype.kind == "f" else np.dtype(np.float32)
-            drawn = (generator or default_generator).uniforms(chance.size, kind).reshape(chance.shape)
-            return self._filled("bernoulli", drawn < chance)
-        if not 0 <= p <= 1:
-            raise RuntimeError(f"bernoulli_: a probability is between 0 and 1, got {p}")
-        return self._filled("bernoulli", self._doubles(generator) < p)
-
-    def random_(self, *bounds: int, generator: Generator | None = None, **names: int) -> Tensor:
-        """Fill with whole numbers, in place: random_(), random_(high), random_(low, high).
-
-        Without bounds: all that the dtype can hold exactly.
-
-        >>> seeded = minitorch.manual_seed(0); minitorch.zeros(4).random_(5)
-        tensor([4., 4., 3., 0.])
-        """
-        given = [*bounds, *(names[k] for k in ("from", "to") if k in names)]
-        low, high = (0, *given) if len(given) == 1 else given or (0, None)
-        source, dtype = generator or default_generator, self._data.dtype
-        if high is None:
-            exact = {"f": lambda: 2 ** (np.finfo(dtype).nmant + 1) + 1, "b": lambda: 2}
-            high = exact.get(dtype.kind, lambda: int(np.iinfo(dtype).max) + 1)()
-        span = int(high) - int(low)
-        if span <= 0:
-            raise RuntimeError(f"random_: expects low < high, got {low} and {high}")
-        wide = span >= 2**32 if len(given) == 0 else span >= 2**28
-        count = self._data.size
-        words = source.words64(count) if wide else source.words(count).astype(np.uint64)
-        return self._filled("random", (words % np.uint64(span)).astype(np.int64) + int(low))
-
-    def exponential_(self, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-        """Fill with waiting times at a rate, in place.
-
-        >>> seeded = minitorch.manual_seed(0); minitorch.zeros(2).exponential_()
-        tensor([3.5083, 1.2304])
-        """
-        return self._filled("exponential", -np.log1p(-self._doubles(generator)) / lambd)
-
-    def cauchy_(
-        self, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None
-    ) -> Tensor:
-        """Fill from the Cauchy distribution, in place.
-
-        >>> seeded = minitorch.manual_seed(0); minitorch.zeros(2).cauchy_()
-        tensor([10.5977,  0.7648])
-        """
-        return self._filled("cauchy", median + sigma * np.tan(np.pi * (self._doubles(generator) - 0.5)))
-
-    def geometric_(self, p: float, *, generator: Generator | None = None) -> Tensor:
-        """Fill with how many tries it takes until one of probability p succeeds, in place.
-
-        >>> seeded = minitorch.manual_seed(0); minitorch.zeros(3).geometric_(0.3)
-        tensor([1., 1., 3.])
-        """
-        if not 0 < p < 1:
-            raise RuntimeError(f"geometric_: a probability is between 0 and 1, got {p}")
-        return self._filled("geometric", np.ceil(np.log(self._doubles(generator)) / np.log1p(-p)))
-
-    def log_normal_(
-        self, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None
-    ) -> Tensor:
-        """Fill with exponentials of normal numbers, in place.
-
-        >>> seeded = minitorch.manual_seed(0); minitorch.zeros(2).log_normal_()
-        tensor([59.2634,  1.5116])
-        """
-        source = generator or default_generator
-        drawn = np.array([source.one_normal() for _ in range(self._data.size)])
-        return self._filled("log_normal", np.exp(drawn * std + mean))
+        x: Any = versions.synced(self)
+        if x._requires_grad and hasattr(x, "_view"):
+            raise RuntimeError("x.detach_(): x is a view, whose graph is its base's; write x = x.detach()")
+        versions.renew(x, versions.previous(x), None, (), {}, overwritten=False)
+        return x
 
 
-def _replace(
-    x: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], spelling: str, instead: str, others: int
+def in_place(
+    x: Any, compute: Callable[[Any], Any], spelling: str, instead: str = "it out of place", others: Any = ()
 ) -> Any:
-    """Let x be x.name(*args): written into its memory, or, where it or an argument has a graph, renewed."""
-    leaf = x._requires_grad and x._operation is None
-    if (
-        is_grad_enabled()
-        and not leaf
-        and (x._requires_grad or _has_graph(args) or _has_graph(kwargs.values()))
-    ):
-        # `x[i] += y` holds x[i] by no name: what it becomes is written to x by the assignment that follows.
-        passing = spelling.endswith("= y") and others == -1 and not _unseen()
-        readers = () if passing else _readers(x, (*args, *kwargs.values()), others + _unseen())
-        if readers is None:
-            whose = (
-                "is the result of a recorded op" if x._requires_grad else "is given something with a graph"
-            )
-            raise RuntimeError(
-                f"{spelling}: x {whose} and is held elsewhere too (by another name, a view, or an op that used it), "
-                f"where it would keep its old values; write {instead}"
-            )
-        return _renew(x, name, args, kwargs, spelling, instead, readers)
-    x._may_be_written(spelling, instead)
-    result = getattr(x, name)(*args, **kwargs)
-    _check_fits(x, result, spelling, instead)
-    x._data[...] = result._data
-    watch.touch(x._data)
-    return x
+    """Let x be compute(x): the new values in its memory, and its place in the graph.
 
-
-def _has_graph(values: Any) -> bool:
-    return any(isinstance(v, Node) and v._requires_grad for v in values)
-
-
-def _set(x: Any, key: Any, value: Any, spelling: str, others: int) -> Any:
-    """Write at x[key]: into its memory, or, where x or the value has a graph, as a recorded op."""
-    value = operand(value, spelling)
-    given = isinstance(value, Node)
-    tracked = is_grad_enabled() and (x._requires_grad or (given and value._requires_grad))
-    if tracked and x._data.dtype.kind in "fc" and not (x._requires_grad and x.is_leaf):
-        return _set_recorded(x, index_key(key), value, spelling, others + _unseen())
-    x._may_be_written(spelling, "where, masked_fill, scatter or index_add")
-    if not given:
-        value = fill_of(value, x._data.dtype, spelling)
-    elif value._requires_grad and is_grad_enabled():
-        raise RuntimeError(
-            f"{spelling}: value requires grad, but x holds {x._data.dtype}, which has no gradient; write value.detach()"
-        )
-    else:
-        value = value._data
-    shape = x._data.shape
-    try:
-        x._data[index_key(key)] = value
-    except ValueError as error:
-        raise RuntimeError(f"{spelling}: x has shape {shape}: {error}") from None
-    except IndexError as error:
-        raise IndexError(f"{spelling}: x has shape {shape}: {error}") from None
-    watch.touch(x._data)
-    return x
-
-
-def _set_recorded(x: Any, key: Any, value: Any, spelling: str, others: int) -> Any:
-    """Make x, held by nobody but the caller, the result of writing `value` at `key` into what it was."""
-    readers = _readers(x, (value,), others)
-    if readers is None:
-        raise RuntimeError(
-            f"{spelling}: x or value has a graph, and x is held elsewhere too (by another name, a view, or an op that "
-            "used it), where it would keep its old values; build the result with stack, cat, where, masked_fill, "
-            "scatter or index_add, or, to change the values on purpose, do it inside `with minitorch.no_grad():`"
-        )
-    shape = x._data.shape
-    try:
-        room = x._data[key].shape
-    except IndexError as error:
-        raise IndexError(f"{spelling}: x has shape {shape}: {error}") from None
-    if isinstance(value, Node):
-        value = cast(value, x._data.dtype)
-        while value.ndim > len(room) and value.shape[0] == 1:
-            value = value.squeeze(0)
-        if value.ndim > len(room) or any(
-            n not in (1, m) for n, m in zip(value.shape[::-1], room[::-1], strict=False)
-        ):
-            raise RuntimeError(
-                f"{spelling}: x has shape {shape}, x[key] {room}; a value of shape {value.shape} does not "
-                "broadcast to it"
-            )
-    else:
-        value = fill_of(value, x._data.dtype, spelling)
-    before = _copy_of(x)
-    if readers:
-        _point(readers, x, before)
-        return _take_over(x, apply(INDEX_PUT, before, value, key=key))
-    # Nobody reads what is overwritten, unless the op that made x reads its own result (exp does) or shares it
-    # with its input: then the values are copied first.
-    ours = type(x._data) is np.ndarray and x._data.base is None and x._data.flags.writeable
-    unread = before._operation is None or (before._operation is not SELECT and not watch.is_read(before, 1))
-    if not (ours and unread):
-        return _take_over(x, apply(INDEX_PUT, before, value, key=key))
-    result = apply(WRITE, before, value, key=key)
-    # What it was keeps its shape, and no values: they are overwritten now.
-    before._data = np.broadcast_to(np.array(np.nan, x._data.dtype), shape)
-    return _take_over(x, result)
-
-
-def _readers(x: Any, values: tuple[Any, ...], others: int) -> Any:
-    """Return the nodes between x and `values` that read x or its memory, if only these hold it; otherwise None.
-
-    In `x /= x.sum()` and `x[i] += y` they go on reading what x was. One that looks at x's memory must be held by the
-    graph alone: a person who held it would see other values in PyTorch.
+    spelling: how the write is written, instead: how else it can be, for messages. others: what else is computed with.
     """
-    if others <= 0 and _nobody_looks_on(x):
-        return ()
-    found, views, seen = [], 0, set()
-    waiting = [(values, i) for i in range(len(values))]
-    while waiting:
-        holder, position = waiting.pop()
-        held_by_graph = holder is not values and _holders(holder, position) <= _IN_A_TUPLE
-        node = holder[position]
-        if not isinstance(node, Node) or node is x or id(node) in seen:
-            continue
-        seen.add(id(node))
-        if isinstance(node._data, np.ndarray) and node._data.base is x._data and held_by_graph:
-            views += 1
-            found.append(node)
-        if node._operation is not None and node._time > x._time:
-            reads = sum(each is x for each in node._inputs)
-            if reads:
-                found.append(node)
-                others -= reads
-            waiting += [(node._inputs, i) for i in range(len(node._inputs))]
-    return found if others <= 0 and _nobody_looks_on(x, views) else None
+    versions.synced(x)
+    if not _is_tracked(x, others):
+        _check_writable(x, spelling)
+        result = compute(x)
+        _check_fits(x, result, spelling, instead)
+        if result is not x:
+            x._data[...] = result._data
+            watch.touch(x._data, spelling)
+        return x
+    _check_may_be_rewritten(x, spelling, instead)
+    before, start = versions.previous(x), watch.tick()
+    result = compute(before)
+    _check_fits(x, result, spelling, instead)
+    result = cast(result, x._data.dtype)
+    if result is not before:
+        _keep_what_is_read(before, result, start)
+        x._data[...] = result._data
+        _rewritten(x, before, result, spelling)
+    return x
 
 
-def _point(readers: Any, x: Any, before: Any) -> None:
-    """Let the ops that read x read what it was."""
-    for node in readers:
-        node._inputs = tuple(before if each is x else each for each in node._inputs)
+def _is_tracked(x: Any, values: Any) -> bool:
+    """Tell whether writing these values into x is to be recorded."""
+    if not is_grad_enabled():
+        return False
+    return any(isinstance(each, Node) and versions.synced(each)._requires_grad for each in (x, *values))
+
+
+def _check_writable(x: Any, spelling: str) -> None:
+    view = getattr(x, "_view", None)
+    if view is not None and not view.recorded and is_grad_enabled() and _path_to_base(x)[0]._requires_grad:
+        versions.check_may_follow(view, f"{spelling} writes into it")
+    if not getattr(x._data.flags, "writeable", True):  # CuPy has no such flag
+        raise RuntimeError(
+            f"{spelling}: x shares memory it may not write to (an expanded view?); write x.clone() first"
+        )
+
+
+def _check_may_be_rewritten(x: Any, spelling: str, instead: str) -> None:
+    """Refuse to write, with a graph, into leaves that require grad and views of them, and views that cannot follow."""
+    _check_writable(x, spelling)
+    if x._requires_grad and x._operation is None:
+        _refuse_leaf("a leaf that requires grad", spelling, instead)
+    view = getattr(x, "_view", None)
+    if view is None:
+        return
+    versions.check_may_follow(view, f"{spelling} writes into it")
+    base = _path_to_base(x)[0]
+    if base._requires_grad and base._operation is None:
+        _refuse_leaf("a view of a leaf that requires grad", spelling, instead)
+
+
+def _refuse_leaf(what: str, spelling: str, instead: str) -> None:
+    raise RuntimeError(
+        f"{spelling}: x is {what}, and writing into it would falsify its graph; write {instead}, or, to "
+        "change the values on purpose, do it inside `with minitorch.no_grad():`"
+    )
 
 
 def _check_fits(x: Any, result: Any, spelling: str, instead: str) -> None:
@@ -513,116 +362,67 @@ def _check_fits(x: Any, result: Any, spelling: str, instead: str) -> None:
         )
 
 
-def _nobody_looks_on(x: Any, views: int = 0) -> bool:
-    """Tell whether no other tensor and no array a person holds looks at the memory of a recorded op's result.
-
-    views: how many arrays are known to look at it, and may.
-    """
-    if not isinstance(x._data, np.ndarray):
-        return True  # a device's or a recorded array: nothing here writes into it
-    if (
-        x._operation is None and x._data.base is not None
-    ):  # made as a view of memory: does anything else see it?
-        return _array_holders(x) <= watch.ALONE and _getrefcount(x._data.base) <= watch.ALONE
-    while x._data.base is not None:  # a view of its input: then nobody else may hold that one either
-        if _array_holders(x) > watch.ALONE or not x._inputs or not isinstance(x._inputs[0], Node):
-            return False
-        if _holders(x._inputs) > _IN_A_TUPLE:
-            return False
-        x = x._inputs[0]
-        views += 1
-    return _array_holders(x) <= watch.ALONE + views
+def _fitted(value: Any, x: Any, room: tuple[int, ...], spelling: str) -> Any:
+    """Return a value in x's dtype, without leading axes of length 1; checked to broadcast to the room for it."""
+    value = cast(value, x._data.dtype)
+    while value.ndim > len(room) and value.shape[0] == 1:
+        value = value.squeeze(0)
+    if value.ndim > len(room) or any(
+        n not in (1, m) for n, m in zip(value.shape[::-1], room[::-1], strict=False)
+    ):
+        raise RuntimeError(
+            f"{spelling}: x has shape {x._data.shape}, x[key] {room}; a value of shape {value.shape} does not "
+            "broadcast to it"
+        )
+    return value
 
 
-def _array_holders(x: Any) -> int:
-    # The arrays of an op with several results are held by their hidden bundle too, which nobody sees.
-    return _getrefcount(x._data) - (x._operation is SELECT)
+def _keep_what_is_read(before: Any, result: Any, start: int) -> None:
+    """Let the ops that computed `result` read a copy of `before`, where they need its values: these are overwritten."""
+    kept = None
+    waiting = [result]
+    while waiting:
+        node = waiting.pop()
+        if not isinstance(node, Node) or node._time < start or node is before:
+            continue
+        for position, each in enumerate(node._inputs):
+            if each is before and may_read(node, position):
+                if kept is None:
+                    kept = apply(CLONE, before)
+                    kept._time = start  # as if it had been made first: older than what reads it
+                node._inputs = (*node._inputs[:position], kept, *node._inputs[position + 1 :])
+        waiting += node._inputs
 
 
-def _holders(inputs: tuple[Any, ...], position: int = 0) -> int:
-    each = inputs[position]
-    return _getrefcount(each)
+def _path_to_base(x: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Return whose memory x looks at in the end, and the ops that lead from there to x."""
+    path: tuple[Any, ...] = ()
+    while (view := getattr(x, "_view", None)) is not None:
+        path = ((view.op, view.attributes), *path)
+        x = view.base
+    return x, path
 
 
-_IN_A_TUPLE = _holders((object(),))
+def _rewritten(x: Any, before: Any, result: Any, spelling: str) -> None:
+    """Let x, whose memory holds the result's values by now, take the result's place in the graph."""
+    watch.touch(x._data, spelling)
+    base, path = _path_to_base(x)
+    if base is x:
+        versions.take_place(x, before, result)
+        return
+    was = versions.previous(base)
+    versions.take_place(base, was, apply(WRITE_THROUGH, was, result, path=path))
+    versions.synced(x)
 
 
-def _renew(x: Any, name: str, args: Any, kwargs: Any, spelling: str, instead: str, readers: Any) -> Any:
-    """Make x, held by nobody but the caller and `readers`, the result of a new op on what it was."""
-    before = _copy_of(x)
-    result = getattr(before, name)(*args, **kwargs)
-    _check_fits(x, result, spelling, instead)
-    _point(readers, x, before)
-    return _take_over(x, cast(result, x._data.dtype))
-
-
-def _copy_of(x: Any) -> Any:
-    """Return another node that is what x is now: same array, same place in the graph."""
-    before = object.__new__(type(x))
-    for slot in Node.__slots__:
-        if slot != "__weakref__" and hasattr(x, slot):
-            setattr(before, slot, getattr(x, slot))
-    before._hooks = None  # a hook on x sees the gradient of what x is now
-    return before
-
-
-def _take_over(x: Any, result: Any) -> Any:
-    """Let x be what `result` is."""
-    for slot in ("_attributes", "_data", "_inputs", "_operation", "_requires_grad", "_time"):
-        setattr(x, slot, getattr(result, slot))
-    return x
-
-
-class _Probe:
-    """Counts who holds it, the way a Tensor's in-place methods do."""
-
-    def __iadd__(self, other: Any) -> Any:
-        return _second(self, _getrefcount(self))
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        value.append(_second(self, _getrefcount(self)))
-
-    def add_(self) -> int:
-        return _second(self, _getrefcount(self))
-
-
-def _second(probe: Any, count: int) -> int:
-    return count
-
-
-def _measured() -> tuple[int, int, int]:
-    # What getrefcount says of an object that one name holds, in `x += y`, in `x.add_(y)` and in `x[i] = y`.
-    # Measured, not assumed: it differs between versions of Python.
-    probe: Any = _Probe()
-    by_method = probe.add_()
-    by_assignment: list[int] = []
-    probe[0] = by_assignment
-    probe += 1
-    return probe, by_method, by_assignment[0]
-
-
-_BY_OPERATOR, _BY_METHOD, _BY_ASSIGNMENT = _measured()
-
-
-def _unseen() -> int:
-    """Return how many holders a count missed: who writes x.__iadd__(y) holds x once less than who writes x += y."""
-    method: Any = sys._getframe(2)
-    if not method.f_code.co_name.startswith("__"):
-        return 0
-    person = method.f_back
-    instruction = dis.opname[person.f_code.co_code[person.f_lasti]]
-    return int(not instruction.startswith(("BINARY_OP", "INPLACE_", "STORE_SUBSCR")))
-
-
-def _twin(name: str) -> Any:
+def _in_place(name: str) -> Callable[..., Any]:
     """Make `x.name_()` from `x.name()`."""
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        others = _getrefcount(self) - _BY_METHOD + 1  # here it is not yet an argument of `_replace`
-        return _replace(self, name, args, kwargs, f"x.{name}_()", f"x = x.{name}(…)", others)
+        return self._become(name, args, kwargs, f"x.{name}_()", f"x = x.{name}(…)")
 
     method.__name__, method.__qualname__ = f"{name}_", f"Tensor.{name}_"
-    method.__doc__ = f"Do what `{name}` does, in place; for tensors no graph needs."
+    method.__doc__ = f"Do what `{name}` does, in place."
     return method
 
 
@@ -644,4 +444,4 @@ def add_twins(cls: Any) -> None:
     """Give the Tensor class `name_` for each `name` it has."""
     for name in _TWINS.split():
         if hasattr(cls, name) and not hasattr(cls, f"{name}_"):
-            setattr(cls, f"{name}_", _twin(name))
+            setattr(cls, f"{name}_", _in_place(name))

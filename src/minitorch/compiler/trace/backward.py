@@ -14,7 +14,9 @@ import numpy as np
 from minitorch.compiler.ir.program import Program, Value, in_order
 from minitorch.compiler.trace.recorder import Recorded, Recording
 from minitorch.compiler.trace.traced import Traced
-from minitorch.engine.node import Node, backpropagate, bundle_outputs, collect
+from minitorch.engine.backward import backpropagate, collect
+from minitorch.engine.node import Node
+from minitorch.engine.record import bundle_outputs
 from minitorch.ops.op import Op
 
 # Made again in the second program in place of being kept.

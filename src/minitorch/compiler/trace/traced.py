@@ -147,7 +147,7 @@ class Traced:
     nbytes = property(lambda self: self._array.nbytes)
     flags = property(lambda self: self._array.flags)
     strides = property(lambda self: self._array.strides)
-    base = None
+    base = property(lambda self: self._source)  # NumPy's word for what a view looks at
 
     def __len__(self) -> int:
         return len(self._array)

@@ -1,7 +1,7 @@
 """Activations as functions. Enters: a Tensor. Leaves: one of the same shape (half of one axis for glu).
 
-`inplace=True` is accepted where PyTorch has it and changes nothing: a new Tensor is returned, because
-writing over an input would destroy what its own derivative may need.
+`inplace=True`, where PyTorch has it, writes the result into the input and returns it, as the forms with a trailing
+underscore do. If a recorded op needs what was overwritten, backward says so.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from minitorch import random
 from minitorch.functions import where
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
+from minitorch.tensor.writing import in_place
 
 __all__ = [
     "celu",
@@ -67,6 +68,8 @@ def relu(input: Any, inplace: bool = False) -> Tensor:
     >>> relu(minitorch.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
+    if inplace:
+        return in_place(input, lambda x: relu(x), "relu(x, inplace=True)")
     return as_tensor(input).relu()
 
 
@@ -76,6 +79,8 @@ def relu6(input: Any, inplace: bool = False) -> Tensor:
     >>> relu6(minitorch.tensor([-1.0, 2.0, 7.0]))
     tensor([0., 2., 6.])
     """
+    if inplace:
+        return in_place(input, lambda x: relu6(x), "relu6(x, inplace=True)")
     return hardtanh(input, 0.0, 6.0)
 
 
@@ -85,6 +90,8 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: b
     >>> hardtanh(minitorch.tensor([-2.0, 0.5]))
     tensor([-1.0000,  0.5000])
     """
+    if inplace:
+        return in_place(input, lambda x: hardtanh(x, min_val, max_val), "hardtanh(x, inplace=True)")
     if min_val > max_val:
         raise ValueError(f"hardtanh: min_val {min_val} must not be larger than max_val {max_val}")
     x = as_tensor(input)
@@ -101,6 +108,8 @@ def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) 
     >>> leaky_relu(minitorch.tensor([-1.0, 2.0]), 0.1)
     tensor([-0.1000,  2.0000])
     """
+    if inplace:
+        return in_place(input, lambda x: leaky_relu(x, negative_slope), "leaky_relu(x, inplace=True)")
     return as_tensor(input).leaky_relu(negative_slope)
 
 
@@ -136,6 +145,8 @@ def rrelu(
     >>> rrelu(minitorch.tensor([-24.0, 2.0]))
     tensor([-5.5000,  2.0000])
     """
+    if inplace:
+        return in_place(input, lambda x: rrelu(x, lower, upper, training), "rrelu(x, inplace=True)")
     x = as_tensor(input)
     if not lower <= upper:
         raise ValueError(f"rrelu: lower {lower} must not be larger than upper {upper}")
@@ -154,6 +165,8 @@ def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     >>> elu(minitorch.tensor([-1.0, 2.0]))
     tensor([-0.6321,  2.0000])
     """
+    if inplace:
+        return in_place(input, lambda x: elu(x, alpha), "elu(x, inplace=True)")
     return as_tensor(input).elu(alpha)
 
 
@@ -163,6 +176,8 @@ def selu(input: Any, inplace: bool = False) -> Tensor:
     >>> selu(minitorch.tensor([-1.0, 1.0]))
     tensor([-1.1113,  1.0507])
     """
+    if inplace:
+        return in_place(input, lambda x: selu(x), "selu(x, inplace=True)")
     return as_tensor(input).elu(_SELU_ALPHA) * _SELU_SCALE
 
 
@@ -172,6 +187,8 @@ def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     >>> celu(minitorch.tensor([-1.0, 2.0]), alpha=2.0)
     tensor([-0.7869,  2.0000])
     """
+    if inplace:
+        return in_place(input, lambda x: celu(x, alpha), "celu(x, inplace=True)")
     if alpha == 0:
         raise RuntimeError("celu: alpha must not be 0")
     x = as_tensor(input)
@@ -193,6 +210,8 @@ def silu(input: Any, inplace: bool = False) -> Tensor:
     >>> silu(minitorch.tensor([1.0]))
     tensor([0.7311])
     """
+    if inplace:
+        return in_place(input, lambda x: silu(x), "silu(x, inplace=True)")
     return as_tensor(input).silu()
 
 
@@ -202,6 +221,8 @@ def mish(input: Any, inplace: bool = False) -> Tensor:
     >>> mish(minitorch.tensor([1.0]))
     tensor([0.8651])
     """
+    if inplace:
+        return in_place(input, lambda x: mish(x), "mish(x, inplace=True)")
     x = as_tensor(input)
     return x * x.softplus(threshold=math.inf).tanh()
 
@@ -249,6 +270,8 @@ def hardsigmoid(input: Any, inplace: bool = False) -> Tensor:
     >>> hardsigmoid(minitorch.tensor([-4.0, 0.0, 3.0]))
     tensor([0.0000, 0.5000, 1.0000])
     """
+    if inplace:
+        return in_place(input, lambda x: hardsigmoid(x), "hardsigmoid(x, inplace=True)")
     return (as_tensor(input) + 3.0).clamp(0.0, 6.0) / 6.0
 
 
@@ -258,6 +281,8 @@ def hardswish(input: Any, inplace: bool = False) -> Tensor:
     >>> hardswish(minitorch.tensor([-4.0, 1.0, 4.0]))
     tensor([-0.0000,  0.6667,  4.0000])
     """
+    if inplace:
+        return in_place(input, lambda x: hardswish(x), "hardswish(x, inplace=True)")
     x = as_tensor(input)
     return x * hardsigmoid(x)
 
@@ -311,9 +336,8 @@ def threshold(input: Any, threshold: float, value: float, inplace: bool = False)
     >>> threshold(minitorch.tensor([0.5, 2.0]), 1.0, 20.0)
     tensor([20.,  2.])
     """
-    x = as_tensor(input)
-    # "Not above" instead of "at most": nan passes through.
-    return where(x <= threshold, value, x)
+    replaced = lambda x: where(x <= threshold, value, x)  # nan passes through: it is not at most anything
+    return in_place(input, replaced, "threshold(x, inplace=True)") if inplace else replaced(as_tensor(input))
 
 
 def glu(input: Any, dim: int = -1) -> Tensor:
@@ -397,20 +421,20 @@ def gumbel_softmax(
     return one_hot - soft.detach() + soft
 
 
-def _in_place(name: str, function: Any) -> Any:
+def _written(name: str, function: Any) -> Any:
     def spelled(input: Any, *args: Any, **kwargs: Any) -> Tensor:
-        return function(input, *args, **kwargs)
+        return function(input, *args, **kwargs, inplace=True)
 
     spelled.__name__ = spelled.__qualname__ = name
-    spelled.__doc__ = f"The same as {function.__name__}: a new Tensor is returned, the input stays as it is."
+    spelled.__doc__ = f"Do what {function.__name__} does, in place: the input is written into and returned."
     return spelled
 
 
-relu_ = _in_place("relu_", relu)
-elu_ = _in_place("elu_", elu)
-selu_ = _in_place("selu_", selu)
-celu_ = _in_place("celu_", celu)
-leaky_relu_ = _in_place("leaky_relu_", leaky_relu)
-rrelu_ = _in_place("rrelu_", rrelu)
-hardtanh_ = _in_place("hardtanh_", hardtanh)
-threshold_ = _in_place("threshold_", threshold)
+relu_ = _written("relu_", relu)
+elu_ = _written("elu_", elu)
+selu_ = _written("selu_", selu)
+celu_ = _written("celu_", celu)
+leaky_relu_ = _written("leaky_relu_", leaky_relu)
+rrelu_ = _written("rrelu_", rrelu)
+hardtanh_ = _written("hardtanh_", hardtanh)
+threshold_ = _written("threshold_", threshold)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.engine.node import apply
+from minitorch.engine.record import apply
 from minitorch.ops import conv as ops
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor

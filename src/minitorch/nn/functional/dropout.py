@@ -15,6 +15,7 @@ from minitorch import random
 from minitorch.engine.node import new_tensor
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
+from minitorch.tensor.writing import in_place
 
 __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"]
 
@@ -51,6 +52,8 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     >>> sorted(set(dropout(minitorch.ones(100), p=0.5).tolist()))
     [0.0, 2.0]
     """
+    if inplace:
+        return in_place(input, lambda x: dropout(x, p, training), "dropout(x, inplace=True)")
     _check(p, "dropout")
     x = as_tensor(input)
     return _drop(x, p, x.shape) if training else x
@@ -76,6 +79,8 @@ def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     >>> dropout1d(minitorch.ones(3, 4), p=1.0).sum()
     tensor(0.)
     """
+    if inplace:
+        return in_place(input, lambda x: dropout1d(x, p, training), "dropout1d(x, inplace=True)")
     return _channels(as_tensor(input), p, training, "dropout1d", (2, 3))
 
 
@@ -87,6 +92,8 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     >>> dropout2d(minitorch.ones(2, 3, 4, 4), p=1.0).sum()
     tensor(0.)
     """
+    if inplace:
+        return in_place(input, lambda x: dropout2d(x, p, training), "dropout2d(x, inplace=True)")
     x = as_tensor(input)
     _check(p, "dropout2d")
     if x.ndim not in (3, 4):
@@ -100,6 +107,8 @@ def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     >>> dropout3d(minitorch.ones(2, 3, 1, 1, 1), p=1.0).sum()
     tensor(0.)
     """
+    if inplace:
+        return in_place(input, lambda x: dropout3d(x, p, training), "dropout3d(x, inplace=True)")
     return _channels(as_tensor(input), p, training, "dropout3d", (4, 5))
 
 
@@ -125,6 +134,14 @@ def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: b
     >>> alpha_dropout(minitorch.ones(2), p=0.5)
     tensor([1., 1.])
     """
+    if inplace:
+        return in_place(
+            input,
+            lambda x: alpha_dropout(x, p, training),
+            (),
+            "alpha_dropout(x, inplace=True)",
+            "alpha_dropout(x)",
+        )
     _check(p, "alpha_dropout")
     x = as_tensor(input)
     return _alpha_drop(x, p, x.shape) if training else x
@@ -139,6 +156,14 @@ def feature_alpha_dropout(
     tensor([[1., 1., 1.],
             [1., 1., 1.]])
     """
+    if inplace:
+        return in_place(
+            input,
+            lambda x: feature_alpha_dropout(x, p, training),
+            (),
+            "feature_alpha_dropout(x, inplace=True)",
+            "feature_alpha_dropout(x)",
+        )
     _check(p, "feature_alpha_dropout")
     x = as_tensor(input)
     if not training:

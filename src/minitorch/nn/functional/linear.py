@@ -9,7 +9,7 @@ import numpy as np
 from minitorch.creation import one_hot
 from minitorch.engine import watch
 from minitorch.engine.modes import no_grad
-from minitorch.engine.node import apply
+from minitorch.engine.record import apply
 from minitorch.functions import broadcast_tensors, einsum, stack
 from minitorch.ops.layers import LINEAR
 from minitorch.ops.op import violated

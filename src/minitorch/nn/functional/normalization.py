@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.engine import watch
-from minitorch.engine.node import apply_many
+from minitorch.engine.record import apply_many
 from minitorch.functions import pad
 from minitorch.ops.layers import NORMALIZE
 from minitorch.tensor import Tensor

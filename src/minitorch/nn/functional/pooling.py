@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.engine.node import apply
+from minitorch.engine.record import apply
 from minitorch.functions import sign, where
 from minitorch.nn.functional.conv import constant, sizes, with_batch
 from minitorch.ops import conv as windows

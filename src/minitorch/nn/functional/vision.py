@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.engine.node import apply
+from minitorch.engine.record import apply
 from minitorch.functions import pad, where
 from minitorch.nn.functional.conv import constant
 from minitorch.nn.functional.pooling import (

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minitorch.engine.dtypes import int64
-from minitorch.engine.node import Node, apply, new_tensor
+from minitorch.engine.node import Node, new_tensor
+from minitorch.engine.record import apply
 from minitorch.ops.op import unbroadcast
 from minitorch.ops.shape import PAD
 from minitorch.tensor.convert import common_shape, one_axis, one_int, promoted, shape_of, tensor_for

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minitorch.engine.node import apply, meet_complex
+from minitorch.engine.complex import meet_complex
+from minitorch.engine.record import apply
 from minitorch.ops import complex as ops
 from minitorch.tensor.convert import cast, tensor_for
 from minitorch.tensor.methods.elementwise import select

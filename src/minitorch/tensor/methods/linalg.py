@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from minitorch.engine.node import apply, apply_many
+from minitorch.engine.record import apply, apply_many
 from minitorch.ops import linalg as ops
 from minitorch.tensor.convert import to_floating
 from minitorch.tensor.methods.elementwise import select

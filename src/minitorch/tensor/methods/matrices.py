@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from minitorch.engine.node import Node, apply, new_tensor
+from minitorch.engine.node import Node, new_tensor
+from minitorch.engine.record import apply
 from minitorch.ops import factors
 from minitorch.ops import linalg as ops
 from minitorch.tensor.convert import (

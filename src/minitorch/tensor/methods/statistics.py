@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from minitorch.engine.node import Node, apply, new_tensor
+from minitorch.engine.node import Node, new_tensor
+from minitorch.engine.record import apply
 from minitorch.ops import reduce
 from minitorch.ops import statistics as ops
 from minitorch.tensor.convert import as_tensor, cast, choose, one_axis, one_int, operand, promoted, tensor_for

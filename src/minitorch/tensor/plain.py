@@ -13,16 +13,14 @@ Where both libraries have a method of one name and mean different things:
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-# node.py, which builds on this file, fills these in: how to make a Tensor around an array, and its class.
-make_tensor: Callable[[Any], Any] = None  # type: ignore[assignment]
-tensor_class: Callable[[], Any] = None  # type: ignore[assignment]
+from minitorch.engine import node, watch
+from minitorch.engine.node import Node, new_tensor
 
 _PYTORCHS_WORDS = {"dim", "keepdim", "unbiased", "correction", "descending"}
 
@@ -64,9 +62,9 @@ class PlainArray(np.ndarray):
 
     def __getattr__(self, name: str) -> Any:
         # Python asks here only for what NumPy's arrays do not have.
-        if name.startswith("_") or not hasattr(tensor_class(), name):
+        if name.startswith("_") or not hasattr(node.result_class, name):
             raise AttributeError(f"neither NumPy's arrays nor Tensors have an attribute {name!r}")
-        found = getattr(make_tensor(np.asarray(self)), name)
+        found = getattr(new_tensor(np.asarray(self)), name)
         return partial(_call, self, name) if callable(found) else _handed_back(self, None, found)
 
     @property
@@ -109,21 +107,21 @@ class PlainArray(np.ndarray):
 
 def _handed_back(array: PlainArray, tensor: Any, answer: Any) -> Any:
     """Return what a Tensor's method gave, as arrays: this one itself where it was written into."""
-    if isinstance(answer, tensor_class()):
+    if isinstance(answer, Node):
         if answer.requires_grad:
             return answer  # one of the arguments has a graph: so has the result
         if tensor is not None and answer._data is tensor._data:
             return array
         return answer._data.view(PlainArray) if type(answer._data) is np.ndarray else answer._data
-    if isinstance(answer, tuple) and any(isinstance(part, tensor_class()) for part in answer):
+    if isinstance(answer, tuple) and any(isinstance(part, Node) for part in answer):
         parts = [_handed_back(array, tensor, part) for part in answer]
         return type(answer)(*parts) if hasattr(answer, "_fields") else type(answer)(parts)
     return answer
 
 
 def _call(array: PlainArray, name: str, *args: Any, **kwargs: Any) -> Any:
-    tensor = make_tensor(np.asarray(array))
-    args = tuple(make_tensor(np.asarray(a)) if type(a) is PlainArray else a for a in args)
+    tensor = new_tensor(np.asarray(array))
+    args = tuple(new_tensor(np.asarray(a)) if type(a) is PlainArray else a for a in args)
     return _handed_back(array, tensor, getattr(tensor, name)(*args, **kwargs))
 
 
@@ -151,29 +149,31 @@ for _name in (
 
 
 # `p.grad is p.grad`: while someone holds the view of an array, others get the same one.
-_views: WeakValueDictionary[int, PlainArray] = WeakValueDictionary()
+_views: WeakValueDictionary[tuple[int, bool], PlainArray] = WeakValueDictionary()
 
 
-def handed_out(array: Any) -> Any:
-    """Return an array as a person gets it: the same memory, as a PlainArray. Other kinds are left as they are."""
+def handed_out(array: Any, watched: bool = False) -> Any:
+    """Return an array as a person gets it: the same memory, as a PlainArray. Other kinds are left as they are.
+
+    watched: what is written into it is to be noticed, because a graph may need the values.
+    """
     if type(array) is not np.ndarray:
         return array
-    view = _views.get(id(array))
-    if view is None or view.base is not array:
-        view = _views[id(array)] = array.view(PlainArray)
+    view = _views.get((id(array), watched))
+    if view is None or watch.beneath(view) is not array:
+        memory = watch.hand_out(array) if watched else array
+        view = _views[id(array), watched] = memory.view(PlainArray)
     return view
 
 
 def taken_back(array: Any) -> Any:
     """Return an array as the engine keeps it: NumPy's own kind, the very one that was handed out if it is it."""
-    if type(array) is not PlainArray:
+    if not isinstance(array, PlainArray):
         return array
-    base = array.base
-    if (
-        type(base) is np.ndarray
-        and base.shape == array.shape
-        and base.strides == array.strides
-        and base.dtype == array.dtype
-    ):
-        return base
-    return np.asarray(array)
+    base = watch.beneath(array)
+    same = type(base) is np.ndarray and (base.shape, base.strides, base.dtype) == (
+        array.shape,
+        array.strides,
+        array.dtype,
+    )
+    return base if same else np.asarray(array)

@@ -1,0 +1,287 @@
+"""The walk backwards: from a result to the leaves, applying the chain rule at each node.
+
+Enters: results, and the gradient of each. Leaves: gradients, in `.grad` or returned.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Sequence
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from minitorch.engine import complex as complex_numbers
+from minitorch.engine import errors, fast_rules, versions
+from minitorch.engine.hooks import run_hooks, run_post_hooks
+from minitorch.engine.modes import current, switch
+from minitorch.engine.node import Node
+from minitorch.engine.quiet import hush, restore
+from minitorch.engine.record import SELECT, Bundle, Outputs, select_all
+from minitorch.engine.recording import recordings
+from minitorch.ops.op import Array, Op, unbroadcast
+
+_age = attrgetter("_time")
+# What a gradient on its way may be checked by: the node it leaves, its gradient, the parent, what the parent gets.
+Check = Callable[[Node, Array, Node, Array], None]
+
+
+def backpropagate(
+    roots: Sequence[Node],
+    gradients: Sequence[Array],
+    *,
+    wanted: Collection[Node] | None = None,
+    boundary: Collection[Node] = (),
+    retain_graph: bool = False,
+    create_graph: bool = False,
+) -> dict[Node, Array]:
+    """Walk the graph from the roots to the leaves, applying the chain rule at each node.
+
+    Without `wanted` every node keeps its gradient in `.grad`, accumulated. With it nothing is
+    written: only the paths that lead to the wanted nodes are walked, and what arrives there is
+    returned, as arrays of their own. The graph is consumed on the way unless it is to be retained. What lies on the
+    `boundary` belongs to an outer walk, which runs its hooks and goes on from there.
+    """
+    order = collect(roots, boundary)
+    errors.check_unchanged(order, boundary)
+    useful = None if wanted is None else _leading_to(wanted, order, boundary)
+    rewritten = [node for node in order if hasattr(node, "_history")] if versions.renewed else ()
+    walk = Walk(create_graph, useful)
+    for node, g in zip(roots, gradients, strict=True):
+        walk.add(node, g, shared=True)
+    found: dict[Node, Array] = {}
+    leaves: list[tuple[Node, Array, bool]] = []
+    with _rules_may_run(create_graph):
+        while order:
+            node = order.pop()  # and out of the list: a node nobody else holds is freed at once
+            g, shared = walk.take(node)
+            if g is None or (useful is not None and node not in useful):
+                continue
+            if node._hooks and node not in boundary:
+                g = run_hooks(node, g)
+            if wanted is not None and node in wanted:
+                found[node] = g.copy() if shared and not create_graph else g
+            if node._operation is None:
+                leaves.append((node, g, shared))
+            elif node not in boundary:
+                if wanted is None:
+                    keep(node, g)
+                walk.pull_back(node, g)
+                if not retain_graph:
+                    node._inputs = ()
+    for node in rewritten:
+        versions.forget_consumed(node)
+    # Leaves last: if a rule or a hook fails half-way, no parameter has half of its gradient.
+    g = None
+    if wanted is None:
+        deposit(leaves)
+    return found
+
+
+def collect(roots: Iterable[Node], boundary: Collection[Node] = ()) -> list[Node]:
+    """Return every node the roots depend on, parents before children; do not look past `boundary`.
+
+    Why an order at all: a node may hand its gradient on only when all its children have given
+    theirs. Why sorting by age gives one: an op's inputs exist before its result does.
+    """
+    seen = set(roots)
+    stack = list(seen)
+    order = []
+    while stack:
+        node = stack.pop()
+        order.append(node)
+        if node in boundary:
+            continue
+        inputs = versions.inputs_of(node) if versions.renewed else node._inputs
+        if not inputs and node._operation is not None:
+            raise RuntimeError(
+                f"backward through {node._operation.name!r} a second time: the first backward() freed "
+                "its graph. Run the forward again, or pass retain_graph=True to the first backward()"
+            )
+        for parent in inputs:
+            if isinstance(parent, Node) and parent._requires_grad and parent not in seen:
+                seen.add(parent)
+                stack.append(parent)
+    order.sort(key=_age)
+    return order
+
+
+def _leading_to(wanted: Collection[Node], order: list[Node], boundary: Collection[Node]) -> set[Node]:
+    """Return the nodes through which gradients reach the wanted ones."""
+    useful = set(wanted)
+    for node in order:
+        if node not in boundary and any(
+            parent in useful for parent in node._inputs if isinstance(parent, Node)
+        ):
+            useful.add(node)
+    return useful
+
+
+class Walk:
+    """One walk's state: the gradients that have arrived, by node, and which of them are nobody else's arrays.
+
+    create_graph: rules run on Tensors instead of arrays, and so are recorded themselves.
+    useful: only these nodes are served; None: all.
+    """
+
+    def __init__(self, create_graph: bool = False, useful: Collection[Node] | None = None) -> None:
+        self.pending: dict[Node, Array] = {}
+        self.shared: set[Node] = set()  # nodes whose pending gradient may be another's too, or a view
+        self.create_graph = create_graph
+        self.useful = useful
+        self.check: Check | None = errors.gradient_check()
+        # On arrays and for all nodes, as nearly always: then there is a short path for the commonest ops.
+        self.plainly = not create_graph and useful is None and not recordings and not complex_numbers.met
+
+    def add(self, node: Node, contribution: Array, shared: bool) -> None:
+        """Add to a node's gradient: out of place, because one rule may hand the same array to two parents."""
+        if node in self.pending:
+            self.pending[node] = self.pending[node] + contribution
+            self.shared.discard(node)
+        else:
+            self.pending[node] = contribution
+            if shared:
+                self.shared.add(node)
+
+    def take(self, node: Node) -> tuple[Array, bool]:
+        """Take out the gradient that has arrived at a node, if any, and whether it may be another's array too."""
+        g = self.pending.pop(node, None)
+        shared = node in self.shared
+        self.shared.discard(node)
+        if g.__class__ is not np.ndarray and isinstance(g, np.generic):
+            g = np.asarray(g)  # arithmetic on 0-d arrays gives NumPy scalars; rules expect arrays
+        return g, shared
+
+    def pull_back(self, node: Node, g: Array) -> None:
+        """Give each parent that wants one its gradient, from `g`, the gradient of `node`."""
+        op: Op = node._operation  # type: ignore[assignment]
+        if op is SELECT:
+            self._give_to_bundle(node._inputs[0], node._attributes["index"], g)
+            return
+        contributions = fast_rules.contributions(node, g) if self.plainly else None
+        if contributions is None:
+            contributions = self.contributions(node, g)
+        for parent, contribution in zip(node._inputs, contributions, strict=False):
+            if contribution is None:
+                continue
+            like = parent._array
+            if contribution.shape != like.shape:
+                contribution = unbroadcast(contribution, like.shape)
+            if contribution.dtype is not like.dtype and contribution.dtype != like.dtype:
+                contribution = complex_numbers.real_part(op, contribution, like.dtype).astype(like.dtype)
+            if self.check is not None:
+                self.check(node, g, parent, contribution)
+            own = op.gives_own_arrays and contribution is not g and getattr(contribution, "base", g) is None
+            self.add(parent, contribution, not own)
+
+    def contributions(self, node: Node, g: Array) -> Sequence[Any]:
+        """Return what the rules give each input, None where no gradient is wanted: for any op, in any mode."""
+        op: Op = node._operation  # type: ignore[assignment]
+        inputs, useful = node._inputs, self.useful
+        wanted = [
+            isinstance(i, Node) and i._requires_grad and (useful is None or i in useful) for i in inputs
+        ]
+        out: Any = node if self.create_graph else node._data
+        arguments = inputs if self.create_graph else [i._data if isinstance(i, Node) else i for i in inputs]
+        if isinstance(node, Bundle):
+            out = select_all(node) if self.create_graph else node._data
+            if not op.takes_none:
+                g = Outputs(
+                    np.zeros_like(o) if each is None else each for each, o in zip(g, out, strict=True)
+                )
+        # For an analytic function the gradient is g·conj(f'(z)) (ops/complex.py says why).
+        conjugated = complex_numbers.met and complex_numbers.is_conjugated(op, g)
+        if conjugated:
+            g = complex_numbers.conjugate(g)
+        if op.joint is not None:
+            answers = op.joint(g, out, *arguments, **node._attributes)
+        else:
+            rules = op.rules_for(len(inputs))
+            answers = [
+                rule(g, out, *arguments, **node._attributes) if want and rule is not None else None
+                for rule, want in zip(rules, wanted, strict=False)
+            ]
+        given = [answer if want else None for answer, want in zip(answers, wanted, strict=False)]
+        return [None if a is None else np.conjugate(a) for a in given] if conjugated else given
+
+    def _give_to_bundle(self, bundle: Node, index: int, g: Array) -> None:
+        """Put the gradient of one result where those of its siblings are gathered."""
+        gathered = self.pending.setdefault(bundle, Outputs([None] * len(bundle._data)))
+        gathered[index] = g if gathered[index] is None else gathered[index] + g
+
+
+class _rules_may_run:
+    """Run rules quietly, and recorded only if asked for."""
+
+    def __init__(self, create_graph: bool) -> None:
+        self.create_graph = create_graph
+
+    def __enter__(self) -> None:
+        self.outer, self.token = current(), hush()
+        switch(self.outer._replace(enabled=self.create_graph))
+
+    def __exit__(self, *exception: object) -> None:
+        switch(self.outer)
+        restore(self.token)
+
+
+# --- keeping gradients ------------------------------------------------------------------------------------
+
+
+def keep(node: Node, g: Array) -> None:
+    """Add a gradient to a node's own. Out of place: `g` may be another node's gradient too."""
+    if versions.renewed and hasattr(node, "_superseded"):
+        return  # an old version: nobody can ask for its gradient
+    node._grad = g if node._grad is None else node._grad + g
+    node._grad_is_shared = True
+
+
+_depositing = threading.RLock()
+
+
+def deposit(gradients: list[tuple[Node, Array, bool]]) -> None:
+    """Add gradients to the `.grad` of tensors, each an array of its own (shared: copied first); tell their hooks."""
+    tensors = [tensor for tensor, _, _ in gradients]
+    with _depositing:  # threads may share parameters
+        while gradients:
+            tensor, g, shared = gradients.pop()
+            held = own_gradient(tensor)
+            if held is None:
+                tensor._grad = g.copy() if shared else g
+            elif recordings or not isinstance(held, np.ndarray) or not held.flags.writeable:
+                tensor._grad = held + g
+            else:
+                np.add(held, g, out=held)  # in place: whoever holds the array sees the sum
+            tensor._grad_is_shared = False
+    for tensor in tensors:
+        if tensor._hooks:
+            run_post_hooks(tensor)
+
+
+def own_gradient(node: Node) -> Any:
+    """Return a node's gradient as an array that is nobody else's, or None."""
+    if node._grad is not None and node._grad_is_shared:
+        # The engine hands one array to several nodes (add gives the same g to both parents),
+        # or a view of one. Whoever looks gets an array of their own to write into.
+        node._grad = node._grad.copy()
+        node._grad_is_shared = False
+    return node._grad
+
+
+def step_back(node: Node) -> None:
+    """Add a node's contribution to its parents' `.grad`: one step of the chain rule."""
+    if node._operation is None or node._grad is None:
+        return
+    walk = Walk()
+    g = own_gradient(node)
+    if (
+        node._operation is SELECT
+    ):  # one of several results: the op gets this gradient, and none for the others
+        walk.pull_back(node, g)
+        node = node._inputs[0]
+        g, _ = walk.take(node)
+    versions.inputs_of(node)
+    walk.pull_back(node, g)
+    for parent in list(walk.pending):
+        keep(parent, walk.take(parent)[0])

@@ -1,0 +1,142 @@
+"""The short paths: what `record.apply` does for the commonest ops, at half its overhead.
+
+Arithmetic between small tensors is where a library like this spends its time outside NumPy. A short path does
+nothing that `apply` does not do: where anything uncommon is at hand it calls `apply`. The functions differ in how the
+forward is called and when a gradient is wanted; the rest is one text, written out for each of them, because a call
+per op would cost a tenth of the whole.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minitorch.engine import complex as complex_numbers
+from minitorch.engine import node
+from minitorch.engine.modes import current
+from minitorch.engine.node import NO_ATTRIBUTES
+from minitorch.engine.record import TROUBLE, apply, second_try, tell
+from minitorch.engine.recording import recordings
+from minitorch.engine.versions import note_view, rebased
+from minitorch.engine.watch import exposed, is_exposed, tick
+from minitorch.ops.op import REFUSED
+
+_TEMPLATE = """
+def {name}({parameters}):
+    if (
+        recordings
+        or (rebased and ({is_view}))
+        or (exposed and ({is_exposed}))
+        or (complex_met and op.complex is REFUSED){or_uncommon}
+    ):
+        return {apply}
+    forward = op.forward  # in a name of its own: calling it as a method would look it up the slow way
+    try:
+        data = {forward}
+    except TROUBLE as error:
+        data = second_try(op, ({arrays}), {attributes}, error)
+    mode = current()
+    out = new(node.result_class)
+    out._array = data if data.__class__ is ndarray or not isinstance(data, generic) else asarray(data)
+    out._gradient = None
+    out._hooks = None
+    if ({wants_gradient}) and mode.enabled and op.differentiable:
+        out._requires_grad = True
+        out._operation = op
+        out._inputs = ({inputs})
+        out._attributes = {attributes}
+    else:
+        out._requires_grad = False
+        out._operation = None
+        out._inputs = ()
+        out._attributes = NO_ATTRIBUTES
+    out._time = tick()
+    {look_for_a_view}
+    if mode.observers:
+        tell(mode, op, ({inputs}), {attributes}, out)
+    return out
+"""
+_NAMES = {
+    "NO_ATTRIBUTES": NO_ATTRIBUTES,
+    "REFUSED": REFUSED,
+    "TROUBLE": TROUBLE,
+    "apply": apply,
+    "asarray": np.asarray,
+    "complex_met": complex_numbers.met,
+    "current": current,
+    "exposed": exposed,
+    "generic": np.generic,
+    "is_exposed": is_exposed,
+    "ndarray": np.ndarray,
+    "new": object.__new__,
+    "node": node,
+    "note_view": note_view,
+    "rebased": rebased,
+    "recordings": recordings,
+    "second_try": second_try,
+    "tell": tell,
+    "tick": tick,
+}
+
+
+def _short_path(name: str, documentation: str, **places: str) -> Any:
+    space: dict[str, Any] = dict(_NAMES)
+    places = {"attributes": "NO_ATTRIBUTES", "or_uncommon": "", "look_for_a_view": "", **places}
+    exec(compile(_TEMPLATE.format(name=name, **places), f"{__file__}:{name}", "exec"), space)
+    space[name].__doc__ = documentation
+    return space[name]
+
+
+apply_unary = _short_path(
+    "apply_unary",
+    "Do what `apply` does for one Tensor.",
+    parameters="op, x, attributes=NO_ATTRIBUTES",
+    is_view="hasattr(x, '_view')",
+    is_exposed="attributes or is_exposed(x)",  # attributes may hold an index that others can write into
+    or_uncommon=" or (op.floating and x._array.dtype.kind not in 'fc')",
+    apply="apply(op, x, **attributes)",
+    arrays="x._array,",
+    forward="forward(x._array, **attributes) if attributes else forward(x._array)",
+    wants_gradient="x._requires_grad",
+    inputs="x,",
+    attributes="attributes",
+    look_for_a_view="if data.base is not None: note_view(out, x, op, attributes, mode.enabled)",
+)
+apply_binary = _short_path(
+    "apply_binary",
+    "Do what `apply` does for two Tensors of one dtype and no attributes.",
+    parameters="op, a, b",
+    is_view="hasattr(a, '_view') or hasattr(b, '_view')",
+    is_exposed="is_exposed(a) or is_exposed(b)",
+    or_uncommon=" or (op.floating and a._array.dtype.kind not in 'fc')",
+    apply="apply(op, a, b)",
+    arrays="a._array, b._array",
+    forward="forward(a._array, b._array)",
+    wants_gradient="a._requires_grad or b._requires_grad",
+    inputs="a, b",
+)
+apply_to_number_and_tensor = _short_path(
+    "apply_to_number_and_tensor",
+    "Do what `apply` does for a Python number and a Tensor of floats.",
+    parameters="op, number, x",
+    is_view="hasattr(x, '_view')",
+    is_exposed="is_exposed(x)",
+    apply="apply(op, number, x)",
+    arrays="number, x._array",
+    forward="forward(number, x._array)",
+    wants_gradient="x._requires_grad",
+    inputs="number, x",
+)
+apply_to_tensor_and_number = _short_path(
+    "apply_to_tensor_and_number",
+    "Do what `apply` does for a Tensor of floats and a Python number.",
+    parameters="op, x, number",
+    is_view="hasattr(x, '_view')",
+    is_exposed="is_exposed(x)",
+    apply="apply(op, x, number)",
+    arrays="x._array, number",
+    forward="forward(x._array, number)",
+    wants_gradient="x._requires_grad",
+    inputs="x, number",
+)

@@ -1,0 +1,38 @@
+"""Writing through a view, as an op on the base: what a base is after one of its views was written into.
+
+Enters: the base's array, what its view holds now, and the ops that lead from the base to the view. Leaves: the base's
+array: its memory has been written to already, so the forward has nothing left to do.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from minitorch.ops.indexing import INDEX_PUT
+from minitorch.ops.op import Op
+
+Path = tuple[tuple[Op, dict[str, Any]], ...]
+
+
+def _places(shape: tuple[int, ...], path: Path) -> np.ndarray:
+    """Return where each element of the view lies in the flattened base: the view of the elements' numbers."""
+    places = np.arange(math.prod(shape)).reshape(shape)
+    for op, attributes in path:
+        places = op.forward(places, **attributes)
+    return places
+
+
+# What was written over gets no gradient; what was written gets the gradient of its places.
+WRITE_THROUGH = Op(
+    "write_through",
+    lambda base, values, *, path: base,
+    lambda g, out, base, values, *, path: INDEX_PUT(
+        g.reshape(-1), 0.0, key=_places(base.shape, path)
+    ).reshape(base.shape),
+    lambda g, out, base, values, *, path: g.reshape(-1)[_places(base.shape, path)],
+    register=False,
+)
+WRITE_THROUGH.complex = INDEX_PUT.complex

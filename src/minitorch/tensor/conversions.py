@@ -1,0 +1,299 @@
+"""A Tensor as something else: another dtype, another device, a NumPy array, Python's numbers and lists.
+
+Enters: a tensor. Leaves: its elements, otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from minitorch.engine import watch
+from minitorch.engine.dtypes import LEGACY_NAMES, legacy_dtype
+from minitorch.engine.node import Node
+from minitorch.engine.record import apply
+from minitorch.ops.op import Op
+from minitorch.tensor.convert import cast
+
+if TYPE_CHECKING:
+    from minitorch.tensor import Tensor
+
+
+class Conversions(Node):
+    """What of a Tensor makes something else of it."""
+
+    __slots__ = ()
+
+    def astype(self, dtype: Any, copy: bool = True) -> Tensor:
+        """The elements in another dtype.   dx = g, in x's dtype
+
+        >>> minitorch.Tensor([1.7]).astype(np.int64)
+        tensor([1])
+        """
+        return cast(self, dtype)
+
+    def to(
+        self, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, **ignored: Any
+    ) -> Tensor:
+        """Another dtype or device: x.to(minitorch.float64), x.to("cpu"), x.to(other).
+
+        >>> minitorch.Tensor([1.0]).to(np.float64).dtype
+        dtype('float64')
+        """
+        for each in args:
+            if isinstance(each, Node):
+                dtype, device = each._data.dtype, each.device
+            elif isinstance(each, (np.dtype, type)):
+                dtype = each
+            elif isinstance(each, str):
+                device = each
+            elif isinstance(each, bool) or each is None:
+                continue  # non_blocking and copy, by position
+            elif isinstance(each, int):
+                device = f"cuda:{each}"
+            else:
+                raise TypeError(f"to: expected a device, a dtype or a Tensor, got {each!r}")
+        moved = move(self, device)
+        out = moved if dtype is None else cast(moved, dtype)
+        return out.clone() if copy and out is self else out
+
+    def type(self, dtype: Any = None) -> Any:
+        """The elements in another dtype; without one, its name as PyTorch writes it.
+
+        >>> minitorch.Tensor([1.0]).type(np.float64).dtype, minitorch.Tensor([1.0]).type()
+        (dtype('float64'), 'torch.FloatTensor')
+        """
+        if dtype is None:
+            return f"torch.{'cuda.' if self.is_cuda else ''}{LEGACY_NAMES[self._data.dtype.name]}"
+        return cast(self, legacy_dtype(dtype))
+
+    def type_as(self, other: Tensor) -> Tensor:
+        """The elements in another tensor's dtype.
+
+        >>> minitorch.Tensor([1]).type_as(minitorch.Tensor([1.0])).dtype
+        dtype('float32')
+        """
+        return cast(self, other.dtype)
+
+    def float(self) -> Tensor:
+        """As float32.
+
+        >>> minitorch.Tensor([1]).float()
+        tensor([1.])
+        """
+        return cast(self, np.float32)
+
+    def double(self) -> Tensor:
+        """As float64.
+
+        >>> minitorch.Tensor([1.0]).double()
+        tensor([1.], dtype=float64)
+        """
+        return cast(self, np.float64)
+
+    def half(self) -> Tensor:
+        """As float16.
+
+        >>> minitorch.Tensor([1.0]).half()
+        tensor([1.], dtype=float16)
+        """
+        return cast(self, np.float16)
+
+    def int(self) -> Tensor:
+        """As int32.
+
+        >>> minitorch.Tensor([1.7]).int()
+        tensor([1], dtype=int32)
+        """
+        return cast(self, np.int32)
+
+    def long(self) -> Tensor:
+        """As int64.
+
+        >>> minitorch.Tensor([1.7]).long()
+        tensor([1])
+        """
+        return cast(self, np.int64)
+
+    def short(self) -> Tensor:
+        """As int16.
+
+        >>> minitorch.Tensor([1.7]).short()
+        tensor([1], dtype=int16)
+        """
+        return cast(self, np.int16)
+
+    def char(self) -> Tensor:
+        """As int8.
+
+        >>> minitorch.Tensor([1.7]).char()
+        tensor([1], dtype=int8)
+        """
+        return cast(self, np.int8)
+
+    def byte(self) -> Tensor:
+        """As uint8.
+
+        >>> minitorch.Tensor([1.7]).byte()
+        tensor([1], dtype=uint8)
+        """
+        return cast(self, np.uint8)
+
+    def bool(self) -> Tensor:
+        """As bools: whether not 0.
+
+        >>> minitorch.Tensor([0.0, 2.0]).bool()
+        tensor([False,  True])
+        """
+        return cast(self, np.bool_)
+
+    def cpu(self, memory_format: Any = None) -> Tensor:
+        """In the computer's own memory.
+
+        >>> minitorch.Tensor([1.0]).cpu()
+        tensor([1.])
+        """
+        return move(self, "cpu")
+
+    def cuda(self, device: Any = None, non_blocking: Any = False) -> Tensor:
+        """On the GPU, as a CuPy array; a clear error where there is none."""
+        return move(self, "cuda")
+
+    def item(self) -> Any:
+        """The only element, as a Python number.
+
+        >>> minitorch.Tensor([2.5]).item()
+        2.5
+        """
+        if self._data.size != 1:
+            raise ValueError(
+                f"item: only a tensor with one element is a number, this one has shape {self.shape}; "
+                "write x.tolist() or reduce it first"
+            )
+        return self._data.item()
+
+    def tolist(self) -> Any:
+        """The elements as nested Python lists.
+
+        >>> minitorch.Tensor([[1, 2], [3, 4]]).tolist()
+        [[1, 2], [3, 4]]
+        """
+        return self._data.tolist()
+
+    def numpy(self, *, force: Any = False) -> np.ndarray:
+        """The array itself, sharing memory; of a tensor without a graph.
+
+        >>> minitorch.Tensor([1.0, 2.0]).numpy()
+        array([1., 2.], dtype=float32)
+        """
+        if self.requires_grad and not force:
+            raise RuntimeError(
+                "numpy: this tensor requires grad, and an array would silently drop its graph; write x.detach().numpy()"
+            )
+        tensor = move(self, "cpu")
+        return watch.hand_out(tensor._data)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise ValueError(f"__array__: {array.dtype} cannot become {np.dtype(dtype)} without a copy")
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        if self.requires_grad:
+            raise RuntimeError(
+                "__dlpack__: this tensor requires grad; write x.detach() before handing it over"
+            )
+        watch.share(self._data)
+        watch.read(self._data, watch.tick())
+        return self._data.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._data.__dlpack_device__()
+
+    def __float__(self) -> Any:
+        return float(self._scalar("float(x)"))
+
+    def __int__(self) -> Any:
+        return int(self._scalar("int(x)"))
+
+    def __index__(self) -> Any:
+        if self._data.dtype.kind not in "biu":
+            raise TypeError(
+                f"only integer tensors of one element can be an index, this one holds {self.dtype}"
+            )
+        return int(self._scalar("using x as an index"))
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar("complex(x)"))
+
+    def __bool__(self) -> Any:
+        if self._data.size != 1:
+            raise RuntimeError(
+                f"the truth value of a tensor of shape {self.shape} is ambiguous; write x.any() or x.all()"
+            )
+        return bool(self._data.item())
+
+    def _scalar(self, spelling: str) -> Any:
+        if self._data.size != 1:
+            raise ValueError(
+                f"{spelling}: only a tensor with one element is a number, this one has shape {self.shape}"
+            )
+        return self._data.item()
+
+    def __len__(self) -> Any:
+        if not self._data.ndim:
+            raise TypeError("len() of a 0-d tensor")
+        return len(self._data)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self._data.ndim:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter(self.unbind(0))
+
+    def __contains__(self, element: Any) -> Any:
+        return bool((self == element).any())
+
+
+def check_device(device: Any) -> None:
+    """Refuse a device this build does not have."""
+    kind = str(device).partition(":")[0]
+    if device is not None and kind not in ("cpu", "cuda"):
+        raise RuntimeError(f"device: there are 'cpu' and 'cuda', not {device!r}")
+
+
+def move(tensor: Tensor, device: Any) -> Tensor:
+    """Return the tensor on 'cpu' or 'cuda'; itself if it is there."""
+    check_device(device)
+    kind = None if device is None else str(device).partition(":")[0]
+    if kind is None or kind == tensor.device:
+        return tensor
+    if kind == "cpu":
+        return apply(_TO_CPU, tensor)
+    try:
+        import cupy
+    except ImportError:
+        raise RuntimeError(
+            "cuda: no GPU can be used: CuPy is not installed. Install the extra (pip install 'minitorch[gpu]') on a "
+            "machine with an NVIDIA GPU, or stay on 'cpu'"
+        ) from None
+    try:
+        cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise RuntimeError(f"cuda: CuPy is installed but finds no GPU ({error}); stay on 'cpu'") from None
+    return apply(_TO_CUDA, tensor)
+
+
+def _to_cuda(x: Any) -> Any:
+    import cupy
+
+    return cupy.asarray(x)
+
+
+# Each way is the other's derivative.
+_TO_CPU = Op("to_cpu", lambda x: x.get(), lambda g, out, x: _TO_CUDA(g), register=False)
+_TO_CUDA: Op = Op("to_cuda", _to_cuda, lambda g, out, x: _TO_CPU(g), register=False)

@@ -1,0 +1,309 @@
+"""What a Tensor is: its shape, dtype, device and memory; and new tensors of its dtype and device.
+
+Enters: a tensor. Leaves: facts about it, or another tensor like it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from minitorch.engine.dtypes import DType
+from minitorch.engine.node import Node, new_tensor
+from minitorch.engine.record import apply
+from minitorch.ops.shape import CLONE
+from minitorch.tensor.conversions import move
+from minitorch.tensor.convert import as_array, shape_of
+from minitorch.tensor.devices import CPU, CUDA, Size, device
+
+if TYPE_CHECKING:
+    from minitorch.tensor import Tensor
+
+# The class has methods of these names, which inside it would hide the types.
+Bool: TypeAlias = bool
+Int: TypeAlias = int
+Device: TypeAlias = device
+
+
+class Facts(Node):
+    """What of a Tensor tells what it is."""
+
+    __slots__ = ()
+
+    @property
+    def shape(self) -> Size:
+        """The length of each axis: a tuple, which can count its product with numel()."""
+        return Size(self._data.shape)
+
+    @property
+    def dtype(self) -> DType:
+        """The NumPy dtype of its elements."""
+        return self._data.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return int(self._data.ndim)
+
+    @property
+    def device(self) -> Device:
+        """Where the array lives: 'cpu', or 'cuda' for a CuPy array."""
+        return CUDA if type(self._data).__module__.partition(".")[0] == "cupy" else CPU
+
+    @property
+    def is_cuda(self) -> Bool:
+        """Whether it lives on a GPU."""
+        return self.device.type == "cuda"
+
+    @property
+    def is_cpu(self) -> Bool:
+        """Whether it lives in the computer's own memory."""
+        return self.device.type == "cpu"
+
+    @property
+    def itemsize(self) -> Int:
+        """The bytes of one element."""
+        return int(self._data.itemsize)
+
+    @property
+    def nbytes(self) -> Int:
+        """The bytes of all elements."""
+        return int(self._data.nbytes)
+
+    # What PyTorch has other kinds of, and here there is one kind: answers for code that asks.
+    is_sparse = is_quantized = is_meta = is_mps = False
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the length of one axis.
+
+        >>> minitorch.Tensor([[1.0, 2.0]]).size(), minitorch.Tensor([[1.0, 2.0]]).size(-1)
+        ((1, 2), 2)
+        """
+        return self.shape if dim is None else self.shape[dim]
+
+    def dim(self) -> int:
+        """The number of axes.
+
+        >>> minitorch.Tensor([[1.0]]).dim()
+        2
+        """
+        return self.ndim
+
+    def numel(self) -> int:
+        """The number of elements.
+
+        >>> minitorch.Tensor([[1.0, 2.0]]).numel()
+        2
+        """
+        return int(self._data.size)
+
+    nelement = numel
+    ndimension = dim
+
+    def element_size(self) -> Int:
+        """The bytes of one element.
+
+        >>> minitorch.Tensor([1.0]).element_size()
+        4
+        """
+        return int(self._data.itemsize)
+
+    def stride(self, dim: Int | None = None) -> Any:
+        """How many elements further the next one along each axis lies in memory, or along one axis.
+
+        >>> minitorch.Tensor([[1.0, 2.0], [3.0, 4.0]]).T.stride()
+        (1, 2)
+        """
+        steps = tuple(n // self._data.itemsize for n in self._data.strides)
+        return steps if dim is None else steps[dim]
+
+    def data_ptr(self) -> Int:
+        """The address of its first element.
+
+        >>> x = minitorch.Tensor([1.0]); x.data_ptr() == x.detach().data_ptr()
+        True
+        """
+        return int(self._data.ctypes.data if isinstance(self._data, np.ndarray) else self._data.data.ptr)
+
+    def get_device(self) -> Int:
+        """The GPU's number; -1 for the CPU.
+
+        >>> minitorch.Tensor([1.0]).get_device()
+        -1
+        """
+        return -1 if self.is_cpu else int(self._data.device.id)
+
+    def is_signed(self) -> Bool:
+        """Whether its dtype has negative numbers.
+
+        >>> minitorch.Tensor([1.0]).is_signed()
+        True
+        """
+        return self._data.dtype.kind not in "bu"
+
+    def is_same_size(self, other: Tensor) -> Bool:
+        """Whether two tensors have one shape.
+
+        >>> minitorch.Tensor([1.0]).is_same_size(minitorch.Tensor([2]))
+        True
+        """
+        return self.shape == other.shape
+
+    def is_nonzero(self) -> Bool:
+        """Whether its only element is not 0.
+
+        >>> minitorch.Tensor([2.0]).is_nonzero()
+        True
+        """
+        return bool(self)
+
+    def is_pinned(self) -> Bool:
+        """Whether its memory is reserved for a GPU: never."""
+        return False
+
+    def pin_memory(self) -> Tensor:
+        """Itself: there is no other memory to move to.
+
+        >>> minitorch.Tensor([1.0]).pin_memory()
+        tensor([1.])
+        """
+        return self
+
+    def share_memory_(self) -> Tensor:
+        """Itself: threads share its memory as it is."""
+        return self
+
+    def apply_(self, function: Callable[[Any], Any]) -> Tensor:
+        """Write function(element) in each element's place; slow, and for tensors no graph needs.
+
+        >>> minitorch.Tensor([1.0, 2.0]).apply_(lambda v: v * 10)
+        tensor([10., 20.])
+        """
+        values = [function(v) for v in self._data.reshape(-1).tolist()]
+        self[...] = new_tensor(np.array(values, self._data.dtype).reshape(self._data.shape))
+        return self
+
+    def new_tensor(
+        self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: Bool = False
+    ) -> Tensor:
+        """A leaf with a copy of `data`, in this tensor's dtype and device.
+
+        >>> minitorch.Tensor([1.0]).new_tensor([1, 2])
+        tensor([1., 2.])
+        """
+        chosen = self.dtype if dtype is None else dtype
+        made = move(new_tensor(as_array(data, chosen, copy=True)), self.device if device is None else device)
+        return made.requires_grad_(requires_grad)
+
+    def _new(
+        self, name: str, shape: tuple[Any, ...], size: Any, dtype: Any, device: Any, requires_grad: Bool
+    ) -> Tensor:
+        chosen = self._data.dtype if dtype is None else np.dtype(dtype)
+        made = new_tensor(getattr(np, name)(shape_of(shape, size, f"new_{name}"), chosen))
+        return move(made, self.device if device is None else device).requires_grad_(requires_grad)
+
+    def new_zeros(
+        self,
+        *sizes: Any,
+        size: Any = None,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: Bool = False,
+    ) -> Tensor:
+        """Zeros of another shape, in this tensor's dtype and device.
+
+        >>> minitorch.Tensor([1]).new_zeros(2)
+        tensor([0, 0])
+        """
+        return self._new("zeros", sizes, size, dtype, device, requires_grad)
+
+    def new_ones(
+        self,
+        *sizes: Any,
+        size: Any = None,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: Bool = False,
+    ) -> Tensor:
+        """Ones of another shape, in this tensor's dtype and device.
+
+        >>> minitorch.Tensor([1]).new_ones(2)
+        tensor([1, 1])
+        """
+        return self._new("ones", sizes, size, dtype, device, requires_grad)
+
+    def new_empty(
+        self,
+        *sizes: Any,
+        size: Any = None,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: Bool = False,
+    ) -> Tensor:
+        """Whatever is in memory, in another shape and this tensor's dtype and device.
+
+        >>> minitorch.Tensor([1]).new_empty(2).shape
+        (2,)
+        """
+        return self._new("empty", sizes, size, dtype, device, requires_grad)
+
+    def new_full(
+        self,
+        size: Any,
+        fill_value: Any,
+        *,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: Bool = False,
+    ) -> Tensor:
+        """One value everywhere, in another shape and this tensor's dtype and device.
+
+        >>> minitorch.Tensor([1.0]).new_full((2,), 7)
+        tensor([7., 7.])
+        """
+        made = self._new("empty", (size,), None, dtype, device, False)
+        return made.fill_(fill_value).requires_grad_(requires_grad)
+
+    def new(self, *args: Any) -> Tensor:
+        """Old PyTorch's new_empty or new_tensor: `x.new(2, 3)`, `x.new([1, 2])`.
+
+        >>> minitorch.Tensor([1.0]).new(2, 3).shape
+        (2, 3)
+        """
+        if len(args) == 1 and not isinstance(args[0], (int, Size)):
+            return self.new_tensor(args[0])
+        return self.new_empty(*args or (0,))
+
+    def is_floating_point(self) -> bool:
+        """Whether its elements are floats.
+
+        >>> minitorch.Tensor([1, 2]).is_floating_point()
+        False
+        """
+        return self._data.dtype.kind == "f"
+
+    def is_complex(self) -> bool:
+        """Whether its elements are complex numbers.
+
+        >>> minitorch.Tensor([1.0, 2j]).is_complex()
+        True
+        """
+        return self._data.dtype.kind == "c"
+
+    def is_contiguous(self) -> bool:
+        """Whether its elements lie in memory in the order of its axes.
+
+        >>> minitorch.Tensor([[1.0, 2.0], [3.0, 4.0]]).T.is_contiguous()
+        False
+        """
+        return bool(self._data.flags.c_contiguous)
+
+    def contiguous(self) -> Tensor:
+        """Itself if contiguous, else a copy that is.   dx = g
+
+        >>> minitorch.Tensor([[1.0, 2.0], [3.0, 4.0]]).T.contiguous().is_contiguous()
+        True
+        """
+        return self if self.is_contiguous() else apply(CLONE, self)
