@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from minitorch.engine.node import Node
+from minitorch.tensor import Tensor
 
 
-def nodes(root: Node) -> list[Node]:
+def nodes(root: Tensor) -> list[Tensor]:
     """Return every tensor that `root` was computed from and itself, parents before children.
 
     >>> import minitorch
@@ -22,7 +22,7 @@ def nodes(root: Node) -> list[Node]:
     return sorted(seen, key=lambda n: n._time)
 
 
-def describe(root: Node) -> str:
+def describe(root: Tensor) -> str:
     """Return the graph as a table: one line per node, with its number, op, shape and parents.
 
     >>> import minitorch
@@ -46,7 +46,7 @@ def describe(root: Node) -> str:
     )
 
 
-def dot(root: Node) -> str:
+def dot(root: Tensor) -> str:
     """Return the graph in Graphviz's language: `dot -Tsvg` draws it."""
     order = nodes(root)
     number = {n: i for i, n in enumerate(order)}

@@ -71,6 +71,11 @@ class Node:
         if results:
             result_class = cls
 
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients flow here."""
+        return self._requires_grad
+
     # While a function is being recorded (compiler/trace), the recording's own thread is shown a Traced in place of
     # each array. The engine's short paths read `_array` itself, after they saw that nobody records.
 

@@ -173,8 +173,8 @@ def _follow(node: Any) -> None:
         del node._view  # the base was given other memory: a view no more
     else:
         check_may_follow(view, "its base, or another view of it, was written into in place")
-        made = (view.op, (base,)) if base._requires_grad else (None, ())
-        renew(node, previous(node), *made, view.attributes)
+        op, inputs = (view.op, (base,)) if base._requires_grad else (None, ())
+        renew(node, previous(node), op, inputs, view.attributes)
 
 
 def check_may_follow(view: View, why: str) -> None:

@@ -263,7 +263,7 @@ def hand_out(array: Any) -> Any:
 
 def beneath(array: np.ndarray) -> Any:
     """Return the array that another is directly a view of, past what `hand_out` puts between."""
-    base = array.base
+    base: Any = array.base
     if isinstance(getattr(base, "base", None), Held):
         base = base.base
     return base.array if isinstance(base, Held) else base

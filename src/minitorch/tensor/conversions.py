@@ -44,7 +44,7 @@ class Conversions(Node):
         """
         for each in args:
             if isinstance(each, Node):
-                dtype, device = each._data.dtype, each.device
+                dtype, device = each._data.dtype, each.device  # type: ignore[attr-defined]
             elif isinstance(each, (np.dtype, type)):
                 dtype = each
             elif isinstance(each, str):
@@ -66,7 +66,8 @@ class Conversions(Node):
         (dtype('float64'), 'torch.FloatTensor')
         """
         if dtype is None:
-            return f"torch.{'cuda.' if self.is_cuda else ''}{LEGACY_NAMES[self._data.dtype.name]}"
+            where = "" if type(self._data).__module__.partition(".")[0] == "numpy" else "cuda."
+            return f"torch.{where}{LEGACY_NAMES[self._data.dtype.name]}"
         return cast(self, legacy_dtype(dtype))
 
     def type_as(self, other: Tensor) -> Tensor:
@@ -169,7 +170,7 @@ class Conversions(Node):
         """
         if self._data.size != 1:
             raise ValueError(
-                f"item: only a tensor with one element is a number, this one has shape {self.shape}; "
+                f"item: only a tensor with one element is a number, this one has shape {tuple(self._data.shape)}; "
                 "write x.tolist() or reduce it first"
             )
         return self._data.item()
@@ -224,7 +225,7 @@ class Conversions(Node):
     def __index__(self) -> Any:
         if self._data.dtype.kind not in "biu":
             raise TypeError(
-                f"only integer tensors of one element can be an index, this one holds {self.dtype}"
+                f"only integer tensors of one element can be an index, this one holds {self._data.dtype}"
             )
         return int(self._scalar("using x as an index"))
 
@@ -234,14 +235,14 @@ class Conversions(Node):
     def __bool__(self) -> Any:
         if self._data.size != 1:
             raise RuntimeError(
-                f"the truth value of a tensor of shape {self.shape} is ambiguous; write x.any() or x.all()"
+                f"the truth value of a tensor of shape {tuple(self._data.shape)} is ambiguous; write x.any() or x.all()"
             )
         return bool(self._data.item())
 
     def _scalar(self, spelling: str) -> Any:
         if self._data.size != 1:
             raise ValueError(
-                f"{spelling}: only a tensor with one element is a number, this one has shape {self.shape}"
+                f"{spelling}: only a tensor with one element is a number, this one has shape {tuple(self._data.shape)}"
             )
         return self._data.item()
 
@@ -253,7 +254,7 @@ class Conversions(Node):
     def __iter__(self) -> Iterator[Tensor]:
         if not self._data.ndim:
             raise TypeError("iteration over a 0-d tensor")
-        return iter(self.unbind(0))
+        return iter(self.unbind(0))  # type: ignore[attr-defined]
 
     def __contains__(self, element: Any) -> Any:
         return bool((self == element).any())
@@ -266,7 +267,7 @@ def check_device(device: Any) -> None:
         raise RuntimeError(f"device: there are 'cpu' and 'cuda', not {device!r}")
 
 
-def move(tensor: Tensor, device: Any) -> Tensor:
+def move(tensor: Any, device: Any) -> Tensor:
     """Return the tensor on 'cpu' or 'cuda'; itself if it is there."""
     check_device(device)
     kind = None if device is None else str(device).partition(":")[0]

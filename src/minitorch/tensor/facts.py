@@ -169,11 +169,11 @@ class Facts(Node):
         >>> minitorch.Tensor([1.0]).pin_memory()
         tensor([1.])
         """
-        return self
+        return self  # type: ignore[return-value]
 
     def share_memory_(self) -> Tensor:
         """Itself: threads share its memory as it is."""
-        return self
+        return self  # type: ignore[return-value]
 
     def apply_(self, function: Callable[[Any], Any]) -> Tensor:
         """Write function(element) in each element's place; slow, and for tensors no graph needs.
@@ -182,8 +182,8 @@ class Facts(Node):
         tensor([10., 20.])
         """
         values = [function(v) for v in self._data.reshape(-1).tolist()]
-        self[...] = new_tensor(np.array(values, self._data.dtype).reshape(self._data.shape))
-        return self
+        self[...] = new_tensor(np.array(values, self._data.dtype).reshape(self._data.shape))  # type: ignore[index]
+        return self  # type: ignore[return-value]
 
     def new_tensor(
         self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: Bool = False
@@ -306,4 +306,4 @@ class Facts(Node):
         >>> minitorch.Tensor([[1.0, 2.0], [3.0, 4.0]]).T.contiguous().is_contiguous()
         True
         """
-        return self if self.is_contiguous() else apply(CLONE, self)
+        return self if self.is_contiguous() else apply(CLONE, self)  # type: ignore[return-value]

@@ -120,7 +120,7 @@ class Tensor(
         if value is None:
             self._grad = None
             return
-        gradient = plain.taken_back(value.data if isinstance(value, Node) else value)
+        gradient = plain.taken_back(value._data if isinstance(value, Node) else value)
         if not hasattr(gradient, "__array_function__"):
             gradient = np.asarray(gradient, dtype=self._data.dtype)
         if gradient.shape != self._data.shape:

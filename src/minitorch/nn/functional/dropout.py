@@ -135,13 +135,7 @@ def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: b
     tensor([1., 1.])
     """
     if inplace:
-        return in_place(
-            input,
-            lambda x: alpha_dropout(x, p, training),
-            (),
-            "alpha_dropout(x, inplace=True)",
-            "alpha_dropout(x)",
-        )
+        return in_place(input, lambda x: alpha_dropout(x, p, training), "alpha_dropout(x, inplace=True)")
     _check(p, "alpha_dropout")
     x = as_tensor(input)
     return _alpha_drop(x, p, x.shape) if training else x
@@ -158,11 +152,7 @@ def feature_alpha_dropout(
     """
     if inplace:
         return in_place(
-            input,
-            lambda x: feature_alpha_dropout(x, p, training),
-            (),
-            "feature_alpha_dropout(x, inplace=True)",
-            "feature_alpha_dropout(x)",
+            input, lambda x: feature_alpha_dropout(x, p, training), "feature_alpha_dropout(x, inplace=True)"
         )
     _check(p, "feature_alpha_dropout")
     x = as_tensor(input)
