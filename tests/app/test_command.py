@@ -95,7 +95,7 @@ def test_missing_scikit_learn_is_explained(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "sklearn" else found(name))
     code, _, err = run(capsys, "train", "digits", "--out", tmp_path)
     assert code == 2
-    assert "digits needs scikit-learn; install it with: pip install 'minitorch[app]'" in err
+    assert "digits needs scikit-learn; in minitorch's folder: pip install '.[app]'" in err
 
 
 def test_missing_matplotlib_means_no_plot(tmp_path, monkeypatch):

@@ -184,13 +184,13 @@ def train(chosen: Any) -> int:
     except KeyError as error:
         return refuse(error.args[0])
     if chosen.compile and importlib.util.find_spec("llvmlite") is None:
-        return refuse("--compile needs llvmlite; install it with: pip install 'minitorch[compile]'")
+        return refuse("--compile needs llvmlite; in minitorch's folder: pip install '.[compile]'")
     if chosen.compile and chosen.device != "cpu":
         return refuse("--compile makes code for the CPU; leave --device away, or train without --compile")
     missing = [need for each in experiments for need in each.needs if importlib.util.find_spec(need) is None]
     if missing:
         return refuse(
-            f"{chosen.name} needs {PACKAGES[missing[0]]}; install it with: pip install 'minitorch[app]'"
+            f"{chosen.name} needs {PACKAGES[missing[0]]}; in minitorch's folder: pip install '.[app]'"
         )
     if chosen.device != "cpu":
         try:

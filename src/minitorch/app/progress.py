@@ -154,7 +154,7 @@ class Terminal(Progress):
         if report["plot"]:
             self.say(f"curves: {report['plot']}")
         else:
-            self.say("no plot: matplotlib is missing (pip install 'minitorch[app]')")
+            self.say("no plot: matplotlib is missing (pip install '.[app]' in minitorch's folder)")
         self.say(f"metrics and checkpoint: {report['folder']}")
 
 
