@@ -266,6 +266,62 @@ def test_the_fix_it_names_works():
     np.testing.assert_allclose(x.grad, [0.25 + 0.25, 0.0])
 
 
+def test_a_product_with_zero_is_no_where():
+    def run():
+        x = leaf([4.0, 0.0])
+        (x.sqrt() * x).sum().backward()
+
+    message = caught(run)
+    assert message.startswith("the derivative of sqrt made 1 nan among 2 elements")
+    assert "0·inf = nan" in message
+    assert "where" not in message.partition(HERE)[2].partition("\n")[2]
+    assert "x.sqrt() * x is x**1.5" in message
+    assert "sqrt(x + eps)" in message
+    with minitorch.detect_anomaly():  # what it suggests works
+        (leaf([4.0, 0.0]) ** 1.5).sum().backward()
+        (minitorch.sqrt(leaf([4.0, 0.0]) + 1e-6)).sum().backward()
+
+
+def test_a_where_further_on_is_found():
+    def run():
+        x = leaf([4.0, 0.0])
+        root = (x.sqrt() * 2.0).reshape(1, 2) + 1.0
+        minitorch.where(x > 0, root, 0.0).sum().backward()
+
+    assert "A where was computed from it" in caught(run)
+
+
+def test_a_division_is_told_about_its_divisor():
+    message = caught(lambda: leaf([1.0, 0.0]) / leaf([1.0, 0.0]))
+    assert "div(safe)" not in message
+    assert "Where a divisor is 0" in message
+    assert "minitorch.where(b != 0, a / safe, other)" in message
+    with minitorch.detect_anomaly():  # what it suggests works
+        a, b = leaf([1.0, 0.0]), leaf([1.0, 0.0])
+        safe = minitorch.where(b != 0, b, 1.0)
+        minitorch.where(b != 0, a / safe, 0.0).sum().backward()
+    assert np.isfinite(a.grad).all()
+    assert np.isfinite(b.grad).all()
+
+
+@pytest.mark.parametrize(
+    ("run", "advice"),
+    [
+        (lambda: leaf([1000.0]).exp(), "logsumexp"),
+        (lambda: leaf([]).mean(), "no elements"),
+        (lambda: leaf([0.0]) ** -1.0, "x.clamp(min=eps)**p"),
+        (lambda: leaf([2.0]).acos(), "acos(x.clamp(-1 + eps, 1 - eps))"),
+        (lambda: leaf([1e308]) * 10.0, None),
+    ],
+)
+def test_the_advice_is_that_of_the_op_at_hand(run, advice):
+    message = caught(run)
+    if advice is None:
+        assert message.count("\n") == 1  # what, and the line: no advice is better than a wrong one
+    else:
+        assert advice in message
+
+
 def test_an_infinite_slope_that_is_used_gets_no_lecture_on_where():
     message = caught(lambda: leaf([0.0]).sqrt().sum().backward())
     assert "0·inf" not in message
