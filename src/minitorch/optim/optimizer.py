@@ -46,6 +46,18 @@ required = _RequiredParameter()
 BLOCK = 65536
 
 
+def _instead(given: Any, optimizer: str) -> str:
+    """Name what was given for parameters, and say what to write instead."""
+    if callable(getattr(given, "parameters", None)):
+        return f"a {type(given).__name__} itself; write {optimizer}(model.parameters(), …)"
+    if callable(given) and not isinstance(given, type):
+        called = getattr(given, "__name__", "parameters")
+        return f"the method {called} itself; call it: {optimizer}(model.{called}(), …)"
+    if isinstance(given, dict):
+        return f"a dict; write {optimizer}(list(its.values()), …), or [dict] for one group of parameters"
+    return type(given).__name__
+
+
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     """Return a `step` that calls the optimiser's hooks before and after."""
 
@@ -119,6 +131,8 @@ class Optimizer:
             )
         if isinstance(params, (set, frozenset)):
             raise TypeError(f"{name}: params must be in a fixed order, got a set; write a list")
+        if not isinstance(params, Iterable) or isinstance(params, dict):
+            raise TypeError(f"{name}: params must be a list of Tensors, got {_instead(params, name)}")
         self.defaults = defaults
         self.state: defaultdict[Any, State] = defaultdict(dict)
         self.param_groups: list[Group] = []
@@ -191,7 +205,7 @@ class Optimizer:
         seen = {id(p) for group in self.param_groups for p in group["params"]}
         for p in params:
             if not isinstance(p, Tensor):
-                raise TypeError(f"{name}: can only optimise Tensors, got {type(p).__name__}")
+                raise TypeError(f"{name}: can only optimise Tensors, got {_instead(p, name)}")
             if not p.is_leaf:
                 raise ValueError(
                     f"{name}: can't optimise a non-leaf Tensor (shape {p.shape}, made by {p._op!r}): a step would be "

@@ -382,8 +382,9 @@ class Tensor(Elementwise, Reductions, Shapes, Contractions, LinearAlgebra, Writi
             )
         if not self.requires_grad:
             raise RuntimeError(
-                "backward: this tensor does not require grad and was not computed from one that does; make "
-                "the tensors you want gradients for with requires_grad=True"
+                "backward: this tensor does not require grad: what it was computed from does not, or it was computed "
+                "under no_grad() or after detach(), where nothing is recorded. Make the tensors you want gradients for "
+                "with requires_grad=True, and compute the loss from them outside no_grad()"
             )
         seed = seed_gradient(self, gradient, "backward")
         if gradient is not None:

@@ -125,6 +125,26 @@ def _expect(name: str, *operands: tuple[Any, int]) -> None:
         raise RuntimeError(f"{name}: expects tensors with {wanted}, got shapes {shapes[0]} and {shapes[1]}")
 
 
+def _product_misfit(x: tuple[int, ...], y: tuple[int, ...]) -> str:
+    """Say which axes of two shapes a matrix product brings together, and what would make them fit."""
+    if len(x) == len(y) == 1:
+        return (
+            f"matmul: vectors of shapes {x} and {y} do not fit: a product of two vectors is the sum of x[i]·y[i], and "
+            "needs equal lengths. For the matrix of all x[i]·y[j] write minitorch.outer(x, y)"
+        )
+    met = y[0 if len(y) == 1 else -2]
+    message = (
+        f"matmul: shapes {x} and {y} do not fit: the last axis of the first ({x[-1]}) meets the "
+        f"{'only' if len(y) == 1 else 'second to last'} axis of the second ({met}), and they must be equal"
+    )
+    fitting = []
+    if len(x) > 1 and x[-2] == met:
+        fitting.append("x.mT @ y")
+    if len(y) > 1 and y[-1] == x[-1]:
+        fitting.append("x @ y.mT")
+    return message + (f". Transposed they fit: {' or '.join(fitting)}" if fitting else "")
+
+
 def matmul(a: Any, b: Any) -> Tensor:
     """The matrix product of two tensors, after dtype promotion."""
     if not (isinstance(a, Node) and isinstance(b, Node) and a._data.dtype is b._data.dtype):
@@ -133,11 +153,7 @@ def matmul(a: Any, b: Any) -> Tensor:
     if not x or not y:
         raise RuntimeError(f"matmul: both operands need an axis, got shapes {x} and {y}; write x * y")
     if x[-1] != y[0 if len(y) == 1 else -2]:
-        raise RuntimeError(
-            f"matmul: shapes {x} and {y} do not fit: the last axis of the first ({x[-1]}) meets the "
-            f"{'only' if len(y) == 1 else 'second to last'} axis of the second ({y[0 if len(y) == 1 else -2]}). "
-            "Transpose one of them (x.mT)?"
-        )
+        raise RuntimeError(_product_misfit(x, y))
     if a._data.dtype.kind == "b":
         return cast(apply(ops.MATMUL, a, b), np.bool_)
     return apply_binary(ops.MATMUL, a, b)
