@@ -392,6 +392,21 @@ def test_the_page_stands_alone_and_is_well_formed():
     assert "width=device-width" in text
 
 
+def test_the_two_counts_of_the_page_are_of_the_same_rows():
+    made = full()
+    rows = made.sections["eager"].rows
+    for name, ours, unit in (("level", 1.01, "seconds"), ("behind", 2.0, "seconds"), ("larger", 3.0, BYTES)):
+        rows[name] = Row(name, unit, values={"minitorch": [ours] * 2, "PyTorch": [1.0] * 2})
+    rows["alone"] = Row("alone", values={"minitorch": [1.0]})
+    assert [rows[name].standing for name in ("level", "behind", "larger", "alone")] == [
+        "level", "behind", "behind", None,
+    ]  # fmt: skip
+    text = page.page(made)
+    compared = sum(row.standing is not None for row in rows.values())
+    assert f"level in 1, behind in 2 of {compared} rows</small>" in text
+    assert f"<summary>One small op: 2 of {compared} rows</summary>" in text
+
+
 def test_the_page_says_what_is_compared_and_where_a_peer_is_better():
     text = page.page(full())
     for word in (
