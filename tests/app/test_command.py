@@ -98,6 +98,14 @@ def test_missing_scikit_learn_is_explained(capsys, tmp_path, monkeypatch):
     assert "digits needs scikit-learn; in minitorch's folder: pip install '.[app]'" in err
 
 
+def test_missing_llvmlite_is_explained(capsys, tmp_path, monkeypatch):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "llvmlite" else found(name))
+    code, _, err = run(capsys, "train", "xor", "--compile", "--out", tmp_path)
+    assert code == 2
+    assert "--compile needs llvmlite; in minitorch's folder: pip install '.[compile]'" in err
+
+
 def test_missing_matplotlib_means_no_plot(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert plots.curves([{"epoch": 1, "loss": 1.0, "accuracy": 0.5}], "x", tmp_path / "c.png") is None
