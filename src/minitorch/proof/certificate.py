@@ -130,7 +130,7 @@ class Certificate:
         cases = sum(line.cases for line in self.lines)
         return (
             f"{proven} of {total} differentiable ops proven to second order ({cases} cases, {self.seconds:.0f} s); "
-            f"{asked} ops without a derivative ran"
+            f"{asked} op{'s' * (asked != 1)} without a derivative ran"
         )
 
     @property
