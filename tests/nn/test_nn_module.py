@@ -848,7 +848,9 @@ def public(*names):
             if name == "init"
             else torch.nn
         )
-        for each in filter(theirs.__dict__.__contains__, ours.__all__):  # PyTorch need not have all that we have
+        for each in filter(
+            theirs.__dict__.__contains__, ours.__all__
+        ):  # PyTorch need not have all that we have
             yield pytest.param(getattr(ours, each), getattr(theirs, each), id=f"{name}.{each}")
 
 

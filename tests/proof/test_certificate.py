@@ -15,7 +15,7 @@ def made():
 
 def test_the_headline_counts():
     assert made().headline.startswith(
-        "1 of 2 differentiable ops proven to second order (4 cases, 1 s); 1 ops"
+        "1 of 2 differentiable ops proven to second order (4 cases, 1 s); 1 op without"
     )
     assert not made().ok
 
