@@ -157,34 +157,6 @@ def test_apply_visits_children_first():
 # --- attributes ----------------------------------------------------------------------------------
 
 
-def test_a_forgotten_super_init_is_named():
-    class Forgetful(nn.Module):
-        def __init__(self, value=None):
-            if value is not None:
-                self.value = value
-
-        def forward(self, x):
-            return x
-
-    for wrong in (
-        lambda: Forgetful(nn.Parameter(minitorch.ones(1))),
-        lambda: Forgetful(nn.ReLU()),
-        lambda: Forgetful().register_buffer("b", minitorch.ones(1)),
-        lambda: Forgetful()(minitorch.ones(2)),
-        lambda: nn.Sequential(Forgetful())(minitorch.ones(2)),
-        lambda: list(Forgetful().parameters()),
-        lambda: Forgetful().state_dict(),
-        lambda: Forgetful().train(),
-        lambda: repr(Forgetful()),
-    ):
-        with pytest.raises(
-            AttributeError, match=r"Write super\(\).__init__\(\) as the first line of Forgetful.__init__"
-        ):
-            wrong()
-    with pytest.raises(AttributeError, match=r"'Linear' object has no attribute 'wieght'$"):
-        nn.Linear(1, 1).wieght
-
-
 @pytest.mark.parametrize("m", [nn, torch.nn], ids=["minitorch", "pytorch"])
 def test_rules_of_assignment(m):
     lib = library(m)
@@ -880,6 +852,34 @@ def test_methods_of_module_take_what_pytorchs_do():
         if "args" not in mine:
             expected = {k: v for k, v in parameters_of(method) if k != "args"}
             assert expected.items() <= mine.items(), name
+
+
+def test_a_forgotten_super_init_is_named():
+    class Forgetful(nn.Module):
+        def __init__(self, value=None):
+            if value is not None:
+                self.value = value
+
+        def forward(self, x):
+            return x
+
+    for wrong in (
+        lambda: Forgetful(nn.Parameter(minitorch.ones(1))),
+        lambda: Forgetful(nn.ReLU()),
+        lambda: Forgetful().register_buffer("b", minitorch.ones(1)),
+        lambda: Forgetful()(minitorch.ones(2)),
+        lambda: nn.Sequential(Forgetful())(minitorch.ones(2)),
+        lambda: list(Forgetful().parameters()),
+        lambda: Forgetful().state_dict(),
+        lambda: Forgetful().train(),
+        lambda: repr(Forgetful()),
+    ):
+        with pytest.raises(
+            AttributeError, match=r"Write super\(\).__init__\(\) as the first line of Forgetful.__init__"
+        ):
+            wrong()
+    with pytest.raises(AttributeError, match=r"'Linear' object has no attribute 'wieght'$"):
+        nn.Linear(1, 1).wieght
 
 
 def test_calling_a_module_costs_little_memory_and_leaves_no_cycle():
