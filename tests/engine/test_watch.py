@@ -6,7 +6,6 @@ import sys
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -14,6 +13,7 @@ from hypothesis.extra import numpy as hnp
 import minitorch
 from minitorch import Tensor, autograd
 from minitorch.engine import watch
+from pytorch import torch
 
 
 def leaf(values, dtype=np.float64):

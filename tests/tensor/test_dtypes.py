@@ -6,9 +6,9 @@ import operator
 
 import numpy as np
 import pytest
-import torch
 
 import minitorch
+from pytorch import torch
 from same_as_torch import Functional, agree, line
 
 DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]
