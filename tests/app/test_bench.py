@@ -455,13 +455,14 @@ def test_plain_lines_when_nobody_watches(capsys):
     assert capsys.readouterr().err.splitlines() == ["0/4 eager, round 1 of 2", "2/4 eager, round 2 of 2"]
 
 
-def test_a_live_bar_where_rich_is_there():
+def test_a_live_bar_where_rich_is_there(capsys):
     pytest.importorskip("rich")
     live = run.Live()
     live.start(2)
     live.at(1, "[half] done")
     live.note("[a] line")
     live.stop()
+    assert "[a] line" in "".join(capsys.readouterr())  # as it is: no markup
 
 
 def test_a_busy_machine_is_named():

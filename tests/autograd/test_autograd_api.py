@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-import torch
 
 import minitorch
 from minitorch import Tensor, autograd
 from minitorch.autograd import functional, grad
+from pytorch import torch
 
 
 def leaf(values, dtype=np.float64):

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-import torch
 
 import minitorch
 from minitorch import Tensor, autograd
 from minitorch.autograd import Function, grad
 from minitorch.autograd.user_op import OpCheckError
+from pytorch import torch
 
 
 def leaf(values, dtype=np.float64):

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 
 import minitorch
 from both import run_minitorch, run_torch, weights
@@ -10,6 +9,7 @@ from minitorch.autograd import gradcheck, gradgradcheck
 from minitorch.proof.certificate import STEP
 from minitorch.proof.table import CASES
 from minitorch.tensor.methods import matrices
+from pytorch import torch
 
 numbered = [pytest.param(case, id=f"{i}-{case.op}") for i, case in enumerate(CASES)]
 differentiable = [p for p in numbered if p.values[0].differentiable]

@@ -7,11 +7,11 @@ import tracemalloc
 
 import numpy as np
 import pytest
-import torch
 
 import minitorch
 from minitorch import optim
 from minitorch.optim.optimizer import BLOCK
+from pytorch import torch
 
 CASES = [
     ("SGD", {}),

@@ -1,4 +1,4 @@
-"""New kinds of arguments: compiled when they are worth it, and never a storm of compilations."""
+"""New signatures of calls: compiled when they are worth it, and never recompiled without end."""
 
 import functools
 
@@ -82,7 +82,7 @@ def test_lengths_that_come_again_are_compiled():
     assert f.compilations == before
 
 
-def test_more_lengths_than_programs_kept_is_no_storm():
+def test_more_lengths_than_the_cache_holds_do_not_recompile_without_end():
     """Fifty lengths in turn, of which 32 are kept: nobody is thrown out only to be made again."""
     f = tanh_sum(functools.partial(mt.compile, backend="numpy"))
     for _ in range(8):
@@ -118,7 +118,7 @@ def test_a_guard_that_fails_at_every_call_is_tried_ever_more_rarely():
     assert max(program.calls for program in f.cache.all()) > 50
 
 
-def test_a_changing_int_is_no_storm():
+def test_a_changing_int_is_compiled_a_few_times_only():
     f = mt.compile(lambda x, n: x * n, backend="numpy")
     for n in range(40):
         assert f(mt.ones(2), n).tolist() == [n, n]
@@ -133,7 +133,7 @@ def test_tables_of_what_was_seen_do_not_grow_for_ever(monkeypatch):
     assert len(f.cache.seen) <= 21
 
 
-def test_kinds_of_calls(compile):
+def test_each_signature_has_its_program(compile):
     f = compile(lambda x, y=None: x if y is None else x + y)
     x = mt.ones(2)
     for _ in range(2):
