@@ -52,10 +52,10 @@ def literal(value: Any, dtype: Any) -> str:
 def splat(constant: str, element: str, lanes: int) -> str:
     """Return a constant in all lanes.
 
-    >>> splat("1", "i32", 2)
-    '<i32 1, i32 1>'
+    >>> splat("1", "i32", 2), splat("1", "i32", 1)
+    ('splat (i32 1)', '1')
     """
-    return constant if lanes == 1 else "<" + ", ".join([f"{element} {constant}"] * lanes) + ">"
+    return constant if lanes == 1 else f"splat ({element} {constant})"
 
 
 class Emitter:
