@@ -18,7 +18,7 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
-from minitorch.compiler.backends.llvm import driver, machine, target, threads
+from minitorch.compiler.backends.llvm import driver, machine, object_cache, target, threads
 from minitorch.compiler.backends.llvm.driver import (
     Arena,
     Constant,
@@ -381,8 +381,8 @@ def test_a_file_under_anothers_name_is_not_taken(cache, monkeypatch):
 
 
 def test_well_formed_nonsense_is_made_anew(cache):
-    key = machine._key(SEVEN, target.host(), machine.OPTIMIZATION)
-    machine._write(machine._path(key), key, b"not object code at all")
+    key = object_cache.key(SEVEN, target.host(), machine.OPTIMIZATION)
+    object_cache.write(object_cache.file_for(key), key, b"not object code at all")
     assert call(machine.compile_module(SEVEN, target.host(), ["seven"]), "seven") == 7
 
 
@@ -406,6 +406,31 @@ def test_without_a_usable_folder_it_works_too(tmp_path, monkeypatch, how):
     assert how == "a file" or not list(folder.glob("*"))
 
 
+@pytest.mark.parametrize("value", ["", "off", "OFF", "0", "none", " none "])
+def test_the_folder_can_be_switched_off(tmp_path, monkeypatch, value):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MINITORCH_CACHE", value)
+    machine._loaded.clear()
+    assert call(machine.compile_module(SEVEN, target.host(), ["seven"]), "seven") == 7
+    assert object_cache.folder() is None
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_relative_folder_is_one_folder_wherever_the_program_goes(tmp_path, monkeypatch):
+    name = f"objects-{tmp_path.name}"  # (what a name stands for is remembered: no other test may use it)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MINITORCH_CACHE", name)
+    machine._loaded.clear()
+    machine.compile_module(SEVEN, target.host(), ["seven"])
+    monkeypatch.chdir(elsewhere)
+    machine.compile_module(SEVEN.replace("7", "8"), target.host(), ["seven"])
+    assert object_cache.folder() == tmp_path / name
+    assert len(list((tmp_path / name).glob("*.o"))) == 2
+    assert not list(elsewhere.iterdir())
+
+
 def test_the_oldest_files_go_first(cache):
     cache.mkdir()
     now = time.time()
@@ -415,7 +440,7 @@ def test_the_oldest_files_go_first(cache):
     (cache / ".dead.part").write_bytes(b"x")
     os.utime(cache / ".dead.part", (0, 0))
     (cache / ".live.part").write_bytes(b"x")
-    machine.trim(cache, 250)
+    object_cache.trim(cache, 250)
     assert sorted(p.name for p in cache.glob("*.o")) == ["0.o", "1.o"]
     assert [p.name for p in cache.glob(".*.part")] == [".live.part"]
 
