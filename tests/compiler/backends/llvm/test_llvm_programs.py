@@ -275,12 +275,13 @@ def test_products_of_views(rng):
 )
 def test_long_ends_of_products(rows, depth, columns, machine, rng, monkeypatch):
     """gelu, its slope and a step of Adam are done on a product's tiles, with what they read fetched ahead."""
-    from minitorch.compiler.backends.llvm import products, target
+    from minitorch.compiler.backends.llvm import target
+    from minitorch.compiler.backends.llvm.products import costs
 
     chosen = getattr(target, machine)()
     if not chosen.runs_here:
         pytest.skip(f"this machine does not run code for {machine}")
-    monkeypatch.setattr(products, "FETCHED_BYTES", 0)
+    monkeypatch.setattr(costs, "FETCHED_BYTES", 0)
     x, w, bias = given((rows, depth)), given((depth, columns)), given((columns,))
     up = b.map_values("add", b.matmul(x, w), bias)
     normal = times(b.map_values("exp", times(b.map_values("multiply", up, up), -0.5)), 0.4)
@@ -445,7 +446,8 @@ def test_random_programs(block):
 @pytest.mark.parametrize("machine", ["host", "avx2", "baseline"])
 def test_random_programs_in_many_small_pieces(machine, monkeypatch):
     """Blocks of rows, tiles and threads are for large arrays; here they are used on small ones too."""
-    from minitorch.compiler.backends.llvm import assemble, loops, products, target
+    from minitorch.compiler.backends.llvm import assemble, loops, target
+    from minitorch.compiler.backends.llvm.products import costs
     from minitorch.compiler.schedule import fuse
 
     chosen = getattr(target, machine)()
@@ -456,7 +458,7 @@ def test_random_programs_in_many_small_pieces(machine, monkeypatch):
     monkeypatch.setattr(fuse, "COLUMN_BYTES", 256)
     monkeypatch.setattr(loops, "TILED_BYTES", 256)
     monkeypatch.setattr(loops, "UNIT_WORK", 64)
-    monkeypatch.setattr(products, "FETCHED_BYTES", 0)
+    monkeypatch.setattr(costs, "FETCHED_BYTES", 0)
     monkeypatch.setattr(assemble, "PARALLEL_SECONDS", 0)
     for seed in range(200, 208):
         made = RandomProgram(seed)

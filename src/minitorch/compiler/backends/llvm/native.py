@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.backends.llvm.assemble import build
-from minitorch.compiler.backends.llvm.machine import release_free_memory
 from minitorch.compiler.ir.program import Program
 from minitorch.compiler.trace.refusal import Refused
+from minitorch.engine.memory import release_freed
 
 # Below this many bytes a fresh array costs less than looking for an old one.
 SMALL = 1 << 15
@@ -61,9 +61,9 @@ class Native:
         self, program: Program, updates: Mapping[int, int], fuse: bool = True, numbers: Sequence[int] = ()
     ) -> None:
         # A recorded run leaves holes that the program's own memory does not fit into, and LLVM leaves some more.
-        release_free_memory()
+        release_freed()
         self.native = build(program, updates=updates, fuse=fuse, numbers=numbers)
-        release_free_memory()
+        release_freed()
         self.report = self.native.report
         self.entry = self.native.entry
         self.may_fail = self.native.may_fail
@@ -92,7 +92,7 @@ class Native:
     def settle(self) -> None:
         """Give back the memory that nobody needs before the next run."""
         self.native.runner.settle()
-        release_free_memory()
+        release_freed()
 
     def fail(self) -> None:
         """Raise what stopped the last run: a failed check, or an error of a function that was called back."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from minitorch.compiler.backends.llvm.functions_exponential import FORMATS
-from minitorch.compiler.backends.llvm.functions_lanes import (
+from minitorch.compiler.backends.llvm.functions.exponential import FORMATS
+from minitorch.compiler.backends.llvm.functions.lanes import (
     BITS,
     FLOAT32,
     FLOAT64,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from minitorch.compiler.backends.llvm.functions_lanes import (
+from minitorch.compiler.backends.llvm.functions.lanes import (
     BOOL,
     FLOAT64,
     Lanes,

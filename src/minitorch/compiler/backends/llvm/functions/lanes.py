@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.compiler.backends.llvm.text import TYPES, Emitter, literal, vector
+from minitorch.compiler.backends.llvm.text import TYPES, Emitter, literal, splat, vector
 
 BOOL = np.dtype(np.bool_)
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
@@ -207,21 +207,12 @@ def _constant(number: Number, dtype: np.dtype, lanes: int) -> str:
     if dtype.kind == "u":  # LLVM's integers have no sign: write those past the middle as negative
         number = int(number) % (1 << bits)
         number -= (number >> (bits - 1)) << bits
-    return spread(literal(number, np.int64 if dtype.kind == "u" else dtype), TYPES[dtype], lanes)
+    return splat(literal(number, np.int64 if dtype.kind == "u" else dtype), TYPES[dtype], lanes)
 
 
 def bit_count(dtype: Any) -> int:
     """How many bits an element takes in a register."""
     return 1 if dtype == BOOL else 8 * np.dtype(dtype).itemsize
-
-
-def spread(constant: str, element: str, lanes: int) -> str:
-    """Return a constant in all lanes, in LLVM's short spelling.
-
-    >>> spread("1", "i32", 2)
-    'splat (i32 1)'
-    """
-    return constant if lanes == 1 else f"splat ({element} {constant})"
 
 
 def where(mask: Lanes, yes: Lanes | Number, no: Lanes | Number) -> Lanes:

@@ -6,7 +6,9 @@ float64, which has bits enough to spare; float64 carries log x and its product w
 
 from __future__ import annotations
 
-from minitorch.compiler.backends.llvm.functions_exponential import (
+from collections.abc import Callable
+
+from minitorch.compiler.backends.llvm.functions.exponential import (
     FORMATS,
     INF,
     NAN,
@@ -15,7 +17,7 @@ from minitorch.compiler.backends.llvm.functions_exponential import (
     normal,
     times_power,
 )
-from minitorch.compiler.backends.llvm.functions_lanes import (
+from minitorch.compiler.backends.llvm.functions.lanes import (
     FLOAT32,
     FLOAT64,
     Lanes,
@@ -137,3 +139,8 @@ def _log(x: Lanes) -> Two:
     rest = where(k.equals(0), rest, ((whole - result) + total) + multiply_add(k, low, rest))
     result_first = result + rest
     return _split(result_first, (result - result_first) + rest)
+
+
+FLOATS: dict[str, Callable[..., Lanes]] = {
+    "power": power,
+}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 
-from minitorch.compiler.backends.llvm.functions_lanes import Lanes, bit_count, where
-from minitorch.compiler.backends.llvm.functions_plain import COMPARISONS
+from minitorch.compiler.backends.llvm.functions.lanes import Lanes, bit_count, where
+from minitorch.compiler.backends.llvm.functions.plain import COMPARISONS
 
 
 def _divisor(x: Lanes, y: Lanes) -> Lanes:

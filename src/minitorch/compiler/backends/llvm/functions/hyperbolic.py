@@ -6,8 +6,10 @@ log1p. Both are computed in every lane and one is chosen: vectors have no branch
 
 from __future__ import annotations
 
-from minitorch.compiler.backends.llvm.functions_exponential import LN_2, NAN, exp, log1p, small_exp
-from minitorch.compiler.backends.llvm.functions_lanes import (
+from collections.abc import Callable
+
+from minitorch.compiler.backends.llvm.functions.exponential import LN_2, NAN, exp, log1p, small_exp
+from minitorch.compiler.backends.llvm.functions.lanes import (
     FLOAT32,
     FLOAT64,
     Lanes,
@@ -121,3 +123,14 @@ def arctanh(x: Lanes) -> Lanes:
     """artanh x = ½·log((1 + x) / (1 - x))."""
     size = x.absolute()
     return (log1p(size * 2 / (1 - size)) * 0.5).with_sign_of(x)
+
+
+FLOATS: dict[str, Callable[..., Lanes]] = {
+    "sinh": sinh,
+    "cosh": cosh,
+    "tanh": tanh,
+    "arcsinh": arcsinh,
+    "arccosh": arccosh,
+    "arctanh": arctanh,
+    "erf": erf,
+}

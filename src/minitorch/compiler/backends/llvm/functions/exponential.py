@@ -7,11 +7,12 @@ after another; `benchmarks/functions_accuracy.py` measures what they give.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from minitorch.compiler.backends.llvm.functions_lanes import (
+from minitorch.compiler.backends.llvm.functions.lanes import (
     FLOAT32,
     FLOAT64,
     Lanes,
@@ -307,3 +308,15 @@ def logaddexp(x: Lanes, y: Lanes) -> Lanes:
     larger = where(x > y, x, y)
     distance = (x - y).absolute()
     return where(x.equals(y), x + LN_2, larger + log1p(exp(-distance)))
+
+
+FLOATS: dict[str, Callable[..., Lanes]] = {
+    "exp": exp,
+    "exp2": exp2,
+    "expm1": expm1,
+    "log": log,
+    "log2": log2,
+    "log10": log10,
+    "log1p": log1p,
+    "logaddexp": logaddexp,
+}

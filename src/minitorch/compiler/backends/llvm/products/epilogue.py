@@ -1,7 +1,7 @@
 """Products with what follows them. Enters: a group around a contraction. Leaves: its kernel.
 
-The template of `contract.py` computes tiles of the result in registers; before they are stored, everything
-elementwise that the group holds is done on them there.
+Tiles of the result are computed in registers; before they are stored, everything elementwise that the group holds is
+done on them there.
 """
 
 from __future__ import annotations
@@ -11,15 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.compiler.backends.llvm import contract
 from minitorch.compiler.backends.llvm.body import Body, Node, Writer, cost, in_order, memory_type
 from minitorch.compiler.backends.llvm.loops import ATTRIBUTES, SCRATCH, Kernel, Store, operand_pointer
+from minitorch.compiler.backends.llvm.products import costs
+from minitorch.compiler.backends.llvm.products.contraction import Contraction, StridedLoop
+from minitorch.compiler.backends.llvm.products.plan import ContractionPlan
+from minitorch.compiler.backends.llvm.products.planning import plan_contraction
+from minitorch.compiler.backends.llvm.products.write_base import Position, prefetch
+from minitorch.compiler.backends.llvm.products.write_kernel import emit_contraction
 from minitorch.compiler.backends.llvm.target import Target
 from minitorch.compiler.backends.llvm.text import Emitter
 from minitorch.compiler.ir.index import Affine, Dim, offset, total
 from minitorch.compiler.ir.program import Value
-
-FETCHED_BYTES = 128 << 10  # smaller results are near, whatever happened since they were last touched
 
 
 @dataclass
@@ -103,13 +106,11 @@ def write_product(product: Product, target: Target) -> Kernel:
         batch = batch + [d for d in columns if d not in inner]
     dim = merged.now[inner[-1]] if inner else None
 
-    def strides(along: list[Dim]) -> tuple[contract.Dim, ...]:
-        return tuple(contract.Dim(d.size, a.strides.get(d, 0), b.strides.get(d, 0)) for d in along)
+    def strides(along: list[Dim]) -> tuple[StridedLoop, ...]:
+        return tuple(StridedLoop(d.size, a.strides.get(d, 0), b.strides.get(d, 0)) for d in along)
 
-    plan = contract.plan_contraction(
-        contract.Contraction(
-            value.dtype, strides(batch), strides(rows), strides(inner), strides(product.summed)
-        ),
+    plan = plan_contraction(
+        Contraction(value.dtype, strides(batch), strides(rows), strides(inner), strides(product.summed)),
         target,
     )
     return _Writer(product, target, plan, merged, a, b, batch, rows, dim, nodes).kernel()
@@ -133,7 +134,7 @@ class _Writer:
         self,
         product: Product,
         target: Target,
-        plan: contract.Plan,
+        plan: ContractionPlan,
         merged: Merged,
         a: Operand,
         b: Operand,
@@ -152,7 +153,7 @@ class _Writer:
 
     def kernel(self) -> Kernel:
         e, plan, body = self.e, self.plan, self.product.body
-        tables = [body.operand(("table", _Array(t))) for t in plan.tables]
+        tables = [body.operand(("table", _Array(t))) for t in plan.tables.values()]
         scratch = body.operand(SCRATCH) if plan.scratch else None
         e.lines.append(f"define i64 @KERNEL(ptr {ATTRIBUTES}) {self.target.attributes} {{")
         e.label("entry")
@@ -161,12 +162,12 @@ class _Writer:
         if scratch is not None:
             by = e.op(f"mul i64 %thread, {-(-plan.scratch // 64) * 64}")
             mine = e.op(f"getelementptr i8, ptr {self.pointers[scratch]}, i64 {by}")
-        writer = self._writer(e, plan.lanes)
+        writer = self._writer(e, plan.problem.lanes)
         writer.scopes = [self.once]
         for node in self.nodes:
             if not node.dims and node is not self.product.node:
                 writer.write(node)
-        contract.emit_contraction(
+        emit_contraction(
             e,
             plan,
             a=self.pointers[self.a.place],
@@ -181,7 +182,7 @@ class _Writer:
         e.line("ret i64 0")
         e.lines.append("}")
         extra = sum(cost(n) for n in self.nodes) * total(list(self.merged.now))
-        seconds = plan.cycles / 3.5e9 + extra * 0.03e-9
+        seconds = plan.cycles / costs.CLOCK_HZ + extra * costs.EPILOGUE_SECONDS
         return Kernel(
             "\n".join(e.lines) + "\n",
             body.operands,
@@ -190,7 +191,7 @@ class _Writer:
             -(-plan.scratch // 64) * 64,
             seconds,
             plan.flops,
-            f"{plan.form}, {plan.rows}×{plan.columns}×{plan.depth}",
+            f"{plan.form}, {plan.problem.rows}×{plan.problem.columns}×{plan.problem.depth}",
         )
 
     def _writer(self, e: Emitter, lanes: int) -> Writer:
@@ -207,7 +208,7 @@ class _Writer:
 
         That is what lies along the vectors and differs from row to row. Small results stay near by themselves.
         """
-        if self.plan.form != "columns" or self.product.value.nbytes < FETCHED_BYTES:
+        if self.plan.form != "columns" or self.product.value.nbytes < costs.FETCHED_BYTES:
             return []
         found: dict[tuple[int, Affine], tuple[np.dtype, bool]] = {}
         for node in self.nodes:
@@ -223,14 +224,14 @@ class _Writer:
 
         return [(operand, where, *how) for (operand, where), how in found.items() if counts(where)]
 
-    def _fetch(self, e: Emitter, index: contract.Index, columns: int) -> None:
+    def _fetch(self, e: Emitter, index: Position, columns: int) -> None:
         """Ask for the memory that the epilogue will touch in some columns of a row."""
         writer = self._at(e, index)
         for operand, where, dtype, written in self._touched():
             place = writer.pointer(operand, where, memory_type(dtype))
-            contract.prefetch(e, place, columns * dtype.itemsize, written)
+            prefetch(e, place, columns * dtype.itemsize, written)
 
-    def _at(self, e: Emitter, index: contract.Index) -> Writer:
+    def _at(self, e: Emitter, index: Position) -> Writer:
         """Return a writer for one vector of the result."""
         writer = self._writer(e, index.lanes)
         writer.scopes = [self.once, {}]
@@ -240,7 +241,7 @@ class _Writer:
         self._count(e, writer, self.rows, index.row)
         return writer
 
-    def _epilogue(self, e: Emitter, value: str, index: contract.Index) -> None:
+    def _epilogue(self, e: Emitter, value: str, index: Position) -> None:
         """Write what follows the product, for one vector of it."""
         writer = self._at(e, index)
         writer.mask = index.mask

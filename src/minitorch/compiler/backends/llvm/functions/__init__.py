@@ -14,34 +14,23 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.compiler.backends.llvm import functions_circular as circular
-from minitorch.compiler.backends.llvm import functions_exponential as exponential
-from minitorch.compiler.backends.llvm import functions_hyperbolic as hyperbolic
-from minitorch.compiler.backends.llvm import functions_integer as integer
-from minitorch.compiler.backends.llvm import functions_plain as plain
-from minitorch.compiler.backends.llvm import functions_power as power
-from minitorch.compiler.backends.llvm.functions_lanes import BOOL, FLOAT32, Lanes, spread, where
-from minitorch.compiler.backends.llvm.text import TYPES, Emitter
+from minitorch.compiler.backends.llvm.functions import (
+    circular,
+    exponential,
+    hyperbolic,
+    integer,
+    plain,
+    power,
+)
+from minitorch.compiler.backends.llvm.functions.lanes import BOOL, FLOAT32, Lanes, where
+from minitorch.compiler.backends.llvm.text import TYPES, Emitter, splat
 from minitorch.compiler.ir import program
 
 FLOATS: dict[str, Callable[..., Lanes]] = {
     **plain.FLOATS,
-    "exp": exponential.exp,
-    "exp2": exponential.exp2,
-    "expm1": exponential.expm1,
-    "log": exponential.log,
-    "log2": exponential.log2,
-    "log10": exponential.log10,
-    "log1p": exponential.log1p,
-    "logaddexp": exponential.logaddexp,
-    "power": power.power,
-    "sinh": hyperbolic.sinh,
-    "cosh": hyperbolic.cosh,
-    "tanh": hyperbolic.tanh,
-    "arcsinh": hyperbolic.arcsinh,
-    "arccosh": hyperbolic.arccosh,
-    "arctanh": hyperbolic.arctanh,
-    "erf": hyperbolic.erf,
+    **exponential.FLOATS,
+    **power.FLOATS,
+    **hyperbolic.FLOATS,
     **circular.FLOATS,
 }
 
@@ -121,7 +110,7 @@ def _table(dtype: np.dtype) -> dict[str, Callable[..., Lanes]]:
 def _lanes(e: Emitter, text: str, dtype: np.dtype, lanes: int) -> Lanes:
     """An operand; a constant of one number is spread over the lanes."""
     if lanes > 1 and not text.startswith(("%", "<", "splat", "zeroinitializer")):
-        text = spread(text, TYPES[dtype], lanes)
+        text = splat(text, TYPES[dtype], lanes)
     return Lanes(e, text, dtype, lanes)
 
 
