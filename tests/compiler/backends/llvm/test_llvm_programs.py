@@ -1,6 +1,7 @@
 """Compiled programs give what NumPy gives: every primitive, random programs, realistic ones."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -446,21 +447,19 @@ def test_random_programs(block):
 def test_random_programs_in_many_small_pieces(machine, monkeypatch):
     """Blocks of rows, tiles and threads are for large arrays; here they are used on small ones too."""
     from minitorch.compiler.backends.llvm import assemble, loops, products, target
-    from minitorch.compiler.schedule import fuse
+    from minitorch.compiler.backends.llvm.capabilities import CPU_FIGURES, Cpu
 
     chosen = getattr(target, machine)()
     if not chosen.runs_here:
         pytest.skip(f"this machine does not run code for {machine}")
-    monkeypatch.setattr(fuse, "SMALL", 64)
-    monkeypatch.setattr(fuse, "BLOCKS", 5)
-    monkeypatch.setattr(fuse, "COLUMN_BYTES", 256)
+    cpu = Cpu(replace(CPU_FIGURES, serial_elements=64, most_blocks=5, column_bytes=256))
     monkeypatch.setattr(loops, "TILED_BYTES", 256)
     monkeypatch.setattr(loops, "UNIT_WORK", 64)
     monkeypatch.setattr(products, "FETCHED_BYTES", 0)
     monkeypatch.setattr(assemble, "PARALLEL_SECONDS", 0)
     for seed in range(200, 208):
         made = RandomProgram(seed)
-        run(made.outputs, made.inputs, made.arrays, updates=made.updates, factor=50, target=chosen)
+        run(made.outputs, made.inputs, made.arrays, updates=made.updates, factor=50, target=chosen, machine=cpu)
 
 
 # --- realistic programs -----------------------------------------------------------------------------------------
