@@ -170,6 +170,8 @@ class Fuser(Grouping):
         """Yield indices at which a value might be computed in a group."""
         yield from list(group.indices.get(value.shape, ()))
         for operand in value.inputs if value.primitive not in VIRTUAL else (value,):
+            if operand.shape != value.shape:  # a gather's
+                continue
             views = []
             below = operand
             while not self.is_leaf(below) and below.primitive in ("reshape", "permute"):

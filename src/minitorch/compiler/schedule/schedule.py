@@ -31,7 +31,7 @@ class Schedule:
     stored: the computed values that lie in memory. Those in `arguments` lie in that argument of a call: first
         the inputs, in the program's order, then arrays for all outputs that are no updates; an update lies where
         the input does that it replaces. All others lie in the program's own memory.
-    early: outputs, by number, that may be written by a run that is stopped. (No input is changed then.)
+    updates: {output: input}, by number. early: outputs, by number, that may be written by a run that is stopped. (No input is changed then.)
     """
 
     program: Program
@@ -39,6 +39,7 @@ class Schedule:
     stored: set[Value]
     arguments: dict[Value, int]
     argument_count: int
+    updates: Mapping[int, int]
     early: frozenset[int]
     report: Report
     fuser: Fuser
@@ -60,6 +61,10 @@ class Schedule:
     def needs_place(self, value: Value) -> bool:
         """Whether a value that is touched needs a place in the program's own memory."""
         return value not in self.arguments and value.primitive != "constant"
+
+    def passes(self, group: Group) -> dict[Value, int]:
+        """Return after how many passes over a row each member of a group is known."""
+        return self.fuser.passes(group)
 
     def is_read(self, value: Value) -> bool:
         """Whether any group reads a value."""
@@ -132,6 +137,7 @@ def schedule_program(
         stored,
         arguments,
         len(program.inputs) + len(given),
+        updates,
         _written_early(fuser, order, updates),
         report,
         fuser,
