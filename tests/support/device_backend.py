@@ -1,16 +1,20 @@
 """A backend that takes a schedule at its word: every group by NumPy, over device arrays that refuse host arrays.
 
 Enters: a schedule and a memory plan. Leaves: a program whose every value lies where the plan says, in one arena of bytes.
-What is not stored is computed again by whoever reads it, in every pass; a pass's results reach memory when it is over.
-So a wrong order, a wrong place, an update made too early or a value that nobody wrote show as wrong numbers, whatever
-the CPU's own code would make of them. Its figures are small, so that small programs are cut into many pieces.
+What is not stored is computed again by whoever reads it, in every pass; a pass's results reach memory when it is over,
+and where an input is written over, every other row is done before the rest. So a wrong order, a wrong place, an update
+made too early or a value that nobody wrote show as wrong numbers, whatever the CPU's own code would make of them. Its
+figures are small, so that small programs are cut into many pieces.
 """
 
+import itertools
 import time
 
 import numpy as np
 
 from minitorch.compiler.backends.interface import ScheduledBackend, Task
+from minitorch.compiler.call.explain import flops
+from minitorch.compiler.ir.index import offset
 from minitorch.compiler.ir.program import evaluate
 from minitorch.compiler.schedule.groups import COPY, PARTIAL, PLACE, VIRTUAL, is_expressible
 from minitorch.compiler.schedule.machine import Figures
@@ -60,7 +64,9 @@ class Device(ScheduledBackend):
         report = schedule.report
         for task in tasks:
             words = group_in_words(task.group)
-            report.steps.append(StepReport("", task.group.kind, words))
+            operations = sum(map(flops, task.group.members))
+            moved = sum(value.nbytes for value in task.touches)
+            report.steps.append(StepReport("", task.group.kind, words, flops=operations, bytes=moved))
             report.called_back += words if task.group.kind == "call" else []
         return DeviceProgram(schedule, plan, numbers)
 
@@ -101,18 +107,17 @@ class DeviceProgram:
         self.schedule, self.plan, self.report = schedule, plan, schedule.report
         self.numbers = frozenset(numbers)
         self.may_fail = schedule.may_fail
+        self.updates = dict(schedule.updates)
         program = schedule.program
-        count = len(program.inputs)
-        given = iter(range(count, schedule.argument_count))
-        self.updates = {}
-        self.output_arguments = []
-        for number, output in enumerate(program.outputs):
-            updated = schedule.updates.get(number)
-            if updated is not None:
-                self.updates[number] = updated
-            self.output_arguments.append(next(given) if updated is None else updated)
+        given = iter(range(len(program.inputs), schedule.argument_count))
+        self.output_arguments = [
+            self.updates[number] if number in self.updates else next(given)
+            for number in range(len(program.outputs))
+        ]
         self.constants = {
-            v: DeviceArray(np.array(v.attributes["array"])) for v in program.values() if v.primitive == "constant"
+            v: DeviceArray(np.array(v.attributes["array"]))
+            for v in program.values()
+            if v.primitive == "constant"
         }
 
     def __call__(self, inputs):
@@ -123,11 +128,7 @@ class DeviceProgram:
         ]
         for array, value in zip(ready, program.inputs, strict=True):
             assert (array.shape, array.dtype) == (value.shape, value.dtype)
-        outputs = [
-            _never_written(program.outputs[number])
-            for number in range(len(program.outputs))
-            if number not in self.updates
-        ]
+        outputs = [_never_written(o) for i, o in enumerate(program.outputs) if i not in self.updates]
         arena = np.full(self.plan.size, NEVER_WRITTEN, np.uint8)
         run = _Run(self, DeviceArray(arena), [DeviceArray(a) for a in (*ready, *outputs)])
         before = [a.tobytes() for a in (*ready, *outputs)]
@@ -204,28 +205,56 @@ class _Run:
             self.memory(value)[...] = DeviceArray(np.array(known[value]))
 
     def passes(self, group):
+        """Run a group; one that writes over an input half of the rows first, then the others with what is there now."""
+        inputs = len(self.schedule.program.inputs)
+        over_an_input = any(self.schedule.arguments.get(member, inputs) < inputs for member in group.members)
+        if over_an_input and group.kind in ("loop", "contract"):
+            sums = {}
+            for half in (False, True):
+                self.rows(group, half, sums)
+        else:
+            self.rows(group)
+
+    def rows(self, group, half=None, sums=None):
+        """Run all passes over some rows (half: None for all); `sums`: what folds over rows have come to so far."""
         passes = self.schedule.passes(group)
         kept = {}  # from one pass over a row to the next: what is known of the row as a whole
         for number in range(1 + max(passes.values())):
             known = dict(kept)
             now = [member for member in group.members if passes[member] == number]
             for member in now:
-                known[member] = self.compute(member, group, known)
+                if half is None or group.is_known_in_row(member):
+                    known[member] = self.compute(member, group, known)
+                else:
+                    known[member] = sums[member] = self.continued(
+                        member, group, known, half, sums.get(member)
+                    )
             for member in now:
-                self.store(member, known[member])
+                where = ...
+                if half is not None and group.is_known_in_row(member):
+                    where = DeviceArray(_rows_of(group, group.index[member], member.shape) == half)
+                self.store(member, known[member], where)
                 if group.kind == "loop" and (
                     member in group.source or group.level(group.index[member]) == "row"
                 ):
                     kept[member] = known[member]
 
-    def store(self, member, array):
+    def continued(self, fold, group, known, half, so_far):
+        """A fold over rows, with half of them added to what there is."""
+        source = self.known_at(fold.inputs[0], group, known)
+        mine = _rows_of(group, group.source[fold], source.shape) == half
+        function = fold.attributes["function"]
+        masked = np.where(DeviceArray(mine), source, _nothing(function, source.dtype))
+        made = self.fold(fold, masked)
+        return made if so_far is None else getattr(np, function)(so_far, made)
+
+    def store(self, member, array, where=...):
         if member.primitive == PLACE:
-            whole, axis = member.attributes["into"], member.attributes["axis"]
-            begin = member.attributes["begin"]
-            place = slice(begin, begin + member.shape[axis])
-            self.memory(whole)[(slice(None),) * axis + (place,)] = array
+            begin, axis = member.attributes["begin"], member.attributes["axis"]
+            piece = (slice(None),) * axis + (slice(begin, begin + member.shape[axis]),)
+            self.memory(member.attributes["into"])[piece][where] = array[where]
         elif member in self.schedule.stored:
-            self.memory(member)[...] = array
+            self.memory(member)[where] = array[where]
 
     def known_at(self, value, group, known):
         """A value as a group finds it: known in this pass, in memory, or to be computed (once more)."""
@@ -242,25 +271,50 @@ class _Run:
         inputs = [self.known_at(i, group, known) for i in value.inputs]
         if value.primitive in (COPY, PLACE):
             return inputs[0].copy()
-        if value.primitive == PARTIAL:
-            return _in_blocks(value, inputs[0])
+        if value.primitive in (PARTIAL, "reduce"):
+            return self.fold(value, inputs[0])
         result = evaluate(value, inputs)
         if result.dtype != value.dtype:
             result = result.astype(value.dtype)
         return result.copy() if value.primitive in VIRTUAL else result
 
+    def fold(self, value, source):
+        return _in_blocks(value, source) if value.primitive == PARTIAL else evaluate(value, [source])
+
+
+def _rows_of(group, index, shape):
+    """Which half the row of each element belongs to, by its place in the group's space: like the squares of a board."""
+    start, terms = offset(index, shape)
+    counters = dict(zip((d for d, _ in terms), np.indices([d.size for d, _ in terms]), strict=True))
+    places = start + sum(counters[d] * factor for d, factor in terms)
+    rows = group.dims if group.inner is None else group.outer
+    odd = sum(counters[d] for d in rows if d in counters) % 2 == 1
+    found = np.zeros(max(1, np.prod(shape, dtype=int)), bool)
+    found[places] = odd
+    return found.reshape(shape)
+
+
+def _nothing(function, dtype):
+    """What changes nothing when it is folded in."""
+    if function in ("add", "multiply"):
+        return int(function == "multiply")
+    if function in ("logical_and", "logical_or"):
+        return function == "logical_and"
+    if dtype.kind == "b":
+        return function == "minimum"
+    limits = np.iinfo(dtype) if dtype.kind in "iu" else None
+    lowest, highest = (-np.inf, np.inf) if limits is None else (limits.min, limits.max)
+    return lowest if function == "maximum" else highest
+
 
 def _in_blocks(value, source):
     """A reduction in as many pieces as the value has: along its first axis that is long enough, or all in one."""
-    function, axes = getattr(np, value.attributes["function"]), value.attributes["axes"]
-    blocks = value.shape[0]
+    name, axes, blocks = value.attributes["function"], value.attributes["axes"], value.shape[0]
+    function = getattr(np, name)
     axis = next((a for a in axes if source.shape[a] >= blocks), None)
     if axis is None:
-        # Only one piece: the other blocks have what changes nothing, of which the first element is an example.
         whole = function.reduce(source, axis=axes)
-        idle = {"add": 0, "multiply": 1}.get(value.attributes["function"])
-        rest = np.full_like(whole, idle) if idle is not None else whole
-        return np.stack([whole] + [rest] * (blocks - 1))
+        return np.stack([whole] + [np.full_like(whole, _nothing(name, whole.dtype))] * (blocks - 1))
     bounds = [source.shape[axis] * i // blocks for i in range(blocks + 1)]
-    keys = [(slice(None),) * axis + (slice(a, b),) for a, b in zip(bounds, bounds[1:], strict=False)]
+    keys = [(slice(None),) * axis + (slice(a, b),) for a, b in itertools.pairwise(bounds)]
     return np.stack([function.reduce(source[key], axis=axes) for key in keys])

@@ -52,7 +52,7 @@ def _in_place(grouping: Grouping, value: Value, source: Value) -> bool:
         return False
     if writer not in readers:
         return True
-    if writer.kind not in ("loop", "contract"):
+    if writer.kind not in ("loop", "contract") or not writer.is_known_in_row(value):
         return False
     index = writer.index[value]
     passes = grouping.passes(writer)

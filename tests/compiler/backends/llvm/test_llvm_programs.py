@@ -459,7 +459,15 @@ def test_random_programs_in_many_small_pieces(machine, monkeypatch):
     monkeypatch.setattr(assemble, "PARALLEL_SECONDS", 0)
     for seed in range(200, 208):
         made = RandomProgram(seed)
-        run(made.outputs, made.inputs, made.arrays, updates=made.updates, factor=50, target=chosen, machine=cpu)
+        run(
+            made.outputs,
+            made.inputs,
+            made.arrays,
+            updates=made.updates,
+            factor=50,
+            target=chosen,
+            machine=cpu,
+        )
 
 
 # --- realistic programs -----------------------------------------------------------------------------------------
