@@ -60,7 +60,7 @@ class Device(ScheduledBackend):
     def tasks(self, schedule):
         return [Task(group, _touched(schedule, group)) for group in schedule.groups]
 
-    def link(self, schedule, tasks, plan, numbers, clock):
+    def link(self, schedule, tasks, plan):
         report = schedule.report
         for task in tasks:
             words = group_in_words(task.group)
@@ -68,7 +68,7 @@ class Device(ScheduledBackend):
             moved = sum(value.nbytes for value in task.touches)
             report.steps.append(StepReport("", task.group.kind, words, flops=operations, bytes=moved))
             report.called_back += words if task.group.kind == "call" else []
-        return DeviceProgram(schedule, plan, numbers)
+        return DeviceProgram(schedule, plan)
 
 
 def _touched(schedule, group):
@@ -103,9 +103,9 @@ def _touched(schedule, group):
 class DeviceProgram:
     """An Executable: inputs go to the device, outputs and updated inputs come back."""
 
-    def __init__(self, schedule, plan, numbers):
+    def __init__(self, schedule, plan):
         self.schedule, self.plan, self.report = schedule, plan, schedule.report
-        self.numbers = frozenset(numbers)
+        self.numbers = frozenset(schedule.numbers)
         self.may_fail = schedule.may_fail
         self.updates = dict(schedule.updates)
         program = schedule.program

@@ -14,7 +14,6 @@ from minitorch.compiler.ir.program import Program, interpret
 from minitorch.compiler.schedule import memory, order, schedule, updates
 from minitorch.compiler.schedule.fuse import fuse_values
 from minitorch.compiler.schedule.groups import Contradiction, Group
-from minitorch.compiler.schedule.report import Stopwatch
 from random_ir import F4, I8, RandomProgram, close, given, some
 
 
@@ -146,7 +145,7 @@ def test_an_index_out_of_range_changes_nothing():
 
 def scheduled(outputs, inputs, **figures):
     machine = device(**figures).machine
-    return schedule.schedule_program(Program(inputs, outputs), machine, {}, True, Stopwatch())
+    return schedule.schedule_program(Program(inputs, outputs), machine, {})
 
 
 def kinds(made):

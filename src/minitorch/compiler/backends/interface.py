@@ -17,7 +17,7 @@ from minitorch.compiler.ir.program import Program, Value
 from minitorch.compiler.schedule.groups import Contradiction, Group
 from minitorch.compiler.schedule.machine import Machine
 from minitorch.compiler.schedule.memory import MemoryPlan, Placed, plan_memory
-from minitorch.compiler.schedule.report import Report, Stopwatch
+from minitorch.compiler.schedule.report import BuildReport
 from minitorch.compiler.schedule.schedule import Schedule, schedule_program
 
 
@@ -35,7 +35,7 @@ class Executable(Protocol):
         """Whether a run may be stopped."""
 
     @property
-    def report(self) -> Report | None:
+    def report(self) -> BuildReport | None:
         """What became of the program, where there is something to tell."""
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
@@ -90,14 +90,7 @@ class ScheduledBackend(ABC):
         """Return the steps of all groups, in their order."""
 
     @abstractmethod
-    def link(
-        self,
-        schedule: Schedule,
-        tasks: list[Task],
-        plan: MemoryPlan,
-        numbers: Collection[int],
-        clock: Stopwatch,
-    ) -> Any:
+    def link(self, schedule: Schedule, tasks: list[Task], plan: MemoryPlan) -> Any:
         """Return steps and the places of what they touch as one program, with the schedule's report filled in."""
 
     def compile(
@@ -122,15 +115,15 @@ class ScheduledBackend(ABC):
     def _build(
         self, program: Program, updates: Mapping[int, int], numbers: Collection[int], fuse: bool
     ) -> Any:
-        clock = Stopwatch()
-        schedule = schedule_program(program, self.machine, updates, fuse, clock)
+        schedule = schedule_program(program, self.machine, updates, numbers, fuse)
+        report = schedule.report
         tasks = self.tasks(schedule)
-        clock.tick("write")
+        report.tick("write")
         touched = [
             [each for each in task.touches if not isinstance(each, Value) or schedule.needs_place(each)]
             for task in tasks
         ]
         plan = plan_memory(touched, self.machine.figures.alignment)
-        schedule.report.arena, schedule.report.unshared = plan.size, plan.unshared
-        clock.tick("plan")
-        return self.link(schedule, tasks, plan, numbers, clock)
+        report.arena, report.unshared = plan.size, plan.unshared
+        report.tick("plan")
+        return self.link(schedule, tasks, plan)

@@ -30,8 +30,8 @@ from minitorch.compiler.schedule.groups import (
     Contradiction,
     Group,
     Kind,
-    Leaf,
     Obstacle,
+    Read,
     grain,
 )
 from minitorch.compiler.schedule.machine import Machine
@@ -40,7 +40,7 @@ from minitorch.compiler.schedule.merge import merge
 TALL = 24  # so many views may lie on top of each other: reading more of them would take forever
 SPLITS = 6  # so often a group's loops are divided for one value, at most
 
-LeavesAt = Callable[[Index], Iterator[Leaf | Obstacle]]
+LeavesAt = Callable[[Index], Iterator[Read | Obstacle]]
 
 
 def fuse_values(program: Program, machine: Machine, fuse: bool = True) -> Fuser:
@@ -394,7 +394,7 @@ class Fuser(Grouping):
         """Running sums have a group of their own; what they sum is computed inside it only if it is a view."""
         source, axis = value.inputs[0], value.attributes["axis"]
 
-        def leaves_at(index: Index) -> Iterator[Leaf | Obstacle]:
+        def leaves_at(index: Index) -> Iterator[Read | Obstacle]:
             for leaf in self.leaves(source, index, None):
                 if isinstance(leaf, Obstacle) and leaf.split is not None:
                     _, terms = index[axis]
@@ -490,7 +490,7 @@ def _check_of(gather: Value) -> Check:
     return Check(index, source.shape[gather.attributes["axis"]])
 
 
-def _gathered(leaves: Iterator[Leaf | Obstacle]) -> list[Leaf] | Obstacle:
+def _gathered(leaves: Iterator[Read | Obstacle]) -> list[Read] | Obstacle:
     """Return all leaves, or the first thing that stands in the way."""
     found = []
     for leaf in leaves:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from minitorch.compiler.ir.index import Condition, Index, Inexpressible, Split, through
 from minitorch.compiler.ir.program import Program, Value
-from minitorch.compiler.schedule.groups import VIRTUAL, Check, Group, Leaf, Obstacle
+from minitorch.compiler.schedule.groups import VIRTUAL, Check, Group, Obstacle, Read
 from minitorch.compiler.schedule.machine import Machine
 
 
@@ -53,7 +53,7 @@ class Grouping:
         beside: Group | None,
         conditional: bool = False,
         reader: Group | None = None,
-    ) -> Iterator[Leaf | Obstacle]:
+    ) -> Iterator[Read | Obstacle]:
         """Yield what has to be known for one element of a value, or what stands in the way of knowing it.
 
         beside: the group in which it is to be known; what others compute may be read through a reshape as memory.
@@ -63,7 +63,7 @@ class Grouping:
         if self.is_leaf(value, reader) or (
             reader is not None and value in self.forced and reader.index.get(value) == index
         ):
-            yield Leaf(value, index, conditional)
+            yield Read(value, index, conditional)
             return
         if value.primitive == "iota":
             return
@@ -77,13 +77,13 @@ class Grouping:
                 below = below.inputs[0]
             elsewhere = beside is None or self.group_of.get(below) is not beside
             if elsewhere and self.is_leaf(below, reader) and not is_number(below):
-                yield Leaf(below, None, conditional)
+                yield Read(below, None, conditional)
                 return
         yield from self._below(value, index, beside, conditional, reader)
 
     def _below(
         self, view: Value, index: Index, beside: Group | None, conditional: bool, reader: Group | None
-    ) -> Iterator[Leaf | Obstacle]:
+    ) -> Iterator[Read | Obstacle]:
         """Yield what has to be known for one element of a view."""
         carried = carry_back(view, index)
         if isinstance(carried, Obstacle):
@@ -94,20 +94,20 @@ class Grouping:
 
     def operand_leaves(
         self, value: Value, index: Index, beside: Group | None, reader: Group | None = None
-    ) -> Iterator[Leaf | Obstacle]:
+    ) -> Iterator[Read | Obstacle]:
         """Yield what has to be known for one element of a value that is to be computed."""
         if value.primitive in VIRTUAL:  # a view that is copied
             if value.primitive != "iota":
                 yield from self._below(value, index, beside, False, reader)
         elif value.primitive == "gather":
             axis, places = value.attributes["axis"], value.inputs[1]
-            yield Leaf(self.gathered(value), None, True)
+            yield Read(self.gathered(value), None, True)
             yield from self.leaves(places, index[axis : axis + places.ndim], beside, reader=reader)
         else:
             for operand in value.inputs:
                 yield from self.leaves(operand, index, beside, reader=reader)
 
-    def member_leaves(self, group: Group, member: Value, beside: Group | None) -> Iterator[Leaf | Obstacle]:
+    def member_leaves(self, group: Group, member: Value, beside: Group | None) -> Iterator[Read | Obstacle]:
         """Yield what a member (that is no product) needs for one place of its group."""
         if member in group.source:
             return self.leaves(member.inputs[0], group.source[member], beside, reader=group)

@@ -36,7 +36,7 @@ class Contradiction(Exception):
     """Groups were made that cannot be carried out: a mistake in fusing, which says here what it was."""
 
 
-class Leaf(NamedTuple):
+class Read(NamedTuple):
     """Something that has to be known to compute one element.
 
     where: the index of the element, None for any: it is read from memory. conditional: not wanted everywhere.

@@ -1,4 +1,4 @@
-"""What became of a program, in words and numbers. Enters: a schedule and a backend's steps. Leaves: a `Report`."""
+"""What became of a program, in words and numbers. Enters: a schedule and a backend's steps. Leaves: a `BuildReport`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class StepReport:
 
 
 @dataclass
-class Report:
+class BuildReport:
     """What became of a program."""
 
     steps: list[StepReport] = field(default_factory=list)
@@ -37,6 +37,13 @@ class Report:
     unfused: dict[str, list[str]] = field(default_factory=dict)  # what goes through memory, by the reason
     text: str = ""
     seconds: dict[str, float] = field(default_factory=dict)  # of compiling, by stage
+    last: float = field(default_factory=time.perf_counter)  # when a stage was over
+
+    def tick(self, stage: str) -> None:
+        """Note that a stage of compiling is over."""
+        now = time.perf_counter()
+        self.seconds[stage] = now - self.last
+        self.last = now
 
     def __str__(self) -> str:
         lines = [
@@ -51,20 +58,6 @@ class Report:
                 f"{step.bytes:12,} bytes  {step.note}: {', '.join(step.values)}"
             )
         return "\n".join(lines)
-
-
-class Stopwatch:
-    """How long each stage of compiling takes."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._last = time.perf_counter()
-
-    def tick(self, stage: str) -> None:
-        """Note that a stage is over."""
-        now = time.perf_counter()
-        self.seconds[stage] = now - self._last
-        self._last = now
 
 
 def group_in_words(group: Group) -> list[str]:

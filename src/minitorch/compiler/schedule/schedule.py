@@ -6,7 +6,7 @@ order everything runs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from minitorch.compiler.schedule.fuse import Fuser, fuse_values
 from minitorch.compiler.schedule.groups import COPY, MAY_FAIL, VIRTUAL, Group
 from minitorch.compiler.schedule.machine import Machine
 from minitorch.compiler.schedule.order import in_running_order
-from minitorch.compiler.schedule.report import Report, Stopwatch, value_in_words
+from minitorch.compiler.schedule.report import BuildReport, value_in_words
 from minitorch.compiler.schedule.stored import compute_again, stored_values
 from minitorch.compiler.schedule.updates import place_updates
 
@@ -31,7 +31,8 @@ class Schedule:
     stored: the computed values that lie in memory. Those in `arguments` lie in that argument of a call: first
         the inputs, in the program's order, then arrays for all outputs that are no updates; an update lies where
         the input does that it replaces. All others lie in the program's own memory.
-    updates: {output: input}, by number. early: outputs, by number, that may be written by a run that is stopped. (No input is changed then.)
+    updates: {output: input}, by number. numbers: inputs that a call may give as Python floats.
+    early: outputs, by number, that may be written by a run that is stopped. (No input is changed then.)
     """
 
     program: Program
@@ -40,8 +41,9 @@ class Schedule:
     arguments: dict[Value, int]
     argument_count: int
     updates: Mapping[int, int]
+    numbers: Collection[int]
     early: frozenset[int]
-    report: Report
+    report: BuildReport
     fuser: Fuser
 
     @property
@@ -110,17 +112,21 @@ def _compute(value: Value, known: dict[Value, Any]) -> Any:
 
 
 def schedule_program(
-    program: Program, machine: Machine, updates: Mapping[int, int], fuse: bool, clock: Stopwatch
+    program: Program,
+    machine: Machine,
+    updates: Mapping[int, int],
+    numbers: Collection[int] = (),
+    fuse: bool = True,
 ) -> Schedule:
-    """Schedule a program for a machine; `updates`: {output: input}, outputs that are written over that input."""
-    report = Report(seconds=clock.seconds)
+    """Schedule a program for a machine; updates, numbers: see `Schedule`."""
+    report = BuildReport()
     program = _own_outputs(simplify(program))
-    clock.tick("simplify")
+    report.tick("simplify")
     fuser = fuse_values(program, machine, fuse)
     stored = stored_values(fuser)
     if fuse:
         compute_again(fuser, stored)
-    clock.tick("fuse")
+    report.tick("fuse")
     arguments: dict[Value, int] = {value: number for number, value in enumerate(program.inputs)}
     given = [value for number, value in enumerate(program.outputs) if number not in updates]
     arguments |= {v: number for number, v in enumerate(given, len(program.inputs)) if v.size}
@@ -138,11 +144,12 @@ def schedule_program(
         arguments,
         len(program.inputs) + len(given),
         updates,
+        numbers,
         _written_early(fuser, order, updates),
         report,
         fuser,
     )
-    clock.tick("order")
+    report.tick("order")
     return schedule
 
 
@@ -175,7 +182,7 @@ def _written_early(fuser: Fuser, order: list[Group], updates: Mapping[int, int])
     )
 
 
-def _note_unfused(fuser: Fuser, stored: set[Value], report: Report) -> None:
+def _note_unfused(fuser: Fuser, stored: set[Value], report: BuildReport) -> None:
     """Say of each value that is written only to be read by another group why the two are not one."""
     for value in sorted(stored, key=lambda v: v.number):
         readers = [g for g in fuser.readers.get(value, ()) if g is not fuser.group_of[value]]

@@ -5,7 +5,7 @@ What has no machine code is computed by NumPy in between, called back from the n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,11 +28,11 @@ from minitorch.compiler.backends.llvm.lower import Lowering
 from minitorch.compiler.backends.llvm.machine import compile_functions
 from minitorch.compiler.backends.llvm.target import Target, host
 from minitorch.compiler.backends.llvm.threads import threads as thread_count
-from minitorch.compiler.ir.program import Program, Value
+from minitorch.compiler.ir.program import Value
 from minitorch.compiler.schedule.groups import Group
 from minitorch.compiler.schedule.machine import Machine
 from minitorch.compiler.schedule.memory import MemoryPlan, Placed, Scratch
-from minitorch.compiler.schedule.report import Report, StepReport, Stopwatch, group_in_words
+from minitorch.compiler.schedule.report import BuildReport, StepReport, group_in_words
 from minitorch.compiler.schedule.schedule import Schedule, call_numpy
 
 GRAINS = 2  # pieces of a product that each thread takes, one after the other
@@ -53,7 +53,7 @@ class NativeProgram:
     def __init__(
         self,
         runner: Runner,
-        report: Report,
+        report: BuildReport,
         callbacks: Sequence[PythonKernel] = (),
         early: frozenset[int] = frozenset(),
         may_fail: bool = False,
@@ -78,7 +78,7 @@ class NativeProgram:
             raise callback.error
         raise IndexError(failed.label)
 
-    def measure(self, inputs: Sequence[Any], outputs: Sequence[Any], runs: int = 10) -> Report:
+    def measure(self, inputs: Sequence[Any], outputs: Sequence[Any], runs: int = 10) -> BuildReport:
         """Run it some times (updates happen each time), and note how long each step takes."""
         self.runner.measure(True)
         for _ in range(runs):
@@ -142,14 +142,7 @@ class Assembler(ScheduledBackend):
                 touched.append(thing)
         return touched
 
-    def link(
-        self,
-        schedule: Schedule,
-        tasks: list[Task],
-        plan: MemoryPlan,
-        numbers: Collection[int],
-        clock: Stopwatch,
-    ) -> NativeProgram:
+    def link(self, schedule: Schedule, tasks: list[Task], plan: MemoryPlan) -> NativeProgram:
         """Return steps and the places of what they touch as one program."""
         report = schedule.report
         kernels = [task.kernel for task in tasks if task.kernel is not None]
@@ -160,9 +153,9 @@ class Assembler(ScheduledBackend):
         report.functions = len(names)
         if self.keep_text:
             report.text = "\n".join(t.replace("@KERNEL(", f"@{names[key]}(") for key, t in texts.items())
-        clock.tick("compile")
+        report.tick("compile")
 
-        table = _Table(schedule, plan, numbers)
+        table = _Table(schedule, plan)
         steps, callbacks = [], []
         for task in tasks:
             if task.kernel is None:
@@ -181,17 +174,17 @@ class Assembler(ScheduledBackend):
             release=bool(callbacks) or sum(kernel.seconds for kernel in kernels) > LONG_SECONDS,
             threads=self.threads,
         )
-        clock.tick("link")
+        report.tick("link")
         return NativeProgram(runner, report, callbacks, schedule.early, schedule.may_fail)
 
-    def _call(self, task: Task, callback: PythonKernel, table: _Table, report: Report) -> Step:
+    def _call(self, task: Task, callback: PythonKernel, table: _Table, report: BuildReport) -> Step:
         """Return the step in which NumPy computes a group."""
         words = group_in_words(task.group)
         report.called_back.extend(words)
         report.steps.append(StepReport("", "call", words, note="NumPy"))
         return Step(callback.address, [table.entry(value) for value in task.touches], label=words[0])
 
-    def _step(self, task: Task, address: int, name: str, table: _Table, report: Report) -> Step:
+    def _step(self, task: Task, address: int, name: str, table: _Table, report: BuildReport) -> Step:
         """Return the step that runs a kernel."""
         group, kernel = task.group, task.kernel
         scratch = next((each for each in task.touches if isinstance(each, Scratch)), None)
@@ -220,8 +213,8 @@ class Assembler(ScheduledBackend):
 class _Table:
     """The pointers that steps work on; equal ones are one entry."""
 
-    def __init__(self, schedule: Schedule, plan: MemoryPlan, numbers: Collection[int]) -> None:
-        self.schedule, self.plan, self.numbers = schedule, plan, numbers
+    def __init__(self, schedule: Schedule, plan: MemoryPlan) -> None:
+        self.schedule, self.plan = schedule, plan
         self.places: list[Arena | External | Constant] = []
         self._entries: dict[Any, int] = {}
 
@@ -240,7 +233,7 @@ class _Table:
             return Constant(offset.array)
         argument = self.schedule.arguments.get(value)
         if argument is not None:
-            as_float32 = argument in self.numbers and value.dtype.itemsize == 4
+            as_float32 = argument in self.schedule.numbers and value.dtype.itemsize == 4
             return External(argument, offset + SCALAR_FLOAT32 * as_float32)
         if value.primitive == "constant":
             return Constant(np.ascontiguousarray(value.attributes["array"]), offset)
@@ -260,24 +253,3 @@ def _callback(schedule: Schedule, group: Group) -> PythonKernel:
             array[...] = known[value]
 
     return PythonKernel(run, len(operands))
-
-
-def build(
-    program: Program,
-    *,
-    updates: Mapping[int, int] | None = None,
-    numbers: Collection[int] = (),
-    target: Target | None = None,
-    fuse: bool = True,
-    threads: int | None = None,
-    keep_text: bool = False,
-    machine: Machine | None = None,
-) -> NativeProgram:
-    """Compile a program.
-
-    updates: {output: input}: this output is written into that input's own memory, after all reads of what was
-    there. All other outputs go into arrays that a call is given.
-    numbers: inputs without axes for which a call is given Python floats, not arrays. For the rest see `Assembler`.
-    """
-    assembler = Assembler(fuse=fuse, machine=machine, target=target, threads=threads, keep_text=keep_text)
-    return assembler.build(program, updates or {}, numbers)

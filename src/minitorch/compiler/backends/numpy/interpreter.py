@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.ir.program import Program, interpret
-from minitorch.compiler.schedule.report import Report
+from minitorch.compiler.schedule.report import BuildReport
 
 
 class Numpy:
@@ -31,7 +31,7 @@ class Interpreter:
     """Runs a recorded program by NumPy."""
 
     may_fail = True  # NumPy may always say no
-    report: Report | None = None
+    report: BuildReport | None = None
 
     def __init__(self, program: Program, updates: Mapping[int, int], numbers: Collection[int] = ()) -> None:
         self.program = program
