@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.compiler import backends
 from minitorch.compiler.call import verify
 from minitorch.compiler.call.containers import (
     Leaf,
@@ -43,7 +44,7 @@ from minitorch.compiler.call.containers import (
 )
 from minitorch.compiler.call.guards import PLAIN, Standing, World, describe, same
 from minitorch.compiler.call.undo import Aside, Before, StreamState, foreign_generators_untouched
-from minitorch.compiler.ir.program import Program, interpret
+from minitorch.compiler.ir.program import Program
 from minitorch.compiler.trace.backward import Backward, differentiate, is_consumed
 from minitorch.compiler.trace.number import Number
 from minitorch.compiler.trace.recorder import (
@@ -71,8 +72,8 @@ from minitorch.random import default_generator
 from minitorch.tensor import Tensor
 
 MISS: Any = object()  # what the short way (entry.py) gives when it is not the way for a call
-BACKENDS = ("native", "unfused", "numpy", "eager")
-# Other spellings of them, for code written for PyTorch.
+EAGER = "eager"  # the backend that runs the function itself
+# Other spellings of backends, for code written for PyTorch.
 _SYNONYMS = {"inductor": "native", "aot_eager": "numpy"}
 
 # So many different kinds of arguments are compiled at their first call; later ones when they have come this often.
@@ -415,12 +416,7 @@ class CompiledFunction(Standing):
         if recording.recorder() is not None:
             return self.function(*args, **options)  # inside another recording: part of it
         mode = current()
-        if (
-            cache.eager_because is not None
-            or mode.observers
-            or mode.gradient_check
-            or self.backend == "eager"
-        ):
+        if cache.eager_because is not None or mode.observers or mode.gradient_check or self.backend == EAGER:
             return self.function(*args, **options)
         leaves: list[Any] = []
         numbers: list[float] = []
@@ -709,11 +705,7 @@ class CompiledFunction(Standing):
         return result if isinstance(result, Node) and not active.is_fresh(result) else None
 
     def _runner(self, program: Program, updates: dict[int, int], numbers: list[int]) -> Any:
-        if self.backend == "numpy":
-            return Interpreter(program, updates)
-        from minitorch.compiler.backends.llvm.native import Native
-
-        return Native(program, updates, self.backend == "native", numbers)
+        return backends.named(self.backend).compile(program, updates, numbers)
 
     def _agrees(self, program: Specialisation, active: Recording) -> bool:
         """Run the program on what the function started from, and compare."""
@@ -888,28 +880,6 @@ def _identical(leaves: list[Any]) -> tuple[int, ...]:
     return tuple(first.setdefault(id(leaf), i) for i, leaf in enumerate(leaves))
 
 
-class Interpreter:
-    """Runs a recorded program by NumPy."""
-
-    may_fail = True  # NumPy may always say no
-
-    def __init__(self, program: Program, updates: dict[int, int]) -> None:
-        self.program = program
-        self.updates = updates
-
-    def __call__(self, inputs: list[np.ndarray]) -> list[Any]:
-        try:
-            outputs = [np.array(o) for o in interpret(self.program, inputs)]
-        except IndexError:
-            raise Refused from None
-        for output, target in self.updates.items():
-            inputs[target][...] = outputs[output]
-        return outputs
-
-    def settle(self) -> None:
-        """Give back the memory that nobody needs before the next run: there is none."""
-
-
 # --- the decorator ------------------------------------------------------------------------------------------------
 
 
@@ -952,16 +922,15 @@ def compile(
     (tensor([28.2743, 50.2655]), 1)
     """
     backend = _SYNONYMS.get(backend, backend)
-    if backend not in BACKENDS:
-        raise ValueError(f"compile: backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
+    known = [*backends.names(), EAGER]
+    if backend not in known:
+        raise ValueError(f"compile: backend must be one of {', '.join(known)}, got {backend!r}")
     if function is None:
         return functools.partial(compile, backend=backend, verify=verify, disable=disable)
     if disable:
         return function
-    if backend in ("native", "unfused"):
-        from minitorch.compiler.backends.llvm.target import require_llvmlite
-
-        require_llvmlite()
+    if backend != EAGER:
+        backends.named(backend).require()
     if isinstance(function, (staticmethod, classmethod)):
         return type(function)(compile(function.__func__, backend=backend, verify=verify))
     if isinstance(function, type):

@@ -207,14 +207,9 @@ def _of_program(program: Program, runner: Any, measure: bool, lock: Any) -> Prog
 
 def _native_kernels(runner: Any, program: Program, measure: bool, lock: Any) -> list[KernelReport]:
     if measure and not any(step.seconds for step in runner.report.steps):
-        inputs = _examples(program)
-        given = [float(a) if i in runner.numbers else a for i, a in enumerate(inputs)]
-        outputs = [
-            np.empty(o.shape, o.dtype) for i, o in enumerate(program.outputs) if i not in runner.updates
-        ]
         try:
             with lock, np.errstate(all="ignore"):
-                runner.native.measure(given, outputs, RUNS)
+                runner.measure(_examples(program), RUNS)
         except Exception as error:  # a made-up index may be refused: then there are no times
             runner.report.steps[0].note += f" (not measured: {error})"
     return [
@@ -491,20 +486,10 @@ def debug(compiled: Any, reason: str, program: Any, level: int) -> None:
         say(f"simplified:\n{simplify(program.recorded.program)}")
         say("\n".join(_lines(report(program))))
     if level >= 4 and made is not None:
-        text = made.text or _llvm(program)
+        text = made.text or program.runner.text()
         say(text)
         if level >= 5:
             from minitorch.compiler.backends.llvm.machine import assembly
             from minitorch.compiler.backends.llvm.target import host
 
             say(assembly(text, host()))
-
-
-def _llvm(program: Any) -> str:
-    from minitorch.compiler.backends.llvm.assemble import build
-
-    runner = program.runner
-    built = build(
-        program.recorded.program, updates=runner.updates, numbers=sorted(runner.numbers), keep_text=True
-    )
-    return built.report.text

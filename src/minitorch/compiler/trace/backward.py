@@ -65,7 +65,7 @@ def _joint(g: Sequence[Any], out: Sequence[Any], *inputs: Any, backward: Backwar
             "the first gradient too, or call the function itself (compiled.function)"
         )
     assert backward.runner is not None
-    given = [np.ascontiguousarray(each) for each in g]
+    given = [np.asarray(each, order="C") for each in g]  # (a gradient without axes stays one)
     return backward.runner([*kept, *given])
 
 
