@@ -18,6 +18,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Recorder(Protocol):
     """Whoever is recording."""
 
+    scratch: dict[Any, Any]  # memory to work in, for whoever would keep it from one call to the next
+
     def read_data(self, node: Any) -> Any:
         """Return what a node shows as its array."""
 
@@ -42,6 +44,13 @@ class Recorder(Protocol):
     def replay(self, effect: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Do something to Python's objects now, and again at every call."""
 
+
+# How generated source (compiler/call) reads a node's array and its gradient, and gives it one: {0} is the node. It does
+# so only where nobody records.
+ARRAY = "{0}._array"
+GRADIENT = "{0}._gradient"
+GIVE_GRADIENT = "{0}._gradient = {1}; {0}._grad_is_shared = False"
+TAKE_GRADIENT = "{0}._gradient = None"
 
 # How often anything changed of which compiled functions are told: Modules' attributes, parameter groups' options.
 changes = [0]

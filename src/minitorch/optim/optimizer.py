@@ -22,7 +22,7 @@ from minitorch.autograd import enable_grad
 from minitorch.creation import zeros_like
 from minitorch.engine.dtypes import float32, float64, get_default_dtype
 from minitorch.engine.node import new_tensor
-from minitorch.engine.recording import changeable, changed
+from minitorch.engine.recording import changeable, changed, recorder
 from minitorch.engine.recording import number as only_number
 from minitorch.engine.watch import touch
 from minitorch.tensor import HookHandle, Tensor
@@ -432,6 +432,8 @@ class ElementwiseOptimizer(Optimizer):
         if closure is not None:
             with enable_grad():
                 loss = closure()
+        active = recorder()
+        rooms = self._scratch if active is None else active.scratch
         for group in self.param_groups:
             decay, shrink = self._decay(group)
             maximize = group["maximize"]
@@ -452,7 +454,7 @@ class ElementwiseOptimizer(Optimizer):
                     self.state[p] = state
                 x = p._data
                 for x_block, g_block, *memory_blocks in _blocks(x, g, memory):
-                    scratch = [self._room(x_block, i) for i in range(self._scratches + 1)]
+                    scratch = [self._room(rooms, x_block, i) for i in range(self._scratches + 1)]
                     if maximize:
                         g_block = np.negative(g_block, out=scratch[0])
                     if decay:
@@ -464,13 +466,14 @@ class ElementwiseOptimizer(Optimizer):
                 touch(x)
         return loss
 
-    def _room(self, like: np.ndarray, index: int) -> np.ndarray:
+    @staticmethod
+    def _room(rooms: dict[Any, np.ndarray], like: np.ndarray, index: int) -> np.ndarray:
         """Return memory to work in, of an array's shape and dtype: the same in every step."""
         key = (type(like), like.dtype, index)
-        room = self._scratch.get(key)
+        room = rooms.get(key)
         if room is None or room.size < like.size:
             room = np.empty_like(like, shape=(like.size,))
-            self._scratch[key] = room
+            rooms[key] = room
         return room[: like.size].reshape(like.shape)
 
 

@@ -19,17 +19,18 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.compiler.call.containers import in_words
-from minitorch.compiler.call.guards import describe
+from minitorch.compiler.call.key import in_words
+from minitorch.compiler.call.names import describe
 from minitorch.compiler.ir.program import VIEWS, Program, Value, evaluate
 from minitorch.compiler.ir.simplify import simplify
-from minitorch.compiler.trace.recorder import (
+from minitorch.compiler.trace.recorded import (
     Draw,
     Effect,
     FromArgument,
     FromArray,
     FromGradient,
     FromTensor,
+    GivenNumbers,
     ReadNumber,
 )
 
@@ -115,8 +116,8 @@ class Explanation:
             lines.append(f"  stays eager, because {self.eager_because}")
         if self.eager_calls:
             lines.append(
-                f"  {self.eager_calls} calls were run as they are: their kind came too rarely, or they changed what "
-                "the function relies on"
+                f"  {self.eager_calls} calls were run as they are: their arguments came too rarely, or they changed "
+                "what the function relies on"
             )
         if not self.programs and not self.eager_because:
             lines.append("  not called yet, or only with arguments that came too rarely")
@@ -151,12 +152,13 @@ def report(program: Any, measure: bool = True) -> ProgramReport:
     found.reason = program.reason
     found.seconds = program.seconds
     found.calls = program.calls
-    found.guards = program.world.names
+    found.guards = [guard.words for guard in program.environment.guards]
     for step in recorded.script:
         if isinstance(step, ReadNumber):
-            holder = step.holder
-            kind = "an argument" if type(holder).__name__ == "Given" else type(holder).__name__
-            found.numbers.append(f"{step.key} of {kind}" if kind != "an argument" else kind)
+            is_argument = isinstance(step.holder, GivenNumbers)
+            found.numbers.append(
+                "an argument" if is_argument else f"{step.key} of {type(step.holder).__name__}"
+            )
         elif isinstance(step, Draw):
             found.draws.append(f"{step.method.__name__}{step.args}")
         elif isinstance(step, Effect):
@@ -478,7 +480,7 @@ def debug(compiled: Any, reason: str, program: Any, level: int) -> None:
     kernels = f", {len(made.steps)} kernels" if made is not None else ""
     say(f"minitorch.compile: {name} ({reason}): {program.seconds * 1e3:.1f} ms{kernels}, {compiled.backend}")
     if level >= 2:
-        say("relies on: " + ", ".join(dict.fromkeys(program.world.names)))
+        say("relies on: " + ", ".join(dict.fromkeys(guard.words for guard in program.environment.guards)))
         say(f"recorded:\n{program.recorded.program}")
         if program.backward is not None:
             say(f"the way back:\n{program.backward.program}")

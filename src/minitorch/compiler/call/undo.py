@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.compiler.call.guards import World, describe
+from minitorch.compiler.call.guards import Environment
+from minitorch.compiler.call.names import describe
 from minitorch.compiler.trace.refusal import CompileError
 from minitorch.engine import recording
 
@@ -50,15 +51,15 @@ class Before:
     A recording keeps what is written to Tensors aside, and a program is refused before it writes.
     """
 
-    def __init__(self, streams: Sequence[Any], world: World | None = None) -> None:
+    def __init__(self, streams: Sequence[Any], environment: Environment | None = None) -> None:
         self._streams = [StreamState(stream) for stream in streams]
         self._dicts: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
-        if world is None:
+        if environment is None:
             return
-        groups = {id(g): g for o in world.optimizers for g in o.param_groups}
-        dicts = [*groups.values(), *map(vars, world.schedulers)]
-        dicts += [o.state for o in world.optimizers]
-        dicts += [values for o in world.optimizers for values in o.state.values()]
+        groups = {id(g): g for o in environment.optimizers for g in o.param_groups}
+        dicts = [*groups.values(), *map(vars, environment.schedulers)]
+        dicts += [o.state for o in environment.optimizers]
+        dicts += [values for o in environment.optimizers for values in o.state.values()]
         self._dicts = [(each, dict(each)) for each in dicts]
 
     def restore(self) -> None:
@@ -102,11 +103,13 @@ class _Content:
 
 
 @contextmanager
-def foreign_generators_untouched(function: Any, world: World) -> Iterator[Callable[[], None]]:
+def foreign_generators_untouched(function: Any, environment: Environment) -> Iterator[Callable[[], None]]:
     """Refuse draws from Python's and NumPy's generators, and undo them."""
 
     def states() -> list[Any]:
-        own = [g.getstate() if isinstance(g, random.Random) else _numpy_state(g) for g in world.generators]
+        own = [
+            g.getstate() if isinstance(g, random.Random) else _numpy_state(g) for g in environment.generators
+        ]
         return [random.getstate(), _numpy_state(None), *own]
 
     before = states()
@@ -115,7 +118,7 @@ def foreign_generators_untouched(function: Any, world: World) -> Iterator[Callab
         if _text(states()) != _text(before):
             random.setstate(before[0])
             np.random.set_state(before[1])  # noqa: NPY002
-            for generator, state in zip(world.generators, before[2:], strict=True):
+            for generator, state in zip(environment.generators, before[2:], strict=True):
                 if isinstance(generator, random.Random):
                     generator.setstate(state)
                 elif isinstance(generator, np.random.Generator):

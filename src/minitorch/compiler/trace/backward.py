@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.ir.program import Program, Value, in_order
-from minitorch.compiler.trace.recorder import Recorded, Recording
+from minitorch.compiler.trace.recorded import Recorded
+from minitorch.compiler.trace.recorder import Recording
 from minitorch.compiler.trace.traced import Traced
 from minitorch.engine.node import Node, backpropagate, bundle_outputs, collect
 from minitorch.ops.op import Op
