@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from typing import Any
 
-from minitorch.compiler.call.key import Arguments, Key, exactly
+from minitorch.compiler.call.key import Arguments, CacheKey, exactly
 from minitorch.compiler.call.specialisation import Specialisation
 from minitorch.engine import watch
 
@@ -26,15 +26,15 @@ class Cache:
 
     def __init__(self, owner: Any = None) -> None:
         self.owner = owner  # a weak reference to the instance
-        self.programs: dict[Key, list[Specialisation]] = {}
-        self.seen: dict[Key, deque[int]] = {}  # when calls found no program: the last ones
-        self.misses: dict[Key, int] = {}  # calls for which there were programs, but none that fitted
+        self.programs: dict[CacheKey, list[Specialisation]] = {}
+        self.seen: dict[CacheKey, deque[int]] = {}  # when calls found no program: the last ones
+        self.misses: dict[CacheKey, int] = {}  # calls for which there were programs, but none that fitted
         self.first_numbers: dict[
-            Key, tuple[float, ...]
+            CacheKey, tuple[float, ...]
         ] = {}  # the floats of the first call, by key without floats
-        self.inputs: dict[Key, tuple[int, ...]] = {}  # which of them have changed, and so are inputs
-        self.fixed: set[Key] = set()  # keys whose floats cannot be inputs
-        self.unstable: dict[Key, int] = {}  # calls in a row that changed what the function relies on
+        self.inputs: dict[CacheKey, tuple[int, ...]] = {}  # which of them have changed, and so are inputs
+        self.fixed: set[CacheKey] = set()  # keys whose floats cannot be inputs
+        self.unstable: dict[CacheKey, int] = {}  # calls in a row that changed what the function relies on
         self.promoted: set[tuple[int, str]] = set()  # options and attributes that have changed: holder, key
         self.reasons: list[str] = []
         self.compilations = 0
@@ -64,7 +64,7 @@ class Cache:
         group.insert(0, program)
         del group[MOST_OF_A_KEY:]
 
-    def drop(self, key: Key) -> None:
+    def drop(self, key: CacheKey) -> None:
         """Forget the programs of a key."""
         for program in self.programs.pop(key, ()):
             if program is self.latest:
@@ -82,7 +82,7 @@ class Cache:
             self.latest.used = program.used
         self.latest, self.entry = program, entry
 
-    def is_worth_it(self, key: Key) -> bool:
+    def is_worth_it(self, key: CacheKey) -> bool:
         """Tell whether to compile for a call no program fits. What comes only once is not worth it.
 
         The first few keys are compiled for at once, later ones when they came three times. When there are
@@ -112,11 +112,11 @@ class Cache:
 
     # --- floats among the arguments -------------------------------------------------------------------
 
-    def key_of(self, arguments: Arguments) -> Key:
+    def key_of(self, arguments: Arguments) -> CacheKey:
         """Return the key of a call, with the floats in it that are not known to change."""
         return arguments.key_with(self.inputs.get(arguments.key, ()))
 
-    def promote_numbers(self, arguments: Arguments) -> Key:
+    def promote_numbers(self, arguments: Arguments) -> CacheKey:
         """Make floats that differ from those of the first call inputs. Return the key of the call."""
         if not arguments.numbers:
             return arguments.key
@@ -130,7 +130,7 @@ class Cache:
             inputs = self.inputs[key] = tuple(sorted(changed | set(inputs)))
         return arguments.key_with(inputs)
 
-    def fix_numbers(self, arguments: Arguments) -> Key:
+    def fix_numbers(self, arguments: Arguments) -> CacheKey:
         """Note that no float can be an input here. Return the key of the call."""
         self.fixed.add(arguments.key)
         self.inputs.pop(arguments.key, None)

@@ -242,7 +242,7 @@ def _nothing() -> Any:
     return None
 
 
-class Step(Protocol):
+class Requirement(Protocol):
     """What a list of conditions consists of."""
 
     def violation(self, call: dict[str, Any]) -> str:
@@ -252,7 +252,7 @@ class Step(Protocol):
         """Write it as lines of a function that gives MISS where it does not hold."""
 
 
-def first_violation(steps: Iterable[Step], call: dict[str, Any] | None = None) -> str:
+def first_violation(steps: Iterable[Requirement], call: dict[str, Any] | None = None) -> str:
     """Say what does not hold, and how; '' if all does. call: what the call brings along, by name."""
     call = {} if call is None else call
     return next((reason for step in steps if (reason := step.violation(call))), "")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.backends.llvm.native import HELD_BY_POOL, SMALL, Native
-from minitorch.compiler.call.conditions import Condition, SourceCode, Step, compiled_from
+from minitorch.compiler.call.conditions import Condition, Requirement, SourceCode, compiled_from
 from minitorch.compiler.call.containers import Leaf, filled
 from minitorch.compiler.call.specialisation import Redecided, Specialisation
 from minitorch.compiler.trace.recorded import (
@@ -98,7 +98,7 @@ class _EntryWriter:
             s.add("except GONE: return MISS")
         self._write(program.captured)
 
-    def _write(self, steps: Iterable[Step]) -> None:
+    def _write(self, steps: Iterable[Requirement]) -> None:
         """Write steps, conditions that follow each other as one."""
         together: list[Condition] = []
         for step in steps:

@@ -25,7 +25,7 @@ from minitorch.compiler.call.conditions import MISS
 from minitorch.compiler.call.entry import make_entry
 from minitorch.compiler.call.explain import Explanation, debug
 from minitorch.compiler.call.guards import Environment
-from minitorch.compiler.call.key import Arguments, Key, in_words, is_unobserved
+from minitorch.compiler.call.key import Arguments, CacheKey, in_words, is_unobserved
 from minitorch.compiler.call.names import FunctionWrapper, describe
 from minitorch.compiler.call.record import record_call, run_plainly
 from minitorch.compiler.call.specialisation import REFUSALS, Redecided, Specialisation
@@ -187,7 +187,7 @@ class CompiledFunction(FunctionWrapper):
             cache.promoted.add((id(holder), name))
         return group[0].violation(arguments) or "its programs did not fit"
 
-    def _record(self, key: Key, arguments: Arguments, reason: str) -> Any:
+    def _record(self, key: CacheKey, arguments: Arguments, reason: str) -> Any:
         """Record a call, and keep the program if there is one."""
         cache = self.cache
         outcome = record_call(

@@ -1,7 +1,7 @@
 """The cache key: what a program depends on of a call's arguments.
 
-Enters: the arguments of a call. Leaves: its Tensors and arrays, its floats, and a `Key`, by which programs are found;
-and, from a key, the conditions that spell it out.
+Enters: the arguments of a call. Leaves: its Tensors and arrays, its floats, and a `CacheKey`, by which programs are
+found; and, from a key, the conditions that spell it out.
 
 Tuples, lists, dicts, namedtuples and dataclasses are taken apart. Plain things (numbers, strings) are known by their
 value, everything else by identity. A float is part of the key until it is seen to change; then it is an input.
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minitorch.compiler.call.conditions import PLAIN, Condition, Let, Local, Remembered, Step, compiled
+from minitorch.compiler.call.conditions import PLAIN, Condition, Let, Local, Remembered, Requirement, compiled
 from minitorch.engine.dtypes import get_default_dtype
 from minitorch.engine.modes import Mode
 from minitorch.engine.node import Node
@@ -153,7 +153,7 @@ def exactly(number: float) -> Any:
 # --- the key --------------------------------------------------------------------------------------------------
 
 
-class Key(NamedTuple):
+class CacheKey(NamedTuple):
     """What programs are found by. Two calls with the same key can use the same program, if its guards hold."""
 
     positional: Any  # structures
@@ -183,9 +183,9 @@ class Arguments:
         named = take_apart(options, self.leaves, self.numbers) if options else None
         signatures = tuple(map(signature, self.leaves))
         identical = _identical(self.leaves)
-        self.key = Key(positional, named, signatures, identical, mode.enabled, get_default_dtype())
+        self.key = CacheKey(positional, named, signatures, identical, mode.enabled, get_default_dtype())
 
-    def key_with(self, inputs: tuple[int, ...], numbers: Sequence[float] | None = None) -> Key:
+    def key_with(self, inputs: tuple[int, ...], numbers: Sequence[float] | None = None) -> CacheKey:
         """Return the key if some of the floats are inputs. numbers: others in place of this call's."""
         if not self.numbers:
             return self.key
@@ -228,7 +228,7 @@ class Spelled:
 
     def __init__(
         self,
-        key: Key,
+        key: CacheKey,
         on_array: Callable[[str, Local], list[Condition]] = lambda words, name: [],
         usual: Mode | None = None,
     ) -> None:
@@ -241,7 +241,7 @@ class Spelled:
         enabled = Condition(
             "whether gradients are recorded", "{0}.enabled", (Local("mode"),), key.grad_enabled
         )
-        self.steps: list[Step] = [
+        self.steps: list[Requirement] = [
             Let(("mode",), "current()", ()),
             Remembered(Local("mode"), [enabled, *UNOBSERVED], usual),
             Condition("the default dtype", "default_dtype()", (), key.default_dtype, reported=True),
@@ -320,7 +320,7 @@ class Spelled:
                 self.steps.append(Condition(words, "({0} is {1})", (one, self.leaves[j]), first[i] == j))
 
 
-def in_words(key: Key) -> list[str]:
+def in_words(key: CacheKey) -> list[str]:
     """Say what arguments a program takes."""
     signatures = iter(key.leaves)
 

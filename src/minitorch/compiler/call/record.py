@@ -20,7 +20,7 @@ from minitorch.compiler.call import verify
 from minitorch.compiler.call.conditions import PLAIN, same
 from minitorch.compiler.call.containers import collect, rebuilt, template
 from minitorch.compiler.call.guards import Environment
-from minitorch.compiler.call.key import Arguments, Key
+from minitorch.compiler.call.key import Arguments, CacheKey
 from minitorch.compiler.call.names import describe
 from minitorch.compiler.call.specialisation import Result, Specialisation
 from minitorch.compiler.call.undo import Aside, Before, StreamState, foreign_generators_untouched
@@ -37,7 +37,7 @@ from minitorch.tensor import Tensor
 
 
 @dataclass
-class Outcome:
+class RecordedCall:
     """What became of a call: its results, and a program, or why there is none.
 
     refused: it cannot be written down, nor at the next call. changed: what the function relies on and itself changed.
@@ -68,12 +68,12 @@ def run_plainly(function: Any, environment: Environment, arguments: Arguments, t
 def record_call(
     function: Callable[..., Any],
     arguments: Arguments,
-    key: Key,
+    key: CacheKey,
     promoted: set[tuple[int, str]],
     backend: str,
     verified: bool,
     reason: str,
-) -> Outcome:
+) -> RecordedCall:
     """Run a function on the arguments of a call, and make a program of it.
 
     promoted: options and attributes, by holder and name, that are inputs because they were seen to change; more of them
@@ -87,7 +87,7 @@ def record_call(
             f"it takes from an iterator ({environment.iterators[0]}), which has something else at each call; take what "
             "it needs outside, and pass it as an argument"
         )
-        return Outcome(function(*arguments.args, **arguments.options), refused=refused)
+        return RecordedCall(function(*arguments.args, **arguments.options), refused=refused)
     bare = {id(t): t for t in environment.tensors if t._grad is None}
     before = Before([default_generator, *environment.streams], environment)
     run = _Run(function, arguments, key, environment, promoted)
@@ -97,21 +97,21 @@ def record_call(
             run.go(check)
     except CheckFailed:
         before.restore()
-        return Outcome(run_plainly(function, environment, arguments, []))
+        return RecordedCall(run_plainly(function, environment, arguments, []))
     except BaseException as error:
         before.restore()
         if key.inputs and isinstance(error, Exception) and not isinstance(error, CompileError):
-            return Outcome(asks_for_floats=True)
+            return RecordedCall(asks_for_floats=True)
         raise
     recorded, active = run.recorded, run.active
     changed = run.what_changed(mode)
     results = rebuilt(run.results, _untraced)
     if changed:
-        return Outcome(results, changed=changed)
+        return RecordedCall(results, changed=changed)
     found = collect(run.results)
     refused = _not_made_anew(run.results, found, environment, active)
     if refused:
-        return Outcome(results, refused=refused)
+        return RecordedCall(results, refused=refused)
     without = [t for t in bare.values() if id(t) in active.asked]
     given = set(map(id, arguments.leaves))
     without += [t for t in active.without_gradient() if id(t) not in bare and id(t) not in given]
@@ -124,7 +124,7 @@ def record_call(
             run.backward.runner = made_by.compile(run.backward.program, {})
     except Exception as error:
         # The function itself has run: its results are there, whatever went wrong here.
-        return Outcome(
+        return RecordedCall(
             results, mistake=f"its program could not be compiled ({type(error).__name__}: {error})"
         )
     program = Specialisation(
@@ -133,14 +133,14 @@ def record_call(
     )  # fmt: skip
     mistake = _disagreement(program, active, backend) if verified else ""
     if mistake:
-        return Outcome(results, mistake=mistake)
+        return RecordedCall(results, mistake=mistake)
     active.forget()
     if run.backward is not None:
         run.backward.expected = []
     runner.settle()
     active.arguments = program.asked_about
     program.seconds = time.perf_counter() - began
-    return Outcome(results, program)
+    return RecordedCall(results, program)
 
 
 class _Run:
@@ -154,7 +154,7 @@ class _Run:
         self,
         function: Callable[..., Any],
         arguments: Arguments,
-        key: Key,
+        key: CacheKey,
         environment: Environment,
         promoted: set[tuple[int, str]],
     ) -> None:

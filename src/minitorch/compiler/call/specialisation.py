@@ -19,15 +19,15 @@ from minitorch.compiler.call.conditions import (
     TESTS,
     Condition,
     Local,
+    Requirement,
     SourceCode,
-    Step,
     compiled,
     first_violation,
     function_of,
 )
 from minitorch.compiler.call.containers import filled
 from minitorch.compiler.call.guards import Environment
-from minitorch.compiler.call.key import OF_ARRAY, Arguments, Key, Spelled
+from minitorch.compiler.call.key import OF_ARRAY, Arguments, CacheKey, Spelled
 from minitorch.compiler.call.undo import Before
 from minitorch.compiler.trace.backward import Backward
 from minitorch.compiler.trace.recorded import (
@@ -94,9 +94,12 @@ class Captured:
 
     def write(self, source: SourceCode) -> None:
         """Write that it must be the array of the last call: for another one, the source is written anew."""
-        source.add(
-            f"if {self.what.format(source.bind(self.tensor))} is not {source.bind(self.known)}: return MISS"
-        )
+        now = self.what.format(source.bind(self.tensor))
+        if self.known is not MISS:
+            source.add(f"if {now} is not {source.bind(self.known)}: return MISS")
+        else:
+            source.add(f"{self.name} = {now}")
+            source.require(self.conditions)
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,7 @@ class Specialisation:
 
     recorded: Recorded
     environment: Environment
-    key: Key
+    key: CacheKey
     template: Any  # of its results
     results: list[Result]
     runner: Any  # runs the program on arrays
@@ -159,7 +162,7 @@ class Specialisation:
         """Return the conditions on a call's arguments. usual: a mode under which it fits."""
         return Spelled(self.key, self._memory if self.recorded.updates else lambda words, name: [], usual)
 
-    def steps(self, spelled: Spelled) -> list[Step]:
+    def steps(self, spelled: Spelled) -> list[Requirement]:
         """Return everything that must hold for a call, in the order in which it is looked at."""
         return [*spelled.steps, *self.environment.guards, *self.captured, *self.decisions]
 
