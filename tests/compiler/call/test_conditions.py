@@ -16,6 +16,8 @@ from minitorch.compiler.call.conditions import MISS, Condition, SourceCode, comp
 from minitorch.compiler.call.key import Arguments
 from minitorch.compiler.call.specialisation import Redecided
 from minitorch.engine.modes import current, switch
+from minitorch.engine.recording import changed
+from minitorch.ops.elementwise import EXP
 from support.compiled import BACKENDS
 
 
@@ -38,6 +40,11 @@ CALL = Thing.__call__
 class Pair:
     a: object
     b: object
+
+
+def with_more(pair):
+    pair.more = 3
+    return pair
 
 
 def helper(x, factor=2.0):
@@ -105,6 +112,9 @@ argument("an_item", lambda: ([1, (2, 3)],), lambda n: ([1, (2, 4)],), "args[0][1
 argument("keys", lambda: ({"a": 1},), lambda n: ({"b": 1},), "the keys of args[0]")
 argument("a_value", lambda: ({"a": 1},), lambda n: ({"a": 2},), "args[0]['a'] was 1 and is 2")
 argument("a_field", lambda: (Pair(1, 2),), lambda n: (Pair(1, 3),), "args[0].b was 2 and is 3")
+argument(
+    "more_than_fields", lambda: (Pair(1, 2),), lambda n: (with_more(Pair(1, 2)),), "has its fields alone"
+)
 argument("an_object", lambda: (Thing(),), lambda n: (Thing(),), "which object args[0] is")
 argument("a_class", lambda: ((1, 2),), lambda n: ([1, 2],), "the type of args[0]")
 argument(
@@ -198,6 +208,16 @@ def changed_cell():
         number = 3.0
 
     return lambda x: x * number, change
+
+
+def changed_object():
+    box = [object()]
+
+    def change():
+        nonlocal box
+        box = (object(),)
+
+    return lambda x: x * len(box), change
 
 
 def emptied_cell():
@@ -316,6 +336,26 @@ guard(
     "weight.requires_grad was True and is False",
     with_module(lambda m: m.weight.requires_grad_(False)),
 )
+guard(
+    "keyword_defaults", "the defaults of", with_function(lambda f: setattr(f, "__kwdefaults__", {"b": 9.0}))
+)
+guard(
+    "item_beside_objects",
+    "[0] was 1 and is 2",
+    with_container(lambda: [1, object()], lambda b: b.__setitem__(0, 2)),
+)
+guard("closure_of_an_object", "box was a list and is a tuple", changed_object)
+guard(
+    "groups",
+    "param_groups was a list",
+    with_optimizer(lambda o: setattr(o, "param_groups", [*o.param_groups])),
+)
+guard("states", "optimizer.state was", with_optimizer(lambda o: setattr(o, "state", {**o.state})))
+guard(
+    "graph",
+    "the graph of module.weight",
+    with_module(lambda m: (setattr(m.weight, "_operation", EXP), changed())),
+)
 guard("eval", "module.training was True and is False", with_module(lambda m: m.eval()))
 guard("module_hook", "the hooks of module", with_module(lambda m: m.register_forward_hook(lambda *a: None)))
 guard("tensor_hook", "the hooks of module.weight", with_module(lambda m: m.weight.register_hook(lambda g: None),
@@ -390,7 +430,7 @@ def decision():
     def change(x):
         dropout.p = 0.0
 
-    return Case(lambda x: dropout(x) if dropout.p else x, ones(), change, "dropout.p was 0.5 and is 0.0")
+    return Case(lambda x: dropout(x), ones(), change, "a decision on a number goes the other way")
 
 
 # Their programs have no entry: keyword arguments, the gradient of a Tensor as an input.

@@ -161,15 +161,11 @@ class Condition:
     reported: bool = False
     told: str = ""
 
-    def now(self, call: dict[str, Any]) -> Any:
-        """Return what is found now."""
-        operands = [call[o] if o.__class__ is Local else o for o in self.operands]
-        return function_of(self.look, len(operands))(*operands)
-
     def violation(self, call: dict[str, Any]) -> str:
-        """Say in which way it does not hold; '' if it does."""
+        """Say in which way it does not hold; '' if it does. call: what the call brings along, by name."""
+        operands = [call[o] if o.__class__ is Local else o for o in self.operands]
         try:
-            now = self.now(call)
+            now = function_of(self.look, len(operands))(*operands)
         except GONE as error:
             return f"{self.words} is gone ({error})"
         if function_of(TESTS[self.test], 2)(now, self.expected):

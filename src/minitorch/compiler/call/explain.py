@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.compiler.backends.llvm.machine import assembly
+from minitorch.compiler.backends.llvm.target import host
 from minitorch.compiler.call.key import in_words
 from minitorch.compiler.call.names import describe
 from minitorch.compiler.ir.program import VIEWS, Program, Value, evaluate
@@ -491,7 +493,4 @@ def debug(compiled: Any, reason: str, program: Any, level: int) -> None:
         text = made.text or program.runner.text()
         say(text)
         if level >= 5:
-            from minitorch.compiler.backends.llvm.machine import assembly
-            from minitorch.compiler.backends.llvm.target import host
-
             say(assembly(text, host()))

@@ -361,9 +361,6 @@ class Environment:
             self._count(f"the number of {part} of {words}", members, reported)
         for hooks in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"):
             self._look_at_hooks(words, attributes[hooks])
-        self._follow(
-            f"{words}.training", INDEX, attributes, "training", now=attributes["training"], reported=True
-        )
         forward = vars(type(module)).get("forward")  # classes of this library have no globals to look at
         if forward is not None:
             self._look(f"{words}.forward", getattr(forward, "__func__", forward))

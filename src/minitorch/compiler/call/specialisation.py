@@ -90,7 +90,8 @@ class Captured:
 
     def violation(self, call: dict[str, Any]) -> str:
         """Say why the array cannot be an input; '' if it can."""
-        return first_violation(self.conditions, {self.name: self.read(self.tensor)})
+        call[self.name] = self.read(self.tensor)
+        return first_violation(self.conditions, call)
 
     def write(self, source: SourceCode) -> None:
         """Write that it must be the array of the last call: for another one, the source is written anew."""
