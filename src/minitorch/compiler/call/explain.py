@@ -176,7 +176,6 @@ def report(program: Any, measure: bool = True) -> ProgramReport:
     back = program.backward
     if back is not None and back.runner is not None:
         found.backward = _of_program(back.program, back.runner, measure, program.lock)
-        found.backward.reason = "the way back"
     return found
 
 
@@ -315,29 +314,34 @@ def _why_called_back(words: str, program: Program) -> str:
 # --- as text ----------------------------------------------------------------------------------------------------------
 
 
-def _lines(program: ProgramReport) -> list[str]:
-    lines = [
-        f"compiled in {program.seconds * 1e3:.1f} ms because: {program.reason}; called {program.calls} times since",
-        f"values: {_counts(program.values)}",
-        f"simplified: {_counts(program.simplified)}",
+def _facts(program: ProgramReport) -> list[tuple[str, str]]:
+    """Return what there is to say about a program beside its kernels and guards: label and text."""
+    facts = [
+        ("compiled in", f"{program.seconds * 1e3:.1f} ms" if program.seconds else ""),
+        ("because", program.reason),
+        ("calls since", str(program.calls) if program.seconds else ""),
+        ("values", _counts(program.values)),
+        ("simplified", _counts(program.simplified)),
+        ("kernels", f"{len(program.kernels)}, {program.functions} different" if program.functions else ""),
+        ("fused", f"{program.fused} values share a kernel with others" if program.fused else ""),
+        ("memory", f"{program.arena:,} bytes; {program.unshared:,} without sharing" if program.arena else ""),
+        ("NumPy computes", _some(program.called_back)),
+        ("copied, not updated in place", _some(program.copied)),
+        ("through memory, not fused", _some(program.unfused)),
+        ("numbers read anew", _some(program.numbers)),
+        ("draws", _some(program.draws)),
+        ("done again", _some(program.effects)),
+        ("updated in place", _some(program.updates)),
+        ("set anew", _some(program.set_anew)),
+        ("stages", ", ".join(f"{k} {v * 1e3:.1f} ms" for k, v in program.stages.items())),
     ]
-    if program.functions or program.arena:
-        lines.append(
-            f"{len(program.kernels)} kernels ({program.functions} different), {program.fused} values fused into them; "
-            f"memory {program.arena:,} bytes ({program.unshared:,} if nothing shared a place)"
-        )
-    for label, things in (
-        ("NumPy computes", program.called_back), ("copied, not updated in place", program.copied),
-        ("through memory, not fused", program.unfused),
-        ("numbers read anew", program.numbers), ("draws", program.draws), ("done again", program.effects),
-        ("updated in place", program.updates), ("set anew", program.set_anew),
-    ):  # fmt: skip
-        if things:
-            lines.append(f"{label}: {_some(things)}")
-    lines.append(f"relies on {len(program.guards)} things: {_some(program.guards)}")
-    if program.stages:
-        stages = ", ".join(f"{k} {v * 1e3:.1f}" for k, v in program.stages.items())
-        lines.append(f"milliseconds: {stages}")
+    return [(label, text) for label, text in facts if text]
+
+
+def _lines(program: ProgramReport) -> list[str]:
+    lines = [f"{label}: {text}" for label, text in _facts(program)]
+    if program.guards:
+        lines.append(f"relies on {len(program.guards)} things: {_some(program.guards)}")
     for kernel in program.kernels:
         timed = f"{kernel.seconds * 1e6:9.2f} µs" if kernel.seconds else "           "
         lines.append(
@@ -345,7 +349,7 @@ def _lines(program: ProgramReport) -> list[str]:
             f"{' → '.join(kernel.values)}{'  (' + kernel.note + ')' if kernel.note else ''}"
         )
     if program.backward is not None:
-        lines += ["the way back:", *("  " + line for line in _lines(program.backward)[1:])]
+        lines += ["the way back:", *("  " + line for line in _lines(program.backward))]
     return lines
 
 
@@ -410,26 +414,7 @@ def _page(explanation: Explanation) -> str:
 
 def _section(program: ProgramReport) -> str:
     e = html.escape
-    rows = [
-        ("compiled in", f"{program.seconds * 1e3:.1f} ms" if program.seconds else ""),
-        ("because", program.reason),
-        ("calls since", str(program.calls) if program.arguments else ""),
-        ("values", _counts(program.values)),
-        ("simplified", _counts(program.simplified)),
-        ("kernels", f"{len(program.kernels)}, {program.functions} different" if program.functions else ""),
-        ("fused", f"{program.fused} values share a kernel with others" if program.fused else ""),
-        ("memory", f"{program.arena:,} bytes; {program.unshared:,} without sharing" if program.arena else ""),
-        ("NumPy computes", "; ".join(program.called_back)),
-        ("copied, not in place", "; ".join(program.copied)),
-        ("through memory, not fused", "; ".join(program.unfused)),
-        ("read anew", _some(program.numbers)),
-        ("draws", _some(program.draws)),
-        ("done again", _some(program.effects)),
-        ("updated in place", _some(program.updates)),
-        ("set anew", _some(program.set_anew)),
-        ("stages", ", ".join(f"{k} {v * 1e3:.1f} ms" for k, v in program.stages.items())),
-    ]
-    facts = "".join(f"<dt>{label}</dt><dd>{e(text)}</dd>" for label, text in rows if text)
+    facts = "".join(f"<dt>{label}</dt><dd>{e(text)}</dd>" for label, text in _facts(program))
     guards = "".join(f"<li>{e(name)}</li>" for name in dict.fromkeys(program.guards))
     return (
         f"<dl>{facts}</dl>{_table(program)}"

@@ -23,7 +23,7 @@ from minitorch.compiler.call.guards import Environment
 from minitorch.compiler.call.key import Arguments, CacheKey
 from minitorch.compiler.call.names import describe
 from minitorch.compiler.call.specialisation import Result, Specialisation
-from minitorch.compiler.call.undo import Aside, Before, StreamState, foreign_generators_untouched
+from minitorch.compiler.call.undo import Aside, Before, foreign_draws
 from minitorch.compiler.trace.backward import Backward, differentiate, is_consumed
 from minitorch.compiler.trace.number import as_float
 from minitorch.compiler.trace.recorded import FromArray, FromScript, GivenNumbers, ReadNumber, Recorded
@@ -34,6 +34,7 @@ from minitorch.engine.modes import current
 from minitorch.engine.node import Node
 from minitorch.random import default_generator
 from minitorch.tensor import Tensor
+from minitorch.tensor.generator import StreamState
 
 
 @dataclass
@@ -93,8 +94,7 @@ def record_call(
     run = _Run(function, arguments, key, environment, promoted)
     mode = current()
     try:
-        with foreign_generators_untouched(function, environment) as check:
-            run.go(check)
+        run.go(foreign_draws(function, environment))
     except CheckFailed:
         before.restore()
         return RecordedCall(run_plainly(function, environment, arguments, []))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import random
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,35 +12,7 @@ from minitorch.compiler.call.guards import Environment
 from minitorch.compiler.call.names import describe
 from minitorch.compiler.trace.refusal import CompileError
 from minitorch.engine import recording
-
-MT19937_BYTES = 624 * 4 + 4  # its words, and where it is among them
-
-
-class StreamState:
-    """Where a generator of random numbers is.
-
-    The 2,500 bytes of its state are copied as they lie there: get_state(), which makes a dict of them, takes 75 µs.
-    """
-
-    __slots__ = ("bits", "next_normal", "raw", "seed", "stream")
-
-    def __init__(self, stream: Any) -> None:
-        self.stream = stream
-        self.bits = stream._bits
-        self.raw = ctypes.string_at(self.bits.ctypes.state_address, MT19937_BYTES)
-        self.next_normal = stream._next_normal
-        self.seed = stream._seed
-
-    def restore(self) -> None:
-        """Put it back."""
-        stream = self.stream
-        stream._bits, stream._next_normal, stream._seed = self.bits, self.next_normal, self.seed
-        ctypes.memmove(self.bits.ctypes.state_address, self.raw, MT19937_BYTES)
-
-    def holds(self) -> bool:
-        """Tell whether the generator is still there."""
-        now = StreamState(self.stream)
-        return (now.bits, now.raw, now.next_normal) == (self.bits, self.raw, self.next_normal)
+from minitorch.tensor.generator import StreamState
 
 
 class Before:
@@ -102,9 +72,8 @@ class _Content:
         return array
 
 
-@contextmanager
-def foreign_generators_untouched(function: Any, environment: Environment) -> Iterator[Callable[[], None]]:
-    """Refuse draws from Python's and NumPy's generators, and undo them."""
+def foreign_draws(function: Any, environment: Environment) -> Callable[[], None]:
+    """Return what refuses draws from Python's and NumPy's generators since now, and undoes them."""
 
     def states() -> list[Any]:
         own = [
@@ -130,7 +99,7 @@ def foreign_generators_untouched(function: Any, environment: Environment) -> Ite
                 "would be the same at every call; draw by minitorch.rand, randn, randint, or outside the function"
             )
 
-    yield check
+    return check
 
 
 def _numpy_state(generator: Any) -> Any:
