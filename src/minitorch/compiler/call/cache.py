@@ -40,8 +40,9 @@ class Cache:
         self.compilations = 0
         self.eager_calls = 0
         self.eager_because: str | None = None
-        self.latest: Specialisation | None = None  # the program used last
-        self.entry: Any = None  # its entry (entry.py), which is tried first
+        self.latest: Specialisation | None = (
+            None  # the program used last, whose entry (entry.py) is tried first
+        )
         self.bound: Any = None  # the compiled method of the instance these programs are for
         self.lock = threading.RLock()
 
@@ -68,19 +69,18 @@ class Cache:
         """Forget the programs of a key."""
         for program in self.programs.pop(key, ()):
             if program is self.latest:
-                self.entry = self.latest = None
+                self.latest = None
         self.misses.pop(key, None)
 
-    def use(self, program: Specialisation, entry: Any) -> None:
-        """Note that a program was used, and let the next call try its entry first."""
+    def use(self, program: Specialisation) -> None:
+        """Note that a program was used, and let the next call try it first."""
         program.used = watch.tick()
-        group = self.programs.get(program.key, [])
-        if group and program is not group[0]:
+        if program is not self.latest:
             with self.lock:
-                group.sort(key=lambda each: each is not program)
-        if self.latest is not None:
-            self.latest.used = program.used
-        self.latest, self.entry = program, entry
+                self.programs.get(program.key, []).sort(key=lambda each: each is not program)
+                if self.latest is not None:
+                    self.latest.used = program.used
+        self.latest = program
 
     def is_worth_it(self, key: CacheKey) -> bool:
         """Tell whether to compile for a call no program fits. What comes only once is not worth it.
@@ -114,6 +114,8 @@ class Cache:
 
     def key_of(self, arguments: Arguments) -> CacheKey:
         """Return the key of a call, with the floats in it that are not known to change."""
+        if not arguments.numbers:
+            return arguments.key
         return arguments.key_with(self.inputs.get(arguments.key, ()))
 
     def promote_numbers(self, arguments: Arguments) -> CacheKey:

@@ -52,7 +52,7 @@ class _EntryWriter:
         key = program.key
         if not isinstance(program.runner, Native) or program.backward is not None or program.writes_arguments:
             raise _NoEntry
-        if key.named is not None or not all(leaf.contiguous for leaf in key.leaves):
+        if not all(leaf.contiguous for leaf in key.leaves):
             raise _NoEntry
         if any(leaf.requires_grad and (leaf.hooked or not leaf.is_leaf) for leaf in key.leaves):
             raise _NoEntry
@@ -65,7 +65,7 @@ class _EntryWriter:
     def write(self) -> Any:
         """Return the function."""
         s = self.source
-        s.lines.append("def entry(args):")
+        s.lines.append("def entry(args, options):")
         self._conditions()
         self._run(self._inputs())
         self._results()

@@ -24,12 +24,10 @@ from minitorch.compiler.call.cache import PATIENCE, Cache
 from minitorch.compiler.call.conditions import MISS
 from minitorch.compiler.call.entry import make_entry
 from minitorch.compiler.call.explain import Explanation, debug
-from minitorch.compiler.call.guards import Environment
 from minitorch.compiler.call.key import Arguments, CacheKey, in_words, is_unobserved
 from minitorch.compiler.call.names import FunctionWrapper, describe
 from minitorch.compiler.call.record import record_call, run_plainly
 from minitorch.compiler.call.specialisation import REFUSALS, Redecided, Specialisation
-from minitorch.compiler.trace.recorded import FromGradient, FromTensor
 from minitorch.compiler.trace.refusal import Refused
 from minitorch.engine.modes import Mode, current
 from minitorch.engine.node import Node
@@ -113,15 +111,16 @@ class CompiledFunction(FunctionWrapper):
     def __call__(self, *args: Any, **options: Any) -> Any:
         """Do what the function does."""
         cache = self.cache
-        if cache.entry is not None and not options:
-            before = None if cache.latest is None else cache.latest.undo()
+        program = cache.latest  # read once, as its entry: other threads may replace them
+        if program is not None and (entry := program.entry) is not None:
+            before = program.undo() if program.may_need_undoing else None
             try:
-                results = cache.entry(args)
+                results = entry(args, options)
             except BaseException as error:
                 if before is not None:
                     before.restore()
                 if isinstance(error, REFUSALS):
-                    return self._refused(cache.latest, Arguments(args, options, current()))
+                    return self._refused(program, Arguments(args, options, current()))
                 if not isinstance(error, Redecided):
                     raise
                 results = MISS
@@ -149,9 +148,9 @@ class CompiledFunction(FunctionWrapper):
                     continue
                 except Refused:
                     return self._refused(program, arguments)
-                if program.entry is MISS:
-                    program.entry = make_entry(program, mode)
-                cache.use(program, program.entry)
+                if not program.entry_is_made:
+                    program.entry, program.entry_is_made = make_entry(program, mode), True
+                cache.use(program)
                 return results
         with cache.lock:
             key = cache.promote_numbers(arguments)
@@ -167,12 +166,10 @@ class CompiledFunction(FunctionWrapper):
             cache.eager_calls += 1
         return self.function(*arguments.args, **arguments.options)
 
-    def _refused(self, program: Specialisation | None, arguments: Arguments) -> Any:
+    def _refused(self, program: Specialisation, arguments: Arguments) -> Any:
         """Let the function say in its own words what is wrong with a call; nothing was changed."""
-        environment = Environment(self.function, set()) if program is None else program.environment
-        sources = () if program is None else program.recorded.sources
-        tensors = [s.tensor for s in sources if isinstance(s, (FromTensor, FromGradient))]
-        return run_plainly(self.function, environment, arguments, tensors)
+        tensors = [each.tensor for each in program.captured]
+        return run_plainly(self.function, program.environment, arguments, tensors)
 
     def _why(self, arguments: Arguments, group: list[Specialisation]) -> str:
         """Say why no program fits a call, and make numbers that changed inputs."""

@@ -133,7 +133,8 @@ class Specialisation:
     calls: int = 0
     used: int = 0  # when, last
     asked_about: list[Any] = field(default_factory=list)  # the arguments, while decisions on them are taken
-    entry: Any = MISS  # the generated function (entry.py): MISS until it is asked for, None if there is none
+    entry: Any = None  # the generated function (entry.py), if there is one, and it is made
+    entry_is_made: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -155,6 +156,8 @@ class Specialisation:
         self._streams = list(
             {id(s.source): s.source for s in recorded.script if isinstance(s, Draw)}.values()
         )
+        # A run may be given up after the draws: an index is out of range, a matrix singular.
+        self.may_need_undoing = self.has_effects or bool(self._streams and self.runner.may_fail)
         self._written_owners = self._owners_of_written()
 
     # --- does it fit? ---------------------------------------------------------------------------------
@@ -190,7 +193,7 @@ class Specialisation:
 
     def _takes_new_arrays(self) -> bool:
         """Tell whether arrays that Tensors were given since the last call can be written to, each by itself."""
-        self.entry = MISS  # it knows the arrays
+        self.entry, self.entry_is_made = None, False  # it knows the arrays
         self._written_owners = self._owners_of_written()
         arrays = [each.known for each in self.captured if each.known is not MISS]
         for each in self.captured:
@@ -226,10 +229,9 @@ class Specialisation:
 
     def undo(self) -> Before | None:
         """Return what to restore if the next call is refused; None if nothing has to be."""
-        if self.has_effects:
-            return Before(self._streams, self.environment)
-        # A run may be given up after the draws: an index is out of range, a matrix singular.
-        return Before(self._streams) if self._streams and self.runner.may_fail else None
+        if not self.may_need_undoing:
+            return None
+        return Before(self._streams, self.environment if self.has_effects else None)
 
     def run(self, arguments: Arguments) -> Any:
         """Run it on one call's arguments; raises Refused, with nothing changed, if a check fails."""
