@@ -76,7 +76,7 @@ def changeable(holder: Any, key: str) -> Any:
     >>> changeable({"lr": 0.1}, "lr")
     0.1
     """
-    if recordings and (active := current().recorder) is not None:
+    if (active := recorder()) is not None:
         return active.changeable(holder, key)
     return holder[key] if isinstance(holder, dict) else getattr(holder, key)
 
@@ -88,7 +88,7 @@ def number(array: Any) -> Any:
     >>> number(np.array(3.0))
     3.0
     """
-    if recordings and (active := current().recorder) is not None:
+    if (active := recorder()) is not None:
         return active.number(array)
     return float(array)
 
@@ -98,7 +98,7 @@ def drawing(method: F) -> F:
 
     @functools.wraps(method)
     def draw(self: Any, *args: Any) -> Any:
-        if recordings and (active := current().recorder) is not None:
+        if (active := recorder()) is not None:
             return active.draw(self, method, args)
         return method(self, *args)
 
@@ -110,7 +110,7 @@ def replayed(method: F) -> F:
 
     @functools.wraps(method)
     def run(*args: Any, **options: Any) -> Any:
-        if recordings and (active := current().recorder) is not None:
+        if (active := recorder()) is not None:
             return active.replay(method, args, options)
         return method(*args, **options)
 
@@ -119,7 +119,7 @@ def replayed(method: F) -> F:
 
 def refuse_inside_recording(what: str) -> None:
     """Refuse to answer what would be another answer at the next call of a compiled function."""
-    if recordings and current().recorder is not None:
+    if recorder() is not None:
         raise RuntimeError(
             f"compile: {what} would give the same answer at every call of the compiled function; read it outside"
         )

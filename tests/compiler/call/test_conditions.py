@@ -459,7 +459,7 @@ def written_out(program):
     source.add("try:")
     lines = source.lines
     source.lines = []
-    for requirement in program.steps(program.spelled(current())):
+    for requirement in program.requirements(program.spelled(current())):
         requirement.write(source)
     source.lines = [*lines, *("    " + line for line in source.lines)]
     source.add("    return True")
@@ -518,7 +518,7 @@ def kinds(requirement):
 def violated(program, args, options):
     """The kind of the first condition that a call violates."""
     call = {"args": args, "options": options}
-    for requirement in program.steps(program.spelled()):
+    for requirement in program.requirements(program.spelled()):
         for each in getattr(requirement, "conditions", [requirement]):
             if requirement is not each:
                 requirement.violation(call)  # a captured array is named by it
@@ -536,7 +536,7 @@ def test_every_kind_of_condition_has_a_case(restored):
         for _ in range(3):
             f(*one.args, **one.options)
         program = f.cache.all()[0]
-        for requirement in program.steps(program.spelled()):
+        for requirement in program.requirements(program.spelled()):
             known |= kinds(requirement)
         args = one.change(*one.args) or one.args
         shown.add(violated(program, args, one.other_options or one.options))

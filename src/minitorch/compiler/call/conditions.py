@@ -248,10 +248,10 @@ class Requirement(Protocol):
         """Write it as lines of a function that gives MISS where it does not hold."""
 
 
-def first_violation(steps: Iterable[Requirement], call: dict[str, Any] | None = None) -> str:
+def first_violation(requirements: Iterable[Requirement], call: dict[str, Any] | None = None) -> str:
     """Say what does not hold, and how; '' if all does. call: what the call brings along, by name."""
     call = {} if call is None else call
-    return next((reason for step in steps if (reason := step.violation(call))), "")
+    return next((reason for each in requirements if (reason := each.violation(call))), "")
 
 
 def compiled(conditions: Sequence[Condition], *local: str) -> Callable[..., bool]:

@@ -75,10 +75,11 @@ class _EntryWriter:
     # --- before anything is done ----------------------------------------------------------------------------
 
     def _conditions(self) -> None:
-        """Write all that must hold: what Specialisation.steps lists, in its order."""
+        """Write all that must hold: what Specialisation.requirements lists, in its order."""
         s, program = self.source, self.program
-        reported = [step for step in self.spelled.steps if isinstance(step, Condition) and step.reported]
-        self._write(step for step in self.spelled.steps if step not in reported)
+        spelled = self.spelled.requirements
+        reported = [each for each in spelled if isinstance(each, Condition) and each.reported]
+        self._write(each for each in spelled if each not in reported)
         # Everything that reports its changes is looked at only when there were any.
         s.globals.append("seen")
         s.names.update(seen=-1, changes=recording.changes)
@@ -98,16 +99,16 @@ class _EntryWriter:
             s.add("except GONE: return MISS")
         self._write(program.captured)
 
-    def _write(self, steps: Iterable[Requirement]) -> None:
-        """Write steps, conditions that follow each other as one."""
+    def _write(self, requirements: Iterable[Requirement]) -> None:
+        """Write requirements, conditions that follow each other as one."""
         together: list[Condition] = []
-        for step in steps:
-            if isinstance(step, Condition):
-                together.append(step)
+        for each in requirements:
+            if isinstance(each, Condition):
+                together.append(each)
                 continue
             self.source.require(together)
             together = []
-            step.write(self.source)
+            each.write(self.source)
         self.source.require(together)
 
     def _inputs(self) -> list[str]:

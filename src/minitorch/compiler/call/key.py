@@ -224,7 +224,7 @@ is_unobserved = compiled(UNOBSERVED, "mode")
 
 
 class Spelled:
-    """The conditions on a call that has a key: `steps`, of its `args`, its `options` and the mode it is made in.
+    """The conditions on a call that has a key: `requirements`, of its `args`, its `options` and the mode it is made in.
 
     leaves, arrays, numbers: the names that Tensors (and arrays), their arrays, and the floats have there.
     on_array: gives further conditions on an array among the arguments. usual: a mode under which the key was found.
@@ -245,7 +245,7 @@ class Spelled:
         enabled = Condition(
             "whether gradients are recorded", "{0}.enabled", (Local("mode"),), key.grad_enabled
         )
-        self.steps: list[Requirement] = [
+        self.requirements: list[Requirement] = [
             Let(("mode",), "current()", ()),
             Remembered(Local("mode"), [enabled, *UNOBSERVED], usual),
             Condition("the default dtype", "default_dtype()", (), key.default_dtype, reported=True),
@@ -258,7 +258,7 @@ class Spelled:
         self._tell_apart()
 
     def _require(self, words: str, look: str, name: Local, expected: Any, test: str = "==") -> None:
-        self.steps.append(Condition(words, look, (name,), expected, test))
+        self.requirements.append(Condition(words, look, (name,), expected, test))
 
     def _spell(self, words: str, name: Local, structure: Any, prefix: str) -> None:
         """Require that `name` is of a structure; names for what is in it begin with `prefix`."""
@@ -292,12 +292,12 @@ class Spelled:
             look, places = "{0}.values()", [f"[{key!r}]" for key in keys]
         else:
             alone = Condition(f"whether {words} has its fields alone", "{1}({0})", (name, is_record), True)
-            self.steps.append(alone)
+            self.requirements.append(alone)
             places = [f".{field.name}" for field in dataclasses.fields(kind)]
             look = "(" + "".join(f"{{0}}{place}, " for place in places) + ")"
         names = tuple(Local(f"{prefix}{i}") for i in range(len(inside)))
         if names:
-            self.steps.append(Let(names, look, (name,), unpack=True))
+            self.requirements.append(Let(names, look, (name,), unpack=True))
         for one, place, part in zip(names, places, inside, strict=True):
             self._spell(words + place, one, part, f"{one}_")
 
@@ -305,13 +305,13 @@ class Spelled:
         expected = self.key.leaves[len(self.leaves)]
         array = Local(f"d{len(self.leaves)}")
         if expected.kind is None:
-            self.steps.append(Let((array,), "{0}", (name,)))
+            self.requirements.append(Let((array,), "{0}", (name,)))
         else:
             facts = {**OF_TENSOR, **(OF_TRACKED if expected.requires_grad else {})}
-            self.steps += _conditions(facts, expected, words, name)
-            self.steps.append(Let((array,), ARRAY, (name,)))
+            self.requirements += _conditions(facts, expected, words, name)
+            self.requirements.append(Let((array,), ARRAY, (name,)))
         conditions = _conditions(OF_ARRAY, expected, words, array)
-        self.steps.append(Remembered(array, conditions + self._on_array(words, array)))
+        self.requirements.append(Remembered(array, conditions + self._on_array(words, array)))
         self.leaves.append(name)
         self.arrays.append(array)
 
@@ -323,7 +323,9 @@ class Spelled:
             earlier = [j for j in range(i) if first[j] == j] if first[i] == i else [first[i]]
             for j in earlier:
                 words = f"whether arrays {j} and {i} among the arguments are one object"
-                self.steps.append(Condition(words, "({0} is {1})", (one, self.leaves[j]), first[i] == j))
+                self.requirements.append(
+                    Condition(words, "({0} is {1})", (one, self.leaves[j]), first[i] == j)
+                )
 
 
 def in_words(key: CacheKey) -> list[str]:

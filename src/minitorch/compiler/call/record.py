@@ -134,11 +134,10 @@ def record_call(
     mistake = _disagreement(program, active, backend) if verified else ""
     if mistake:
         return RecordedCall(results, mistake=mistake)
-    active.forget()
+    active.forget(program.asked_about)
     if run.backward is not None:
         run.backward.expected = []
     runner.settle()
-    active.arguments = program.asked_about
     program.seconds = time.perf_counter() - began
     return RecordedCall(results, program)
 

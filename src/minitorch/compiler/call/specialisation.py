@@ -166,15 +166,15 @@ class Specialisation:
         """Return the conditions on a call's arguments. usual: a mode under which it fits."""
         return Spelled(self.key, self._memory if self.recorded.updates else lambda words, name: [], usual)
 
-    def steps(self, spelled: Spelled) -> list[Requirement]:
+    def requirements(self, spelled: Spelled) -> list[Requirement]:
         """Return everything that must hold for a call, in the order in which it is looked at."""
-        return [*spelled.steps, *self.environment.guards, *self.captured, *self.decisions]
+        return [*spelled.requirements, *self.environment.guards, *self.captured, *self.decisions]
 
     def violation(self, arguments: Arguments) -> str:
         """Say why it does not fit a call; '' if it does."""
         call = {"args": arguments.args, "options": arguments.options}
         with self._asking(arguments):
-            return first_violation(self.steps(self.spelled()), call)
+            return first_violation(self.requirements(self.spelled()), call)
 
     def fits(self) -> bool:
         """Tell whether a call that has its key can be run by it, but for decisions on numbers."""
@@ -271,7 +271,7 @@ class Specialisation:
             else:
                 found.append(new_tensor(outputs[i], result.used_up) if result.is_tensor else outputs[i])
         if self.backward is not None:
-            self.backward.attach(found, outputs, leaves, inputs)
+            self.backward.attach(found, outputs, leaves)
         return filled(self.template, found)
 
     def _decide(self, arguments: Arguments) -> None:

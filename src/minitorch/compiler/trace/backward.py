@@ -45,7 +45,7 @@ class Backward:
         self.runner: Callable[[list[np.ndarray]], list[Any]] | None = None
         self.op = Op("compiled", _forward, joint=_joint, register=False)
 
-    def attach(self, found: list[Any], outputs: list[Any], arguments: list[Any], inputs: list[Any]) -> None:
+    def attach(self, found: list[Any], outputs: list[Any], arguments: list[Any]) -> None:
         """Make the results nodes of the graph: replace them in `found`."""
         tensors = tuple(arguments[w] if isinstance(w, int) else w for w in self.wanted)
         results = [outputs[i] for i in self.roots]

@@ -157,14 +157,12 @@ class Rebind:
 
 @dataclass
 class Recorded:
-    """A function, written down."""
+    """A function, written down. The program's first outputs are the function's results."""
 
     program: Program
     sources: list[Source]
     script: list[ReadNumber | Draw | Effect]
     decisions: list[tuple[Callable[[], Any], Any]]  # questions about numbers that must be answered the same
-    results: int  # how many outputs are the function's results; they come first
     updates: list[Update]
     rebinds: list[Rebind]
-    checks: list[int]  # outputs that exist to be refused when they cannot be computed
     symbolic: set[tuple[int, str]]  # numbers that are inputs, by holder and key

@@ -328,17 +328,16 @@ class Recording:
                 rebinds.append(Rebind(place, "_grad", len(outputs)))
                 outputs.append(held.now.value)
                 self.after.append(held.now.array)
-        checks = list(range(len(outputs), len(outputs) + len(self.checks)))
         outputs += [c.value for c in self.checks]
         self.after += [c.array for c in self.checks]
         moved = self._drop_unread_gradients(outputs)
         updates = [Update(u.output, moved[u.input]) for u in updates]
         written = {u.input for u in updates}
         self.before = [a.copy() if i in written else a for i, a in enumerate(self.concrete)]
+        program = Program(self.inputs, outputs)
         recorded = Recorded(
-            Program(self.inputs, outputs), self.sources, self.script, self.decisions, len(results), updates, rebinds,
-            checks, self.symbolic,
-        )  # fmt: skip
+            program, self.sources, self.script, self.decisions, updates, rebinds, self.symbolic
+        )
         self._refuse_shared_memory(recorded)
         return recorded
 
@@ -404,8 +403,9 @@ class Recording:
         """Return the Tensors that had no gradient when the function asked for it, and got one since."""
         return [h.node for i, h in self._grads.items() if h.at_first is None and i in self.asked]
 
-    def forget(self) -> None:
-        """Let go of the arrays of this run."""
+    def forget(self, arguments: list[Any]) -> None:
+        """Let go of the arrays of this run. arguments: where decisions on numbers find those of a call from now on."""
+        self.arguments = arguments
         self.concrete, self.before, self.after, self.checks, self._fresh = [], [], [], [], []
         self.live = {}
         for held in (self._data, self._grads, self._arrays, self._numbers, self.scratch):
