@@ -50,11 +50,9 @@ def make_entry(program: Specialisation, usual: Mode) -> Any:
 class _EntryWriter:
     def __init__(self, program: Specialisation, usual: Mode) -> None:
         key = program.key
-        if not isinstance(program.runner, Native) or program.backward is not None or program.writes_arguments:
+        if not isinstance(program.runner, Native) or program.writes_arguments:
             raise _NoEntry
         if not all(leaf.contiguous for leaf in key.leaves):
-            raise _NoEntry
-        if any(leaf.requires_grad and (leaf.hooked or not leaf.is_leaf) for leaf in key.leaves):
             raise _NoEntry
         self.program = program
         self.recorded = program.recorded
@@ -198,24 +196,36 @@ class _EntryWriter:
 
     def _results(self) -> None:
         s, program = self.source, self.program
-        s.names["new_tensor"] = new_tensor
+        s.names.update(new_tensor=new_tensor, filled=filled)
         s.add(f"{s.bind(program)}.calls += 1")
         names = []
+        roots = () if program.backward is None else program.backward.roots
         for i, result in enumerate(program.results):
             if result.given is not None:
                 given = isinstance(result.given, int)
                 names.append(self.spelled.leaves[result.given] if given else s.bind(result.given))
+            elif i in roots:
+                names.append("None")  # until it is a node of the graph
             elif not result.is_tensor:
                 names.append(f"r{i}")
             else:
                 used_up = "" if result.used_up is None else f", {s.bind(result.used_up)}"
                 names.append(f"new_tensor(r{i}{used_up})")
+        if program.backward is not None:
+            outputs = [
+                f"r{i}" if i in self.native.given else "None"
+                for i in range(len(self.recorded.program.outputs))
+            ]
+            s.add(f"found = [{', '.join(names)}]")
+            leaves = ", ".join(self.spelled.leaves)
+            s.add(f"{s.bind(program.backward.attach)}(found, [{', '.join(outputs)}], [{leaves}])")
+            names = [f"found[{i}]" for i in range(len(names))]
         if isinstance(program.template, Leaf):
             s.add(f"return {names[program.template.number]}")
         elif not names:
             s.add(f"return {s.bind(program.template)}")
         else:
-            s.add(f"return {s.bind(filled)}({s.bind(program.template)}, [{', '.join(names)}])")
+            s.add(f"return filled({s.bind(program.template)}, [{', '.join(names)}])")
 
 
 class _Slot:
