@@ -15,7 +15,7 @@ from minitorch.tensor import Tensor, check_device, move
 from minitorch.tensor.convert import as_array, one_int, shape_of
 from minitorch.tensor.convert import as_tensor as shared
 from minitorch.tensor.devices import Size
-from minitorch.tensor.methods.elementwise import fill_of
+from minitorch.tensor.methods.arguments import fill_of
 
 
 def _leaf(data: Any, requires_grad: bool, device: Any = None) -> Tensor:

@@ -15,7 +15,7 @@ import numpy as np
 from minitorch.creation import zeros_like
 from minitorch.engine.dtypes import float64, get_default_dtype
 from minitorch.engine.node import apply, new_tensor
-from minitorch.ops.elementwise import NORMAL
+from minitorch.ops.arithmetic import NORMAL
 from minitorch.ops.op import violated
 from minitorch.tensor import Tensor, move
 from minitorch.tensor.convert import as_tensor, operand, promoted, shape_of
