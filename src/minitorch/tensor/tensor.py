@@ -32,6 +32,7 @@ from minitorch.tensor.methods.indexing import Indexing
 from minitorch.tensor.methods.joining import Cutting
 from minitorch.tensor.methods.linalg import LinearAlgebra
 from minitorch.tensor.methods.products import Products, matmul
+from minitorch.tensor.methods.random import RandomDraws
 from minitorch.tensor.methods.reductions import Reductions
 from minitorch.tensor.methods.rounding import Rounding
 from minitorch.tensor.methods.shape import Shapes
@@ -66,6 +67,7 @@ class Tensor(
     Indexing,
     Products,
     LinearAlgebra,
+    RandomDraws,
     Writing,
 ):
     """An array that records what is done to it and differentiates itself.
