@@ -18,7 +18,7 @@ ROWS = [
 
 
 def test_the_page_is_read():
-    assert len(ROWS) > 900
+    assert len(ROWS) > 700
     assert ("minitorch and Tensor", "exp", "function, method") in ROWS
 
 
