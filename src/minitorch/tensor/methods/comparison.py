@@ -395,7 +395,9 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     if input is None and other is None:
         places = np.nonzero(as_row(as_tensor(condition))._data)
         return tuple(as_tensor(i) for i in places)
-    mask = cast(check_mask(condition, "where"), np.bool_)
+    mask = check_mask(condition, "where")
+    if mask._data.dtype.kind != "b":
+        mask = cast(mask, np.bool_)
     x, y = operand(input, "where"), operand(other, "where")
     if not isinstance(x, Node) and not isinstance(y, Node):
         x = as_tensor(x)
