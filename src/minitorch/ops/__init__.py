@@ -28,26 +28,7 @@ from minitorch.ops import (
 from minitorch.ops.op import OPS, Op, unbroadcast
 
 __all__ = [
-    "OPS",
-    "Op",
-    "activation",
-    "arithmetic",
-    "comparison",
-    "complex",
-    "conv",
-    "exponential",
-    "indexing",
-    "joining",
-    "layers",
-    "linalg",
-    "loss",
-    "pool",
-    "products",
-    "reductions",
-    "rounding",
-    "shape",
-    "sorting",
-    "special",
-    "trigonometric",
-    "unbroadcast",
-]
+    "OPS", "Op", "activation", "arithmetic", "comparison", "complex", "conv", "exponential", "indexing",
+    "joining", "layers", "linalg", "loss", "pool", "products", "reductions", "rounding", "shape", "sorting",
+    "special", "trigonometric", "unbroadcast",
+]  # fmt: skip

@@ -142,14 +142,5 @@ softmax = function(Activations.softmax)
 log_softmax = function(Activations.log_softmax)
 
 __all__ = [
-    "elu",
-    "gelu",
-    "leaky_relu",
-    "log_softmax",
-    "relu",
-    "sigmoid",
-    "silu",
-    "softmax",
-    "softplus",
-    "tanh",
-]
+    "elu", "gelu", "leaky_relu", "log_softmax", "relu", "sigmoid", "silu", "softmax", "softplus", "tanh",
+]  # fmt: skip

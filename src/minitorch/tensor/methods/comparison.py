@@ -86,15 +86,6 @@ class Comparisons(Node):
         return apply(ops.CLIP, x, low=low, high=high)
 
     @in_place
-    def clip(self, min: Any = None, max: Any = None) -> Tensor:
-        """Another name of clamp.
-
-        >>> minitorch.tensor([-2.0, 2.0]).clip(min=0)
-        tensor([0., 2.])
-        """
-        return self.clamp(min, max)
-
-    @in_place
     def clamp_min(self: Any, min: Any) -> Tensor:
         """x, but not below min.   dx = g above it, else 0
 
@@ -380,6 +371,7 @@ class Comparisons(Node):
     # --- other names -----------------------------------------------------------------------------
 
     __lshift__, __rshift__ = bitwise_left_shift, bitwise_right_shift
+    clip = clamp
     not_equal, less, less_equal, greater, greater_equal = ne, lt, le, gt, ge
 
 
@@ -432,8 +424,7 @@ maximum = function(Comparisons.maximum, numbers=True)
 minimum = function(Comparisons.minimum, numbers=True)
 fmax = function(Comparisons.fmax, numbers=True)
 fmin = function(Comparisons.fmin, numbers=True)
-clamp = function(Comparisons.clamp)
-clip = function(Comparisons.clip)
+clamp = clip = function(Comparisons.clamp)
 clamp_min = function(Comparisons.clamp_min)
 clamp_max = function(Comparisons.clamp_max)
 heaviside = function(Comparisons.heaviside)
@@ -465,46 +456,9 @@ bitwise_left_shift = function(Comparisons.bitwise_left_shift, numbers=True)
 bitwise_right_shift = function(Comparisons.bitwise_right_shift, numbers=True)
 
 __all__ = [
-    "allclose",
-    "bitwise_and",
-    "bitwise_left_shift",
-    "bitwise_not",
-    "bitwise_or",
-    "bitwise_right_shift",
-    "bitwise_xor",
-    "clamp",
-    "clamp_max",
-    "clamp_min",
-    "clip",
-    "eq",
-    "fmax",
-    "fmin",
-    "ge",
-    "greater",
-    "greater_equal",
-    "gt",
-    "heaviside",
-    "isclose",
-    "isfinite",
-    "isin",
-    "isinf",
-    "isnan",
-    "isneginf",
-    "isposinf",
-    "isreal",
-    "le",
-    "less",
-    "less_equal",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "lt",
-    "maximum",
-    "minimum",
-    "nan_to_num",
-    "ne",
-    "not_equal",
-    "signbit",
-    "where",
-]
+    "allclose", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift",
+    "bitwise_xor", "clamp", "clamp_max", "clamp_min", "clip", "eq", "fmax", "fmin", "ge", "greater",
+    "greater_equal", "gt", "heaviside", "isclose", "isfinite", "isin", "isinf", "isnan", "isneginf",
+    "isposinf", "isreal", "le", "less", "less_equal", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "lt", "maximum", "minimum", "nan_to_num", "ne", "not_equal", "signbit", "where",
+]  # fmt: skip

@@ -174,16 +174,6 @@ resolve_conj = resolve_neg = function(ComplexNumbers.resolve_conj)
 adjoint = function(ComplexNumbers.adjoint)
 
 __all__ = [
-    "adjoint",
-    "angle",
-    "complex",
-    "conj",
-    "conj_physical",
-    "imag",
-    "polar",
-    "real",
-    "resolve_conj",
-    "resolve_neg",
-    "view_as_complex",
-    "view_as_real",
-]
+    "adjoint", "angle", "complex", "conj", "conj_physical", "imag", "polar", "real", "resolve_conj",
+    "resolve_neg", "view_as_complex", "view_as_real",
+]  # fmt: skip

@@ -164,17 +164,6 @@ ldexp = function(Exponentials.ldexp)
 frexp = function(Exponentials.frexp)
 
 __all__ = [
-    "exp",
-    "exp2",
-    "expm1",
-    "frexp",
-    "ldexp",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "logaddexp",
-    "logaddexp2",
-    "rsqrt",
-    "sqrt",
-]
+    "exp", "exp2", "expm1", "frexp", "ldexp", "log", "log1p", "log2", "log10", "logaddexp", "logaddexp2",
+    "rsqrt", "sqrt",
+]  # fmt: skip

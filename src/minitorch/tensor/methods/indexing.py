@@ -625,28 +625,8 @@ nonzero = function(Indexing.nonzero)
 argwhere = function(Indexing.argwhere)
 
 __all__ = [
-    "argwhere",
-    "diagonal_scatter",
-    "gather",
-    "index_add",
-    "index_copy",
-    "index_fill",
-    "index_put",
-    "index_reduce",
-    "index_select",
-    "masked_fill",
-    "masked_scatter",
-    "masked_select",
-    "nonzero",
-    "put",
-    "scatter",
-    "scatter_add",
-    "scatter_reduce",
-    "select_scatter",
-    "slice_scatter",
-    "take",
-    "take_along_dim",
-    "tril_indices",
-    "triu_indices",
-    "unravel_index",
-]
+    "argwhere", "diagonal_scatter", "gather", "index_add", "index_copy", "index_fill", "index_put",
+    "index_reduce", "index_select", "masked_fill", "masked_scatter", "masked_select", "nonzero", "put",
+    "scatter", "scatter_add", "scatter_reduce", "select_scatter", "slice_scatter", "take", "take_along_dim",
+    "tril_indices", "triu_indices", "unravel_index",
+]  # fmt: skip

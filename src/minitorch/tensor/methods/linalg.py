@@ -373,22 +373,7 @@ matrix_exp = function(LinearAlgebra.matrix_exp)
 matrix_power = function(LinearAlgebra.matrix_power)
 
 __all__ = [
-    "cholesky",
-    "cholesky_inverse",
-    "cholesky_solve",
-    "det",
-    "inverse",
-    "logdet",
-    "lu",
-    "lu_solve",
-    "lu_unpack",
-    "matrix_exp",
-    "matrix_power",
-    "orgqr",
-    "pinverse",
-    "qr",
-    "slogdet",
-    "svd",
-    "trace",
+    "cholesky", "cholesky_inverse", "cholesky_solve", "det", "inverse", "logdet", "lu", "lu_solve",
+    "lu_unpack", "matrix_exp", "matrix_power", "orgqr", "pinverse", "qr", "slogdet", "svd", "trace",
     "triangular_solve",
-]
+]  # fmt: skip

@@ -87,13 +87,7 @@ class Products(Node):
         column: Tensor = as_tensor(self)[:, None]
         return column * as_tensor(vec2)[None, :]
 
-    def ger(self: Any, vec2: Any) -> Tensor:
-        """xᵢ·yⱼ of two vectors: outer, by its older name.
-
-        >>> ger(minitorch.tensor([1.0]), minitorch.tensor([3.0, 4.0]))
-        tensor([[3., 4.]])
-        """
-        return self.outer(vec2)
+    ger = outer
 
     def inner(self: Any, other: Any) -> Tensor:
         """Sums over the last axes of both; a plain product where one has no axis.
@@ -407,8 +401,7 @@ dot = function(Products.dot)
 mm = function(Products.mm)
 mv = function(Products.mv)
 bmm = function(Products.bmm)
-outer = function(Products.outer)
-ger = function(Products.ger)
+outer = ger = function(Products.outer)
 inner = function(Products.inner)
 vdot = function(Products.vdot)
 kron = function(Products.kron)
@@ -420,24 +413,6 @@ baddbmm = function(Products.baddbmm)
 addbmm = function(Products.addbmm)
 
 __all__ = [
-    "addbmm",
-    "addmm",
-    "addmv",
-    "addr",
-    "baddbmm",
-    "bmm",
-    "chain_matmul",
-    "cross",
-    "dot",
-    "einsum",
-    "ger",
-    "inner",
-    "kron",
-    "matmul",
-    "mm",
-    "mv",
-    "outer",
-    "tensordot",
-    "vander",
-    "vdot",
-]
+    "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "chain_matmul", "cross", "dot", "einsum", "ger",
+    "inner", "kron", "matmul", "mm", "mv", "outer", "tensordot", "vander", "vdot",
+]  # fmt: skip

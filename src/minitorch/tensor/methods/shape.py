@@ -250,13 +250,7 @@ class Shapes(Node):
             order.insert(target, axis)
         return apply_unary(ops.PERMUTE, self, {"axes": tuple(order) if ndim else ()})
 
-    def moveaxis(self, source: Any, destination: Any) -> Tensor:
-        """Another name of movedim.
-
-        >>> minitorch.zeros(20, 3, 5).moveaxis(2, 0).shape
-        (5, 20, 3)
-        """
-        return self.movedim(source, destination)
+    moveaxis = movedim
 
     def t(self) -> Tensor:
         """A matrix transposed; a vector as it is.
@@ -626,8 +620,7 @@ unsqueeze = function(Shapes.unsqueeze)
 permute = function(Shapes.permute)
 swapaxes = function(Shapes.swapaxes)
 swapdims = function(Shapes.swapdims)
-movedim = function(Shapes.movedim)
-moveaxis = function(Shapes.moveaxis)
+movedim = moveaxis = function(Shapes.movedim)
 t = function(Shapes.t)
 broadcast_to = function(Shapes.broadcast_to)
 sum_to_size = function(Shapes.sum_to_size)
@@ -645,32 +638,8 @@ rot90 = function(Shapes.rot90)
 roll = function(Shapes.roll)
 
 __all__ = [
-    "broadcast_to",
-    "diag",
-    "diag_embed",
-    "diagflat",
-    "diagonal",
-    "flatten",
-    "flip",
-    "fliplr",
-    "flipud",
-    "moveaxis",
-    "movedim",
-    "permute",
-    "ravel",
-    "repeat_interleave",
-    "reshape",
-    "roll",
-    "rot90",
-    "squeeze",
-    "sum_to_size",
-    "swapaxes",
-    "swapdims",
-    "t",
-    "tile",
-    "transpose",
-    "tril",
-    "triu",
-    "unflatten",
+    "broadcast_to", "diag", "diag_embed", "diagflat", "diagonal", "flatten", "flip", "fliplr", "flipud",
+    "moveaxis", "movedim", "permute", "ravel", "repeat_interleave", "reshape", "roll", "rot90", "squeeze",
+    "sum_to_size", "swapaxes", "swapdims", "t", "tile", "transpose", "tril", "triu", "unflatten",
     "unsqueeze",
-]
+]  # fmt: skip

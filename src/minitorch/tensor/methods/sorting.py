@@ -374,18 +374,6 @@ unique = function(Sorting.unique)
 unique_consecutive = function(Sorting.unique_consecutive)
 
 __all__ = [
-    "argsort",
-    "bucketize",
-    "kthvalue",
-    "median",
-    "mode",
-    "msort",
-    "nanmedian",
-    "nanquantile",
-    "quantile",
-    "searchsorted",
-    "sort",
-    "topk",
-    "unique",
-    "unique_consecutive",
-]
+    "argsort", "bucketize", "kthvalue", "median", "mode", "msort", "nanmedian", "nanquantile", "quantile",
+    "searchsorted", "sort", "topk", "unique", "unique_consecutive",
+]  # fmt: skip

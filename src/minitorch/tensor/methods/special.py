@@ -194,17 +194,6 @@ xlogy = function(SpecialFunctions.xlogy, numbers=True)
 sinc = function(SpecialFunctions.sinc)
 
 __all__ = [
-    "digamma",
-    "erf",
-    "erfc",
-    "erfinv",
-    "i0",
-    "igamma",
-    "igammac",
-    "lgamma",
-    "logit",
-    "mvlgamma",
-    "polygamma",
-    "sinc",
-    "xlogy",
-]
+    "digamma", "erf", "erfc", "erfinv", "i0", "igamma", "igammac", "lgamma", "logit", "mvlgamma",
+    "polygamma", "sinc", "xlogy",
+]  # fmt: skip

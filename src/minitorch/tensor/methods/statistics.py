@@ -331,17 +331,6 @@ renorm = function(Statistics.renorm)
 
 trapz = trapezoid
 __all__ = [
-    "bincount",
-    "cdist",
-    "corrcoef",
-    "cov",
-    "cumulative_trapezoid",
-    "diff",
-    "dist",
-    "gradient",
-    "histc",
-    "histogram",
-    "renorm",
-    "trapezoid",
-    "trapz",
-]
+    "bincount", "cdist", "corrcoef", "cov", "cumulative_trapezoid", "diff", "dist", "gradient", "histc",
+    "histogram", "renorm", "trapezoid", "trapz",
+]  # fmt: skip

@@ -185,26 +185,6 @@ deg2rad = function(Trigonometry.deg2rad)
 rad2deg = function(Trigonometry.rad2deg)
 
 __all__ = [
-    "acos",
-    "acosh",
-    "arccos",
-    "arccosh",
-    "arcsin",
-    "arcsinh",
-    "arctan",
-    "arctan2",
-    "arctanh",
-    "asin",
-    "asinh",
-    "atan",
-    "atan2",
-    "atanh",
-    "cos",
-    "cosh",
-    "deg2rad",
-    "hypot",
-    "rad2deg",
-    "sin",
-    "sinh",
-    "tan",
-]
+    "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "asin",
+    "asinh", "atan", "atan2", "atanh", "cos", "cosh", "deg2rad", "hypot", "rad2deg", "sin", "sinh", "tan",
+]  # fmt: skip
