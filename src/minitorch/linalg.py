@@ -363,7 +363,7 @@ def lu_factor(A: Any, *, pivot: bool = True) -> LUFactor:
     tensor([[ 4.0000,  3.0000],
             [ 0.5000, -0.5000]])
     """
-    return LUFactor(*lu_in_one(as_matrices(A, "lu_factor"), pivot, "lu_factor"))
+    return LUFactor(*lu_in_one(as_matrices(A, "lu_factor"), pivot))
 
 
 def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> LUFactorEx:
@@ -383,7 +383,7 @@ def lu(A: Any, *, pivot: bool = True) -> LU:
     tensor([[ 4.0000,  3.0000],
             [ 0.0000, -0.5000]])
     """
-    return lu_unpack(*lu_in_one(as_matrices(A, "lu"), pivot, "lu"))
+    return lu_unpack(*lu_in_one(as_matrices(A, "lu"), pivot))
 
 
 def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Tensor:
@@ -446,7 +446,7 @@ def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> C
 
 
 def _singular(x: Tensor, check_errors: bool, name: str) -> Tensor:
-    both, _ = lu_in_one(x.detach(), True, name)
+    both, _ = lu_in_one(x.detach(), True)
     return first_zero(both, check_errors, name)
 
 

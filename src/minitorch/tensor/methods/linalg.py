@@ -155,7 +155,7 @@ class LinearAlgebra(Node):
         >>> minitorch.tensor([[4.0, 3.0], [2.0, 1.0]]).lu()[1]
         tensor([1, 2], dtype=int32)
         """
-        both, pivots = lu_in_one(as_matrices(self, "lu"), pivot, "lu")
+        both, pivots = lu_in_one(as_matrices(self, "lu"), pivot)
         return (both, pivots, first_zero(both, False, "lu")) if get_infos else (both, pivots)
 
     def orgqr(self, tau: Any) -> Tensor:
@@ -303,7 +303,7 @@ def solve_triangle(A: Tensor, B: Tensor, upper: bool, left: bool = True, unit: b
     return apply(ops.TRIANGULAR_SOLVE, A, B, upper=upper, left=left, unitriangular=unit)
 
 
-def lu_in_one(x: Tensor, pivot: bool, name: str) -> tuple[Tensor, Tensor]:
+def lu_in_one(x: Tensor, pivot: bool) -> tuple[Tensor, Tensor]:
     """Return L and U in one matrix, and which rows were exchanged, counted from 1."""
     rows, columns = x.shape[-2:]
     count = min(rows, columns)
