@@ -18,7 +18,9 @@ PACKAGE = Path(__file__).parents[1]
 # What to read, in this order, to understand one backward pass; the README walks the same path.
 CORE = (
     "ops/op.py",
-    "ops/elementwise.py",
+    "ops/arithmetic.py",
+    "ops/exponential.py",
+    "ops/activation.py",
     "engine/node.py",
     "tensor/tensor.py",
 )

@@ -15,7 +15,7 @@ from minitorch.engine import watch
 from minitorch.engine.node import Node, backpropagate, new_tensor
 from minitorch.tensor import Tensor, seed_gradient
 from minitorch.tensor.convert import is_array
-from minitorch.tensor.methods.shape import stack
+from minitorch.tensor.methods.joining import stack
 
 _UNRECORDED = (
     ": what it was computed from does not, or it was computed under no_grad() or after detach(), where nothing is "

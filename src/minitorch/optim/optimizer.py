@@ -28,7 +28,6 @@ from minitorch.engine.watch import touch
 from minitorch.tensor import HookHandle, Tensor
 from minitorch.tensor.convert import as_tensor
 
-Group = dict[str, Any]
 State = dict[str, Any]
 
 
@@ -135,7 +134,7 @@ class Optimizer:
             raise TypeError(f"{name}: params must be a list of Tensors, got {_instead(params, name)}")
         self.defaults = defaults
         self.state: defaultdict[Any, State] = defaultdict(dict)
-        self.param_groups: list[Group] = []
+        self.param_groups: list[ParameterGroup] = []
         self._make_hooks()
         groups = list(params)
         if not groups:
@@ -330,7 +329,7 @@ class Optimizer:
                     f"{len(other['params'])} parameters saved, {len(mine['params'])} here"
                 )
         parameter: dict[Any, Tensor] = {}
-        groups: list[Group] = []
+        groups: list[ParameterGroup] = []
         for mine, other in zip(ours, theirs, strict=True):
             parameter.update(zip(other["params"], mine["params"], strict=True))
             kept = {"param_names": mine["param_names"]} if "param_names" in mine else {}
@@ -398,11 +397,13 @@ class ElementwiseOptimizer(Optimizer):
 
     _scratches = 1  # how many arrays the rule needs to write intermediate results to
 
-    def _begin(self, p: Tensor, state: State, group: Group) -> None:
+    def _begin(self, p: Tensor, state: State, group: ParameterGroup) -> None:
         """Fill the state of a parameter that is updated for the first time."""
         raise NotImplementedError
 
-    def _prepare(self, p: Tensor, state: State, group: Group) -> tuple[list[np.ndarray], tuple[float, ...]]:
+    def _prepare(
+        self, p: Tensor, state: State, group: ParameterGroup
+    ) -> tuple[list[np.ndarray], tuple[float, ...]]:
         """Return the arrays of the state that the rule changes, and the numbers of this step."""
         raise NotImplementedError
 
@@ -419,7 +420,7 @@ class ElementwiseOptimizer(Optimizer):
                 f"has {p.shape}; was it saved with another model?"
             )
 
-    def _decay(self, group: Group) -> tuple[float, float]:
+    def _decay(self, group: ParameterGroup) -> tuple[float, float]:
         """Return the L2 weight decay added to the gradient, and the factor parameters shrink by."""
         decay = option(group, "weight_decay") if "weight_decay" in group else 0.0
         if decay and group.get("decoupled_weight_decay", False):
@@ -493,7 +494,7 @@ def number(value: Any) -> float:
     return float(value.item()) if isinstance(value, Tensor) else float(value)
 
 
-def option(group: Group, name: str) -> float:
+def option(group: ParameterGroup, name: str) -> float:
     """Return a number of a parameter group for this step; a compiled step reads it anew at every call."""
     value = changeable(group, name)
     return only_number(value._data) if isinstance(value, Tensor) else value

@@ -17,7 +17,8 @@ import numpy as np
 
 import minitorch
 from minitorch.autograd.gradcheck import compare, second_order_problem
-from minitorch.proof.table import CASES, Case
+from minitorch.proof.cases import Case
+from minitorch.proof.table import CASES
 
 # About 1e-5: the step that balances rounding (1e-16 / step) against truncation (step²). A power of two,
 # so that moving an input by it is exact.

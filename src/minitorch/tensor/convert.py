@@ -14,8 +14,9 @@ import numpy as np
 from minitorch.engine import watch
 from minitorch.engine.dtypes import DType, common_dtype, dtype_of_number, get_default_dtype, promote_types
 from minitorch.engine.node import Node, apply, apply_binary, apply_with_number, meet_complex, new_tensor
-from minitorch.ops.elementwise import CAST, SUB, TO_INT
+from minitorch.ops.arithmetic import SUB
 from minitorch.ops.op import Op
+from minitorch.ops.rounding import CAST, TO_INT
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.ops.op import Array, Op, axes_of, certain, count_of, keep_axes, stretch
+from minitorch.ops.fast import stretch, total
+from minitorch.ops.op import Array, Op, axes_of, certain, count_of, keep_axes
 
 Axis = int | Sequence[int] | None
 
@@ -29,21 +30,11 @@ def _spread(g: Array, shape: tuple[int, ...], axis: Axis) -> Array:
     return stretch(_restore(g, shape, axis), shape)
 
 
-# --- sums ---------------------------------------------------------------------------------------
-
-
-_add_reduce: Any = np.add.reduce
-
-
-def _sum(x: Array, *, axis: Axis, keepdims: bool) -> Array:
-    if x.__class__ is np.ndarray:  # what x.sum does, without its detour through Python
-        return _add_reduce(x, axis, None, None, keepdims)
-    return x.sum(axis=axis, keepdims=keepdims)
-
+# --- sums ----------------------------------------------------------------------------------------
 
 SUM = Op(
     "sum",
-    _sum,
+    total,
     lambda g, out, x, *, axis, keepdims: _spread(g, x.shape, axis),
 )
 MEAN = Op(
@@ -57,7 +48,7 @@ CUMSUM = Op(
     lambda g, out, x, *, axis: np.flip(np.cumsum(np.flip(g, axis), axis=axis), axis),
 )
 
-# --- spreads ------------------------------------------------------------------------------------
+# --- spreads -------------------------------------------------------------------------------------
 
 
 def _var(x: Array, *, axis: Axis, correction: float, keepdims: bool) -> Array:
@@ -91,34 +82,54 @@ def _std_rule(g: Array, out: Array, x: Array, *, axis: Axis, correction: float, 
 
 STD = Op("std", lambda x, **attributes: np.sqrt(_var(x, **attributes)), _std_rule)
 
-# --- extremes -----------------------------------------------------------------------------------
+# --- extremes ------------------------------------------------------------------------------------
 
 
-def _share_among_equals(g: Array, out: Array, x: Array, *, axis: Axis, keepdims: bool) -> Array:
+def share_among_equals(g: Array, out: Array, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     """Split the gradient evenly among all elements that equal the extreme."""
     winners = x == _restore(out, x.shape, axis)
     shares = winners.sum(axis=axis, keepdims=True).astype(g.dtype)
     return _restore(g, x.shape, axis) * winners / shares
 
 
-AMAX = Op("amax", lambda x, *, axis, keepdims: x.max(axis=axis, keepdims=keepdims), _share_among_equals)
-AMIN = Op("amin", lambda x, *, axis, keepdims: x.min(axis=axis, keepdims=keepdims), _share_among_equals)
+AMAX = Op("amax", lambda x, *, axis, keepdims: x.max(axis=axis, keepdims=keepdims), share_among_equals)
+AMIN = Op("amin", lambda x, *, axis, keepdims: x.min(axis=axis, keepdims=keepdims), share_among_equals)
 
 
-def _median(x: Array) -> Array:
-    # The lower of the two middle elements, as PyTorch; nan if there is one (sorted to the end).
-    flat = x.reshape(-1)
-    count = flat.shape[0]
-    if not count:
-        return x.sum() / 0
-    ordered = np.partition(flat, ((count - 1) // 2, count - 1))
-    largest = ordered[count - 1]
-    return np.where(largest != largest, largest, ordered[(count - 1) // 2])
+def _arg(which: str) -> Any:
+    def forward(x: Array, *, axis: int | None, keepdims: bool) -> Array:
+        if axis is None:
+            found = getattr(x.reshape(-1), which)()
+            return found.reshape((1,) * x.ndim) if keepdims else found
+        return getattr(x, which)(axis=axis, keepdims=keepdims)
+
+    return forward
 
 
-MEDIAN = Op("median", _median, lambda g, out, x: _share_among_equals(g, out, x, axis=None, keepdims=False))
+ARGMAX = Op("argmax", _arg("argmax"))
+ARGMIN = Op("argmin", _arg("argmin"))
 
-# --- products -----------------------------------------------------------------------------------
+
+def _running(extreme: Any) -> Any:
+    """Return a forward that gives, at each place, where the extreme so far stands: the last one of equals."""
+
+    def forward(x: Array, *, axis: int) -> Array:
+        if not x.shape[axis]:
+            return x.astype(np.int64)
+        total = extreme.accumulate(x, axis=axis)
+        # A new extreme (or an equal one) stands where x meets the running total; nan counts as one.
+        meets = (x == total) | (x != x)
+        lead = (-1,) + (1,) * (x.ndim - axis - 1)
+        places = np.arange(x.shape[axis], like=x).astype(np.int64).reshape(lead)
+        return np.maximum.accumulate(np.where(meets, places, 0), axis=axis)
+
+    return forward
+
+
+CUMMAX_PLACES = Op("cummax_places", _running(np.maximum))
+CUMMIN_PLACES = Op("cummin_places", _running(np.minimum))
+
+# --- products ------------------------------------------------------------------------------------
 
 
 def _exclusive_cumprod(x: Array, axis: int) -> Array:
@@ -168,7 +179,7 @@ def _cumprod_rule(g: Array, out: Array, x: Array, *, axis: int) -> Array:
 
 CUMPROD = Op("cumprod", lambda x, *, axis: np.cumprod(x, axis=axis), _cumprod_rule)
 
-# --- norms and log-sum-exp ----------------------------------------------------------------------
+# --- norms and log-sum-exp -----------------------------------------------------------------------
 
 
 def _norm(x: Array, *, p: float, axis: Axis, keepdims: bool) -> Array:
@@ -228,33 +239,33 @@ LOGSUMEXP = Op(
     floating=True,
 )
 
-# --- questions ----------------------------------------------------------------------------------
+
+def _logcumsumexp_rule(g: Array, out: Array, x: Array, *, axis: int) -> Array:
+    # dxᵢ = Σ_{k≥i} gₖ·e^{xᵢ - outₖ}, from the end backwards: S_i = gᵢ + e^{outᵢ - outᵢ₊₁}·S_{i+1}, and
+    # dxᵢ = e^{xᵢ - outᵢ}·Sᵢ. No exponent is positive, so nothing overflows.
+    lead = (slice(None),) * axis
+    length = x.shape[axis]
+    if not length:
+        return np.zeros_like(x)
+    total = g[(*lead, length - 1)]
+    sums = [total]
+    for i in range(length - 2, -1, -1):
+        here, after = out[(*lead, i)], out[(*lead, i + 1)]
+        total = g[(*lead, i)] + np.exp(np.where(here == after, 0, here - after)) * total
+        sums.append(total)
+    same = x == out  # also where both are -inf
+    return np.exp(np.where(same, 0, x - out)) * np.stack(sums[::-1], axis=axis)
+
+
+LOGCUMSUMEXP = Op(
+    "logcumsumexp",
+    lambda x, *, axis: np.logaddexp.accumulate(x, axis=axis) if x.shape[axis] else x.copy(),
+    _logcumsumexp_rule,
+    floating=True,
+)
+
+# --- questions -----------------------------------------------------------------------------------
 
 ALL = Op("all", lambda x, *, axis, keepdims: x.all(axis=axis, keepdims=keepdims))
 ANY = Op("any", lambda x, *, axis, keepdims: x.any(axis=axis, keepdims=keepdims))
 COUNT_NONZERO = Op("count_nonzero", lambda x, *, axis: (x != 0).sum(axis=axis))
-
-
-def _arg(which: str) -> Any:
-    def forward(x: Array, *, axis: int | None, keepdims: bool) -> Array:
-        if axis is None:
-            found = getattr(x.reshape(-1), which)()
-            return found.reshape((1,) * x.ndim) if keepdims else found
-        return getattr(x, which)(axis=axis, keepdims=keepdims)
-
-    return forward
-
-
-ARGMAX = Op("argmax", _arg("argmax"))
-ARGMIN = Op("argmin", _arg("argmin"))
-
-
-def _argsort(x: Array, *, axis: int, descending: bool) -> Array:
-    if not descending:
-        return np.argsort(x, axis=axis, kind="stable")
-    # Stable also downwards: sort the mirrored array upwards and mirror the answer.
-    mirrored = np.argsort(np.flip(x, axis), axis=axis, kind="stable")
-    return np.flip(x.shape[axis] - 1 - mirrored, axis)
-
-
-ARGSORT = Op("argsort", _argsort)
