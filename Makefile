@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint check bench docs clean
+.PHONY: demo test lint check count bench docs clean
 
 demo: .venv/app.stamp
 	$(BIN)/minitorch check --html certificate.html
@@ -23,6 +23,10 @@ lint: .venv/test.stamp
 
 check: .venv/base.stamp
 	$(BIN)/minitorch check
+
+# How much there is to read: code lines of the core and of every room.
+count: .venv/base.stamp
+	@$(BIN)/python -m minitorch.app.count
 
 # The peers have an environment of their own. BENCH passes options on: make bench BENCH=--quick
 BENCH ?=

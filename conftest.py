@@ -1,19 +1,28 @@
-"""Doctests may say `minitorch` and `np` without importing them."""
+"""What doctests may say without importing it, and what the suite says of itself at its end."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import minitorch
 
+# An assert that fails in a helper says as much as one in a test.
+pytest.register_assert_rewrite(
+    *(file.stem for file in (Path(__file__).parent / "tests/support").glob("*.py"))
+)
+
 
 @pytest.fixture(autouse=True)
-def _doctest_names(doctest_namespace: dict) -> None:
-    doctest_namespace["minitorch"] = minitorch
-    doctest_namespace["np"] = np
+def _doctest_names(request: pytest.FixtureRequest, doctest_namespace: dict) -> None:
+    """Docstrings are read inside the library: they may say `minitorch` and `np`. A page must import what it uses."""
+    doctest_namespace.clear()
+    if request.path.suffix == ".py":
+        doctest_namespace.update(minitorch=minitorch, np=np)
 
 
 def pytest_terminal_summary(terminalreporter) -> None:
-    """Say how many mistakes were injected on purpose, and caught."""
+    """Say how many mistakes were injected on purpose and caught, and what was not compared with PyTorch."""
     reports = [
         r
         for outcome in ("passed", "failed")
@@ -23,3 +32,9 @@ def pytest_terminal_summary(terminalreporter) -> None:
     if reports:
         noticed = sum(r.passed for r in reports)
         terminalreporter.write_line(f"negative controls: {len(reports)} mistakes injected, {noticed} caught")
+    skipped = terminalreporter.stats.get("skipped", [])
+    wanting = sum(
+        "compares with PyTorch, which is not installed" in str(report.longrepr) for report in skipped
+    )
+    if wanting:
+        terminalreporter.write_line(f"PyTorch is not installed: {wanting} comparisons with it were skipped")

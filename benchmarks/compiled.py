@@ -14,7 +14,6 @@ time that is measured.
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import logging
 import os
 import sys
@@ -38,9 +37,8 @@ GOALS = {
 
 def work(contender: str, threads: int) -> None:
     """Answer tasks: a worker's whole life."""
-    try:
-        version = importlib.metadata.version(CONTENDERS[contender])
-    except importlib.metadata.PackageNotFoundError:
+    version = contest.version(CONTENDERS[contender])
+    if version is None:
         return contest.serve(None, lambda task: 0.0)
     if CONTENDERS[contender] == "torch":
         import torch

@@ -11,7 +11,7 @@ well; both are divided by 100. The garbage collector stays on, as in a person's 
 from __future__ import annotations
 
 import functools
-import importlib.metadata
+import importlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -117,7 +117,7 @@ def contender(name: str) -> tuple[bool, Any, Callable[..., Any], Callable[..., A
 def work(name: str) -> None:
     """Be the process of one contender."""
     try:
-        version = importlib.metadata.version(CONTENDERS[name])
+        version = contest.version(CONTENDERS[name])
         methods, np_like, make, run = contender(name)
     except ImportError:
         contest.serve(None, lambda task: 0.0)

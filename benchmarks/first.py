@@ -6,7 +6,6 @@ taken from another new process, so that nothing is warm.
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import re
 import shutil
@@ -138,10 +137,11 @@ def perform(contender: str, question: str) -> Any:
 
 def install(contender: str) -> dict[str, Any]:
     """Time pip in a new environment; and how much larger that has become."""
-    version = importlib.metadata.version(PACKAGES[contender])
-    what = f"{PACKAGES[contender]}=={version.partition('+')[0]}"  # a build's own label is not asked for
     if contender.startswith("minitorch"):
         what = str(HERE.parent) + ("[compile]" if contender == "minitorch compiled" else "")
+    else:
+        label = contest.version(PACKAGES[contender]) or ""
+        what = f"{PACKAGES[contender]}=={label.partition('+')[0]}"  # a build's own label is not asked for
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         before = bytes_in(folder)
@@ -223,9 +223,8 @@ def count(code: str) -> int:
 
 def work(contender: str) -> None:
     """Be the process of one contender."""
-    try:
-        version = importlib.metadata.version(PACKAGES[contender])
-    except importlib.metadata.PackageNotFoundError:
+    version = contest.version(PACKAGES[contender])
+    if version is None:
         contest.serve(None, lambda task: 0.0)
         return
 

@@ -10,7 +10,6 @@ not computed because nobody wants it, and views.
 
 from __future__ import annotations
 
-import importlib.metadata
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -184,7 +183,7 @@ def work(name: str) -> None:
         times = [measure(task) for _ in range(3)]
         return [min(part) for part in zip(*times, strict=True)]
 
-    contest.serve(importlib.metadata.version(package), perform)
+    contest.serve(contest.version(package), perform)
 
 
 # --- the report ---------------------------------------------------------------------------------

@@ -269,7 +269,7 @@ INSTALL = Group(
     about="pip into a new virtual environment; the better of two, so that downloads come from pip's cache where "
     "it keeps any. minitorch is installed from this checkout, which includes building it; the others come as wheels. "
     "On disk is everything that came along, NumPy and SciPy too. 'minitorch compiled' is "
-    "minitorch[compile], with llvmlite.",
+    "the extra '.[compile]', with llvmlite.",
     why="MyGrad, autograd and tinygrad are wheels of Python alone; minitorch brings SciPy and is built first.",
 )
 

@@ -1,6 +1,6 @@
 """Read handwritten digits with a multi-layer perceptron: about 98% right after a few seconds.
 
-    pip install 'minitorch[app]'
+    pip install '.[app]'
     python examples/digits.py
 
 Nothing here is special to minitorch: with "torch" for "minitorch" in the imports it runs on PyTorch.

@@ -1,6 +1,6 @@
 """Read handwritten digits with convolutions: about 99% right.
 
-    pip install 'minitorch[app]'
+    pip install '.[app]'
     python examples/digits_cnn.py
 
 A convolution looks at 3×3 pixels at a time and uses the same weights everywhere, so that a stroke is

@@ -10,6 +10,8 @@ from hypothesis import HealthCheck, settings
 import minitorch
 from compiled import BACKENDS
 
+collect_ignore = ["support"]  # helpers, without doctests
+
 # The suite runs on shared, noisy machines: an example's time says nothing.
 common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 settings.register_profile("dev", max_examples=40, **common)

@@ -78,6 +78,80 @@ def test_a_room_imports_only_rooms_below_it(path):
         assert LEVEL[target] < LEVEL[room], f"{room} must not import {module}"
 
 
+# --- inside the compiler --------------------------------------------------------------------------------------
+
+# What each of its rooms may import of the library. Where no room outside the compiler is named, no Tensor is seen.
+COMPILER = {
+    "ir": ["compiler.ir"],
+    "schedule": ["compiler.ir", "compiler.schedule"],
+    # (The process's own memory is the engine's to speak to, and no Tensor is involved.)
+    "backends": ["compiler.ir", "compiler.schedule", "compiler.backends", "engine.memory"],
+    "trace": ["compiler.ir", "compiler.trace", "ops", "engine"],
+    "call": [""],
+}
+# Backends know the interface, and not each other; only the file that chooses by name knows them all.
+COMPILER_FILES = [p for p in FILES if room_of(p) == "compiler" and p.parent.name != "compiler"]
+
+
+def compiler_room(path):
+    return path.relative_to(PACKAGE / "compiler").parts[0]
+
+
+def inner_path(path):
+    return str(path.relative_to(PACKAGE / "compiler"))
+
+
+def is_within(module, room):
+    return not room or module == room or module.startswith(f"{room}.")
+
+
+def library_imports(path):
+    """The modules of the library that a file imports, names in a module included, without 'minitorch.'."""
+    found = [m.removeprefix("minitorch.") for m in imports_of(path) if m.split(".")[0] == "minitorch"]
+    return [m for m in found if m != "minitorch"]
+
+
+@pytest.mark.parametrize("path", COMPILER_FILES, ids=inner_path)
+def test_a_room_of_the_compiler_imports_only_what_it_may(path):
+    allowed = COMPILER[compiler_room(path)]
+    for module in library_imports(path):
+        assert any(is_within(module, room) for room in allowed), f"must not import {module}"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [p for p in COMPILER_FILES if compiler_room(p) == "backends" and p.parent.name != "backends"],
+    ids=inner_path,
+)
+def test_a_backend_does_not_know_another(path):
+    mine = f"compiler.backends.{path.relative_to(PACKAGE / 'compiler' / 'backends').parts[0]}"
+    for module in library_imports(path):
+        if is_within(module, "compiler.backends"):
+            assert module == "compiler.backends.interface" or is_within(module, mine), module
+
+
+@pytest.mark.parametrize("path", [p for p in COMPILER_FILES if compiler_room(p) == "ir"], ids=inner_path)
+def test_the_program_knows_numpy_and_scipy_alone(path):
+    for module in imports_of(path):
+        root = module.split(".")[0]
+        assert root in {"minitorch", "numpy", "scipy"} or root in sys.stdlib_module_names, module
+
+
+@pytest.mark.parametrize("path", [p for p in COMPILER_FILES if compiler_room(p) != "call"], ids=inner_path)
+def test_the_compiler_imports_at_the_top(path):
+    """An import inside a function hides a cycle; only what is optional, or slow and rarely needed, waits there."""
+    late = {"llvmlite", "scipy"}
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    inside = [n for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) for n in ast.walk(f)]
+    for node in inside:
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        for name in names:
+            assert name.split(".")[0] in late, f"{name}, in line {node.lineno}"
+
+
 @pytest.mark.parametrize("path", [p for p in FILES if room_of(p) == "ops"], ids=lambda p: p.name)
 def test_ops_know_numpy_alone(path):
     for module in imports_of(path):

@@ -16,7 +16,7 @@ from minitorch.tensor import Tensor, check_device, move
 from minitorch.tensor.convert import as_array, one_int, shape_of
 from minitorch.tensor.convert import as_tensor as shared
 from minitorch.tensor.devices import Size
-from minitorch.tensor.methods.elementwise import fill_of
+from minitorch.tensor.methods.arguments import fill_of
 
 
 def _leaf(data: Any, requires_grad: bool, device: Any = None) -> Tensor:
@@ -380,33 +380,8 @@ def frombuffer(
 
 
 __all__ = [
-    "BoolTensor",
-    "ByteTensor",
-    "CharTensor",
-    "DoubleTensor",
-    "FloatTensor",
-    "HalfTensor",
-    "IntTensor",
-    "LongTensor",
-    "ShortTensor",
-    "arange",
-    "as_tensor",
-    "asarray",
-    "empty",
-    "empty_like",
-    "eye",
-    "from_dlpack",
-    "from_numpy",
-    "frombuffer",
-    "full",
-    "full_like",
-    "linspace",
-    "logspace",
-    "one_hot",
-    "ones",
-    "ones_like",
-    "scalar_tensor",
-    "tensor",
-    "zeros",
-    "zeros_like",
-]
+    "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor",
+    "LongTensor", "ShortTensor", "arange", "as_tensor", "asarray", "empty", "empty_like", "eye",
+    "from_dlpack", "from_numpy", "frombuffer", "full", "full_like", "linspace", "logspace", "one_hot",
+    "ones", "ones_like", "scalar_tensor", "tensor", "zeros", "zeros_like",
+]  # fmt: skip

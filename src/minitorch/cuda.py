@@ -14,7 +14,7 @@ from minitorch.amp import autocast as _autocast
 from minitorch.tensor.devices import device as Device
 
 _ABSENT = (
-    "cuda: no GPU can be used here. Install the extra (pip install 'minitorch[gpu]') on a machine with an NVIDIA GPU, "
+    "cuda: no GPU can be used here. In minitorch's folder, on a machine with an NVIDIA GPU: pip install '.[gpu]'; "
     "or stay on 'cpu'"
 )
 

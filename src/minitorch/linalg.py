@@ -11,34 +11,37 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply, apply_many
 from minitorch.ops import linalg as ops
 from minitorch.ops.linalg import LinAlgError as LinAlgError
 from minitorch.tensor import Tensor
-from minitorch.tensor.convert import as_tensor, one_axis, promoted, to_floating
-from minitorch.tensor.methods.contract import matmul
-from minitorch.tensor.methods.linalg import QR, Slogdet
-from minitorch.tensor.methods.matrices import (
-    cholesky_ex,
-    cross,
-    diagonal,
-    householder_product,
-    inv_ex,
-    lu,
-    lu_factor,
-    lu_factor_ex,
-    lu_solve,
-    matrix_exp,
-    matrix_power,
-    matrix_rank,
-    multi_dot,
-    solve_ex,
-    tensorinv,
-    tensorsolve,
-    vander,
-    vecdot,
+from minitorch.tensor.convert import (
+    as_tensor,
+    cast,
+    choose,
+    one_axis,
+    one_int,
+    promoted,
+    tensor_for,
+    to_floating,
 )
-from minitorch.tensor.methods.reduce import nuclear_norm
+from minitorch.tensor.methods.arguments import as_row
+from minitorch.tensor.methods.comparison import where
+from minitorch.tensor.methods.linalg import (
+    LU,
+    QR,
+    Slogdet,
+    as_matrices,
+    as_squares,
+    first_zero,
+    identity,
+    lu_in_one,
+    lu_solution,
+    lu_unpack,
+)
+from minitorch.tensor.methods.products import matmul, multiply_chain, powers_of
+from minitorch.tensor.methods.reductions import nuclear_norm
 from minitorch.tensor.protocols import implements
 
 
@@ -64,6 +67,42 @@ class Lstsq(NamedTuple):
     residuals: Tensor
     rank: Tensor
     singular_values: Tensor
+
+
+class LUFactor(NamedTuple):
+    """L and U in one matrix, and the exchanges of rows, counted from 1."""
+
+    LU: Tensor
+    pivots: Tensor
+
+
+class LUFactorEx(NamedTuple):
+    """L and U in one matrix, the exchanges of rows, and which pivot is 0 (0: none)."""
+
+    LU: Tensor
+    pivots: Tensor
+    info: Tensor
+
+
+class CholeskyEx(NamedTuple):
+    """The factor, and the order of the first leading block that is not positive definite (0: none)."""
+
+    L: Tensor
+    info: Tensor
+
+
+class InvEx(NamedTuple):
+    """The inverse, and which pivot is 0 (0: none)."""
+
+    inverse: Tensor
+    info: Tensor
+
+
+class SolveEx(NamedTuple):
+    """The solution, and which pivot is 0 (0: none)."""
+
+    result: Tensor
+    info: Tensor
 
 
 def inv(A: Any) -> Tensor:
@@ -315,46 +354,265 @@ def trace(A: Any) -> Tensor:
     return apply(ops.TRACE, as_tensor(A))
 
 
+# --- LU ------------------------------------------------------------------------------------------
+
+
+def lu_factor(A: Any, *, pivot: bool = True) -> LUFactor:
+    """L and U in one matrix (L's diagonal of ones left out), and which rows were exchanged.
+
+    >>> lu_factor(minitorch.tensor([[4.0, 3.0], [2.0, 1.0]])).LU
+    tensor([[ 4.0000,  3.0000],
+            [ 0.5000, -0.5000]])
+    """
+    return LUFactor(*lu_in_one(as_matrices(A, "lu_factor"), pivot))
+
+
+def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> LUFactorEx:
+    """LU and pivots as lu_factor gives them, and which pivot is 0 (0: none).
+
+    >>> lu_factor_ex(minitorch.tensor([[4.0, 3.0], [2.0, 1.0]])).info
+    tensor(0, dtype=int32)
+    """
+    both, pivots = lu_factor(A, pivot=pivot)
+    return LUFactorEx(both, pivots, first_zero(both, check_errors, "lu_factor_ex"))
+
+
+def lu(A: Any, *, pivot: bool = True) -> LU:
+    """P L U = A: a permutation, a lower triangle with ones on its diagonal, an upper triangle.
+
+    >>> lu(minitorch.tensor([[2.0, 1.0], [4.0, 3.0]])).U
+    tensor([[ 4.0000,  3.0000],
+            [ 0.0000, -0.5000]])
+    """
+    return lu_unpack(*lu_in_one(as_matrices(A, "lu"), pivot))
+
+
+def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Tensor:
+    """X with A X = B (X A = B with left=False, Aᴴ in A's place with adjoint), given A's factors.
+
+    >>> factored = lu_factor(minitorch.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    >>> lu_solve(*factored, minitorch.tensor([[2.0], [4.0]]))
+    tensor([[1.],
+            [1.]])
+    """
+    return lu_solution(LU, pivots, B, left, adjoint)
+
+
+# --- with a report instead of an error -----------------------------------------------------------
+
+
+def inv_ex(A: Any, *, check_errors: bool = False) -> InvEx:
+    """The inverse, and instead of an error which pivot is 0 (0: none); such a matrix gets nan.
+
+    >>> inv_ex(minitorch.tensor([[0.0]])).info
+    tensor(1, dtype=int32)
+    """
+    x = as_squares(A, "inv_ex")
+    info = _singular(x, check_errors, "inv_ex")
+    safe, wrong = _made_regular(x, info)
+    return InvEx(where(wrong, math.nan, apply(ops.INV, safe)), info)
+
+
+def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> SolveEx:
+    """X with A X = B, and instead of an error which pivot is 0 (0: none); such a system gets nan.
+
+    >>> solve_ex(minitorch.tensor([[2.0]]), minitorch.tensor([[4.0]])).result
+    tensor([[2.]])
+    """
+    a, b = promoted(as_squares(A, "solve_ex"), to_floating(tensor_for(B, "solve_ex")))
+    info = _singular(a, check_errors, "solve_ex")
+    safe, wrong = _made_regular(a, info)
+    result = apply(ops.SOLVE, safe, b, left=left)
+    if result.ndim < a.ndim:
+        wrong = wrong.squeeze(-1)
+    return SolveEx(where(wrong, math.nan, result), info)
+
+
+def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> CholeskyEx:
+    """The Cholesky factor, and instead of an error which leading block is not positive definite (0: none).
+
+    >>> cholesky_ex(minitorch.tensor([[4.0]]))
+    CholeskyEx(L=tensor([[2.]]), info=tensor(0, dtype=int32))
+    """
+    x = as_squares(A, "cholesky_ex")
+    values = new_tensor(np.zeros(x.shape[:-2], np.int32))
+    for order in range(x.shape[-1], 0, -1):  # the first block whose eigenvalues are not all positive
+        block = x.detach()[..., :order, :order]
+        bad = apply(ops.EIGVALSH, block, uplo="U" if upper else "L").amin(-1) <= 0
+        values = cast(where(bad, order, values), np.int32)
+    if check_errors and bool((values != 0).any()):
+        raise ops.LinAlgError("cholesky_ex: a matrix is not positive definite")
+    safe, wrong = _made_regular(x, values)
+    return CholeskyEx(where(wrong, math.nan, apply(ops.CHOLESKY, safe, upper=upper)), values)
+
+
+def _singular(x: Tensor, check_errors: bool, name: str) -> Tensor:
+    both, _ = lu_in_one(x.detach(), True)
+    return first_zero(both, check_errors, name)
+
+
+def _made_regular(x: Tensor, info: Tensor) -> tuple[Tensor, Tensor]:
+    wrong = (info != 0).unsqueeze(-1).unsqueeze(-1)
+    return where(wrong, identity(x.shape[-1], x.shape[-1], x), x), wrong
+
+
+# --- products and powers -------------------------------------------------------------------------
+
+
+def matrix_exp(A: Any) -> Tensor:
+    """e^A = I + A + A²/2 + A³/6 + …   See Tensor.matrix_exp
+
+    >>> matrix_exp(minitorch.tensor([[0.0, 1.0], [0.0, 0.0]]))
+    tensor([[1., 1.],
+            [0., 1.]])
+    """
+    return tensor_for(A, "matrix_exp").matrix_exp()
+
+
+def matrix_power(A: Any, n: int) -> Tensor:
+    """A multiplied by itself n times; the inverse's power for negative n.
+
+    >>> matrix_power(minitorch.tensor([[1.0, 1.0], [0.0, 1.0]]), 3)
+    tensor([[1., 3.],
+            [0., 1.]])
+    """
+    return tensor_for(A, "matrix_power").matrix_power(n)
+
+
+def householder_product(A: Any, tau: Any) -> Tensor:
+    """The first columns of a product of reflections I - τᵢ·vᵢ·vᵢᴴ, with vᵢ below A's diagonal: Tensor.orgqr.
+
+    >>> householder_product(minitorch.tensor([[1.0], [0.0]]), minitorch.tensor([2.0]))
+    tensor([[-1.],
+            [ 0.]])
+    """
+    return tensor_for(A, "householder_product").orgqr(tau)
+
+
+def multi_dot(tensors: Any) -> Tensor:
+    """The product of several matrices in the cheapest order; the first and the last may be vectors.
+
+    >>> multi_dot([minitorch.tensor([1.0, 2.0]), minitorch.tensor([[3.0], [4.0]])])
+    tensor([11.])
+    """
+    parts = promoted(*(tensor_for(t, "multi_dot") for t in tensors))
+    if len(parts) < 2:
+        raise RuntimeError(f"multi_dot: expects at least two tensors, got {len(parts)}")
+    first, last = parts[0].ndim == 1, parts[-1].ndim == 1
+    parts[0] = parts[0].unsqueeze(0) if first else parts[0]
+    parts[-1] = parts[-1].unsqueeze(1) if last else parts[-1]
+    product = multiply_chain(parts, "multi_dot")
+    product = product.squeeze(-1) if last else product
+    return product.squeeze(0) if first else product
+
+
+def vecdot(x: Any, y: Any, *, dim: int = -1) -> Tensor:
+    """Σ xᵢ·yᵢ along an axis, x conjugated.   dx = g·y, dy = g·x
+
+    >>> vecdot(minitorch.tensor([1.0, 2.0]), minitorch.tensor([3.0, 4.0]))
+    tensor(11.)
+    """
+    product = tensor_for(x, "vecdot").conj() * as_tensor(y)
+    return cast(product.sum(dim), product._data.dtype)
+
+
+def cross(input: Any, other: Any, *, dim: int = -1) -> Tensor:
+    """x × y along an axis of length 3, the other axes broadcast.
+
+    >>> cross(minitorch.tensor([1.0, 0.0, 0.0]), minitorch.tensor([0.0, 1.0, 0.0]))
+    tensor([0., 0., 1.])
+    """
+    x, y = tensor_for(input, "cross"), tensor_for(other, "cross")
+    return x.cross(y, dim=dim)
+
+
+def vander(x: Any, *, N: int | None = None) -> Tensor:
+    """x⁰ … xᴺ⁻¹ of each element, as rows.
+
+    >>> vander(minitorch.tensor([2.0]), N=3)
+    tensor([[1., 2., 4.]])
+    """
+    base = tensor_for(x, "vander")
+    base = as_row(base)
+    return powers_of(base, base.shape[-1] if N is None else N, "vander")
+
+
+def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """The diagonal of each matrix, as a view.
+
+    >>> diagonal(minitorch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([1., 4.])
+    """
+    return tensor_for(A, "diagonal").diagonal(offset, dim1, dim2)
+
+
+# --- ranks, and equations between tensors --------------------------------------------------------
+
+
+def matrix_rank(
+    A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
+) -> Tensor:
+    """How many singular values lie above max(atol, rtol·the largest).
+
+    >>> matrix_rank(minitorch.tensor([[1.0, 2.0], [2.0, 4.0]]))
+    tensor(1)
+    """
+    x = as_matrices(A, "matrix_rank").detach()
+    values = apply(ops.EIGVALSH, x, uplo="L").abs() if hermitian else apply(ops.SVDVALS, x)
+    if not values.shape[-1]:
+        return new_tensor(np.zeros(values.shape[:-1], np.int64))
+    floor = choose(atol, tol, "atol and tol")
+    if rtol is None:
+        given = floor is not None and bool(as_tensor(floor > 0).all())
+        rtol = 0.0 if given else max(x.shape[-2:]) * float(np.finfo(x._data.dtype).eps)
+    limit = values.amax(-1) * rtol
+    above = values > limit.unsqueeze(-1)
+    if floor is not None:
+        above = above & (values > (as_tensor(floor).unsqueeze(-1) if isinstance(floor, Node) else floor))
+    return above.sum(-1)
+
+
+def tensorinv(A: Any, ind: int = 2) -> Tensor:
+    """The inverse of tensordot with A over its last axes: axes before and after `ind` exchanged.
+
+    >>> tensorinv(minitorch.eye(4).reshape(2, 2, 4), ind=2).shape
+    (4, 2, 2)
+    """
+    x = tensor_for(A, "tensorinv")
+    ind = one_int(ind, "tensorinv", "ind")
+    before, after = x.shape[:ind], x.shape[ind:]
+    if ind < 1 or math.prod(before) != math.prod(after):
+        raise RuntimeError(f"tensorinv: shape {x.shape} at ind {ind} makes no square matrix")
+    return apply(ops.INV, to_floating(x).reshape(math.prod(before), -1)).reshape(after + before)
+
+
+def tensorsolve(A: Any, B: Any, dims: Any = None) -> Tensor:
+    """X with tensordot(A, X, X.ndim) = B; `dims` of A are moved to its end first.
+
+    >>> tensorsolve(minitorch.eye(4).reshape(2, 2, 4), minitorch.ones(2, 2))
+    tensor([1., 1., 1., 1.])
+    """
+    a, b = promoted(to_floating(tensor_for(A, "tensorsolve")), to_floating(tensor_for(B, "tensorsolve")))
+    if dims is not None:
+        axes = tuple(one_axis(d, a.ndim, "tensorsolve") for d in dims)
+        a = a.movedim(axes, tuple(range(a.ndim - len(axes), a.ndim)))
+    shape = a.shape[b.ndim :]
+    if b.numel() != math.prod(shape):
+        raise RuntimeError(
+            f"tensorsolve: A of shape {a.shape} and B of shape {b.shape} make no square system"
+        )
+    matrix = a.reshape(b.numel(), math.prod(shape))
+    return apply(ops.SOLVE, matrix, b.reshape(-1), left=True).reshape(shape)
+
+
 for _function in (inv, solve, det, slogdet, cholesky, qr, eigh, eigvalsh, svd, pinv, matrix_power):
     implements(getattr(np.linalg, _function.__name__))(_function)
 implements(np.linalg.norm)(lambda x, ord=None, axis=None, keepdims=False: norm(x, ord, axis, keepdims))
 
 __all__ = [
-    "cholesky",
-    "cholesky_ex",
-    "cond",
-    "cross",
-    "det",
-    "diagonal",
-    "eigh",
-    "eigvalsh",
-    "householder_product",
-    "inv",
-    "inv_ex",
-    "lstsq",
-    "lu",
-    "lu_factor",
-    "lu_factor_ex",
-    "lu_solve",
-    "matmul",
-    "matrix_exp",
-    "matrix_norm",
-    "matrix_power",
-    "matrix_rank",
-    "multi_dot",
-    "norm",
-    "pinv",
-    "qr",
-    "slogdet",
-    "solve",
-    "solve_ex",
-    "solve_triangular",
-    "svd",
-    "svdvals",
-    "tensorinv",
-    "tensorsolve",
-    "trace",
-    "vander",
-    "vecdot",
-    "vector_norm",
+    "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh",
+    "householder_product", "inv", "inv_ex", "lstsq", "lu", "lu_factor", "lu_factor_ex", "lu_solve",
+    "matmul", "matrix_exp", "matrix_norm", "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv", "qr",
+    "slogdet", "solve", "solve_ex", "solve_triangular", "svd", "svdvals", "tensorinv", "tensorsolve",
+    "trace", "vander", "vecdot", "vector_norm",
 ]  # fmt: skip

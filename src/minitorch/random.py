@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.creation import zeros_like
-from minitorch.engine.dtypes import float64, get_default_dtype
+from minitorch.engine.dtypes import get_default_dtype
 from minitorch.engine.node import new_tensor
 from minitorch.engine.record import apply
-from minitorch.ops.elementwise import NORMAL
-from minitorch.ops.op import violated
+from minitorch.ops.arithmetic import NORMAL
 from minitorch.tensor import Tensor, move
 from minitorch.tensor.convert import as_tensor, operand, promoted, shape_of
 from minitorch.tensor.generator import Generator, default_generator
 from minitorch.tensor.generator import use_own_stream as use_own_stream
+from minitorch.tensor.methods.random import bernoulli as bernoulli
+from minitorch.tensor.methods.random import multinomial as multinomial
 
 
 def manual_seed(seed: int) -> Generator:
@@ -192,60 +192,6 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
     return _made(np.array(order, dtype=np.int64 if dtype is None else np.dtype(dtype)), (n,), device, False)
 
 
-def bernoulli(input: Any, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
-    """Return 1 with each element's probability (or all with p), else 0.
-
-    >>> bernoulli(as_tensor([0.0, 1.0]))
-    tensor([0., 1.])
-    """
-    if p is not None:
-        return zeros_like(input).bernoulli_(p, generator=generator)
-    chance = as_tensor(input)
-    if chance.dtype.kind != "f" or violated(((chance._data < 0) | (chance._data > 1)).any()):
-        raise RuntimeError("bernoulli: probabilities must be floats between 0 and 1")
-    drawn = (generator or default_generator).uniforms(chance.numel(), chance.dtype)
-    return new_tensor((drawn.reshape(chance.shape) < chance._data).astype(chance.dtype))
-
-
-def multinomial(
-    input: Any, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
-) -> Tensor:
-    """Draw indices with these probabilities, which need not sum to 1; a matrix gives a draw per row.
-
-    >>> multinomial(as_tensor([0.0, 3.0, 0.0]), 4, replacement=True)
-    tensor([1, 1, 1, 1])
-    """
-    weights = as_tensor(input)._data
-    if weights.dtype.kind != "f":
-        raise RuntimeError(f"multinomial: the weights must be floating-point, got {weights.dtype}")
-    if weights.ndim not in (1, 2):
-        raise RuntimeError(f"multinomial: the weights must have 1 or 2 axes, got shape {weights.shape}")
-    if num_samples <= 0:
-        raise RuntimeError(f"multinomial: cannot draw {num_samples} samples")
-    if not replacement and num_samples > weights.shape[-1]:
-        raise RuntimeError(
-            f"multinomial: cannot draw {num_samples} of {weights.shape[-1]} without replacement; write replacement=True"
-        )
-    if not (np.isfinite(weights) & (weights >= 0)).all():
-        raise RuntimeError("multinomial: a weight is negative, inf or nan")
-    if not (weights.sum(axis=-1) > 0).all():
-        raise RuntimeError("multinomial: the weights sum to 0, so there is nothing to draw")
-    source = generator or default_generator
-    rows = weights.reshape(-1, weights.shape[-1])
-    if replacement and num_samples > 1:
-        drawn = source.uniforms(len(rows) * num_samples, float64).reshape(len(rows), num_samples)
-        heights = rows.cumsum(axis=-1)
-        heights /= heights[:, -1:]
-        chosen = np.stack([np.searchsorted(h, u) for h, u in zip(heights, drawn, strict=True)])
-    else:
-        # Waiting times: each index rings after an exponential time at its rate, the first ones win.
-        waits = -np.log1p(-source.uniforms(rows.size, float64)).astype(rows.dtype).reshape(rows.shape)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            order = np.argsort(-(rows / waits), axis=-1, kind="stable")
-        chosen = order[:, :num_samples]
-    return new_tensor(chosen.astype(np.int64).reshape(*weights.shape[:-1], num_samples))
-
-
 def normal(
     mean: Any = 0.0,
     std: Any = 1.0,
@@ -296,8 +242,3 @@ def fork_rng(devices: Any = None, enabled: bool = True, **ignored: Any) -> Itera
     finally:
         if state is not None:
             set_rng_state(state)
-
-
-# As methods too: p.multinomial(1), p.bernoulli(). They are defined here because drawing comes after Tensor.
-Tensor.multinomial = multinomial  # type: ignore[attr-defined]
-Tensor.bernoulli = bernoulli  # type: ignore[attr-defined]

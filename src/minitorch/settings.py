@@ -1,6 +1,6 @@
-"""Settings that public programs make, and questions they ask. Enters: flags. Leaves: the flags, remembered.
+"""Settings that public programs make, and questions they ask of tensors. Enters: flags. Leaves: the flags, remembered.
 
-None of them changes a number here: everything is computed in the dtype it has, and always in the same order.
+No setting changes a number here: everything is computed in the dtype it has, and always in the same order.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from minitorch.engine.dtypes import common_dtype, legacy_dtype, promote_types
 from minitorch.engine.dtypes import set_default_dtype as _set_default_dtype
 from minitorch.engine.modes import is_grad_enabled
 from minitorch.tensor import Tensor
-from minitorch.tensor.convert import as_tensor
 from minitorch.tensor.devices import CPU, device
+from minitorch.tensor.methods.public import function
 
 _kept: dict[str, Any] = {"threads": 1, "deterministic": True, "precision": "highest"}
 
@@ -93,42 +93,6 @@ def set_default_tensor_type(kind: Any) -> None:
     _set_default_dtype(legacy_dtype(kind))
 
 
-def is_floating_point(input: Any) -> bool:
-    """Tell whether a tensor holds floats.
-
-    >>> is_floating_point(as_tensor([1.0]))
-    True
-    """
-    return bool(as_tensor(input).is_floating_point())
-
-
-def is_complex(input: Any) -> bool:
-    """Tell whether a tensor holds complex numbers.
-
-    >>> is_complex(as_tensor([1.0]))
-    False
-    """
-    return as_tensor(input).dtype.kind == "c"
-
-
-def is_nonzero(input: Any) -> bool:
-    """Tell whether the only element is not 0.
-
-    >>> is_nonzero(as_tensor([0.0]))
-    False
-    """
-    return bool(as_tensor(input))
-
-
-def detach(input: Any) -> Tensor:
-    """The same array, cut off from the graph.   See Tensor.detach
-
-    >>> detach(as_tensor([1.0]))
-    tensor([1.])
-    """
-    return as_tensor(input).detach()
-
-
 def is_inference_mode_enabled() -> bool:
     """Tell whether nothing is recorded: inference_mode is no_grad here.
 
@@ -141,7 +105,7 @@ def is_inference_mode_enabled() -> bool:
 def result_type(tensor1: Any, tensor2: Any) -> Any:
     """Return the dtype in which two operands are computed together.
 
-    >>> result_type(as_tensor([1, 2]), 1.0)
+    >>> result_type(minitorch.tensor([1, 2]), 1.0)
     dtype('float32')
     """
     return common_dtype(*(o._data if isinstance(o, Tensor) else o for o in (tensor1, tensor2)))
@@ -160,6 +124,23 @@ def can_cast(from_: Any, to: Any) -> bool:
     return (order.index(b) > 1 and order.index(a) <= order.index(b)) or (a == "u" and b == "i")
 
 
+def is_tensor(obj: Any) -> bool:
+    """Whether it is a Tensor.
+
+    >>> is_tensor(1.0)
+    False
+    """
+    return isinstance(obj, Tensor)
+
+
+clone = function(Tensor.clone)
+detach = function(Tensor.detach)
+equal = function(Tensor.equal)
+is_complex = function(Tensor.is_complex)
+is_floating_point = function(Tensor.is_floating_point)
+is_nonzero = function(Tensor.is_nonzero)
+numel = function(Tensor.numel)
+
 mps = SimpleNamespace(is_available=lambda: False, manual_seed=lambda seed: None, empty_cache=lambda: None)
 
 
@@ -176,3 +157,12 @@ class _NotOffered:
 bfloat16 = _NotOffered("bfloat16")
 strided, preserve_format, contiguous_format = "strided", "preserve_format", "contiguous_format"
 channels_last, channels_last_3d = "channels_last", "channels_last_3d"
+
+__all__ = [
+    "are_deterministic_algorithms_enabled", "bfloat16", "can_cast", "channels_last", "channels_last_3d",
+    "clone", "contiguous_format", "detach", "equal", "get_default_device", "get_float32_matmul_precision",
+    "get_num_interop_threads", "get_num_threads", "is_complex", "is_floating_point",
+    "is_inference_mode_enabled", "is_nonzero", "is_tensor", "mps", "numel", "preserve_format",
+    "result_type", "set_default_device", "set_default_tensor_type", "set_float32_matmul_precision",
+    "set_num_interop_threads", "set_num_threads", "strided", "use_deterministic_algorithms",
+]  # fmt: skip

@@ -6,22 +6,16 @@ import math
 from typing import Any
 
 from minitorch.engine.record import apply
-from minitorch.functions import (
-    erf,
-    exp2,
-    expm1,
-    log1p,
-    log_softmax,
-    logsumexp,
-    round,
-    sigmoid,
-    softmax,
-)
 from minitorch.ops import special as ops
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import binary, tensor_for
-from minitorch.tensor.methods.pointwise import (
+from minitorch.tensor.methods.activation import log_softmax, sigmoid, softmax
+from minitorch.tensor.methods.exponential import exp2, expm1, log1p
+from minitorch.tensor.methods.reductions import logsumexp
+from minitorch.tensor.methods.rounding import round
+from minitorch.tensor.methods.special import (
     digamma,
+    erf,
     erfc,
     erfinv,
     i0,

@@ -392,6 +392,21 @@ def test_the_page_stands_alone_and_is_well_formed():
     assert "width=device-width" in text
 
 
+def test_the_two_counts_of_the_page_are_of_the_same_rows():
+    made = full()
+    rows = made.sections["eager"].rows
+    for name, ours, unit in (("level", 1.01, "seconds"), ("behind", 2.0, "seconds"), ("larger", 3.0, BYTES)):
+        rows[name] = Row(name, unit, values={"minitorch": [ours] * 2, "PyTorch": [1.0] * 2})
+    rows["alone"] = Row("alone", values={"minitorch": [1.0]})
+    assert [rows[name].standing for name in ("level", "behind", "larger", "alone")] == [
+        "level", "behind", "behind", None,
+    ]  # fmt: skip
+    text = page.page(made)
+    compared = sum(row.standing is not None for row in rows.values())
+    assert f"level in 1, behind in 2 of {compared} rows</small>" in text
+    assert f"<summary>One small op: 2 of {compared} rows</summary>" in text
+
+
 def test_the_page_says_what_is_compared_and_where_a_peer_is_better():
     text = page.page(full())
     for word in (
@@ -440,13 +455,14 @@ def test_plain_lines_when_nobody_watches(capsys):
     assert capsys.readouterr().err.splitlines() == ["0/4 eager, round 1 of 2", "2/4 eager, round 2 of 2"]
 
 
-def test_a_live_bar_where_rich_is_there():
+def test_a_live_bar_where_rich_is_there(capsys):
     pytest.importorskip("rich")
     live = run.Live()
     live.start(2)
     live.at(1, "[half] done")
     live.note("[a] line")
     live.stop()
+    assert "[a] line" in "".join(capsys.readouterr())  # as it is: no markup
 
 
 def test_a_busy_machine_is_named():

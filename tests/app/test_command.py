@@ -95,13 +95,43 @@ def test_missing_scikit_learn_is_explained(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "sklearn" else found(name))
     code, _, err = run(capsys, "train", "digits", "--out", tmp_path)
     assert code == 2
-    assert "digits needs scikit-learn; install it with: pip install 'minitorch[app]'" in err
+    assert "digits needs scikit-learn; in minitorch's folder: pip install '.[app]'" in err
+
+
+def test_missing_llvmlite_is_explained(capsys, tmp_path, monkeypatch):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "llvmlite" else found(name))
+    code, _, err = run(capsys, "train", "xor", "--compile", "--out", tmp_path)
+    assert code == 2
+    assert "--compile needs llvmlite; in minitorch's folder: pip install '.[compile]'" in err
 
 
 def test_missing_matplotlib_means_no_plot(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert plots.curves([{"epoch": 1, "loss": 1.0, "accuracy": 0.5}], "x", tmp_path / "c.png") is None
     assert os.listdir(tmp_path) == []
+
+
+def test_the_plots_axes_count_whole_epochs_and_its_curves_have_names(tmp_path, monkeypatch):
+    figure_module = pytest.importorskip("matplotlib.figure")
+    drawn = []
+    save = figure_module.Figure.savefig
+    monkeypatch.setattr(
+        figure_module.Figure, "savefig", lambda self, *a, **k: (drawn.append(self), save(self, *a, **k))
+    )
+    for epochs in (1, 2, 4, 7, 40):
+        history = [
+            {"epoch": e + 1, "loss": 1 / (e + 1), "end_loss": 0.5 / (e + 1), "accuracy": 0.5}
+            for e in range(epochs)
+        ]
+        plots.curves(history, "xor", tmp_path / "c.png")
+        for axes in drawn[-1].axes:
+            low, high = axes.get_xlim()
+            ticks = [t for t in axes.get_xticks() if low <= t <= high]
+            assert ticks
+            assert all(t == int(t) for t in ticks)
+        labels = [text.get_text() for text in drawn[-1].axes[0].get_legend().get_texts()]
+        assert labels == ["training", "at the epoch's end"]
 
 
 def test_a_folder_that_cannot_be_is_explained(capsys, tmp_path):
@@ -112,7 +142,7 @@ def test_a_folder_that_cannot_be_is_explained(capsys, tmp_path):
 
 
 def test_train_writes_json_lines_and_its_files(capsys, tmp_path):
-    code, out, err = run(capsys, "train", "xor", "--out", tmp_path, "--seed", 0)
+    code, out, err = run(capsys, "train", "xor", "--json", "--out", tmp_path, "--seed", 0)
     assert (code, err) == (0, "")
     start, *epochs, end = events(out)
     assert start["event"] == "start"
@@ -128,7 +158,7 @@ def test_train_writes_json_lines_and_its_files(capsys, tmp_path):
     state = minitorch.load(folder / "checkpoint.npz")
     assert {"model", "optimizer", "scheduler", "random", "epoch", "history", "seed"} <= set(state)
     # again: nothing left to do, and said so
-    code, out, _ = run(capsys, "train", "xor", "--out", tmp_path)
+    code, out, _ = run(capsys, "train", "xor", "--json", "--out", tmp_path)
     assert code == 0
     assert [e["event"] for e in events(out)] == ["start", "end"]
     assert events(out)[0]["resumed"] is True
@@ -137,7 +167,7 @@ def test_train_writes_json_lines_and_its_files(capsys, tmp_path):
     assert code == 1
     assert "start anew with --fresh" in err
     (folder / "mine.txt").touch()
-    code, out, _ = run(capsys, "train", "xor", "--out", tmp_path, "--seed", 3, "--fresh")
+    code, out, _ = run(capsys, "train", "xor", "--json", "--out", tmp_path, "--seed", 3, "--fresh")
     assert code == 0
     assert events(out)[0]["seed"] == 3
     assert (folder / "mine.txt").exists()
@@ -148,13 +178,15 @@ def test_resume_needs_a_run(capsys, tmp_path):
     assert code == 2
     assert "--resume: there is no run in" in err
     assert run(capsys, "train", "grammar-forms", "--out", tmp_path, "--epochs", 1)[0] == 0
-    code, out, _ = run(capsys, "train", "grammar-forms", "--out", tmp_path, "--epochs", 2, "--resume")
+    code, out, _ = run(
+        capsys, "train", "grammar-forms", "--json", "--out", tmp_path, "--epochs", 2, "--resume"
+    )
     assert code == 0
     assert [e["epoch"] for e in events(out) if e["event"] == "epoch"] == [2]
 
 
 def test_grammar_trains_both(capsys, tmp_path):
-    code, out, _ = run(capsys, "train", "grammar", "--out", tmp_path, "--epochs", 1)
+    code, out, _ = run(capsys, "train", "grammar", "--json", "--out", tmp_path, "--epochs", 1)
     assert code == 0
     assert [e["experiment"] for e in events(out) if e["event"] == "end"] == [
         "grammar-onehot",
@@ -209,8 +241,77 @@ def test_a_terminal_shows_live_progress_and_the_report(tmp_path, monkeypatch, ri
     assert "continues after epoch 2 of 3" in shown(more.getvalue())
 
 
-def test_no_terminal_means_json():
-    assert type(progress.choose(io.StringIO())) is progress.JsonLines
+def test_no_terminal_means_plain_lines_and_json_is_asked_for():
+    assert type(progress.choose(io.StringIO())) is progress.Lines
+    assert type(progress.choose(io.StringIO(), json_lines=True)) is progress.JsonLines
+    assert type(progress.choose(Screen(), json_lines=True)) is progress.JsonLines
+
+
+def test_plain_lines_say_it_in_words(capsys, tmp_path):
+    code, out, err = run(capsys, "train", "grammar-forms", "--epochs", 2, "--out", tmp_path)
+    assert (code, err) == (0, "")
+    assert "\x1b" not in out
+    assert "\r" not in out
+    first, second, *epochs = out.splitlines()
+    assert first.startswith("grammar-forms: ")
+    assert second.endswith("parameters, 2 epochs, seed 0")
+    line = r"epoch {}/2  loss \d\.\d{{4}}  accuracy \d+\.\d%  validation \d+\.\d%  [\d,]+ samples/s"
+    for number in (1, 2):
+        assert re.fullmatch(line.format(number), epochs[number - 1])
+    assert epochs[2].startswith("new forms of known verbs: ")
+    assert epochs[-1] == f"metrics and checkpoint: {tmp_path / 'grammar-forms'}"
+
+
+# --- a goal reached before the last epoch -----------------------------------------------------------
+
+
+def test_a_run_that_stops_early_says_why_and_can_go_on(capsys, tmp_path):
+    code, out, _ = run(capsys, "train", "xor", "--out", tmp_path)
+    assert code == 0
+    assert "33 parameters, at most 40 epochs (it stops when the loss is below 0.01), seed 0" in out
+    stopped = re.search(r"^stopped after epoch (\d+) of 40: the loss is below 0\.01$", out, re.M)
+    assert stopped
+    reached = int(stopped[1])
+    assert reached < 40
+    code, out, _ = run(capsys, "train", "xor", "--out", tmp_path)
+    assert f"already trained, {reached} epochs; --epochs N goes on to N, --fresh starts anew" in out
+    assert stopped[0] in out
+    # who names an epoch gets there
+    code, out, _ = run(capsys, "train", "xor", "--out", tmp_path, "--epochs", reached + 2)
+    assert code == 0
+    assert f"continues after epoch {reached} of {reached + 2} epochs" in out
+    assert f"epoch {reached + 2}/{reached + 2}  loss" in out
+    assert "stopped" not in out
+    report = json.loads((tmp_path / "xor" / "report.json").read_text())
+    assert (report["epochs"], report["stopped_by"]) == (reached + 2, "")
+
+
+def test_json_says_why_it_stopped(capsys, tmp_path):
+    _, out, _ = run(capsys, "train", "xor", "--json", "--out", tmp_path)
+    assert events(out)[0]["goal"] == events(out)[-1]["stopped_by"] == "the loss is below 0.01"
+
+
+def test_resume_fails_where_nothing_is_left(capsys, tmp_path):
+    assert run(capsys, "train", "xor", "--out", tmp_path)[0] == 0
+    code, out, err = run(capsys, "train", "xor", "--out", tmp_path, "--resume")
+    assert (code, out) == (2, "")
+    assert f"--resume: the run in {tmp_path / 'xor'} is finished; --epochs N goes on to epoch N" in err
+    assert run(capsys, "train", "xor", "--out", tmp_path, "--resume", "--epochs", 20)[0] == 0
+
+
+def test_resume_of_two_goes_on_with_what_is_left(capsys, tmp_path):
+    def resume(epochs):
+        return run(capsys, "train", "grammar", "--json", "--out", tmp_path, "--resume", "--epochs", epochs)
+
+    assert resume(1)[0] == 2
+    assert run(capsys, "train", "grammar-onehot", "--out", tmp_path, "--epochs", 1)[0] == 0
+    code, out, _ = resume(1)  # the first is done, the second was not reached
+    assert code == 0
+    assert [(e["epoch"], "new_verbs_accuracy" in e) for e in events(out) if e["event"] == "epoch"] == [
+        (1, True)
+    ]
+    assert resume(1)[0] == 2
+    assert resume(2)[0] == 0
 
 
 # --- interrupted ------------------------------------------------------------------------------------
@@ -224,6 +325,7 @@ def start_training(folder, epochs):
             "minitorch",
             "train",
             "grammar-forms",
+            "--json",
             "--out",
             folder,
             "--epochs",
@@ -258,7 +360,9 @@ def test_interrupted_and_continued_is_as_if_nothing_had_been(tmp_path, how):
     said = 3 + sum(json.loads(line)["event"] == "epoch" for line in rest.splitlines() if line.endswith("}"))
     if how == signal.SIGINT:
         assert process.returncode == 130
-        assert f"Go on with: minitorch train grammar-forms --epochs 100000 --out {tmp_path}" in complaint
+        assert (
+            f"Go on with: minitorch train grammar-forms --epochs 100000 --json --out {tmp_path}" in complaint
+        )
         assert "Traceback" not in complaint
     else:
         assert process.returncode == -signal.SIGKILL
@@ -301,5 +405,7 @@ def test_a_closed_pipe_is_no_error():
 
 
 def test_options_to_go_on_name_what_was_not_default():
-    chosen = SimpleNamespace(seed=0, epochs=None, device="cpu", compile=False, out=command.Path("runs"))
+    chosen = SimpleNamespace(
+        seed=0, epochs=None, device="cpu", compile=False, json=False, out=command.Path("runs")
+    )
     assert command._options_to_resume(chosen) == []

@@ -36,7 +36,7 @@ def test_digits_cnn():
 def test_grammar():
     lines = []
     impossible, possible = example("grammar").main(show=lines.append)
-    assert impossible < 0.45
+    assert impossible < 0.2  # below chance, by construction of the split
     assert possible > 0.7
     assert len(lines) == 2
 

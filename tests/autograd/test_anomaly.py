@@ -102,17 +102,18 @@ def test_nan_and_inf_are_counted():
 def test_what_was_not_finite_before_is_not_this_ops_fault():
     with minitorch.detect_anomaly():
         x = leaf([np.inf, np.nan, 1.0])
-        (x * 2).exp()
-        Tensor([float("-inf")]).exp()
+        np.testing.assert_array_equal((x * 2).exp().numpy(force=True)[:2], [np.inf, np.nan])
+        assert Tensor([float("-inf")]).exp().tolist() == [0.0]
 
 
 def test_infinities_asked_for_by_name_are_no_accident():
     with minitorch.detect_anomaly():
         x = leaf([1.0, 2.0])
-        x.masked_fill(Tensor([True, False]), -np.inf)
-        minitorch.where(Tensor([True, False]), x, -np.inf)
-        minitorch.pad(x, (1, 1), value=-np.inf)
-        minitorch.full((2,), np.inf) + 1
+        mask = Tensor([True, False])
+        assert x.masked_fill(mask, -np.inf).tolist() == [-np.inf, 2.0]
+        assert minitorch.where(mask, x, -np.inf).tolist() == [1.0, -np.inf]
+        assert minitorch.pad(x, (1, 1), value=-np.inf).tolist() == [-np.inf, 1.0, 2.0, -np.inf]
+        assert (minitorch.full((2,), np.inf) + 1).tolist() == [np.inf, np.inf]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -264,6 +265,62 @@ def test_the_fix_it_names_works():
             y.sum().backward()
     assert np.isfinite(x.grad).all()
     np.testing.assert_allclose(x.grad, [0.25 + 0.25, 0.0])
+
+
+def test_a_product_with_zero_is_no_where():
+    def run():
+        x = leaf([4.0, 0.0])
+        (x.sqrt() * x).sum().backward()
+
+    message = caught(run)
+    assert message.startswith("the derivative of sqrt made 1 nan among 2 elements")
+    assert "0·inf = nan" in message
+    assert "where" not in message.partition(HERE)[2].partition("\n")[2]
+    assert "x.sqrt() * x is x**1.5" in message
+    assert "sqrt(x + eps)" in message
+    with minitorch.detect_anomaly():  # what it suggests works
+        (leaf([4.0, 0.0]) ** 1.5).sum().backward()
+        (minitorch.sqrt(leaf([4.0, 0.0]) + 1e-6)).sum().backward()
+
+
+def test_a_where_further_on_is_found():
+    def run():
+        x = leaf([4.0, 0.0])
+        root = (x.sqrt() * 2.0).reshape(1, 2) + 1.0
+        minitorch.where(x > 0, root, 0.0).sum().backward()
+
+    assert "A where was computed from it" in caught(run)
+
+
+def test_a_division_is_told_about_its_divisor():
+    message = caught(lambda: leaf([1.0, 0.0]) / leaf([1.0, 0.0]))
+    assert "div(safe)" not in message
+    assert "Where a divisor is 0" in message
+    assert "minitorch.where(b != 0, a / safe, other)" in message
+    with minitorch.detect_anomaly():  # what it suggests works
+        a, b = leaf([1.0, 0.0]), leaf([1.0, 0.0])
+        safe = minitorch.where(b != 0, b, 1.0)
+        minitorch.where(b != 0, a / safe, 0.0).sum().backward()
+    assert np.isfinite(a.grad).all()
+    assert np.isfinite(b.grad).all()
+
+
+@pytest.mark.parametrize(
+    ("run", "advice"),
+    [
+        (lambda: leaf([1000.0]).exp(), "logsumexp"),
+        (lambda: leaf([]).mean(), "no elements"),
+        (lambda: leaf([0.0]) ** -1.0, "x.clamp(min=eps)**p"),
+        (lambda: leaf([2.0]).acos(), "acos(x.clamp(-1 + eps, 1 - eps))"),
+        (lambda: leaf([1e308]) * 10.0, None),
+    ],
+)
+def test_the_advice_is_that_of_the_op_at_hand(run, advice):
+    message = caught(run)
+    if advice is None:
+        assert message.count("\n") == 1  # what, and the line: no advice is better than a wrong one
+    else:
+        assert advice in message
 
 
 def test_an_infinite_slope_that_is_used_gets_no_lecture_on_where():

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-import torch
 
 import minitorch
 from minitorch import Tensor, autograd
 from minitorch.autograd import functional, grad
+from pytorch import torch
 
 
 def leaf(values, dtype=np.float64):
@@ -540,6 +540,22 @@ def test_the_graph_as_text():
     drawing = autograd.graph.dot(loss)
     assert drawing.startswith("digraph {")
     assert drawing.count("->") == 3
+
+
+def test_a_freed_graph_says_so():
+    x = leaf([1.0, 2.0])
+    y = x * 3
+    loss = y.sum()
+    loss.backward()
+    for made in (y, loss):
+        (row,) = autograd.graph.describe(made).splitlines()
+        assert row.endswith("its graph was freed by backward(); backward(retain_graph=True) keeps it")
+        assert "freed by backward()" in autograd.graph.dot(made)
+    kept = (x * 3).sum()
+    kept.backward(retain_graph=True)
+    assert "freed" not in autograd.graph.describe(kept) + autograd.graph.dot(kept) + autograd.graph.describe(
+        x
+    )
 
 
 # --- what a tensor says of its place in the graph -----------------------------------------------

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-import torch
 
 import minitorch
 from minitorch import Tensor, autograd
 from minitorch.autograd import Function, grad
 from minitorch.autograd.user_op import OpCheckError
+from pytorch import torch
 
 
 def leaf(values, dtype=np.float64):
@@ -534,6 +534,25 @@ def test_an_op_does_not_enter_the_librarys_own_table():
     before = set(minitorch.ops.OPS)
     minitorch.op(lambda g, out, x: g, name="exp")(lambda x: x)
     assert set(minitorch.ops.OPS) == before
+
+
+def test_rules_and_inputs_must_be_equally_many():
+    x = Tensor([1.0, 2.0], requires_grad=True)
+    half = minitorch.op(lambda g, out, x, y: g * y, name="half")(lambda x, y: x * y)
+    with pytest.raises(TypeError, match=r"half: 2 inputs met 1 rule\. Give op\(…\) one rule for each input"):
+        half(x, x)
+    with pytest.raises(TypeError, match="half: 2 inputs met 1 rule"):  # also where nothing is recorded
+        half(1.0, 2.0)
+    with pytest.raises(OpCheckError, match="half: 2 inputs met 1 rule"):
+        half.check(x, x)
+    half(x, y=3.0).sum().backward()  # y is no input here
+    assert x.grad.tolist() == [3.0, 3.0]
+    rule = lambda g, out, *inputs: g
+    for forward, most in ((lambda x: x, 1), (np.exp, 1), (np.add, 2), (lambda x, y=None: x, 2)):
+        with pytest.raises(TypeError, match=rf"op: same takes at most {most} inputs, but 3 rules were given"):
+            minitorch.op(rule, rule, rule, name="same")(forward)
+    minitorch.op(rule, rule, rule, name="any")(lambda *xs: xs[0])
+    minitorch.op(rule, None, name="optional")(lambda x, y=None: x * 1)(x).sum().backward()
 
 
 def test_a_declaration_that_cannot_work_is_refused():

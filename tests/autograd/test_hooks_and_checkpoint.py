@@ -5,11 +5,11 @@ import weakref
 
 import numpy as np
 import pytest
-import torch
 
 import minitorch
 from minitorch import Tensor, autograd
 from minitorch.autograd import checkpoint, grad
+from pytorch import torch
 
 
 def leaf(values, dtype=np.float64):

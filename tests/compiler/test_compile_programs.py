@@ -350,19 +350,28 @@ def test_picking_a_minus_zero_from_a_row(backend):
     same(function, np.array([[-0.0, 1.0], [0.0, 2.0]], np.float32), np.array([[0], [0]]), backend=backend)
 
 
+@regression
+def test_rows_of_a_computed_array_in_another_shape_picked_by_a_matrix_of_indices(backend):
+    """Where the operand's elements lie says nothing about where those of the larger result do."""
+    places = np.arange(50)[::-1].reshape(10, 5)
+    same(lambda x, i: (x * 2).reshape(50, 4, 30)[i], np.ones((200, 30)), places, backend=backend)
+
+
 def test_a_program_that_cannot_be_fused_is_compiled_without(monkeypatch):
     pytest.importorskip("llvmlite")
-    from minitorch.compiler.backends.llvm import assemble
+    from minitorch.compiler.schedule import schedule
+    from minitorch.compiler.schedule.groups import Contradiction
 
-    order = assemble._Assembly._order
+    order = schedule.in_running_order
 
-    def contradict_when_fused(self):
-        assert not self.fuser.fuse, "groups wait for each other"
-        return order(self)
+    def contradict_when_fused(fuser, kept):
+        if fuser.fuse:
+            raise Contradiction("groups wait for each other")
+        return order(fuser, kept)
 
-    monkeypatch.setattr(assemble._Assembly, "_order", contradict_when_fused)
+    monkeypatch.setattr(schedule, "in_running_order", contradict_when_fused)
     f = minitorch.compile(lambda x: (x * 2 + 1).sum())
     x = minitorch.tensor([1.0, 2.0])
     assert f(x).item() == f(x).item() == 8.0
     assert f.compilations == 1
-    assert "fusing the program failed" in str(f.explain())
+    assert "fusing the program failed (groups wait for each other)" in str(f.explain())

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-import torch
-import torch.distributions as td
 
 import minitorch
 import minitorch.distributions as md
+from pytorch import torch
 
 R = np.random.default_rng(0)
 REAL = R.normal(size=(3, 4))
@@ -63,7 +62,7 @@ def close(mine, other, tol=1e-8, what=""):
 def test_values_and_gradients(case):
     for method in ("log_prob", "entropy", "cdf"):
         ours, our_given, our_value = make(minitorch, md, case, grad=True)
-        theirs, their_given, their_value = make(torch, td, case, grad=True)
+        theirs, their_given, their_value = make(torch, torch.distributions, case, grad=True)
         try:
             b = getattr(theirs, method)(*[their_value] * (method != "entropy"))
         except NotImplementedError:
@@ -87,7 +86,7 @@ def test_values_and_gradients(case):
 @pytest.mark.parametrize("case", CASES)
 def test_moments_shapes_and_text(case):
     ours, _, _ = make(minitorch, md, case)
-    theirs, _, _ = make(torch, td, case)
+    theirs, _, _ = make(torch, torch.distributions, case)
     assert ours.batch_shape == tuple(theirs.batch_shape)
     assert ours.event_shape == tuple(theirs.event_shape)
     assert ours.has_rsample == theirs.has_rsample
@@ -106,7 +105,7 @@ def test_moments_shapes_and_text(case):
 @pytest.mark.parametrize("case", CASES)
 def test_the_same_seed_gives_the_same_samples(case, dtype):
     ours, _, _ = make(minitorch, md, case, dtype)
-    theirs, _, _ = make(torch, td, case, dtype)
+    theirs, _, _ = make(torch, torch.distributions, case, dtype)
     for shape in ((), (2,), (7, 5)):
         minitorch.manual_seed(5)
         torch.manual_seed(5)
@@ -116,10 +115,10 @@ def test_the_same_seed_gives_the_same_samples(case, dtype):
         assert minitorch.rand(1).item() == torch.rand(1).item()  # and as many were drawn
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if getattr(td, c.partition(" ")[0]).has_rsample])
+@pytest.mark.parametrize("case", [c for c in CASES if getattr(md, c.partition(" ")[0]).has_rsample])
 def test_gradients_through_samples(case):
     ours, our_given, _ = make(minitorch, md, case, grad=True)
-    theirs, their_given, _ = make(torch, td, case, grad=True)
+    theirs, their_given, _ = make(torch, torch.distributions, case, grad=True)
     minitorch.manual_seed(3)
     torch.manual_seed(3)
     a, b = ours.rsample((2,)), theirs.rsample((2,))
@@ -140,7 +139,7 @@ def test_gradients_through_samples(case):
 )
 def test_quantiles_undo_probabilities(case):
     ours, _, value = make(minitorch, md, case)
-    theirs, _, their_value = make(torch, td, case)
+    theirs, _, their_value = make(torch, torch.distributions, case)
     close(ours.icdf(minitorch.tensor(UNIT)), theirs.icdf(torch.tensor(UNIT)))
     close(ours.icdf(ours.cdf(value)), their_value, 1e-6)
 
@@ -158,11 +157,11 @@ PAIRS = [
 @pytest.mark.parametrize(("p", "q"), PAIRS)
 def test_kl_divergence(p, q):
     our_p, our_given, _ = make(minitorch, md, p, grad=True)
-    their_p, their_given, _ = make(torch, td, p, grad=True)
-    (our_q, _, _), (their_q, _, _) = make(minitorch, md, q), make(torch, td, q)
+    their_p, their_given, _ = make(torch, torch.distributions, p, grad=True)
+    (our_q, _, _), (their_q, _, _) = make(minitorch, md, q), make(torch, torch.distributions, q)
     if p == q:
-        our_q, their_q = _moved(md, minitorch, our_q), _moved(td, torch, their_q)
-    a, b = md.kl_divergence(our_p, our_q), td.kl_divergence(their_p, their_q)
+        our_q, their_q = _moved(md, minitorch, our_q), _moved(torch.distributions, torch, their_q)
+    a, b = md.kl_divergence(our_p, our_q), torch.distributions.kl_divergence(their_p, their_q)
     close(a, b)
     finite = np.isfinite(b.detach().numpy())
     if finite.all():
@@ -190,7 +189,7 @@ def test_a_pair_without_a_formula_is_refused():
 
 
 def test_independent():
-    for library, package in ((minitorch, md), (torch, td)):
+    for library, package in ((minitorch, md), (torch, torch.distributions)):
         base = package.Normal(library.tensor(REAL), library.tensor(POSITIVE))
         d = package.Independent(base, 1)
         other = package.Independent(package.Normal(library.zeros(3, 4), library.ones(3, 4)), 1)
@@ -207,7 +206,7 @@ def test_independent():
 @pytest.mark.parametrize("kind", ["tanh", "affine", "exp", "sigmoid", "softplus", "several", "inverse"])
 def test_transformed(kind):
     results = []
-    for library, package in ((minitorch, md), (torch, td)):
+    for library, package in ((minitorch, md), (torch, torch.distributions)):
         loc = library.tensor(REAL, requires_grad=True)
         scale = library.tensor(POSITIVE, requires_grad=True)
         make_transforms = {
@@ -254,7 +253,7 @@ def test_transformed(kind):
 )  # fmt: skip
 def test_what_pytorch_refuses_is_refused(line):
     kinds = []
-    for library, package in ((minitorch, md), (torch, td)):
+    for library, package in ((minitorch, md), (torch, torch.distributions)):
         try:
             eval(line, {"m": library, "D": package})
             kinds.append(None)
@@ -273,7 +272,7 @@ def test_unchecked_values_are_computed():
 
 
 def test_every_value_there_is():
-    for package, library in ((md, minitorch), (td, torch)):
+    for package, library in ((md, minitorch), (torch.distributions, torch)):
         values = [
             package.Bernoulli(library.full((2,), 0.5)).enumerate_support().tolist(),
             package.Categorical(library.ones(2, 3)).enumerate_support().tolist(),
@@ -286,7 +285,7 @@ def test_every_value_there_is():
 
 
 def test_the_printed_form():
-    assert repr(md.Normal(0.0, 1.0)) == repr(td.Normal(0.0, 1.0))
+    assert repr(md.Normal(0.0, 1.0)) == repr(torch.distributions.Normal(0.0, 1.0))
     assert "Categorical(logits: " in repr(md.Categorical(logits=minitorch.zeros(3)))
 
 
@@ -321,7 +320,7 @@ def of_relaxed(m, d):
 
 @pytest.mark.parametrize("program", [of_mixtures, of_relaxed])
 def test_mixtures_and_relaxed_choices(program):
-    for ours, theirs in zip(program(minitorch, md), program(torch, td), strict=True):
+    for ours, theirs in zip(program(minitorch, md), program(torch, torch.distributions), strict=True):
         np.testing.assert_allclose(np.array(ours.tolist()), np.array(theirs.tolist()), rtol=2e-5, atol=1e-6)
 
 
@@ -339,9 +338,9 @@ def test_helpers_of_distributions():
     probs = minitorch.tensor([0.0, 0.25, 0.75])
     for binary in (False, True):
         ours = md.utils.probs_to_logits(probs, binary)
-        theirs = td.utils.probs_to_logits(torch.tensor([0.0, 0.25, 0.75]), binary)
+        theirs = torch.distributions.utils.probs_to_logits(torch.tensor([0.0, 0.25, 0.75]), binary)
         np.testing.assert_allclose(ours.tolist(), theirs.tolist(), rtol=1e-6)
         back = md.utils.logits_to_probs(ours, binary)
         np.testing.assert_allclose(
-            back.tolist(), td.utils.logits_to_probs(theirs, binary).tolist(), rtol=1e-6
+            back.tolist(), torch.distributions.utils.logits_to_probs(theirs, binary).tolist(), rtol=1e-6
         )

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-import torch
 
 import minitorch
 from minitorch import Tensor
+from pytorch import torch
 
 
 def leaf(*values, dtype=np.float64):

@@ -6,7 +6,6 @@ import weakref
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -14,6 +13,7 @@ from hypothesis.extra import numpy as hnp
 import minitorch
 from minitorch import Tensor, autograd
 from minitorch.engine import watch
+from pytorch import torch
 
 
 def leaf(values, dtype=np.float64):
@@ -456,12 +456,16 @@ def test_changing_a_result_no_rule_reads_is_harmless(compute):
 def test_an_optimiser_between_steps_is_harmless():
     x = Tensor(np.random.default_rng(0).standard_normal((8, 3)))
     w, b = leaf(np.ones((3, 2))), leaf(np.zeros(2))
+    losses = []
     for _ in range(5):
         loss = ((x @ w + b).tanh() ** 2).sum()
         loss.backward()
+        losses.append(loss.item())
         for p in (w, b):
-            p.data -= 0.1 * p.grad
+            p.data -= 0.01 * p.grad
             p.grad = None
+    assert losses == sorted(losses, reverse=True)
+    assert losses[-1] < losses[0]
 
 
 @pytest.mark.parametrize(
@@ -476,12 +480,16 @@ def test_an_optimiser_between_steps_is_harmless():
 @pytest.mark.parametrize("shape", [(3, 4), (400, 400)])
 def test_every_spelling_of_an_update_is_harmless(step, shape):
     w, kept = leaf(np.full(shape, 0.1)), []
+    expected = 0.1
     for _ in range(4):
         loss = (w * w * w).sum()
         loss.backward()
         kept.append((loss, w.data))
+        np.testing.assert_allclose(w.grad, np.full(shape, 3 * expected**2), rtol=1e-6)
         step(w)
         w.grad = None
+        expected -= 0.1 * 3 * expected**2
+    np.testing.assert_allclose(w.data, np.full(shape, expected), rtol=1e-6)
 
 
 def test_changing_before_recording_is_harmless():
@@ -518,6 +526,8 @@ def test_running_statistics_updated_during_forward_are_harmless():
         with minitorch.no_grad():
             running.mul_(0.9).add_(h.detach() * 0.1)
         (h * h).sum().backward()
+    assert w.grad.tolist() == [3 * 18.0, 3 * 36.0]
+    np.testing.assert_allclose(running.numpy(), (1 - 0.9**3) * np.array([3.0, 6.0]), rtol=1e-6)
 
 
 def test_other_rows_of_a_persons_array_are_their_own_business():
@@ -656,6 +666,7 @@ def test_an_address_used_again_is_another_array():
         del t
         fresh = Tensor(np.array([1.0, 2.0]))
         (fresh * w).sum().backward()
+    assert w.grad.tolist() == [200.0, 400.0]
 
 
 def test_looking_does_not_hold_the_array():

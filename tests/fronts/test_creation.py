@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-import torch
 
 import minitorch
+from pytorch import torch
 from same_as_torch import agree, line
 
 

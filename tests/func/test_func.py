@@ -4,9 +4,9 @@ import warnings
 
 import numpy as np
 import pytest
-import torch
 
 import minitorch
+from pytorch import torch
 
 LIBRARIES = (minitorch, torch)
 

@@ -4,39 +4,21 @@ import itertools
 
 import numpy as np
 import pytest
-import torch
 
 import minitorch
 import minitorch.nn as nn
 import minitorch.nn.functional as F
+from both import weights
 from minitorch.autograd import gradcheck, gradgradcheck
+from pytorch import torch
+from same_as_torch import same_function
+from same_module import same_draws, same_module, twins
 
-torch.set_num_threads(1)  # many tiny calls: threads would mostly wait for each other
 SIZES = {1: (9,), 2: (7, 8), 3: (4, 5, 6)}
 
 
 def numbers(*shape, seed=0):
     return np.random.default_rng([seed, *shape]).normal(size=shape)
-
-
-def seed_of(shape):
-    return np.cos(1.0 + 1.7 * np.arange(int(np.prod(shape)))).reshape(shape)
-
-
-def agree(name, *arrays, **options):
-    """Assert that a functional gives PyTorch's values, shapes and gradients."""
-    mine = [minitorch.tensor(a, requires_grad=True) for a in arrays]
-    theirs = [torch.tensor(a, requires_grad=True) for a in arrays]
-    ours = getattr(F, name)(*mine, **options)
-    other = getattr(torch.nn.functional, name)(*theirs, **options)
-    assert ours.shape == tuple(other.shape)
-    assert ours.dtype == np.float64
-    np.testing.assert_allclose(ours.detach().numpy(), other.detach().numpy(), rtol=1e-10, atol=1e-10)
-    g = seed_of(ours.shape)
-    ours.backward(g)
-    other.backward(torch.tensor(g))
-    for a, b in zip(mine, theirs, strict=True):
-        np.testing.assert_allclose(a.grad, b.grad.numpy(), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
@@ -46,7 +28,9 @@ def test_conv_equals_pytorch(rank, kernel, groups):
     for stride, padding, dilation in itertools.product((1, 3), (0, 1, 2), (1, 2)):
         if min(SIZES[rank]) + 2 * padding < dilation * (kernel - 1) + 1:
             continue
-        agree(f"conv{rank}d", x, w, b, stride=stride, padding=padding, dilation=dilation, groups=groups)
+        same_function(
+            f"conv{rank}d", x, w, b, stride=stride, padding=padding, dilation=dilation, groups=groups
+        )
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
@@ -56,7 +40,7 @@ def test_conv_transpose_equals_pytorch(rank, kernel, groups):
     for stride, padding, dilation in itertools.product((1, 3), (0, 1), (1, 2)):
         for extra in {0, max(stride, dilation) - 1}:
             how = {"stride": stride, "padding": padding, "dilation": dilation, "output_padding": extra}
-            agree(f"conv_transpose{rank}d", x, w, b, groups=groups, **how)
+            same_function(f"conv_transpose{rank}d", x, w, b, groups=groups, **how)
 
 
 @pytest.mark.parametrize("padding", ["same", "valid"])
@@ -64,25 +48,27 @@ def test_conv_transpose_equals_pytorch(rank, kernel, groups):
 def test_padding_by_name(rank, padding):
     for kernel, dilation in ((3, 1), (2, 2), (1, 1)):
         x, w = numbers(2, 2, *SIZES[rank]), numbers(3, 2, *(kernel,) * rank)
-        agree(f"conv{rank}d", x, w, padding=padding, dilation=dilation)
+        same_function(f"conv{rank}d", x, w, padding=padding, dilation=dilation)
 
 
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel")
 def test_same_padding_of_an_even_kernel_adds_the_odd_zero_behind():
-    agree("conv2d", numbers(2, 2, 5, 6), numbers(3, 2, 2, 4), padding="same")
+    same_function("conv2d", numbers(2, 2, 5, 6), numbers(3, 2, 2, 4), padding="same")
 
 
 def test_every_axis_has_its_own_settings():
     x, w = numbers(2, 2, 9, 7), numbers(4, 2, 3, 2)
-    agree("conv2d", x, w, stride=(2, 1), padding=(0, 1), dilation=(1, 3))
-    agree("conv_transpose2d", x, numbers(2, 4, 3, 2), stride=(3, 2), padding=(1, 0), output_padding=(2, 0))
+    same_function("conv2d", x, w, stride=(2, 1), padding=(0, 1), dilation=(1, 3))
+    same_function(
+        "conv_transpose2d", x, numbers(2, 4, 3, 2), stride=(3, 2), padding=(1, 0), output_padding=(2, 0)
+    )
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_without_a_batch(rank):
     x, b = numbers(2, *SIZES[rank]), numbers(3)
-    agree(f"conv{rank}d", x, numbers(3, 2, *(2,) * rank), b)
-    agree(f"conv_transpose{rank}d", x, numbers(2, 3, *(2,) * rank), b, stride=2)
+    same_function(f"conv{rank}d", x, numbers(3, 2, *(2,) * rank), b)
+    same_function(f"conv_transpose{rank}d", x, numbers(2, 3, *(2,) * rank), b, stride=2)
 
 
 def test_a_batch_larger_than_one_step(monkeypatch):
@@ -91,15 +77,15 @@ def test_a_batch_larger_than_one_step(monkeypatch):
 
     monkeypatch.setattr(conv, "_COLUMNS", 2 * 18 * 42)
     x, w, b = numbers(5, 2, 6, 7), numbers(4, 2, 3, 3), numbers(4)
-    agree("conv2d", x, w, b, padding=1)
-    agree("conv2d", x, w, b, stride=2)
-    agree("conv_transpose2d", x, numbers(2, 4, 3, 3), b, padding=1)
+    same_function("conv2d", x, w, b, padding=1)
+    same_function("conv2d", x, w, b, stride=2)
+    same_function("conv_transpose2d", x, numbers(2, 4, 3, 3), b, padding=1)
 
 
 def test_a_wide_kernel_on_a_narrow_image():
     # Few windows per row: numbering every place of the padded image would waste most columns.
-    agree("conv2d", numbers(2, 2, 12, 6), numbers(3, 2, 3, 6), padding=0)
-    agree("conv2d", numbers(2, 2, 4, 4), numbers(3, 2, 4, 4))
+    same_function("conv2d", numbers(2, 2, 12, 6), numbers(3, 2, 3, 6), padding=0)
+    same_function("conv2d", numbers(2, 2, 4, 4), numbers(3, 2, 4, 4))
 
 
 def test_arrays_that_are_views_of_others():
@@ -114,8 +100,8 @@ def test_arrays_that_are_views_of_others():
 
 
 def test_an_empty_batch():
-    agree("conv2d", numbers(0, 2, 5, 5), numbers(3, 2, 3, 3), numbers(3))
-    agree("conv2d", numbers(0, 2, 5, 5), numbers(3, 2, 1, 1), numbers(3))
+    same_function("conv2d", numbers(0, 2, 5, 5), numbers(3, 2, 3, 3), numbers(3))
+    same_function("conv2d", numbers(0, 2, 5, 5), numbers(3, 2, 1, 1), numbers(3))
 
 
 def test_float32_stays_float32():
@@ -132,7 +118,7 @@ def test_the_inputs_are_left_as_they_were():
     out = F.conv2d(
         minitorch.tensor(x, requires_grad=True), minitorch.tensor(w, requires_grad=True), padding=1
     )
-    out.backward(seed_of(out.shape))
+    out.backward(weights(out.shape))
     np.testing.assert_array_equal(x, kept[0])
     np.testing.assert_array_equal(w, kept[1])
 
@@ -170,11 +156,11 @@ def test_third_order():
 def test_unfold_and_fold_equal_pytorch(kernel, dilation, padding, stride):
     how = {"kernel_size": kernel, "dilation": dilation, "padding": padding, "stride": stride}
     x = numbers(2, 3, 6, 7)
-    agree("unfold", x, **how)
-    agree("unfold", x[0], **how)
+    same_function("unfold", x, **how)
+    same_function("unfold", x[0], **how)
     columns = torch.nn.functional.unfold(torch.tensor(x), **how).numpy()
-    agree("fold", columns, output_size=(6, 7), **how)
-    agree("fold", columns[1], output_size=(6, 7), **how)
+    same_function("fold", columns, output_size=(6, 7), **how)
+    same_function("fold", columns[1], output_size=(6, 7), **how)
     assert str(nn.Unfold(**how)) == str(torch.nn.Unfold(**how))
     np.testing.assert_array_equal(nn.Unfold(**how)(minitorch.tensor(x)).numpy(), columns)
     folded = nn.Fold((6, 7), **how)(minitorch.tensor(columns)).numpy()
@@ -214,32 +200,11 @@ LAYERS = [
 
 @pytest.mark.parametrize(("name", "args", "options", "shape"), LAYERS)
 def test_layers_equal_pytorchs(name, args, options, shape):
-    minitorch.manual_seed(3)
-    torch.manual_seed(3)
-    mine = getattr(nn, name)(*args, **options)
-    theirs = getattr(torch.nn, name)(*args, **options)
-    assert str(mine) == str(theirs)
-    # The same seed draws the same weights …
-    assert list(mine.state_dict()) == list(theirs.state_dict())
-    for key, value in theirs.state_dict().items():
-        np.testing.assert_allclose(mine.state_dict()[key].numpy(), value.numpy(), rtol=1e-6)
-    # … and weights move both ways.
-    theirs = theirs.double()
-    mine = mine.double()
-    given = {key: numbers(*value.shape, seed=5) for key, value in theirs.state_dict().items()}
-    theirs.load_state_dict({key: torch.tensor(value) for key, value in given.items()})
-    mine.load_state_dict({key: value.numpy() for key, value in theirs.state_dict().items()})
-    theirs.load_state_dict({k: torch.tensor(v.numpy()) for k, v in mine.state_dict().items()})
-    x = numbers(*shape)
-    a, b = minitorch.tensor(x, requires_grad=True), torch.tensor(x, requires_grad=True)
-    ours, other = mine(a), theirs(b)
-    assert ours.shape == tuple(other.shape)
-    np.testing.assert_allclose(ours.detach().numpy(), other.detach().numpy(), rtol=1e-10, atol=1e-10)
-    ours.backward(seed_of(ours.shape))
-    other.backward(torch.tensor(seed_of(ours.shape)))
-    np.testing.assert_allclose(a.grad, b.grad.numpy(), rtol=1e-9, atol=1e-9)
-    for p, q in zip(mine.parameters(), theirs.parameters(), strict=True):
-        np.testing.assert_allclose(p.grad, q.grad.numpy(), rtol=1e-9, atol=1e-9)
+    def build(m):
+        return getattr(m.nn, name)(*args, **options)
+
+    same_draws(build)
+    same_module(twins(build), numbers(*shape))
 
 
 def test_output_size_chooses_among_the_possible_sizes():

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
-import torch
 
 import minitorch
 import minitorch.nn as nn
+from pytorch import torch
 
 # Uniforms are equal bit for bit; normals to the rounding of cos and log.
 CASES = [

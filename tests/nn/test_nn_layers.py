@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-import torch
 
 import minitorch
 import minitorch.nn as nn
 import minitorch.nn.functional as F
-from same_module import same_function, same_module
+from pytorch import torch
+from same_as_torch import agree
+from same_module import same_module
 
 rng = np.random.default_rng(0)
 
@@ -28,13 +29,13 @@ def both(name, *args, **kwargs):
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("shape", [(3,), (4, 3), (2, 4, 3), (2, 1, 5, 3), (0, 3), (2, 0, 3)])
 def test_linear(shape, bias):
-    same_module(*both("Linear", 3, 5, bias=bias), normal(*shape))
+    same_module(both("Linear", 3, 5, bias=bias), normal(*shape))
 
 
 def test_linear_of_a_transposed_input():
     x = normal(3, 4, 2)
     ours, theirs = both("Linear", 3, 5)
-    same_module(nn.Sequential(ours), torch.nn.Sequential(theirs), x.transpose(2, 1, 0), printed=True)
+    same_module((nn.Sequential(ours), torch.nn.Sequential(theirs)), x.transpose(2, 1, 0))
 
 
 def test_linear_is_one_node_and_its_weight_gradient_is_contiguous():
@@ -50,7 +51,7 @@ def test_linear_is_one_node_and_its_weight_gradient_is_contiguous():
 )
 def test_linear_function_with_unusual_shapes(x, w, b):
     shapes = [x, w] if b is None else [x, w, b]
-    same_function(lambda m, f, *t: f.linear(*t), *(normal(*s) for s in shapes))
+    agree(lambda m, *t: m.nn.functional.linear(*t), *(normal(*s) for s in shapes))
 
 
 def test_linear_refuses_what_does_not_fit():
@@ -63,19 +64,19 @@ def test_linear_refuses_what_does_not_fit():
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("lead", [(4,), (2, 3), ()])
 def test_bilinear(lead, bias):
-    same_module(*both("Bilinear", 3, 4, 2, bias=bias), normal(*lead, 3), normal(*lead, 4))
+    same_module(both("Bilinear", 3, 4, 2, bias=bias), normal(*lead, 3), normal(*lead, 4))
 
 
 @pytest.mark.parametrize(
     ("args", "shape"), [((), (2, 3, 4)), ((0,), (2, 3)), ((1, 2), (2, 3, 4, 5)), ((-2,), (2, 3, 4))]
 )
 def test_flatten(args, shape):
-    same_module(*both("Flatten", *args), normal(*shape))
+    same_module(both("Flatten", *args), normal(*shape))
 
 
 def test_unflatten_and_identity():
-    same_module(*both("Unflatten", 1, (2, 3)), normal(4, 6))
-    same_module(*both("Identity", 3, anything=True), normal(4, 6))
+    same_module(both("Unflatten", 1, (2, 3)), normal(4, 6))
+    same_module(both("Identity", 3, anything=True), normal(4, 6))
 
 
 INDICES = [
@@ -101,7 +102,7 @@ INDICES = [
 @pytest.mark.parametrize("index", INDICES, ids=["matrix", "number", "empty", "empty-matrix"])
 def test_embedding(options, index):
     ours, theirs = both("Embedding", 7, 3, **options)
-    same_module(ours, theirs, index)
+    same_module((ours, theirs), index)
     np.testing.assert_allclose(ours.weight.numpy(force=True), theirs.weight.detach().numpy(), atol=1e-12)
 
 
@@ -165,8 +166,8 @@ def test_activation(spec):
     shape = (4, 3, 6)
     # PyTorch keeps 1/6 and 1/α in single precision in these two derivatives.
     tolerance = 1e-7 if spec[0] in ("CELU", "Hardsigmoid") else 1e-10
-    same_module(ours, theirs, 2 * normal(*shape), tolerance=tolerance)
-    same_module(ours, theirs, 30 * normal(2, 3, 2), tolerance=tolerance)
+    same_module((ours, theirs), 2 * normal(*shape), tol=tolerance)
+    same_module((ours, theirs), 30 * normal(2, 3, 2), tol=tolerance)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +182,7 @@ def test_activation_with_inplace_looks_the_same(name):
 
 
 def test_softmax2d():
-    same_module(*both("Softmax2d"), normal(2, 3, 2, 2))
+    same_module(both("Softmax2d"), normal(2, 3, 2, 2))
     with pytest.raises(ValueError, match="3D or 4D"):
         nn.Softmax2d()(minitorch.ones(2, 2))
 
@@ -206,18 +207,18 @@ def test_softmax2d():
     ],
 )
 def test_activation_at_its_kinks(name, points):
-    same_function(lambda m, f, x: getattr(f, name)(x), np.array(points))
+    agree(lambda m, x: getattr(m.nn.functional, name)(x), np.array(points))
 
 
 def test_threshold_and_prelu_at_their_kinks():
-    same_function(lambda m, f, x: f.threshold(x, 0.5, 3.0), np.array([0.5, 0.4, 0.6]))
-    same_function(lambda m, f, x, w: f.prelu(x, w), np.array([0.0, -1.0, 1.0]), np.array([0.25]))
-    same_function(lambda m, f, x, w: f.prelu(x, w), normal(2, 3), np.array([0.25, 0.1, 0.3]))
-    same_function(lambda m, f, x, w: f.prelu(x, w), np.array(-2.0), np.array([0.25]))
+    agree(lambda m, x: m.nn.functional.threshold(x, 0.5, 3.0), np.array([0.5, 0.4, 0.6]))
+    agree(lambda m, x, w: m.nn.functional.prelu(x, w), np.array([0.0, -1.0, 1.0]), np.array([0.25]))
+    agree(lambda m, x, w: m.nn.functional.prelu(x, w), normal(2, 3), np.array([0.25, 0.1, 0.3]))
+    agree(lambda m, x, w: m.nn.functional.prelu(x, w), np.array(-2.0), np.array([0.25]))
 
 
 def test_rrelu_draws_pytorchs_slopes():
-    same_module(*both("RReLU", 0.1, 0.6), normal(5, 7), seed=3)
+    same_module(both("RReLU", 0.1, 0.6), normal(5, 7), seed=3)
 
 
 def test_refusals_of_activations():
@@ -265,7 +266,7 @@ def test_gumbel_softmax():
 @pytest.mark.parametrize("p", [0.0, 0.3, 0.5, 1.0])
 @pytest.mark.parametrize("shape", [(7,), (40, 50), (3, 4, 5)])
 def test_dropout_drops_what_pytorch_drops(p, shape):
-    same_module(*both("Dropout", p), normal(*shape), seed=1)
+    same_module(both("Dropout", p), normal(*shape), seed=1)
 
 
 @pytest.mark.parametrize(
@@ -282,7 +283,7 @@ def test_dropout_drops_what_pytorch_drops(p, shape):
 )
 @pytest.mark.parametrize("p", [0.0, 0.4, 1.0])
 def test_dropout_family(name, shape, p):
-    same_module(*both(name, p), normal(*shape), seed=2)
+    same_module(both(name, p), normal(*shape), seed=2)
 
 
 def test_dropout_does_nothing_after_eval():
@@ -327,10 +328,10 @@ OPTIONS = [
 @pytest.mark.parametrize(("name", "shape"), BATCH)
 def test_batch_norm(name, shape, options):
     ours, theirs = both(name, 3, **options)
-    same_module(ours, theirs, 2 * normal(*shape) + 1, calls=3)
+    same_module((ours, theirs), 2 * normal(*shape) + 1, calls=3)
     ours.eval(), theirs.eval()
     ours.zero_grad(), theirs.zero_grad()
-    same_module(ours, theirs, 2 * normal(*shape) + 1)
+    same_module((ours, theirs), 2 * normal(*shape) + 1)
 
 
 def test_batch_norm_refuses():
@@ -350,8 +351,8 @@ def test_batch_norm_refuses():
 def test_batch_norm_function_with_and_without_running_statistics():
     x, mean, var = normal(5, 3, 2), normal(3), np.abs(normal(3))
     w, b = normal(3), normal(3)
-    same_function(lambda m, f, x, w, b: f.batch_norm(x, None, None, w, b, True, 0.1, 1e-3), x, w, b)
-    same_function(lambda m, f, x, w: f.batch_norm(x, m.tensor(mean), m.tensor(var), w, None, False), x, w)
+    agree(lambda m, x, w, b: m.nn.functional.batch_norm(x, None, None, w, b, True, 0.1, 1e-3), x, w, b)
+    agree(lambda m, x, w: m.nn.functional.batch_norm(x, m.tensor(mean), m.tensor(var), w, None, False), x, w)
     with pytest.raises(RuntimeError, match="running mean and variance are needed"):
         F.batch_norm(minitorch.ones(2, 3), None, None)
 
@@ -396,10 +397,10 @@ def test_batch_norm_resets():
 )
 def test_instance_norm(name, shape, options):
     ours, theirs = both(name, 3, **options)
-    same_module(ours, theirs, 2 * normal(*shape) + 1, calls=2)
+    same_module((ours, theirs), 2 * normal(*shape) + 1, calls=2)
     ours.eval(), theirs.eval()
     ours.zero_grad(), theirs.zero_grad()
-    same_module(ours, theirs, normal(*shape))
+    same_module((ours, theirs), normal(*shape))
 
 
 def test_instance_norm_refuses():
@@ -423,12 +424,12 @@ def test_instance_norm_refuses():
 def test_layer_and_rms_norm(name, args, kwargs):
     if name == "RMSNorm":
         kwargs = {k: v for k, v in kwargs.items() if k != "bias"}
-    same_module(*both(name, *args, **kwargs), 2 * normal(2, 3, 4, 5) + 1)
+    same_module(both(name, *args, **kwargs), 2 * normal(2, 3, 4, 5) + 1)
 
 
 def test_layer_norm_of_nothing_and_of_one():
-    same_module(*both("LayerNorm", 5), normal(0, 5))
-    same_module(*both("LayerNorm", 1), normal(3, 1))
+    same_module(both("LayerNorm", 5), normal(0, 5))
+    same_module(both("LayerNorm", 1), normal(3, 1))
     with pytest.raises(RuntimeError, match=r"normalized_shape=\[5\]"):
         nn.LayerNorm(5)(minitorch.ones(2, 4))
 
@@ -441,7 +442,7 @@ def test_group_norm(shape, groups, options):
         layer = nn.GroupNorm(6, 6, **options)
         assert not layer(minitorch.tensor(normal(4, 6))).detach().numpy().any()
         return
-    same_module(*both("GroupNorm", groups, 6, **options), normal(*shape))
+    same_module(both("GroupNorm", groups, 6, **options), normal(*shape))
 
 
 def test_group_norm_refuses():
@@ -457,32 +458,34 @@ def test_group_norm_refuses():
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
 @pytest.mark.parametrize("shape", [(2, 4, 3), (2, 4, 3, 2), (1, 3, 2, 2, 2)])
 def test_local_response_norm(shape, size):
-    same_module(*both("LocalResponseNorm", size, alpha=0.5, beta=0.6, k=1.5), normal(*shape))
+    same_module(both("LocalResponseNorm", size, alpha=0.5, beta=0.6, k=1.5), normal(*shape))
 
 
 def test_normalize_and_distances():
     for p in (1.0, 2.0, 3.0):
         for dim in (0, 1, -1):
-            same_function(lambda m, f, x, p=p, dim=dim: f.normalize(x, p=p, dim=dim), normal(3, 4, 2))
-            same_function(lambda m, f, x, y, p=p: f.pairwise_distance(x, y, p), normal(3, 4), normal(3, 4))
-    same_function(lambda m, f, x: f.normalize(x), np.zeros((2, 3)))
+            agree(lambda m, x, p=p, dim=dim: m.nn.functional.normalize(x, p=p, dim=dim), normal(3, 4, 2))
+            agree(lambda m, x, y, p=p: m.nn.functional.pairwise_distance(x, y, p), normal(3, 4), normal(3, 4))
+    agree(lambda m, x: m.nn.functional.normalize(x), np.zeros((2, 3)))
     for dim in (0, 1):
-        same_function(lambda m, f, x, y, dim=dim: f.cosine_similarity(x, y, dim), normal(3, 4), normal(3, 4))
-    same_function(lambda m, f, x, y: f.cosine_similarity(x, y), normal(3, 4), normal(1, 4))
+        agree(
+            lambda m, x, y, dim=dim: m.nn.functional.cosine_similarity(x, y, dim), normal(3, 4), normal(3, 4)
+        )
+    agree(lambda m, x, y: m.nn.functional.cosine_similarity(x, y), normal(3, 4), normal(1, 4))
     short = [1e-3 * normal(3, 4), normal(3, 4)]  # PyTorch's gradient disregards the bound, ours does not
     np.testing.assert_allclose(
         F.cosine_similarity(*map(minitorch.tensor, short), eps=0.1).numpy(),
         torch.cosine_similarity(*map(torch.tensor, short), eps=0.1).numpy(),
     )
-    same_function(lambda m, f, x, y: f.pairwise_distance(x, y, keepdim=True), normal(3, 4), normal(4))
-    same_function(lambda m, f, x: f.pdist(x), normal(4, 3))
-    same_module(*both("CosineSimilarity", 0), normal(3, 4), normal(3, 4))
-    same_module(*both("PairwiseDistance", 1.0), normal(3, 4), normal(3, 4))
+    agree(lambda m, x, y: m.nn.functional.pairwise_distance(x, y, keepdim=True), normal(3, 4), normal(4))
+    agree(lambda m, x: m.nn.functional.pdist(x), normal(4, 3))
+    same_module(both("CosineSimilarity", 0), normal(3, 4), normal(3, 4))
+    same_module(both("PairwiseDistance", 1.0), normal(3, 4), normal(3, 4))
 
 
 def test_one_hot():
-    same_function(lambda m, f, i: f.one_hot(i, 5), np.array([[0, 4], [2, 2]]))
-    same_function(lambda m, f, i: f.one_hot(i), np.array([0, 1, 2]))
+    agree(lambda m, i: m.nn.functional.one_hot(i, 5), np.array([[0, 4], [2, 2]]))
+    agree(lambda m, i: m.nn.functional.one_hot(i), np.array([0, 1, 2]))
 
 
 # --- together ------------------------------------------------------------------------------------
@@ -496,7 +499,7 @@ def mlp(m):
 
 
 def test_a_model_of_all_kinds():
-    same_module(mlp(nn), mlp(torch.nn), normal(5, 3, 4), seed=4, calls=3)
+    same_module((mlp(nn), mlp(torch.nn)), normal(5, 3, 4), seed=4, calls=3)
 
 
 def test_a_seeded_model_gives_pytorchs_outputs():

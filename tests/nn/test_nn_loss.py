@@ -6,12 +6,12 @@ import warnings
 
 import numpy as np
 import pytest
-import torch
 
 import minitorch
 import minitorch.nn.functional as F
 from minitorch import nn
 from minitorch.engine.node import new_tensor
+from pytorch import torch
 from same_as_torch import agree
 from standin import DeviceArray
 

@@ -4,14 +4,15 @@ import itertools
 
 import numpy as np
 import pytest
-import torch
 
 import minitorch
 import minitorch.nn as nn
 import minitorch.nn.functional as F
 from minitorch.autograd import gradgradcheck
+from pytorch import torch
+from same_as_torch import same_function
+from same_module import same_module, twins
 
-torch.set_num_threads(1)  # many tiny calls: threads would mostly wait for each other
 SIZES = {1: (9,), 2: (6, 7), 3: (4, 5, 6)}
 
 
@@ -21,29 +22,6 @@ def numbers(*shape, seed=0):
 
 def with_ties(*shape):
     return np.round(2 * numbers(*shape))
-
-
-def seed_of(shape):
-    return np.cos(1.0 + 1.7 * np.arange(int(np.prod(shape)))).reshape(shape)
-
-
-def both(ours, other, a, b):
-    """Assert that two calls agree: values, indices where there are some, and the input's gradient."""
-    if isinstance(other, tuple):
-        np.testing.assert_array_equal(ours[1].numpy(), other[1].numpy())
-        assert ours[1].dtype == np.int64
-        ours, other = ours[0], other[0]
-    assert ours.shape == tuple(other.shape)
-    np.testing.assert_allclose(ours.detach().numpy(), other.detach().numpy(), rtol=1e-10, atol=1e-10)
-    ours.backward(seed_of(ours.shape))
-    other.backward(torch.tensor(seed_of(ours.shape)))
-    np.testing.assert_allclose(a.grad, b.grad.numpy(), rtol=1e-9, atol=1e-9)
-
-
-def agree(name, x, *args, **options):
-    a, b = minitorch.tensor(x, requires_grad=True), torch.tensor(x, requires_grad=True)
-    ours = getattr(F, name)(a, *args, **options)
-    both(ours, getattr(torch.nn.functional, name)(b, *args, **options), a, b)
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
@@ -58,7 +36,7 @@ def test_max_pool_equals_pytorch(rank, ceil_mode, kernel):
             continue
         for indices in (False, True):
             how = {"ceil_mode": ceil_mode, "return_indices": indices}
-            agree(f"max_pool{rank}d", x, kernel, stride, padding, dilation, **how)
+            same_function(f"max_pool{rank}d", x, kernel, stride, padding, dilation, **how)
 
 
 def test_of_equals_the_first_gets_the_gradient():
@@ -69,8 +47,8 @@ def test_of_equals_the_first_gets_the_gradient():
 
 def test_a_window_of_minus_infinity_chooses_an_element_and_not_the_border():
     x = np.full((1, 1, 4), -np.inf)
-    agree("max_pool1d", x, 3, 2, 1, return_indices=True)
-    agree("max_pool1d", x, 3, 2, 1)
+    same_function("max_pool1d", x, 3, 2, 1, return_indices=True)
+    same_function("max_pool1d", x, 3, 2, 1)
 
 
 def test_nan_is_the_largest():
@@ -98,7 +76,7 @@ def test_an_infinite_gradient_goes_to_the_chosen_element_alone(stride):
 def test_what_is_not_finite_spoils_only_its_own_regions(strange, goal):
     x = numbers(1, 2, 5, 7)
     x[0, 0, 0, 1] = strange
-    agree("adaptive_avg_pool2d", x, goal)
+    same_function("adaptive_avg_pool2d", x, goal)
 
 
 def test_max_pool_of_integers():
@@ -117,15 +95,17 @@ def test_avg_pool_equals_pytorch(rank, ceil_mode, kernel):
     for stride, padding, include in itertools.product((None, 1, 2, 3), (0, 1), (False, True)):
         if 2 * padding > kernel:
             continue
-        agree(f"avg_pool{rank}d", x, kernel, stride, padding, ceil_mode, include)
+        same_function(f"avg_pool{rank}d", x, kernel, stride, padding, ceil_mode, include)
         if rank > 1:
-            agree(f"avg_pool{rank}d", x, kernel, stride, padding, ceil_mode, include, divisor_override=5)
+            same_function(
+                f"avg_pool{rank}d", x, kernel, stride, padding, ceil_mode, include, divisor_override=5
+            )
 
 
 def test_every_axis_has_its_own_settings():
     x = numbers(2, 2, 7, 8)
-    agree("max_pool2d", x, (2, 3), (1, 2), (1, 0), (2, 1), return_indices=True)
-    agree("avg_pool2d", x, (2, 3), (1, 2), (1, 0), count_include_pad=False)
+    same_function("max_pool2d", x, (2, 3), (1, 2), (1, 0), (2, 1), return_indices=True)
+    same_function("avg_pool2d", x, (2, 3), (1, 2), (1, 0), count_include_pad=False)
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
@@ -133,18 +113,18 @@ def test_every_axis_has_its_own_settings():
 def test_adaptive_pools_equal_pytorch(rank, goal):
     x = with_ties(2, 3, *SIZES[rank])
     for size in (goal, (goal,) * rank):
-        agree(f"adaptive_avg_pool{rank}d", x, size)
-        agree(f"adaptive_max_pool{rank}d", x, size)
-        agree(f"adaptive_max_pool{rank}d", x, size, return_indices=True)
-        agree(f"adaptive_max_pool{rank}d", x[1], size, return_indices=True)
-        agree(f"adaptive_avg_pool{rank}d", x[1], size)
+        same_function(f"adaptive_avg_pool{rank}d", x, size)
+        same_function(f"adaptive_max_pool{rank}d", x, size)
+        same_function(f"adaptive_max_pool{rank}d", x, size, return_indices=True)
+        same_function(f"adaptive_max_pool{rank}d", x[1], size, return_indices=True)
+        same_function(f"adaptive_avg_pool{rank}d", x[1], size)
 
 
 def test_adaptive_pools_keep_an_axis():
     x = numbers(2, 3, 5, 6)
     for size in ((None, 2), (4, None), (None, None)):
-        agree("adaptive_avg_pool2d", x, size)
-        agree("adaptive_max_pool2d", x, size, return_indices=True)
+        same_function("adaptive_avg_pool2d", x, size)
+        same_function("adaptive_max_pool2d", x, size, return_indices=True)
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
@@ -154,15 +134,15 @@ def test_lp_pools_equal_pytorch(rank):
     ):
         x = numbers(2, 2, *SIZES[rank])
         x = np.abs(x) + 0.1 if power == 2.5 else x
-        agree(f"lp_pool{rank}d", x, power, kernel, stride, ceil_mode)
+        same_function(f"lp_pool{rank}d", x, power, kernel, stride, ceil_mode)
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_without_a_batch(rank):
     x = numbers(2, *SIZES[rank])
-    agree(f"max_pool{rank}d", x, 2, return_indices=True)
-    agree(f"max_pool{rank}d", x, 2)
-    agree(f"avg_pool{rank}d", x, 2)
+    same_function(f"max_pool{rank}d", x, 2, return_indices=True)
+    same_function(f"max_pool{rank}d", x, 2)
+    same_function(f"avg_pool{rank}d", x, 2)
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
@@ -177,17 +157,8 @@ def test_max_unpool_equals_pytorch(rank, kernel, stride, padding):
         for pick in (slice(None), 0):
             if size == x.shape and pick == 0:
                 continue
-            a = minitorch.tensor(values[pick].numpy(), requires_grad=True)
-            b = values[pick].clone().requires_grad_()
-            name = f"max_unpool{rank}d"
-            how = {"output_size": size}
-            ours = getattr(F, name)(a, minitorch.tensor(places[pick].numpy()), kernel, stride, padding, **how)
-            both(
-                ours,
-                getattr(torch.nn.functional, name)(b, places[pick], kernel, stride, padding, **how),
-                a,
-                b,
-            )
+            pooled = values[pick].numpy(), places[pick].numpy()
+            same_function(f"max_unpool{rank}d", *pooled, kernel, stride, padding, output_size=size)
 
 
 @pytest.mark.parametrize(
@@ -231,12 +202,8 @@ LAYERS = [
 
 @pytest.mark.parametrize(("name", "args", "options", "rank"), LAYERS)
 def test_layers_equal_pytorchs(name, args, options, rank):
-    mine, theirs = getattr(nn, name)(*args, **options), getattr(torch.nn, name)(*args, **options)
-    assert str(mine) == str(theirs)
-    assert mine.state_dict() == {}
-    x = numbers(2, 3, *SIZES[rank])
-    a, b = minitorch.tensor(x, requires_grad=True), torch.tensor(x, requires_grad=True)
-    both(mine(a), theirs(b), a, b)
+    pair = twins(lambda m: getattr(m.nn, name)(*args, **options))
+    same_module(pair, numbers(2, 3, *SIZES[rank]))
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])

@@ -5,13 +5,13 @@ import warnings
 
 import numpy as np
 import pytest
-import torch
 
 import minitorch
 import minitorch.nn.functional as F
 from minitorch import nn
-from module_twins import same_draws, same_module, same_on_device, twins
+from pytorch import torch
 from same_as_torch import agree
+from same_module import same_draws, same_module, same_on_device, twins
 
 RNG = np.random.default_rng(11)
 L, S, N, E, HEADS = 4, 5, 3, 8, 2
@@ -170,13 +170,13 @@ def test_multihead_attention_is_pytorchs(options, given):
         made = {n: tensor(m, a) if isinstance(a, np.ndarray) else a for n, a in given.items()}
         return both(module(q, k, v, **made))
 
-    same_module(attention(**options), *arrays, call=call)
+    same_module(twins(attention(**options)), *arrays, call=call)
 
     def call_encoder_decoder(m, module, q, k):
         made = {n: tensor(m, a) if isinstance(a, np.ndarray) else a for n, a in given.items()}
         return both(module(q, k, k, **made))
 
-    same_module(attention(**options), *arrays[:2], call=call_encoder_decoder)
+    same_module(twins(attention(**options)), *arrays[:2], call=call_encoder_decoder)
 
 
 @pytest.mark.parametrize("options", MHA)
@@ -194,8 +194,8 @@ def test_self_attention(options, need_weights):
             module(x, x, x, need_weights=need_weights, attn_mask=mask, is_causal=hint or m is minitorch)
         )
 
-    same_module(attention(**options), Q, call=call)
-    same_module(attention(**options), normal(N, E), call=lambda m, module, x: both(module(x, x, x)))
+    same_module(twins(attention(**options)), Q, call=call)
+    same_module(twins(attention(**options)), normal(N, E), call=lambda m, module, x: both(module(x, x, x)))
 
 
 def test_attention_without_a_batch():
@@ -206,15 +206,17 @@ def test_attention_without_a_batch():
         )
         return both(module(q, k, v, key_padding_mask=padding, attn_mask=mask))
 
-    same_module(attention(), Q[:, 0], K[:, 0], V[:, 0], call=call)
-    same_module(attention(batch_first=True), Q[:, 0], K[:, 0], V[:, 0], call=call)
+    same_module(twins(attention()), Q[:, 0], K[:, 0], V[:, 0], call=call)
+    same_module(twins(attention(batch_first=True)), Q[:, 0], K[:, 0], V[:, 0], call=call)
 
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("add_bias_kv", [True, False])
 def test_keys_and_values_of_other_widths(bias, add_bias_kv):
     build = attention(kdim=3, vdim=5, bias=bias, add_bias_kv=add_bias_kv)
-    same_module(build, Q, normal(S, N, 3), normal(S, N, 5), call=lambda m, module, *t: both(module(*t)))
+    same_module(
+        twins(build), Q, normal(S, N, 3), normal(S, N, 5), call=lambda m, module, *t: both(module(*t))
+    )
     same_draws(
         lambda m: m.nn.MultiheadAttention(E, HEADS, kdim=3, vdim=5, bias=bias, add_bias_kv=add_bias_kv)
     )
@@ -231,7 +233,7 @@ def test_attention_drops_what_pytorch_drops(need_weights):
         (minitorch if m is minitorch else torch).manual_seed(3)
         return both(module(q, k, v, need_weights=need_weights))
 
-    same_module(attention(dropout=0.4), Q, K, V, call=call)
+    same_module(twins(attention(dropout=0.4)), Q, K, V, call=call)
     ours, _ = twins(attention(dropout=0.4))
     x = minitorch.tensor(Q)
     ours.eval()
@@ -244,7 +246,7 @@ def test_nobody_to_look_at():
     def call(m, module, q, k, v):
         return module(q, k, v, key_padding_mask=tensor(m, nowhere), need_weights=False)[0]
 
-    same_module(attention(), Q, K, V, call=call)
+    same_module(twins(attention()), Q, K, V, call=call)
 
 
 def test_the_function_is_pytorchs():
@@ -325,14 +327,16 @@ def test_an_encoder_layer_is_pytorchs(options):
 
     shape = (N, L, E) if options.get("batch_first") else (L, N, E)
     causal, padding = np.triu(np.full((L, L), -INF), 1), np.where(some(N, L), -INF, 0.0)
-    same_module(build, normal(*shape))
-    same_module(build, normal(L, E))
+    same_module(twins(build), normal(*shape))
+    same_module(twins(build), normal(L, E))
     same_module(
-        build,
+        twins(build),
         normal(*shape),
         call=lambda m, module, x: module(x, tensor(m, causal), tensor(m, padding)),
     )
-    same_module(build, normal(*shape), call=lambda m, module, x: module(x, tensor(m, causal), is_causal=True))
+    same_module(
+        twins(build), normal(*shape), call=lambda m, module, x: module(x, tensor(m, causal), is_causal=True)
+    )
     same_draws(build)
 
 
@@ -343,9 +347,9 @@ def test_a_decoder_layer_is_pytorchs(options):
 
     turn = (lambda a: a.swapaxes(0, 1).copy()) if options.get("batch_first") else (lambda a: a)
     masks = np.triu(np.full((L, L), -INF), 1), normal(L, S), np.where(some(N, L), -INF, 0.0), normal(N, S)
-    same_module(build, turn(Q), turn(K))
+    same_module(twins(build), turn(Q), turn(K))
     same_module(
-        build,
+        twins(build),
         turn(Q),
         turn(K),
         call=lambda m, module, x, memory: module(x, memory, *(tensor(m, mask) for mask in masks)),
@@ -355,7 +359,7 @@ def test_a_decoder_layer_is_pytorchs(options):
 
 def test_an_activation_of_ones_own():
     same_module(
-        lambda m: m.nn.TransformerEncoderLayer(E, HEADS, 6, dropout=0.0, activation=lambda x: x * x), Q
+        twins(lambda m: m.nn.TransformerEncoderLayer(E, HEADS, 6, dropout=0.0, activation=lambda x: x * x)), Q
     )
     for kind in ("TransformerEncoderLayer", "TransformerDecoderLayer"):
         with pytest.raises(RuntimeError, match="activation"):
@@ -367,8 +371,8 @@ def test_layers_drop_what_pytorch_drops():
         (minitorch if m is minitorch else torch).manual_seed(5)
         return module(*tensors)
 
-    same_module(lambda m: m.nn.TransformerEncoderLayer(E, HEADS, 6, dropout=0.3), Q, call=call)
-    same_module(lambda m: m.nn.TransformerDecoderLayer(E, HEADS, 6, dropout=0.3), Q, K, call=call)
+    same_module(twins(lambda m: m.nn.TransformerEncoderLayer(E, HEADS, 6, dropout=0.3)), Q, call=call)
+    same_module(twins(lambda m: m.nn.TransformerDecoderLayer(E, HEADS, 6, dropout=0.3)), Q, K, call=call)
 
 
 def quiet(build):
@@ -394,10 +398,13 @@ def test_stacks_are_pytorchs(norm):
 
     causal = np.triu(np.full((L, L), -INF), 1)
     ours = same_module(
-        quiet(encoder), Q, call=lambda m, module, x: module(x, mask=tensor(m, causal), is_causal=None)
+        twins(quiet(encoder)), Q, call=lambda m, module, x: module(x, mask=tensor(m, causal), is_causal=None)
     )
     same_module(
-        quiet(decoder), Q, K, call=lambda m, module, x, memory: module(x, memory, tgt_mask=tensor(m, causal))
+        twins(quiet(decoder)),
+        Q,
+        K,
+        call=lambda m, module, x, memory: module(x, memory, tgt_mask=tensor(m, causal)),
     )
     same_draws(quiet(encoder))
     same_draws(quiet(decoder))
@@ -420,8 +427,8 @@ def test_the_transformer_is_pytorchs(options):
             memory_key_padding_mask=tensor(m, padding),
         )  # fmt: skip
 
-    same_module(quiet(build), source, turn(Q))
-    same_module(quiet(build), source, turn(Q), call=call)
+    same_module(twins(quiet(build)), source, turn(Q))
+    same_module(twins(quiet(build)), source, turn(Q), call=call)
     same_draws(quiet(build))
 
 

@@ -6,11 +6,11 @@ import warnings
 
 import numpy as np
 import pytest
-import torch
 
 import minitorch
 from minitorch.nn import utils
 from minitorch.nn.utils import parametrizations, parametrize
+from pytorch import torch
 
 NORMS = [2.0, 1.0, 3, 0.5, 0.0, float("inf"), float("-inf")]
 

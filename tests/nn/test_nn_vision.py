@@ -4,13 +4,15 @@ import itertools
 
 import numpy as np
 import pytest
-import torch
 
 import minitorch
 import minitorch.nn as nn
 import minitorch.nn.functional as F
 from minitorch.autograd import gradcheck, gradgradcheck
 from minitorch.engine.node import new_tensor
+from pytorch import torch
+from same_as_torch import agree, same_function
+from same_module import same_module, twins
 from standin import DeviceArray
 
 SIZES = {1: [(5,), (1,)], 2: [(5, 7), (1, 3)], 3: [(3, 4, 5)]}
@@ -27,27 +29,6 @@ def numbers(*shape, seed=0):
     return np.random.default_rng([seed, *shape]).normal(size=shape)
 
 
-def seed_of(shape):
-    return np.cos(1.0 + 1.7 * np.arange(int(np.prod(shape)))).reshape(shape)
-
-
-def both(ours, other, mine, theirs):
-    assert ours.shape == tuple(other.shape)
-    assert ours.dtype == np.float64
-    np.testing.assert_allclose(ours.detach().numpy(), other.detach().numpy(), rtol=1e-9, atol=1e-10)
-    ours.backward(seed_of(ours.shape))
-    other.backward(torch.tensor(seed_of(ours.shape)))
-    for a, b in zip(mine, theirs, strict=True):
-        np.testing.assert_allclose(a.grad, b.grad.numpy(), rtol=1e-8, atol=1e-9)
-
-
-def agree(name, *arrays, args=(), **options):
-    mine = [minitorch.tensor(a, requires_grad=True) for a in arrays]
-    theirs = [torch.tensor(a, requires_grad=True) for a in arrays]
-    ours = getattr(F, name)(*mine, *args, **options)
-    both(ours, getattr(torch.nn.functional, name)(*theirs, *args, **options), mine, theirs)
-
-
 # --- interpolate ----------------------------------------------------------------------------------
 
 
@@ -55,7 +36,7 @@ def agree(name, *arrays, args=(), **options):
 def test_interpolate_to_a_size(rank, mode):
     corners = (None,) if mode in ("nearest", "nearest-exact", "area") else (None, True)
     for size, goal, corner in itertools.product(SIZES[rank], (1, 3, 5, 10, 13), corners):
-        agree("interpolate", numbers(2, 2, *size), size=goal, mode=mode, align_corners=corner)
+        same_function("interpolate", numbers(2, 2, *size), size=goal, mode=mode, align_corners=corner)
 
 
 @pytest.mark.parametrize(("rank", "mode"), MODES)
@@ -64,27 +45,27 @@ def test_interpolate_by_a_factor(rank, mode):
     for size, factor, corner in itertools.product(SIZES[rank], (1, 1.5, 2, 2.6, 3), corners):
         for recompute in (None, True):
             how = {"mode": mode, "align_corners": corner, "recompute_scale_factor": recompute}
-            agree("interpolate", numbers(2, 2, *size), scale_factor=factor, **how)
+            same_function("interpolate", numbers(2, 2, *size), scale_factor=factor, **how)
 
 
 @pytest.mark.parametrize(("rank", "mode"), MODES)
 def test_interpolate_to_less(rank, mode):
     x = numbers(2, 2, *(9, 8, 7)[:rank])
     for factor in (0.5, 0.7, 1 / 3):
-        agree("interpolate", x, scale_factor=factor, mode=mode)
+        same_function("interpolate", x, scale_factor=factor, mode=mode)
 
 
 def test_each_axis_by_its_own_factor():
     x = numbers(2, 2, 5, 6)
-    agree("interpolate", x, scale_factor=(2, 0.5), mode="bilinear")
-    agree("interpolate", x, size=(3, 8), mode="bicubic", align_corners=True)
-    agree("interpolate", x, scale_factor=(3, 1), mode="nearest")
+    same_function("interpolate", x, scale_factor=(2, 0.5), mode="bilinear")
+    same_function("interpolate", x, size=(3, 8), mode="bicubic", align_corners=True)
+    same_function("interpolate", x, scale_factor=(3, 1), mode="nearest")
 
 
 def test_nearest_at_a_factor_that_is_not_quite_the_ratio_of_sizes():
     # For images PyTorch copies each element twice wherever that gives the size; otherwise it divides by 2.2.
     # (For signals its own backward does not agree with its forward there: values only.)
-    agree("interpolate", numbers(1, 1, 4, 4), scale_factor=2.2)
+    same_function("interpolate", numbers(1, 1, 4, 4), scale_factor=2.2)
     x = numbers(1, 1, 4)
     ours = F.interpolate(minitorch.tensor(x), scale_factor=2.2).numpy()
     np.testing.assert_array_equal(ours, torch.nn.functional.interpolate(torch.tensor(x), scale_factor=2.2))
@@ -95,8 +76,10 @@ def test_nearest_at_a_factor_that_is_not_quite_the_ratio_of_sizes():
 @pytest.mark.parametrize("corners", [False, True])
 def test_antialias(mode, corners):
     for goal in ((3, 4), (2, 15), (9, 8), 1):
-        agree("interpolate", numbers(2, 2, 9, 8), size=goal, mode=mode, align_corners=corners, antialias=True)
-    agree("interpolate", numbers(1, 1, 9, 8), scale_factor=0.4, mode=mode, antialias=True)
+        same_function(
+            "interpolate", numbers(2, 2, 9, 8), size=goal, mode=mode, align_corners=corners, antialias=True
+        )
+    same_function("interpolate", numbers(1, 1, 9, 8), scale_factor=0.4, mode=mode, antialias=True)
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")  # 0 · inf, where a weight is 0
@@ -148,12 +131,11 @@ def test_interpolate_refuses_as_pytorch_does_and_says_why(options, kind, reason)
 
 def test_shuffles_equal_pytorch():
     for x, factor in ((numbers(2, 8, 3, 4), 2), (numbers(9, 2, 2), 3), (numbers(2, 1, 4, 2, 2), 1)):
-        agree("pixel_shuffle", x, args=(factor,))
+        same_function("pixel_shuffle", x, factor)
     for x, factor in ((numbers(2, 2, 6, 4), 2), (numbers(1, 6, 3), 3)):
-        agree("pixel_unshuffle", x, args=(factor,))
+        same_function("pixel_unshuffle", x, factor)
     for x, groups in ((numbers(2, 6, 3, 2), 3), (numbers(2, 6, 4), 2)):
-        mine, theirs = minitorch.tensor(x, requires_grad=True), torch.tensor(x, requires_grad=True)
-        both(F.channel_shuffle(mine, groups), torch.channel_shuffle(theirs, groups), [mine], [theirs])
+        same_function("channel_shuffle", x, groups)
 
 
 @pytest.mark.parametrize(
@@ -177,8 +159,8 @@ def test_shuffles_refuse(call, reason):
 @pytest.mark.filterwarnings("ignore:Since version 1.3.0, affine_grid")
 @pytest.mark.parametrize("corners", [False, True])
 def test_affine_grid_equals_pytorch(corners):
-    agree("affine_grid", numbers(2, 2, 3), args=((2, 3, 4, 5), corners))
-    agree("affine_grid", numbers(2, 3, 4), args=((2, 3, 4, 5, 1), corners))
+    same_function("affine_grid", numbers(2, 2, 3), (2, 3, 4, 5), corners)
+    same_function("affine_grid", numbers(2, 3, 4), (2, 3, 4, 5, 1), corners)
 
 
 @pytest.mark.parametrize("corners", [False, True])
@@ -187,7 +169,7 @@ def test_affine_grid_equals_pytorch(corners):
 def test_grid_sample_equals_pytorch(mode, rank, padding_mode, corners):
     x = numbers(2, 2, *(5, 4, 3)[:rank])
     places = np.random.default_rng(1).uniform(-2.5, 2.5, size=(2, *(4, 3, 2)[:rank], rank))
-    agree("grid_sample", x, places, mode=mode, padding_mode=padding_mode, align_corners=corners)
+    same_function("grid_sample", x, places, mode=mode, padding_mode=padding_mode, align_corners=corners)
 
 
 @pytest.mark.parametrize("corners", [False, True])
@@ -197,9 +179,7 @@ def test_grid_sample_of_the_nearest(rank, padding_mode, corners):
     x = numbers(2, 2, *(5, 4, 3)[:rank])
     places = np.random.default_rng(1).uniform(-1.5, 1.5, size=(2, *(4, 3, 2)[:rank], rank))
     how = {"mode": "nearest", "padding_mode": padding_mode, "align_corners": corners}
-    a, b = minitorch.tensor(x, requires_grad=True), torch.tensor(x, requires_grad=True)
-    ours = F.grid_sample(a, minitorch.tensor(places), **how)
-    both(ours, torch.nn.functional.grid_sample(b, torch.tensor(places), **how), [a], [b])
+    agree(lambda m, x: m.nn.functional.grid_sample(x, m.tensor(places), **how), x)
 
 
 def test_grid_sample_says_what_it_assumes():
@@ -241,12 +221,8 @@ LAYERS = [
 
 @pytest.mark.parametrize(("name", "args", "options", "rank"), LAYERS)
 def test_layers_equal_pytorchs(name, args, options, rank):
-    mine, theirs = getattr(nn, name)(*args, **options), getattr(torch.nn, name)(*args, **options)
-    assert str(mine) == str(theirs)
-    assert mine.state_dict() == {}
-    x = numbers(2, 4, *(4, 6, 4)[:rank])
-    a, b = minitorch.tensor(x, requires_grad=True), torch.tensor(x, requires_grad=True)
-    both(mine(a), theirs(b), [a], [b])
+    pair = twins(lambda m: getattr(m.nn, name)(*args, **options))
+    same_module(pair, numbers(2, 4, *(4, 6, 4)[:rank]))
 
 
 @pytest.mark.parametrize("kind", ["Reflection", "Replication", "Circular"])

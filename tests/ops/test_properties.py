@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -10,6 +9,7 @@ import minitorch
 from both import weights
 from minitorch.autograd import gradcheck
 from minitorch.ops import unbroadcast
+from pytorch import torch
 from strategies import arrays, axes_of, broadcast_pair, shapes, values
 
 # Moved into each function's domain by `prepare`.

@@ -7,10 +7,10 @@ import warnings
 
 import numpy as np
 import pytest
-import torch
 
 import minitorch
 from minitorch.optim import lr_scheduler
+from pytorch import torch
 
 EPOCHS = 40
 

@@ -7,11 +7,11 @@ import tracemalloc
 
 import numpy as np
 import pytest
-import torch
 
 import minitorch
 from minitorch import optim
 from minitorch.optim.optimizer import BLOCK
+from pytorch import torch
 
 CASES = [
     ("SGD", {}),
@@ -392,6 +392,21 @@ def test_bad_arguments(name):
         cls([{"params": {p}}])
     with pytest.raises(TypeError, match="ndarray"):
         cls([np.ones(2)])
+    model = minitorch.nn.Linear(1, 1)
+    for wrong in (model, [model], minitorch.nn.Sequential(model)):
+        with pytest.raises(
+            TypeError, match=rf"{name}: .*got a Linear itself; write {name}\(model\.parameters\(\), …\)"
+        ):
+            cls(wrong)
+    with pytest.raises(
+        TypeError, match=rf"{name}: .*the method parameters itself; call it: {name}\(model\.parameters\(\)"
+    ):
+        cls(model.parameters)
+    with pytest.raises(TypeError, match=r"got a dict; write .*\.values\(\)"):
+        cls(dict(model.named_parameters()))
+    with pytest.raises(TypeError, match=r"must be a list of Tensors, got int"):
+        cls(3)
+    cls(minitorch.nn.ParameterList([p]))
     with pytest.raises(ValueError, match="non-leaf"):
         cls([p * 2])
     with pytest.raises(ValueError, match="twice"):

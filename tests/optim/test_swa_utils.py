@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-import torch
 
 import minitorch
 from minitorch.optim import swa_utils
+from pytorch import torch
 
 AVERAGES = {
     "equal": lambda s: {},

@@ -1,4 +1,4 @@
-"""The whole script of issue 5: init, shuffled DataLoader, dropout, AdamW, sampling, 50 steps."""
+"""A whole training script: init, shuffled DataLoader, dropout, AdamW, sampling, 50 steps."""
 
 
 def main(torch):

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 import minitorch
 from minitorch.proof.conventions import DTYPES, ERRORS, KINKS, ZERO_SIZE, markdown
+from pytorch import torch
 
 
 def ids(rows):

@@ -14,13 +14,13 @@ import zipfile
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 import minitorch
 from minitorch.nn import Parameter
 from minitorch.serialization import atomically
+from pytorch import torch
 
 REFUSED = (RuntimeError, pickle.UnpicklingError)
 DTYPES = [f"{kind}{bits}" for kind in ("uint", "int") for bits in (8, 16, 32, 64)]

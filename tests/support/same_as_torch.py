@@ -9,19 +9,14 @@ import contextlib
 import warnings
 
 import numpy as np
-import torch
 
 import minitorch
+from both import weights
+from pytorch import torch
 
 # The base class a refusal must have. PyTorch's own subclasses (NotImplementedError, LinAlgError) are
 # RuntimeErrors; which of them it is says nothing to a person.
 REFUSALS = (IndexError, TypeError, ValueError, RuntimeError)
-
-NUMPY_DTYPE = {
-    torch.bool: "bool", torch.uint8: "uint8", torch.int8: "int8", torch.int16: "int16", torch.int32: "int32",
-    torch.int64: "int64", torch.float16: "float16", torch.float32: "float32", torch.float64: "float64",
-    torch.complex64: "complex64", torch.complex128: "complex128",
-}  # fmt: skip
 
 
 class Functional:
@@ -39,7 +34,7 @@ def line(text, names="x"):
 
 
 def agree(call, *arrays, tol=1e-9, gradients=True, where=""):
-    """Assert that both libraries answer `call(m, *tensors)` alike."""
+    """Assert that both libraries answer `call(m, *tensors)` alike; return our answer, None where both refuse."""
     __tracebackhide__ = True
     ours, our_inputs, our_error = _run(minitorch, minitorch.tensor, call, arrays, gradients)
     theirs, their_inputs, their_error = _run(Functional(), torch.tensor, call, arrays, gradients)
@@ -49,12 +44,27 @@ def agree(call, *arrays, tol=1e-9, gradients=True, where=""):
         )
         expected = next(kind for kind in REFUSALS if isinstance(their_error, kind))
         assert isinstance(our_error, expected), f"{where} {our_error!r:.300} instead of {their_error!r:.200}"
-        return
+        return None
     if our_error is not None:
         raise AssertionError(f"{where} minitorch refuses, PyTorch gives {theirs}") from our_error
     _same(ours, theirs, tol, where)
     if gradients:
         _same_gradients(ours, theirs, our_inputs, their_inputs, tol, where)
+    return ours
+
+
+def same_function(name, *given, **options):
+    """Hold a function of nn.functional to PyTorch's. Arrays among the arguments become tensors; none may refuse."""
+    __tracebackhide__ = True
+    places = [i for i, argument in enumerate(given) if isinstance(argument, np.ndarray)]
+
+    def call(m, *tensors):
+        arguments = list(given)
+        for i, tensor in zip(places, tensors, strict=True):
+            arguments[i] = tensor
+        return getattr(m.nn.functional, name)(*arguments, **options)
+
+    assert agree(call, *(given[i] for i in places), where=name) is not None, "both refuse"
 
 
 def _run(library, tensor, call, arrays, gradients):
@@ -87,7 +97,9 @@ def _same(ours, theirs, tol, where):
         other = theirs.detach().numpy()
         assert type(mine) is np.ndarray
         assert mine.shape == other.shape, f"{where} shape {mine.shape} instead of {other.shape}"
-        assert str(mine.dtype) == NUMPY_DTYPE[theirs.dtype], f"{where} {mine.dtype} instead of {theirs.dtype}"
+        assert str(mine.dtype) == str(theirs.dtype).removeprefix("torch."), (
+            f"{where} {mine.dtype} instead of {theirs.dtype}"
+        )
         _close(mine, other, tol, f"{where} values")
     elif isinstance(theirs, (tuple, list)):
         assert len(ours) == len(theirs), f"{where} {len(ours)} results instead of {len(theirs)}"
@@ -120,7 +132,7 @@ def _same_gradients(ours, theirs, our_inputs, their_inputs, tol, where):
     chosen = [i for i, wanted in enumerate(asked) if wanted]
     if not chosen:
         return
-    seeds = [np.cos(1.0 + 1.7 * np.arange(mine[i].numel())).reshape(mine[i].shape) for i in chosen]
+    seeds = [weights(mine[i].shape) for i in chosen]
     minitorch.autograd.backward(
         [mine[i] for i in chosen], [s.astype(mine[i].dtype) for i, s in zip(chosen, seeds, strict=True)]
     )

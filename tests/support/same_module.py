@@ -1,95 +1,103 @@
-"""Hold a Module to PyTorch's: weights copied over, then outputs, all gradients, buffers, keys and printed form."""
+"""A module of both libraries, held to one behaviour: a pair (ours, PyTorch's) and arrays enter, assertions follow."""
 
 import numpy as np
-import torch
 
 import minitorch
-
-TOLERANCE = 1e-10
-
-
-def irregular(shape):
-    """A gradient to start from; a constant one hides mistakes that cancel."""
-    return np.cos(1.0 + 1.7 * np.arange(int(np.prod(shape)))).reshape(shape)
+from both import weights
+from minitorch.engine.node import new_tensor
+from pytorch import torch
+from same_as_torch import agree
+from standin import DeviceArray
 
 
-def outputs(result):
-    return list(result) if isinstance(result, (tuple, list)) else [result]
+def twins(build):
+    """Build a module in both libraries, in float64, and move PyTorch's weights over."""
+    ours, theirs = build(minitorch).double(), build(torch).double()
+    ours.load_state_dict(theirs.state_dict())
+    return ours, theirs
 
 
-def close(mine, other, tolerance, what=""):
-    np.testing.assert_allclose(mine, other, rtol=tolerance, atol=tolerance, err_msg=what)
+def same_module(pair, *arrays, call=None, calls=1, seed=None, tol=1e-9):
+    """Copy PyTorch's weights into ours, run both on the arrays, and compare everything there is to compare.
 
-
-def backward_both(ours, theirs, tolerance=TOLERANCE):
-    """Compare results, and go backward from both with the same irregular gradient."""
-    mine, other = outputs(ours), outputs(theirs)
-    assert len(mine) == len(other)
-    for a, b in zip(mine, other, strict=True):
-        assert a.shape == tuple(b.shape)
-        close(a.detach().numpy(), b.detach().numpy(), tolerance)
-    assert [a.requires_grad for a in mine] == [b.requires_grad for b in other]
-    chosen = [i for i, a in enumerate(mine) if a.requires_grad]
-    if chosen:
-        minitorch.autograd.backward([mine[i] for i in chosen], [irregular(mine[i].shape) for i in chosen])
-        torch.autograd.backward(
-            [other[i] for i in chosen], [torch.tensor(irregular(tuple(other[i].shape))) for i in chosen]
-        )
-
-
-def inputs_of(arrays):
-    """The same inputs for both libraries; floats require grad."""
-    mine = [minitorch.tensor(np.array(a)) for a in arrays]
-    other = [torch.tensor(np.array(a)) for a in arrays]
-    for a, b in zip(mine, other, strict=True):
-        if a.dtype.kind == "f":
-            a.requires_grad_()
-            b.requires_grad_()
-    return mine, other
-
-
-def same_gradient(mine, other, what, tolerance=TOLERANCE):
-    if other is None:
-        assert mine is None or not mine.any(), what
-    else:
-        assert mine is not None, what
-        close(mine, other.numpy(), tolerance, what)
-
-
-def same_function(call, *arrays):
-    """Run `call(library, F, *tensors)` on both libraries: values and input gradients must agree."""
-    mine, other = inputs_of(arrays)
-    backward_both(call(minitorch, minitorch.nn.functional, *mine), call(torch, torch.nn.functional, *other))
-    for i, (a, b) in enumerate(zip(mine, other, strict=True)):
-        same_gradient(a.grad, b.grad, f"input {i}")
-
-
-def same_module(ours, theirs, *arrays, printed=True, calls=1, seed=None, tolerance=TOLERANCE):
-    """Copy PyTorch's weights into ours, run both on the arrays, and compare everything there is to compare."""
-    ours, theirs = ours.double(), theirs.double()
+    Keys, printed form, results, gradients of inputs and parameters, buffers, and the state dict on its way back.
+    """
+    __tracebackhide__ = True
+    ours, theirs = (module.double() for module in pair)
     with torch.no_grad():
         for i, p in enumerate(theirs.parameters()):
-            p += 0.1 * torch.tensor(irregular(tuple(p.shape))) + 0.01 * i  # no parameter at a special value
+            p += 0.1 * torch.tensor(weights(tuple(p.shape))) + 0.01 * i  # no parameter at a special value
     assert list(ours.state_dict()) == list(theirs.state_dict())
     assert not any(ours.load_state_dict(theirs.state_dict()))
-    if printed:
-        assert repr(ours) == repr(theirs)
-    for _ in range(calls):
-        mine, other = inputs_of(arrays)
+    assert repr(ours) == repr(theirs).replace("NonDynamicallyQuantizableLinear", "Linear")
+
+    def run(m, *tensors):
+        module = ours if m is minitorch else theirs
         if seed is not None:
-            minitorch.manual_seed(seed)
-            torch.manual_seed(seed)
-        backward_both(ours(*mine), theirs(*other), tolerance)
-        for i, (a, b) in enumerate(zip(mine, other, strict=True)):
-            same_gradient(a.grad, b.grad, f"input {i}", tolerance)
-    parameters = dict(theirs.named_parameters())
-    assert [n for n, _ in ours.named_parameters()] == list(parameters)
-    for name, p in ours.named_parameters():
-        same_gradient(p.grad, parameters[name].grad, name, tolerance)
-    buffers = dict(theirs.named_buffers())
-    assert [n for n, _ in ours.named_buffers()] == list(buffers)
-    for name, b in ours.named_buffers():
-        assert str(b.dtype) == str(buffers[name].dtype).removeprefix("torch.")
-        close(b.numpy(), buffers[name].numpy(), tolerance, name)
-    # And back: our state dict into PyTorch.
-    theirs.load_state_dict({k: torch.tensor(v.numpy()) for k, v in ours.state_dict().items()})
+            m.manual_seed(seed)
+        return module(*tensors) if call is None else call(m, module, *tensors)
+
+    for _ in range(calls):
+        assert agree(run, *arrays, tol=tol) is not None, "both refuse"
+    _same_names(ours.named_parameters(), theirs.named_parameters(), _same_gradient, tol)
+    _same_names(ours.named_buffers(), theirs.named_buffers(), _same_buffer, tol)
+    back = {name: torch.tensor(value.numpy()) for name, value in ours.state_dict().items()}
+    theirs.load_state_dict(back)
+    return ours
+
+
+def _same_names(ours, theirs, compare, tol):
+    __tracebackhide__ = True
+    ours, theirs = dict(ours), dict(theirs)
+    assert list(ours) == list(theirs)
+    for name, mine in ours.items():
+        compare(mine, theirs[name], name, tol)
+
+
+def _same_gradient(mine, other, name, tol):
+    if other.grad is None:
+        assert mine.grad is None or not mine.grad.any(), f"{name} has a gradient"
+    else:
+        assert mine.grad is not None, f"{name} has no gradient"
+        np.testing.assert_allclose(mine.grad, other.grad.numpy(), rtol=tol, atol=tol, err_msg=name)
+
+
+def _same_buffer(mine, other, name, tol):
+    assert str(mine.dtype) == str(other.dtype).removeprefix("torch.")
+    np.testing.assert_allclose(mine.numpy(), other.numpy(), rtol=tol, atol=tol, err_msg=name)
+
+
+def same_draws(build, seed=0):
+    """Assert that both libraries draw the same default parameters from one seed."""
+    __tracebackhide__ = True
+    minitorch.manual_seed(seed)
+    torch.manual_seed(seed)
+    ours, theirs = build(minitorch), build(torch)
+    for (name, mine), (other_name, other) in zip(
+        ours.named_parameters(), theirs.named_parameters(), strict=True
+    ):
+        assert name == other_name
+        np.testing.assert_allclose(
+            mine.detach().numpy(), other.detach().numpy(), rtol=2e-6, atol=1e-7, err_msg=name
+        )
+    assert float(minitorch.rand(1)) == float(torch.rand(1)), "another number of draws"
+
+
+def same_on_device(build, *arrays, call=None):
+    """Assert that a module gives the same on a device that refuses host arrays."""
+    __tracebackhide__ = True
+    call = call or (lambda module, *tensors: module(*tensors))
+    host, device = build(minitorch).double(), build(minitorch).double()
+    device.load_state_dict(host.state_dict())
+    for parameter in device.parameters():
+        parameter._data = DeviceArray(parameter._data)
+    inputs = [minitorch.tensor(a, requires_grad=a.dtype.kind == "f") for a in arrays]
+    moved = [new_tensor(DeviceArray(a.copy())).requires_grad_(a.dtype.kind == "f") for a in arrays]
+    expected, found = call(host, *inputs), call(device, *moved)
+    np.testing.assert_allclose(found._data.host, expected.detach().numpy(), rtol=1e-12, atol=1e-12)
+    expected.backward(weights(expected.shape))
+    found.backward(DeviceArray(weights(expected.shape)))
+    pairs = [*zip(moved, inputs, strict=True), *zip(device.parameters(), host.parameters(), strict=True)]
+    for mine, other in pairs:
+        if other.grad is not None:
+            np.testing.assert_allclose(mine.grad.host, other.grad, rtol=1e-12, atol=1e-12)

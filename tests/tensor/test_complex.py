@@ -5,10 +5,10 @@ PyTorch's own complex samples of every operator run in test_op_db.py; the rows o
 
 import numpy as np
 import pytest
-import torch
 
 import minitorch
 from minitorch import nn
+from pytorch import torch
 
 Z = np.array([1 + 2j, -0.5 + 0.3j, 0.25 - 1j])
 W = np.array([0.5 - 1j, 2 + 0.1j, -1 - 0.7j])

@@ -17,13 +17,23 @@ def freed():
     return loss
 
 
+@m.no_grad()
+def unrecorded():
+    return (m.ones(2, requires_grad=True) * 2).sum()
+
+
 # call, exception, what the message must name: the operation, what met, and what to write instead.
 CONVENTIONS = [
     # shapes that do not fit
     (lambda: m.ones(2, 3) + m.ones(2, 4), RuntimeError, ["add", "(2, 3)", "(2, 4)", "broadcast", "unsqueeze"]),
     (lambda: m.maximum(m.ones(3), m.ones(2)), RuntimeError, ["maximum", "(3,)", "(2,)", "broadcast"]),
     (lambda: m.where(m.ones(3) > 0, m.ones(2), 0.0), RuntimeError, ["where", "(3,)", "(2,)", "broadcast"]),
-    (lambda: m.ones(2, 3) @ m.ones(2, 3), RuntimeError, ["matmul", "(2, 3)", "mT"]),
+    (lambda: m.ones(2, 3) @ m.ones(2, 3), RuntimeError, ["matmul", "(2, 3)", "x.mT @ y or x @ y.mT"]),
+    (lambda: m.ones(3) @ m.ones(4), RuntimeError, ["matmul", "(3,)", "(4,)", "equal lengths", "outer(x, y)"]),
+    (lambda: m.ones(3, 4) @ m.ones(3), RuntimeError, ["matmul", "(3, 4)", "(3,)", "fit: x.mT @ y"]),
+    (lambda: m.ones(3) @ m.ones(4, 3), RuntimeError, ["matmul", "(3,)", "(4, 3)", "fit: x @ y.mT"]),
+    (lambda: m.ones(2).relu(4), TypeError, ["Tensor.relu()"]),
+    (lambda: m.ones(2).sum(axes=0), TypeError, ["Tensor.sum()", "'axes'"]),
     (lambda: m.ones(3) @ m.tensor(1.0), RuntimeError, ["matmul", "()", "x * y"]),
     (lambda: m.ones(2, 2, 3) @ m.ones(3, 3, 2), RuntimeError, ["matmul", "(2, 2, 3)", "(3, 3, 2)"]),
     (lambda: m.ones(2, 3).bmm(m.ones(2, 3)), RuntimeError, ["bmm", "3 axes", "(2, 3)"]),
@@ -60,6 +70,9 @@ CONVENTIONS = [
     (lambda: (m.ones(2, requires_grad=True) * 2).backward(), RuntimeError, ["backward", "(2,)", "sum", "gradient="]),
     (lambda: freed().backward(), RuntimeError, ["backward", "retain_graph=True"]),
     (lambda: m.ones(()).backward(), RuntimeError, ["backward", "requires_grad=True"]),
+    (lambda: unrecorded().backward(), RuntimeError, ["backward", "computed under no_grad()", "outside no_grad()"]),
+    (lambda: m.autograd.grad(unrecorded(), m.ones(1)), RuntimeError, ["grad: output 0", "under no_grad()"]),
+    (lambda: m.autograd.backward([unrecorded()]), RuntimeError, ["backward: tensor 0", "under no_grad()"]),
     (lambda: (m.ones(2, requires_grad=True) * 2).backward(m.ones(3)), RuntimeError, ["backward", "(3,)", "(2,)"]),
     (lambda: m.linalg.qr(m.ones(3, 2, requires_grad=True), "complete").R.sum().backward(), RuntimeError, ["qr", "complete", "reduced"]),
     # requires_grad on integers

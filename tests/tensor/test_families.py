@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-import torch
 
 import minitorch
 from minitorch.autograd import gradcheck, gradgradcheck
+from pytorch import torch
 
 
 @pytest.mark.parametrize(

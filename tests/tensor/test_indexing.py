@@ -8,11 +8,11 @@ import itertools
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 import minitorch
+from pytorch import torch
 from same_as_torch import agree, line
 from strategies import values
 

@@ -8,10 +8,10 @@ import pickle
 import numpy as np
 import pytest
 import scipy.special
-import torch
 
 import minitorch
 from minitorch import Tensor
+from pytorch import torch
 
 
 def leaf(values, dtype=np.float64):

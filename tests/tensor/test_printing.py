@@ -4,7 +4,6 @@ import re
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -12,6 +11,7 @@ from hypothesis.extra import numpy as hnp
 import minitorch
 from minitorch import Tensor
 from minitorch.tensor import printing
+from pytorch import torch
 
 DTYPES = [np.float32, np.float64, np.float16, np.int64, np.int32, np.int16, np.int8, np.uint8, np.bool_]
 SHAPES = [

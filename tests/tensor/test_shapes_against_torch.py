@@ -7,9 +7,9 @@ import math
 
 import numpy as np
 import pytest
-import torch
 
 import minitorch
+from pytorch import torch
 from same_as_torch import agree, line
 
 nan, inf = math.nan, math.inf

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import minitorch
+from pytorch import torch
 
 PROGRAMS = int(os.environ.get("MINITORCH_PROGRAMS", "150"))
 START = [

@@ -16,12 +16,11 @@ import traceback
 
 import numpy as np
 import pytest
-import torch
-import torch.utils.data as torch_data
 
 import minitorch
 from minitorch.utils import data
 from minitorch.utils.data import DataLoader
+from pytorch import torch
 
 # Newer Pythons warn of every fork beside BLAS's threads; here the children use none of them.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -219,7 +218,7 @@ def test_a_subset_of_ones_own_keeps_its_samples():
 @pytest.mark.parametrize("seeded", [True, False])
 def test_random_split_equals_pytorchs(lengths, seeded):
     parts = []
-    for library, module in ((minitorch, data), (torch, torch_data)):
+    for library, module in ((minitorch, data), (torch, torch.utils.data)):
         library.manual_seed(3)
         generator = {"generator": library.Generator().manual_seed(7)} if seeded else {}
         split = module.random_split(range(10), lengths, **generator)
@@ -272,7 +271,7 @@ SAMPLERS = {
 @pytest.mark.parametrize("seeded", [True, False])
 def test_samplers_draw_what_pytorchs_draw(make, seeded):
     drawn = []
-    for library, module in ((minitorch, data), (torch, torch_data)):
+    for library, module in ((minitorch, data), (torch, torch.utils.data)):
         library.manual_seed(11)
         generator = library.Generator().manual_seed(5) if seeded else None
         sampler = make(module, generator)
@@ -358,7 +357,7 @@ def numbers(library):
 @pytest.mark.parametrize("case", numbers(torch))
 def test_default_collate_equals_pytorchs(case):
     ours = data.default_collate(numbers(minitorch)[case])
-    theirs = torch_data.default_collate(numbers(torch)[case])
+    theirs = torch.utils.data.default_collate(numbers(torch)[case])
     assert type(ours).__name__ == type(theirs).__name__
     assert plain(ours) == plain(theirs)
 
@@ -366,7 +365,7 @@ def test_default_collate_equals_pytorchs(case):
 @pytest.mark.parametrize("case", numbers(torch))
 def test_default_convert_equals_pytorchs(case):
     for ours, theirs in zip(numbers(minitorch)[case], numbers(torch)[case], strict=True):
-        mine, other = data.default_convert(ours), torch_data.default_convert(theirs)
+        mine, other = data.default_convert(ours), torch.utils.data.default_convert(theirs)
         assert type(mine).__name__ == type(other).__name__
         assert plain(mine) == plain(other)
 
@@ -394,12 +393,6 @@ def test_default_convert_leaves_arrays_of_text():
 # --- DataLoader: the same batches as PyTorch's ------------------------------------------------------
 
 
-class TorchSquares(torch_data.Dataset):
-    __len__ = Squares.__len__
-    __init__ = Squares.__init__
-    __getitem__ = Squares.__getitem__
-
-
 OPTIONS = {
     "plain": {},
     "batches": {"batch_size": 4},
@@ -418,8 +411,13 @@ OPTIONS = {
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("seeded", [True, False])
 def test_batches_equal_pytorchs(options, seeded):
+    class TorchSquares(torch.utils.data.Dataset):
+        __len__ = Squares.__len__
+        __init__ = Squares.__init__
+        __getitem__ = Squares.__getitem__
+
     seen = []
-    for library, module, squares in ((minitorch, data, Squares), (torch, torch_data, TorchSquares)):
+    for library, module, squares in ((minitorch, data, Squares), (torch, torch.utils.data, TorchSquares)):
         library.manual_seed(21)
         generator = library.Generator().manual_seed(4) if seeded else None
         loader = module.DataLoader(squares(), generator=generator, **options)
@@ -480,13 +478,16 @@ def test_iterable_datasets(mode):
 
 
 def test_iterable_batches_equal_pytorchs():
-    class TorchStream(torch_data.IterableDataset):
+    class TorchStream(torch.utils.data.IterableDataset):
         def __iter__(self):
             return iter(range(11))
 
     for options in ({"batch_size": 4}, {"batch_size": 4, "drop_last": True}, {"batch_size": None}):
         seen = []
-        for library, module, stream in ((minitorch, data, Stream(11)), (torch, torch_data, TorchStream())):
+        for library, module, stream in (
+            (minitorch, data, Stream(11)),
+            (torch, torch.utils.data, TorchStream()),
+        ):
             library.manual_seed(0)
             seen.append(([plain(b) for b in module.DataLoader(stream, **options)], library.rand(1).item()))
         assert seen[0] == seen[1]
@@ -526,14 +527,14 @@ def test_random_numbers_in_workers_are_reproducible_and_pytorchs():
     assert threads[0] != threads[1]
     assert len({str(batch) for batch in threads[0]}) == 6
 
-    class TorchNoise(torch_data.Dataset):
+    class TorchNoise(torch.utils.data.Dataset):
         __len__ = Noise.__len__
 
         def __getitem__(self, index):
             return torch.rand(2)
 
     torch.manual_seed(5)
-    loader = torch_data.DataLoader(TorchNoise(), 2, num_workers=3, multiprocessing_context="fork")
+    loader = torch.utils.data.DataLoader(TorchNoise(), 2, num_workers=3, multiprocessing_context="fork")
     assert threads == [[b.tolist() for b in loader] for _ in range(2)]
 
 

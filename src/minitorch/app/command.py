@@ -1,4 +1,4 @@
-"""The `minitorch` command: check, train, list, bench. Enters: arguments. Leaves: words or JSON lines, an exit code.
+"""The `minitorch` command: check, train, list, bench. Enters: arguments. Leaves: words or JSON, an exit code.
 
 Exit codes: 0 done, 1 something failed, 2 a wrong argument, 130 interrupted with Ctrl-C.
 """
@@ -64,7 +64,9 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     train.add_argument("name", metavar="NAME", help="which experiment; `minitorch list` shows them")
-    train.add_argument("--epochs", type=_positive, metavar="N", help="train to epoch N")
+    train.add_argument(
+        "--epochs", type=_positive, metavar="N", help="train to epoch N, past the experiment's goal too"
+    )
     train.add_argument(
         "--seed", type=_seed, default=0, metavar="N", help="same seed, same training (0 if not given)"
     )
@@ -77,6 +79,7 @@ def parser() -> argparse.ArgumentParser:
     )
     train.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where to compute")
     train.add_argument("--compile", action="store_true", help="compile the training step to native code")
+    train.add_argument("--json", action="store_true", help="print JSON, a line for each event, for a program")
     again = train.add_mutually_exclusive_group()
     again.add_argument(
         "--resume", action="store_true", help="go on with an unfinished run, and fail without one"
@@ -172,6 +175,7 @@ def show_list() -> int:
 def train(chosen: Any) -> int:
     """Train what a name stands for."""
     from minitorch.app import progress
+    from minitorch.app.experiment import Experiment
     from minitorch.app.experiments import find
     from minitorch.app.train import CHECKPOINT, CannotTrain, Run, forget
 
@@ -184,47 +188,58 @@ def train(chosen: Any) -> int:
     except KeyError as error:
         return refuse(error.args[0])
     if chosen.compile and importlib.util.find_spec("llvmlite") is None:
-        return refuse("--compile needs llvmlite; install it with: pip install 'minitorch[compile]'")
+        return refuse("--compile needs llvmlite; in minitorch's folder: pip install '.[compile]'")
     if chosen.compile and chosen.device != "cpu":
         return refuse("--compile makes code for the CPU; leave --device away, or train without --compile")
     missing = [need for each in experiments for need in each.needs if importlib.util.find_spec(need) is None]
     if missing:
         return refuse(
-            f"{chosen.name} needs {PACKAGES[missing[0]]}; install it with: pip install 'minitorch[app]'"
+            f"{chosen.name} needs {PACKAGES[missing[0]]}; in minitorch's folder: pip install '.[app]'"
         )
     if chosen.device != "cpu":
         try:
             minitorch.zeros(1).to(chosen.device)
         except (RuntimeError, ImportError) as error:
             return refuse(f"--device {chosen.device}: {error}")
-    for experiment in experiments:
-        folder = chosen.out / experiment.name
-        if chosen.resume and not (folder / CHECKPOINT).exists():
-            return refuse(f"--resume: there is no run in {folder}")
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            if chosen.fresh:
-                forget(folder)
-        except OSError as error:
-            return refuse(f"cannot write to {folder}: {error.strerror}")
-        try:
+    folders = {experiment: chosen.out / experiment.name for experiment in experiments}
+
+    def open_run(experiment: type[Experiment]) -> Run:
+        return Run(
+            experiment,
+            folders[experiment],
+            seed=chosen.seed,
+            epochs=chosen.epochs,
+            device=chosen.device,
+            compiled=chosen.compile,
+            progress=progress.choose(json_lines=chosen.json),
+        )
+
+    try:
+        if chosen.resume:
+            kept = [each for each in experiments if (folders[each] / CHECKPOINT).exists()]
+            if not kept:
+                return refuse(f"--resume: there is no run in {' or '.join(map(str, folders.values()))}")
+            if kept == experiments and all(open_run(each).done for each in kept):
+                return refuse(
+                    f"--resume: the run in {' and '.join(map(str, folders.values()))} is finished; --epochs N goes on "
+                    "to epoch N, --fresh starts anew"
+                )
+        for experiment, folder in folders.items():
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                if chosen.fresh:
+                    forget(folder)
+            except OSError as error:
+                return refuse(f"cannot write to {folder}: {error.strerror}")
             with _one_thread():
-                Run(
-                    experiment,
-                    folder,
-                    seed=chosen.seed,
-                    epochs=chosen.epochs,
-                    device=chosen.device,
-                    compiled=chosen.compile,
-                    progress=progress.choose(),
-                ).go()
-        except CannotTrain as error:
-            print(f"minitorch train: {error}", file=sys.stderr)
-            return 1
-        except KeyboardInterrupt:
-            again = " ".join(["minitorch train", chosen.name, *_options_to_resume(chosen)])
-            print(f"interrupted; every finished epoch is saved. Go on with: {again}", file=sys.stderr)
-            return 130
+                open_run(experiment).go()
+    except CannotTrain as error:
+        print(f"minitorch train: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        again = " ".join(["minitorch train", chosen.name, *_options_to_resume(chosen)])
+        print(f"interrupted; every finished epoch is saved. Go on with: {again}", file=sys.stderr)
+        return 130
     return 0
 
 
@@ -250,6 +265,8 @@ def _options_to_resume(chosen: Any) -> list[str]:
         options.append(f"--epochs {chosen.epochs}")
     if chosen.compile:
         options.append("--compile")
+    if chosen.json:
+        options.append("--json")
     if chosen.device != "cpu":
         options.append(f"--device {chosen.device}")
     if chosen.out != Path("runs"):

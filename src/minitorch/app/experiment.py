@@ -49,6 +49,7 @@ class Experiment:
     name: ClassVar[str]
     summary: ClassVar[str]
     epochs: ClassVar[int]
+    goal: ClassVar[str] = ""  # what `finished` waits for, in words
     needs: ClassVar[tuple[str, ...]] = ()  # packages beyond NumPy and SciPy
 
     model: nn.Module
@@ -68,7 +69,7 @@ class Experiment:
         return {}
 
     def finished(self, record: Record) -> bool:
-        """Say whether the goal is reached before the last epoch."""
+        """Say whether the goal is reached, so that the epochs left can be saved."""
         return False
 
     def report(self, record: Record) -> Record:

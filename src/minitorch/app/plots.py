@@ -9,6 +9,7 @@ from minitorch.serialization import atomically
 
 LABELS = {
     "loss": "training",
+    "end_loss": "at the epoch's end",
     "accuracy": "training",
     "val_loss": "validation",
     "val_accuracy": "validation",
@@ -19,7 +20,7 @@ def curves(history: list[dict[str, Any]], title: str, path: Path) -> str | None:
     """Draw loss and accuracy over the epochs; return the path, or None without matplotlib."""
     try:
         from matplotlib.figure import Figure
-        from matplotlib.ticker import PercentFormatter
+        from matplotlib.ticker import MaxNLocator, PercentFormatter
     except ImportError:
         return None
     figure = Figure(figsize=(9, 3.6), layout="constrained")
@@ -32,6 +33,7 @@ def curves(history: list[dict[str, Any]], title: str, path: Path) -> str | None:
             marker = "o" if len(history) < 3 else None
             axes.plot(epochs, [record[name] for record in history], label=label, marker=marker)
         axes.set_xlabel("epoch")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         axes.set_ylabel(what)
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)

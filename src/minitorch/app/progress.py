@@ -1,4 +1,4 @@
-"""What a person, or a program, sees of a training run. Enters: numbers. Leaves: a live line, or JSON lines."""
+"""What a person, or a program, sees of a training run. Enters: numbers. Leaves: a live line, plain lines, or JSON."""
 
 from __future__ import annotations
 
@@ -73,6 +73,7 @@ class JsonLines(Progress):
             seed=run.seed,
             from_epoch=run.epoch,
             to_epoch=run.epochs,
+            goal=run.experiment.goal if run.stops_at_goal else "",
             resumed=run.resumed,
             parameters=parameters(run),
             folder=str(run.folder),
@@ -87,26 +88,60 @@ class JsonLines(Progress):
         self._write("end", **report)
 
 
-class Terminal(Progress):
-    """A line that rewrites itself, and the report in words."""
+class Lines(Progress):
+    """A line an epoch and the report in words: for a file, a pipe, a log."""
 
     def __init__(self, out: IO[str]) -> None:
         self.out = out
         self.epochs = 0
-        self.last = 0.0
-        self.validated = ""
+
+    def say(self, text: str) -> None:
+        """Write something that stays."""
+        print(text, file=self.out, flush=True)
 
     def start(self, run: Run) -> None:
         """Say what is trained, from where to where."""
         self.epochs = run.epochs
         experiment = run.experiment
         self.say(f"{experiment.name}: {experiment.summary}")
+        epochs = f"{run.epochs} epochs"
+        if run.stops_at_goal:
+            epochs = f"at most {epochs} (it stops when {experiment.goal})"
         if not run.resumed:
-            self.say(f"{parameters(run):,} parameters, {run.epochs} epochs, seed {run.seed}")
+            self.say(f"{parameters(run):,} parameters, {epochs}, seed {run.seed}")
         elif run.done:
-            self.say(f"already trained, {run.epoch} epochs; --fresh starts anew, --epochs N goes on to N")
+            self.say(f"already trained, {run.epoch} epochs; --epochs N goes on to N, --fresh starts anew")
         else:
-            self.say(f"continues after epoch {run.epoch} of {run.epochs} (--fresh starts anew)")
+            self.say(f"continues after epoch {run.epoch} of {epochs} (--fresh starts anew)")
+
+    def epoch(self, record: Record) -> None:
+        """Write the epoch's numbers."""
+        parts = [f"epoch {record['epoch']}/{self.epochs}", f"loss {record['loss']:.4f}"]
+        parts.append(f"accuracy {percent(record['accuracy'])}")
+        if "val_accuracy" in record:
+            parts.append(f"validation {percent(record['val_accuracy'])}")
+        self.say("  ".join([*parts, f"{record['samples_per_second']:,.0f} samples/s"]))
+
+    def end(self, report: Record) -> None:
+        """Say why it stopped if it did, write the report in words, and where to look."""
+        if report["stopped_by"]:
+            self.say(f"stopped after epoch {report['epochs']} of {self.epochs}: {report['stopped_by']}")
+        for line in report.get("text", []):
+            self.say(line)
+        if report["plot"]:
+            self.say(f"curves: {report['plot']}")
+        else:
+            self.say("no plot: matplotlib is missing (pip install '.[app]' in minitorch's folder)")
+        self.say(f"metrics and checkpoint: {report['folder']}")
+
+
+class Terminal(Lines):
+    """The same with a line that rewrites itself instead of one an epoch."""
+
+    def __init__(self, out: IO[str]) -> None:
+        super().__init__(out)
+        self.last = 0.0
+        self.validated = ""
 
     def batch(
         self, *, epoch: float, loss: float, accuracy: float, samples_per_second: float, seconds_left: float
@@ -138,24 +173,10 @@ class Terminal(Progress):
         self.out.write(f"\r\x1b[K{bar:░<20}  " + "  ".join(parts))
         self.out.flush()
 
-    def say(self, text: str) -> None:
-        """Write something that stays."""
-        print(text, file=self.out, flush=True)
-
     def stop(self) -> None:
         """Clear the line."""
         self.out.write("\r\x1b[K")
         self.out.flush()
-
-    def end(self, report: Record) -> None:
-        """Write the report in words, and where to look."""
-        for line in report.get("text", []):
-            self.say(line)
-        if report["plot"]:
-            self.say(f"curves: {report['plot']}")
-        else:
-            self.say("no plot: matplotlib is missing (pip install 'minitorch[app]')")
-        self.say(f"metrics and checkpoint: {report['folder']}")
 
 
 class Rich(Terminal):
@@ -204,11 +225,13 @@ def parameters(run: Run) -> int:
     return sum(p.numel() for p in run.experiment.model.parameters())
 
 
-def choose(out: IO[str] | None = None) -> Progress:
-    """Return the display that fits: rich on a terminal, a plain line without rich, JSON lines elsewhere."""
+def choose(out: IO[str] | None = None, json_lines: bool = False) -> Progress:
+    """Return the display that fits: JSON on request; a live line on a terminal, with rich or without; else lines."""
     out = sys.stdout if out is None else out
-    if not out.isatty():
+    if json_lines:
         return JsonLines(out)
+    if not out.isatty():
+        return Lines(out)
     try:
         return Rich(out)
     except ImportError:

@@ -83,6 +83,8 @@ class Run:
         self.step: Callable[[Any], Outcome] = functools.partial(step, self.experiment)
         if compiled:
             self.step = minitorch.compile(self.step)
+        # Who names an epoch wants to get there, past the goal too.
+        self.stops_at_goal = bool(self.experiment.goal) and epochs is None
         self.epochs = self.experiment.epochs if epochs is None else epochs
         self.epoch = 0
         self.history: list[Record] = []
@@ -91,10 +93,15 @@ class Run:
             self._restore()
 
     @property
+    def stopped_by(self) -> str:
+        """Why there are epochs left that need no training, or ''."""
+        reached = self.stops_at_goal and bool(self.history) and self.experiment.finished(self.history[-1])
+        return self.experiment.goal if reached and self.epoch < self.epochs else ""
+
+    @property
     def done(self) -> bool:
         """Whether there is nothing left to train."""
-        reached = bool(self.history) and self.experiment.finished(self.history[-1])
-        return reached or self.epoch >= self.epochs
+        return self.epoch >= self.epochs or bool(self.stopped_by)
 
     def go(self) -> Record:
         """Train to the end, write the plot, and return the report."""
@@ -211,6 +218,7 @@ class Run:
             report = {
                 "experiment": experiment.name,
                 "epochs": self.epoch,
+                "stopped_by": self.stopped_by,
                 "seed": self.seed,
                 **experiment.report(self.history[-1] if self.history else {}),
             }

@@ -11,6 +11,7 @@ import os
 import sys
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,13 +23,40 @@ from minitorch.ops.op import Op
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-# Where each node was recorded, by id; a WeakKeyDictionary would compare tensors with ==.
-_origins: dict[int, tuple[weakref.ref[Node], str]] = {}
+
+@dataclass(slots=True)
+class _Origin:
+    """Where a node was recorded, and by which op; `readers`: what was then computed from it."""
+
+    node: weakref.ref[Node]
+    op: str
+    line: str
+    readers: list[_Origin] = field(default_factory=list)
 
 
-def _remember(made: Node, line: str) -> None:
+_origins: dict[int, _Origin] = {}  # by id; a WeakKeyDictionary would compare tensors with ==
+
+
+def _remember(made: Node, op: str, line: str, inputs: tuple[Any, ...]) -> None:
     key = id(made)
-    _origins[key] = (weakref.ref(made, lambda _: _origins.pop(key, None)), line)
+    made_here = _Origin(weakref.ref(made, lambda _: _origins.pop(key, None)), op, line)
+    _origins[key] = made_here
+    for each in inputs:
+        if (known := _origins.get(id(each))) is not None:
+            known.readers.append(made_here)
+
+
+def _reaches_where(start: _Origin) -> bool:
+    """Whether a `where` (masked_fill is one too) chose among values computed from this one."""
+    seen, stack = {id(start)}, [start]
+    while stack:
+        for reader in stack.pop().readers:
+            if reader.op == "where":
+                return True
+            if id(reader) not in seen:
+                seen.add(id(reader))
+                stack.append(reader)
+    return False
 
 
 class AnomalyError(RuntimeError):
@@ -62,28 +90,71 @@ def _bad_part(data: Any) -> str:
     return f"{' and '.join(parts)} among {data.size} elements"
 
 
-_WHERE_HELP = (
-    "If these elements are thrown away later by where(condition, …): choosing the other branch is not enough. The "
-    "gradient of the branch not taken is multiplied by 0, and 0·nan = 0·inf = nan. Make that branch safe before the "
-    "function sees it, with a second where:\n"
-    "    safe = minitorch.where(condition, x, 1.0)        # 1.0: any value the function can take\n"
-    "    y = minitorch.where(condition, {op}(safe), other)"
-)
+# Where an op of one argument leaves the finite numbers, and what to write instead.
+_DOMAINS = {
+    "acos": "acos needs −1 ≤ x ≤ 1, and its slope is infinite at both ends: acos(x.clamp(-1 + eps, 1 - eps))",
+    "acosh": "acosh needs x ≥ 1, and its slope is infinite at 1: acosh(x.clamp(min=1 + eps))",
+    "asin": "asin needs −1 ≤ x ≤ 1, and its slope is infinite at both ends: asin(x.clamp(-1 + eps, 1 - eps))",
+    "atanh": "atanh needs −1 < x < 1: atanh(x.clamp(-1 + eps, 1 - eps))",
+    "exp": "exp overflows above 88 in float32 and above 709 in float64: subtract the largest value first, which "
+    "softmax, log_softmax and logsumexp do for you",
+    "expm1": "expm1 overflows above 88 in float32 and above 709 in float64: subtract the largest value first",
+    "log": "log needs x > 0: log(x + eps) or log(x.clamp(min=eps)); of a softmax, log_softmax",
+    "log10": "log10 needs x > 0: log10(x + eps) or log10(x.clamp(min=eps))",
+    "log1p": "log1p needs x > −1: log1p(x.clamp(min=-1 + eps))",
+    "log2": "log2 needs x > 0: log2(x + eps) or log2(x.clamp(min=eps))",
+    "reciprocal": "1/x needs x ≠ 0: 1/(x + eps), or 1/x.clamp(min=eps) where x is not negative",
+    "rsqrt": "rsqrt needs x > 0: rsqrt(x + eps), as layer norm does",
+    "sqrt": "sqrt needs x ≥ 0, and its slope is infinite at 0: sqrt(x + eps) or sqrt(x.clamp(min=eps))",
+}
+
+# The same for ops of several arguments: a function of one could not be put around the repaired argument.
+_DIVISOR = """Where a divisor is 0, keep it away from 0: a / (b + eps), or a / b.clamp(min=eps) where b is not negative.
+Where the quotient is thrown away later by where(condition, …), repair the divisor before it divides:
+    safe = minitorch.where(b != 0, b, 1.0)        # 1.0: any divisor but 0
+    y = minitorch.where(b != 0, a / safe, other)"""
+_SEVERAL = {
+    "div": _DIVISOR,
+    "mean": "the mean of no elements is nan: check that there are any (x.numel() > 0)",
+    "pow": "0 to a negative power is infinite, and a negative number to a fraction is no real number; the slope of "
+    "x**p with p < 1 is infinite at 0: (x + eps)**p or x.clamp(min=eps)**p",
+}
+
+
+def _advice(op: str) -> str:
+    """Say what to write instead of an op that left the finite numbers."""
+    text = _DOMAINS.get(op) or _SEVERAL.get(op)
+    if text is None:
+        return ""
+    return f"\n{text}" + "\n(eps: a small number, such as 1e-6)" * ("eps" in text)
+
+
+def _where_advice(op: str) -> str:
+    """Explain that choosing the other branch of a where does not undo a nan in this one."""
+    call = f"{op}(safe)" if op in _DOMAINS else "…(safe)…"
+    return (
+        "Choosing the other branch of a where(condition, …) is not enough: the gradient of the branch not taken is "
+        "multiplied by 0, and 0·nan = 0·inf = nan. Make that branch safe before the function sees it, with a "
+        "second where:\n"
+        "    safe = minitorch.where(condition, x, 1.0)        # 1.0: any value the function can take\n"
+        f"    y = minitorch.where(condition, {call}, other)"
+    )
 
 
 def observe(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], out: Node) -> None:
     """Look at each op's result as it is computed (called by the engine)."""
     line = user_line()
-    _remember(out, line)
+    _remember(out, op.name, line, inputs)
     for made_together in out._inputs[:1]:
         if isinstance(made_together, Bundle):  # one of several results: its rule belongs to them all
-            _remember(made_together, line)
+            _remember(made_together, op.name, line, inputs)
     # What was infinite before, or asked for by name (a padding of -inf), is no accident.
     if not _finite(out) and all(_finite(i) for i in (*inputs, *attributes.values())):
-        raise AnomalyError(
-            f"{op.name} made {_bad_part(out._data)} out of finite inputs, first here:\n    {line}\n"
-            + _WHERE_HELP.format(op=op.name)
-        )
+        message = f"{op.name} made {_bad_part(out._data)} out of finite inputs, first here:\n    {line}"
+        message += _advice(op.name)
+        if op.name in _DOMAINS:  # what becomes of the result is not known yet
+            message += "\nIf these elements are thrown away later by a where:\n" + _where_advice(op.name)
+        raise AnomalyError(message)
 
 
 def check_gradient(made_by: Node, g: Any, parent: Node, contribution: Any) -> None:
@@ -93,7 +164,7 @@ def check_gradient(made_by: Node, g: Any, parent: Node, contribution: Any) -> No
     operation = made_by._operation
     assert operation is not None
     origin = _origins.get(id(made_by))
-    line = "recorded outside detect_anomaly: unknown line" if origin is None else origin[1]
+    line = "recorded outside detect_anomaly: unknown line" if origin is None else origin.line
     data = contribution._data if isinstance(contribution, Node) else contribution
     message = (
         f"the derivative of {operation.name} made {_bad_part(data)} out of a finite gradient; the op was "
@@ -102,11 +173,16 @@ def check_gradient(made_by: Node, g: Any, parent: Node, contribution: Any) -> No
     upstream = g._data if isinstance(g, Node) else g
     same = getattr(upstream, "shape", None) == data.shape
     if same and bool((np.isnan(data) & (upstream == 0)).any()):
+        message += "\nThe incoming gradient is 0 there and the slope infinite: 0·inf = nan."
+        if origin is not None and _reaches_where(origin):
+            raise AnomalyError(
+                f"{message} A where was computed from it, and did not choose it there. {_where_advice(operation.name)}"
+            )
         message += (
-            "\nThe incoming gradient is 0 there and the slope infinite: 0·inf = nan. This is the branch that a where "
-            "did not take.\n" + _WHERE_HELP.format(op=operation.name)
+            " If what was computed from it has a slope there as a whole, as a product with 0 may have, write that as "
+            "one function: x.sqrt() * x is x**1.5."
         )
-    raise AnomalyError(message)
+    raise AnomalyError(message + _advice(operation.name))
 
 
 class detect_anomaly(modes.ModeSwitch):

@@ -16,7 +16,7 @@ from minitorch.engine.modes import enable_grad
 from minitorch.engine.node import Node, new_tensor
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
-from minitorch.tensor.methods.shape import stack
+from minitorch.tensor.methods.joining import stack
 
 Func = Callable[..., Any]
 

@@ -14,7 +14,12 @@ from minitorch.engine.backward import backpropagate
 from minitorch.engine.node import Node, new_tensor
 from minitorch.tensor import Tensor, seed_gradient
 from minitorch.tensor.convert import is_array
-from minitorch.tensor.methods.shape import stack
+from minitorch.tensor.methods.joining import stack
+
+_UNRECORDED = (
+    ": what it was computed from does not, or it was computed under no_grad() or after detach(), where nothing is "
+    "recorded"
+)
 
 
 def _listed(value: Any) -> list[Any]:
@@ -82,8 +87,7 @@ def grad(
             if not t.requires_grad:
                 raise RuntimeError(
                     f"grad: {what} {i} does not require grad"
-                    + ("" if what == "output" else "; make it with requires_grad=True")
-                    + (" and was not computed from a tensor that does" if what == "output" else "")
+                    + (_UNRECORDED if what == "output" else "; make it with requires_grad=True")
                 )
     keep = create_graph if retain_graph is None else retain_graph
     seeds = _seeds(roots, grad_outputs, create_graph, "grad")
@@ -158,7 +162,7 @@ def backward(
         raise RuntimeError("backward: for create_graph or chosen inputs write minitorch.autograd.grad")
     for i, t in enumerate(roots):
         if not t.requires_grad:
-            raise RuntimeError(f"backward: tensor {i} does not require grad")
+            raise RuntimeError(f"backward: tensor {i} does not require grad{_UNRECORDED}")
     seeds = _seeds(list(roots), grad_tensors, False, "backward")
     if grad_tensors is not None:
         seeds = [seed.copy() for seed in seeds]  # the given arrays stay the giver's own

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from minitorch.tensor import Tensor
 
+FREED = "freed by backward(); backward(retain_graph=True) keeps it"
+
 
 def nodes(root: Tensor) -> list[Tensor]:
     """Return every tensor that `root` was computed from and itself, parents before children.
@@ -31,14 +33,25 @@ def describe(root: Tensor) -> str:
     0  leaf   (2,) float32  requires grad
     1  mul    (2,) float32  from 0
     2  sum    () float32    from 1
+
+    A backward consumes the graph it walks, and what is left says so:
+
+    >>> loss = (x * 3).sum()
+    >>> loss.backward(); print(describe(loss))
+    0  sum    () float32  its graph was freed by backward(); backward(retain_graph=True) keeps it
     """
     order = nodes(root)
     number = {n: i for i, n in enumerate(order)}
     rows = []
     for n in order:
         shape = f"{n._data.shape} {n._data.dtype}" if n._data.shape is not None else "several"
-        origin = "from " + ", ".join(str(number[p]) for p in n._prev) if n._prev else ""
-        rows.append((str(number[n]), n._op or "leaf", shape, origin or ("requires grad" * n.requires_grad)))
+        if n._prev:
+            origin = "from " + ", ".join(str(number[p]) for p in n._prev)
+        elif n._op and n.requires_grad:
+            origin = f"its graph was {FREED}"
+        else:
+            origin = "requires grad" * n.requires_grad
+        rows.append((str(number[n]), n._op or "leaf", shape, origin))
     widths = [max(len(row[i]) for row in rows) for i in range(4)]
     widths[1] = max(widths[1], 5)
     return "\n".join(
@@ -54,6 +67,7 @@ def dot(root: Tensor) -> str:
     for n in order:
         shape = tuple(n._data.shape) if n._data.shape is not None else "several"
         style = ", style=filled, fillcolor=lightblue" if n._operation is None and n.requires_grad else ""
-        lines.append(f'  {number[n]} [label="{n._op or "leaf"}\\n{shape}"{style}];')
+        freed = f"\\n{FREED}" if n._op and n.requires_grad and not n._prev else ""
+        lines.append(f'  {number[n]} [label="{n._op or "leaf"}\\n{shape}{freed}"{style}];')
         lines += [f"  {number[p]} -> {number[n]};" for p in n._prev]
     return "\n".join([*lines, "}"])

@@ -7,6 +7,7 @@ proves it in one call.
 from __future__ import annotations
 
 import functools
+import inspect
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -58,6 +59,12 @@ class UserOp:
 
     def __call__(self, *inputs: Any, **attributes: Any) -> Any:
         """Compute it on Tensors (or what can be made one), and record it."""
+        rules = len(self.op.rules)
+        if rules and len(inputs) > rules:
+            raise TypeError(
+                f"{self.op.name}: {len(inputs)} inputs met {rules} rule{'s' * (rules != 1)}. Give op(…) one rule for "
+                "each input, None for an input without a derivative, and pass what is no input by keyword"
+            )
         tensors = [None if i is None else as_tensor(i) for i in inputs]
         floats = [t for t in tensors if t is not None and t.dtype.kind == "f"]
         if len({t.dtype for t in floats}) > 1:
@@ -197,6 +204,21 @@ def _stretchable(array: np.ndarray) -> Iterator[np.ndarray]:
         yield array[0]
 
 
+def _most_inputs(forward: Callable[..., Any]) -> int | None:
+    """Return how many positional arguments a function takes at most; None where that is not known or not bounded."""
+    if isinstance(forward, np.ufunc):
+        return forward.nin
+    try:
+        parameters = inspect.signature(forward).parameters.values()
+    except (TypeError, ValueError):  # written in C, without a signature
+        return None
+    kinds = [p.kind for p in parameters]
+    if inspect.Parameter.VAR_POSITIONAL in kinds:
+        return None
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(kind in positional for kind in kinds)
+
+
 def op(
     *rules: Rule | None,
     name: str | None = None,
@@ -232,6 +254,11 @@ def op(
 
     def declare(forward: Callable[..., Any]) -> UserOp:
         chosen = name or forward.__name__
+        accepted = _most_inputs(forward)
+        if accepted is not None and len(rules) > accepted:
+            raise TypeError(
+                f"op: {chosen} takes at most {accepted} inputs, but {len(rules)} rules were given: give one for each"
+            )
         return UserOp(Op(chosen, forward, *rules, joint=joint, floating=floating, register=False), several)
 
     return declare

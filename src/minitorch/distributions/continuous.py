@@ -19,7 +19,7 @@ from minitorch.random import normal, rand
 from minitorch.special import digamma, erf, erfinv, lgamma, xlogy
 from minitorch.tensor import Tensor
 from minitorch.tensor.generator import default_generator
-from minitorch.tensor.methods.shape import stack
+from minitorch.tensor.methods.joining import stack
 
 _REAL = {"loc": constraints.real, "scale": constraints.positive}
 

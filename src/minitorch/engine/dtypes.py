@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.engine.recording import changed
+
 bool_ = np.dtype(np.bool_)
 uint8 = np.dtype(np.uint8)
 int8 = np.dtype(np.int8)
@@ -121,6 +123,7 @@ def set_default_dtype(dtype: Any) -> None:
             f"set_default_dtype: only floating-point dtypes are supported as the default, got {chosen}"
         )
     _default = chosen
+    changed()
 
 
 def dtype_of_number(value: Any) -> DType:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from typing import Any
 
 LARGEST = 32 << 20  # glibc takes no more
 KEPT = 1 << 30
@@ -21,17 +22,31 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # the numbers of <malloc.h>
 _OWN_SETTINGS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
 
 
+def _glibc() -> Any:
+    """The C library of this process if it is glibc; else None."""
+    try:
+        library = ctypes.CDLL(None)
+    except (OSError, TypeError):  # TypeError: Windows has no "this process" to open
+        return None
+    # Other C libraries have a mallopt that means something else.
+    return library if hasattr(library, "gnu_get_libc_version") else None
+
+
 def keep_freed() -> bool:
     """Ask the C library to keep freed memory; return whether it does."""
     if os.environ.get("MINITORCH_MALLOC") == "system" or any(map(os.environ.get, _OWN_SETTINGS)):
         return False
-    try:
-        library = ctypes.CDLL(None)
-        library.gnu_get_libc_version  # other C libraries have a mallopt that means something else  # noqa: B018
-        mallopt = library.mallopt
-    except (AttributeError, OSError, TypeError):  # TypeError: Windows has no "this process" to open
+    library = _glibc()
+    if library is None:
         return False
-    return mallopt(_MMAP_THRESHOLD, LARGEST) == 1 and mallopt(_TRIM_THRESHOLD, KEPT) == 1
+    return library.mallopt(_MMAP_THRESHOLD, LARGEST) == 1 and library.mallopt(_TRIM_THRESHOLD, KEPT) == 1
+
+
+def release_freed() -> None:
+    """Give the system back what the C library keeps: after much was freed that nothing soon needs again."""
+    library = _glibc()
+    if library is not None:
+        library.malloc_trim(ctypes.c_size_t(0))
 
 
 KEEPS_FREED = keep_freed()

@@ -18,6 +18,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Recorder(Protocol):
     """Whoever is recording."""
 
+    scratch: dict[Any, Any]  # memory to work in, for whoever would keep it from one call to the next
+
     def read_data(self, node: Any) -> Any:
         """Return what a node shows as its array."""
 
@@ -43,6 +45,13 @@ class Recorder(Protocol):
         """Do something to Python's objects now, and again at every call."""
 
 
+# How generated source (compiler/call) reads a node's array and its gradient, and gives it one: {0} is the node. It does
+# so only where nobody records.
+ARRAY = "{0}._array"
+GRADIENT = "{0}._gradient"
+GIVE_GRADIENT = "{0}._gradient = {1}; {0}._grad_is_shared = False"
+TAKE_GRADIENT = "{0}._gradient = None"
+
 # How often anything changed of which compiled functions are told: Modules' attributes, parameter groups' options.
 changes = [0]
 
@@ -67,7 +76,7 @@ def changeable(holder: Any, key: str) -> Any:
     >>> changeable({"lr": 0.1}, "lr")
     0.1
     """
-    if recordings and (active := current().recorder) is not None:
+    if (active := recorder()) is not None:
         return active.changeable(holder, key)
     return holder[key] if isinstance(holder, dict) else getattr(holder, key)
 
@@ -79,7 +88,7 @@ def number(array: Any) -> Any:
     >>> number(np.array(3.0))
     3.0
     """
-    if recordings and (active := current().recorder) is not None:
+    if (active := recorder()) is not None:
         return active.number(array)
     return float(array)
 
@@ -89,7 +98,7 @@ def drawing(method: F) -> F:
 
     @functools.wraps(method)
     def draw(self: Any, *args: Any) -> Any:
-        if recordings and (active := current().recorder) is not None:
+        if (active := recorder()) is not None:
             return active.draw(self, method, args)
         return method(self, *args)
 
@@ -101,7 +110,7 @@ def replayed(method: F) -> F:
 
     @functools.wraps(method)
     def run(*args: Any, **options: Any) -> Any:
-        if recordings and (active := current().recorder) is not None:
+        if (active := recorder()) is not None:
             return active.replay(method, args, options)
         return method(*args, **options)
 
@@ -110,7 +119,7 @@ def replayed(method: F) -> F:
 
 def refuse_inside_recording(what: str) -> None:
     """Refuse to answer what would be another answer at the next call of a compiled function."""
-    if recordings and current().recorder is not None:
+    if recorder() is not None:
         raise RuntimeError(
             f"compile: {what} would give the same answer at every call of the compiled function; read it outside"
         )

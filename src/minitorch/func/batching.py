@@ -15,7 +15,7 @@ from typing import Any
 from minitorch.engine.node import Node
 from minitorch.func.trees import flatten, spread
 from minitorch.tensor.generator import default_generator
-from minitorch.tensor.methods.shape import stack
+from minitorch.tensor.methods.joining import stack
 
 Func = Callable[..., Any]
 

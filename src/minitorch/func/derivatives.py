@@ -20,7 +20,7 @@ from minitorch.engine.modes import enable_grad, is_grad_enabled
 from minitorch.engine.node import Node, new_tensor
 from minitorch.func.trees import ends_of, flatten
 from minitorch.tensor import Tensor
-from minitorch.tensor.methods.shape import stack
+from minitorch.tensor.methods.joining import stack
 
 Func = Callable[..., Any]
 Argnums = int | tuple[int, ...]

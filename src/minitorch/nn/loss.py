@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from minitorch.nn.functional import loss as F
+from minitorch.nn import functional as F
+from minitorch.nn.functional.loss import reduction_of
 from minitorch.nn.module import Module
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
@@ -23,7 +24,7 @@ class _Loss(Module):
     ) -> None:
         super().__init__()
         if size_average is not None or reduce is not None:
-            reduction = F.reduction_of(type(self).__name__, size_average, reduce, reduction)
+            reduction = reduction_of(type(self).__name__, size_average, reduce, reduction)
         self.reduction = reduction
 
 

@@ -100,12 +100,18 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run forward, and the hooks around it."""
         own = self.__dict__
-        if not (
-            own["_forward_hooks"]
-            or own["_forward_pre_hooks"]
-            or own["_backward_hooks"]
-            or own["_backward_pre_hooks"]
-        ):
+        try:
+            hooked = (
+                own["_forward_hooks"]
+                or own["_forward_pre_hooks"]
+                or own["_backward_hooks"]
+                or own["_backward_pre_hooks"]
+            )
+        except KeyError:
+            raise AttributeError(
+                _not_begun(self, f"cannot call {type(self).__name__} before Module.__init__() call")
+            ) from None
+        if not hooked:
             return self.forward(*args, **kwargs)
         return _call_with_hooks(self, args, kwargs)
 
@@ -118,7 +124,9 @@ class Module:
         own = self.__dict__
         if isinstance(value, Parameter):
             if "_parameters" not in own:
-                raise AttributeError("cannot assign parameters before Module.__init__() call")
+                raise AttributeError(
+                    _not_begun(self, "cannot assign parameters before Module.__init__() call")
+                )
             self._forget(name, "_parameters")
             self.register_parameter(name, value)
             return
@@ -129,7 +137,7 @@ class Module:
             return
         if isinstance(value, Module):
             if "_modules" not in own:
-                raise AttributeError("cannot assign module before Module.__init__() call")
+                raise AttributeError(_not_begun(self, "cannot assign module before Module.__init__() call"))
             self._forget(name, "_modules")
             own["_modules"][name] = value
             return
@@ -140,7 +148,7 @@ class Module:
             return
         if isinstance(value, Buffer) and name not in own.get("_buffers", ()):
             if "_buffers" not in own:
-                raise AttributeError("cannot assign buffer before Module.__init__() call")
+                raise AttributeError(_not_begun(self, "cannot assign buffer before Module.__init__() call"))
             self._forget(name, "_buffers")
             self.register_buffer(name, value, value.persistent)
             return
@@ -166,7 +174,8 @@ class Module:
         for kind in ("_parameters", "_buffers", "_modules"):
             if kind in own and name in own[kind]:
                 return own[kind][name]
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        missing = f"{type(self).__name__!r} object has no attribute {name!r}"
+        raise AttributeError(_not_begun(self, missing) if "_modules" not in own else missing)
 
     def __delattr__(self, name: str) -> None:
         changed()
@@ -201,7 +210,7 @@ class Module:
         """
         changed()
         if "_parameters" not in self.__dict__:
-            raise AttributeError("cannot assign parameter before Module.__init__() call")
+            raise AttributeError(_not_begun(self, "cannot assign parameter before Module.__init__() call"))
         self._check_name(name, "parameter", self._parameters)
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(_cannot_assign(param, name, "parameter", "minitorch.nn.Parameter"))
@@ -223,7 +232,7 @@ class Module:
         """
         changed()
         if "_buffers" not in self.__dict__:
-            raise AttributeError("cannot assign buffer before Module.__init__() call")
+            raise AttributeError(_not_begun(self, "cannot assign buffer before Module.__init__() call"))
         self._check_name(name, "buffer", self._buffers)
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(_cannot_assign(tensor, name, "buffer", "minitorch.Tensor"))
@@ -298,7 +307,7 @@ class Module:
             else [(prefix, self)]
         )
         for path, module in homes:
-            for name, member in module.__dict__[kind].items():
+            for name, member in getattr(module, kind).items():
                 if member is None or member in seen:
                     continue
                 if remove_duplicate:
@@ -805,6 +814,11 @@ def indented(text: str) -> str:
     'a\\n  b'
     """
     return text.replace("\n", "\n  ")
+
+
+def _not_begun(module: Module, problem: str) -> str:
+    name = type(module).__name__
+    return f"{problem}. Write super().__init__() as the first line of {name}.__init__, before anything is assigned"
 
 
 def _cannot_assign(value: Any, name: str, kind: str, expected: str) -> str:

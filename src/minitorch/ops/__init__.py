@@ -1,43 +1,34 @@
 """Every differentiable op, by family: a forward and one derivative rule per input, NumPy only.
 
-Read elementwise.py first. To add an op: declare it here, give it a method or function with a
-docstring, and a row in proof/table.py.
+Read arithmetic.py first. To add an op: declare it in its family's file here, give it a method and a function with
+a docstring in the file of the same name in tensor/methods/, and a row in proof/table.py.
 """
 
 from minitorch.ops import (
+    activation,
+    arithmetic,
+    comparison,
     complex,
-    contract,
     conv,
-    elementwise,
-    factors,
+    exponential,
     indexing,
+    joining,
     layers,
     linalg,
     loss,
     pool,
-    reduce,
+    products,
+    reductions,
+    rounding,
     shape,
+    sorting,
     special,
-    statistics,
+    trigonometric,
 )
 from minitorch.ops.op import OPS, Op, unbroadcast
 
 __all__ = [
-    "OPS",
-    "Op",
-    "complex",
-    "contract",
-    "conv",
-    "elementwise",
-    "factors",
-    "indexing",
-    "layers",
-    "linalg",
-    "loss",
-    "pool",
-    "reduce",
-    "shape",
-    "special",
-    "statistics",
-    "unbroadcast",
-]
+    "OPS", "Op", "activation", "arithmetic", "comparison", "complex", "conv", "exponential", "indexing",
+    "joining", "layers", "linalg", "loss", "pool", "products", "reductions", "rounding", "shape", "sorting",
+    "special", "trigonometric", "unbroadcast",
+]  # fmt: skip

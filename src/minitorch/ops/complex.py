@@ -14,7 +14,22 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.ops import contract, conv, elementwise, factors, indexing, layers, linalg, reduce, shape  # noqa: F401
+from minitorch.ops import (  # noqa: F401
+    activation,
+    arithmetic,
+    comparison,
+    conv,
+    exponential,
+    indexing,
+    joining,
+    layers,
+    linalg,
+    products,
+    reductions,
+    rounding,
+    shape,
+    trigonometric,
+)
 from minitorch.ops.op import ANALYTIC, OPS, OWN, Array, Op
 
 REAL = Op("real", lambda x: x.real, lambda g, out, x: g)
@@ -50,7 +65,8 @@ FFT: Op = Op(
 for _op in (REAL, IMAG, CONJ, COMPLEX, OPS["abs"]):
     _op.complex = OWN
 
-_NAMES = """
+# The others that take complex numbers: analytic functions, linear maps, and questions.
+_ANALYTIC = """
 fft reshape permute broadcast_to flip clone getitem put_add gather scatter_add scatter index_add index_put cat stack
 split unbind tile roll pad tril triu diagonal put_diagonal unfold fold_windows where cast
 add sub mul div neg reciprocal square pow lerp exp expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan
@@ -58,5 +74,5 @@ sinh cosh asinh acosh atanh tanh sigmoid silu sum mean cumsum prod cumprod matmu
 solve_triangular trace matrix_exp convolution convolution_transpose convolution_weight im2col col2im
 eq ne isnan isinf isfinite logical_and logical_or logical_xor logical_not all any count_nonzero to_int
 """
-for _name in _NAMES.split():
+for _name in _ANALYTIC.split():
     OPS[_name].complex = ANALYTIC

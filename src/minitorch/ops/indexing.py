@@ -1,6 +1,7 @@
-"""Writing at indices, as values: a copy of an array with some elements replaced, or folded together.
+"""Taking and putting elements by index: getitem, gather, scatter.
 
-Enters: an array, an index, and what to write. Leaves: a new array; nothing is written in place.
+Enters: an array, an index, and what to write. Leaves: a new array; nothing is written in place (but by WRITE). What
+takes is the derivative of what puts, and the other way round.
 """
 
 from __future__ import annotations
@@ -9,10 +10,164 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.ops.op import Array, Op
-from minitorch.ops.shape import GATHER, PUT_ADD, SCATTER_ADD, Key, _along, _region
+from minitorch.ops.fast import sum_rows, sums_rows
+from minitorch.ops.op import Array, Op, zeros
 
-# --- replacing ----------------------------------------------------------------------------------
+Key = Any
+
+# --- x[key], and what puts things back -----------------------------------------------------------
+
+
+def _parts(key: Key) -> tuple[Any, ...]:
+    return key if isinstance(key, tuple) else (key,)
+
+
+_BASIC = (int, slice, type(None), type(...))
+
+
+def _may_repeat(key: Key) -> bool:
+    """Tell whether an index can name one element twice: only arrays of integers can."""
+    for part in _parts(key):
+        if part.__class__ not in _BASIC and hasattr(part, "dtype") and part.dtype.kind in "iu" and part.ndim:
+            return True
+    return False
+
+
+def _add_at(target: Array, key: Key, values: Array) -> None:
+    """Add `values` into `target[key]`, in place; what the key names twice is added twice."""
+    if type(target).__module__.startswith("cupy"):
+        import cupy  # np.add.at does not reach CuPy when the key is a tuple
+
+        cupy.add.at(target, key, values)
+    else:
+        np.add.at(target, key, values)
+
+
+def _put_add(g: Array, *, key: Key, shape: tuple[int, ...]) -> Array:
+    """Zeros of `shape` with `g` added at `key`; what the key names twice is added twice."""
+    repeats = _may_repeat(key)
+    if repeats and sums_rows(g):
+        parts = _parts(key)
+        if len(parts) == 1:
+            rows = parts[0].reshape(-1)
+            rows = np.where(rows < 0, rows + shape[0], rows)
+            summed = sum_rows(rows, g.reshape(len(rows), -1), shape[0])
+            return summed if len(shape) == 2 else summed.reshape(shape)
+    target = zeros(shape, g)
+    if repeats:
+        _add_at(target, key, g)
+    else:
+        target[key] = g
+    return target
+
+
+def _getitem(x: Array, *, key: Key) -> Array:
+    out = x[key]
+    if isinstance(out, np.generic):
+        # One int per axis gives a scalar, which is a copy; with an ellipsis behind them it is a view.
+        return x[(*_parts(key), ...)]
+    if out.__class__ is np.ndarray and out.base is not None and out.base is not x and out.base is not x.base:
+        # NumPy picks by arrays along the first axis and turns the copy; PyTorch's lies in the order of its axes.
+        return np.ascontiguousarray(out)
+    return out
+
+
+GETITEM = Op(
+    "getitem",
+    _getitem,
+    lambda g, out, x, *, key: (_put_add if type(g) is np.ndarray else PUT_ADD)(g, key=key, shape=x.shape),
+)
+PUT_ADD: Op = Op("put_add", _put_add, lambda g, out, x, *, key, shape: g[key])
+
+# --- along one axis ------------------------------------------------------------------------------
+
+
+def _along(index: Array, axis: int) -> tuple[Array, ...]:
+    """Return the full index that `index` stands for along one axis: arange on all others."""
+    key: list[Array] = []
+    for i, n in enumerate(index.shape):
+        places = np.arange(n, like=index).reshape((-1,) + (1,) * (index.ndim - i - 1))
+        key.append(index if i == axis % index.ndim else places)
+    return tuple(key)
+
+
+def _gather(x: Array, index: Array, *, axis: int) -> Array:
+    if x.ndim == 0:
+        return x.reshape(1)[index.reshape(-1)].reshape(index.shape)
+    return x[_along(index, axis)] if index.ndim else x[index]
+
+
+def _gather_rule(g: Array, out: Array, x: Array, index: Array, *, axis: int) -> Array:
+    return SCATTER_ADD(zeros(x.shape, g), index, g, axis=axis)
+
+
+GATHER = Op("gather", _gather, _gather_rule, None, whole=True)
+
+
+def _region(value: Array, index: Array) -> Array:
+    """Return the part of `value` that `index` covers; `value` may be larger."""
+    return value[tuple(slice(0, n) for n in index.shape)] if value.ndim else value
+
+
+def _scatter(x: Array, index: Array, source: Array, *, axis: int, add: bool) -> Array:
+    out = x.copy()
+    if index.ndim == 0:
+        index, source = index.reshape(1), source.reshape(1) if hasattr(source, "reshape") else source
+    if 0 in index.shape:
+        return out
+    values = _region(source, index) if hasattr(source, "ndim") else source
+    view = out.reshape(1) if out.ndim == 0 else out
+    if add:
+        _add_at(view, _along(index, axis), values)
+    else:
+        view[_along(index, axis)] = values
+    return out
+
+
+def _source_shape(gradient: Array, index: Array, source: Array) -> Array:
+    """Return the gradient of the part of `source` that `index` covers, as a gradient of all of it."""
+    if source.shape == index.shape:
+        return gradient
+    return PUT_ADD(gradient, key=tuple(slice(0, n) for n in index.shape), shape=source.shape)
+
+
+def _source_rule(g: Array, index: Array, source: Array, axis: int) -> Array:
+    return _source_shape(GATHER(g, index, axis=axis), index, source)
+
+
+SCATTER_ADD = Op(
+    "scatter_add",
+    lambda x, index, source, *, axis: _scatter(x, index, source, axis=axis, add=True),
+    lambda g, out, x, index, source, *, axis: g,
+    None,
+    lambda g, out, x, index, source, *, axis: _source_rule(g, index, source, axis),
+    whole=True,
+)
+SCATTER: Op = Op(
+    "scatter",
+    lambda x, index, source, *, axis: _scatter(x, index, source, axis=axis, add=False),
+    lambda g, out, x, index, source, *, axis: SCATTER(g, index, 0, axis=axis),
+    None,
+    lambda g, out, x, index, source, *, axis: _source_rule(g, index, source, axis),
+)
+
+
+def _index_add(x: Array, index: Array, source: Array, *, axis: int, alpha: float) -> Array:
+    out = x.copy()
+    key: Key = (slice(None),) * axis + (index,)
+    _add_at(out, key, source if alpha == 1 else alpha * source)
+    return out
+
+
+INDEX_ADD = Op(
+    "index_add",
+    _index_add,
+    lambda g, out, x, index, source, *, axis, alpha: g,
+    None,
+    lambda g, out, x, index, source, *, axis, alpha: alpha * g[(slice(None),) * axis + (index,)],
+)
+
+# --- replacing -----------------------------------------------------------------------------------
 
 
 def _index_put(x: Array, values: Array, *, key: Key) -> Array:
@@ -39,7 +194,7 @@ def _write(x: Array, values: Array, *, key: Key) -> Array:
 # The same into x's own memory, where nobody needs what it held: `outs[t] = y` (see writing.py).
 WRITE = Op("index_put", _write, *INDEX_PUT.rules, register=False)
 
-# --- folding together ---------------------------------------------------------------------------
+# --- folding together ----------------------------------------------------------------------------
 
 _FOLDS: dict[str, Any] = {"amax": np.maximum, "amin": np.minimum, "prod": np.multiply}
 
@@ -86,12 +241,6 @@ def _shares(
     counted = mine.astype(g.dtype) if include_self else (mine & untouched).astype(g.dtype)
     ties = SCATTER_ADD(counted, index, theirs.astype(g.dtype), axis=axis)
     return counted, theirs, g / np.where(ties == 0, 1, ties)
-
-
-def _source_shape(gradient: Array, index: Array, source: Array) -> Array:
-    if source.shape == index.shape:
-        return gradient
-    return PUT_ADD(gradient, key=tuple(slice(0, n) for n in index.shape), shape=source.shape)
 
 
 def _scatter_reduce_rule(

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from minitorch.ops.contract import EINSUM, MATMUL
 from minitorch.ops.op import Array, Op, count_of, keep_axes
+from minitorch.ops.products import EINSUM, MATMUL
 
 # --- y = x Wᵀ + b -------------------------------------------------------------------------------
 

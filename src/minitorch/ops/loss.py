@@ -6,7 +6,69 @@ from __future__ import annotations
 
 import numpy as np
 
-from minitorch.ops.op import Array, Op
+from minitorch.ops.activation import LOG_SOFTMAX, SOFTMAX
+from minitorch.ops.indexing import GATHER, SCATTER_ADD
+from minitorch.ops.op import Array, Op, certain
+
+# --- cross-entropy -------------------------------------------------------------------------------
+
+
+def _kept_targets(target: Array, weight: Array | None, ignore: int) -> tuple[Array, Array, Array | int]:
+    """Return which rows count, each one's class (0 where ignored), and its class's weight."""
+    kept = target != ignore
+    safe = np.where(kept, target, 0)
+    return kept, safe, 1 if weight is None else weight[safe]
+
+
+def _at(rows: Array, index: Array) -> Array:
+    """Return from each row the element at its index."""
+    if type(rows) is np.ndarray:
+        return rows[np.arange(len(index)), index]
+    return GATHER(rows, index[:, None], axis=1)[:, 0]
+
+
+def _cross_entropy(
+    logits: Array, target: Array, weight: Array | None = None, *, smoothing: float, ignore: int
+) -> Array:
+    kept, safe, row_weight = _kept_targets(target, weight, ignore)
+    logp = LOG_SOFTMAX.forward(logits, axis=1)
+    loss = -_at(logp, safe) * row_weight
+    if smoothing:
+        spread = -(logp if weight is None else logp * weight).sum(axis=1) / logits.shape[1]
+        loss = (1 - smoothing) * loss + smoothing * spread
+    return np.where(kept, loss, 0)
+
+
+def _cross_entropy_rule(
+    g: Array,
+    out: Array,
+    logits: Array,
+    target: Array,
+    weight: Array | None = None,
+    *,
+    smoothing: float,
+    ignore: int,
+) -> Array:
+    # A row's loss is Σ_c a_c·(-log p_c), so its gradient is (Σ a)·softmax - a. The dense softmax Jacobian is
+    # never built; nor is a, which is a number per class (smoothing) and one more at the target.
+    kept, safe, row_weight = _kept_targets(target, weight, ignore)
+    g = np.where(kept, g, 0)
+    classes = logits.shape[1]
+    at_target = (1 - smoothing) * g * row_weight
+    if smoothing:
+        per_class = (smoothing / classes) * g[:, None] * (1 if weight is None else weight[None, :])
+        total = at_target + (smoothing * g if weight is None else per_class.sum(axis=1))
+        slope = SOFTMAX(logits, axis=1) * total[:, None] - per_class
+    else:
+        slope = SOFTMAX(logits, axis=1) * at_target[:, None]
+    slope = SCATTER_ADD(slope, safe[:, None], -at_target[:, None], axis=1)
+    # An ignored row's gradient is 0 whatever its logits are, nan included.
+    return slope if certain(kept.all()) else np.where(kept[:, None], slope, 0)
+
+
+CROSS_ENTROPY = Op("cross_entropy", _cross_entropy, _cross_entropy_rule, None, None, floating=False)
+
+# --- binary cross-entropy ------------------------------------------------------------------------
 
 # log(0) would make the loss infinite and its slope useless; PyTorch stops at -100, and so do we.
 _LOWEST_LOG = -100.0

@@ -212,26 +212,6 @@ def zeros(shape: tuple[int, ...], like: Array) -> Array:
     return np.zeros(shape, dtype=like.dtype, like=like)
 
 
-# Arrays with fewer elements than this are small: calls cost more than elements.
-SMALL = 4096
-
-
-def stretch(x: Array, shape: tuple[int, ...]) -> Array:
-    """Broadcast to `shape`: a view; or, if small, a copy, which takes a quarter of the time.
-
-    >>> stretch(np.array(2.0), (2, 2))
-    array([[2., 2.],
-           [2., 2.]])
-    """
-    if x.shape == shape:
-        return x
-    if isinstance(x, (np.ndarray, np.generic)) and math.prod(shape) < SMALL:
-        out = np.empty(shape, x.dtype)
-        out[...] = x
-        return out
-    return np.broadcast_to(x, shape)
-
-
 def axes_of(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
     """Return `axis` as a tuple of numbers from 0 to ndim - 1; None means every axis.
 

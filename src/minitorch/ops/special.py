@@ -1,19 +1,29 @@
-"""Special functions, by SciPy: gamma functions, error functions, Bessel functions; and rarer pointwise ones.
+"""Special functions, by SciPy: gamma functions, error functions, Bessel functions, logarithms of products.
 
 Enters: arrays that broadcast against each other. Leaves: an array of their common shape. SciPy is loaded at
-first use (see `special` in elementwise.py). A rule names another op where a special function is another's
-derivative, so that derivatives of every order exist.
+first use. A rule names another op where a special function is another's derivative, so that derivatives of every
+order exist.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from minitorch.ops.elementwise import kept, special
 from minitorch.ops.op import Array, Op
+
+
+@functools.cache
+def special(name: str) -> Callable[..., Any]:
+    """Return a function of scipy.special, which takes a tenth of a second to import, at first use."""
+    import scipy.special
+
+    return getattr(scipy.special, name)
+
 
 _SQRT_PI = math.sqrt(math.pi)
 
@@ -23,7 +33,7 @@ def _scipy(name: str) -> Callable[..., Array]:
     return lambda x: special(name)(x).astype(x.dtype, copy=False)
 
 
-# --- gamma functions ----------------------------------------------------------------------------
+# --- gamma functions -----------------------------------------------------------------------------
 
 
 def _polygamma(x: Array, *, n: int) -> Array:
@@ -72,8 +82,14 @@ def _zeta(x: Array, q: Array) -> Array:
 
 ZETA: Op = Op("zeta", _zeta, None, lambda g, out, x, q: -g * x * ZETA(x + 1, q), floating=True)
 
-# --- error functions and the normal distribution ------------------------------------------------
+# --- error functions and the normal distribution -------------------------------------------------
 
+ERF = Op(
+    "erf",
+    _scipy("erf"),
+    lambda g, out, x: g * (2 / math.sqrt(math.pi) * np.exp(-x * x)),
+    floating=True,
+)
 ERFC = Op("erfc", _scipy("erfc"), lambda g, out, x: g * (-2 / _SQRT_PI * np.exp(-x * x)), floating=True)
 ERFINV = Op(
     "erfinv", _scipy("erfinv"), lambda g, out, x: g * (0.5 * _SQRT_PI * np.exp(out * out)), floating=True
@@ -94,7 +110,7 @@ LOG_NDTR = Op(
     floating=True,
 )
 
-# --- Bessel functions ---------------------------------------------------------------------------
+# --- Bessel functions ----------------------------------------------------------------------------
 
 
 def _i1_slope(x: Array, upper: Array, out: Array) -> Array:
@@ -113,7 +129,6 @@ I1E: Op = Op(
     lambda g, out, x: g * (_i1_slope(x, I0E(x), out) - np.sign(x) * out),
     floating=True,
 )
-
 # Without a derivative, as in PyTorch.
 BESSEL_J0 = Op("bessel_j0", _scipy("j0"), floating=True)
 BESSEL_J1 = Op("bessel_j1", _scipy("j1"), floating=True)
@@ -124,7 +139,7 @@ BESSEL_K1 = Op("modified_bessel_k1", _scipy("k1"), floating=True)
 BESSEL_K0E = Op("scaled_modified_bessel_k0", _scipy("k0e"), floating=True)
 BESSEL_K1E = Op("scaled_modified_bessel_k1", _scipy("k1e"), floating=True)
 
-# --- logarithms of products ---------------------------------------------------------------------
+# --- logarithms of products ----------------------------------------------------------------------
 
 
 def _xlogy(x: Array, y: Array) -> Array:
@@ -161,21 +176,7 @@ def _logit_rule(g: Array, out: Array, x: Array) -> Array:
 
 LOGIT = Op("logit", lambda x: np.log(x / (1 - x)), _logit_rule, floating=True)
 
-
-def _two_share(x: Array, y: Array) -> Array:
-    """Return 2ˣ / (2ˣ + 2ʸ), without overflow."""
-    return 1 / (1 + np.exp2(y - x))
-
-
-LOGADDEXP2 = Op(
-    "logaddexp2",
-    np.logaddexp2,
-    lambda g, out, x, y: g * _two_share(x, y),
-    lambda g, out, x, y: g * _two_share(y, x),
-    floating=True,
-)
-
-# --- waves, signs and extremes ------------------------------------------------------------------
+# --- the wave sin(πx) / (πx) ---------------------------------------------------------------------
 
 
 def _sinc_rule(g: Array, out: Array, x: Array) -> Array:
@@ -191,42 +192,3 @@ def _sinc(x: Array) -> Array:
 
 # sin(πx) / (πx).
 SINC = Op("sinc", _sinc, _sinc_rule, floating=True)
-COPYSIGN = Op(
-    "copysign",
-    np.copysign,
-    # ±g as the sign was changed or kept; at 0, where |x| has its kink, 0.
-    lambda g, out, x, y: g * np.sign(x) * np.sign(out),
-    lambda g, out, x, y: np.zeros_like(g),
-    floating=True,
-)
-FMAX = Op(
-    "fmax",
-    np.fmax,
-    lambda g, out, x, y: kept(g, (x >= y) | np.isnan(y)),
-    lambda g, out, x, y: kept(g, ~((x >= y) | np.isnan(y))),
-)
-FMIN = Op(
-    "fmin",
-    np.fmin,
-    lambda g, out, x, y: kept(g, (x <= y) | np.isnan(y)),
-    lambda g, out, x, y: kept(g, ~((x <= y) | np.isnan(y))),
-)
-HEAVISIDE = Op("heaviside", lambda x, y: np.where(x == 0, y, np.where(np.isnan(x), x, x > 0)).astype(x.dtype))
-# One step away from x, and so as steep as x itself.
-NEXTAFTER = Op(
-    "nextafter",
-    np.nextafter,
-    lambda g, out, x, y: kept(g, x != y),
-    lambda g, out, x, y: np.zeros_like(g),
-)
-SIGNBIT = Op("signbit", lambda x: np.signbit(x) if x.dtype.kind == "f" else x < 0)
-FREXP_MANTISSA = Op(
-    "frexp_mantissa",
-    lambda x: np.frexp(x)[0],
-    lambda g, out, x: g * np.exp2(-FREXP_EXPONENT(x).astype(g.dtype)),
-)
-FREXP_EXPONENT: Op = Op("frexp_exponent", lambda x: np.frexp(x)[1].astype(np.int32))
-GCD = Op("gcd", lambda x, y: np.gcd(x, y))
-LCM = Op("lcm", lambda x, y: np.absolute(np.lcm(x, y)))
-LEFT_SHIFT = Op("bitwise_left_shift", np.left_shift)
-RIGHT_SHIFT = Op("bitwise_right_shift", np.right_shift)

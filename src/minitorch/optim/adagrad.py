@@ -12,7 +12,7 @@ import numpy as np
 from minitorch.creation import full_like
 from minitorch.optim.optimizer import (
     ElementwiseOptimizer,
-    Group,
+    ParameterGroup,
     State,
     advance,
     check,
@@ -80,11 +80,13 @@ class Adagrad(ElementwiseOptimizer):
             for p in group["params"]:
                 self._begin(p, self.state[p], group)
 
-    def _begin(self, p: Tensor, state: State, group: Group) -> None:
+    def _begin(self, p: Tensor, state: State, group: ParameterGroup) -> None:
         state["step"] = zero_step()
         state["sum"] = full_like(p, group["initial_accumulator_value"])
 
-    def _prepare(self, p: Tensor, state: State, group: Group) -> tuple[list[np.ndarray], tuple[float, ...]]:
+    def _prepare(
+        self, p: Tensor, state: State, group: ParameterGroup
+    ) -> tuple[list[np.ndarray], tuple[float, ...]]:
         t = advance(state)
         rate = option(group, "lr") / (1 + (t - 1) * float(group["lr_decay"]))
         return [state["sum"]._data], (rate, float(group["eps"]))
@@ -148,12 +150,14 @@ class Adadelta(ElementwiseOptimizer):
         }
         super().__init__(params, defaults)
 
-    def _begin(self, p: Tensor, state: State, group: Group) -> None:
+    def _begin(self, p: Tensor, state: State, group: ParameterGroup) -> None:
         state["step"] = zero_step()
         state["square_avg"] = zeros_for(p)
         state["acc_delta"] = zeros_for(p)
 
-    def _prepare(self, p: Tensor, state: State, group: Group) -> tuple[list[np.ndarray], tuple[float, ...]]:
+    def _prepare(
+        self, p: Tensor, state: State, group: ParameterGroup
+    ) -> tuple[list[np.ndarray], tuple[float, ...]]:
         advance(state)
         numbers = (option(group, "lr"), float(group["rho"]), float(group["eps"]))
         return [state["square_avg"]._data, state["acc_delta"]._data], numbers

@@ -15,7 +15,7 @@ from minitorch.engine.node import new_tensor
 from minitorch.engine.recording import number as only_number
 from minitorch.optim.optimizer import (
     ElementwiseOptimizer,
-    Group,
+    ParameterGroup,
     State,
     advance,
     check,
@@ -64,7 +64,7 @@ class _AdamLike(ElementwiseOptimizer):
         refuse_differentiable(name, defaults["differentiable"])
         super().__init__(params, defaults)
 
-    def _begin(self, p: Tensor, state: State, group: Group) -> None:
+    def _begin(self, p: Tensor, state: State, group: ParameterGroup) -> None:
         state["step"] = zero_step()
         state["exp_avg"] = zeros_for(p)
         state["exp_avg_sq"] = zeros_for(p)
@@ -117,12 +117,14 @@ class Adam(_AdamLike):
         }
         super().__init__(params, defaults)
 
-    def _begin(self, p: Tensor, state: State, group: Group) -> None:
+    def _begin(self, p: Tensor, state: State, group: ParameterGroup) -> None:
         super()._begin(p, state, group)
         if group["amsgrad"]:
             state["max_exp_avg_sq"] = zeros_for(p)
 
-    def _prepare(self, p: Tensor, state: State, group: Group) -> tuple[list[np.ndarray], tuple[float, ...]]:
+    def _prepare(
+        self, p: Tensor, state: State, group: ParameterGroup
+    ) -> tuple[list[np.ndarray], tuple[float, ...]]:
         t = advance(state)
         beta1, beta2 = (number(b) for b in group["betas"])
         # With c = √(1 - β₂ᵗ) the denominator is (√v + eps·c)/c: one division less per element.
@@ -236,12 +238,14 @@ class Adamax(_AdamLike):
         }
         super().__init__(params, defaults)
 
-    def _begin(self, p: Tensor, state: State, group: Group) -> None:
+    def _begin(self, p: Tensor, state: State, group: ParameterGroup) -> None:
         state["step"] = zero_step()
         state["exp_avg"] = zeros_for(p)
         state["exp_inf"] = zeros_for(p)
 
-    def _prepare(self, p: Tensor, state: State, group: Group) -> tuple[list[np.ndarray], tuple[float, ...]]:
+    def _prepare(
+        self, p: Tensor, state: State, group: ParameterGroup
+    ) -> tuple[list[np.ndarray], tuple[float, ...]]:
         t = advance(state)
         beta1, beta2 = (number(b) for b in group["betas"])
         rate = option(group, "lr") / (1 - beta1**t)
@@ -306,13 +310,15 @@ class NAdam(_AdamLike):
         }
         super().__init__(params, defaults)
 
-    def _begin(self, p: Tensor, state: State, group: Group) -> None:
+    def _begin(self, p: Tensor, state: State, group: ParameterGroup) -> None:
         state["step"] = zero_step()
         state["mu_product"] = new_tensor(np.ones((), dtype=scalar_dtype()))
         state["exp_avg"] = zeros_for(p)
         state["exp_avg_sq"] = zeros_for(p)
 
-    def _prepare(self, p: Tensor, state: State, group: Group) -> tuple[list[np.ndarray], tuple[float, ...]]:
+    def _prepare(
+        self, p: Tensor, state: State, group: ParameterGroup
+    ) -> tuple[list[np.ndarray], tuple[float, ...]]:
         t = advance(state)
         lr = option(group, "lr")
         beta1, beta2 = (number(b) for b in group["betas"])
@@ -386,7 +392,9 @@ class RAdam(_AdamLike):
         }
         super().__init__(params, defaults)
 
-    def _prepare(self, p: Tensor, state: State, group: Group) -> tuple[list[np.ndarray], tuple[float, ...]]:
+    def _prepare(
+        self, p: Tensor, state: State, group: ParameterGroup
+    ) -> tuple[list[np.ndarray], tuple[float, ...]]:
         t = advance(state)
         beta1, beta2 = (number(b) for b in group["betas"])
         rate = option(group, "lr") / (1 - beta1**t)

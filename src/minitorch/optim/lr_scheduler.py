@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from minitorch.engine.recording import refuse_inside_recording, replayed
-from minitorch.optim.optimizer import Group, Optimizer, number
+from minitorch.optim.optimizer import Optimizer, ParameterGroup, number
 from minitorch.tensor import Tensor
 
 
@@ -950,7 +950,7 @@ def _own(value: Any) -> Any:
     return value.clone() if isinstance(value, Tensor) else value
 
 
-def _set_option(group: Group, key: str, value: Any) -> None:
+def _set_option(group: ParameterGroup, key: str, value: Any) -> None:
     """Set an option; a Tensor keeps its identity and gets a new value."""
     if isinstance(group[key], Tensor):
         group[key].fill_(number(value))
@@ -986,7 +986,7 @@ def _momentum_is_beta1(optimizer: Optimizer, scheduler: LRScheduler) -> bool:
     return "betas" in optimizer.defaults
 
 
-def _set_momentum(group: Group, value: Any, is_beta1: bool) -> None:
+def _set_momentum(group: ParameterGroup, value: Any, is_beta1: bool) -> None:
     if is_beta1:
         group["betas"] = (value, *group["betas"][1:])
     else:

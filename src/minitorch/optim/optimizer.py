@@ -22,13 +22,12 @@ from minitorch.autograd import enable_grad
 from minitorch.creation import zeros_like
 from minitorch.engine.dtypes import float32, float64, get_default_dtype
 from minitorch.engine.node import new_tensor
-from minitorch.engine.recording import changeable, changed
+from minitorch.engine.recording import changeable, changed, recorder
 from minitorch.engine.recording import number as only_number
 from minitorch.engine.watch import touch
 from minitorch.tensor import HookHandle, Tensor
 from minitorch.tensor.convert import as_tensor
 
-Group = dict[str, Any]
 State = dict[str, Any]
 
 
@@ -44,6 +43,18 @@ required = _RequiredParameter()
 # Elements a rule works on at a time: few enough that five arrays of float32 fit a core's cache, enough that
 # calling NumPy costs nothing beside the arithmetic. Measured: twice as fast as in one go at 16 million elements.
 BLOCK = 65536
+
+
+def _instead(given: Any, optimizer: str) -> str:
+    """Name what was given for parameters, and say what to write instead."""
+    if callable(getattr(given, "parameters", None)):
+        return f"a {type(given).__name__} itself; write {optimizer}(model.parameters(), …)"
+    if callable(given) and not isinstance(given, type):
+        called = getattr(given, "__name__", "parameters")
+        return f"the method {called} itself; call it: {optimizer}(model.{called}(), …)"
+    if isinstance(given, dict):
+        return f"a dict; write {optimizer}(list(its.values()), …), or [dict] for one group of parameters"
+    return type(given).__name__
 
 
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
@@ -119,9 +130,11 @@ class Optimizer:
             )
         if isinstance(params, (set, frozenset)):
             raise TypeError(f"{name}: params must be in a fixed order, got a set; write a list")
+        if not isinstance(params, Iterable) or isinstance(params, dict):
+            raise TypeError(f"{name}: params must be a list of Tensors, got {_instead(params, name)}")
         self.defaults = defaults
         self.state: defaultdict[Any, State] = defaultdict(dict)
-        self.param_groups: list[Group] = []
+        self.param_groups: list[ParameterGroup] = []
         self._make_hooks()
         groups = list(params)
         if not groups:
@@ -191,7 +204,7 @@ class Optimizer:
         seen = {id(p) for group in self.param_groups for p in group["params"]}
         for p in params:
             if not isinstance(p, Tensor):
-                raise TypeError(f"{name}: can only optimise Tensors, got {type(p).__name__}")
+                raise TypeError(f"{name}: can only optimise Tensors, got {_instead(p, name)}")
             if not p.is_leaf:
                 raise ValueError(
                     f"{name}: can't optimise a non-leaf Tensor (shape {p.shape}, made by {p._op!r}): a step would be "
@@ -316,7 +329,7 @@ class Optimizer:
                     f"{len(other['params'])} parameters saved, {len(mine['params'])} here"
                 )
         parameter: dict[Any, Tensor] = {}
-        groups: list[Group] = []
+        groups: list[ParameterGroup] = []
         for mine, other in zip(ours, theirs, strict=True):
             parameter.update(zip(other["params"], mine["params"], strict=True))
             kept = {"param_names": mine["param_names"]} if "param_names" in mine else {}
@@ -384,11 +397,13 @@ class ElementwiseOptimizer(Optimizer):
 
     _scratches = 1  # how many arrays the rule needs to write intermediate results to
 
-    def _begin(self, p: Tensor, state: State, group: Group) -> None:
+    def _begin(self, p: Tensor, state: State, group: ParameterGroup) -> None:
         """Fill the state of a parameter that is updated for the first time."""
         raise NotImplementedError
 
-    def _prepare(self, p: Tensor, state: State, group: Group) -> tuple[list[np.ndarray], tuple[float, ...]]:
+    def _prepare(
+        self, p: Tensor, state: State, group: ParameterGroup
+    ) -> tuple[list[np.ndarray], tuple[float, ...]]:
         """Return the arrays of the state that the rule changes, and the numbers of this step."""
         raise NotImplementedError
 
@@ -405,7 +420,7 @@ class ElementwiseOptimizer(Optimizer):
                 f"has {p.shape}; was it saved with another model?"
             )
 
-    def _decay(self, group: Group) -> tuple[float, float]:
+    def _decay(self, group: ParameterGroup) -> tuple[float, float]:
         """Return the L2 weight decay added to the gradient, and the factor parameters shrink by."""
         decay = option(group, "weight_decay") if "weight_decay" in group else 0.0
         if decay and group.get("decoupled_weight_decay", False):
@@ -418,6 +433,8 @@ class ElementwiseOptimizer(Optimizer):
         if closure is not None:
             with enable_grad():
                 loss = closure()
+        active = recorder()
+        rooms = self._scratch if active is None else active.scratch
         for group in self.param_groups:
             decay, shrink = self._decay(group)
             maximize = group["maximize"]
@@ -438,7 +455,7 @@ class ElementwiseOptimizer(Optimizer):
                     self.state[p] = state
                 x = p._data
                 for x_block, g_block, *memory_blocks in _blocks(x, g, memory):
-                    scratch = [self._room(x_block, i) for i in range(self._scratches + 1)]
+                    scratch = [self._room(rooms, x_block, i) for i in range(self._scratches + 1)]
                     if maximize:
                         g_block = np.negative(g_block, out=scratch[0])
                     if decay:
@@ -450,13 +467,14 @@ class ElementwiseOptimizer(Optimizer):
                 touch(x)
         return loss
 
-    def _room(self, like: np.ndarray, index: int) -> np.ndarray:
+    @staticmethod
+    def _room(rooms: dict[Any, np.ndarray], like: np.ndarray, index: int) -> np.ndarray:
         """Return memory to work in, of an array's shape and dtype: the same in every step."""
         key = (type(like), like.dtype, index)
-        room = self._scratch.get(key)
+        room = rooms.get(key)
         if room is None or room.size < like.size:
             room = np.empty_like(like, shape=(like.size,))
-            self._scratch[key] = room
+            rooms[key] = room
         return room[: like.size].reshape(like.shape)
 
 
@@ -476,7 +494,7 @@ def number(value: Any) -> float:
     return float(value.item()) if isinstance(value, Tensor) else float(value)
 
 
-def option(group: Group, name: str) -> float:
+def option(group: ParameterGroup, name: str) -> float:
     """Return a number of a parameter group for this step; a compiled step reads it anew at every call."""
     value = changeable(group, name)
     return only_number(value._data) if isinstance(value, Tensor) else value

@@ -12,7 +12,7 @@ import numpy as np
 from minitorch.creation import full_like
 from minitorch.optim.optimizer import (
     ElementwiseOptimizer,
-    Group,
+    ParameterGroup,
     State,
     advance,
     check,
@@ -75,7 +75,7 @@ class RMSprop(ElementwiseOptimizer):
         }
         super().__init__(params, defaults)
 
-    def _begin(self, p: Tensor, state: State, group: Group) -> None:
+    def _begin(self, p: Tensor, state: State, group: ParameterGroup) -> None:
         state["step"] = zero_step()
         state["square_avg"] = zeros_for(p)
         if group["momentum"] > 0:
@@ -83,7 +83,9 @@ class RMSprop(ElementwiseOptimizer):
         if group["centered"]:
             state["grad_avg"] = zeros_for(p)
 
-    def _prepare(self, p: Tensor, state: State, group: Group) -> tuple[list[np.ndarray], tuple[float, ...]]:
+    def _prepare(
+        self, p: Tensor, state: State, group: ParameterGroup
+    ) -> tuple[list[np.ndarray], tuple[float, ...]]:
         advance(state)
         momentum, centered = float(group["momentum"]), bool(group["centered"])
         memory = [state["square_avg"]._data]
@@ -169,12 +171,14 @@ class Rprop(ElementwiseOptimizer):
         }
         super().__init__(params, defaults)
 
-    def _begin(self, p: Tensor, state: State, group: Group) -> None:
+    def _begin(self, p: Tensor, state: State, group: ParameterGroup) -> None:
         state["step"] = zero_step()
         state["prev"] = zeros_for(p)
         state["step_size"] = full_like(p, number(group["lr"]))
 
-    def _prepare(self, p: Tensor, state: State, group: Group) -> tuple[list[np.ndarray], tuple[float, ...]]:
+    def _prepare(
+        self, p: Tensor, state: State, group: ParameterGroup
+    ) -> tuple[list[np.ndarray], tuple[float, ...]]:
         advance(state)
         numbers = tuple(float(n) for n in (*group["etas"], *group["step_sizes"]))
         return [state["prev"]._data, state["step_size"]._data], numbers

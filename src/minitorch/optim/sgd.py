@@ -9,7 +9,7 @@ import numpy as np
 from minitorch.engine.node import new_tensor
 from minitorch.optim.optimizer import (
     ElementwiseOptimizer,
-    Group,
+    ParameterGroup,
     State,
     check,
     check_lr,
@@ -67,10 +67,12 @@ class SGD(ElementwiseOptimizer):
         }
         super().__init__(params, defaults)
 
-    def _begin(self, p: Tensor, state: State, group: Group) -> None:
+    def _begin(self, p: Tensor, state: State, group: ParameterGroup) -> None:
         pass  # without momentum nothing is remembered; with it, the first gradient
 
-    def _prepare(self, p: Tensor, state: State, group: Group) -> tuple[list[np.ndarray], tuple[float, ...]]:
+    def _prepare(
+        self, p: Tensor, state: State, group: ParameterGroup
+    ) -> tuple[list[np.ndarray], tuple[float, ...]]:
         lr, momentum = option(group, "lr"), option(group, "momentum")
         if not momentum:
             return [], (lr, 0.0, 0.0, False)

@@ -17,7 +17,8 @@ import numpy as np
 
 import minitorch
 from minitorch.autograd.gradcheck import compare, second_order_problem
-from minitorch.proof.table import CASES, Case
+from minitorch.proof.cases import Case
+from minitorch.proof.table import CASES
 
 # About 1e-5: the step that balances rounding (1e-16 / step) against truncation (step²). A power of two,
 # so that moving an input by it is exact.
@@ -130,7 +131,7 @@ class Certificate:
         cases = sum(line.cases for line in self.lines)
         return (
             f"{proven} of {total} differentiable ops proven to second order ({cases} cases, {self.seconds:.0f} s); "
-            f"{asked} ops without a derivative ran"
+            f"{asked} op{'s' * (asked != 1)} without a derivative ran"
         )
 
     @property
@@ -155,15 +156,14 @@ class Certificate:
         """Return the table as a page of its own."""
         cells = []
         for line in self.lines:
-            first = f"{line.first:.1e}" if line.differentiable else "no derivative"
+            first = f"{line.first:.1e}{_bar(line.first)}" if line.differentiable else "–"
             second = f"{line.second:.1e}" if line.differentiable else "–"
             verdict = "proven" if line.ok else f"FAIL {html.escape(line.problem)}"
             if line.ok and not line.differentiable:
                 verdict = "ran"
             kind = "ok" if line.ok else "bad"
-            bar = _bar(line.first) if line.differentiable else ""
             cells.append(
-                f"<tr class={kind}><td><code>{html.escape(line.op)}</code></td><td class=n>{first}</td><td>{bar}</td>"
+                f"<tr class={kind}><td><code>{html.escape(line.op)}</code></td><td class=n>{first}</td>"
                 f"<td class=n>{second}</td><td class=n>{line.cases}</td><td>{verdict}</td></tr>"
             )
         return _PAGE.format(
@@ -185,19 +185,21 @@ _PAGE = """<!doctype html>
 :root {{ color-scheme: light dark; --line: #8884; --good: #2a8a4a; --bad: #c0392b; --bar: #4a7fd0; }}
 body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 2rem auto; padding: 0 1rem; }}
 table {{ border-collapse: collapse; width: 100%; }}
-td, th {{ padding: .2rem .6rem; border-bottom: 1px solid var(--line); text-align: left; }}
-.n {{ text-align: right; font-variant-numeric: tabular-nums; }}
+td, th {{ padding: .2rem .6rem; border-bottom: 1px solid var(--line); text-align: left; overflow-wrap: anywhere; }}
+td:first-child, td:last-child {{ min-width: 4rem; }}
+.n {{ text-align: right; font-variant-numeric: tabular-nums; overflow-wrap: normal; }}
 .ok td:last-child {{ color: var(--good); }} .bad td {{ color: var(--bad); font-weight: 600; }}
-.scale {{ width: 8rem; background: var(--line); border-radius: 3px; }}
-.bar {{ height: .6rem; background: var(--bar); border-radius: 3px; min-width: 2px; }}
+.scale {{ background: var(--line); border-radius: 2px; }}
+.bar {{ height: .3rem; background: var(--bar); border-radius: 2px; min-width: 2px; }}
+@media (max-width: 30rem) {{ body {{ font-size: 14px; margin-top: 1rem; }} td, th {{ padding: .2rem .3rem; }} }}
 </style>
 <h1>Certificate of gradients</h1>
 <p><b>{headline}.</b><br>{machine}</p>
 <p>Each op's backward is compared with central finite differences in float64, for every element of every
 input, and so is the gradient of its gradient. An error is |backward − differences| / max(1, |differences|);
-the differences themselves are exact to about 1e-10. The bar shows the error on a logarithmic scale that
-ends at the limit, 1e-5.</p>
-<table><tr><th>op<th class=n>max error<th><th class=n>second order<th class=n>cases<th></tr>
+the differences themselves are exact to about 1e-10. The bar below it shows the error on a logarithmic
+scale that ends at the limit, 1e-5.</p>
+<table><tr><th>op<th class=n>max error<th class=n>second order<th class=n>cases<th></tr>
 {rows}
 </table>
 </html>

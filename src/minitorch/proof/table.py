@@ -1,122 +1,34 @@
-"""The table: every op once or more, with the inputs it is tried on, in a spelling PyTorch shares.
+"""The table: every op once or more, with the inputs it is tried on, by the families of ops/ and tensor/methods/.
 
-Enters: nothing. Leaves: `CASES`. A case's `call` takes the library first, so that the same line runs
-on minitorch and on PyTorch: `lambda m, x: m.softmax(x, dim=-1)`.
+Enters: nothing. Leaves: the rows, in `CASES`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-Maker = Callable[[np.random.Generator], np.ndarray]
+from minitorch.proof.cases import CASES as CASES
+from minitorch.proof.cases import (
+    SAME,
+    Maker,
+    above_one,
+    bools,
+    case,
+    distinct,
+    eighths,
+    fixed,
+    integers,
+    matrix,
+    normal,
+    positive,
+    unit,
+)
 
-
-@dataclass(frozen=True)
-class Case:
-    """One op at one kind of input.
-
-    op: the name in ops.OPS that it proves, or the public function's where that is a composite.
-    call: computes it, given the library and the inputs.
-    inputs: how to make each input; floats are differentiated.
-    torch: PyTorch's spelling where it differs; None where PyTorch has no such function.
-    differentiable: False for questions (comparisons, argmax).
-    """
-
-    op: str
-    call: Callable[..., Any]
-    inputs: tuple[Maker, ...]
-    torch: Callable[..., Any] | None
-    differentiable: bool = True
-
-    def arrays(self, trial: int = 0) -> list[np.ndarray]:
-        """Make the inputs; another trial gives other numbers."""
-        rng = np.random.default_rng([trial, len(self.op), sum(map(ord, self.op))])
-        return [make(rng) for make in self.inputs]
-
-
-CASES: list[Case] = []
-_SAME: Any = object()
-
-
-def case(
-    op: str, call: Callable[..., Any], *inputs: Maker, torch: Any = _SAME, differentiable: bool = True
-) -> None:
-    """Add a row to the table."""
-    CASES.append(Case(op, call, inputs, call if torch is _SAME else torch, differentiable))
-
-
-# --- inputs: away from kinks and poles, where a derivative exists --------------------------------
-
-
-def normal(*shape: int) -> Maker:
-    """Normal numbers, none within 0.1 of 0."""
-    return lambda rng: (lambda x: x + 0.1 * np.where(x < 0, -1, 1))(rng.normal(size=shape))
-
-
-def positive(*shape: int) -> Maker:
-    """Numbers from 0.3 to 3."""
-    return lambda rng: rng.uniform(0.3, 3.0, size=shape)
-
-
-def unit(*shape: int) -> Maker:
-    """Numbers from -0.9 to 0.9."""
-    return lambda rng: rng.uniform(-0.9, 0.9, size=shape)
-
-
-def above_one(*shape: int) -> Maker:
-    """Numbers from 1.2 to 3."""
-    return lambda rng: rng.uniform(1.2, 3.0, size=shape)
-
-
-def distinct(*shape: int) -> Maker:
-    """Numbers that keep a distance from each other, from 0 and from integers: no ties."""
-
-    def make(rng: np.random.Generator) -> np.ndarray:
-        size = math.prod(shape)
-        steps = rng.permutation(size) - size // 2
-        return (0.37 * steps + 0.23 + rng.uniform(0, 0.02, size=size)).reshape(shape)
-
-    return make
-
-
-def integers(high: int, *shape: int) -> Maker:
-    """Integers from 0 to high - 1."""
-    return lambda rng: rng.integers(0, high, size=shape)
-
-
-def bools(*shape: int) -> Maker:
-    """A mask; at least one element of each kind where there are two."""
-
-    def make(rng: np.random.Generator) -> np.ndarray:
-        mask = rng.uniform(size=shape) < 0.5
-        if mask.size > 1:
-            mask.reshape(-1)[:2] = [True, False]
-        return mask
-
-    return make
-
-
-def matrix(*shape: int) -> Maker:
-    """Well-conditioned matrices: random ones with a strong diagonal."""
-    return lambda rng: rng.normal(size=shape) + 3 * np.eye(shape[-2], shape[-1])
-
-
-def eighths(*shape: int) -> Maker:
-    """Multiples of 1/8 from -2 to 2: with a step of 2⁻¹⁷ still exact in float32."""
-    return lambda rng: rng.integers(-16, 17, size=shape) / 8
-
-
-def fixed(*values: Any) -> Maker:
-    """Exactly these values."""
-    return lambda rng: np.array(values)
-
-
-# --- elementwise --------------------------------------------------------------------------------
+# --- arithmetic ----------------------------------------------------------------------------------
 
 for _name in ("add", "sub", "mul"):
     case(_name, lambda m, x, y, n=_name: getattr(m, n)(x, y), normal(3, 5), normal(3, 5))
@@ -148,10 +60,43 @@ case("square", lambda m, x: m.square(x), normal(3, 5))
 case("reciprocal", lambda m, x: m.reciprocal(x), normal(3, 5))
 case("lerp", lambda m, x, y, w: m.lerp(x, y, w), normal(3, 5), normal(5), normal(3, 1))
 case("lerp", lambda m, x, y: m.lerp(x, y, 0.3), normal(3, 5), normal(3, 5))
-for _name in (
-    "exp", "exp2", "expm1", "sin", "cos", "sinh", "cosh", "asinh", "atan", "tanh", "sigmoid", "erf", "abs", "sign",
-    "relu",
-):  # fmt: skip
+for _name in ("abs", "sign"):
+    case(_name, lambda m, x, n=_name: getattr(m, n)(x), normal(3, 5))
+case("copysign", lambda m, x, y: m.copysign(x, y), normal(3, 5), normal(5))
+for _name in ("gcd", "lcm"):
+    case(
+        _name,
+        lambda m, x, y, n=_name: getattr(m, n)(x, y),
+        integers(50, 3, 5),
+        integers(6, 5),
+        differentiable=False,
+    )
+case("abs", lambda m, x, y: m.abs(m.complex(x, y)), normal(3, 5), normal(3, 5))
+
+# --- exponential ---------------------------------------------------------------------------------
+
+for _name in ("exp", "exp2", "expm1"):
+    case(_name, lambda m, x, n=_name: getattr(m, n)(x), normal(3, 5))
+for _name in ("log", "log2", "log10", "sqrt", "rsqrt", "log1p"):
+    case(_name, lambda m, x, n=_name: getattr(m, n)(x), positive(3, 5))
+case("logaddexp", lambda m, x, y: m.logaddexp(x, y), normal(3, 5), normal(3, 1))
+case("logaddexp2", lambda m, x, y: m.logaddexp2(x, y), normal(3, 5), normal(3, 1))
+case("frexp_mantissa", lambda m, x: m.frexp(x).mantissa, fixed(0.7, -1.3, 5.1, 0.03))
+case("frexp_exponent", lambda m, x: m.frexp(x).exponent, normal(3, 5), differentiable=False)
+
+# --- trigonometric -------------------------------------------------------------------------------
+
+for _name in ("sin", "cos", "sinh", "cosh", "asinh", "atan"):
+    case(_name, lambda m, x, n=_name: getattr(m, n)(x), normal(3, 5))
+for _name in ("asin", "acos", "atanh", "tan"):
+    case(_name, lambda m, x, n=_name: getattr(m, n)(x), unit(3, 5))
+case("acosh", lambda m, x: m.acosh(x), above_one(3, 5))
+for _name in ("atan2", "hypot"):
+    case(_name, lambda m, x, y, n=_name: getattr(m, n)(x, y), normal(3, 5), normal(3, 1))
+
+# --- activation ----------------------------------------------------------------------------------
+
+for _name in ("tanh", "sigmoid", "relu"):
     case(_name, lambda m, x, n=_name: getattr(m, n)(x), normal(3, 5))
 for _name in ("silu", "gelu", "softplus", "leaky_relu", "elu"):
     case(
@@ -179,12 +124,13 @@ case(
     torch=lambda t, x: t.nn.functional.leaky_relu(x, 0.3),
 )
 case("elu", lambda m, x: m.elu(x, 0.7), normal(3, 5), torch=lambda t, x: t.nn.functional.elu(x, 0.7))
-for _name in ("log", "log2", "log10", "sqrt", "rsqrt", "log1p"):
-    case(_name, lambda m, x, n=_name: getattr(m, n)(x), positive(3, 5))
-for _name in ("asin", "acos", "atanh", "tan"):
-    case(_name, lambda m, x, n=_name: getattr(m, n)(x), unit(3, 5))
-case("acosh", lambda m, x: m.acosh(x), above_one(3, 5))
-for _name in ("atan2", "hypot", "logaddexp", "maximum", "minimum"):
+for _name in ("softmax", "log_softmax"):
+    case(_name, lambda m, x, n=_name: getattr(m, n)(x, dim=-1), normal(3, 5))
+    case(_name, lambda m, x, n=_name: getattr(m, n)(x, dim=0), normal(2, 3, 2))
+
+# --- comparison ----------------------------------------------------------------------------------
+
+for _name in ("maximum", "minimum"):
     case(_name, lambda m, x, y, n=_name: getattr(m, n)(x, y), normal(3, 5), normal(3, 1))
 case("clip", lambda m, x: m.clamp(x, -0.5, 0.8), distinct(3, 5))
 case("clip", lambda m, x: m.clip(x, min=0.1), distinct(3, 5))
@@ -198,12 +144,6 @@ case(
 )
 case("where", lambda m, c, x, y: m.where(c, x, y), bools(3, 5), normal(3, 5), normal(5))
 case("where", lambda m, c, x: m.where(c, x, 0.5), bools(3, 5), normal(5))
-for _name in ("floor", "ceil", "trunc"):
-    case(_name, lambda m, x, n=_name: getattr(m, n)(x), distinct(3, 5))
-case("round", lambda m, x: m.round(x), distinct(3, 5))
-case("round", lambda m, x: m.round(x, decimals=1), distinct(3, 5))
-case("to_int", lambda m, x: x.to(m.int64), normal(3, 5), differentiable=False)
-case("cast", lambda m, x: x.to(m.float32).to(m.float64), eighths(3, 5))
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     case(
         _name,
@@ -235,11 +175,100 @@ for _name in ("isnan", "isinf", "isfinite"):
         differentiable=False,
     )
 case("isclose", lambda m, x, y: m.isclose(x, y, rtol=0.1), positive(3, 5), positive(5), differentiable=False)
+for _name in ("fmax", "fmin"):
+    case(_name, lambda m, x, y, n=_name: getattr(m, n)(x, y), normal(3, 5), normal(3, 1))
+case("heaviside", lambda m, x, y: m.heaviside(x, y), fixed(-1.0, 0.0, 2.0), positive(3), differentiable=False)
+case("signbit", lambda m, x: m.signbit(x), normal(3, 5), differentiable=False)
+for _name in ("bitwise_left_shift", "bitwise_right_shift"):
+    case(
+        _name,
+        lambda m, x, y, n=_name: getattr(m, n)(x, y),
+        integers(50, 3, 5),
+        integers(6, 5),
+        differentiable=False,
+    )
 
-# --- reductions ---------------------------------------------------------------------------------
+# --- rounding ------------------------------------------------------------------------------------
+
+for _name in ("floor", "ceil", "trunc"):
+    case(_name, lambda m, x, n=_name: getattr(m, n)(x), distinct(3, 5))
+case("round", lambda m, x: m.round(x), distinct(3, 5))
+case("round", lambda m, x: m.round(x, decimals=1), distinct(3, 5))
+case("to_int", lambda m, x: x.to(m.int64), normal(3, 5), differentiable=False)
+case("cast", lambda m, x: x.to(m.float32).to(m.float64), eighths(3, 5))
+case("nextafter", lambda m, x, y: m.nextafter(x, y), normal(3, 5), normal(5))
+
+# --- special -------------------------------------------------------------------------------------
+
+case("erf", lambda m, x: m.erf(x), normal(3, 5))
+for _name in ("lgamma", "digamma", "erfc", "i0", "sinc"):
+    case(_name, lambda m, x, n=_name: getattr(m, n)(x), positive(3, 5))
+case("erfinv", lambda m, x: m.erfinv(x), unit(3, 5))
+case("polygamma", lambda m, x: m.polygamma(1, x), positive(3, 5))
+case("polygamma", lambda m, x: m.polygamma(2, x), positive(4))
+# No derivative with respect to the first argument: integers, made floats.
+for _name in ("igamma", "igammac"):
+    case(
+        _name,
+        lambda m, a, x, n=_name: getattr(m, n)(a.to(x.dtype) + 0.3, x),
+        integers(4, 3, 5),
+        positive(5),
+    )
+case("zeta", lambda m, a, x: m.special.zeta(a.to(x.dtype) + 1.5, x), integers(4, 3, 5), positive(5))
+for _name in ("erfcx", "log_ndtr", "i0e", "i1", "i1e"):
+    case(_name, lambda m, x, n=_name: getattr(m.special, n)(x), normal(3, 5))
+case("entr", lambda m, x: m.special.entr(x), positive(3, 5))
+case("ndtri", lambda m, x: m.special.ndtri(x), lambda rng: rng.uniform(0.1, 0.9, size=(3, 5)))
+case("logit", lambda m, x: m.logit(x), lambda rng: rng.uniform(0.1, 0.9, size=(3, 5)))
+for _name in (
+    "bessel_j0",
+    "bessel_j1",
+    "bessel_y0",
+    "bessel_y1",
+    "modified_bessel_k0",
+    "modified_bessel_k1",
+    "scaled_modified_bessel_k0",
+    "scaled_modified_bessel_k1",
+):
+    # PyTorch's own are exact to about 1e-7.
+    case(
+        _name,
+        lambda m, x, n=_name: m.round(getattr(m.special, n)(x), decimals=5),
+        positive(3, 5),
+        differentiable=False,
+    )
+case("xlogy", lambda m, x, y: m.xlogy(x, y), normal(3, 5), positive(5))
+case("xlogy", lambda m, y: m.xlogy(m.where(y > 1, y, 0.0), y), positive(5))
+case("xlog1py", lambda m, x, y: m.special.xlog1py(x, y), normal(3, 5), positive(5))
+
+# --- complex -------------------------------------------------------------------------------------
+#
+# Inputs are real here: made complex, computed with, and taken apart again, so that every reading of the table
+# (gradcheck, second order, compiled) serves.
+
+
+def _parts(m: Any, z: Any) -> Any:
+    return m.view_as_real(m.resolve_conj(z))
+
+
+case("complex", lambda m, x, y: _parts(m, m.complex(x, y)), normal(3, 5), normal(3, 5))
+case("real", lambda m, x, y: (m.complex(x, y) ** 2).real, normal(3, 5), normal(3, 5))
+case("imag", lambda m, x, y: (m.complex(x, y) * (2 + 1j)).imag, normal(3, 5), normal(3, 5))
+case("conj", lambda m, x, y: _parts(m, m.conj(m.complex(x, y)) * m.complex(y, x)), normal(3, 5), normal(3, 5))
+case("angle", lambda m, x, y: m.angle(m.complex(x, y)), positive(3, 5), positive(3, 5))
+case("polar", lambda m, x, y: _parts(m, m.polar(x, y)), positive(3, 5), normal(3, 5))
+case("view_as_real", lambda m, x: m.view_as_real(m.exp(m.view_as_complex(x))), normal(3, 2))
+case("fft", lambda m, x: _parts(m, m.fft.fft(x)), normal(3, 5))
+case("fft", lambda m, x, y: _parts(m, m.fft.ifftn(m.complex(x, y), norm="ortho")), normal(3, 4), normal(3, 4))
+case("fft", lambda m, x: _parts(m, m.fft.rfft(x, n=6, dim=0)), normal(4, 3))
+case("fft", lambda m, x, y: m.fft.irfft2(m.complex(x, y)), normal(2, 3, 4), normal(2, 3, 4))
+case("fft", lambda m, x, y: m.fft.hfft(m.complex(x, y), norm="forward"), normal(5), normal(5))
+case("fft", lambda m, x: _parts(m, m.fft.ihfft(x)), normal(2, 5))
+
+# --- reductions ----------------------------------------------------------------------------------
 
 for _name in ("sum", "mean", "prod", "amax", "amin", "logsumexp", "var", "std", "norm"):
-    _torch_all: Any = _SAME
+    _torch_all: Any = SAME
     if _name == "logsumexp":
         _torch_all = lambda t, x: t.logsumexp(x, dim=tuple(range(x.ndim)))
     case(_name, lambda m, x, n=_name: getattr(m, n)(x), distinct(3, 5), torch=_torch_all)
@@ -259,7 +288,7 @@ for _p in (1, 2, 3, 1.5, 0.7, math.inf, -math.inf, 0):
     case("norm", lambda m, x, p=_p: m.norm(x, p, dim=1), distinct(3, 5))
 case("norm", lambda m, x: m.norm(x, "fro"), normal(3, 5))
 case("norm", lambda m, x: m.norm(x, "nuc"), normal(3, 5))
-for _name in ("max", "min", "median"):
+for _name in ("max", "min"):
     case(_name, lambda m, x, n=_name: getattr(m, n)(x), distinct(3, 5))
     case(_name, lambda m, x, n=_name: getattr(m, n)(x, dim=1), distinct(3, 5))
     case(_name, lambda m, x, n=_name: getattr(m, n)(x, dim=0, keepdim=True), distinct(4, 3))
@@ -269,6 +298,12 @@ for _name in ("cumsum", "cumprod"):
     case(_name, lambda m, x, n=_name: getattr(m, n)(x, dim=0), normal(4, 3))
     case(_name, lambda m, x, n=_name: getattr(m, n)(x, dim=-1), normal(3, 5))
 case("cumprod", lambda m, x: m.cumprod(x, dim=0), fixed(1.5, 0.0, 2.0, -1.0))
+case(
+    "cumprod",
+    lambda m, x: m.vander(x, 4),
+    normal(3),
+    torch=lambda t, x: t.stack([x**3, x**2, x, x**0], -1),  # of its own vander it has no gradient
+)
 case("prod", lambda m, x: m.prod(x), fixed(0.0, 2.0, 3.0))
 for _name in ("all", "any"):
     case(_name, lambda m, x, n=_name: getattr(m, n)(x), bools(3, 5), differentiable=False)
@@ -284,14 +319,33 @@ for _name in ("argmax", "argmin"):
         differentiable=False,
     )
 case("count_nonzero", lambda m, x: m.count_nonzero(x, dim=1), integers(3, 3, 5), differentiable=False)
+case("norm", lambda m, a: m.linalg.norm(a) + m.linalg.norm(a, 1), distinct(3, 4))
+for _name in ("cummax", "cummin"):
+    case(f"{_name}_places", lambda m, x, n=_name: getattr(m, n)(x, 1), distinct(3, 5))
+case("logcumsumexp", lambda m, x: m.logcumsumexp(x, 0), normal(4, 3))
+case("logcumsumexp", lambda m, x: m.logcumsumexp(x, -1), normal(2, 5))
+
+# --- sorting -------------------------------------------------------------------------------------
+
+case("median", lambda m, x: m.median(x), distinct(3, 5))
+case("median", lambda m, x: m.median(x, dim=1), distinct(3, 5))
+case("median", lambda m, x: m.median(x, dim=0, keepdim=True), distinct(4, 3))
 case("argsort", lambda m, x: m.argsort(x, dim=0), distinct(4, 3), differentiable=False)
 case("argsort", lambda m, x: m.argsort(x, descending=True), distinct(3, 5), differentiable=False)
 case("sort", lambda m, x: m.sort(x, dim=0), distinct(4, 3))
 case("sort", lambda m, x: m.sort(x, descending=True), distinct(3, 5))
 case("topk", lambda m, x: m.topk(x, 2), distinct(3, 5))
 case("topk", lambda m, x: m.topk(x, 2, dim=0, largest=False), distinct(4, 3))
+case("mode_places", lambda m, x: m.mode(x, 1).values, integers(3, 4, 7), differentiable=False)
+case(
+    "searchsorted",
+    lambda m, x, y: m.searchsorted(m.sort(x).values, y, right=True),
+    distinct(7),
+    normal(3, 5),
+    differentiable=False,
+)
 
-# --- shape --------------------------------------------------------------------------------------
+# --- shape ---------------------------------------------------------------------------------------
 
 case("reshape", lambda m, x: m.reshape(x, (5, -1)), normal(3, 5))
 case("reshape", lambda m, x: x.view(15).reshape_as(x).view_as(x), normal(3, 5))
@@ -314,21 +368,6 @@ case("tile", lambda m, x: m.tile(x, (2, 3)), normal(3, 2))
 case("tile", lambda m, x: x.repeat(2, 1, 3), normal(3, 2))
 case("repeat_interleave", lambda m, x: m.repeat_interleave(x, 2, dim=1), normal(3, 2))
 case("repeat_interleave", lambda m, x, n: m.repeat_interleave(x, n, dim=0), normal(3, 2), integers(4, 3))
-case("cat", lambda m, x, y: m.cat([x, y, x], dim=1), normal(3, 2), normal(3, 4))
-case("cat", lambda m, x, y: m.concat([m.concatenate([x, y]), x]), normal(3, 2), normal(1, 2))
-case("stack", lambda m, x, y: m.stack([x, y, x], dim=1), normal(3, 2), normal(3, 2))
-case("split", lambda m, x: m.split(x, 2, dim=1), normal(3, 5))
-case("split", lambda m, x: m.split(x, [1, 3, 1], dim=1)[1], normal(3, 5))
-case("split", lambda m, x: m.chunk(x, 3), normal(5, 2))
-case("unbind", lambda m, x: m.unbind(x, dim=1), normal(3, 4))
-case("getitem", lambda m, x: x[1], normal(3, 5))
-case("getitem", lambda m, x: x[..., 1:4:2, None], normal(3, 5))
-case("getitem", lambda m, x, i: x[i], normal(4, 3), integers(4, 6))
-case("getitem", lambda m, x, i, j: x[i, :, j], normal(4, 3, 5), integers(4, 2, 1), integers(5, 3))
-case("getitem", lambda m, x, b: x[b], normal(3, 5), bools(3))
-case("getitem", lambda m, x, i: x[1:, i], normal(3, 5), integers(5, 4))
-case("getitem", lambda m, x: m.select(m.narrow(x, 1, 1, 3), 0, -1), normal(3, 5))
-case("put_add", lambda m, x, i: x[i] ** 2, normal(4, 3), integers(4, 6))
 case(
     "pad",
     lambda m, x: m.pad(x, (1, 2), value=0.5),
@@ -348,8 +387,44 @@ for _mode in ("reflect", "replicate", "circular"):
         normal(2, 3, 5),
         torch=lambda t, x, mode=_mode: t.nn.functional.pad(x, (1, 2), mode=mode),
     )
+case("tril", lambda m, x: m.tril(x, -1), normal(4, 4))
+case("triu", lambda m, x: m.triu(x), normal(2, 3, 5))
+case("diagonal", lambda m, x: m.diagonal(x, 1, 0, 2), normal(3, 2, 4))
+case("diagonal", lambda m, x: m.diag(x, -1), normal(4, 3))
+case("put_diagonal", lambda m, x: m.diag(x), normal(4))
+case("put_diagonal", lambda m, x: m.diag_embed(x, 1), normal(2, 3))
+case("unfold", lambda m, x: x.unfold(1, 3, 2), normal(2, 7))
+case("fold_windows", lambda m, x: x.unfold(0, 2, 1) ** 2, normal(5, 2))
+
+# --- joining -------------------------------------------------------------------------------------
+
+case("cat", lambda m, x, y: m.cat([x, y, x], dim=1), normal(3, 2), normal(3, 4))
+case("cat", lambda m, x, y: m.concat([m.concatenate([x, y]), x]), normal(3, 2), normal(1, 2))
+case("stack", lambda m, x, y: m.stack([x, y, x], dim=1), normal(3, 2), normal(3, 2))
+case("split", lambda m, x: m.split(x, 2, dim=1), normal(3, 5))
+case("split", lambda m, x: m.split(x, [1, 3, 1], dim=1)[1], normal(3, 5))
+case("split", lambda m, x: m.chunk(x, 3), normal(5, 2))
+case("unbind", lambda m, x: m.unbind(x, dim=1), normal(3, 4))
+
+# --- indexing ------------------------------------------------------------------------------------
+
+case("getitem", lambda m, x: x[1], normal(3, 5))
+case("getitem", lambda m, x: x[..., 1:4:2, None], normal(3, 5))
+case("getitem", lambda m, x, i: x[i], normal(4, 3), integers(4, 6))
+case("getitem", lambda m, x, i, j: x[i, :, j], normal(4, 3, 5), integers(4, 2, 1), integers(5, 3))
+case("getitem", lambda m, x, b: x[b], normal(3, 5), bools(3))
+case("getitem", lambda m, x, i: x[1:, i], normal(3, 5), integers(5, 4))
+case("getitem", lambda m, x: m.select(m.narrow(x, 1, 1, 3), 0, -1), normal(3, 5))
+case("put_add", lambda m, x, i: x[i] ** 2, normal(4, 3), integers(4, 6))
 case("gather", lambda m, x, i: m.gather(x, 1, i), normal(3, 5), integers(5, 2, 4))
 case("gather", lambda m, x, i: m.take_along_dim(x, i, dim=0), normal(3, 5), integers(3, 2, 1))
+
+
+def fixed_index(m: Any) -> Any:
+    """An index without repetition: where two values meet, which one stays is anybody's guess."""
+    return m.tensor([[0, 1, 2, 0, 1], [1, 2, 0, 2, 0]])
+
+
 case("scatter", lambda m, x, y: m.scatter(x, 0, fixed_index(m), y), normal(3, 5), normal(2, 5))
 case("scatter", lambda m, x: m.scatter(x, 0, fixed_index(m), 0.5), normal(3, 5))
 case(
@@ -365,22 +440,32 @@ case(
 )
 case("masked_fill", lambda m, x, b: m.masked_fill(x, b, 0.5), normal(3, 5), bools(5))
 case("masked_select", lambda m, x, b: m.masked_select(x, b), normal(3, 5), bools(3, 5))
-case("tril", lambda m, x: m.tril(x, -1), normal(4, 4))
-case("triu", lambda m, x: m.triu(x), normal(2, 3, 5))
-case("diagonal", lambda m, x: m.diagonal(x, 1, 0, 2), normal(3, 2, 4))
-case("diagonal", lambda m, x: m.diag(x, -1), normal(4, 3))
-case("put_diagonal", lambda m, x: m.diag(x), normal(4))
-case("put_diagonal", lambda m, x: m.diag_embed(x, 1), normal(2, 3))
-case("unfold", lambda m, x: x.unfold(1, 3, 2), normal(2, 7))
-case("fold_windows", lambda m, x: x.unfold(0, 2, 1) ** 2, normal(5, 2))
+case(
+    "index_put",
+    lambda m, x, y: m.index_put(x, (m.tensor([0, 2]), m.tensor([1, 1])), y),
+    normal(3, 5),
+    normal(2),
+)
+case("index_put", lambda m, x, y: m.slice_scatter(x, y, 1, 1, 5, 2), normal(3, 5), normal(3, 2))
+case("index_put", lambda m, x, y: m.diagonal_scatter(x, y, 1), normal(3, 5), normal(3))
+case("index_put", lambda m, x, y: m.index_copy(x, 1, m.tensor([3, 0]), y), normal(3, 5), normal(3, 2))
+for _reduce in ("amax", "amin", "prod"):
+    for _include in (True, False):
+        case(
+            "scatter_reduce",
+            lambda m, x, i, y, r=_reduce, s=_include: m.scatter_reduce(x, 0, i, y, r, include_self=s),
+            distinct(3, 5),
+            integers(3, 4, 5),
+            lambda rng: distinct(4, 5)(rng) + 0.11,
+        )
+case(
+    "scatter_reduce",
+    lambda m, x, y: m.scatter_reduce(x, 0, fixed_index(m), y, "prod"),
+    normal(3, 5),
+    lambda rng: rng.normal(size=(2, 5)) * (rng.uniform(size=(2, 5)) < 0.7),
+)
 
-
-def fixed_index(m: Any) -> Any:
-    """An index without repetition: where two values meet, which one stays is anybody's guess."""
-    return m.tensor([[0, 1, 2, 0, 1], [1, 2, 0, 2, 0]])
-
-
-# --- products -----------------------------------------------------------------------------------
+# --- products ------------------------------------------------------------------------------------
 
 case("matmul", lambda m, x, y: m.matmul(x, y), normal(3, 5), normal(5, 2))
 case("matmul", lambda m, x, y: x @ y, normal(4), normal(4))
@@ -390,6 +475,14 @@ case("matmul", lambda m, x, y: x @ y, normal(2, 3, 4), normal(4))
 case("matmul", lambda m, x, y: x @ y, normal(2, 3, 4), normal(4, 2))
 case("matmul", lambda m, x, y: x @ y, normal(2, 1, 3, 4), normal(3, 4, 2))
 case("matmul", lambda m, x, y: m.mm(x, y), normal(3, 4), normal(4, 2))
+case(
+    "matmul",
+    lambda m, x, y, z: m.chain_matmul(x, y, z),
+    normal(3, 4),
+    normal(4, 2),
+    normal(2, 5),
+    torch=lambda t, x, y, z: t.linalg.multi_dot([x, y, z]),
+)
 case("matmul", lambda m, x, y: m.mv(x, y), normal(3, 4), normal(4))
 case("matmul", lambda m, x, y: m.bmm(x, y), normal(2, 3, 4), normal(2, 4, 2))
 case("matmul", lambda m, x, y: m.dot(x, y), normal(4), normal(4))
@@ -403,45 +496,8 @@ case("einsum", lambda m, x: m.einsum("iij->j", x), normal(3, 3, 2))
 case("einsum", lambda m, x: m.einsum("ij->", x), normal(3, 4))
 case("tensordot", lambda m, x, y: m.tensordot(x, y, 2), normal(2, 3, 4), normal(3, 4, 2))
 case("tensordot", lambda m, x, y: m.tensordot(x, y, ([0, 2], [1, 0])), normal(2, 3, 4), normal(4, 2, 3))
-for _name in ("softmax", "log_softmax"):
-    case(_name, lambda m, x, n=_name: getattr(m, n)(x, dim=-1), normal(3, 5))
-    case(_name, lambda m, x, n=_name: getattr(m, n)(x, dim=0), normal(2, 3, 2))
 
-
-def _cross_entropy(**options: Any) -> dict[str, Callable[..., Any]]:
-    return {
-        "call": lambda m, *a: m.cross_entropy(*a[:2], *a[2:], **options),
-        "torch": lambda t, *a: t.nn.functional.cross_entropy(*a[:2], *a[2:], **options),
-    }
-
-
-def _ce(*inputs: Maker, **options: Any) -> None:
-    both = _cross_entropy(**options)
-    case("cross_entropy", both["call"], *inputs, torch=both["torch"])
-
-
-for _reduction in ("mean", "sum", "none"):
-    _ce(normal(4, 5), integers(5, 4), reduction=_reduction)
-    _ce(normal(4, 5), fixed(0, -100, 4, -100), reduction=_reduction, label_smoothing=0.1)
-_ce(normal(5), lambda rng: np.array(rng.integers(0, 5)), label_smoothing=0.2)
-_ce(normal(2, 5, 3), integers(5, 2, 3))
-_ce(normal(4, 5), fixed(1, 2, 0, 3), ignore_index=3)
-_ce(normal(4, 5), lambda rng: rng.dirichlet(np.ones(5), 4), label_smoothing=0.1)
-case(
-    "cross_entropy",
-    lambda m, x, y: m.cross_entropy(
-        x, y, m.tensor([0.5, 1.0, 2.0, 1.5, 0.7], dtype=m.float64), label_smoothing=0.1
-    ),
-    normal(4, 5),
-    integers(5, 4),
-    torch=lambda t, x, y: t.nn.functional.cross_entropy(
-        x, y, t.tensor([0.5, 1.0, 2.0, 1.5, 0.7], dtype=t.float64), label_smoothing=0.1
-    ),
-)
-
-# --- linear algebra -----------------------------------------------------------------------------
-# Eigenvectors and singular vectors are unique up to their sign, so functions of them are compared
-# that do not depend on it: f(A) = V f(Λ) Vᵀ.
+# --- linalg --------------------------------------------------------------------------------------
 
 case("inv", lambda m, a: m.linalg.inv(a), matrix(2, 3, 3))
 case("inv", lambda m, a: m.inverse(a), matrix(3, 3))
@@ -477,13 +533,15 @@ def _of_symmetric(m: Any, a: Any) -> Any:
     return (vectors * m.sin(values)[..., None, :]) @ vectors.mT, values
 
 
+case("eigh", _of_symmetric, distinct(2, 3, 3))
+case("eigvalsh", lambda m, a: m.linalg.eigvalsh(a + a.mT), distinct(3, 3))
+
+
 def _of_singular(m: Any, a: Any) -> Any:
     u, s, vh = m.linalg.svd(a, full_matrices=False)
     return (u * m.sin(s)[..., None, :]) @ vh, s
 
 
-case("eigh", _of_symmetric, distinct(2, 3, 3))
-case("eigvalsh", lambda m, a: m.linalg.eigvalsh(a + a.mT), distinct(3, 3))
 case("svd", _of_singular, distinct(4, 3))
 case("svd", _of_singular, distinct(2, 2, 3))
 case("svd", lambda m, a: m.svd(a).S, distinct(3, 3), torch=lambda t, a: t.linalg.svd(a).S)
@@ -497,10 +555,56 @@ case("matrix_power", lambda m, a: m.linalg.matrix_power(a, -2), matrix(2, 3, 3))
 for _ord in ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf):
     case("matrix_norm", lambda m, a, o=_ord: m.linalg.matrix_norm(a, o), distinct(3, 4))
 case("vector_norm", lambda m, a: m.linalg.vector_norm(a, 3, dim=1), normal(3, 4))
-case("norm", lambda m, a: m.linalg.norm(a) + m.linalg.norm(a, 1), distinct(3, 4))
 
-# --- losses -------------------------------------------------------------------------------------
 
+def _swapped(m: Any, a: Any) -> Any:
+    """Matrices whose largest elements are not on the diagonal: rows must be exchanged."""
+    return m.flip(a, (-2,))
+
+
+case("lu_plain", lambda m, a: m.linalg.lu_factor(_swapped(m, a)).LU, matrix(2, 3, 3))
+case("lu_plain", lambda m, a: m.linalg.lu(_swapped(m, a))[1:], matrix(4, 3))
+case("lu_plain", lambda m, a: m.linalg.lu(_swapped(m, a))[1:], matrix(3, 4))
+case(
+    "lu_swaps", lambda m, a: m.linalg.lu_factor(_swapped(m, a)).pivots, matrix(2, 3, 3), differentiable=False
+)
+case("lu_order", lambda m, a: m.linalg.lu(_swapped(m, a)).P, matrix(2, 3, 3), differentiable=False)
+case("matrix_exp", lambda m, a: m.linalg.matrix_exp(a), normal(2, 3, 3))
+case("matrix_exp", lambda m, a: m.matrix_exp(a), lambda rng: rng.normal(size=(2, 2)) * 4)
+
+# --- loss ----------------------------------------------------------------------------------------
+
+
+def _cross_entropy(**options: Any) -> dict[str, Callable[..., Any]]:
+    return {
+        "call": lambda m, *a: m.cross_entropy(*a[:2], *a[2:], **options),
+        "torch": lambda t, *a: t.nn.functional.cross_entropy(*a[:2], *a[2:], **options),
+    }
+
+
+def _ce(*inputs: Maker, **options: Any) -> None:
+    both = _cross_entropy(**options)
+    case("cross_entropy", both["call"], *inputs, torch=both["torch"])
+
+
+for _reduction in ("mean", "sum", "none"):
+    _ce(normal(4, 5), integers(5, 4), reduction=_reduction)
+    _ce(normal(4, 5), fixed(0, -100, 4, -100), reduction=_reduction, label_smoothing=0.1)
+_ce(normal(5), lambda rng: np.array(rng.integers(0, 5)), label_smoothing=0.2)
+_ce(normal(2, 5, 3), integers(5, 2, 3))
+_ce(normal(4, 5), fixed(1, 2, 0, 3), ignore_index=3)
+_ce(normal(4, 5), lambda rng: rng.dirichlet(np.ones(5), 4), label_smoothing=0.1)
+case(
+    "cross_entropy",
+    lambda m, x, y: m.cross_entropy(
+        x, y, m.tensor([0.5, 1.0, 2.0, 1.5, 0.7], dtype=m.float64), label_smoothing=0.1
+    ),
+    normal(4, 5),
+    integers(5, 4),
+    torch=lambda t, x, y: t.nn.functional.cross_entropy(
+        x, y, t.tensor([0.5, 1.0, 2.0, 1.5, 0.7], dtype=t.float64), label_smoothing=0.1
+    ),
+)
 case(
     "binary_cross_entropy",
     lambda m, p, y: m.nn.functional.binary_cross_entropy(p, y, reduction="none"),
@@ -508,7 +612,7 @@ case(
     lambda rng: rng.uniform(0.1, 0.9, size=(3, 4)),
 )
 
-# --- layers -------------------------------------------------------------------------------------
+# --- layers --------------------------------------------------------------------------------------
 
 case("linear", lambda m, x, w: m.nn.functional.linear(x, w), normal(4, 3), normal(2, 3))
 case("linear", lambda m, x, w, b: m.nn.functional.linear(x, w, b), normal(2, 3, 4), normal(5, 4), normal(5))
@@ -531,8 +635,7 @@ case("normalize", lambda m, x: m.nn.functional.instance_norm(x, eps=0.1), normal
 case("normalize", lambda m, x, w: m.nn.functional.group_norm(x, 2, w), normal(2, 4, 3), normal(4))
 case("normalize", lambda m, x, w: m.nn.functional.rms_norm(x, (5,), w, 1e-3), normal(3, 5), normal(5))
 
-# --- convolutions and pooling -------------------------------------------------------------------
-# The ops that are a convolution's own derivatives are called through it: a second derivative runs them all.
+# --- conv ----------------------------------------------------------------------------------------
 
 
 def _f(name: str, op: str, *inputs: Maker, **options: Any) -> None:
@@ -571,6 +674,9 @@ _f("unfold", "im2col", normal(2, 2, 4, 5), kernel_size=(2, 3), padding=1, stride
 _f("unfold", "im2col", normal(1, 4, 4), kernel_size=2, dilation=2)
 _f("fold", "col2im", normal(2, 4, 12), output_size=(4, 5), kernel_size=2)
 _f("fold", "col2im", normal(4, 4), output_size=(3, 3), kernel_size=2, padding=1, stride=2)
+
+# --- pool ----------------------------------------------------------------------------------------
+
 for _op in ("max_pool", "pool_put"):
     _f("max_pool2d", _op, distinct(2, 2, 5, 4), kernel_size=3, stride=1, padding=1)
     _f("max_pool2d", _op, distinct(1, 4, 5), kernel_size=2, ceil_mode=True)
@@ -592,6 +698,3 @@ for _op in ("avg_pool", "avg_unpool"):
     _f("avg_pool2d", _op, normal(1, 2, 4, 4), kernel_size=2)
 _f("avg_pool1d", "avg_pool", normal(2, 2, 6), kernel_size=4, stride=3, padding=1, ceil_mode=True)
 _f("avg_pool3d", "avg_pool", normal(1, 1, 3, 2, 4), kernel_size=2, stride=1, divisor_override=3)
-
-# The rarer families have a file of their own.
-from minitorch.proof import table_families  # noqa: E402, F401

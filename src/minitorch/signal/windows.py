@@ -13,7 +13,7 @@ import numpy as np
 
 from minitorch.creation import asarray
 from minitorch.engine.dtypes import get_default_dtype
-from minitorch.ops.elementwise import special
+from minitorch.ops.special import special
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import one_int
 

@@ -279,8 +279,8 @@ def move(tensor: Any, device: Any) -> Tensor:
         import cupy
     except ImportError:
         raise RuntimeError(
-            "cuda: no GPU can be used: CuPy is not installed. Install the extra (pip install 'minitorch[gpu]') on a "
-            "machine with an NVIDIA GPU, or stay on 'cpu'"
+            "cuda: no GPU can be used: CuPy is not installed. In minitorch's folder, on a machine with an NVIDIA "
+            "GPU: pip install '.[gpu]'; or stay on 'cpu'"
         ) from None
     try:
         cupy.cuda.runtime.getDeviceCount()

@@ -17,8 +17,9 @@ from minitorch.engine.dtypes import DType, common_dtype, dtype_of_number, get_de
 from minitorch.engine.fast import apply_binary, apply_to_number_and_tensor, apply_to_tensor_and_number
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply
-from minitorch.ops.elementwise import CAST, SUB, TO_INT
+from minitorch.ops.arithmetic import SUB
 from minitorch.ops.op import Op
+from minitorch.ops.rounding import CAST, TO_INT
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor

@@ -17,10 +17,15 @@ import numpy as np
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply
 from minitorch.ops import OPS
-from minitorch.ops import elementwise as ops
+from minitorch.ops.activation import SIGMOID
+from minitorch.ops.op import Op
 from minitorch.ops.shape import PAD
+from minitorch.ops.special import ERF
 from minitorch.tensor.convert import as_tensor, binary, one_axis
-from minitorch.tensor.methods import contract, elementwise, pointwise, shape
+from minitorch.tensor.methods.arithmetic import power, sgn
+from minitorch.tensor.methods.comparison import where
+from minitorch.tensor.methods.joining import cat, stack
+from minitorch.tensor.methods.products import einsum, matmul, tensordot
 
 Handler = Callable[..., Any]
 _functions: dict[Any, Handler] = {}
@@ -36,17 +41,17 @@ def _ufuncs() -> dict[Any, Handler]:
                 table[op.forward] = lambda a, b, op=op: binary(op, a, b)
             else:
                 table[op.forward] = lambda a, op=op: apply(op, as_tensor(a))
-    table[np.power] = table[np.float_power] = elementwise.power
-    table[np.matmul] = contract.matmul
+    table[np.power] = table[np.float_power] = power
+    table[np.matmul] = matmul
     table[np.positive] = as_tensor
     table[np.fabs] = table[np.absolute]
     table[np.reciprocal] = lambda a: as_tensor(a).reciprocal()
-    table[np.sign] = pointwise.sgn  # of complex numbers too, and then with a derivative
+    table[np.sign] = sgn  # of complex numbers too, and then with a derivative
     table[np.rint] = lambda a: as_tensor(a).round()
     return table
 
 
-_special_ufuncs: dict[str, ops.Op] = {"erf": ops.ERF, "expit": ops.SIGMOID}
+_special_ufuncs: dict[str, Op] = {"erf": ERF, "expit": SIGMOID}
 _reductions = {np.add: "sum", np.multiply: "prod", np.maximum: "amax", np.minimum: "amin"}
 
 
@@ -192,8 +197,8 @@ implements(np.diag)(lambda v, k=0: as_tensor(v).diag(k))
 implements(np.trace)(
     lambda a, offset=0, axis1=0, axis2=1: as_tensor(a).diagonal(offset, axis1, axis2).sum(axis=-1)
 )
-implements(np.concatenate)(lambda arrays, axis=0: shape.cat([as_tensor(a) for a in arrays], axis))
-implements(np.stack)(lambda arrays, axis=0: shape.stack([as_tensor(a) for a in arrays], axis))
+implements(np.concatenate)(lambda arrays, axis=0: cat([as_tensor(a) for a in arrays], axis))
+implements(np.stack)(lambda arrays, axis=0: stack([as_tensor(a) for a in arrays], axis))
 implements(np.split)(lambda ary, sections, axis=0: _split(ary, sections, axis))
 implements(np.take_along_axis)(lambda arr, indices, axis: as_tensor(arr).take_along_dim(indices, axis))
 implements(np.take)(lambda a, indices, axis=None: _take(a, indices, axis))
@@ -252,15 +257,15 @@ def _take(a: Any, indices: Any, axis: int | None) -> Any:
 implements(np.nonzero)(lambda a: tuple(new_tensor(places) for places in np.nonzero(as_tensor(a)._data)))
 implements(np.where)(
     lambda condition, *branches: (
-        elementwise.select(condition, *branches) if branches else np.nonzero(condition)
+        where(as_tensor(condition, np.bool_), *branches) if branches else np.nonzero(condition)
     )
 )
 implements(np.clip)(lambda a, a_min=None, a_max=None, *, min=None, max=None: as_tensor(a).clamp(
     a_min if min is None else min, a_max if max is None else max
 ))  # fmt: skip
 implements(np.round, np.around)(lambda a, decimals=0: as_tensor(a).round(decimals=decimals))
-implements(np.einsum)(lambda subscripts, *operands, optimize=None: contract.einsum(subscripts, *operands))
-implements(np.tensordot)(lambda a, b, axes=2: contract.tensordot(a, b, axes))
+implements(np.einsum)(lambda subscripts, *operands, optimize=None: einsum(subscripts, *operands))
+implements(np.tensordot)(lambda a, b, axes=2: tensordot(a, b, axes))
 implements(np.outer)(lambda a, b: as_tensor(a).reshape(-1).outer(as_tensor(b).reshape(-1)))
 
 
@@ -269,7 +274,7 @@ def _dot(a: Any, b: Any) -> Any:
     x, y = as_tensor(a), as_tensor(b)
     if x.ndim == 0 or y.ndim == 0:
         return x * y
-    return contract.tensordot(x, y, ([-1], [-1 if y.ndim == 1 else -2]))
+    return tensordot(x, y, ([-1], [-1 if y.ndim == 1 else -2]))
 
 
 def _like(name: str) -> Handler:

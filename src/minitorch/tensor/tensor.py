@@ -19,7 +19,7 @@ from minitorch.engine.node import Node, new_tensor, write_down
 from minitorch.engine.record import apply, made_by
 from minitorch.engine.recording import changed
 from minitorch.engine.versions import inputs_of, rebased, synced
-from minitorch.ops import elementwise as ops
+from minitorch.ops import arithmetic, comparison
 from minitorch.ops.op import Op
 from minitorch.ops.shape import CLONE
 from minitorch.tensor import plain, printing
@@ -29,16 +29,48 @@ from minitorch.tensor.conversions import Conversions, check_device
 from minitorch.tensor.convert import as_array, as_tensor, binary, is_array
 from minitorch.tensor.facts import Facts
 from minitorch.tensor.grad_fn import GradFn, HookHandle
-from minitorch.tensor.methods.contract import Contractions, matmul
-from minitorch.tensor.methods.elementwise import Elementwise, divide_whole, power
+from minitorch.tensor.methods.activation import Activations
+from minitorch.tensor.methods.arithmetic import Arithmetic, divide_whole, power
+from minitorch.tensor.methods.comparison import Comparisons
+from minitorch.tensor.methods.complex import ComplexNumbers
+from minitorch.tensor.methods.exponential import Exponentials
+from minitorch.tensor.methods.indexing import Indexing
+from minitorch.tensor.methods.joining import Cutting
 from minitorch.tensor.methods.linalg import LinearAlgebra
-from minitorch.tensor.methods.reduce import Reductions
+from minitorch.tensor.methods.products import Products, matmul
+from minitorch.tensor.methods.random import RandomDraws
+from minitorch.tensor.methods.reductions import Reductions
+from minitorch.tensor.methods.rounding import Rounding
 from minitorch.tensor.methods.shape import Shapes
-from minitorch.tensor.writing import Writing, add_twins
+from minitorch.tensor.methods.sorting import Sorting
+from minitorch.tensor.methods.special import SpecialFunctions
+from minitorch.tensor.methods.statistics import Statistics
+from minitorch.tensor.methods.trigonometric import Trigonometry
+from minitorch.tensor.writing import Writing, add_in_place_forms
 
 
 class Tensor(
-    Facts, Conversions, Elementwise, Reductions, Shapes, Contractions, LinearAlgebra, Writing, results=True
+    Facts,
+    Conversions,
+    Arithmetic,
+    Exponentials,
+    Trigonometry,
+    Activations,
+    SpecialFunctions,
+    Rounding,
+    Comparisons,
+    ComplexNumbers,
+    Reductions,
+    Sorting,
+    Statistics,
+    Shapes,
+    Cutting,
+    Indexing,
+    Products,
+    LinearAlgebra,
+    RandomDraws,
+    Writing,
+    results=True,
 ):
     """An array that records what is done to it and differentiates itself.
 
@@ -203,8 +235,9 @@ class Tensor(
             )
         if not self.requires_grad:
             raise RuntimeError(
-                "backward: this tensor does not require grad and was not computed from one that does; make "
-                "the tensors you want gradients for with requires_grad=True"
+                "backward: this tensor does not require grad: what it was computed from does not, or it was computed "
+                "under no_grad() or after detach(), where nothing is recorded. Make the tensors you want gradients for "
+                "with requires_grad=True, and compute the loss from them outside no_grad()"
             )
         seed = seed_gradient(self, gradient, "backward")
         if gradient is not None:
@@ -308,40 +341,40 @@ class Tensor(
     # --- operators ------------------------------------------------------------------------------
 
     def __add__(self, other: Any) -> Tensor:
-        return binary(ops.ADD, self, other)
+        return binary(arithmetic.ADD, self, other)
 
     def __radd__(self, other: Any) -> Tensor:
-        return binary(ops.ADD, other, self)
+        return binary(arithmetic.ADD, other, self)
 
     def __sub__(self, other: Any) -> Tensor:
-        return binary(ops.SUB, self, other)
+        return binary(arithmetic.SUB, self, other)
 
     def __rsub__(self, other: Any) -> Tensor:
-        return binary(ops.SUB, other, self)
+        return binary(arithmetic.SUB, other, self)
 
     def __mul__(self, other: Any) -> Tensor:
-        return binary(ops.MUL, self, other)
+        return binary(arithmetic.MUL, self, other)
 
     def __rmul__(self, other: Any) -> Tensor:
-        return binary(ops.MUL, other, self)
+        return binary(arithmetic.MUL, other, self)
 
     def __truediv__(self, other: Any) -> Tensor:
-        return binary(ops.DIV, self, other)
+        return binary(arithmetic.DIV, self, other)
 
     def __rtruediv__(self, other: Any) -> Tensor:
-        return binary(ops.DIV, other, self)
+        return binary(arithmetic.DIV, other, self)
 
     def __floordiv__(self, other: Any) -> Tensor:
         return self.floor_divide(other)
 
     def __rfloordiv__(self, other: Any) -> Tensor:
-        return divide_whole(ops.FLOOR_QUOTIENT, other, self)
+        return divide_whole(arithmetic.FLOOR_QUOTIENT, other, self)
 
     def __mod__(self, other: Any) -> Tensor:
-        return divide_whole(ops.REMAINDER, self, other)
+        return divide_whole(arithmetic.REMAINDER, self, other)
 
     def __rmod__(self, other: Any) -> Tensor:
-        return divide_whole(ops.REMAINDER, other, self)
+        return divide_whole(arithmetic.REMAINDER, other, self)
 
     def __pow__(self, other: Any) -> Tensor:
         return power(self, other)
@@ -365,43 +398,43 @@ class Tensor(
         return self.abs()
 
     def __invert__(self) -> Tensor:
-        return apply(ops.BITWISE_NOT, self)
+        return apply(comparison.BITWISE_NOT, self)
 
     def __and__(self, other: Any) -> Tensor:
-        return binary(ops.BITWISE_AND, self, other)
+        return binary(comparison.BITWISE_AND, self, other)
 
     def __rand__(self, other: Any) -> Tensor:
-        return binary(ops.BITWISE_AND, other, self)
+        return binary(comparison.BITWISE_AND, other, self)
 
     def __or__(self, other: Any) -> Tensor:
-        return binary(ops.BITWISE_OR, self, other)
+        return binary(comparison.BITWISE_OR, self, other)
 
     def __ror__(self, other: Any) -> Tensor:
-        return binary(ops.BITWISE_OR, other, self)
+        return binary(comparison.BITWISE_OR, other, self)
 
     def __xor__(self, other: Any) -> Tensor:
-        return binary(ops.BITWISE_XOR, self, other)
+        return binary(comparison.BITWISE_XOR, self, other)
 
     def __rxor__(self, other: Any) -> Tensor:
-        return binary(ops.BITWISE_XOR, other, self)
+        return binary(comparison.BITWISE_XOR, other, self)
 
     def __eq__(self, other: object) -> Tensor:  # type: ignore[override]
-        return _compare(ops.EQUAL, self, other)
+        return _compare(comparison.EQUAL, self, other)
 
     def __ne__(self, other: object) -> Tensor:  # type: ignore[override]
-        return _compare(ops.NOT_EQUAL, self, other)
+        return _compare(comparison.NOT_EQUAL, self, other)
 
     def __lt__(self, other: Any) -> Tensor:
-        return binary(ops.LESS, self, other)
+        return binary(comparison.LESS, self, other)
 
     def __le__(self, other: Any) -> Tensor:
-        return binary(ops.LESS_EQUAL, self, other)
+        return binary(comparison.LESS_EQUAL, self, other)
 
     def __gt__(self, other: Any) -> Tensor:
-        return binary(ops.GREATER, self, other)
+        return binary(comparison.GREATER, self, other)
 
     def __ge__(self, other: Any) -> Tensor:
-        return binary(ops.GREATER_EQUAL, self, other)
+        return binary(comparison.GREATER_EQUAL, self, other)
 
     def __decide__(self, unknown: bool | None) -> bool:
         """Answer an op's question about a condition (see ops/op.py), while rules run on Tensors."""
@@ -465,7 +498,7 @@ class Tensor(
         return apply(op, *inputs, **attributes)
 
 
-add_twins(Tensor)
+add_in_place_forms(Tensor)
 
 
 def _check_differentiable(wanted: bool, array: Any) -> None:

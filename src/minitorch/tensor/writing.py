@@ -24,8 +24,9 @@ from minitorch.ops.indexing import WRITE
 from minitorch.ops.shape import CLONE
 from minitorch.ops.views import WRITE_THROUGH
 from minitorch.tensor.convert import as_tensor, cast, operand
-from minitorch.tensor.methods.elementwise import fill_of
-from minitorch.tensor.methods.shape import index_key
+from minitorch.tensor.methods.arguments import fill_of
+from minitorch.tensor.methods.indexing import index_key
+from minitorch.tensor.methods.public import in_place_names
 from minitorch.tensor.random_fills import RandomFills
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ class Writing(RandomFills):
     ) -> Tensor:
         """Let x be what x.name(*args) is: the new values in its memory, and its place in the graph."""
         given = lambda x, each: x if each is self else each
-        return in_place(
+        return rewrite(
             self,
             lambda x: getattr(x, name)(
                 *(given(x, a) for a in args), **{k: given(x, v) for k, v in options.items()}
@@ -284,7 +285,7 @@ class Writing(RandomFills):
         return x
 
 
-def in_place(
+def rewrite(
     x: Any, compute: Callable[[Any], Any], spelling: str, instead: str = "it out of place", others: Any = ()
 ) -> Any:
     """Let x be compute(x): the new values in its memory, and its place in the graph.
@@ -426,22 +427,8 @@ def _in_place(name: str) -> Callable[..., Any]:
     return method
 
 
-# Every method that PyTorch has an in-place twin of; those that Tensor has not itself are passed over.
-_TWINS = """
-abs absolute acos acosh addbmm addcdiv addcmul addmm addmv addr arccos arccosh arcsin arcsinh arctan arctan2
-arctanh asin asinh atan atan2 atanh baddbmm bitwise_and bitwise_left_shift bitwise_not bitwise_or
-bitwise_right_shift bitwise_xor ceil clamp clamp_max clamp_min clip copysign cos cosh cumprod cumsum deg2rad
-digamma divide eq erf erfc erfinv exp exp2 expm1 fix float_power floor floor_divide fmod frac gcd ge greater
-greater_equal gt heaviside hypot i0 igamma igammac index_add index_copy index_fill index_put index_reduce lcm ldexp
-le lerp less less_equal lgamma log log10 log1p log2 logical_and logical_not logical_or logical_xor logit lt
-masked_fill masked_scatter multiply mvlgamma nan_to_num ne neg negative nextafter not_equal polygamma pow put
-rad2deg reciprocal relu remainder renorm round rsqrt scatter scatter_add scatter_reduce sgn sigmoid sign sin sinc
-sinh sqrt square sub subtract tan tanh tril triu true_divide trunc xlogy leaky_relu elu celu selu silu hardtanh
-"""
-
-
-def add_twins(cls: Any) -> None:
-    """Give the Tensor class `name_` for each `name` it has."""
-    for name in _TWINS.split():
-        if hasattr(cls, name) and not hasattr(cls, f"{name}_"):
+def add_in_place_forms(cls: Any) -> None:
+    """Give the Tensor class `name_` for each method that is marked `@in_place`."""
+    for name in in_place_names(cls):
+        if not hasattr(cls, f"{name}_"):
             setattr(cls, f"{name}_", _in_place(name))

@@ -307,7 +307,7 @@ def test_no_tensor_at_all(compile):
     both(scenario, compile)
 
 
-def test_results_of_all_kinds(compile):
+def test_results_of_every_type(compile):
     def scenario(compile):
         weight = nn.Parameter(mt.ones(3))
 

@@ -58,7 +58,7 @@ def test_a_copied_instance_has_its_own_programs(compile, how):
     both(scenario, compile)
 
 
-def test_kinds_of_methods(compile):
+def test_methods_of_every_sort(compile):
     def scenario(compile):
         class Thing:
             factor = 2.0

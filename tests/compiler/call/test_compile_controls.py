@@ -18,8 +18,9 @@ from minitorch import nn, optim
 from minitorch.compiler.backends.llvm import assemble, native
 from minitorch.compiler.call.compiled import Disagreement
 from minitorch.compiler.ir.program import Program, Value
+from minitorch.compiler.schedule import schedule
 
-simplify, Step = assemble.simplify, assemble.Step
+simplify, Step = schedule.simplify, assemble.Step
 
 
 def a_step(optimizer=lambda p: optim.SGD(p, lr=0.1), sizes=(24, 40, 10)):
@@ -109,7 +110,7 @@ def test_a_value_times_1_001(number, monkeypatch):
         assert len(candidates) == 14
         return changed(program, candidates[number], scaled(1.001))
 
-    monkeypatch.setattr(assemble, "simplify", wrong)
+    monkeypatch.setattr(schedule, "simplify", wrong)
     assert_noticed()
 
 
@@ -121,7 +122,7 @@ def test_a_function_times_1_001(function, monkeypatch):
         made = [v for v in made if v.primitive == "map" and v.dtype == np.float32]
         return changed(program, made[len(made) // 2], scaled(1.001))
 
-    monkeypatch.setattr(assemble, "simplify", wrong)
+    monkeypatch.setattr(schedule, "simplify", wrong)
     assert_noticed()
 
 
@@ -138,7 +139,7 @@ def test_a_dropped_epilogue(monkeypatch):
             program, behind, lambda value: Value("copy", (value.inputs[place],), {}, value.shape, value.dtype)
         )
 
-    monkeypatch.setattr(assemble, "simplify", wrong)
+    monkeypatch.setattr(schedule, "simplify", wrong)
     # A bias of a new Linear is not 0.
     assert_noticed()
 
@@ -182,7 +183,7 @@ def test_an_update_that_is_not_made(monkeypatch):
         outputs[place] = weight
         return Program(program.inputs, outputs)
 
-    monkeypatch.setattr(assemble, "simplify", wrong)
+    monkeypatch.setattr(schedule, "simplify", wrong)
     assert_noticed()
 
 
@@ -193,7 +194,7 @@ def test_a_mistake_of_an_optimizer_that_divides_by_the_gradient(monkeypatch):
         program = simplify(program)
         return changed(program, floats(program, "contract")[-1], scaled(1.001))
 
-    monkeypatch.setattr(assemble, "simplify", wrong)
+    monkeypatch.setattr(schedule, "simplify", wrong)
     assert_noticed(optimizer=lambda p: optim.AdamW(p, lr=0.01))
 
 

@@ -92,7 +92,7 @@ def test_reasons_are_told(compile):
     explanation = f.explain()
     assert explanation.compilations == 3
     assert "scale was 2.0 and is 3.0" in explanation.reasons
-    assert "a new kind of arguments: Tensor float32[3]" in explanation.reasons
+    assert "the shape of args[0] was (2,) and is (3,)" in explanation.reasons
     assert "scale was 2.0 and is 3.0" in str(explanation)
 
 

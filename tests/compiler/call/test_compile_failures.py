@@ -174,7 +174,7 @@ def test_the_eager_run_after_it_starts_from_what_was_there(make, backend, monkey
     before = everything.now()
     with monkeypatch.context() as patched:
         # The eager run meets no error: it is stopped before it begins.
-        patched.setattr(type(compiled), "_plainly", lambda *given: "refused")
+        patched.setattr(type(compiled), "_refused", lambda *given: "refused")
         assert isinstance(compiled(mt.tensor(BAD)), str)
     assert same(before, everything.now())
 

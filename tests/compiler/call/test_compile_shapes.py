@@ -1,4 +1,4 @@
-"""New kinds of arguments: compiled when they are worth it, and never a storm of compilations."""
+"""New signatures of calls: compiled when they are worth it, and never recompiled without end."""
 
 import functools
 
@@ -7,7 +7,7 @@ import pytest
 
 import minitorch as mt
 from minitorch import nn, optim
-from minitorch.compiler.call import compiled as front
+from minitorch.compiler.call import cache
 
 
 def check(f, *shape):
@@ -67,7 +67,7 @@ def test_fifty_lengths_once_each(compile):
     f = tanh_sum(compile)
     for n in range(1, 51):
         check(f, n, 3)
-    assert f.compilations == front.EAGER_TO_COMPILE
+    assert f.compilations == cache.EAGER_TO_COMPILE
 
 
 def test_lengths_that_come_again_are_compiled():
@@ -82,28 +82,28 @@ def test_lengths_that_come_again_are_compiled():
     assert f.compilations == before
 
 
-def test_more_lengths_than_programs_kept_is_no_storm():
+def test_more_lengths_than_the_cache_holds_do_not_recompile_without_end():
     """Fifty lengths in turn, of which 32 are kept: nobody is thrown out only to be made again."""
     f = tanh_sum(functools.partial(mt.compile, backend="numpy"))
     for _ in range(8):
         for n in range(1, 51):
             check(f, n, 3)
-    assert f.compilations <= front.MOST_KEPT + 2
-    assert len(f.cache.programs) <= front.MOST_KEPT
+    assert f.compilations <= cache.MOST_KEPT + 2
+    assert len(f.cache.programs) <= cache.MOST_KEPT
 
 
 def test_programs_that_are_no_longer_used_make_room():
     f = tanh_sum(functools.partial(mt.compile, backend="numpy"))
     for _ in range(3):
-        for n in range(1, front.MOST_KEPT + 1):
+        for n in range(1, cache.MOST_KEPT + 1):
             check(f, n, 3)
-    assert f.compilations == front.MOST_KEPT
+    assert f.compilations == cache.MOST_KEPT
     for _ in range(4):
         check(f, 100, 3)
-    assert f.compilations == front.MOST_KEPT + 1
-    assert len(f.cache.programs) == front.MOST_KEPT
-    check(f, front.MOST_KEPT, 3)  # one used lately is still there
-    assert f.compilations == front.MOST_KEPT + 1
+    assert f.compilations == cache.MOST_KEPT + 1
+    assert len(f.cache.programs) == cache.MOST_KEPT
+    check(f, cache.MOST_KEPT, 3)  # one used lately is still there
+    assert f.compilations == cache.MOST_KEPT + 1
 
 
 def test_a_guard_that_fails_at_every_call_is_tried_ever_more_rarely():
@@ -118,22 +118,22 @@ def test_a_guard_that_fails_at_every_call_is_tried_ever_more_rarely():
     assert max(program.calls for program in f.cache.all()) > 50
 
 
-def test_a_changing_int_is_no_storm():
+def test_a_changing_int_is_compiled_a_few_times_only():
     f = mt.compile(lambda x, n: x * n, backend="numpy")
     for n in range(40):
         assert f(mt.ones(2), n).tolist() == [n, n]
-    assert f.compilations == front.EAGER_TO_COMPILE
+    assert f.compilations == cache.EAGER_TO_COMPILE
 
 
 def test_tables_of_what_was_seen_do_not_grow_for_ever(monkeypatch):
-    monkeypatch.setattr(front, "MOST_SEEN", 20)
+    monkeypatch.setattr(cache, "MOST_SEEN", 20)
     f = mt.compile(lambda x, n: x * n, backend="numpy")
     for n in range(100):
         f(mt.ones(2), n)
     assert len(f.cache.seen) <= 21
 
 
-def test_kinds_of_calls(compile):
+def test_each_signature_has_its_program(compile):
     f = compile(lambda x, y=None: x if y is None else x + y)
     x = mt.ones(2)
     for _ in range(2):

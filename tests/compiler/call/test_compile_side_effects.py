@@ -5,7 +5,7 @@ from minitorch import nn
 from scenarios import Holder, both, plain
 
 
-def test_a_function_that_changes_its_own_world_runs_as_it_is(compile):
+def test_a_function_that_changes_what_it_reads_runs_eagerly(compile):
     def scenario(compile):
         class Counter:
             def __init__(self):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+from collections import Counter
 
 from minitorch.app.bench import charts
 from minitorch.app.bench.plan import SECONDS
@@ -81,12 +82,18 @@ def _headline(sections: list[Section]) -> str:
         ]
         if ratios:
             typical = math.exp(sum(map(math.log, ratios)) / len(ratios))
-            ahead = sum(ratio > 1 for ratio in ratios)
             cards.append(
                 f'<a class=card href="#{section.name}"><b>{three_digits(typical)}×</b>'
-                f"<span>{html.escape(section.title)}</span><small>ahead in {ahead} of {len(ratios)} rows</small></a>"
+                f"<span>{html.escape(section.title)}</span><small>{_standings(section)}</small></a>"
             )
     return f"<div class=cards>{''.join(cards)}</div>" if cards else ""
+
+
+def _standings(section: Section) -> str:
+    """Count the rows ahead, level and behind, in words; of the same rows that `_where_a_peer_is_better` lists."""
+    found = Counter(row.standing for row in section.rows.values() if row.standing)
+    counts = [f"{word} in {found[word]}" for word in ("ahead", "level", "behind") if found[word]]
+    return f"{', '.join(counts)} of {found.total()} rows"
 
 
 def _section(results: Results, section: Section) -> str:
@@ -148,22 +155,16 @@ def _where_a_peer_is_better(sections: list[Section]) -> str:
     """List every row in which a peer's best round beats ours by more than the noise of both."""
     parts = []
     for section in sections:
-        lost = []
-        for row in section.rows.values():
-            ours, peer = row.ours, row.best_peer
-            if ours is None or peer is None:
-                continue
-            factor = row.best(ours) / row.best(peer)
-            if factor > 1 + max(row.spread(ours), row.spread(peer), 0.02):
-                lost.append((factor, row.name, peer))
+        compared = [row for row in section.rows.values() if row.standing]
+        lost = sorted((row for row in compared if row.standing == "behind"), key=lambda row: row.ratio)
         if lost:
             items = "".join(
-                f"<li>{html.escape(name)}: {html.escape(peer)} needs {1 / factor:.2f} of ours"
-                for factor, name, peer in sorted(lost, reverse=True)
+                f"<li>{html.escape(row.name)}: {html.escape(str(row.best_peer))} needs {row.ratio:.2f} of ours"
+                for row in lost
             )
             why = f"<p>{html.escape(section.why)}</p>" if section.why else ""
             parts.append(
-                f"<details><summary>{html.escape(section.title)}: {len(lost)} of {len(section.rows)} rows</summary>"
+                f"<details><summary>{html.escape(section.title)}: {len(lost)} of {len(compared)} rows</summary>"
                 f"{why}<ul>{items}</ul></details>"
             )
     peers = any(not is_ours(name) for section in sections for name in section.contenders)
@@ -241,8 +242,9 @@ _PAGE = """<!doctype html>
 <h1>minitorch beside its peers</h1>
 <p class=meta>{machine}<br>{versions}<br>{date} · made by <code>{command}</code>{limits}</p>
 {state}
-<p>Each number below is the best peer's time over minitorch's, averaged (geometrically) over the section's rows:
-above 1, minitorch is ahead. What is compared, and which settings favour whom, is said under
+<p>Each number below is the best peer's time over minitorch's, averaged (geometrically) over the section's times:
+above 1, minitorch is ahead. Below it all rows are counted, memory too; level means within the noise. What is
+compared, and which settings favour whom, is said under
 <a href="#rules">the rules</a>; <a href="#better">where a peer is better</a> is listed row by row.</p>
 {headline}
 <nav>{contents}<a href="#rules">The rules</a><a href="#better">Where a peer is better</a></nav>

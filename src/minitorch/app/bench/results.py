@@ -22,6 +22,7 @@ FORMAT = 1
 LEAST_CHANGE = {SECONDS: 0.10, BYTES: 0.05, INSTRUCTIONS: 0.03}
 # Shown beside the others, but no contender: it computes no gradients.
 REFERENCES = {"NumPy"}
+LEAST_MARGIN = 0.02  # differences below this say nothing, however quiet the rounds were
 LIBRARIES = {"minitorch", "PyTorch"}  # whose modes are contenders of their own: 'PyTorch compiled'
 
 
@@ -69,6 +70,14 @@ class Row:
         if self.ours is None or self.best_peer is None:
             return math.nan
         return self.best(self.best_peer) / self.best(self.ours)
+
+    @property
+    def standing(self) -> str | None:
+        """'ahead' or 'behind' of the best peer by more than the noise of both, else 'level'; None without a peer."""
+        if self.ours is None or self.best_peer is None or math.isnan(self.ratio):
+            return None
+        margin = 1 + max(self.spread(self.ours), self.spread(self.best_peer), LEAST_MARGIN)
+        return "ahead" if self.ratio > margin else "behind" if 1 / self.ratio > margin else "level"
 
 
 def is_ours(contender: str) -> bool:

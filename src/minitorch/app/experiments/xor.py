@@ -36,6 +36,7 @@ class Xor(Experiment):
     name = "xor"
     summary = "the tutorial's network learns exclusive or, to a loss below 0.01"
     epochs = 40
+    goal = f"the loss is below {GOAL}"
 
     def __init__(self, device: str = "cpu") -> None:
         super().__init__(device)
@@ -61,15 +62,15 @@ class Xor(Experiment):
     def validate(self) -> Record:
         """Judge all four points once more, after the epoch's last step."""
         outcome = self.loss((self.points, self.answers))
-        return {"final_loss": outcome.loss.item()}
+        return {"end_loss": outcome.loss.item()}
 
     def finished(self, record: Record) -> bool:
         """Stop at the goal."""
-        return bool(record["final_loss"] < GOAL)
+        return bool(record["end_loss"] < GOAL)
 
     def report(self, record: Record) -> Record:
         """Show the four answers."""
-        loss = record.get("final_loss", float("nan"))
+        loss = record.get("end_loss", float("nan"))
         outputs = [round(float(y), 3) for y in self.model(self.points).flatten().tolist()]
         lines = [
             f"  {int(a)} xor {int(b)} = {y:+.3f}"

@@ -19,17 +19,20 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.compiler.call.containers import in_words
-from minitorch.compiler.call.guards import describe
+from minitorch.compiler.backends.llvm.machine import assembly
+from minitorch.compiler.backends.llvm.target import host
+from minitorch.compiler.call.key import in_words
+from minitorch.compiler.call.names import describe
 from minitorch.compiler.ir.program import VIEWS, Program, Value, evaluate
 from minitorch.compiler.ir.simplify import simplify
-from minitorch.compiler.trace.recorder import (
+from minitorch.compiler.trace.recorded import (
     Draw,
     Effect,
     FromArgument,
     FromArray,
     FromGradient,
     FromTensor,
+    GivenNumbers,
     ReadNumber,
 )
 
@@ -115,8 +118,8 @@ class Explanation:
             lines.append(f"  stays eager, because {self.eager_because}")
         if self.eager_calls:
             lines.append(
-                f"  {self.eager_calls} calls were run as they are: their kind came too rarely, or they changed what "
-                "the function relies on"
+                f"  {self.eager_calls} calls were run as they are: their arguments came too rarely, or they changed "
+                "what the function relies on"
             )
         if not self.programs and not self.eager_because:
             lines.append("  not called yet, or only with arguments that came too rarely")
@@ -151,12 +154,13 @@ def report(program: Any, measure: bool = True) -> ProgramReport:
     found.reason = program.reason
     found.seconds = program.seconds
     found.calls = program.calls
-    found.guards = program.world.names
+    found.guards = [guard.words for guard in program.environment.guards]
     for step in recorded.script:
         if isinstance(step, ReadNumber):
-            holder = step.holder
-            kind = "an argument" if type(holder).__name__ == "Given" else type(holder).__name__
-            found.numbers.append(f"{step.key} of {kind}" if kind != "an argument" else kind)
+            is_argument = isinstance(step.holder, GivenNumbers)
+            found.numbers.append(
+                "an argument" if is_argument else f"{step.key} of {type(step.holder).__name__}"
+            )
         elif isinstance(step, Draw):
             found.draws.append(f"{step.method.__name__}{step.args}")
         elif isinstance(step, Effect):
@@ -172,7 +176,6 @@ def report(program: Any, measure: bool = True) -> ProgramReport:
     back = program.backward
     if back is not None and back.runner is not None:
         found.backward = _of_program(back.program, back.runner, measure, program.lock)
-        found.backward.reason = "the way back"
     return found
 
 
@@ -207,14 +210,9 @@ def _of_program(program: Program, runner: Any, measure: bool, lock: Any) -> Prog
 
 def _native_kernels(runner: Any, program: Program, measure: bool, lock: Any) -> list[KernelReport]:
     if measure and not any(step.seconds for step in runner.report.steps):
-        inputs = _examples(program)
-        given = [float(a) if i in runner.numbers else a for i, a in enumerate(inputs)]
-        outputs = [
-            np.empty(o.shape, o.dtype) for i, o in enumerate(program.outputs) if i not in runner.updates
-        ]
         try:
             with lock, np.errstate(all="ignore"):
-                runner.native.measure(given, outputs, RUNS)
+                runner.measure(_examples(program), RUNS)
         except Exception as error:  # a made-up index may be refused: then there are no times
             runner.report.steps[0].note += f" (not measured: {error})"
     return [
@@ -316,29 +314,34 @@ def _why_called_back(words: str, program: Program) -> str:
 # --- as text ----------------------------------------------------------------------------------------------------------
 
 
-def _lines(program: ProgramReport) -> list[str]:
-    lines = [
-        f"compiled in {program.seconds * 1e3:.1f} ms because: {program.reason}; called {program.calls} times since",
-        f"values: {_counts(program.values)}",
-        f"simplified: {_counts(program.simplified)}",
+def _facts(program: ProgramReport) -> list[tuple[str, str]]:
+    """Return what there is to say about a program beside its kernels and guards: label and text."""
+    facts = [
+        ("compiled in", f"{program.seconds * 1e3:.1f} ms" if program.seconds else ""),
+        ("because", program.reason),
+        ("calls since", str(program.calls) if program.seconds else ""),
+        ("values", _counts(program.values)),
+        ("simplified", _counts(program.simplified)),
+        ("kernels", f"{len(program.kernels)}, {program.functions} different" if program.functions else ""),
+        ("fused", f"{program.fused} values share a kernel with others" if program.fused else ""),
+        ("memory", f"{program.arena:,} bytes; {program.unshared:,} without sharing" if program.arena else ""),
+        ("NumPy computes", _some(program.called_back)),
+        ("copied, not updated in place", _some(program.copied)),
+        ("through memory, not fused", _some(program.unfused)),
+        ("numbers read anew", _some(program.numbers)),
+        ("draws", _some(program.draws)),
+        ("done again", _some(program.effects)),
+        ("updated in place", _some(program.updates)),
+        ("set anew", _some(program.set_anew)),
+        ("stages", ", ".join(f"{k} {v * 1e3:.1f} ms" for k, v in program.stages.items())),
     ]
-    if program.functions or program.arena:
-        lines.append(
-            f"{len(program.kernels)} kernels ({program.functions} different), {program.fused} values fused into them; "
-            f"memory {program.arena:,} bytes ({program.unshared:,} if nothing shared a place)"
-        )
-    for label, things in (
-        ("NumPy computes", program.called_back), ("copied, not updated in place", program.copied),
-        ("through memory, not fused", program.unfused),
-        ("numbers read anew", program.numbers), ("draws", program.draws), ("done again", program.effects),
-        ("updated in place", program.updates), ("set anew", program.set_anew),
-    ):  # fmt: skip
-        if things:
-            lines.append(f"{label}: {_some(things)}")
-    lines.append(f"relies on {len(program.guards)} things: {_some(program.guards)}")
-    if program.stages:
-        stages = ", ".join(f"{k} {v * 1e3:.1f}" for k, v in program.stages.items())
-        lines.append(f"milliseconds: {stages}")
+    return [(label, text) for label, text in facts if text]
+
+
+def _lines(program: ProgramReport) -> list[str]:
+    lines = [f"{label}: {text}" for label, text in _facts(program)]
+    if program.guards:
+        lines.append(f"relies on {len(program.guards)} things: {_some(program.guards)}")
     for kernel in program.kernels:
         timed = f"{kernel.seconds * 1e6:9.2f} µs" if kernel.seconds else "           "
         lines.append(
@@ -346,7 +349,7 @@ def _lines(program: ProgramReport) -> list[str]:
             f"{' → '.join(kernel.values)}{'  (' + kernel.note + ')' if kernel.note else ''}"
         )
     if program.backward is not None:
-        lines += ["the way back:", *("  " + line for line in _lines(program.backward)[1:])]
+        lines += ["the way back:", *("  " + line for line in _lines(program.backward))]
     return lines
 
 
@@ -411,26 +414,7 @@ def _page(explanation: Explanation) -> str:
 
 def _section(program: ProgramReport) -> str:
     e = html.escape
-    rows = [
-        ("compiled in", f"{program.seconds * 1e3:.1f} ms" if program.seconds else ""),
-        ("because", program.reason),
-        ("calls since", str(program.calls) if program.arguments else ""),
-        ("values", _counts(program.values)),
-        ("simplified", _counts(program.simplified)),
-        ("kernels", f"{len(program.kernels)}, {program.functions} different" if program.functions else ""),
-        ("fused", f"{program.fused} values share a kernel with others" if program.fused else ""),
-        ("memory", f"{program.arena:,} bytes; {program.unshared:,} without sharing" if program.arena else ""),
-        ("NumPy computes", "; ".join(program.called_back)),
-        ("copied, not in place", "; ".join(program.copied)),
-        ("through memory, not fused", "; ".join(program.unfused)),
-        ("read anew", _some(program.numbers)),
-        ("draws", _some(program.draws)),
-        ("done again", _some(program.effects)),
-        ("updated in place", _some(program.updates)),
-        ("set anew", _some(program.set_anew)),
-        ("stages", ", ".join(f"{k} {v * 1e3:.1f} ms" for k, v in program.stages.items())),
-    ]
-    facts = "".join(f"<dt>{label}</dt><dd>{e(text)}</dd>" for label, text in rows if text)
+    facts = "".join(f"<dt>{label}</dt><dd>{e(text)}</dd>" for label, text in _facts(program))
     guards = "".join(f"<li>{e(name)}</li>" for name in dict.fromkeys(program.guards))
     return (
         f"<dl>{facts}</dl>{_table(program)}"
@@ -483,7 +467,7 @@ def debug(compiled: Any, reason: str, program: Any, level: int) -> None:
     kernels = f", {len(made.steps)} kernels" if made is not None else ""
     say(f"minitorch.compile: {name} ({reason}): {program.seconds * 1e3:.1f} ms{kernels}, {compiled.backend}")
     if level >= 2:
-        say("relies on: " + ", ".join(dict.fromkeys(program.world.names)))
+        say("relies on: " + ", ".join(dict.fromkeys(guard.words for guard in program.environment.guards)))
         say(f"recorded:\n{program.recorded.program}")
         if program.backward is not None:
             say(f"the way back:\n{program.backward.program}")
@@ -491,20 +475,7 @@ def debug(compiled: Any, reason: str, program: Any, level: int) -> None:
         say(f"simplified:\n{simplify(program.recorded.program)}")
         say("\n".join(_lines(report(program))))
     if level >= 4 and made is not None:
-        text = made.text or _llvm(program)
+        text = made.text or program.runner.text()
         say(text)
         if level >= 5:
-            from minitorch.compiler.backends.llvm.machine import assembly
-            from minitorch.compiler.backends.llvm.target import host
-
             say(assembly(text, host()))
-
-
-def _llvm(program: Any) -> str:
-    from minitorch.compiler.backends.llvm.assemble import build
-
-    runner = program.runner
-    built = build(
-        program.recorded.program, updates=runner.updates, numbers=sorted(runner.numbers), keep_text=True
-    )
-    return built.report.text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitorch.compiler.call.compiled import CompiledFunction
+from minitorch.compiler.call.function import CompiledFunction
 from minitorch.nn.module import Module
 
 # What it has of its own; all other attributes are those of the Module inside.

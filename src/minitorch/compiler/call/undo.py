@@ -2,46 +2,17 @@
 
 from __future__ import annotations
 
-import ctypes
 import random
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from minitorch.compiler.call.guards import World, describe
+from minitorch.compiler.call.guards import Environment
+from minitorch.compiler.call.names import describe
 from minitorch.compiler.trace.refusal import CompileError
 from minitorch.engine import recording
-
-MT19937_BYTES = 624 * 4 + 4  # its words, and where it is among them
-
-
-class StreamState:
-    """Where a generator of random numbers is.
-
-    The 2,500 bytes of its state are copied as they lie there: get_state(), which makes a dict of them, takes 75 µs.
-    """
-
-    __slots__ = ("bits", "next_normal", "raw", "seed", "stream")
-
-    def __init__(self, stream: Any) -> None:
-        self.stream = stream
-        self.bits = stream._bits
-        self.raw = ctypes.string_at(self.bits.ctypes.state_address, MT19937_BYTES)
-        self.next_normal = stream._next_normal
-        self.seed = stream._seed
-
-    def restore(self) -> None:
-        """Put it back."""
-        stream = self.stream
-        stream._bits, stream._next_normal, stream._seed = self.bits, self.next_normal, self.seed
-        ctypes.memmove(self.bits.ctypes.state_address, self.raw, MT19937_BYTES)
-
-    def holds(self) -> bool:
-        """Tell whether the generator is still there."""
-        now = StreamState(self.stream)
-        return (now.bits, now.raw, now.next_normal) == (self.bits, self.raw, self.next_normal)
+from minitorch.tensor.generator import StreamState
 
 
 class Before:
@@ -50,15 +21,15 @@ class Before:
     A recording keeps what is written to Tensors aside, and a program is refused before it writes.
     """
 
-    def __init__(self, streams: Sequence[Any], world: World | None = None) -> None:
+    def __init__(self, streams: Sequence[Any], environment: Environment | None = None) -> None:
         self._streams = [StreamState(stream) for stream in streams]
         self._dicts: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
-        if world is None:
+        if environment is None:
             return
-        groups = {id(g): g for o in world.optimizers for g in o.param_groups}
-        dicts = [*groups.values(), *map(vars, world.schedulers)]
-        dicts += [o.state for o in world.optimizers]
-        dicts += [values for o in world.optimizers for values in o.state.values()]
+        groups = {id(g): g for o in environment.optimizers for g in o.param_groups}
+        dicts = [*groups.values(), *map(vars, environment.schedulers)]
+        dicts += [o.state for o in environment.optimizers]
+        dicts += [values for o in environment.optimizers for values in o.state.values()]
         self._dicts = [(each, dict(each)) for each in dicts]
 
     def restore(self) -> None:
@@ -101,12 +72,13 @@ class _Content:
         return array
 
 
-@contextmanager
-def foreign_generators_untouched(function: Any, world: World) -> Iterator[Callable[[], None]]:
-    """Refuse draws from Python's and NumPy's generators, and undo them."""
+def foreign_draws(function: Any, environment: Environment) -> Callable[[], None]:
+    """Return what refuses draws from Python's and NumPy's generators since now, and undoes them."""
 
     def states() -> list[Any]:
-        own = [g.getstate() if isinstance(g, random.Random) else _numpy_state(g) for g in world.generators]
+        own = [
+            g.getstate() if isinstance(g, random.Random) else _numpy_state(g) for g in environment.generators
+        ]
         return [random.getstate(), _numpy_state(None), *own]
 
     before = states()
@@ -115,7 +87,7 @@ def foreign_generators_untouched(function: Any, world: World) -> Iterator[Callab
         if _text(states()) != _text(before):
             random.setstate(before[0])
             np.random.set_state(before[1])  # noqa: NPY002
-            for generator, state in zip(world.generators, before[2:], strict=True):
+            for generator, state in zip(environment.generators, before[2:], strict=True):
                 if isinstance(generator, random.Random):
                     generator.setstate(state)
                 elif isinstance(generator, np.random.Generator):
@@ -127,7 +99,7 @@ def foreign_generators_untouched(function: Any, world: World) -> Iterator[Callab
                 "would be the same at every call; draw by minitorch.rand, randn, randint, or outside the function"
             )
 
-    yield check
+    return check
 
 
 def _numpy_state(generator: Any) -> Any:

@@ -215,13 +215,11 @@ def through(view: Value, index: Index) -> tuple[Index, tuple[Condition, ...]]:
     return moved, tuple(conditions)
 
 
-def forward(view: Value, index: Index) -> Index | None:
-    """Carry an index of a view's input to its result, where each element has exactly one place there."""
+def forward(view: Value, index: Index) -> Index:
+    """Carry an index of the input of a permute or a reshape to its result, where each element has exactly one place."""
     if view.primitive == "permute":
         return tuple(index[axis] for axis in view.attributes["axes"])
-    if view.primitive == "reshape":
-        return reshaped(index, view.inputs[0].shape, view.shape)
-    return None
+    return reshaped(index, view.inputs[0].shape, view.shape)
 
 
 def dims_of(index: Iterable[Affine]) -> list[Dim]:

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.ir.program import Program, Value, in_order
-from minitorch.compiler.trace.recorder import Recorded, Recording
+from minitorch.compiler.trace.recorded import Recorded
+from minitorch.compiler.trace.recorder import Recording
 from minitorch.compiler.trace.traced import Traced
 from minitorch.engine.backward import backpropagate, collect
 from minitorch.engine.node import Node
@@ -46,7 +47,7 @@ class Backward:
         self.runner: Callable[[list[np.ndarray]], list[Any]] | None = None
         self.op = Op("compiled", _forward, joint=_joint, register=False)
 
-    def attach(self, found: list[Any], outputs: list[Any], arguments: list[Any], inputs: list[Any]) -> None:
+    def attach(self, found: list[Any], outputs: list[Any], arguments: list[Any]) -> None:
         """Make the results nodes of the graph: replace them in `found`."""
         tensors = tuple(arguments[w] if isinstance(w, int) else w for w in self.wanted)
         results = [outputs[i] for i in self.roots]
@@ -67,7 +68,7 @@ def _joint(g: Sequence[Any], out: Sequence[Any], *inputs: Any, backward: Backwar
             "the first gradient too, or call the function itself (compiled.function)"
         )
     assert backward.runner is not None
-    given = [np.ascontiguousarray(each) for each in g]
+    given = [np.asarray(each, order="C") for each in g]  # (a gradient without axes stays one)
     return backward.runner([*kept, *given])
 
 

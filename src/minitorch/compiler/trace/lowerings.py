@@ -17,7 +17,7 @@ import numpy as np
 from minitorch.compiler.ir import builder as make
 from minitorch.compiler.ir.program import Value
 from minitorch.compiler.trace.traced import LOWERINGS, Traced, as_traced
-from minitorch.ops import conv, pool, shape
+from minitorch.ops import conv, indexing, pool
 from minitorch.ops.op import Op
 
 
@@ -289,8 +289,8 @@ def _one_per_row(x: Value, index: Value, axis: int) -> bool:
     )
 
 
-_gather_forward = shape.GATHER.forward.__wrapped__  # type: ignore[attr-defined]
-_scatter_add_forward = shape.SCATTER_ADD.forward.__wrapped__  # type: ignore[attr-defined]
+_gather_forward = indexing.GATHER.forward.__wrapped__  # type: ignore[attr-defined]
+_scatter_add_forward = indexing.SCATTER_ADD.forward.__wrapped__  # type: ignore[attr-defined]
 
 
 def _lower_gather(x: Any, index: Any, *, axis: int) -> Any:
@@ -318,5 +318,5 @@ def _lower_scatter_add(x: Any, index: Any, source: Any, *, axis: int) -> Any:
     return Traced(make.where(hits, added, x.value), array, x.known and index.known and source.known)
 
 
-LOWERINGS[shape.GATHER.name] = _lower_gather
-LOWERINGS[shape.SCATTER_ADD.name] = _lower_scatter_add
+LOWERINGS[indexing.GATHER.name] = _lower_gather
+LOWERINGS[indexing.SCATTER_ADD.name] = _lower_scatter_add

@@ -121,3 +121,21 @@ def _comparison(compare: Callable[[Any, Any], bool]) -> Any:
 
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     setattr(Number, f"__{_name}__", _comparison(getattr(operator, _name)))
+
+
+class _Float(Number):
+    """A number that passes for a Python float, wherever one is asked for."""
+
+    __slots__ = ()
+
+    __class__ = property(lambda self: float)
+
+    def _with(self, ufunc: Any, *operands: Any) -> Any:
+        return as_float(Number._with(self, ufunc, *operands))
+
+
+def as_float(number: Any) -> Any:
+    """Return a Number as one that passes for a float: an argument that is a float is asked for as one."""
+    if type(number) is not Number:
+        return number
+    return _Float(number.value, number.concrete, number.read, number.decide)

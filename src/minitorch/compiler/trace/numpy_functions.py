@@ -27,7 +27,7 @@ from minitorch.compiler.trace.traced import (
     writable,
 )
 from minitorch.compiler.trace.ufuncs import axes_of, call_back, reduce_traced, scan_traced
-from minitorch.ops.contract import explicit_subscripts
+from minitorch.ops.products import explicit_subscripts
 
 
 def _implements(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -15,7 +15,7 @@ import math
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,173 +28,47 @@ from minitorch.compiler.trace import (
 from minitorch.compiler.trace import lowerings as lowerings
 from minitorch.compiler.trace import numpy_functions as numpy_functions
 from minitorch.compiler.trace.number import Number
-from minitorch.compiler.trace.refusal import CompileError
+from minitorch.compiler.trace.recorded import (
+    Call,
+    Draw,
+    Effect,
+    FromArgument,
+    FromArray,
+    FromGradient,
+    FromScript,
+    FromTensor,
+    ReadNumber,
+    Rebind,
+    Recorded,
+    Source,
+    Update,
+)
+from minitorch.compiler.trace.refusal import CheckFailed, CompileError
 from minitorch.compiler.trace.traced import Traced, as_traced
 from minitorch.engine import recording, watch
 from minitorch.engine.modes import current, switch
 from minitorch.engine.node import Node
 
-# --- where a program's inputs come from -------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class FromTensor:
-    """The array of a Tensor that the function found by itself: a parameter, a buffer, optimiser state."""
-
-    tensor: Any
-
-    def read(self, call: Call) -> np.ndarray:
-        """Return the array it has now."""
-        return self.tensor._data
-
-
-@dataclass(frozen=True, eq=False)
-class FromGradient:
-    """The gradient a Tensor had before the call."""
-
-    tensor: Any
-
-    def read(self, call: Call) -> np.ndarray:
-        """Return the gradient it has now."""
-        return self.tensor._grad
-
-
-@dataclass(frozen=True, eq=False)
-class FromArgument:
-    """One of the arrays among the arguments, counted in the order they stand in nested containers."""
-
-    position: int
-    gradient: bool = False  # the gradient of the Tensor there
-
-    def read(self, call: Call) -> np.ndarray:
-        """Return the argument's array."""
-        given = call.arguments[self.position]
-        if self.gradient:
-            return given._grad
-        return given._data if isinstance(given, Node) else given
-
-
-@dataclass(frozen=True, eq=False)
-class FromArray:
-    """A NumPy array the function found by itself; always the same object, read anew at each call."""
-
-    array: np.ndarray
-
-    def read(self, call: Call) -> np.ndarray:
-        """Return it."""
-        return self.array
-
-
-@dataclass(frozen=True, eq=False)
-class FromScript:
-    """A number read, or random numbers drawn, at a step of the script that each call begins with."""
-
-    step: int
-
-    def read(self, call: Call) -> np.ndarray:
-        """Return what that step gave."""
-        return call.script[self.step]
-
-
-Source = FromTensor | FromGradient | FromArgument | FromArray | FromScript
-
-
-@dataclass
-class Call:
-    """What one call brings along."""
-
-    arguments: list[Any]
-    script: list[Any] = field(default_factory=list)
-
-
-# --- what each call begins with, in this order -------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class ReadNumber:
-    """Read an option of a parameter group, or an attribute."""
-
-    holder: Any
-    key: str
-
-    def run(self) -> Any:
-        """Return it as it is now."""
-        return float(
-            self.holder[self.key] if isinstance(self.holder, dict) else getattr(self.holder, self.key)
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Draw:
-    """Draw random numbers from a generator."""
-
-    source: Any
-    method: Callable[..., Any]
-    args: tuple[Any, ...]
-
-    def run(self) -> Any:
-        """Draw."""
-        return self.method(self.source, *self.args)
-
-
-@dataclass(frozen=True, eq=False)
-class Effect:
-    """Do something to Python's objects: step a scheduler."""
-
-    method: Callable[..., Any]
-    args: tuple[Any, ...]
-    options: dict[str, Any]
-
-    def run(self) -> Any:
-        """Do it."""
-        self.method(*self.args, **self.options)
-
-
-# --- what a program does to Tensors ------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Update:
-    """Output `output` is written into the memory of input `input`, in place."""
-
-    output: int
-    input: int
-
-
-@dataclass(frozen=True, eq=False)
-class Rebind:
-    """A Tensor (or the one at an argument's position) gets output `output` (None: nothing) as data or grad."""
-
-    tensor: Any  # a Node, or an argument's position
-    attribute: str  # "_data" or "_grad"
-    output: int | None
-
-
-@dataclass
-class Recorded:
-    """A function, written down."""
-
-    program: Program
-    sources: list[Source]
-    script: list[ReadNumber | Draw | Effect]
-    decisions: list[tuple[Callable[[], Any], Any]]  # questions about numbers that must be answered the same
-    results: int  # how many outputs are the function's results; they come first
-    updates: list[Update]
-    rebinds: list[Rebind]
-    checks: list[int]  # outputs that exist to be refused when they cannot be computed
-    symbolic: set[tuple[int, str]]  # numbers that are inputs, by holder and key
-
 
 class Recording:
-    """The state of one recording; the mode (engine/modes.py) shows it to the rest of the library."""
+    """One function being written down while it runs; the mode (engine/modes.py) shows this to the rest of the library.
+
+    arguments: the Tensors and arrays among its arguments. live: arrays outside Tensors that may change, by id.
+    promoted: numbers that were seen to change, by holder and key. around_pause: entered around everything that is done
+    anew at each call (draws, and steps of schedules).
+    """
 
     def __init__(
-        self, arguments: list[Any], live: dict[int, np.ndarray], promoted: set[tuple[int, str]]
+        self,
+        arguments: list[Any],
+        live: dict[int, np.ndarray],
+        promoted: set[tuple[int, str]],
+        around_pause: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> None:
         self.began = watch.tick()
         self.arguments = arguments
-        self.live = live  # arrays outside Tensors that may change: by id
-        self.promoted = promoted  # numbers that were seen to change
+        self.live = live
+        self.promoted = promoted
         self.inputs: list[Value] = []
         self.sources: list[Source] = []
         self.concrete: list[np.ndarray] = []
@@ -203,8 +77,7 @@ class Recording:
         self.checks: list[Traced] = []
         self.symbolic: set[tuple[int, str]] = set()
         self.asked: set[int] = set()  # Tensors, by id, whose gradient was looked at before it was written
-        # Entered around everything that is done anew at each call: draws, and steps of schedules.
-        self.around_pause: Callable[[], AbstractContextManager[Any]] = nullcontext
+        self._around_pause = around_pause
         self._data: dict[int, _Held] = {}
         self._grads: dict[int, _Held] = {}
         self._arrays: dict[int, Traced] = {}
@@ -212,11 +85,48 @@ class Recording:
         self._positions = {id(a): i for i, a in reversed(list(enumerate(arguments)))}
         self._fresh: list[weakref.ref[Any]] = []
         self._outputs: dict[int, int] = {}  # of updated Tensors, by their _Held's id: which output they get
+        self.scratch: dict[Any, Any] = {}
         self.before: list[np.ndarray] = []
         self.after: list[np.ndarray] = []
         for i, given in enumerate(arguments):
             if isinstance(given, np.ndarray):
                 self._arrays.setdefault(id(given), self.add_input(FromArgument(i), given))
+
+    def run(
+        self,
+        function: Callable[[], Any],
+        collect: Callable[[Any], list[Any]],
+        then: Callable[[Recorded, list[Any]], Any] = lambda recorded, found: None,
+    ) -> tuple[Any, Recorded, Any]:
+        """Run a function and write it down; return its results, what was written, and what `then` gave.
+
+        collect: finds the Tensors and arrays among the results. then: what else to do while they are still being
+        recorded; if it fails, nothing was changed.
+        """
+        try:
+            with self._shown():
+                results = function()
+                found = collect(results)
+                recorded = self.finish([as_traced(r._data if isinstance(r, Node) else r) for r in found])
+                more = then(recorded, found)
+            self.commit()
+        finally:
+            self.release()
+        return results, recorded, more
+
+    @contextmanager
+    def _shown(self) -> Iterator[None]:
+        """Show Traced arrays in place of real ones."""
+        outer = current()
+        inner = outer._replace(recorder=self)
+        recording.recordings.append(self)
+        switch(inner)
+        try:
+            yield
+        finally:
+            now = current()  # the function may leave another mode than it found: set_grad_enabled(False)
+            switch(outer if now is inner else now._replace(recorder=outer.recorder))
+            recording.recordings.remove(self)
 
     # --- inputs -----------------------------------------------------------------------------------
 
@@ -307,7 +217,7 @@ class Recording:
         flag = make.cast(make.reshape(condition.value, (1,)), np.int64)
         self.checks.append(Traced(make.gather(make.iota(1), flag, 0), np.zeros(1, np.int64)))
         if bool(condition.array):
-            raise _Violated
+            raise CheckFailed
 
     # --- Tensors ------------------------------------------------------------------------------------
 
@@ -383,7 +293,7 @@ class Recording:
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Run something as if nothing were recorded."""
-        with self.around_pause():
+        with self._around_pause():
             outer = current()
             switch(outer._replace(recorder=None))
             try:
@@ -418,17 +328,16 @@ class Recording:
                 rebinds.append(Rebind(place, "_grad", len(outputs)))
                 outputs.append(held.now.value)
                 self.after.append(held.now.array)
-        checks = list(range(len(outputs), len(outputs) + len(self.checks)))
         outputs += [c.value for c in self.checks]
         self.after += [c.array for c in self.checks]
         moved = self._drop_unread_gradients(outputs)
         updates = [Update(u.output, moved[u.input]) for u in updates]
         written = {u.input for u in updates}
         self.before = [a.copy() if i in written else a for i, a in enumerate(self.concrete)]
+        program = Program(self.inputs, outputs)
         recorded = Recorded(
-            Program(self.inputs, outputs), self.sources, self.script, self.decisions, len(results), updates, rebinds,
-            checks, self.symbolic,
-        )  # fmt: skip
+            program, self.sources, self.script, self.decisions, updates, rebinds, self.symbolic
+        )
         self._refuse_shared_memory(recorded)
         return recorded
 
@@ -494,11 +403,12 @@ class Recording:
         """Return the Tensors that had no gradient when the function asked for it, and got one since."""
         return [h.node for i, h in self._grads.items() if h.at_first is None and i in self.asked]
 
-    def forget(self) -> None:
-        """Let go of the arrays of this run."""
+    def forget(self, arguments: list[Any]) -> None:
+        """Let go of the arrays of this run. arguments: where decisions on numbers find those of a call from now on."""
+        self.arguments = arguments
         self.concrete, self.before, self.after, self.checks, self._fresh = [], [], [], [], []
         self.live = {}
-        for held in (self._data, self._grads, self._arrays, self._numbers):
+        for held in (self._data, self._grads, self._arrays, self._numbers, self.scratch):
             held.clear()
 
     def release(self) -> None:
@@ -540,52 +450,5 @@ class _Held:
     value: Value | None
 
 
-class _Violated(Exception):
-    """A check failed in the recording itself: the function run plainly says what is wrong."""
-
-
 # Numbers that change as a matter of course, so that they are inputs from the first recording on.
 _ALWAYS = {"lr", "p"}
-
-
-# --- showing Traced arrays in place of real ones ---------------------------------------------------------
-
-
-@contextmanager
-def _showing(active: Recording) -> Iterator[None]:
-    outer = current()
-    recording.recordings.append(active)
-    switch(outer._replace(recorder=active))
-    try:
-        yield
-    finally:
-        switch(outer)
-        recording.recordings.remove(active)
-
-
-def record(
-    function: Callable[..., Any],
-    args: tuple[Any, ...],
-    options: dict[str, Any],
-    arguments: list[Any],
-    live: dict[int, np.ndarray],
-    promoted: set[tuple[int, str]],
-    collect: Callable[[Any], list[Any]],
-    then: Callable[[Recording, Recorded, list[Any]], Any] = lambda active, recorded, found: None,
-) -> tuple[Any, Recorded, Recording, Any]:
-    """Run a function on its arguments and write it down.
-
-    arguments: the arrays and Tensors among args and options. collect: finds those among the results. then: what
-    else to do while the results are still being recorded.
-    """
-    active = Recording(arguments, live, promoted)
-    try:
-        with _showing(active):
-            results = function(*args, **options)
-            found = collect(results)
-            recorded = active.finish([as_traced(r._data if isinstance(r, Node) else r) for r in found])
-            more = then(active, recorded, found)
-        active.commit()
-    finally:
-        active.release()
-    return results, recorded, active, more

@@ -15,6 +15,10 @@ class Refused(Exception):
     """A check of a program failed before anything was changed: the function itself says what is wrong."""
 
 
+class CheckFailed(Exception):
+    """A check failed in the recording itself: the function run plainly says what is wrong."""
+
+
 class CompileError(RuntimeError):
     """A function does something that cannot be written down ahead of its numbers."""
 

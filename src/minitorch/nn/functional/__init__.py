@@ -9,6 +9,7 @@ from minitorch.nn.functional.conv import *
 from minitorch.nn.functional.dropout import *
 from minitorch.nn.functional.linear import *
 from minitorch.nn.functional.loss import *
+from minitorch.nn.functional.margin_loss import *
 from minitorch.nn.functional.normalization import *
 from minitorch.nn.functional.pooling import *
 from minitorch.nn.functional.vision import *

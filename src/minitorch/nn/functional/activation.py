@@ -16,7 +16,7 @@ from minitorch import random
 from minitorch.functions import where
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
-from minitorch.tensor.writing import in_place
+from minitorch.tensor.writing import rewrite
 
 __all__ = [
     "celu",
@@ -69,7 +69,7 @@ def relu(input: Any, inplace: bool = False) -> Tensor:
     tensor([0., 2.])
     """
     if inplace:
-        return in_place(input, lambda x: relu(x), "relu(x, inplace=True)")
+        return rewrite(input, lambda x: relu(x), "relu(x, inplace=True)")
     return as_tensor(input).relu()
 
 
@@ -80,7 +80,7 @@ def relu6(input: Any, inplace: bool = False) -> Tensor:
     tensor([0., 2., 6.])
     """
     if inplace:
-        return in_place(input, lambda x: relu6(x), "relu6(x, inplace=True)")
+        return rewrite(input, lambda x: relu6(x), "relu6(x, inplace=True)")
     return hardtanh(input, 0.0, 6.0)
 
 
@@ -91,7 +91,7 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: b
     tensor([-1.0000,  0.5000])
     """
     if inplace:
-        return in_place(input, lambda x: hardtanh(x, min_val, max_val), "hardtanh(x, inplace=True)")
+        return rewrite(input, lambda x: hardtanh(x, min_val, max_val), "hardtanh(x, inplace=True)")
     if min_val > max_val:
         raise ValueError(f"hardtanh: min_val {min_val} must not be larger than max_val {max_val}")
     x = as_tensor(input)
@@ -109,7 +109,7 @@ def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) 
     tensor([-0.1000,  2.0000])
     """
     if inplace:
-        return in_place(input, lambda x: leaky_relu(x, negative_slope), "leaky_relu(x, inplace=True)")
+        return rewrite(input, lambda x: leaky_relu(x, negative_slope), "leaky_relu(x, inplace=True)")
     return as_tensor(input).leaky_relu(negative_slope)
 
 
@@ -146,7 +146,7 @@ def rrelu(
     tensor([-5.5000,  2.0000])
     """
     if inplace:
-        return in_place(input, lambda x: rrelu(x, lower, upper, training), "rrelu(x, inplace=True)")
+        return rewrite(input, lambda x: rrelu(x, lower, upper, training), "rrelu(x, inplace=True)")
     x = as_tensor(input)
     if not lower <= upper:
         raise ValueError(f"rrelu: lower {lower} must not be larger than upper {upper}")
@@ -166,7 +166,7 @@ def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     tensor([-0.6321,  2.0000])
     """
     if inplace:
-        return in_place(input, lambda x: elu(x, alpha), "elu(x, inplace=True)")
+        return rewrite(input, lambda x: elu(x, alpha), "elu(x, inplace=True)")
     return as_tensor(input).elu(alpha)
 
 
@@ -177,7 +177,7 @@ def selu(input: Any, inplace: bool = False) -> Tensor:
     tensor([-1.1113,  1.0507])
     """
     if inplace:
-        return in_place(input, lambda x: selu(x), "selu(x, inplace=True)")
+        return rewrite(input, lambda x: selu(x), "selu(x, inplace=True)")
     return as_tensor(input).elu(_SELU_ALPHA) * _SELU_SCALE
 
 
@@ -188,7 +188,7 @@ def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     tensor([-0.7869,  2.0000])
     """
     if inplace:
-        return in_place(input, lambda x: celu(x, alpha), "celu(x, inplace=True)")
+        return rewrite(input, lambda x: celu(x, alpha), "celu(x, inplace=True)")
     if alpha == 0:
         raise RuntimeError("celu: alpha must not be 0")
     x = as_tensor(input)
@@ -211,7 +211,7 @@ def silu(input: Any, inplace: bool = False) -> Tensor:
     tensor([0.7311])
     """
     if inplace:
-        return in_place(input, lambda x: silu(x), "silu(x, inplace=True)")
+        return rewrite(input, lambda x: silu(x), "silu(x, inplace=True)")
     return as_tensor(input).silu()
 
 
@@ -222,7 +222,7 @@ def mish(input: Any, inplace: bool = False) -> Tensor:
     tensor([0.8651])
     """
     if inplace:
-        return in_place(input, lambda x: mish(x), "mish(x, inplace=True)")
+        return rewrite(input, lambda x: mish(x), "mish(x, inplace=True)")
     x = as_tensor(input)
     return x * x.softplus(threshold=math.inf).tanh()
 
@@ -271,7 +271,7 @@ def hardsigmoid(input: Any, inplace: bool = False) -> Tensor:
     tensor([0.0000, 0.5000, 1.0000])
     """
     if inplace:
-        return in_place(input, lambda x: hardsigmoid(x), "hardsigmoid(x, inplace=True)")
+        return rewrite(input, lambda x: hardsigmoid(x), "hardsigmoid(x, inplace=True)")
     return (as_tensor(input) + 3.0).clamp(0.0, 6.0) / 6.0
 
 
@@ -282,7 +282,7 @@ def hardswish(input: Any, inplace: bool = False) -> Tensor:
     tensor([-0.0000,  0.6667,  4.0000])
     """
     if inplace:
-        return in_place(input, lambda x: hardswish(x), "hardswish(x, inplace=True)")
+        return rewrite(input, lambda x: hardswish(x), "hardswish(x, inplace=True)")
     x = as_tensor(input)
     return x * hardsigmoid(x)
 
@@ -337,7 +337,7 @@ def threshold(input: Any, threshold: float, value: float, inplace: bool = False)
     tensor([20.,  2.])
     """
     replaced = lambda x: where(x <= threshold, value, x)  # nan passes through: it is not at most anything
-    return in_place(input, replaced, "threshold(x, inplace=True)") if inplace else replaced(as_tensor(input))
+    return rewrite(input, replaced, "threshold(x, inplace=True)") if inplace else replaced(as_tensor(input))
 
 
 def glu(input: Any, dim: int = -1) -> Tensor:

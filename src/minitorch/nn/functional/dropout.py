@@ -15,7 +15,7 @@ from minitorch import random
 from minitorch.engine.node import new_tensor
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
-from minitorch.tensor.writing import in_place
+from minitorch.tensor.writing import rewrite
 
 __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"]
 
@@ -53,7 +53,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     [0.0, 2.0]
     """
     if inplace:
-        return in_place(input, lambda x: dropout(x, p, training), "dropout(x, inplace=True)")
+        return rewrite(input, lambda x: dropout(x, p, training), "dropout(x, inplace=True)")
     _check(p, "dropout")
     x = as_tensor(input)
     return _drop(x, p, x.shape) if training else x
@@ -80,7 +80,7 @@ def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     tensor(0.)
     """
     if inplace:
-        return in_place(input, lambda x: dropout1d(x, p, training), "dropout1d(x, inplace=True)")
+        return rewrite(input, lambda x: dropout1d(x, p, training), "dropout1d(x, inplace=True)")
     return _channels(as_tensor(input), p, training, "dropout1d", (2, 3))
 
 
@@ -93,7 +93,7 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     tensor(0.)
     """
     if inplace:
-        return in_place(input, lambda x: dropout2d(x, p, training), "dropout2d(x, inplace=True)")
+        return rewrite(input, lambda x: dropout2d(x, p, training), "dropout2d(x, inplace=True)")
     x = as_tensor(input)
     _check(p, "dropout2d")
     if x.ndim not in (3, 4):
@@ -108,7 +108,7 @@ def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     tensor(0.)
     """
     if inplace:
-        return in_place(input, lambda x: dropout3d(x, p, training), "dropout3d(x, inplace=True)")
+        return rewrite(input, lambda x: dropout3d(x, p, training), "dropout3d(x, inplace=True)")
     return _channels(as_tensor(input), p, training, "dropout3d", (4, 5))
 
 
@@ -135,7 +135,7 @@ def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: b
     tensor([1., 1.])
     """
     if inplace:
-        return in_place(input, lambda x: alpha_dropout(x, p, training), "alpha_dropout(x, inplace=True)")
+        return rewrite(input, lambda x: alpha_dropout(x, p, training), "alpha_dropout(x, inplace=True)")
     _check(p, "alpha_dropout")
     x = as_tensor(input)
     return _alpha_drop(x, p, x.shape) if training else x
@@ -151,7 +151,7 @@ def feature_alpha_dropout(
             [1., 1., 1.]])
     """
     if inplace:
-        return in_place(
+        return rewrite(
             input, lambda x: feature_alpha_dropout(x, p, training), "feature_alpha_dropout(x, inplace=True)"
         )
     _check(p, "feature_alpha_dropout")

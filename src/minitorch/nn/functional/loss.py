@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,10 @@ import numpy as np
 from minitorch.engine.node import new_tensor
 from minitorch.engine.record import apply
 from minitorch.functions import pad, stack, where
-from minitorch.ops.loss import BINARY_CROSS_ENTROPY
+from minitorch.ops.loss import BINARY_CROSS_ENTROPY, CROSS_ENTROPY
 from minitorch.ops.op import certain, violated
 from minitorch.tensor import Tensor
-from minitorch.tensor.convert import as_tensor, cast
-from minitorch.tensor.methods.contract import cross_entropy
+from minitorch.tensor.convert import as_tensor, cast, one_int, operand, to_floating
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -42,7 +40,7 @@ def reduction_of(
     return reduction
 
 
-def _reduced(losses: Tensor, reduction: str) -> Tensor:
+def reduced(losses: Tensor, reduction: str) -> Tensor:
     if reduction == "none":
         return losses
     return losses.mean() if reduction == "mean" else losses.sum()
@@ -64,7 +62,7 @@ def _pair(name: str, input: Any, target: Any) -> tuple[Tensor, Tensor]:
 def _weighted(name: str, losses: Tensor, x: Tensor, weight: Any, reduction: str) -> Tensor:
     """Reduce losses with a weight for each element; the mean is the weighted one."""
     if weight is None:
-        return _reduced(losses, reduction)
+        return reduced(losses, reduction)
     weight = as_tensor(weight)
     if weight.shape != x.shape:
         raise ValueError(
@@ -72,7 +70,7 @@ def _weighted(name: str, losses: Tensor, x: Tensor, weight: Any, reduction: str)
         )
     if reduction == "mean":
         return (losses * weight).sum() / weight.sum()
-    return _reduced(losses * weight, reduction)
+    return reduced(losses * weight, reduction)
 
 
 # --- distances between numbers ------------------------------------------------------------------
@@ -133,9 +131,9 @@ def smooth_l1_loss(
         raise RuntimeError(f"smooth_l1_loss: beta must not be negative, got {beta}")
     distance = (x - y).abs()
     if beta == 0:
-        return _reduced(distance, reduction)
+        return reduced(distance, reduction)
     losses = where(distance < beta, distance.square() * (0.5 / beta), distance - 0.5 * beta)
-    return _reduced(losses, reduction)
+    return reduced(losses, reduction)
 
 
 def huber_loss(
@@ -153,16 +151,121 @@ def huber_loss(
     distance = (x - y).abs()
     losses = where(distance <= delta, 0.5 * distance.square(), delta * (distance - 0.5 * delta))
     if weight is None:
-        return _reduced(losses, reduction)
+        return reduced(losses, reduction)
     weight = as_tensor(weight)
     if weight.shape != x.shape:
         raise ValueError(
             f"huber_loss: weight has shape {weight.shape}, but must have the input's shape {x.shape}"
         )
-    return _reduced(losses * weight, reduction)
+    return reduced(losses * weight, reduction)
 
 
 # --- likelihoods --------------------------------------------------------------------------------
+
+
+def cross_entropy(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: None = None,
+    ignore_index: int = -100,
+    reduce: None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """-log softmax(input)[target]: logits (N, C), (C,) or (N, C, d1, …) against class indices or probabilities.
+
+    mean divides by the total weight of what is not ignored (for probabilities by the number of
+    predictions, N·d1·…); 'none' gives 0 at ignored targets.   dlogits = (softmax - target) per row
+
+    >>> logits = minitorch.zeros(4, 5)                       # B × tense
+    >>> minitorch.cross_entropy(logits, minitorch.tensor([0, 4, 2, 2]))
+    tensor(1.6094)
+    """
+    if size_average is not None or reduce is not None:
+        raise TypeError(
+            "cross_entropy: size_average and reduce are long gone; write reduction='mean' or 'sum'"
+        )
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"cross_entropy: reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
+    if not isinstance(label_smoothing, (int, float)):
+        raise TypeError(f"cross_entropy: label_smoothing must be a number, got {label_smoothing!r}")
+    if not 0 <= label_smoothing <= 1:
+        raise RuntimeError(f"cross_entropy: label_smoothing must be between 0 and 1, got {label_smoothing}")
+    ignore_index = one_int(ignore_index, "cross_entropy", "ignore_index")
+    logits, goal = (as_tensor(operand(each, "cross_entropy")) for each in (input, target))
+    logits = to_floating(logits)
+    if logits._data.ndim == 0:
+        raise RuntimeError("cross_entropy: logits need a class axis: shape (C,), (N, C) or (N, C, d1, …)")
+    classes = logits._data.shape[0 if logits._data.ndim == 1 else 1]
+    if weight is not None:
+        weight = cast(as_tensor(weight), logits._data.dtype)
+        if weight._data.shape != (classes,):
+            raise RuntimeError(
+                f"cross_entropy: weight must have one number per class, shape ({classes},), got {weight._data.shape}"
+            )
+    if goal._data.shape == logits._data.shape:
+        if ignore_index >= 0:
+            raise RuntimeError(
+                "cross_entropy: ignore_index is for class indices; probabilities have none to ignore"
+            )
+        return _with_probabilities(logits, goal, weight, reduction, label_smoothing)
+    return _with_indices(logits, goal, weight, ignore_index, reduction, label_smoothing, classes)
+
+
+def _with_probabilities(logits: Any, goal: Any, weight: Any, reduction: str, smoothing: float) -> Tensor:
+    if goal._data.dtype.kind != "f":
+        raise RuntimeError(
+            f"cross_entropy: a target of the logits' shape {logits._data.shape} is read as class "
+            f"probabilities, which must be floats, got {goal._data.dtype}"
+        )
+    axis = 0 if logits._data.ndim == 1 else 1
+    classes = logits._data.shape[axis]
+    if smoothing:
+        goal = goal * (1 - smoothing) + smoothing / classes
+    if weight is not None:
+        goal = goal * weight.reshape([-1 if i == axis else 1 for i in range(logits._data.ndim)])
+    losses = -(logits.log_softmax(axis=axis) * goal).sum(axis=axis)
+    return reduced(losses, reduction)
+
+
+def _with_indices(
+    logits: Any, goal: Any, weight: Any, ignore: int, reduction: str, smoothing: float, classes: int
+) -> Tensor:
+    shape = logits._data.shape
+    expected = shape[:1] + shape[2:] if len(shape) > 1 else ()
+    if goal._data.shape != expected:
+        raise ValueError(
+            f"cross_entropy: logits of shape {shape} need class indices of shape {expected} (or "
+            f"probabilities of shape {shape}), got {goal._data.shape}"
+        )
+    if goal._data.dtype.kind not in "iu":
+        raise RuntimeError(
+            f"cross_entropy: class indices must be integers, got {goal._data.dtype}; write y.long()"
+        )
+    if weight is not None and weight.requires_grad:
+        raise RuntimeError("cross_entropy: class weights have no derivative here; write weight.detach()")
+    data = goal._data
+    wrong = (data != ignore) & ((data < 0) | (data >= classes))
+    if violated(wrong.any()):
+        raise IndexError(
+            f"cross_entropy: target {int(data[wrong][0])} is out of range: with {classes} classes targets "
+            f"are 0 to {classes - 1} (or ignore_index {ignore})"
+        )
+    # (N, C, d1, …) → (N·d1·…, C): one row per prediction.
+    rows = logits.reshape(1, -1) if len(shape) == 1 else logits
+    if len(shape) > 2:
+        rows = rows.movedim(1, -1).reshape(-1, classes)
+    flat = goal.reshape(-1)
+    losses = apply(CROSS_ENTROPY, rows, flat, weight, smoothing=float(smoothing), ignore=ignore)
+    if reduction == "none":
+        return losses.reshape(expected)
+    total = losses.sum()
+    if reduction == "sum":
+        return total
+    kept = flat != ignore
+    share = kept.sum() if weight is None else (weight.detach()[flat * kept] * kept).sum()
+    return total / cast(share, logits._data.dtype)
 
 
 def nll_loss(
@@ -195,7 +298,7 @@ def nll_loss(
         raise kind(
             f"nll_loss: input of shape {x.shape} needs class indices of shape {expected}, got {y.shape}"
         )
-    y = _labels("nll_loss", y, x.shape[axis], ignore_index)
+    y = class_labels("nll_loss", y, x.shape[axis], ignore_index)
     kept = y != ignore_index
     safe = where(kept, y, 0)
     picked = x.gather(axis, safe.reshape(1) if x.ndim == 1 else safe.unsqueeze(axis))
@@ -212,10 +315,10 @@ def nll_loss(
         losses = losses * shares
     if reduction == "mean":
         return losses.sum() / shares.sum()
-    return _reduced(losses, reduction)
+    return reduced(losses, reduction)
 
 
-def _labels(name: str, y: Tensor, classes: int, ignore: int | None = None) -> Tensor:
+def class_labels(name: str, y: Tensor, classes: int, ignore: int | None = None) -> Tensor:
     """Return class indices, checked: integers from 0 to classes - 1 (or the one to ignore)."""
     if y.dtype.kind not in "iu":
         raise RuntimeError(f"{name}: class indices must be integers, got {y.dtype}; write target.long()")
@@ -257,7 +360,7 @@ def binary_cross_entropy(
             f"{name}: all elements of input should be between 0 and 1; for logits write {name}_with_logits"
         )
     losses = apply(BINARY_CROSS_ENTROPY, p, cast(y, p.dtype))
-    return _reduced(losses if weight is None else losses * as_tensor(weight), reduction)
+    return reduced(losses if weight is None else losses * as_tensor(weight), reduction)
 
 
 def _same_size(name: str, x: Tensor, y: Tensor) -> None:
@@ -295,7 +398,7 @@ def binary_cross_entropy_with_logits(
     if pos_weight is not None:
         surprise = surprise * (1 + (as_tensor(pos_weight) - 1) * y)
     losses = (1 - y) * x + surprise
-    return _reduced(losses if weight is None else losses * as_tensor(weight), reduction)
+    return reduced(losses if weight is None else losses * as_tensor(weight), reduction)
 
 
 def kl_div(
@@ -331,7 +434,7 @@ def kl_div(
         losses = y * (certain.log() - x)
     if reduction == "batchmean":
         return losses.sum() / (x.shape[0] if x.ndim else 1)
-    return _reduced(losses, reduction)
+    return reduced(losses, reduction)
 
 
 def poisson_nll_loss(
@@ -357,7 +460,7 @@ def poisson_nll_loss(
     if full:
         many = where(y > 1, y, 2.0)
         losses = losses + where(y > 1, many * many.log() - many + 0.5 * (2 * math.pi * many).log(), 0.0)
-    return _reduced(losses, reduction)
+    return reduced(losses, reduction)
 
 
 def gaussian_nll_loss(
@@ -391,284 +494,7 @@ def gaussian_nll_loss(
     losses = 0.5 * (v.log() + (x - y).square() / v)
     if full:
         losses = losses + 0.5 * math.log(2 * math.pi)
-    return _reduced(losses, reduction)
-
-
-# --- margins: enough is enough ------------------------------------------------------------------
-
-
-def hinge_embedding_loss(
-    input: Any,
-    target: Any,
-    margin: float = 1.0,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """x where y = 1, max(0, margin - x) where y = -1: x is a distance, small for what belongs together.
-
-    >>> hinge_embedding_loss(minitorch.tensor([0.2, 0.2]), minitorch.tensor([1, -1]), reduction="none")
-    tensor([0.2000, 0.8000])
-    """
-    reduction = reduction_of("hinge_embedding_loss", size_average, reduce, reduction)
-    x, y = as_tensor(input), as_tensor(target)
-    losses = where(y != 1, (margin - x).relu(), 0.0) + where(y != -1, x, 0.0)
-    return _reduced(losses, reduction)
-
-
-def margin_ranking_loss(
-    input1: Any,
-    input2: Any,
-    target: Any,
-    margin: float = 0,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """max(0, margin - y·(x₁ - x₂)): x₁ shall be larger than x₂ where y = 1, smaller where y = -1.
-
-    >>> margin_ranking_loss(minitorch.tensor([2.0]), minitorch.tensor([3.0]), minitorch.tensor([1.0]))
-    tensor(1.)
-    """
-    reduction = reduction_of("margin_ranking_loss", size_average, reduce, reduction)
-    a, b, y = as_tensor(input1), as_tensor(input2), as_tensor(target)
-    if not a.ndim == b.ndim == y.ndim:
-        raise RuntimeError(
-            "margin_ranking_loss: both inputs and the target must have the same number of axes, got shapes "
-            f"{a.shape}, {b.shape} and {y.shape}"
-        )
-    return _reduced((margin - y * (a - b)).relu(), reduction)
-
-
-def soft_margin_loss(
-    input: Any,
-    target: Any,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """log(1 + e^{-y·x}) for y = 1 or -1, without overflow.   dx = -g·y·σ(-y·x)
-
-    >>> soft_margin_loss(minitorch.tensor([0.0]), minitorch.tensor([1.0]))
-    tensor(0.6931)
-    """
-    reduction = reduction_of("soft_margin_loss", size_average, reduce, reduction)
-    x, y = as_tensor(input), as_tensor(target)
-    return _reduced((-y * x).softplus(threshold=math.inf), reduction)
-
-
-def multilabel_soft_margin_loss(
-    input: Any,
-    target: Any,
-    weight: Any = None,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """The mean over classes of -(y·log σ(x) + (1-y)·log(1-σ(x))): several classes may be right at once.
-
-    >>> multilabel_soft_margin_loss(minitorch.zeros(2, 3), minitorch.ones(2, 3), reduction="none")
-    tensor([0.6931, 0.6931])
-    """
-    name = "multilabel_soft_margin_loss"
-    reduction = reduction_of(name, size_average, reduce, reduction)
-    x, y = as_tensor(input), as_tensor(target)
-    surprise = (-x).softplus(threshold=math.inf)
-    losses = (1 - y) * x + surprise
-    if weight is not None:
-        losses = losses * as_tensor(weight)
-    return _reduced(losses.mean(axis=-1), reduction)
-
-
-def multilabel_margin_loss(
-    input: Any,
-    target: Any,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """Σᵢⱼ max(0, 1 - (x[yⱼ] - xᵢ)) / C over the classes yⱼ that are right and those i that are not.
-
-    target: the right classes of each row, in the input's shape, filled up with -1.
-
-    >>> scores, right = minitorch.tensor([0.1, 0.2, 0.4, 0.8]), minitorch.tensor([3, 0, -1, 1])
-    >>> multilabel_margin_loss(scores, right)          # classes 3 and 0; what follows -1 does not count
-    tensor(0.8500)
-    """
-    name = "multilabel_margin_loss"
-    reduction = reduction_of(name, size_average, reduce, reduction)
-    x, y = as_tensor(input), as_tensor(target)
-    if x.ndim not in (1, 2) or y.shape != x.shape:
-        raise RuntimeError(
-            f"{name}: expects input and target of one shape, (C,) or (N, C), got {x.shape} and {y.shape}"
-        )
-    classes = x.shape[-1]
-    labels = _labels(name, y, classes, -1)._data
-    counts = np.cumprod(labels != -1, axis=-1).astype(bool)  # up to the first -1
-    # (…, j, i): whether the j-th target is class i.
-    named = (labels[..., None] == np.arange(classes, like=labels)) & counts[..., None]
-    wrong = ~named.any(axis=-2)
-    pairs = new_tensor(counts[..., None] & wrong[..., None, :])
-    scores = x.gather(-1, new_tensor(np.where(counts, labels, 0)))
-    margins = (1 - scores.unsqueeze(-1) + x.unsqueeze(-2)).relu()
-    return _reduced((margins * pairs).sum(axis=(-1, -2)) / classes, reduction)
-
-
-def multi_margin_loss(
-    input: Any,
-    target: Any,
-    p: int = 1,
-    margin: float = 1.0,
-    weight: Any = None,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """Σᵢ w[y]·max(0, margin - x[y] + xᵢ)ᵖ / C over the classes i ≠ y: the right one shall lead by a margin.
-
-    >>> multi_margin_loss(minitorch.tensor([[0.1, 0.2, 0.4, 0.8]]), minitorch.tensor([3]))
-    tensor(0.3250)
-    """
-    name = "multi_margin_loss"
-    reduction = reduction_of(name, size_average, reduce, reduction)
-    if p not in (1, 2):
-        raise ValueError(f"{name}: p must be 1 or 2, got {p}")
-    x, y = as_tensor(input), as_tensor(target)
-    if x.ndim not in (1, 2):
-        raise RuntimeError(f"{name}: expects input of shape (C,) or (N, C), got {x.shape}")
-    if y.shape != x.shape[:-1] and not (x.ndim == 1 and y.shape == (1,)):
-        raise RuntimeError(
-            f"{name}: input of shape {x.shape} needs a target of shape {x.shape[:-1]}, got {y.shape}"
-        )
-    classes = x.shape[-1]
-    labels = _labels(name, y, classes).reshape(x.shape[:-1])
-    column = labels.unsqueeze(-1)
-    margins = (margin - x.gather(-1, column) + x).relu()
-    if p == 2:
-        margins = margins.square()
-    if weight is not None:
-        weight = cast(as_tensor(weight), x.dtype)
-        if weight.shape != (classes,):
-            raise RuntimeError(
-                f"{name}: weight must have one number per class, shape ({classes},), got {weight.shape}"
-            )
-        margins = margins * weight[column]
-    others = column._data != np.arange(classes, like=column._data)
-    return _reduced((margins * new_tensor(others)).sum(axis=-1) / classes, reduction)
-
-
-# --- distances between vectors ------------------------------------------------------------------
-
-
-def cosine_embedding_loss(
-    input1: Any,
-    input2: Any,
-    target: Any,
-    margin: float = 0,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """1 - cos(x₁, x₂) where y = 1, max(0, cos(x₁, x₂) - margin) where y = -1; (N, D) or (D,).
-
-    >>> a, b = minitorch.tensor([[1.0, 0.0]]), minitorch.tensor([[1.0, 1.0]])
-    >>> cosine_embedding_loss(a, b, minitorch.tensor([1]))
-    tensor(0.2929)
-    """
-    name = "cosine_embedding_loss"
-    reduction = reduction_of(name, size_average, reduce, reduction)
-    a, b, y = as_tensor(input1), as_tensor(input2), as_tensor(target)
-    if y.ndim > 1 or a.ndim != y.ndim + 1 or b.ndim != y.ndim + 1:
-        raise RuntimeError(
-            f"{name}: expects inputs (N, D) with a target (N,), or inputs (D,) with a target (), got "
-            f"{a.shape}, {b.shape} and {y.shape}"
-        )
-    tiny = 1e-12  # keeps the angle of a zero vector from being 0/0
-    lengths = ((a * a).sum(axis=-1) + tiny) * ((b * b).sum(axis=-1) + tiny)
-    cosine = (a * b).sum(axis=-1) / lengths.sqrt()
-    losses = where(y == 1, 1 - cosine, 0.0) + where(y == -1, (cosine - margin).relu(), 0.0)
-    return _reduced(losses, reduction)
-
-
-def _distance(a: Tensor, b: Tensor, p: float, eps: float) -> Tensor:
-    """‖a - b + eps‖ₚ along the last axis; eps keeps two equal vectors off the kink."""
-    return (a - b + eps).norm(p, axis=-1)
-
-
-def triplet_margin_loss(
-    anchor: Any,
-    positive: Any,
-    negative: Any,
-    margin: float = 1.0,
-    p: float = 2,
-    eps: float = 1e-6,
-    swap: bool = False,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """max(0, margin + ‖a - p‖ - ‖a - n‖): an anchor shall be closer to its positive than to its negative.
-
-    swap: the negative's distance is the smaller one of those to anchor and to positive.
-
-    >>> a, near, far = minitorch.zeros(1, 2), minitorch.tensor([[1.0, 0.0]]), minitorch.tensor([[0.0, 1.5]])
-    >>> triplet_margin_loss(a, near, far)
-    tensor(0.5000)
-    """
-    name = "triplet_margin_loss"
-    reduction = reduction_of(name, size_average, reduce, reduction)
-    if margin <= 0:
-        raise ValueError(f"{name}: margin must be greater than 0, got {margin}")
-    return _triplet(
-        name, anchor, positive, negative, lambda a, b: _distance(a, b, p, eps), margin, swap, reduction
-    )
-
-
-def triplet_margin_with_distance_loss(
-    anchor: Any,
-    positive: Any,
-    negative: Any,
-    *,
-    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
-    margin: float = 1.0,
-    swap: bool = False,
-    reduction: str = "mean",
-) -> Tensor:
-    """max(0, margin + d(a, p) - d(a, n)) with your own distance d; without one, the Euclidean.
-
-    >>> a, near, far = minitorch.zeros(1, 2), minitorch.tensor([[1.0, 0.0]]), minitorch.tensor([[0.0, 1.5]])
-    >>> taxi = lambda x, y: (x - y).abs().sum(axis=-1)
-    >>> triplet_margin_with_distance_loss(a, near, far, distance_function=taxi)
-    tensor(0.5000)
-    """
-    name = "triplet_margin_with_distance_loss"
-    reduction = reduction_of(name, None, None, reduction)
-    if margin <= 0:
-        raise ValueError(f"{name}: margin must be greater than 0, got {margin}")
-    measure = distance_function or (lambda a, b: _distance(a, b, 2.0, 1e-6))
-    return _triplet(name, anchor, positive, negative, measure, margin, swap, reduction)
-
-
-def _triplet(
-    name: str,
-    anchor: Any,
-    positive: Any,
-    negative: Any,
-    measure: Callable[[Tensor, Tensor], Tensor],
-    margin: float,
-    swap: bool,
-    reduction: str,
-) -> Tensor:
-    a, b, c = as_tensor(anchor), as_tensor(positive), as_tensor(negative)
-    if not a.ndim == b.ndim == c.ndim:
-        raise RuntimeError(
-            f"{name}: anchor, positive and negative must have the same number of axes, got shapes {a.shape}, "
-            f"{b.shape} and {c.shape}"
-        )
-    near, far = measure(a, b), measure(a, c)
-    if swap:
-        far = far.minimum(measure(b, c))
-    return _reduced((margin + near - far).relu(), reduction)
+    return reduced(losses, reduction)
 
 
 # --- alignments ---------------------------------------------------------------------------------
@@ -759,7 +585,7 @@ def ctc_loss(
     if reduction == "mean":
         return (losses / beside(np.maximum(lengths, 1).astype(logp.dtype))).mean()
     losses = losses.reshape(()) if alone else losses
-    return _reduced(losses, reduction)
+    return reduced(losses, reduction)
 
 
 def _ctc_targets(name: str, targets: Tensor, lengths: Any, labels: int) -> Any:
@@ -802,25 +628,7 @@ def _ctc_targets(name: str, targets: Tensor, lengths: Any, labels: int) -> Any:
 
 
 __all__ = [
-    "binary_cross_entropy",
-    "binary_cross_entropy_with_logits",
-    "cosine_embedding_loss",
-    "cross_entropy",
-    "ctc_loss",
-    "gaussian_nll_loss",
-    "hinge_embedding_loss",
-    "huber_loss",
-    "kl_div",
-    "l1_loss",
-    "margin_ranking_loss",
-    "mse_loss",
-    "multi_margin_loss",
-    "multilabel_margin_loss",
-    "multilabel_soft_margin_loss",
-    "nll_loss",
-    "poisson_nll_loss",
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "ctc_loss",
+    "gaussian_nll_loss", "huber_loss", "kl_div", "l1_loss", "mse_loss", "nll_loss", "poisson_nll_loss",
     "smooth_l1_loss",
-    "soft_margin_loss",
-    "triplet_margin_loss",
-    "triplet_margin_with_distance_loss",
-]
+]  # fmt: skip

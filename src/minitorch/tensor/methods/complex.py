@@ -1,7 +1,7 @@
 """Complex numbers: made from parts, taken apart, conjugated.
 
-Enters: tensors. Leaves: tensors. methods/families.py makes the functions Tensor methods. A gradient of a complex
-tensor is ∂L/∂(real part) + i·∂L/∂(imaginary part), as in PyTorch.
+Enters: tensors. Leaves: tensors. A gradient of a complex tensor is ∂L/∂(real part) + i·∂L/∂(imaginary part), as in
+PyTorch.
 """
 
 from __future__ import annotations
@@ -12,28 +12,91 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minitorch.engine.complex import meet_complex
+from minitorch.engine.node import Node
 from minitorch.engine.record import apply
 from minitorch.ops import complex as ops
 from minitorch.tensor.convert import cast, tensor_for
-from minitorch.tensor.methods.elementwise import select
-from minitorch.tensor.methods.shape import stack
+from minitorch.tensor.methods.comparison import where
+from minitorch.tensor.methods.joining import stack
+from minitorch.tensor.methods.public import function
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
 
-__all__ = [
-    "angle",
-    "complex",
-    "conj",
-    "conj_physical",
-    "imag",
-    "polar",
-    "real",
-    "resolve_conj",
-    "resolve_neg",
-    "view_as_complex",
-    "view_as_real",
-]
+
+class ComplexNumbers(Node):
+    """Parts, angles, conjugates."""
+
+    __slots__ = ()
+
+    @property
+    def real(self) -> Tensor:
+        """The real part; of a real tensor, the tensor itself.   dx = g"""
+        return real(self)
+
+    @property
+    def imag(self) -> Tensor:
+        """The imaginary part of complex numbers.   dx = i·g"""
+        return imag(self)
+
+    def angle(self: Any) -> Tensor:
+        """atan2(y, x) of x + iy; of a real number 0, or π if it is negative.   dx = i·g·x / |x|², 0 at 0
+
+        >>> angle(minitorch.tensor([1j, -1 + 0j]))
+        tensor([1.5708, 3.1416])
+        """
+        x = self
+        if x._data.dtype.kind == "c":
+            return imag(x).atan2(real(x))
+        if x._data.dtype.kind != "f":
+            x = cast(x, np.float32)
+        return where(x < 0, math.pi, where(x != x, x, 0.0))
+
+    def conj(self: Any) -> Tensor:
+        """x - iy for x + iy; real numbers as they are.   dx = conj g
+
+        >>> conj(minitorch.tensor([1 + 2j]))
+        tensor([1.-2.j])
+        """
+        return apply(ops.CONJ, self) if self._data.dtype.kind == "c" else self
+
+    def resolve_conj(self: Any) -> Tensor:
+        """The tensor itself: a conjugate is computed at once here.   dx = g
+
+        >>> resolve_conj(minitorch.tensor([1 + 2j]))
+        tensor([1.+2.j])
+        """
+        return self
+
+    def is_conj(self) -> bool:
+        """Whether a conjugation is still to be done: never, here.
+
+        >>> minitorch.tensor([1j]).conj().is_conj()
+        False
+        """
+        return False
+
+    def adjoint(self: Any) -> Tensor:
+        """Each matrix transposed, and conjugated.   dx = g, likewise
+
+        >>> adjoint(minitorch.tensor([[1.0, 2.0]])).shape
+        (2, 1)
+        """
+        return self.mH
+
+    @property
+    def H(self) -> Tensor:
+        """A matrix transposed (and conjugated)."""
+        if self._data.ndim not in (0, 2):
+            raise RuntimeError(f"H: expects a matrix, got shape {self._data.shape}; write x.mH")
+        return self.conj().T
+
+    @property
+    def mH(self) -> Tensor:
+        """Every matrix of a batch transposed (and conjugated)."""
+        return self.conj().mT
+
+    conj_physical, resolve_neg = conj, resolve_conj
 
 
 def real(input: Any) -> Tensor:
@@ -56,31 +119,6 @@ def imag(input: Any) -> Tensor:
     if x._data.dtype.kind != "c":
         raise RuntimeError(f"imag: expects complex numbers, got {x._data.dtype}, whose imaginary part is 0")
     return apply(ops.IMAG, x)
-
-
-def conj(input: Any) -> Tensor:
-    """x - iy for x + iy; real numbers as they are.   dx = conj g
-
-    >>> conj(minitorch.tensor([1 + 2j]))
-    tensor([1.-2.j])
-    """
-    x = tensor_for(input, "conj")
-    return apply(ops.CONJ, x) if x._data.dtype.kind == "c" else x
-
-
-conj_physical = conj
-
-
-def resolve_conj(input: Any) -> Tensor:
-    """The tensor itself: a conjugate is computed at once here.   dx = g
-
-    >>> resolve_conj(minitorch.tensor([1 + 2j]))
-    tensor([1.+2.j])
-    """
-    return tensor_for(input, "resolve_conj")
-
-
-resolve_neg = resolve_conj
 
 
 def complex(real: Any, imag: Any) -> Tensor:
@@ -108,27 +146,6 @@ def polar(abs: Any, angle: Any) -> Tensor:
     return complex(r * phi.cos(), r * phi.sin())
 
 
-def angle(input: Any) -> Tensor:
-    """atan2(y, x) of x + iy; of a real number 0, or π if it is negative.   dx = i·g·x / |x|², 0 at 0
-
-    >>> angle(minitorch.tensor([1j, -1 + 0j]))
-    tensor([1.5708, 3.1416])
-    """
-    x = tensor_for(input, "angle")
-    if x._data.dtype.kind == "c":
-        return imag(x).atan2(real(x))
-    if x._data.dtype.kind != "f":
-        x = cast(x, np.float32)
-    return select(x < 0, math.pi, select(x != x, x, 0.0))
-
-
-def sign_of(x: Any) -> Tensor:
-    """Return x / |x|, 0 at 0, of complex numbers."""
-    size = x.abs()
-    origin = size == 0
-    return select(origin, 0.0, x / select(origin, 1.0, size))
-
-
 def view_as_real(input: Any) -> Tensor:
     """The two parts along a new last axis (a copy, where PyTorch gives a view).   dx = g₀ + i·g₁
 
@@ -149,3 +166,16 @@ def view_as_complex(input: Any) -> Tensor:
     if x.ndim == 0 or x.shape[-1] != 2:
         raise RuntimeError(f"view_as_complex: expects a last axis of length 2, got shape {x.shape}")
     return complex(x[..., 0], x[..., 1])
+
+
+# --- as functions: minitorch.f(x) is x.f() -------------------------------------------------------
+
+angle = function(ComplexNumbers.angle)
+conj = conj_physical = function(ComplexNumbers.conj)
+resolve_conj = resolve_neg = function(ComplexNumbers.resolve_conj)
+adjoint = function(ComplexNumbers.adjoint)
+
+__all__ = [
+    "adjoint", "angle", "complex", "conj", "conj_physical", "imag", "polar", "real", "resolve_conj",
+    "resolve_neg", "view_as_complex", "view_as_real",
+]  # fmt: skip

@@ -1,7 +1,6 @@
-"""Copies with some elements written, folded or taken by index, as functions and as Tensor methods.
+"""Taking and putting elements by index: x[key], gather, scatter, masks, and the places themselves.
 
 Enters: a tensor, indices, and what to write. Leaves: a new tensor; nothing is written in place.
-methods/families.py makes methods of those that PyTorch offers as methods too.
 """
 
 from __future__ import annotations
@@ -11,26 +10,572 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from minitorch.engine.dtypes import int64
+from minitorch.engine.fast import apply_unary
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply
 from minitorch.ops import indexing as ops
-from minitorch.ops.op import violated, zeros
-from minitorch.ops.shape import PUT_ADD
+from minitorch.ops.op import Op, violated, zeros
 from minitorch.tensor.convert import (
     as_tensor,
     cast,
     choose,
     common_shape,
+    is_array,
     one_axis,
     one_int,
     operand,
     tensor_for,
 )
-from minitorch.tensor.methods.elementwise import check_mask, fill_of, select
-from minitorch.tensor.methods.shape import _check_range, _places, index_key
+from minitorch.tensor.methods.arguments import (
+    as_row,
+    check_mask,
+    check_range,
+    fill_of,
+    index_tensor,
+    required_axis,
+)
+from minitorch.tensor.methods.comparison import where
+from minitorch.tensor.methods.public import function, in_place
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
+
+
+class Indexing(Node):
+    """Elements by index."""
+
+    __slots__ = ()
+
+    # --- taking ----------------------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> Tensor:
+        return apply_unary(ops.GETITEM, self, {"key": key if key.__class__ in _BASIC else index_key(key)})
+
+    def gather(
+        self: Any,
+        axis: int | None = None,
+        index: Any = None,
+        *,
+        dim: int | None = None,
+        sparse_grad: bool = False,
+    ) -> Tensor:
+        """out[i][j] = x[index[i][j]][j] for axis 0, and so on.   dx: g added where it was taken from
+
+        >>> logits = minitorch.arange(15.0).reshape(3, 5)
+        >>> logits.gather(1, minitorch.tensor([[4], [0], [2]]))
+        tensor([[ 4.],
+                [ 5.],
+                [12.]])
+        """
+        at, places = along_axis(self, choose(axis, dim), index, "gather")
+        if places._data.ndim != self._data.ndim and not places._data.size:
+            return self.reshape(-1)[:0].reshape(places._data.shape)
+        return apply(ops.GATHER, self, places, axis=at)
+
+    def take_along_dim(self: Any, indices: Any, axis: int | None = None, *, dim: int | None = None) -> Tensor:
+        """Gather, with the other axes of x and `indices` broadcast; without an axis on the flattened tensor.
+
+        >>> minitorch.tensor([[3.0, 1.0, 2.0]]).take_along_dim(minitorch.tensor([[2, 0]]), 1)
+        tensor([[2., 3.]])
+        """
+        axis = choose(axis, dim)
+        places = index_tensor(indices, "take_along_dim")
+        if axis is None:
+            return self.reshape(-1).gather(0, places.reshape(-1))
+        if places._data.ndim != self._data.ndim:
+            raise RuntimeError(
+                f"take_along_dim: x has {self._data.ndim} axes but indices have {places._data.ndim}; "
+                "they must be as many"
+            )
+        at = required_axis(self, axis, "take_along_dim")
+        if not self._data.ndim:
+            return self.gather(at, places)
+        length, count = self._data.shape[at], places._data.shape[at]
+        others = common_shape(
+            "take_along_dim", *((*s[:at], 1, *s[at + 1 :]) for s in (self._data.shape, places._data.shape))
+        )
+        places = where(places < 0, places + length, places)  # counted from the end, as in an index
+        return self.broadcast_to((*others[:at], length, *others[at + 1 :])).gather(
+            at, places.broadcast_to((*others[:at], count, *others[at + 1 :]))
+        )
+
+    def index_select(
+        self: Any, axis: int | None = None, index: Any = None, *, dim: int | None = None
+    ) -> Tensor:
+        """The slices of an axis that `index` names, in its order.   dx: g added where it was taken from
+
+        >>> minitorch.arange(15.0).reshape(3, 5).index_select(0, minitorch.tensor([2, 0])).shape
+        (2, 5)
+        """
+        at, places = slices_of(self, choose(axis, dim), index, "index_select")
+        check_range(places._data, self._data.shape[at] if self._data.ndim else 1, at, "index_select")
+        if self._data.ndim == 0:
+            if places._data.size != 1:
+                raise RuntimeError(f"index_select: a 0-d tensor has 1 slice, not {places._data.size}")
+            return self.reshape(1)[places].reshape(())
+        return self[(slice(None),) * at + (places,)]
+
+    def take(self: Any, index: Any) -> Tensor:
+        """The elements at these numbers, as if x were on one axis.   dx: g added where it was taken from
+
+        >>> take(minitorch.tensor([[1.0, 2.0], [3.0, 4.0]]), minitorch.tensor([0, 3]))
+        tensor([1., 4.])
+        """
+        places = index_tensor(index, "take")
+        if not self.numel() and places.numel():
+            raise IndexError(f"take: from no elements (shape {self.shape}) none can be taken")
+        return self.reshape(-1)[places]
+
+    def masked_select(self: Any, mask: Any) -> Tensor:
+        """The elements where the mask holds, on one axis.   dx = g there, 0 elsewhere
+
+        >>> minitorch.arange(4.0).masked_select(minitorch.tensor([True, False, True, False]))
+        tensor([0., 2.])
+        """
+        held = cast(check_mask(mask, "masked_select"), np.bool_)
+        sizes = common_shape("masked_select", self._data.shape, held._data.shape)
+        return self.broadcast_to(sizes)[held.broadcast_to(sizes)]
+
+    # --- putting ---------------------------------------------------------------------------------
+
+    @in_place
+    def scatter(
+        self,
+        axis: int | None = None,
+        index: Any = None,
+        src: Any = None,
+        *,
+        dim: int | None = None,
+        value: Any = None,
+        reduce: str | None = None,
+    ) -> Tensor:
+        """x with out[index[i][j]][j] = src[i][j] for axis 0, and so on.
+
+        dx = g where nothing was written, dsrc = g where it was written
+
+        >>> minitorch.zeros(1, 4).scatter(1, minitorch.tensor([[2, 0]]), minitorch.tensor([[5.0, 7.0]]))
+        tensor([[7., 0., 5., 0.]])
+        """
+        if reduce not in (None, "add"):
+            raise RuntimeError(f"scatter: reduce must be None or 'add', got {reduce!r}")
+        op = ops.SCATTER if reduce is None else ops.SCATTER_ADD
+        return _scattered(self, op, choose(axis, dim), index, choose(src, value, "src and value"), "scatter")
+
+    @in_place
+    def scatter_add(
+        self, axis: int | None = None, index: Any = None, src: Any = None, *, dim: int | None = None
+    ) -> Tensor:
+        """x with src[i][j] added at out[index[i][j]][j] for axis 0, and so on.   dx = g, dsrc: g where it was added
+
+        >>> minitorch.zeros(3).scatter_add(0, minitorch.tensor([0, 0, 2]), minitorch.ones(3))
+        tensor([2., 0., 1.])
+        """
+        if not isinstance(src, Node) and not is_array(src):
+            raise TypeError(
+                f"scatter_add: src must be a tensor, got {src!r}; write minitorch.full for a number"
+            )
+        return _scattered(self, ops.SCATTER_ADD, choose(axis, dim), index, src, "scatter_add")
+
+    @in_place
+    def index_add(
+        self: Any,
+        axis: int | None = None,
+        index: Any = None,
+        source: Any = None,
+        *,
+        dim: int | None = None,
+        alpha: float = 1,
+    ) -> Tensor:
+        """x with α·source[i] added to the slice index[i] of an axis.   dx = g, dsource = α·(those slices of g)
+
+        >>> minitorch.zeros(3).index_add(0, minitorch.tensor([0, 0]), minitorch.ones(2))
+        tensor([2., 0., 0.])
+        """
+        at, places = slices_of(self, choose(axis, dim), index, "index_add")
+        added = same_dtype(self, source, "index_add", "source")
+        x = self if self._data.ndim else self.reshape(1)
+        added = added if added._data.ndim else added.reshape(1)
+        sizes = x._data.shape
+        if added._data.shape != (*sizes[:at], places._data.size, *sizes[at + 1 :]):
+            raise RuntimeError(
+                f"index_add: {places._data.size} slices of axis {at} of shape {self._data.shape} need a source of "
+                f"shape {(*sizes[:at], places._data.size, *sizes[at + 1 :])}, got {added._data.shape}"
+            )
+        check_range(places._data, sizes[at], at, "index_add")
+        out = apply(ops.INDEX_ADD, x, places, added, axis=at, alpha=alpha)
+        return out if self._data.ndim else out.reshape(())
+
+    @in_place
+    def index_put(self: Any, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
+        """x with `values` at x[indices], or added there.   dx = g where nothing was written, dvalues = g[indices]
+
+        >>> index_put(minitorch.tensor([1.0, 2.0, 3.0]), (minitorch.tensor([0, 2]),), minitorch.tensor(9.0))
+        tensor([9., 2., 9.])
+        """
+        key = index_key(tuple(slice(None) if part is None else part for part in indices))
+        written = as_tensor(values)
+        if written._data.dtype != self._data.dtype:
+            raise RuntimeError(f"index_put: values are {written._data.dtype}, but x is {self._data.dtype}")
+        if not accumulate:
+            return _written(self, key, written, "index_put")
+        if self._data.dtype.kind == "b":  # of bools the sum is `or`
+            return index_put(cast(self, np.int64), indices, cast(written, np.int64), True) != 0
+        region = self.detach()[tuple(indices) if not any(p is None for p in indices) else key]
+        return self + apply(ops.PUT_ADD, written.broadcast_to(region.shape), key=key, shape=self.shape)
+
+    @in_place
+    def index_fill(
+        self: Any, dim: int | None = None, index: Any = None, value: Any = None, *, axis: int | None = None
+    ) -> Tensor:
+        """x with `value` in the slices of an axis that `index` names.   dx = g elsewhere, dvalue = Σ g there
+
+        >>> index_fill(minitorch.tensor([1.0, 2.0, 3.0]), 0, minitorch.tensor([0, 2]), -1.0)
+        tensor([-1.,  2., -1.])
+        """
+        at, places = slices_of(as_row(self), choose(axis, dim), index, "index_fill")
+        value = operand(value, "index_fill")
+        if isinstance(value, Node):
+            if value._data.ndim:
+                raise RuntimeError(f"index_fill: value must be one number, got shape {value._data.shape}")
+            value = cast(value, self._data.dtype)
+        row = as_row(self)
+        check_range(where(places < 0, places + row.shape[at], places)._data, row.shape[at], at, "index_fill")
+        named = apply(
+            ops.INDEX_PUT, new_tensor(zeros((row.shape[at],), row._data) != 0), True, key=places._data
+        )
+        along = [1] * row.ndim
+        along[at] = -1
+        if not isinstance(value, Node):
+            value = fill_of(value, self._data.dtype, "index_fill")
+        return where(named.reshape(along), value, row).reshape(self.shape)
+
+    @in_place
+    def index_copy(
+        self: Any, dim: int | None = None, index: Any = None, source: Any = None, *, axis: int | None = None
+    ) -> Tensor:
+        """x with source[i] in the slice index[i] of an axis.   dx = g elsewhere, dsource = those slices of g
+
+        >>> index_copy(minitorch.tensor([1.0, 2.0, 3.0]), 0, minitorch.tensor([2, 0]), minitorch.tensor([8.0, 9.0]))
+        tensor([9., 2., 8.])
+        """
+        at, places = slices_of(as_row(self), choose(axis, dim), index, "index_copy")
+        check_range(places._data, as_row(self).shape[at], at, "index_copy")
+        source = tensor_for(source, "index_copy")
+        wanted = (*as_row(self).shape[:at], places.numel(), *as_row(self).shape[at + 1 :])
+        if source.numel() != math.prod(wanted):
+            raise RuntimeError(f"index_copy: expects a source of shape {wanted}, got {source.shape}")
+        return _written(
+            as_row(self), _key_along(at, places._data), source.reshape(wanted), "index_copy"
+        ).reshape(self.shape)
+
+    @in_place
+    def put(self: Any, index: Any, source: Any, accumulate: bool = False) -> Tensor:
+        """x with `source` at these numbers, as if on one axis, or added there.
+
+        >>> put(minitorch.tensor([[1.0, 2.0], [3.0, 4.0]]), minitorch.tensor([0, 3]), minitorch.tensor([8.0, 9.0]))
+        tensor([[8., 2.],
+                [3., 9.]])
+        """
+        places, values = index_tensor(index, "put").reshape(-1), tensor_for(source, "put").reshape(-1)
+        if places.shape != values.shape:
+            raise RuntimeError(f"put: {places.numel()} places for {values.numel()} values")
+        return index_put(self.reshape(-1), (places,), values, accumulate).reshape(self.shape)
+
+    @in_place
+    def masked_fill(self, mask: Any, value: Any) -> Tensor:
+        """x with `value` where the mask holds.   dx = g where it does not, dvalue = Σ g where it does
+
+        >>> minitorch.zeros(3).masked_fill(minitorch.tensor([False, True, False]), -float("inf"))
+        tensor([0., -inf, 0.])
+        """
+        held = check_mask(mask, "masked_fill")
+        value = operand(value, "masked_fill")
+        if not isinstance(value, Node):
+            return where(held, fill_of(value, self._data.dtype, "masked_fill"), self)
+        if value._data.ndim:
+            raise RuntimeError(
+                f"masked_fill: value must be one number, got shape {value._data.shape}; write where(mask, value, x)"
+            )
+        return where(held, cast(value, self._data.dtype), self)
+
+    @in_place
+    def masked_scatter(self: Any, mask: Any, source: Any) -> Tensor:
+        """x with the elements of `source`, in their order, where the mask holds.   dx = g elsewhere, dsource = g there
+
+        >>> mask = minitorch.tensor([True, False, True])
+        >>> masked_scatter(minitorch.tensor([1.0, 2.0, 3.0]), mask, minitorch.tensor([8.0, 9.0]))
+        tensor([8., 2., 9.])
+        """
+        x, values = self, tensor_for(source, "masked_scatter")
+        held = check_mask(mask, "masked_scatter")
+        if values._data.dtype != x._data.dtype:
+            raise RuntimeError(f"masked_scatter: source is {values._data.dtype}, but x is {x._data.dtype}")
+        shape = common_shape("masked_scatter", x.shape, held.shape)
+        x, held = x.broadcast_to(shape), cast(held, np.bool_).broadcast_to(shape)
+        rank = held.reshape(-1).cumsum(0) - 1  # the how-manieth true this is
+        if not x.numel():
+            return x.clone()
+        if violated((rank[-1] >= values.numel())._data):
+            raise RuntimeError(
+                f"masked_scatter: the mask holds at more places than the {values.numel()} elements of source"
+            )
+        if not values.numel():
+            return x.clone()
+        taken = values.reshape(-1)[rank.clamp(min=0)].reshape(shape)
+        return where(held, taken, x)
+
+    # --- folding ---------------------------------------------------------------------------------
+
+    @in_place
+    def scatter_reduce(
+        self: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
+    ) -> Tensor:
+        """x with src[i][j] folded into out[index[i][j]][j] for axis 0, by 'sum', 'prod', 'mean', 'amax' or 'amin'.
+
+        include_self: whether what is in x takes part. g goes to what was added, the products' other factors, or to the
+        extremes, split evenly among ties.
+
+        >>> index, source = minitorch.tensor([0, 0, 1]), minitorch.tensor([2.0, 3.0, 4.0])
+        >>> scatter_reduce(minitorch.tensor([1.0, 5.0]), 0, index, source, "sum")
+        tensor([6., 9.])
+        """
+        at, places = along_axis(as_row(self), dim, index, "scatter_reduce")
+        if reduce not in ("sum", "prod", "mean", "amax", "amin"):
+            raise RuntimeError(
+                f"scatter_reduce: reduce must be 'sum', 'prod', 'mean', 'amax' or 'amin', got {reduce!r}"
+            )
+        values = same_dtype(self, src, "scatter_reduce", "src")
+        if not places.numel():
+            return self.clone()
+        row, places, values = as_row(self), as_row(places), as_row(values)
+        if any(n > have for n, have in zip(places.shape, values.shape, strict=True)):
+            raise RuntimeError(
+                f"scatter_reduce: index of shape {places.shape} needs a src at least as large, got {values.shape}"
+            )
+        if reduce in ("prod", "amax", "amin"):
+            options = {"axis": at, "reduce": reduce, "include_self": include_self}
+            return apply(ops.SCATTER_REDUCE, row, places, values, **options).reshape(self.shape)
+        start = row if include_self else row.scatter(at, places, 0)
+        total = start.scatter_add(at, places, values)
+        if reduce == "mean":
+            ones = new_tensor(np.ones_like(values._data))
+            base = new_tensor(np.ones_like(row._data))
+            count = (base if include_self else base.scatter(at, places, 0)).scatter_add(at, places, ones)
+            floor = self._data.dtype.kind in "iu"
+            count = count.clamp(min=1)
+            total = total.div(count, rounding_mode="floor") if floor else total / count
+        return total.reshape(self.shape)
+
+    @in_place
+    def index_reduce(
+        self: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
+    ) -> Tensor:
+        """x with source[i] folded into the slice index[i] of an axis, by 'prod', 'mean', 'amax' or 'amin'.
+
+        >>> index, source = minitorch.tensor([0, 0]), minitorch.tensor([3.0, 2.0])
+        >>> index_reduce(minitorch.tensor([1.0, 5.0]), 0, index, source, "amax")
+        tensor([3., 5.])
+        """
+        at, places = slices_of(as_row(self), dim, index, "index_reduce")
+        source = as_row(tensor_for(source, "index_reduce"))
+        if reduce not in ("prod", "mean", "amax", "amin"):
+            raise RuntimeError(
+                f"index_reduce: reduce must be 'prod', 'mean', 'amax' or 'amin', got {reduce!r}"
+            )
+        along = [1] * as_row(self).ndim
+        along[at] = -1
+        spread = places.reshape(along).broadcast_to(source.shape)
+        return scatter_reduce(as_row(self), at, spread, source, reduce, include_self=include_self).reshape(
+            self.shape
+        )
+
+    # --- in place of a part ----------------------------------------------------------------------
+
+    def select_scatter(self: Any, src: Any, dim: int, index: int) -> Tensor:
+        """x with `src` in place of one slice of an axis.   dx = g elsewhere, dsrc = that slice of g
+
+        >>> select_scatter(minitorch.tensor([[1.0, 2.0], [3.0, 4.0]]), minitorch.tensor([8.0, 9.0]), 0, 1)
+        tensor([[1., 2.],
+                [8., 9.]])
+        """
+        at = one_axis(dim, self.ndim, "select_scatter")
+        key = _key_along(at, one_int(index, "select_scatter", "index"))
+        return _fitting(self, key, src, "select_scatter")
+
+    def slice_scatter(
+        self: Any, src: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+    ) -> Tensor:
+        """x with `src` in place of a slice start:end:step of an axis.   dx = g elsewhere, dsrc = that part of g
+
+        >>> slice_scatter(minitorch.tensor([1.0, 2.0, 3.0]), minitorch.tensor([8.0, 9.0]), start=1)
+        tensor([1., 8., 9.])
+        """
+        at = one_axis(dim, self.ndim, "slice_scatter")
+        return _fitting(self, _key_along(at, slice(start, end, step)), src, "slice_scatter")
+
+    def diagonal_scatter(self: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+        """x with `src` on the diagonal of two axes.   dx = g elsewhere, dsrc = g's diagonal
+
+        >>> diagonal_scatter(minitorch.tensor([[1.0, 2.0], [3.0, 4.0]]), minitorch.tensor([8.0, 9.0]))
+        tensor([[8., 2.],
+                [3., 9.]])
+        """
+        first, second = (one_axis(d, self.ndim, "diagonal_scatter") for d in (dim1, dim2))
+        moved = self.movedim((first, second), (-2, -1))
+        length = self.detach().diagonal(offset, dim1, dim2).shape[-1]
+        places = np.arange(length, like=self._data)
+        key = (..., places + max(-offset, 0), places + max(offset, 0))
+        return _fitting(moved, key, src, "diagonal_scatter").movedim((-2, -1), (first, second))
+
+    # --- places ----------------------------------------------------------------------------------
+
+    def nonzero(self: Any, *, as_tuple: bool = False) -> Any:
+        """The indices of the elements that are not 0: a row each, or a vector per axis with as_tuple=True.
+
+        >>> nonzero(minitorch.tensor([0.0, 3.0, 0.0, 5.0]))
+        tensor([[1],
+                [3]])
+        """
+        places = np.nonzero(self._data.reshape(1) if not self.ndim else self._data)
+        if as_tuple:
+            return tuple(new_tensor(p) for p in places)
+        if not self.ndim:
+            return new_tensor(np.zeros((len(places[0]), 0), np.int64))
+        return new_tensor(np.stack(places, axis=1))
+
+    def argwhere(self) -> Tensor:
+        """The indices of the elements that are not 0, a row each.
+
+        >>> argwhere(minitorch.tensor([[0, 1], [1, 0]]))
+        tensor([[0, 1],
+                [1, 0]])
+        """
+        return nonzero(self)
+
+
+def tril_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = int64, device: Any = None, layout: Any = None
+) -> Tensor:
+    """The rows and columns of a lower triangle's elements.
+
+    >>> tril_indices(2, 2)
+    tensor([[0, 1, 1],
+            [0, 0, 1]])
+    """
+    return new_tensor(np.stack(np.tril_indices(row, offset, col)).astype(dtype))
+
+
+def triu_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = int64, device: Any = None, layout: Any = None
+) -> Tensor:
+    """The rows and columns of an upper triangle's elements.
+
+    >>> triu_indices(2, 2)
+    tensor([[0, 0, 1],
+            [0, 1, 1]])
+    """
+    return new_tensor(np.stack(np.triu_indices(row, offset, col)).astype(dtype))
+
+
+def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
+    """The index per axis that numbers in a flattened tensor stand for.
+
+    >>> unravel_index(minitorch.tensor([5]), (2, 3))
+    (tensor([1]), tensor([2]))
+    """
+    numbers = tensor_for(indices, "unravel_index")
+    if numbers._data.dtype.kind not in "iu":
+        raise ValueError(f"unravel_index: expects integers, got {numbers._data.dtype}")
+    sizes = (
+        (shape,) if isinstance(shape, int) else tuple(one_int(n, "unravel_index", "length") for n in shape)
+    )
+    found, block = [], math.prod(sizes)
+    for size in sizes:
+        block //= size
+        found.append(numbers // block % size)
+    return tuple(found)
+
+
+# --- keys and checks -----------------------------------------------------------------------------
+
+_BASIC = (int, slice, type(None), type(...))
+
+
+def index_key(key: Any) -> Any:
+    """Return an index as arrays understand it: Tensors become arrays, lists become arrays."""
+    if isinstance(key, tuple):
+        return tuple(_index_part(part) for part in key)
+    return _index_part(key)
+
+
+def _index_part(part: Any) -> Any:
+    if part.__class__ in _BASIC:
+        return part
+    if isinstance(part, Node):
+        array = part._data
+        if array.dtype.kind not in "biu":
+            raise IndexError(f"getitem: tensors used as indices must hold ints or bools, got {array.dtype}")
+        return array
+    if isinstance(part, (list, np.ndarray)):
+        array = as_tensor(part)._data
+        return array.astype(np.int64) if array.size == 0 and array.dtype.kind == "f" else array
+    if isinstance(part, (str, bytes, dict, set)):
+        raise TypeError(f"getitem: {part!r} is no index; use ints, slices, None, ..., or tensors of them")
+    return part
+
+
+def along_axis(x: Any, axis: Any, index: Any, name: str) -> tuple[int, Tensor]:
+    """Return the axis, and an index with as many axes as this tensor and nowhere longer, beside it."""
+    at = required_axis(x, axis, name)
+    places = index_tensor(index, name)
+    if not places._data.size:
+        return at, places
+    mine, theirs = x._data.shape or (1,), places._data.shape or (1,)
+    if len(mine) != len(theirs) or any(
+        n > limit for i, (n, limit) in enumerate(zip(theirs, mine, strict=True)) if i != at
+    ):
+        raise RuntimeError(
+            f"{name}: index of shape {places._data.shape} and x of shape {x._data.shape}: index must have as "
+            f"many axes, and except along axis {at} it may not be longer"
+        )
+    check_range(places._data, mine[at], at, name)
+    return at, places
+
+
+def slices_of(x: Any, axis: Any, index: Any, name: str) -> tuple[int, Tensor]:
+    """Return the axis, and a vector of places along it."""
+    at = required_axis(x, axis, name)
+    places = index_tensor(index, name)
+    if places._data.ndim > 1:
+        raise IndexError(f"{name}: index must be a vector, but has shape {places._data.shape}")
+    return at, places.reshape(-1)
+
+
+def same_dtype(x: Any, source: Any, name: str, what: str) -> Tensor:
+    tensor = as_tensor(operand(source, name))
+    if tensor._data.dtype != x._data.dtype:
+        raise RuntimeError(
+            f"{name}: {what} is {tensor._data.dtype}, but x is {x._data.dtype}; write {what}.to(x.dtype)"
+        )
+    return tensor
+
+
+def _scattered(x: Any, op: Op, axis: Any, index: Any, source: Any, name: str) -> Tensor:
+    at, places = along_axis(x, axis, index, name)
+    values = operand(source, name)
+    if isinstance(values, Node):
+        values = same_dtype(x, values, name, "src")
+        have, need = values._data.shape or (1,), places._data.shape or (1,)
+        if places._data.size and (
+            len(have) != len(need) or any(n > h for n, h in zip(need, have, strict=True))
+        ):
+            raise RuntimeError(f"{name}: index of shape {need} needs a src at least as large, got {have}")
+    else:
+        values = fill_of(values, x._data.dtype, name)
+    if places._data.ndim != x._data.ndim and not places._data.size:
+        return x.clone()
+    return apply(op, x, places, values, axis=at)
 
 
 def _written(x: Tensor, key: Any, values: Any, name: str) -> Tensor:
@@ -45,193 +590,8 @@ def _written(x: Tensor, key: Any, values: Any, name: str) -> Tensor:
     return apply(ops.INDEX_PUT, x, values, key=key)
 
 
-def _along(axis: int, part: Any) -> tuple[Any, ...]:
+def _key_along(axis: int, part: Any) -> tuple[Any, ...]:
     return (slice(None),) * axis + (part,)
-
-
-# --- by index -----------------------------------------------------------------------------------
-
-
-def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
-    """x with `values` at x[indices], or added there.   dx = g where nothing was written, dvalues = g[indices]
-
-    >>> index_put(minitorch.tensor([1.0, 2.0, 3.0]), (minitorch.tensor([0, 2]),), minitorch.tensor(9.0))
-    tensor([9., 2., 9.])
-    """
-    x = tensor_for(input, "index_put")
-    key = index_key(tuple(slice(None) if part is None else part for part in indices))
-    written = as_tensor(values)
-    if written._data.dtype != x._data.dtype:
-        raise RuntimeError(f"index_put: values are {written._data.dtype}, but x is {x._data.dtype}")
-    if not accumulate:
-        return _written(x, key, written, "index_put")
-    if x._data.dtype.kind == "b":  # of bools the sum is `or`
-        return index_put(cast(x, np.int64), indices, cast(written, np.int64), True) != 0
-    region = x.detach()[tuple(indices) if not any(p is None for p in indices) else key]
-    return x + apply(PUT_ADD, written.broadcast_to(region.shape), key=key, shape=x.shape)
-
-
-def index_fill(
-    input: Any, dim: int | None = None, index: Any = None, value: Any = None, *, axis: int | None = None
-) -> Tensor:
-    """x with `value` in the slices of an axis that `index` names.   dx = g elsewhere, dvalue = Σ g there
-
-    >>> index_fill(minitorch.tensor([1.0, 2.0, 3.0]), 0, minitorch.tensor([0, 2]), -1.0)
-    tensor([-1.,  2., -1.])
-    """
-    x = tensor_for(input, "index_fill")
-    at, places = x._row()._slices(choose(axis, dim), index, "index_fill")
-    value = operand(value, "index_fill")
-    if isinstance(value, Node):
-        if value._data.ndim:
-            raise RuntimeError(f"index_fill: value must be one number, got shape {value._data.shape}")
-        value = cast(value, x._data.dtype)
-    row = x._row()
-    _check_range(select(places < 0, places + row.shape[at], places)._data, row.shape[at], at, "index_fill")
-    named = apply(ops.INDEX_PUT, new_tensor(zeros((row.shape[at],), row._data) != 0), True, key=places._data)
-    along = [1] * row.ndim
-    along[at] = -1
-    if not isinstance(value, Node):
-        value = fill_of(value, x._data.dtype, "index_fill")
-    return select(named.reshape(along), value, row).reshape(x.shape)
-
-
-def index_copy(
-    input: Any, dim: int | None = None, index: Any = None, source: Any = None, *, axis: int | None = None
-) -> Tensor:
-    """x with source[i] in the slice index[i] of an axis.   dx = g elsewhere, dsource = those slices of g
-
-    >>> index_copy(minitorch.tensor([1.0, 2.0, 3.0]), 0, minitorch.tensor([2, 0]), minitorch.tensor([8.0, 9.0]))
-    tensor([9., 2., 8.])
-    """
-    x = tensor_for(input, "index_copy")
-    at, places = x._row()._slices(choose(axis, dim), index, "index_copy")
-    _check_range(places._data, x._row().shape[at], at, "index_copy")
-    source = tensor_for(source, "index_copy")
-    wanted = (*x._row().shape[:at], places.numel(), *x._row().shape[at + 1 :])
-    if source.numel() != math.prod(wanted):
-        raise RuntimeError(f"index_copy: expects a source of shape {wanted}, got {source.shape}")
-    return _written(x._row(), _along(at, places._data), source.reshape(wanted), "index_copy").reshape(x.shape)
-
-
-def index_reduce(
-    input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
-) -> Tensor:
-    """x with source[i] folded into the slice index[i] of an axis, by 'prod', 'mean', 'amax' or 'amin'.
-
-    >>> index_reduce(minitorch.tensor([1.0, 5.0]), 0, minitorch.tensor([0, 0]), minitorch.tensor([3.0, 2.0]), "amax")
-    tensor([3., 5.])
-    """
-    x = tensor_for(input, "index_reduce")
-    at, places = x._row()._slices(dim, index, "index_reduce")
-    source = tensor_for(source, "index_reduce")._row()
-    if reduce not in ("prod", "mean", "amax", "amin"):
-        raise RuntimeError(f"index_reduce: reduce must be 'prod', 'mean', 'amax' or 'amin', got {reduce!r}")
-    along = [1] * x._row().ndim
-    along[at] = -1
-    spread = places.reshape(along).broadcast_to(source.shape)
-    return scatter_reduce(x._row(), at, spread, source, reduce, include_self=include_self).reshape(x.shape)
-
-
-def take(input: Any, index: Any) -> Tensor:
-    """The elements at these numbers, as if x were on one axis.   dx: g added where it was taken from
-
-    >>> take(minitorch.tensor([[1.0, 2.0], [3.0, 4.0]]), minitorch.tensor([0, 3]))
-    tensor([1., 4.])
-    """
-    x = tensor_for(input, "take")
-    places = _places(index, "take")
-    if not x.numel() and places.numel():
-        raise IndexError(f"take: from no elements (shape {x.shape}) none can be taken")
-    return x.reshape(-1)[places]
-
-
-def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Tensor:
-    """x with `source` at these numbers, as if on one axis, or added there.
-
-    >>> put(minitorch.tensor([[1.0, 2.0], [3.0, 4.0]]), minitorch.tensor([0, 3]), minitorch.tensor([8.0, 9.0]))
-    tensor([[8., 2.],
-            [3., 9.]])
-    """
-    x = tensor_for(input, "put")
-    places, values = _places(index, "put").reshape(-1), tensor_for(source, "put").reshape(-1)
-    if places.shape != values.shape:
-        raise RuntimeError(f"put: {places.numel()} places for {values.numel()} values")
-    return index_put(x.reshape(-1), (places,), values, accumulate).reshape(x.shape)
-
-
-# --- by mask ------------------------------------------------------------------------------------
-
-
-def masked_scatter(input: Any, mask: Any, source: Any) -> Tensor:
-    """x with the elements of `source`, in their order, where the mask holds.   dx = g elsewhere, dsource = g there
-
-    >>> mask = minitorch.tensor([True, False, True])
-    >>> masked_scatter(minitorch.tensor([1.0, 2.0, 3.0]), mask, minitorch.tensor([8.0, 9.0]))
-    tensor([8., 2., 9.])
-    """
-    x, values = tensor_for(input, "masked_scatter"), tensor_for(source, "masked_scatter")
-    where = check_mask(mask, "masked_scatter")
-    if values._data.dtype != x._data.dtype:
-        raise RuntimeError(f"masked_scatter: source is {values._data.dtype}, but x is {x._data.dtype}")
-    shape = common_shape("masked_scatter", x.shape, where.shape)
-    x, where = x.broadcast_to(shape), cast(where, np.bool_).broadcast_to(shape)
-    rank = where.reshape(-1).cumsum(0) - 1  # the how-manieth true this is
-    if not x.numel():
-        return x.clone()
-    if violated((rank[-1] >= values.numel())._data):
-        raise RuntimeError(
-            f"masked_scatter: the mask holds at more places than the {values.numel()} elements of source"
-        )
-    if not values.numel():
-        return x.clone()
-    taken = values.reshape(-1)[rank.clamp(min=0)].reshape(shape)
-    return select(where, taken, x)
-
-
-# --- by axis ------------------------------------------------------------------------------------
-
-
-def select_scatter(input: Any, src: Any, dim: int, index: int) -> Tensor:
-    """x with `src` in place of one slice of an axis.   dx = g elsewhere, dsrc = that slice of g
-
-    >>> select_scatter(minitorch.tensor([[1.0, 2.0], [3.0, 4.0]]), minitorch.tensor([8.0, 9.0]), 0, 1)
-    tensor([[1., 2.],
-            [8., 9.]])
-    """
-    x = tensor_for(input, "select_scatter")
-    at = one_axis(dim, x.ndim, "select_scatter")
-    key = _along(at, one_int(index, "select_scatter", "index"))
-    return _fitting(x, key, src, "select_scatter")
-
-
-def slice_scatter(
-    input: Any, src: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
-) -> Tensor:
-    """x with `src` in place of a slice start:end:step of an axis.   dx = g elsewhere, dsrc = that part of g
-
-    >>> slice_scatter(minitorch.tensor([1.0, 2.0, 3.0]), minitorch.tensor([8.0, 9.0]), start=1)
-    tensor([1., 8., 9.])
-    """
-    x = tensor_for(input, "slice_scatter")
-    at = one_axis(dim, x.ndim, "slice_scatter")
-    return _fitting(x, _along(at, slice(start, end, step)), src, "slice_scatter")
-
-
-def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """x with `src` on the diagonal of two axes.   dx = g elsewhere, dsrc = g's diagonal
-
-    >>> diagonal_scatter(minitorch.tensor([[1.0, 2.0], [3.0, 4.0]]), minitorch.tensor([8.0, 9.0]))
-    tensor([[8., 2.],
-            [3., 9.]])
-    """
-    x = tensor_for(input, "diagonal_scatter")
-    first, second = (one_axis(d, x.ndim, "diagonal_scatter") for d in (dim1, dim2))
-    moved = x.movedim((first, second), (-2, -1))
-    length = x.detach().diagonal(offset, dim1, dim2).shape[-1]
-    places = np.arange(length, like=x._data)
-    key = (..., places + max(-offset, 0), places + max(offset, 0))
-    return _fitting(moved, key, src, "diagonal_scatter").movedim((-2, -1), (first, second))
 
 
 def _fitting(x: Tensor, key: Any, src: Any, name: str) -> Tensor:
@@ -242,51 +602,33 @@ def _fitting(x: Tensor, key: Any, src: Any, name: str) -> Tensor:
     return _written(x, key, source, name)
 
 
-# --- folding ------------------------------------------------------------------------------------
+# --- as functions: minitorch.f(x) is x.f() -------------------------------------------------------
 
-
-def scatter_reduce(
-    input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
-) -> Tensor:
-    """x with src[i][j] folded into out[index[i][j]][j] for axis 0, by 'sum', 'prod', 'mean', 'amax' or 'amin'.
-
-    include_self: whether what is in x takes part. g goes to what was added, the products' other factors, or to the
-    extremes, split evenly among ties.
-
-    >>> index, source = minitorch.tensor([0, 0, 1]), minitorch.tensor([2.0, 3.0, 4.0])
-    >>> scatter_reduce(minitorch.tensor([1.0, 5.0]), 0, index, source, "sum")
-    tensor([6., 9.])
-    """
-    x = tensor_for(input, "scatter_reduce")
-    at, places = x._row()._along(dim, index, "scatter_reduce")
-    if reduce not in ("sum", "prod", "mean", "amax", "amin"):
-        raise RuntimeError(
-            f"scatter_reduce: reduce must be 'sum', 'prod', 'mean', 'amax' or 'amin', got {reduce!r}"
-        )
-    values = x._same_dtype(src, "scatter_reduce", "src")
-    if not places.numel():
-        return x.clone()
-    row, places, values = x._row(), places._row(), values._row()
-    if any(n > have for n, have in zip(places.shape, values.shape, strict=True)):
-        raise RuntimeError(
-            f"scatter_reduce: index of shape {places.shape} needs a src at least as large, got {values.shape}"
-        )
-    if reduce in ("prod", "amax", "amin"):
-        options = {"axis": at, "reduce": reduce, "include_self": include_self}
-        return apply(ops.SCATTER_REDUCE, row, places, values, **options).reshape(x.shape)
-    start = row if include_self else row.scatter(at, places, 0)
-    total = start.scatter_add(at, places, values)
-    if reduce == "mean":
-        ones = new_tensor(np.ones_like(values._data))
-        base = new_tensor(np.ones_like(row._data))
-        count = (base if include_self else base.scatter(at, places, 0)).scatter_add(at, places, ones)
-        floor = x._data.dtype.kind in "iu"
-        count = count.clamp(min=1)
-        total = total.div(count, rounding_mode="floor") if floor else total / count
-    return total.reshape(x.shape)
-
+gather = function(Indexing.gather)
+take_along_dim = function(Indexing.take_along_dim)
+index_select = function(Indexing.index_select)
+take = function(Indexing.take)
+masked_select = function(Indexing.masked_select)
+scatter = function(Indexing.scatter)
+scatter_add = function(Indexing.scatter_add)
+index_add = function(Indexing.index_add)
+index_put = function(Indexing.index_put)
+index_fill = function(Indexing.index_fill)
+index_copy = function(Indexing.index_copy)
+put = function(Indexing.put)
+masked_fill = function(Indexing.masked_fill)
+masked_scatter = function(Indexing.masked_scatter)
+scatter_reduce = function(Indexing.scatter_reduce)
+index_reduce = function(Indexing.index_reduce)
+select_scatter = function(Indexing.select_scatter)
+slice_scatter = function(Indexing.slice_scatter)
+diagonal_scatter = function(Indexing.diagonal_scatter)
+nonzero = function(Indexing.nonzero)
+argwhere = function(Indexing.argwhere)
 
 __all__ = [
-    "diagonal_scatter", "index_copy", "index_fill", "index_put", "index_reduce", "masked_scatter", "put",
-    "scatter_reduce", "select_scatter", "slice_scatter", "take",
+    "argwhere", "diagonal_scatter", "gather", "index_add", "index_copy", "index_fill", "index_put",
+    "index_reduce", "index_select", "masked_fill", "masked_scatter", "masked_select", "nonzero", "put",
+    "scatter", "scatter_add", "scatter_reduce", "select_scatter", "slice_scatter", "take", "take_along_dim",
+    "tril_indices", "triu_indices", "unravel_index",
 ]  # fmt: skip

@@ -1,6 +1,7 @@
 """Contraction kernels against np.einsum: every layout, form and packing, on three kinds of processor."""
 
 import ctypes
+import dataclasses
 import itertools
 
 import numpy as np
@@ -9,20 +10,23 @@ from numpy.lib.stride_tricks import as_strided
 
 llvm = pytest.importorskip("llvmlite.binding")
 
-from minitorch.compiler.backends.llvm import contract, target  # noqa: E402
-from minitorch.compiler.backends.llvm.contract import (  # noqa: E402
+from minitorch.compiler.backends.llvm import target  # noqa: E402
+from minitorch.compiler.backends.llvm.products import costs  # noqa: E402
+from minitorch.compiler.backends.llvm.products.contraction import (  # noqa: E402
     Contraction,
-    Dim,
-    emit_contraction,
-    plan_contraction,
-    store_plain,
+    Problem,
+    StridedLoop,
 )
-from minitorch.compiler.backends.llvm.text import Emitter  # noqa: E402
+from minitorch.compiler.backends.llvm.products.planning import plan_columns, plan_contraction  # noqa: E402
+from minitorch.compiler.backends.llvm.products.write_base import prefetch  # noqa: E402
+from minitorch.compiler.backends.llvm.products.write_kernel import emit_contraction  # noqa: E402
+from minitorch.compiler.backends.llvm.text import TYPES, Emitter, vector  # noqa: E402
 
 llvm.initialize_native_target()
 llvm.initialize_native_asmprinter()
 HOST = target.host()
 TARGETS = [t for t in (HOST, target.avx2(), target.baseline()) if t.runs_here]
+ARM = target.Target("apple-m1", "+neon", "arm64-apple-darwin")
 DTYPES = [np.dtype(np.float32), np.dtype(np.float64)]
 GUARD = 64  # elements around each array: nan, so that using them shows
 
@@ -36,7 +40,7 @@ def machine(which):
 class Kernel:
     """A plan compiled with an epilogue; called on arrays."""
 
-    def __init__(self, plan, which, epilogue, begin=None, fetch=None):
+    def __init__(self, plan, which, epilogue, fetch=None):
         e = Emitter()
         count = 3 + len(plan.tables)
         names = [
@@ -51,7 +55,6 @@ class Kernel:
             scratch="%scratch" if plan.scratch else None,
             start="%start",
             stop="%stop",
-            begin=begin and (lambda e, index: begin(e, index, names[2])),
             fetch=fetch and (lambda e, index, columns: fetch(e, index, columns, names[2])),
             epilogue=lambda e, value, index: epilogue(e, value, index, *names[2:]),
         )
@@ -74,7 +77,7 @@ class Kernel:
 
     def __call__(self, a, b, c, pieces=1):
         """Run all units, in some calls one after another, each with a scratch memory full of nan."""
-        arrays = [a, b, c, *self.plan.tables]
+        arrays = [a, b, c, *self.plan.tables.values()]
         table = np.array([x.ctypes.data for x in arrays], np.uint64)
         edges = [self.plan.units * i // pieces for i in range(pieces + 1)]
         for start, stop in itertools.pairwise(edges):
@@ -83,6 +86,32 @@ class Kernel:
             scratch[place + self.plan.scratch :] = 77
             assert self.function(table.ctypes.data, scratch.ctypes.data + place, start, stop) == 0
             assert (scratch[place + self.plan.scratch :] == 77).all(), "wrote behind the scratch memory"
+
+
+def store(e, value, index, pointer, *, dtype, batch, row, column):
+    """Store a finished value at batch · stride + row · stride + column · stride elements behind a pointer.
+
+    Instead of the strides of rows and columns, names of pointers to tables of offsets may be given.
+    """
+    element, kind = TYPES[dtype], vector(TYPES[dtype], index.lanes)
+
+    def offset(where, number):
+        if isinstance(where, int):
+            return e.op(f"mul i64 {number}, {where}")
+        return e.op(f"load i64, ptr {e.op(f'getelementptr i64, ptr {where}, i64 {number}')}")
+
+    line = e.op(f"add i64 {offset(batch, index.batch)}, {offset(row, index.row)}")
+    for lane in range(index.valid):
+        across = offset(column, e.op(f"add i64 {index.column}, {lane}"))
+        there = e.op(f"getelementptr {element}, ptr {pointer}, i64 {e.op(f'add i64 {line}, {across}')}")
+        scalar = value if index.lanes == 1 else e.op(f"extractelement {kind} {value}, i64 {lane}")
+        if column == 1 and index.lanes > 1:  # as real epilogues do
+            if index.mask is None:
+                e.line(f"store {kind} {value}, ptr {there}, align {dtype.itemsize}")
+            else:
+                e.masked_store(element, index.lanes, value, there, dtype.itemsize, index.mask)
+            return
+        e.line(f"store {element} {scalar}, ptr {there}, align {dtype.itemsize}")
 
 
 def extents(dims):
@@ -122,11 +151,11 @@ def check(c, which=HOST, seed=0, plan=None, pieces=2, fetches=True):
     out = np.full(expected.size + 2 * GUARD, 77.0, c.dtype)
 
     def epilogue(e, value, index, pointer, *_):
-        store_plain(e, value, index, pointer, dtype=c.dtype, batch=m * n, row=n, column=1)
+        store(e, value, index, pointer, dtype=c.dtype, batch=m * n, row=n, column=1)
 
     def fetch(e, index, columns, pointer):
         line = e.op(f"mul i64 {index.row}, {n * c.dtype.itemsize}")
-        contract.prefetch(e, e.op(f"getelementptr i8, ptr {pointer}, i64 {line}"), columns, write=True)
+        prefetch(e, e.op(f"getelementptr i8, ptr {pointer}, i64 {line}"), columns, write=True)
 
     Kernel(plan, which, epilogue, fetch=fetch if fetches else None)(a, b, out[GUARD:], pieces)
     assert (out[:GUARD] == 77).all()
@@ -145,10 +174,10 @@ def product(m, k, n, layout="NN", batch=1, dtype=DTYPES[0]):
     b_k, b_n = (n, 1) if layout[1] == "N" else (1, k)
     return Contraction(
         np.dtype(dtype),
-        (Dim(batch, m * k, k * n),),
-        (Dim(m, a_m, 0),),
-        (Dim(n, 0, b_n),),
-        (Dim(k, a_k, b_k),),
+        (StridedLoop(batch, m * k, k * n),),
+        (StridedLoop(m, a_m, 0),),
+        (StridedLoop(n, 0, b_n),),
+        (StridedLoop(k, a_k, b_k),),
     )
 
 
@@ -158,20 +187,20 @@ def convolution(images, channels, filters, height, width, side, step=1, dtype=DT
     plane, square = height * width, side * side
     forward = Contraction(
         np.dtype(dtype),
-        (Dim(images, 0, channels * plane),),
-        (Dim(filters, channels * square, 0),),
-        (Dim(high, 0, step * width), Dim(wide, 0, step)),
-        (Dim(channels, square, plane), Dim(side, side, width), Dim(side, 1, 1)),
+        (StridedLoop(images, 0, channels * plane),),
+        (StridedLoop(filters, channels * square, 0),),
+        (StridedLoop(high, 0, step * width), StridedLoop(wide, 0, step)),
+        (StridedLoop(channels, square, plane), StridedLoop(side, side, width), StridedLoop(side, 1, 1)),
     )
     gradient = Contraction(
         np.dtype(dtype),
         (),
-        (Dim(channels, plane, 0), Dim(side, width, 0), Dim(side, 1, 0)),
-        (Dim(filters, 0, high * wide),),
+        (StridedLoop(channels, plane, 0), StridedLoop(side, width, 0), StridedLoop(side, 1, 0)),
+        (StridedLoop(filters, 0, high * wide),),
         (
-            Dim(images, channels * plane, filters * high * wide),
-            Dim(high, step * width, wide),
-            Dim(wide, step, 1),
+            StridedLoop(images, channels * plane, filters * high * wide),
+            StridedLoop(high, step * width, wide),
+            StridedLoop(wide, step, 1),
         ),
     )
     return forward, gradient
@@ -206,19 +235,32 @@ def test_convolutions(which, dtype, shape, step):
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
 @pytest.mark.parametrize("which", TARGETS, ids=lambda t: t.name)
 def test_long_sums_in_blocks(layout, which, monkeypatch):
-    monkeypatch.setattr(contract, "PANEL_BYTES", 16 << 10)
-    monkeypatch.setattr(contract, "MOST_PANELS", 1.5)
+    monkeypatch.setattr(costs, "PANEL_BYTES", 16 << 10)
+    monkeypatch.setattr(costs, "MOST_PANELS", 1.5)
     for m, n, form in [(31, 70, "columns"), (50, 5, "swapped")]:
         c = product(m, 1100, n, layout)
-        plan = contract._plan_columns(c if form == "columns" else contract._exchange(c), which, form)
+        plan = plan_columns(Problem.of(c if form == "columns" else c.exchanged(), which), form)
         check(c, which, plan=plan)
         assert plan.depth_blocks > 1 or (form == "swapped" and not plan.packing)
 
 
-def test_a_weight_gradient_whose_sums_are_long_and_cross_rows(monkeypatch):
-    monkeypatch.setattr(contract, "MOST_PANELS", 1.5)
-    plan = check(convolution(9, 3, 40, 15, 15, 3)[1])
+@pytest.mark.parametrize("which", TARGETS, ids=lambda t: t.name)
+def test_a_weight_gradient_whose_sums_are_long_and_cross_rows(which, monkeypatch):
+    monkeypatch.setattr(costs, "PANEL_BYTES", 4 << 10)  # a panel of any width is larger here
+    plan = check(convolution(9, 3, 40, 15, 15, 3)[1], which)
     assert (plan.packing, plan.depth_blocks > 1) == ("transpose", True)
+
+
+@pytest.mark.parametrize(
+    ("which", "columns", "blocks"),
+    [(target.avx512(), 40, 2), (target.avx2(), 8, 1), (target.baseline(), 8, 1), (ARM, 8, 1)],
+    ids=lambda x: getattr(x, "name", x),
+)
+def test_wide_panels_fill_the_cache_at_a_smaller_depth(which, columns, blocks, monkeypatch):
+    """Registers of 512 bits, and 32 of them, allow all 40 columns at once, and k must be cut; others take 8 at a time."""
+    monkeypatch.setattr(costs, "MOST_PANELS", 1)
+    plan = plan_contraction(convolution(9, 3, 40, 15, 15, 3)[1], which)
+    assert (plan.width, plan.depth_blocks) == (columns, blocks)
 
 
 @pytest.mark.parametrize("which", TARGETS, ids=lambda t: t.name)
@@ -251,7 +293,10 @@ def random_contraction(rng):
             if rng.random() < 0.1:
                 stride += int(rng.integers(0, 3))
         strides[name] = mine
-    dims = [Dim(size, int(x), int(y)) for size, x, y in zip(sizes, strides["a"], strides["b"], strict=True)]
+    dims = [
+        StridedLoop(size, int(x), int(y))
+        for size, x, y in zip(sizes, strides["a"], strides["b"], strict=True)
+    ]
     groups = [tuple(d for d, owner in zip(dims, owners, strict=True) if owner == which) for which in range(4)]
     return Contraction(DTYPES[int(rng.integers(2))], *groups)
 
@@ -273,8 +318,8 @@ def test_every_form_and_packing_is_covered():
 
 @pytest.mark.parametrize("which", TARGETS, ids=lambda t: t.name)
 def test_far_lines_are_copied(which, monkeypatch):
-    monkeypatch.setattr(contract, "PACK_ROWS", 4)
-    monkeypatch.setattr(contract, "PACK_DEPTH", 4)
+    monkeypatch.setattr(costs, "PACK_ROWS", 4)
+    monkeypatch.setattr(costs, "PACK_DEPTH", 4)
     for n in (600, 613):
         assert check(product(9, 20, n), which).packing == "copy"
 
@@ -289,11 +334,11 @@ def test_rows_that_are_far_apart_are_copied_too(which, monkeypatch):
         "PACK_A_ROWS": 30,
     }
     for name, value in (small | {"MOST_PANELS": 1.5}).items():
-        monkeypatch.setattr(contract, name, value)
+        monkeypatch.setattr(costs, name, value)
     for m, k, n in [(5, 20, 500), (16, 30, 333), (47, 43, 256), (99, 600, 300)]:
         for layout in ("TN", "TT"):
             c = product(m, k, n, layout, batch=2)
-            plan = contract._plan_columns(c, which, "columns")
+            plan = plan_columns(Problem.of(c, which))
             assert plan.packs_a
             check(c, which, plan=plan, pieces=3)
 
@@ -303,10 +348,10 @@ def test_rows_that_are_far_apart_are_copied_too(which, monkeypatch):
 @pytest.mark.parametrize("blocked", [False, True])
 def test_what_the_end_of_a_tile_touches_is_fetched_while_it_is_computed(layout, which, blocked, monkeypatch):
     """k is walked in a piece per row: pieces that divide it, that do not, empty ones, and more rows than k."""
-    monkeypatch.setattr(contract, "STRIDE_BYTES", 64)
+    monkeypatch.setattr(costs, "STRIDE_BYTES", 64)
     if blocked:
-        monkeypatch.setattr(contract, "PANEL_BYTES", 1 << 10)
-        monkeypatch.setattr(contract, "MOST_PANELS", 1)
+        monkeypatch.setattr(costs, "PANEL_BYTES", 1 << 10)
+        monkeypatch.setattr(costs, "MOST_PANELS", 1)
     for m, k, n in [(48, 60, 70), (48, 61, 64), (50, 13, 128), (49, 3, 128), (7, 500, 96), (64, 1, 64)]:
         for fetches in (True, False):
             check(product(m, k, n, layout, batch=2), which, fetches=fetches)
@@ -326,9 +371,9 @@ def test_a_small_b_is_shared_by_threads_that_have_rows_of_their_own():
 
 def test_shared_panels_are_packed_once_per_call():
     c = product(40, 30, 50, "NT", batch=6)
-    c = Contraction(c.dtype, (Dim(6, 1200, 0),), c.m, c.n, c.k)
+    c = Contraction(c.dtype, (StridedLoop(6, 1200, 0),), c.m, c.n, c.k)
     plan = check(c, pieces=3)
-    assert plan.shares_b
+    assert plan.problem.shares_b
     assert plan.packing == "transpose"
 
 
@@ -343,8 +388,8 @@ def kind(index, element="float"):
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN"])
 @pytest.mark.parametrize("shape", [(13, 30, 40), (40, 30, 5), (5, 300, 3), (40, 2600, 20)])
 @pytest.mark.parametrize("long", [False, True])
-def test_begin_and_epilogue(layout, shape, long):
-    """Start from a bias, and end with relu, or with something long that has blocks of its own."""
+def test_epilogues(layout, shape, long):
+    """Add a bias, and end with relu, or with something long that has blocks of its own."""
     m, k, n = shape
     c = product(m, k, n, layout)
     rng = np.random.default_rng(1)
@@ -355,7 +400,7 @@ def test_begin_and_epilogue(layout, shape, long):
     expected = expected * 2.0**20 if long else np.maximum(expected, 0)
     out = np.concatenate([np.zeros(m * n, "f4"), bias])  # the result, and behind it the bias
 
-    def begin(e, index, pointer):
+    def bias_of(e, index, pointer):
         value = zero(index)
         for lane in range(index.valid):
             place = e.op(f"add i64 {index.column}, {m * n + lane}")
@@ -366,6 +411,7 @@ def test_begin_and_epilogue(layout, shape, long):
         return value
 
     def epilogue(e, value, index, pointer, *_):
+        value = e.op(f"fadd {kind(index)} {value}, {bias_of(e, index, pointer)}")
         if long:
             for _ in range(20):
                 value = e.op(f"fadd {kind(index)} {value}, {value}")
@@ -377,9 +423,9 @@ def test_begin_and_epilogue(layout, shape, long):
             value = e.op(
                 f"select {kind(index, 'i1')} {positive}, {kind(index)} {value}, {kind(index)} {zero(index)}"
             )
-        store_plain(e, value, index, pointer, dtype=c.dtype, batch=0, row=1, column=m)  # transposed
+        store(e, value, index, pointer, dtype=c.dtype, batch=0, row=1, column=m)  # transposed
 
-    Kernel(plan_contraction(c, HOST), HOST, epilogue, begin)(a, b, out)
+    Kernel(plan_contraction(c, HOST), HOST, epilogue)(a, b, out)
     result = out[: m * n].reshape(n, m).T
     np.testing.assert_allclose(result, expected, rtol=0, atol=1e-6 * k**0.5 * np.abs(expected).max())
 
@@ -390,12 +436,11 @@ def test_storing_by_tables():
     rng = np.random.default_rng(1)
     a, a_view = random_array(rng, [*c.batch, *c.m, *c.k], "a", c.dtype)
     b, b_view = random_array(rng, [*c.batch, *c.k, *c.n], "b", c.dtype)
-    plan = plan_contraction(c, HOST)
-    plan.table_names = ("rows", "columns")
-    plan.tables = [np.arange(4, -1, -1) * 19, np.arange(18, -1, -1)]
+    tables = {"rows": np.arange(4, -1, -1) * 19, "columns": np.arange(18, -1, -1)}
+    plan = dataclasses.replace(plan_contraction(c, HOST), tables=tables)
 
     def epilogue(e, value, index, pointer, rows, columns):
-        store_plain(e, value, index, pointer, dtype=c.dtype, batch=0, row=rows, column=columns)
+        store(e, value, index, pointer, dtype=c.dtype, batch=0, row=rows, column=columns)
 
     out = np.zeros((5, 19), "f4")
     Kernel(plan, HOST, epilogue)(a, b, out)
@@ -408,7 +453,7 @@ def test_nan_and_infinity_reach_the_elements_they_belong_to_and_no_others():
     plan = plan_contraction(product(9, 12, 21), HOST)
 
     def epilogue(e, value, index, pointer, *_):
-        store_plain(e, value, index, pointer, dtype=a.dtype, batch=0, row=21, column=1)
+        store(e, value, index, pointer, dtype=a.dtype, batch=0, row=21, column=1)
 
     Kernel(plan, HOST, epilogue)(a, b, out)
     np.testing.assert_array_equal(out, a @ b)

@@ -1,13 +1,14 @@
 """Compiled programs give what NumPy gives: every primitive, random programs, realistic ones."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 pytest.importorskip("llvmlite")
 
-from minitorch.compiler.backends.llvm.assemble import build
+from minitorch.compiler.backends.llvm.assemble import Assembler
 from minitorch.compiler.ir import builder as b
 from minitorch.compiler.ir.program import Program, Value, interpret
 from random_ir import F4, F8, I8, RandomProgram, close, given, some
@@ -18,7 +19,7 @@ def run(outputs, inputs, arrays, updates=None, fuse=True, factor=1.0, **options)
     program = Program(inputs, outputs)
     want = interpret(program, [a.copy() for a in arrays])
     updates = updates or {}
-    native = build(program, updates=updates, fuse=fuse, **options)
+    native = Assembler(fuse=fuse, **options).build(program, updates)
     mine = [np.array(a, order="C") for a in arrays]
     results = [np.full(o.shape, 7).astype(o.dtype) for k, o in enumerate(outputs) if k not in updates]
     native(mine, results)
@@ -121,7 +122,7 @@ def test_sums_are_accurate():
     for shape in [(1_000_003,), (1003, 1009)]:
         array = rng.random(shape).astype(F4)
         x = given(shape)
-        native = build(Program([x], [b.reduce("add", x, range(len(shape)))]))
+        native = Assembler().build(Program([x], [b.reduce("add", x, range(len(shape)))]), {})
         got = np.empty((), F4)
         native([array], [got])
         exact = array.astype(F8).sum()
@@ -275,12 +276,13 @@ def test_products_of_views(rng):
 )
 def test_long_ends_of_products(rows, depth, columns, machine, rng, monkeypatch):
     """gelu, its slope and a step of Adam are done on a product's tiles, with what they read fetched ahead."""
-    from minitorch.compiler.backends.llvm import products, target
+    from minitorch.compiler.backends.llvm import target
+    from minitorch.compiler.backends.llvm.products import costs
 
     chosen = getattr(target, machine)()
     if not chosen.runs_here:
         pytest.skip(f"this machine does not run code for {machine}")
-    monkeypatch.setattr(products, "FETCHED_BYTES", 0)
+    monkeypatch.setattr(costs, "FETCHED_BYTES", 0)
     x, w, bias = given((rows, depth)), given((depth, columns)), given((columns,))
     up = b.map_values("add", b.matmul(x, w), bias)
     normal = times(b.map_values("exp", times(b.map_values("multiply", up, up), -0.5)), 0.4)
@@ -351,7 +353,8 @@ def test_an_index_outside_stops_before_anything_is_changed(bad, what, rng):
         changed = b.scatter("add", x, index, updates, 0)
     other = b.map_values("add", updates, b.full((), 1, F4))
     for fuse in (True, False):
-        native = build(Program([x, index, updates], [changed, other]), updates={0: 0, 1: 2}, fuse=fuse)
+        program = Program([x, index, updates], [changed, other])
+        native = Assembler(fuse=fuse).build(program, {0: 0, 1: 2})
         arrays = [some(rng, (7, 5)), rng.integers(0, 7, 40), some(rng, (40, 5))]
         arrays[1][33] = bad
         before = [a.copy() for a in arrays]
@@ -385,7 +388,7 @@ def test_an_error_in_a_called_function_is_raised(rng):
 
     x = given((4,))
     out = b.call(refuse, [b.map_values("exp", x)], [np.empty((4,), F4)], True)[0]
-    native = build(Program([x], [b.map_values("exp", out)]))
+    native = Assembler().build(Program([x], [b.map_values("exp", out)]), {})
     with pytest.raises(ZeroDivisionError, match="no"):
         native([some(rng, (4,))], [np.empty((4,), F4)])
 
@@ -445,22 +448,29 @@ def test_random_programs(block):
 @pytest.mark.parametrize("machine", ["host", "avx2", "baseline"])
 def test_random_programs_in_many_small_pieces(machine, monkeypatch):
     """Blocks of rows, tiles and threads are for large arrays; here they are used on small ones too."""
-    from minitorch.compiler.backends.llvm import assemble, loops, products, target
-    from minitorch.compiler.schedule import fuse
+    from minitorch.compiler.backends.llvm import assemble, loops, target
+    from minitorch.compiler.backends.llvm.capabilities import CPU_FIGURES, Cpu
+    from minitorch.compiler.backends.llvm.products import costs
 
     chosen = getattr(target, machine)()
     if not chosen.runs_here:
         pytest.skip(f"this machine does not run code for {machine}")
-    monkeypatch.setattr(fuse, "SMALL", 64)
-    monkeypatch.setattr(fuse, "BLOCKS", 5)
-    monkeypatch.setattr(fuse, "COLUMN_BYTES", 256)
+    cpu = Cpu(replace(CPU_FIGURES, serial_elements=64, most_blocks=5, column_bytes=256))
     monkeypatch.setattr(loops, "TILED_BYTES", 256)
     monkeypatch.setattr(loops, "UNIT_WORK", 64)
-    monkeypatch.setattr(products, "FETCHED_BYTES", 0)
+    monkeypatch.setattr(costs, "FETCHED_BYTES", 0)
     monkeypatch.setattr(assemble, "PARALLEL_SECONDS", 0)
     for seed in range(200, 208):
         made = RandomProgram(seed)
-        run(made.outputs, made.inputs, made.arrays, updates=made.updates, factor=50, target=chosen)
+        run(
+            made.outputs,
+            made.inputs,
+            made.arrays,
+            updates=made.updates,
+            factor=50,
+            target=chosen,
+            machine=cpu,
+        )
 
 
 # --- realistic programs -----------------------------------------------------------------------------------------

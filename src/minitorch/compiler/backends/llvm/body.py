@@ -255,7 +255,7 @@ class Writer:
         if self.lanes == 1 or self.is_vector(node):
             return self.single(node)
         if node.kind == "constant":
-            return constant_splat(node.data, TYPES[node.dtype], self.lanes)
+            return splat(node.data, TYPES[node.dtype], self.lanes)
         name = self.find(("wide", node))
         if name is None:
             name = self.spread(self.single(node), TYPES[node.dtype])
@@ -313,11 +313,7 @@ class Writer:
         if self.lanes == 1:
             return start
         kind = vector("i64", self.lanes)
-        wide = (
-            constant_splat(start, "i64", self.lanes)
-            if start.lstrip("-").isdigit()
-            else self.spread(start, "i64")
-        )
+        wide = splat(start, "i64", self.lanes) if start.lstrip("-").isdigit() else self.spread(start, "i64")
         if not factor:
             return wide
         steps = "<" + ", ".join(f"i64 {lane * factor}" for lane in range(self.lanes)) + ">"
@@ -335,9 +331,7 @@ class Writer:
             if name is None:
                 kind = vector("i64", self.lanes) if differs else "i64"
                 place = self.integers(where) if differs else self.integer(a)
-                spread = (
-                    (lambda text: constant_splat(text, "i64", self.lanes)) if differs else (lambda text: text)
-                )
+                spread = (lambda text: splat(text, "i64", self.lanes)) if differs else (lambda text: text)
                 moved = place if low == 0 else self.e.op(f"sub {kind} {place}, {spread(str(low))}")
                 name = self.e.op(f"icmp ult {kind} {moved}, {spread(str(high - low))}")
                 self.scopes[-1][key] = name
@@ -488,7 +482,7 @@ class Writer:
                 continue
             part = self.single(arg)
             if stride != 1:
-                part = e.op(f"mul {integers} {part}, {constant_splat(str(stride), 'i64', lanes)}")
+                part = e.op(f"mul {integers} {part}, {splat(str(stride), 'i64', lanes)}")
             apart = part if apart is None else e.op(f"add {integers} {apart}, {part}")
         place = self.pointer(operand, where, element, extra)
         if apart is None:  # one and the same element, but not in all lanes
@@ -502,7 +496,7 @@ class Writer:
             [
                 (vector("ptr", lanes), pointers),
                 *_alignment(node.dtype.itemsize),
-                (bits, mask or constant_splat("true", "i1", lanes)),
+                (bits, mask or splat("true", "i1", lanes)),
                 (kind, "zeroinitializer"),
             ],
         )
@@ -574,7 +568,7 @@ class Writer:
                     (kind, name),
                     (vector("ptr", lanes), pointers),
                     *_alignment(align),
-                    (vector("i1", lanes), self.mask or constant_splat("true", "i1", lanes)),
+                    (vector("i1", lanes), self.mask or splat("true", "i1", lanes)),
                 ],
             )
 
@@ -599,7 +593,7 @@ class Writer:
             element = TYPES[node.dtype]
             kind = vector(element, lanes)
             inner = self.wide(node.args[0]) if lanes > 1 else self.single(node.args[0])
-            otherwise = constant_splat(number, element, lanes)
+            otherwise = splat(number, element, lanes)
             test = vector("i1", lanes) if differs else "i1"
             return e.op(f"select {test} {holds}, {kind} {inner}, {kind} {otherwise}")
         assert node.kind == "map", node.kind
@@ -622,13 +616,6 @@ def suffix(element: str, lanes: int) -> str:
     """
     short = {"float": "f32", "double": "f64"}.get(element, element)
     return f"v{lanes}{short}" if lanes > 1 else short
-
-
-def constant_splat(constant: str, element: str, lanes: int) -> str:
-    """Return a constant in all lanes, in the short spelling."""
-    if lanes == 1:
-        return constant
-    return splat(constant, element, lanes) if lanes <= 2 else f"splat ({element} {constant})"
 
 
 def _alignment(align: int) -> list[tuple[str, str]]:

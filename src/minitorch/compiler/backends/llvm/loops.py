@@ -25,7 +25,6 @@ from minitorch.compiler.backends.llvm.body import (
     Body,
     Node,
     Writer,
-    constant_splat,
     cost,
     dims_in,
     in_order,
@@ -33,7 +32,7 @@ from minitorch.compiler.backends.llvm.body import (
     suffix,
 )
 from minitorch.compiler.backends.llvm.target import Target
-from minitorch.compiler.backends.llvm.text import TYPES, Emitter, literal, vector
+from minitorch.compiler.backends.llvm.text import TYPES, Emitter, literal, splat, vector
 from minitorch.compiler.ir.index import Affine, Dim, affine, substituted, total
 from minitorch.compiler.ir.program import Value
 
@@ -528,10 +527,10 @@ class _LoopWriter:
     def _fold_start(self, fold: Fold, lanes: int) -> list[str]:
         dtype = self._fold_dtype(fold)
         if fold.is_arg:
-            zero = constant_splat(literal(0, dtype), TYPES[dtype], lanes)
-            return [zero, constant_splat("-1", "i64", lanes)]
+            zero = splat(literal(0, dtype), TYPES[dtype], lanes)
+            return [zero, splat("-1", "i64", lanes)]
         start = identity(fold.function, dtype) if fold.scope == "scan" else beginning(fold.function, dtype)
-        return [constant_splat(start, TYPES[dtype], lanes)]
+        return [splat(start, TYPES[dtype], lanes)]
 
     def _apply(self, fold: Fold, a: str, b: str, lanes: int) -> str:
         return functions.emit_function(self.e, fold.function, [a, b], self._fold_dtype(fold), lanes)
@@ -566,7 +565,7 @@ class _LoopWriter:
         e = self.e
         dtype = fold.source.dtype
         kind, bits = vector(TYPES[dtype], lanes), vector("i1", lanes)
-        nothing = e.op(f"icmp slt {vector('i64', lanes)} {old_place}, {constant_splat('0', 'i64', lanes)}")
+        nothing = e.op(f"icmp slt {vector('i64', lanes)} {old_place}, {splat('0', 'i64', lanes)}")
         greater = fold.function == "argmax"
         if dtype.kind == "f":
             beats = e.op(f"fcmp {'ugt' if greater else 'ult'} {kind} {new}, {old}")
@@ -923,7 +922,7 @@ class _LoopWriter:
                 [
                     (vector("ptr", lanes), pointers),
                     ("i32", str(dtype.itemsize)),
-                    (vector("i1", lanes), w.mask or constant_splat("true", "i1", lanes)),
+                    (vector("i1", lanes), w.mask or splat("true", "i1", lanes)),
                     (kind, "zeroinitializer"),
                 ],
             )
@@ -1167,9 +1166,7 @@ class _LoopWriter:
 
         def turn(counter: str, _: list[str]) -> list[str]:
             there = e.op(f"getelementptr {element}, ptr {place}, i64 {counter}")
-            e.line(
-                f"store {kind} {constant_splat(start, element, lanes)}, ptr {there}, align {dtype.itemsize}"
-            )
+            e.line(f"store {kind} {splat(start, element, lanes)}, ptr {there}, align {dtype.itemsize}")
             return []
 
         self._loop("0", str(n // lanes * lanes), lanes, [], turn)

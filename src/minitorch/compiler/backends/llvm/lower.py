@@ -20,6 +20,7 @@ from minitorch.compiler.ir.index import (
     Condition,
     Dim,
     Index,
+    Inexpressible,
     Split,
     dims_of,
     new_index,
@@ -28,7 +29,8 @@ from minitorch.compiler.ir.index import (
     weighted,
 )
 from minitorch.compiler.ir.program import Value
-from minitorch.compiler.schedule.fuse import Fuser, Group
+from minitorch.compiler.schedule.groups import PARTIAL, PLACE, Contradiction, Group
+from minitorch.compiler.schedule.schedule import Schedule
 
 BOOL = np.dtype(np.bool_)
 STREAMED_BYTES = 24 << 20  # results larger than this would only drive other things out of the caches
@@ -37,26 +39,28 @@ STREAMED_BYTES = 24 << 20  # results larger than this would only drive other thi
 class Lowering:
     """Writes groups as kernels."""
 
-    def __init__(self, fuser: Fuser, stored: set[Value], target: Target) -> None:
-        self.fuser = fuser
-        self.stored = stored
+    def __init__(self, schedule: Schedule, target: Target) -> None:
+        self.schedule = schedule
         self.target = target
-        self.outputs = set(fuser.program.outputs)
+        self.outputs = set(schedule.program.outputs)
         self.texts: dict[Any, tuple[Kernel, list[Any]]] = {}
         self.group = Group(0, "loop")  # the one being written
 
     def is_stored(self, value: Value) -> bool:
-        """Whether a value lies in memory, for the group that is being written.
-
-        A view that was written out for the sake of one group is there only for those that come after it.
-        """
-        if value in self.fuser.forced:
-            return bool(self.group.ancestors & self.fuser.group_of[value].bit)
-        return value in self.stored or value.primitive in ("input", "constant")
+        """Whether a value lies in memory, for the group that is being written."""
+        return self.schedule.lies_in_memory(value, self.group)
 
     def kernels(self, group: Group) -> list[Kernel]:
         """Return the kernels of a group, in the order in which they have to run."""
         self.group = group
+        try:
+            return self._kernels(group)
+        except (Inexpressible, Split) as problem:
+            raise Contradiction(
+                f"a {group.kind} reads a view at an index that cannot be written"
+            ) from problem
+
+    def _kernels(self, group: Group) -> list[Kernel]:
         if group.kind == "contract":
             return [self.contract(group)]
         if group.kind == "scatter":
@@ -92,19 +96,18 @@ class Lowering:
 
     def stores(self, member: Value, index: Index, node: Node, body: Body) -> list[Store]:
         """Return how a member reaches memory, if it does."""
-        if member.primitive == "place":
+        if member.primitive == PLACE:
             whole, axis = member.attributes["into"], member.attributes["axis"]
             begin = ((member.attributes["begin"], ()), 1)
             moved = tuple(weighted([(a, 1), begin]) if i == axis else a for i, a in enumerate(index))
             return [Store(node, *body.buffer(whole, offset(moved, whole.shape)))]
-        if member in self.stored:
+        if member in self.schedule.stored:
             return [Store(node, body.operand(member), offset(index, member.shape), last=self.is_last(member))]
         return []
 
     def is_last(self, value: Value) -> bool:
         """Whether a value is a large result that nothing here reads again."""
-        readers = self.fuser.readers.get(value, ())
-        return value.nbytes >= STREAMED_BYTES and value in self.outputs and not readers
+        return value.nbytes >= STREAMED_BYTES and value in self.outputs and not self.schedule.is_read(value)
 
     def fold(self, group: Group, member: Value, body: Body, loop: Loop) -> None:
         """Add a fold to a loop."""
@@ -117,11 +120,11 @@ class Lowering:
         if scope == "row":
             result = body.result(member, frozenset(group.outer))
             body.give(member, index, result)
-            if member in self.stored:
+            if member in self.schedule.stored:
                 loop.stores.append(Store(result, body.operand(member), offset(index, member.shape)))
             return
         fold.operand = body.operand(member)
-        shape = member.shape[1:] if member.primitive == "partial" else member.shape
+        shape = member.shape[1:] if member.primitive == PARTIAL else member.shape
         fold.where = offset(index, shape) if shape else (0, ())
         for n in shape:
             fold.size *= n
@@ -202,7 +205,7 @@ class Lowering:
         node = body.result(value, frozenset(dims_of(index)))
         body.give(value, index, node)
         stores = []
-        if value in self.stored:
+        if value in self.schedule.stored:
             stores.append(Store(node, body.operand(value), offset(index, value.shape)))
         for member in group.members:
             if member is value:
@@ -217,7 +220,8 @@ class Lowering:
         """Find where an operand of a product lies."""
         looked_up = Body(self.is_stored)
         node = looked_up.at(operand, index)
-        assert node.kind == "load", "a product reads memory"
+        if node.kind != "load":
+            raise Contradiction(f"a product reads {operand}, which does not lie in memory")
         place, (start, terms), _, _ = node.data
         key = looked_up.operands[place]
         if not isinstance(key, tuple):
@@ -316,6 +320,3 @@ def _product_key(product: Product) -> Any:
     )
     where = tuple(numbers.affine(a) for a in product.index)
     return ("product", product.value.dtype, sides, where, len(product.body.operands), tuple(numbers.lines))
-
-
-__all__ = ["Lowering"]

@@ -1,9 +1,7 @@
 """Machine code. Enters: a module as LLVM text, a target. Leaves: addresses of its functions, ready to call.
 
-Object code is kept on disk, because making it takes milliseconds to seconds and loading it a fraction of
-one. The folder is $MINITORCH_CACHE (an empty value: none), or `minitorch` where this system keeps caches.
-A file is used only if it says it was made from this very text for this very processor and its checksum
-holds; any other is made anew. Whatever goes wrong with the disk, compiling goes on without it.
+Object code is kept on disk (`object_cache.py`), because making it takes milliseconds to seconds and loading it
+a fraction of one.
 """
 
 from __future__ import annotations
@@ -11,31 +9,24 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import hashlib
 import itertools
 import mmap
 import os
 import re
 import sys
-import tempfile
 import threading
-import time
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from minitorch.compiler.backends.llvm import object_cache
 from minitorch.compiler.backends.llvm.target import Target, require_llvmlite
 
-# Raise this when the same text should give other object code than before.
-CACHE_VERSION = 1
-CACHE_BYTES = 256 << 20
 OPTIMIZATION = 2  # of instruction selection and register allocation; see `object_code`
 
-_MAGIC = b"minitorch object code\n"
 # A line break first, and not `^`: the search then jumps from one to the next.
 _DEFINED = re.compile(r"\ndefine [^@\n]*@([\w.$]+)")
 _DECLARED = re.compile(r"\ndeclare [^@\n]*@([\w.$]+)")
@@ -67,19 +58,19 @@ def compile_module(
     undefined = set(names).difference(_DEFINED.findall("\n" + text))
     if undefined:
         raise LookupError(f"the module does not define {', '.join(sorted(undefined))}")
-    key = _key(text, target, optimization)
+    key = object_cache.key(text, target, optimization)
     loaded = _loaded.get((key, tuple(names)))
     if loaded is None:
         imports = externals(text)
-        path = _path(key)
-        code = _read(path, key)
+        path = object_cache.file_for(key)
+        code = object_cache.read(path, key)
         if code is not None:
             with contextlib.suppress(RuntimeError):  # readable, and yet not loadable: make it anew
                 loaded = _link(code, names, imports)
         if loaded is None:
             code = object_code(text, target, optimization)
             loaded = _link(code, names, imports)
-            _write(path, key, code)
+            object_cache.write(path, key, code)
         _loaded[key, tuple(names)] = loaded
     return loaded
 
@@ -270,13 +261,6 @@ def _libraries() -> list[Any]:
     return [*libraries, ctypes.pythonapi]
 
 
-def release_free_memory() -> None:
-    """Give the system back what malloc keeps of memory that was freed, where malloc is asked to (glibc's)."""
-    address = symbol("malloc_trim")
-    if address is not None:
-        ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t)(address)(0)
-
-
 def discard(memory: np.ndarray) -> None:
     """Give the system the pages of an array's own memory, where that is known to work. Its content is lost."""
     address = symbol("madvise") if sys.platform == "linux" else None
@@ -286,108 +270,3 @@ def discard(memory: np.ndarray) -> None:
         ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)(address)(
             first, last - first, mmap.MADV_DONTNEED
         )
-
-
-# --- the disk ---------------------------------------------------------------------------------------------
-
-
-def _key(text: str, target: Target, optimization: int) -> str:
-    version = require_llvmlite().llvm_version_info
-    what = (CACHE_VERSION, version, target.name, target.features, target.triple, optimization)
-    return hashlib.blake2b(f"{what}\n{text}".encode(), digest_size=24).hexdigest()
-
-
-def cache_folder() -> Path | None:
-    """Return the folder that keeps object code, or None if there is to be none."""
-    chosen = os.environ.get("MINITORCH_CACHE")
-    if chosen is not None:
-        return Path(chosen).expanduser() if chosen else None
-    try:
-        home = Path.home()
-    except RuntimeError:
-        return None
-    if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        base = home / "Library" / "Caches"
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
-    return base / "minitorch"
-
-
-def _path(key: str) -> Path | None:
-    """The file of a key, in a folder that is there and nobody else's: its content will be run."""
-    folder = cache_folder()
-    if folder is None:
-        return None
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = folder.stat()
-    except OSError:
-        return None
-    if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):
-        return None
-    return folder / f"{key}.o"
-
-
-def _seal(key: str, code: bytes) -> bytes:
-    return hashlib.blake2b(key.encode() + code, digest_size=32).digest()
-
-
-def _read(path: Path | None, key: str) -> bytes | None:
-    if path is None:
-        return None
-    try:
-        content = path.read_bytes()
-    except OSError:
-        return None
-    start = len(_MAGIC) + 32
-    code = content[start:]
-    if content[: len(_MAGIC)] != _MAGIC or content[len(_MAGIC) : start] != _seal(key, code):
-        return None
-    with contextlib.suppress(OSError):
-        os.utime(path)  # so that what is used lately is deleted last
-    return code
-
-
-def _write(path: Path | None, key: str, code: bytes) -> None:
-    """Write a file beside its place and move it there, so that a reader sees all of it or none."""
-    if path is None:
-        return
-    temporary = None
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(_MAGIC + _seal(key, code) + code)
-        os.replace(temporary, path)
-    except OSError:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-        return
-    if _write_number() % 32 == 0:
-        trim(path.parent)
-
-
-_write_number = itertools.count().__next__
-
-
-def trim(folder: Path, limit: int | None = None) -> None:
-    """Delete the files unused for longest until the rest is within the limit; and pieces left by a crash."""
-    limit = CACHE_BYTES if limit is None else limit
-    files = []
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            with contextlib.suppress(OSError):
-                status = entry.stat()
-                if entry.name.endswith(".o"):
-                    files.append((status.st_mtime, status.st_size, entry.path))
-                elif entry.name.endswith(".part") and status.st_mtime < time.time() - 3600:
-                    os.unlink(entry.path)
-    total = sum(size for _, size, _ in files)
-    for _, size, path in sorted(files):
-        if total <= limit:
-            break
-        with contextlib.suppress(OSError):
-            os.unlink(path)
-            total -= size

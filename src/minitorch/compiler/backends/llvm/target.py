@@ -20,7 +20,7 @@ def require_llvmlite() -> Any:
         import llvmlite.binding as llvm
     except ImportError as error:
         raise ImportError(
-            "compiling needs llvmlite, which is not installed: pip install 'minitorch[compile]'"
+            "compiling needs llvmlite, which is not installed; in minitorch's folder: pip install '.[compile]'"
         ) from error
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()

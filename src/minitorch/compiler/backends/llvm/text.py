@@ -52,10 +52,43 @@ def literal(value: Any, dtype: Any) -> str:
 def splat(constant: str, element: str, lanes: int) -> str:
     """Return a constant in all lanes.
 
-    >>> splat("1", "i32", 2)
-    '<i32 1, i32 1>'
+    >>> splat("1", "i32", 2), splat("1", "i32", 1)
+    ('splat (i32 1)', '1')
     """
-    return constant if lanes == 1 else "<" + ", ".join([f"{element} {constant}"] * lanes) + ">"
+    return constant if lanes == 1 else f"splat ({element} {constant})"
+
+
+def memory_type(dtype: np.dtype) -> str:
+    """Return the type of an element in memory."""
+    return "i8" if dtype.kind == "b" else TYPES[dtype]
+
+
+def suffix(element: str, lanes: int) -> str:
+    """Return how intrinsics spell a vector type.
+
+    >>> suffix("float", 16), suffix("i8", 4)
+    ('v16f32', 'v4i8')
+    """
+    short = {"float": "f32", "double": "f64"}.get(element, element)
+    return f"v{lanes}{short}" if lanes > 1 else short
+
+
+def first_lanes(count: int, lanes: int) -> str:
+    """Return the mask of the first `count` lanes.
+
+    >>> first_lanes(1, 2)
+    '<i1 true, i1 false>'
+    """
+    return "<" + ", ".join(f"i1 {'true' if lane < count else 'false'}" for lane in range(lanes)) + ">"
+
+
+def multiples(factor: int, lanes: int) -> str:
+    """Return 0, factor, 2·factor … as a vector of i64.
+
+    >>> multiples(3, 2)
+    '<i64 0, i64 3>'
+    """
+    return "<" + ", ".join(f"i64 {lane * factor}" for lane in range(lanes)) + ">"
 
 
 class Emitter:
@@ -94,3 +127,70 @@ class Emitter:
             self.line(f"call void @{name}({given})")
             return ""
         return self.op(f"call {result} @{name}({given})")
+
+    def spread(self, name: str, element: str, lanes: int) -> str:
+        """Put one element into all lanes."""
+        if lanes == 1:
+            return name
+        kind = vector(element, lanes)
+        first = self.op(f"insertelement {kind} poison, {element} {name}, i64 0")
+        return self.op(f"shufflevector {kind} {first}, {kind} poison, <{lanes} x i32> zeroinitializer")
+
+    def masked_load(
+        self,
+        element: str,
+        lanes: int,
+        pointer: str,
+        align: int,
+        mask: str,
+        otherwise: str = "zeroinitializer",
+    ) -> str:
+        """Load neighbours where a mask says so; memory is not touched elsewhere."""
+        kind = vector(element, lanes)
+        return self.call(
+            f"llvm.masked.load.{suffix(element, lanes)}.p0",
+            kind,
+            [("ptr", pointer), ("i32", str(align)), (vector("i1", lanes), mask), (kind, otherwise)],
+        )
+
+    def gather(self, element: str, lanes: int, pointers: str, align: int, mask: str | None) -> str:
+        """Load elements from here and there."""
+        kind = vector(element, lanes)
+        return self.call(
+            f"llvm.masked.gather.{suffix(element, lanes)}.v{lanes}p0",
+            kind,
+            [
+                (vector("ptr", lanes), pointers),
+                ("i32", str(align)),
+                (vector("i1", lanes), mask or splat("true", "i1", lanes)),
+                (kind, "zeroinitializer"),
+            ],
+        )
+
+    def masked_store(self, element: str, lanes: int, value: str, pointer: str, align: int, mask: str) -> None:
+        """Store neighbours where a mask says so."""
+        self.call(
+            f"llvm.masked.store.{suffix(element, lanes)}.p0",
+            "void",
+            [
+                (vector(element, lanes), value),
+                ("ptr", pointer),
+                ("i32", str(align)),
+                (vector("i1", lanes), mask),
+            ],
+        )
+
+    def scatter(
+        self, element: str, lanes: int, value: str, pointers: str, align: int, mask: str | None
+    ) -> None:
+        """Store elements here and there."""
+        self.call(
+            f"llvm.masked.scatter.{suffix(element, lanes)}.v{lanes}p0",
+            "void",
+            [
+                (vector(element, lanes), value),
+                (vector("ptr", lanes), pointers),
+                ("i32", str(align)),
+                (vector("i1", lanes), mask or splat("true", "i1", lanes)),
+            ],
+        )

@@ -1,0 +1,138 @@
+"""Numbers and control flow as LLVM text. Enters: names of i64 numbers, or literals. Leaves: sums, loops and branches.
+
+A number is written as text: a name that begins with %, or a literal. What is known already is computed here, and takes
+no instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from minitorch.compiler.backends.llvm.text import Emitter
+
+
+def known(value: str) -> int | None:
+    """Return the number a literal stands for; None for a name."""
+    return None if value.startswith("%") else int(value)
+
+
+def add(e: Emitter, x: str, y: str) -> str:
+    """Return the sum of two numbers."""
+    if known(x) is not None and known(y) is not None:
+        return str(int(x) + int(y))
+    if x == "0" or y == "0":
+        return y if x == "0" else x
+    return e.op(f"add i64 {x}, {y}")
+
+
+def multiply(e: Emitter, x: str, factor: int) -> str:
+    """Return a number times a known factor."""
+    if known(x) is not None:
+        return str(int(x) * factor)
+    if factor in (0, 1):
+        return x if factor else "0"
+    return e.op(f"mul i64 {x}, {factor}")
+
+
+def divide(e: Emitter, x: str, divisor: int) -> tuple[str, str]:
+    """Return quotient and remainder of a number that is not negative."""
+    if known(x) is not None:
+        return str(int(x) // divisor), str(int(x) % divisor)
+    if divisor == 1:
+        return x, "0"
+    quotient = e.op(f"udiv i64 {x}, {divisor}")
+    return quotient, e.op(f"sub i64 {x}, {multiply(e, quotient, divisor)}")
+
+
+def smaller(e: Emitter, x: str, y: str) -> str:
+    """Return the smaller of two numbers."""
+    if known(x) is not None and known(y) is not None:
+        return str(min(int(x), int(y)))
+    return e.call("llvm.smin.i64", "i64", [("i64", x), ("i64", y)])
+
+
+def larger(e: Emitter, x: str, y: str) -> str:
+    """Return the larger of two numbers."""
+    if known(x) is not None and known(y) is not None:
+        return str(max(int(x), int(y)))
+    return e.call("llvm.smax.i64", "i64", [("i64", x), ("i64", y)])
+
+
+def at(e: Emitter, pointer: str, offset: str, element: str) -> str:
+    """Return the address some elements further on."""
+    return pointer if offset == "0" else e.op(f"getelementptr {element}, ptr {pointer}, i64 {offset}", "p")
+
+
+def loop(
+    e: Emitter,
+    start: str,
+    stop: str,
+    body: Callable[[str, list[str]], list[str]],
+    carried: Sequence[tuple[str, str]] = (),
+    certain: bool = False,
+) -> list[str]:
+    """Write `for i in range(start, stop)` around a body that takes i and the carried values and returns new ones.
+
+    carried: (type, first value) of each. Returned are the values after the last round. The test stands at the
+    end of a round, and before the first only where it is not known to pass, or `certain` to.
+    """
+    first, last = known(start), known(stop)
+    if first is not None and last is not None and last - first <= 1:
+        values = [value for _, value in carried]
+        return body(start, values) if last > first else values
+    before, head, latch, done = (e.fresh(name) for name in ("before", "head", "latch", "done"))
+    certain = certain or (first is not None and last is not None)
+    e.line(f"br label %{before}")
+    e.label(before)
+    if certain:
+        e.line(f"br label %{head}")
+    else:
+        enters = e.op(f"icmp slt i64 {start}, {stop}")
+        e.line(f"br i1 {enters}, label %{head}, label %{done}")
+    e.label(head)
+    index, following = e.op("phi", "i"), "%" + e.fresh("i")
+    places = [len(e.lines) - 1]
+    values = []
+    for _ in carried:
+        values.append(e.op("phi"))
+        places.append(len(e.lines) - 1)
+    results = body(index, values)
+    e.line(f"br label %{latch}")
+    e.label(latch)
+    e.line(f"{following} = add i64 {index}, 1")
+    again = e.op(f"icmp slt i64 {following}, {stop}")
+    e.line(f"br i1 {again}, label %{head}, label %{done}")
+    e.label(done)
+    kinds = ["i64", *(kind for kind, _ in carried)]
+    firsts = [start, *(value for _, value in carried)]
+    for place, kind, one, other in zip(places, kinds, firsts, [following, *results], strict=True):
+        e.lines[place] += f" {kind} [ {one}, %{before} ], [ {other}, %{latch} ]"
+    if certain:
+        return results
+    return [
+        e.op(f"phi {kind} [ {one}, %{before} ], [ {result}, %{latch} ]")
+        for (kind, one), result in zip(carried, results, strict=True)
+    ]
+
+
+def repeat(e: Emitter, start: str, stop: str, body: Callable[[str], None]) -> None:
+    """Write `for i in range(start, stop)` around a body that carries nothing from round to round."""
+
+    def turn(number: str, _: list[str]) -> list[str]:
+        body(number)
+        return []
+
+    loop(e, start, stop, turn)
+
+
+def when(
+    e: Emitter, condition: str, then: Callable[[], None], otherwise: Callable[[], None] = lambda: None
+) -> None:
+    """Write `if condition: then() else: otherwise()`."""
+    yes, no, end = (e.fresh(name) for name in ("yes", "no", "end"))
+    e.line(f"br i1 {condition}, label %{yes}, label %{no}")
+    for label, write in ((yes, then), (no, otherwise)):
+        e.label(label)
+        write()
+        e.line(f"br label %{end}")
+    e.label(end)

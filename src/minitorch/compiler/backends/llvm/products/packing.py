@@ -1,0 +1,80 @@
+"""How B comes to lie along the vectors. Enters: a problem. Leaves: the way to copy a panel of it, and what that costs.
+
+B must be contiguous along n. Where it is not, a panel of B (all of k, a few vectors of columns) is first copied into
+scratch memory in that order, and used by all rows.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from minitorch.compiler.backends.llvm.products import costs
+from minitorch.compiler.backends.llvm.products.contraction import Problem, Walk
+from minitorch.compiler.backends.llvm.products.plan import ContractionPlan, Packing
+
+
+class Packs(NamedTuple):
+    """A way to pack, and of how many contiguous pieces a vector consists at most."""
+
+    how: Packing
+    runs: int = 0
+
+
+def choose_packing(problem: Problem, width: int) -> Packs:
+    """Choose how B comes to be contiguous along n."""
+    p = problem
+    if not p.depth:
+        return Packs(None)
+    if p.b_column.stride == 1:
+        pays = p.rows >= costs.PACK_ROWS and p.depth >= costs.PACK_DEPTH
+        return Packs("copy" if pays and _is_far(p, width) else None)
+    runs = len(run_table(p.b_column, p.lanes)) if p.b_column.neighbours > 1 else 0
+    if 0 < runs <= costs.MOST_RUNS:
+        return Packs("runs", runs)
+    if p.b_depth.neighbours >= min(p.depth, 2 * p.lanes) and p.lanes > 1:
+        return Packs("transpose", runs)
+    return Packs("scalar", runs)
+
+
+def _is_far(problem: Problem, width: int) -> bool:
+    """Whether neighbouring lines of a panel are far apart in memory."""
+    step = problem.b_depth.longest_step * problem.itemsize
+    same_places = step >= costs.FAR_BYTES and step % costs.FAR_MULTIPLE == 0
+    return same_places or step > costs.FAR_WIDTHS * width * problem.itemsize
+
+
+def packing_cycles(plan: ContractionPlan) -> float:
+    """Estimate the time to pack B once for every block of rows that packs."""
+    problem = plan.problem
+    per_vector = {
+        None: 0.0,
+        "copy": costs.PACK_COPY,
+        "runs": costs.PACK_RUNS + plan.runs,
+        "transpose": costs.PACK_TRANSPOSE,
+        "scalar": costs.PACK_SCALAR * problem.lanes,
+    }[plan.packing]
+    again = plan.row_blocks if plan.depth_blocks > 1 else 1
+    return per_vector * problem.depth * -(-problem.columns // problem.lanes) * again
+
+
+def run_table(columns: Walk, lanes: int) -> np.ndarray:
+    """Cut each vector of columns into contiguous pieces: (piece, vector, [offset of lane 0, first lane, end lane]).
+
+    Vectors with fewer pieces than others end with empty ones.
+
+    >>> run_table(Walk.along([(2, 8), (3, 1)]), 4)[:, 0].tolist()
+    [[0, 0, 3], [5, 3, 4]]
+    """
+    offsets = columns.offsets()
+    count = len(offsets)
+    starts = np.flatnonzero(np.diff(offsets, prepend=offsets[0] - 2) != 1)
+    starts = np.union1d(starts, np.arange(0, count, lanes))
+    ends = np.append(starts[1:], count)
+    owner = starts // lanes
+    order = np.arange(len(starts)) - np.searchsorted(owner, owner)  # which piece of its vector
+    table = np.zeros((order.max() + 1, -(-count // lanes), 3), np.int64)
+    first = starts - owner * lanes
+    table[order, owner] = np.stack([offsets[starts] - first, first, ends - owner * lanes], axis=1)
+    return table

@@ -1,0 +1,1 @@
+"""NumPy, value by value: the reference that every other backend is measured against."""

@@ -1,0 +1,139 @@
+"""The programs of one function. Enters: the keys of its calls. Leaves: programs, and which keys are worth one.
+
+What comes only once is not worth compiling: recording and compiling take as long as thousands of calls.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import Any
+
+from minitorch.compiler.call.key import Arguments, CacheKey, exactly
+from minitorch.compiler.call.specialisation import Specialisation
+from minitorch.engine import watch
+
+# So many keys are compiled for at their first call; later ones when they have come this often.
+EAGER_TO_COMPILE, SEEN_BEFORE_COMPILING, MOST_KEPT = 4, 3, 32
+MOST_OF_A_KEY = 8  # programs for one key with different guards, train() and eval() say
+MOST_SEEN = 4096  # keys that are counted
+# A function that changes what it relies on at so many calls in a row is left to run as it is.
+PATIENCE = 3
+
+
+class Cache:
+    """The programs of one function (of one instance, for a method), and why there are so many."""
+
+    def __init__(self, owner: Any = None) -> None:
+        self.owner = owner  # a weak reference to the instance
+        self.programs: dict[CacheKey, list[Specialisation]] = {}
+        self.seen: dict[CacheKey, deque[int]] = {}  # when calls found no program: the last ones
+        self.misses: dict[CacheKey, int] = {}  # calls for which there were programs, but none that fitted
+        self.first_numbers: dict[
+            CacheKey, tuple[float, ...]
+        ] = {}  # the floats of the first call, by key without floats
+        self.inputs: dict[CacheKey, tuple[int, ...]] = {}  # which of them have changed, and so are inputs
+        self.fixed: set[CacheKey] = set()  # keys whose floats cannot be inputs
+        self.unstable: dict[CacheKey, int] = {}  # calls in a row that changed what the function relies on
+        self.promoted: set[tuple[int, str]] = set()  # options and attributes that have changed: holder, key
+        self.reasons: list[str] = []
+        self.compilations = 0
+        self.eager_calls = 0
+        self.eager_because: str | None = None
+        self.latest: Specialisation | None = (
+            None  # the program used last, whose entry (entry.py) is tried first
+        )
+        self.bound: Any = None  # the compiled method of the instance these programs are for
+        self.lock = threading.RLock()
+
+    def __reduce__(self) -> Any:
+        return (Cache, ())  # machine code belongs to a process: a copy starts anew
+
+    def __deepcopy__(self, memo: Any) -> Cache:
+        return Cache()
+
+    def all(self) -> list[Specialisation]:
+        """Return all programs."""
+        return [program for group in self.programs.values() for program in group]
+
+    def add(self, program: Specialisation) -> None:
+        """Keep a new program, which is tried before the others of its key."""
+        program.used = watch.tick()
+        self.compilations += 1
+        self.reasons.append(program.reason)
+        group = self.programs.setdefault(program.key, [])
+        group.insert(0, program)
+        del group[MOST_OF_A_KEY:]
+
+    def drop(self, key: CacheKey) -> None:
+        """Forget the programs of a key."""
+        for program in self.programs.pop(key, ()):
+            if program is self.latest:
+                self.latest = None
+        self.misses.pop(key, None)
+
+    def use(self, program: Specialisation) -> None:
+        """Note that a program was used, and let the next call try it first."""
+        program.used = watch.tick()
+        if program is not self.latest:
+            with self.lock:
+                self.programs.get(program.key, []).sort(key=lambda each: each is not program)
+                if self.latest is not None:
+                    self.latest.used = program.used
+        self.latest = program
+
+    def is_worth_it(self, key: CacheKey) -> bool:
+        """Tell whether to compile for a call no program fits. What comes only once is not worth it.
+
+        The first few keys are compiled for at once, later ones when they came three times. When there are
+        too many programs, one that was not used while the new key came three times makes room. Where guards
+        fail again and again, it is tried ever more rarely: after 1, 2, 3, 4, 8, 16… failures.
+        """
+        if self.unstable.get(key, 0) >= PATIENCE:
+            return False
+        sightings = self.seen.setdefault(key, deque(maxlen=SEEN_BEFORE_COMPILING))
+        sightings.append(watch.tick())
+        if len(self.seen) > MOST_SEEN:
+            self.seen = {k: v for k, v in self.seen.items() if k in self.programs or k == key}
+        if key in self.programs:
+            self.misses[key] = misses = self.misses.get(key, 0) + 1
+            return misses <= EAGER_TO_COMPILE or misses & (misses - 1) == 0
+        if len(self.programs) < EAGER_TO_COMPILE:
+            return True
+        if len(sightings) < SEEN_BEFORE_COMPILING:
+            return False
+        if len(self.programs) < MOST_KEPT:
+            return True
+        idle, oldest = min((max(p.used for p in group), i) for i, group in enumerate(self.programs.values()))
+        if idle > sightings[0]:
+            return False
+        self.drop(list(self.programs)[oldest])
+        return True
+
+    # --- floats among the arguments -------------------------------------------------------------------
+
+    def key_of(self, arguments: Arguments) -> CacheKey:
+        """Return the key of a call, with the floats in it that are not known to change."""
+        if not arguments.numbers:
+            return arguments.key
+        return arguments.key_with(self.inputs.get(arguments.key, ()))
+
+    def promote_numbers(self, arguments: Arguments) -> CacheKey:
+        """Make floats that differ from those of the first call inputs. Return the key of the call."""
+        if not arguments.numbers:
+            return arguments.key
+        key, numbers = arguments.key, arguments.numbers
+        inputs = self.inputs.get(key, ())
+        first = self.first_numbers.setdefault(key, tuple(numbers))
+        changed = {i for i, n in enumerate(numbers) if exactly(n) != exactly(first[i])}
+        if not changed <= set(inputs) and key not in self.fixed:
+            self.drop(arguments.key_with(inputs, first))
+            self.reasons.append(f"a number among the arguments was {first[min(changed)]}: it is an input now")
+            inputs = self.inputs[key] = tuple(sorted(changed | set(inputs)))
+        return arguments.key_with(inputs)
+
+    def fix_numbers(self, arguments: Arguments) -> CacheKey:
+        """Note that no float can be an input here. Return the key of the call."""
+        self.fixed.add(arguments.key)
+        self.inputs.pop(arguments.key, None)
+        return arguments.key_with(())

@@ -1,0 +1,248 @@
+"""A compiled function. Enters: a function over Tensors, Modules and optimisers, and its calls. Leaves: what it gives.
+
+The first call with a new key (shapes, dtypes, Python values) runs the function itself and writes it down (record.py).
+From then on a call finds a program by its key, looks whether the conditions hold under which it was recorded, reads the
+numbers and draws that may differ, and runs it.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+import os
+import sys
+import types
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from minitorch.compiler.call.cache import PATIENCE, Cache
+from minitorch.compiler.call.conditions import MISS
+from minitorch.compiler.call.entry import make_entry
+from minitorch.compiler.call.explain import Explanation, debug
+from minitorch.compiler.call.key import Arguments, CacheKey, in_words, is_unobserved
+from minitorch.compiler.call.names import FunctionWrapper, describe
+from minitorch.compiler.call.record import record_call, run_plainly
+from minitorch.compiler.call.specialisation import REFUSALS, Redecided, Specialisation
+from minitorch.compiler.trace.refusal import Refused
+from minitorch.engine.modes import Mode, current
+from minitorch.engine.node import Node
+
+EAGER = "eager"  # the backend that runs the function itself
+
+
+class Disagreement(UserWarning):
+    """A compiled program did not give what the function itself gave, and is not used."""
+
+
+class CompiledFunction(FunctionWrapper):
+    """A function and its programs. Call it like the function; `explain()` tells what was made of it."""
+
+    def __init__(
+        self, function: Callable[..., Any], backend: str, verify: bool, cache: Cache | None = None
+    ) -> None:
+        functools.update_wrapper(self, function, updated=())
+        self.function = function
+        self.backend = backend
+        self.verify = verify
+        self.cache = Cache() if cache is None else cache
+
+    def __reduce__(self) -> Any:
+        # A decorated function is found by its name, as functions are.
+        home: Any = sys.modules.get(getattr(self, "__module__", ""))
+        for name in getattr(self, "__qualname__", "").split("."):
+            home = inspect.getattr_static(home, name, None) if home is not None else None
+        if home is self:
+            return self.__qualname__
+        return (CompiledFunction, (self.function, self.backend, self.verify))
+
+    def __copy__(self) -> CompiledFunction:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> CompiledFunction:
+        if isinstance(self.function, types.FunctionType):
+            return self  # as functions are
+        return CompiledFunction(copy.deepcopy(self.function, memo), self.backend, self.verify)
+
+    def __repr__(self) -> str:
+        return f"<compiled {describe(self.function)}, {len(self.cache.all())} programs>"
+
+    @property
+    def compilations(self) -> int:
+        """How many programs were compiled so far."""
+        return self.cache.compilations
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """As a method: each instance has programs of its own."""
+        if instance is None:
+            return self
+        own = getattr(instance, "__dict__", None)
+        if type(own) is not dict:
+            return types.MethodType(self, instance)  # a class, or an instance without attributes: an argument
+        name = f"_compiled_{id(self):x}"
+        cache = own.get(name)
+        if cache is None or cache.owner is None or cache.owner() is not instance:
+            # A copied instance has its original's attributes, but not its programs.
+            try:
+                cache = own[name] = Cache(weakref.ref(instance))
+            except TypeError:
+                return types.MethodType(self, instance)
+        if cache.bound is None:
+            method = types.MethodType(self.function, instance)
+            cache.bound = CompiledFunction(method, self.backend, self.verify, cache)
+        return cache.bound
+
+    def explain(self, html: str | None = None) -> Any:
+        """Tell what was made of the function: programs, kernels, memory, what was recorded anew and why.
+
+        html: also write a page to look at to this file.
+        """
+        explanation = Explanation(self)
+        if html is not None:
+            explanation.write_html(html)
+        return explanation
+
+    # --- calling ------------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """Do what the function does."""
+        cache = self.cache
+        program = cache.latest  # read once, as its entry: other threads may replace them
+        if program is not None and (entry := program.entry) is not None:
+            before = program.undo() if program.may_need_undoing else None
+            try:
+                results = entry(args, options)
+            except BaseException as error:
+                if before is not None:
+                    before.restore()
+                if isinstance(error, REFUSALS):
+                    return self._refused(program, Arguments(args, options, current()))
+                if not isinstance(error, Redecided):
+                    raise
+                results = MISS
+            if results is not MISS:
+                return results
+        mode = current()
+        if cache.eager_because is not None or self.backend == EAGER or not is_unobserved(mode):
+            return self.function(*args, **options)
+        arguments = Arguments(args, options, mode)
+        if any(type(leaf) is not np.ndarray and _is_foreign(leaf) for leaf in arguments.leaves):
+            return self.function(*args, **options)
+        return self._find(arguments, mode)
+
+    def _find(self, arguments: Arguments, mode: Mode) -> Any:
+        """Run a program that fits a call; if there is none, make one or run the function."""
+        cache = self.cache
+        tried = tuple(cache.programs.get(cache.key_of(arguments), ()))
+        for program in tried:
+            if program.fits():
+                if program.overlaps(arguments.leaves):
+                    return self.function(*arguments.args, **arguments.options)
+                try:
+                    results = program.run(arguments)
+                except Redecided:
+                    continue
+                except Refused:
+                    return self._refused(program, arguments)
+                if not program.entry_is_made:
+                    program.entry, program.entry_is_made = make_entry(program, mode), True
+                cache.use(program)
+                return results
+        with cache.lock:
+            key = cache.promote_numbers(arguments)
+            group = cache.programs.get(key, [])
+            for program in group:  # another thread may have compiled it meanwhile
+                if program not in tried and program.fits() and not program.overlaps(arguments.leaves):
+                    try:
+                        return program.run(arguments)
+                    except (Redecided, Refused):
+                        continue
+            if cache.is_worth_it(key):
+                return self._record(key, arguments, self._why(arguments, group))
+            cache.eager_calls += 1
+        return self.function(*arguments.args, **arguments.options)
+
+    def _refused(self, program: Specialisation, arguments: Arguments) -> Any:
+        """Let the function say in its own words what is wrong with a call; nothing was changed."""
+        tensors = [each.tensor for each in program.captured]
+        return run_plainly(self.function, program.environment, arguments, tensors)
+
+    def _why(self, arguments: Arguments, group: list[Specialisation]) -> str:
+        """Say why no program fits a call, and make numbers that changed inputs."""
+        cache = self.cache
+        if not group:
+            last = cache.latest or next(iter(cache.all()), None)
+            words = ", ".join(in_words(arguments.key)) or "none"
+            return (
+                "the first call" if last is None else last.violation(arguments) or f"new arguments: {words}"
+            )
+        for holder, name in group[0].environment.changed_numbers():
+            cache.promoted.add((id(holder), name))
+        return group[0].violation(arguments) or "its programs did not fit"
+
+    def _record(self, key: CacheKey, arguments: Arguments, reason: str) -> Any:
+        """Record a call, and keep the program if there is one."""
+        cache = self.cache
+        outcome = record_call(
+            self.function, arguments, key, cache.promoted, self.backend, self.verify, reason
+        )
+        if outcome.asks_for_floats:
+            return self._record(cache.fix_numbers(arguments), arguments, reason)
+        if outcome.changed:
+            cache.eager_calls += 1
+            cache.unstable[key] = cache.unstable.get(key, 0) + 1
+            if cache.unstable[key] == PATIENCE:
+                self._stay_eager(f"it changes what it relies on at every call: {outcome.changed}")
+        elif outcome.refused:
+            cache.unstable[key] = PATIENCE
+            self._stay_eager(outcome.refused)
+        else:
+            cache.unstable.pop(key, None)
+        if outcome.mistake:
+            self._leave(outcome.mistake)
+        if outcome.program is not None:
+            cache.add(outcome.program)
+            self._tell(reason, outcome.program)
+        return outcome.results
+
+    def _stay_eager(self, because: str) -> None:
+        """Run calls of a key as they are from now on; all calls, if there is no other key."""
+        if not self.cache.programs:
+            self.cache.eager_because = because
+        self.cache.reasons.append(f"stays eager: {because}")
+        self._tell(f"stays eager: {because}")
+
+    def _leave(self, because: str) -> None:
+        """Leave the function uncompiled, because of a mistake of ours."""
+        self.cache.eager_because = because
+        self._tell(f"stays eager: {because}")
+        warnings.warn(
+            f"compile: {describe(self.function)} is left uncompiled: {because}; please report this",
+            Disagreement,
+            stacklevel=_level_outside(),
+        )
+
+    def _tell(self, reason: str, program: Specialisation | None = None) -> None:
+        """Print what MINITORCH_DEBUG asks for."""
+        level = os.environ.get("MINITORCH_DEBUG", "0")
+        if level not in ("", "0"):
+            debug(self, reason, program, int(level) if level.isdigit() else 1)
+
+
+def _is_foreign(leaf: Any) -> bool:
+    """Tell whether an argument is one that programs do not take: on a device, a subclass of array, with hooks."""
+    if not isinstance(leaf, Node):
+        return True
+    return type(leaf._data) is not np.ndarray or bool(leaf._hooks)
+
+
+def _level_outside() -> int:
+    """Return the stack level, as seen by the caller, of the line outside this package that led here."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("minitorch."):
+        level, frame = level + 1, frame.f_back
+    return level

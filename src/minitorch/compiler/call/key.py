@@ -1,0 +1,354 @@
+"""The cache key: what a program depends on of a call's arguments.
+
+Enters: the arguments of a call. Leaves: its Tensors and arrays, its floats, and a `CacheKey`, by which programs are
+found; and, from a key, the conditions that spell it out.
+
+Tuples, lists, dicts, namedtuples and dataclasses are taken apart. Plain things (numbers, strings) are known by their
+value, everything else by identity. A float is part of the key until it is seen to change; then it is an input.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minitorch.compiler.call.conditions import PLAIN, Condition, Let, Local, Remembered, Requirement, compiled
+from minitorch.engine.dtypes import get_default_dtype
+from minitorch.engine.modes import Mode
+from minitorch.engine.node import Node
+from minitorch.engine.recording import ARRAY, GRADIENT
+from minitorch.optim.optimizer import ParameterGroup
+
+# --- one Tensor or array --------------------------------------------------------------------------------------
+
+
+class Fact(NamedTuple):
+    """Something a program depends on: an expression of {0}, the Tensor or array, and how two of them are compared."""
+
+    words: str
+    look: str
+    test: str = "is"
+
+
+# Of an array, a Tensor's or one by itself. Its layout is None where it is read-only: then whether it is contiguous does
+# not matter.
+OF_ARRAY = {
+    "array": Fact("the array of {}", "{0}.__class__"),
+    "shape": Fact("the shape of {}", "{0}.shape", "=="),
+    "dtype": Fact("the dtype of {}", "{0}.dtype", "=="),
+    "contiguous": Fact(
+        "whether {} is contiguous", "({0}.flags.carray or (False if {0}.flags.writeable else None))"
+    ),
+}
+OF_TENSOR = {
+    "kind": Fact("the type of {}", "{0}.__class__"),
+    "requires_grad": Fact("requires_grad of {}", "{0}._requires_grad"),
+    "no_gradient": Fact("whether {} has no gradient", f"({GRADIENT} is None)"),
+}
+# Of one that requires grad: nothing else has these.
+OF_TRACKED = {
+    "is_leaf": Fact("whether {} is a leaf", "({0}._operation is None)"),
+    "hooked": Fact("whether {} has hooks", "bool({0}._hooks)"),
+}
+
+
+class Signature(NamedTuple):
+    """What a program depends on of one Tensor or array among the arguments: a field for each of the facts above."""
+
+    array: type
+    shape: tuple[int, ...]
+    dtype: Any
+    contiguous: bool | None
+    kind: Any  # from here on None for an array by itself
+    requires_grad: bool | None
+    no_gradient: bool | None
+    is_leaf: bool | None
+    hooked: bool | None
+
+
+def _finder(facts: dict[str, Fact]) -> Callable[[Any, Any], Signature]:
+    """Return the function that finds these facts: of an array, and of the Tensor around it."""
+    of = {name: fact.look.format("array") for name, fact in OF_ARRAY.items()}
+    of |= {name: fact.look.format("leaf") for name, fact in facts.items()}
+    parts = ", ".join(of.get(name, "None") for name in Signature._fields)
+    return eval(
+        f"lambda leaf, array: new(Signature, ({parts}))", {"new": tuple.__new__, "Signature": Signature}
+    )
+
+
+_of_array, _of_tensor, _of_tracked = _finder({}), _finder(OF_TENSOR), _finder({**OF_TENSOR, **OF_TRACKED})
+
+
+def signature(leaf: Any) -> Signature:
+    """Return what a program depends on of a Tensor or array."""
+    if not isinstance(leaf, Node):
+        return _of_array(leaf, leaf)
+    return (_of_tracked if leaf._requires_grad else _of_tensor)(leaf, leaf._data)
+
+
+def _conditions(facts: dict[str, Fact], expected: Signature, words: str, name: Local) -> list[Condition]:
+    return [
+        Condition(fact.words.format(words), fact.look, (name,), getattr(expected, field), fact.test)
+        for field, fact in facts.items()
+    ]
+
+
+# --- nested containers ----------------------------------------------------------------------------------------
+# A structure is (how, type, inside), nested: hashable, and all that is known of arguments beside arrays and floats.
+
+LEAF = ("leaf", None, ())
+FLOAT = ("float", float, ())
+_COMMON = frozenset((int, bool, str, type(None)))
+
+
+def take_apart(
+    thing: Any, leaves: list[Any], numbers: list[float], objects: list[Any] | None = None
+) -> tuple[str, Any, Any]:
+    """Return a container's structure, with its Tensors and arrays moved to `leaves`, its floats to `numbers`.
+
+    objects: gets what the structure knows by identity only, to be looked into by guards.
+    """
+    kind = type(thing)
+    if kind in _COMMON:  # what most arguments are, quickly
+        return ("value", kind, thing)
+    if isinstance(thing, (Node, np.ndarray)):
+        leaves.append(thing)
+        return LEAF
+    if kind is float:
+        numbers.append(thing)
+        return FLOAT
+    if isinstance(thing, (tuple, list)):
+        if kind not in (tuple, list) and objects is not None:
+            objects.append(kind)
+        return ("items", kind, tuple([take_apart(i, leaves, numbers, objects) for i in thing]))
+    if isinstance(thing, dict) and not isinstance(thing, ParameterGroup):
+        inside = tuple([take_apart(v, leaves, numbers, objects) for v in thing.values()])
+        return ("dict", kind, (tuple(thing), inside))
+    if isinstance(thing, PLAIN):
+        by_text = kind.__hash__ is None or thing != thing
+        return ("text", kind, repr(thing)) if by_text else ("value", kind, thing)
+    if is_record(thing):
+        if objects is not None:
+            objects.append(kind)
+        parts = [getattr(thing, f.name) for f in dataclasses.fields(thing)]
+        return ("fields", kind, tuple([take_apart(part, leaves, numbers, objects) for part in parts]))
+    if objects is not None:
+        objects.append(thing)
+    return ("object", kind, id(thing))
+
+
+def is_record(thing: Any) -> bool:
+    """Tell whether something is a dataclass's instance and nothing beyond its fields."""
+    if not dataclasses.is_dataclass(thing) or isinstance(thing, type):
+        return False
+    return set(getattr(thing, "__dict__", ())) <= {f.name for f in dataclasses.fields(thing)}
+
+
+def exactly(number: float) -> Any:
+    """Return what tells a float from others: 0.0 from -0.0, and nan from nothing."""
+    return (math.copysign(1, number), number) if number == number else "nan"
+
+
+# --- the key --------------------------------------------------------------------------------------------------
+
+
+class CacheKey(NamedTuple):
+    """What programs are found by. Two calls with the same key can use the same program, if its guards hold."""
+
+    positional: Any  # structures
+    named: Any
+    leaves: tuple[Signature, ...]
+    identical: tuple[int, ...]  # which leaf each one is identical with; () if all are different objects
+    grad_enabled: bool
+    default_dtype: Any
+    inputs: tuple[int, ...] = ()  # which floats are inputs of the program
+    numbers: tuple[Any, ...] = ()  # the others, exactly
+
+
+class Arguments:
+    """The arguments of one call, taken apart.
+
+    key: theirs, without the floats.
+    """
+
+    __slots__ = ("args", "key", "leaves", "numbers", "options")
+
+    def __init__(self, args: tuple[Any, ...], options: dict[str, Any], mode: Mode) -> None:
+        self.args = args
+        self.options = options
+        self.leaves: list[Any] = []
+        self.numbers: list[float] = []
+        positional = take_apart(args, self.leaves, self.numbers)
+        named = take_apart(options, self.leaves, self.numbers) if options else None
+        signatures = tuple(map(signature, self.leaves))
+        identical = _identical(self.leaves)
+        found = (positional, named, signatures, identical, mode.enabled, get_default_dtype(), (), ())
+        self.key = tuple.__new__(CacheKey, found)  # by its own constructor it takes three times as long
+
+    def key_with(self, inputs: tuple[int, ...], numbers: Sequence[float] | None = None) -> CacheKey:
+        """Return the key if some of the floats are inputs. numbers: others in place of this call's."""
+        if not self.numbers:
+            return self.key
+        given = self.numbers if numbers is None else numbers
+        fixed = tuple(exactly(n) for i, n in enumerate(given) if i not in inputs)
+        return self.key._replace(inputs=inputs, numbers=fixed)
+
+    def objects(self) -> list[Any]:
+        """Return what the key knows by identity only."""
+        found: list[Any] = []
+        take_apart((self.args, self.options), [], [], found)
+        return found
+
+
+def _identical(leaves: list[Any]) -> tuple[int, ...]:
+    if len({id(leaf) for leaf in leaves}) == len(leaves):
+        return ()
+    first: dict[int, int] = {}
+    return tuple(first.setdefault(id(leaf), i) for i, leaf in enumerate(leaves))
+
+
+# Whoever wants to see each op, or each gradient, gets to see none of a program; a recording must see them too.
+UNOBSERVED = [
+    Condition("who records", "{0}.recorder", (Local("mode"),), None),
+    Condition("who observes ops", "{0}.observers", (Local("mode"),), (), "=="),
+    Condition("who checks gradients", "{0}.gradient_check", (Local("mode"),), None),
+]
+is_unobserved = compiled(UNOBSERVED, "mode")
+
+
+# --- the key, spelled out -------------------------------------------------------------------------------------
+
+
+class Spelled:
+    """The conditions on a call that has a key: `requirements`, of its `args`, its `options` and the mode it is made in.
+
+    leaves, arrays, numbers: the names that Tensors (and arrays), their arrays, and the floats have there.
+    on_array: gives further conditions on an array among the arguments. usual: a mode under which the key was found.
+    """
+
+    def __init__(
+        self,
+        key: CacheKey,
+        on_array: Callable[[str, Local], list[Condition]] = lambda words, name: [],
+        usual: Mode | None = None,
+    ) -> None:
+        self.key = key
+        self.leaves: list[Local] = []
+        self.arrays: list[Local] = []
+        self.numbers: list[Local] = []
+        self._on_array = on_array
+        self._fixed = iter(key.numbers)
+        enabled = Condition(
+            "whether gradients are recorded", "{0}.enabled", (Local("mode"),), key.grad_enabled
+        )
+        self.requirements: list[Requirement] = [
+            Let(("mode",), "current()", ()),
+            Remembered(Local("mode"), [enabled, *UNOBSERVED], usual),
+            Condition("the default dtype", "default_dtype()", (), key.default_dtype, reported=True),
+        ]
+        self._spell("args", Local("args"), key.positional, "a")
+        if key.named is None:
+            self._require("the number of keyword arguments", "len({0})", Local("options"), 0)
+        else:
+            self._spell("options", Local("options"), key.named, "b")
+        self._tell_apart()
+
+    def _require(self, words: str, look: str, name: Local, expected: Any, test: str = "==") -> None:
+        self.requirements.append(Condition(words, look, (name,), expected, test))
+
+    def _spell(self, words: str, name: Local, structure: Any, prefix: str) -> None:
+        """Require that `name` is of a structure; names for what is in it begin with `prefix`."""
+        how, kind, inside = structure
+        if how == "leaf":
+            self._spell_leaf(words, name)
+            return
+        self._require(f"the type of {words}", "{0}.__class__", name, kind, "is")
+        if how == "float":
+            if len(self.numbers) not in self.key.inputs:
+                expected = next(self._fixed)
+                self._require(words, "{0}", name, math.nan if expected == "nan" else expected[1], "same")
+            self.numbers.append(name)
+        elif how == "value":
+            self._require(words, "{0}", name, inside)
+        elif how == "text":
+            self._require(words, "repr({0})", name, inside)
+        elif how == "object":
+            self._require(f"which object {words} is", "id({0})", name, inside)
+        else:
+            self._spell_inside(words, name, structure, prefix)
+
+    def _spell_inside(self, words: str, name: Local, structure: Any, prefix: str) -> None:
+        how, kind, inside = structure
+        if how == "items":
+            self._require(f"the length of {words}", "len({0})", name, len(inside))
+            look, places = "{0}", [f"[{i}]" for i in range(len(inside))]
+        elif how == "dict":
+            keys, inside = inside
+            self._require(f"the keys of {words}", "tuple({0})", name, keys)
+            look, places = "{0}.values()", [f"[{key!r}]" for key in keys]
+        else:
+            alone = Condition(f"whether {words} has its fields alone", "{1}({0})", (name, is_record), True)
+            self.requirements.append(alone)
+            places = [f".{field.name}" for field in dataclasses.fields(kind)]
+            look = "(" + "".join(f"{{0}}{place}, " for place in places) + ")"
+        names = tuple(Local(f"{prefix}{i}") for i in range(len(inside)))
+        if names:
+            self.requirements.append(Let(names, look, (name,), unpack=True))
+        for one, place, part in zip(names, places, inside, strict=True):
+            self._spell(words + place, one, part, f"{one}_")
+
+    def _spell_leaf(self, words: str, name: Local) -> None:
+        expected = self.key.leaves[len(self.leaves)]
+        array = Local(f"d{len(self.leaves)}")
+        if expected.kind is None:
+            self.requirements.append(Let((array,), "{0}", (name,)))
+        else:
+            facts = {**OF_TENSOR, **(OF_TRACKED if expected.requires_grad else {})}
+            self.requirements += _conditions(facts, expected, words, name)
+            self.requirements.append(Let((array,), ARRAY, (name,)))
+        conditions = _conditions(OF_ARRAY, expected, words, array)
+        self.requirements.append(Remembered(array, conditions + self._on_array(words, array)))
+        self.leaves.append(name)
+        self.arrays.append(array)
+
+    def _tell_apart(self) -> None:
+        """Which of the leaves are one and the same object must not change."""
+        first = self.key.identical or tuple(range(len(self.leaves)))
+        for i, one in enumerate(self.leaves):
+            # One that is an earlier one has to be just that; any other, none of the earlier ones.
+            earlier = [j for j in range(i) if first[j] == j] if first[i] == i else [first[i]]
+            for j in earlier:
+                words = f"whether arrays {j} and {i} among the arguments are one object"
+                self.requirements.append(
+                    Condition(words, "({0} is {1})", (one, self.leaves[j]), first[i] == j)
+                )
+
+
+def in_words(key: CacheKey) -> list[str]:
+    """Say what arguments a program takes."""
+    signatures = iter(key.leaves)
+
+    def words(part: Any) -> str:
+        how, kind, inside = part
+        if how == "leaf":
+            of = next(signatures)
+            text = f"{(of.kind or of.array).__name__} {of.dtype}[{'×'.join(map(str, of.shape))}]"
+            text += "" if of.contiguous else " read-only" if of.contiguous is None else " strided"
+            return text + (" requires grad" if of.requires_grad else "")
+        if how == "float":
+            return "a float"
+        if how == "dict":
+            return "{" + ", ".join(f"{k!r}: {words(v)}" for k, v in zip(*inside, strict=True)) + "}"
+        if how in ("items", "fields"):
+            return f"{kind.__name__}({', '.join(map(words, inside))})"
+        return f"{kind.__name__} {inside!r}" if how == "value" and kind in (int, bool, str) else kind.__name__
+
+    found = [words(part) for part in key.positional[2]]
+    if key.named is not None:
+        names, parts = key.named[2]
+        found += [f"{name}={words(part)}" for name, part in zip(names, parts, strict=True)]
+    return found

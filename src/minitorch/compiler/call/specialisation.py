@@ -1,0 +1,293 @@
+"""One program for one key: the conditions under which it may be used, and how it is run.
+
+Enters: a recording, made a runner by a backend. Leaves: a `Specialisation`, which tells whether it fits a call, and
+does what the function did.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from minitorch.compiler.call.conditions import (
+    MISS,
+    TESTS,
+    Condition,
+    Local,
+    Requirement,
+    SourceCode,
+    compiled,
+    first_violation,
+    function_of,
+)
+from minitorch.compiler.call.containers import filled
+from minitorch.compiler.call.guards import Environment
+from minitorch.compiler.call.key import OF_ARRAY, Arguments, CacheKey, Spelled
+from minitorch.compiler.call.undo import Before
+from minitorch.compiler.trace.backward import Backward
+from minitorch.compiler.trace.recorded import (
+    Call,
+    Draw,
+    Effect,
+    FromArgument,
+    FromGradient,
+    FromTensor,
+    GivenNumbers,
+    Recorded,
+)
+from minitorch.compiler.trace.refusal import Refused
+from minitorch.engine import watch
+from minitorch.engine.modes import Mode
+from minitorch.engine.node import Node, new_tensor
+from minitorch.engine.recording import ARRAY, GRADIENT
+
+# What a program stops with: a check of its own, or an error of a NumPy function that it calls back.
+REFUSALS = (Refused, np.linalg.LinAlgError, ValueError, IndexError, FloatingPointError)
+
+# Does an array lie in memory that is written? {1}: the ids of its owners.
+SHARES = "(id(owner_of({0})) in {1})"
+_shares = function_of(SHARES, 2)
+# Is an array of a shape, {1}, and a dtype, {2}?
+_LIKE = [
+    TESTS[OF_ARRAY[what].test].format(OF_ARRAY[what].look, place)
+    for what, place in (("shape", "{1}"), ("dtype", "{2}"))
+]
+_is_like = function_of(" and ".join(["({0} is not None)", *_LIKE]), 3)
+
+
+class Redecided(Exception):
+    """A decision on a number went the other way: the recording does not fit this call."""
+
+
+class Captured:
+    """The array, or the gradient, of a Tensor that the function found by itself: an input of the program.
+
+    It may be another one at the next call, of the same shape and dtype; `known` is the one of the last call.
+    """
+
+    __slots__ = ("conditions", "dtype", "known", "name", "read", "shape", "tensor", "what", "written")
+
+    def __init__(self, source: FromTensor | FromGradient, value: Any, number: int, written: bool) -> None:
+        self.tensor = source.tensor
+        self.what = ARRAY if isinstance(source, FromTensor) else GRADIENT
+        self.shape, self.dtype = value.shape, value.dtype
+        self.written = written
+        self.read = function_of(self.what, 1)
+        # A gradient is another one at each call.
+        self.known: Any = self.read(self.tensor) if self.what is ARRAY else MISS
+        self.name = Local(f"c{number}")
+        words = "a tensor" if self.what is ARRAY else "the gradient of a tensor"
+        gone = f"a gradient of shape {self.shape} was there and is none now"
+        self.conditions = [Condition(words, "({0} is None)", (self.name,), False, told=gone)]
+        for fact, expected in ((OF_ARRAY["shape"], self.shape), (OF_ARRAY["dtype"], self.dtype)):
+            words_of = fact.words.format(words)
+            self.conditions.append(Condition(words_of, fact.look, (self.name,), expected, fact.test))
+
+    def violation(self, call: dict[str, Any]) -> str:
+        """Say why the array cannot be an input; '' if it can."""
+        call[self.name] = self.read(self.tensor)
+        return first_violation(self.conditions, call)
+
+    def write(self, source: SourceCode) -> None:
+        """Write that it must be the array of the last call: for another one, the source is written anew."""
+        now = self.what.format(source.bind(self.tensor))
+        if self.known is not MISS:
+            source.add(f"if {now} is not {source.bind(self.known)}: return MISS")
+        else:
+            source.add(f"{self.name} = {now}")
+            source.require(self.conditions)
+
+
+@dataclass(frozen=True)
+class Result:
+    """A Tensor or array among the results.
+
+    given: None if it is made anew at each call; else a Tensor from before, or an argument's position.
+    used_up: the op of a Tensor whose graph a backward inside has used up.
+    """
+
+    given: Any
+    is_tensor: bool
+    used_up: Any = None
+
+
+@dataclass(eq=False)
+class Specialisation:
+    """One program: the recording, the conditions under which it holds, and how it is run."""
+
+    recorded: Recorded
+    environment: Environment
+    key: CacheKey
+    template: Any  # of its results
+    results: list[Result]
+    runner: Any  # runs the program on arrays
+    backward: Backward | None
+    given: GivenNumbers
+    reason: str  # why it was compiled
+    seconds: float = 0.0
+    calls: int = 0
+    used: int = 0  # when, last
+    asked_about: list[Any] = field(default_factory=list)  # the arguments, while decisions on them are taken
+    entry: Any = None  # the generated function (entry.py), if there is one, and it is made
+    entry_is_made: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        recorded = self.recorded
+        written = {u.input for u in recorded.updates}
+        self.captured = [
+            Captured(source, value, i, i in written)
+            for i, (source, value) in enumerate(zip(recorded.sources, recorded.program.inputs, strict=True))
+            if isinstance(source, (FromTensor, FromGradient))
+        ]
+        words = "a decision on a number goes the other way"
+        self.decisions = [
+            Condition("a number", "{0}()", (question,), answer, "==", told=words)
+            for question, answer in recorded.decisions
+        ]
+        self._decided = compiled(self.decisions) if self.decisions else lambda: True
+        self.writes_arguments = any(isinstance(recorded.sources[i], FromArgument) for i in written)
+        self.has_effects = any(isinstance(step, Effect) for step in recorded.script)
+        self._streams = list(
+            {id(s.source): s.source for s in recorded.script if isinstance(s, Draw)}.values()
+        )
+        # A run may be given up after the draws: an index is out of range, a matrix singular.
+        self.may_need_undoing = self.has_effects or bool(self._streams and self.runner.may_fail)
+        self._written_owners = self._owners_of_written()
+
+    # --- does it fit? ---------------------------------------------------------------------------------
+
+    def spelled(self, usual: Mode | None = None) -> Spelled:
+        """Return the conditions on a call's arguments. usual: a mode under which it fits."""
+        return Spelled(self.key, self._memory if self.recorded.updates else lambda words, name: [], usual)
+
+    def requirements(self, spelled: Spelled) -> list[Requirement]:
+        """Return everything that must hold for a call, in the order in which it is looked at."""
+        return [*spelled.requirements, *self.environment.guards, *self.captured, *self.decisions]
+
+    def violation(self, arguments: Arguments) -> str:
+        """Say why it does not fit a call; '' if it does."""
+        call = {"args": arguments.args, "options": arguments.options}
+        with self._asking(arguments):
+            return first_violation(self.requirements(self.spelled()), call)
+
+    def fits(self) -> bool:
+        """Tell whether a call that has its key can be run by it, but for decisions on numbers."""
+        if not self.environment.holds():
+            return False
+        replaced = False
+        for each in self.captured:
+            array = each.read(each.tensor)
+            if array is not each.known:
+                if not _is_like(array, each.shape, each.dtype):
+                    return False
+                if each.what is ARRAY:
+                    each.known = array
+                    replaced = True
+        return not replaced or self._takes_new_arrays()
+
+    def _takes_new_arrays(self) -> bool:
+        """Tell whether arrays that Tensors were given since the last call can be written to, each by itself."""
+        self.entry, self.entry_is_made = None, False  # it knows the arrays
+        self._written_owners = self._owners_of_written()
+        arrays = [each.known for each in self.captured if each.known is not MISS]
+        for each in self.captured:
+            if each.written and (
+                not each.known.flags.writeable or sum(np.may_share_memory(each.known, a) for a in arrays) > 1
+            ):
+                each.known = MISS  # look again at the next call
+                return False
+        return True
+
+    def _owners_of_written(self) -> set[int]:
+        return {id(watch.owner_of(each.known)) for each in self.captured if each.written}
+
+    def _memory(self, words: str, array: Local) -> list[Condition]:
+        """Return the condition on an argument's array that what is written does not lie in its memory."""
+        shares = f"whether {words} shares memory with what is written"
+        return [Condition(shares, SHARES, (array, self._written_owners), False)]
+
+    def overlaps(self, leaves: Sequence[Any]) -> bool:
+        """Tell whether an argument shares memory with another array, and one of the two is written."""
+        if not self.recorded.updates:
+            return False
+        arrays = [leaf._data if isinstance(leaf, Node) else leaf for leaf in leaves]
+        written = self._written_owners
+        if self.writes_arguments:
+            owners = {id(watch.owner_of(a)) for a in arrays}
+            if len(owners) != len({id(leaf) for leaf in leaves}):
+                return True
+            written = written | {id(watch.owner_of(c.known)) for c in self.captured if c.known is not MISS}
+        return any(_shares(array, written) for array in arrays)
+
+    # --- running --------------------------------------------------------------------------------------
+
+    def undo(self) -> Before | None:
+        """Return what to restore if the next call is refused; None if nothing has to be."""
+        if not self.may_need_undoing:
+            return None
+        return Before(self._streams, self.environment if self.has_effects else None)
+
+    def run(self, arguments: Arguments) -> Any:
+        """Run it on one call's arguments; raises Refused, with nothing changed, if a check fails."""
+        recorded, leaves = self.recorded, arguments.leaves
+        call = Call(leaves)
+        self._decide(arguments)
+        before = self.undo()
+        try:
+            for step in recorded.script:
+                call.script.append(step.run())
+                if step.__class__ is Effect:
+                    # A schedule may have changed the number a decision was about.
+                    self._decide(arguments)
+            inputs = [np.asarray(source.read(call)) for source in recorded.sources]
+            with self.lock:
+                outputs = self.runner(inputs)
+        except BaseException as error:
+            if before is not None:
+                before.restore()
+            if isinstance(error, REFUSALS):
+                raise Refused(str(error)) from error
+            raise
+        for update in recorded.updates:
+            watch.touch(inputs[update.input])
+        for rebind in recorded.rebinds:
+            tensor = leaves[rebind.tensor] if isinstance(rebind.tensor, int) else rebind.tensor
+            setattr(tensor, rebind.attribute, None if rebind.output is None else outputs[rebind.output])
+            if rebind.attribute == "_grad":
+                tensor._grad_is_shared = False
+            else:
+                watch.touch(tensor)
+        self.calls += 1
+        found: list[Any] = []
+        for i, result in enumerate(self.results):
+            if result.given is not None:
+                found.append(leaves[result.given] if isinstance(result.given, int) else result.given)
+            else:
+                found.append(new_tensor(outputs[i], result.used_up) if result.is_tensor else outputs[i])
+        if self.backward is not None:
+            self.backward.attach(found, outputs, leaves)
+        return filled(self.template, found)
+
+    def _decide(self, arguments: Arguments) -> None:
+        """Raise Redecided if a decision on a number goes another way than in the recording."""
+        if self.decisions or self.key.inputs:
+            with self._asking(arguments):
+                if not self._decided():
+                    raise Redecided
+
+    @contextmanager
+    def _asking(self, arguments: Arguments) -> Iterator[None]:
+        """Let questions about numbers be about those of a call."""
+        for i in self.key.inputs:
+            setattr(self.given, f"n{i}", arguments.numbers[i])
+        self.asked_about[:] = arguments.leaves
+        try:
+            yield
+        finally:
+            self.asked_about.clear()

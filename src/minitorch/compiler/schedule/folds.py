@@ -1,0 +1,87 @@
+"""Over which loops a reduction goes. Enters: a group and a reduction's index in it. Leaves: its scope (see `Group`).
+
+The first reduction of a group divides its space into rows and what lies along a row; later ones have to fit that.
+"""
+
+from __future__ import annotations
+
+import math
+
+from minitorch.compiler.ir.index import Dim, Index, dims_of, total
+from minitorch.compiler.ir.program import Value
+from minitorch.compiler.schedule.groups import PARTIAL, Group
+from minitorch.compiler.schedule.machine import Figures
+
+
+def fold_axes(value: Value) -> tuple[int, ...]:
+    """Return the axes that a reduction drops."""
+    if value.primitive == "arg_reduce":
+        return (value.attributes["axis"],)
+    return value.attributes["axes"]
+
+
+def fold_scope(group: Group, value: Value, index: Index, figures: Figures) -> str | None:
+    """Decide over what a reduction goes, dividing the group if nothing has yet; None if it does not fit."""
+    axes = set(fold_axes(value))
+    reduced = set(dims_of(a for i, a in enumerate(index) if i in axes))
+    kept = set(dims_of(a for i, a in enumerate(index) if i not in axes))
+    if reduced & kept:
+        return None
+    is_arg = value.primitive == "arg_reduce"
+    if group.inner and group.level(index) == "row":
+        return _over_rows(group, "rows", figures) if not kept and not is_arg else None
+    if group.inner is None:
+        at_once = is_arg or value.inputs[0].primitive == PARTIAL
+        return _divide(group, reduced, kept, at_once, figures)
+    if not kept and group.outer and not is_arg:
+        return _over_rows(group, "total", figures)
+    if reduced == set(group.inner):
+        return "row" if group.outer or group.blocks == 1 else "total" if not is_arg else None
+    if kept == set(group.inner) and not is_arg:
+        return _over_rows(group, "column", figures)
+    return None
+
+
+def _over_rows(group: Group, scope: str, figures: Figures) -> str:
+    """Decide on blocks of rows, now that something is summed over rows."""
+    if not group.has_folds_over_rows:
+        group.blocks = _block_count(group, total(group.outer), figures)
+    return scope
+
+
+def _block_count(group: Group, rows: int, figures: Figures) -> int:
+    """Return into how many blocks rows are divided."""
+    wanted = min(figures.most_blocks, group.elements // figures.serial_elements, rows)
+    if wanted <= 1:
+        return 1
+    return math.ceil(rows / math.ceil(rows / wanted))
+
+
+def _divide(group: Group, reduced: set[Dim], kept: set[Dim], at_once: bool, figures: Figures) -> str:
+    """Divide a group into rows and what lies along them, for its first fold; `at_once`: not in blocks."""
+    order = group.dims
+    if not kept and not at_once and group.elements > figures.serial_elements:
+        inner: list[Dim] = []
+        for dim in reversed(order):  # rows of a few thousand elements
+            if inner and total(inner) * dim.size > figures.serial_elements // 2:
+                break
+            inner.insert(0, dim)
+        group.inner = inner
+        group.outer = order[: len(order) - len(inner)]
+        if group.outer:
+            group.blocks = _block_count(group, total(group.outer), figures)
+        else:
+            group.blocks = max(1, min(figures.most_blocks, group.elements // figures.serial_elements))
+        return "total"
+    last_is_kept = bool(order) and order[-1] in kept
+    if last_is_kept and not at_once and reduced:
+        first_kept = min(i for i, d in enumerate(order) if d in kept)
+        last_reduced = max(i for i, d in enumerate(order) if d in reduced)
+        if last_reduced < first_kept and group.elements * 4 > figures.column_bytes:
+            group.outer = [d for d in order if d in reduced]
+            group.inner = [d for d in order if d in kept]
+            group.blocks = _block_count(group, total(group.outer), figures)
+            return "column"
+    group.outer = [d for d in order if d in kept]
+    group.inner = [d for d in order if d in reduced]
+    return "row"

@@ -1,0 +1,56 @@
+"""What scheduling asks of a machine. Enters: a value. Leaves: whether there is code for it, what it costs.
+
+Scheduling itself knows no machine: a backend hands it a `Machine`, and all numbers that depend on caches, vectors
+and threads are `Figures` of that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from minitorch.compiler.ir.program import Value
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The numbers by which fusing, ordering and planning decide.
+
+    Of reductions: one over at most `serial_elements` is done in one go; larger ones in at most `most_blocks`
+    blocks of rows, each with partial sums of its own. One over the first axes of more than `column_bytes` goes
+    through memory row by row.
+    Of groups: at most `largest_group` values, and at most `longest_epilogue` functions on a product's result (0
+    leaves every product alone, for a library to compute). A value of `grained_elements` or more is stored only
+    along the grain of what is computed with it.
+    Of computing again: what costs at most `cheap` is computed again rather than stored. From `far_bytes` on a
+    value leaves the nearest caches before it is read, and may cost as much as `far_cost`. (An addition costs 1.)
+    Of memory: a value of at most `few_bytes` may lie around; every value begins at a multiple of `alignment`.
+    """
+
+    serial_elements: int
+    most_blocks: int
+    column_bytes: int
+    largest_group: int
+    longest_epilogue: int
+    grained_elements: int
+    cheap: float
+    far_bytes: int
+    far_cost: float
+    few_bytes: int
+    alignment: int
+
+
+class Machine(Protocol):
+    """A machine as far as scheduling is concerned."""
+
+    @property
+    def figures(self) -> Figures:
+        """The numbers to decide by."""
+
+    def computes(self, value: Value) -> bool:
+        """Whether there is code for a value; NumPy computes all others. (`groups.is_expressible` is a condition.)"""
+
+    def cost(self, function: str, dtype: np.dtype) -> float:
+        """Return what an elementwise function costs per element, where an addition costs 1."""

@@ -1,0 +1,88 @@
+"""Where values lie. Enters: what each step touches, in order. Leaves: one arena's plan.
+
+Two values may have the same place if one is no longer needed when the other comes into being. Large ones are
+placed first, each as low as it fits between those that live at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+class Placed(Hashable, Protocol):
+    """What needs a place: a value, or a step's `Scratch`."""
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes it takes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scratch:
+    """Memory that one step needs for itself."""
+
+    nbytes: int
+
+
+@dataclass
+class MemoryPlan:
+    """The arena: its size, what it would be if nothing shared a place, and where everything lies, in bytes."""
+
+    size: int = 0
+    unshared: int = 0
+    offsets: dict[Placed, int] = field(default_factory=dict)
+
+
+@dataclass
+class Lifetime:
+    """From which step to which something needs its place, both included."""
+
+    thing: Placed
+    size: int
+    first: int
+    last: int
+
+    def overlaps(self, other: Lifetime) -> bool:
+        """Whether there is a step at which both are needed."""
+        return self.first <= other.last and other.first <= self.last
+
+
+def plan_memory(steps: Sequence[Sequence[Placed]], alignment: int) -> MemoryPlan:
+    """Give everything that steps touch a place.
+
+    >>> a, b, c = Scratch(100), Scratch(100), Scratch(60)
+    >>> plan = plan_memory([[a], [a, b], [b, c], [c]], alignment=64)
+    >>> [plan.offsets[x] for x in (a, b, c)], plan.size, plan.unshared
+    ([0, 128, 0], 256, 320)
+    """
+    lives: dict[Placed, Lifetime] = {}
+    for step, touched in enumerate(steps):
+        for thing in touched:
+            size = -(-thing.nbytes // alignment) * alignment
+            lives.setdefault(thing, Lifetime(thing, size, step, step)).last = step
+    plan = MemoryPlan(unshared=sum(life.size for life in lives.values()))
+    placed: list[Lifetime] = []
+    for life in sorted(lives.values(), key=lambda life: (-life.thing.nbytes, life.first)):
+        taken = sorted(
+            (plan.offsets[other.thing], plan.offsets[other.thing] + other.size)
+            for other in placed
+            if other.overlaps(life)
+        )
+        offset = _narrowest_gap(taken, life.size)
+        placed.append(life)
+        plan.offsets[life.thing] = offset
+        plan.size = max(plan.size, offset + life.size)
+    return plan
+
+
+def _narrowest_gap(taken: Sequence[tuple[int, int]], size: int) -> int:
+    """Return where the narrowest gap begins that has room for so many bytes; behind everything, if there is none."""
+    best, best_room, here = None, None, 0
+    for begin, end in taken:
+        room = begin - here
+        if room >= size and (best_room is None or room < best_room):
+            best, best_room = here, room
+        here = max(here, end)
+    return here if best is None else best

@@ -1,0 +1,212 @@
+"""A program ready for a backend. Enters: a Program. Leaves: a `Schedule`: groups in order, and what lies in memory.
+
+Simplify, fuse, decide what is stored and what is computed again, which updates are made in place, and in which
+order everything runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from minitorch.compiler.ir.program import Program, Value, evaluate
+from minitorch.compiler.ir.simplify import simplify
+from minitorch.compiler.schedule.fuse import Fuser, fuse_values
+from minitorch.compiler.schedule.groups import COPY, MAY_FAIL, VIRTUAL, Group
+from minitorch.compiler.schedule.machine import Machine
+from minitorch.compiler.schedule.order import in_running_order
+from minitorch.compiler.schedule.report import BuildReport, value_in_words
+from minitorch.compiler.schedule.stored import compute_again, stored_values
+from minitorch.compiler.schedule.updates import place_updates
+
+
+@dataclass
+class Schedule:
+    """What a backend is handed.
+
+    program: simplified; every output is a value of its own. groups: in the order in which they run.
+    stored: the computed values that lie in memory. Those in `arguments` lie in that argument of a call: first
+        the inputs, in the program's order, then arrays for all outputs that are no updates; an update lies where
+        the input does that it replaces. All others lie in the program's own memory.
+    updates: {output: input}, by number. numbers: inputs that a call may give as Python floats.
+    early: outputs, by number, that may be written by a run that is stopped. (No input is changed then.)
+    """
+
+    program: Program
+    groups: list[Group]
+    stored: set[Value]
+    arguments: dict[Value, int]
+    argument_count: int
+    updates: Mapping[int, int]
+    numbers: Collection[int]
+    early: frozenset[int]
+    report: BuildReport
+    fuser: Fuser
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether a run may be stopped: by an index out of range, or an error of NumPy's."""
+        return any(group.kind in MAY_FAIL for group in self.groups)
+
+    def lies_in_memory(self, value: Value, reader: Group) -> bool:
+        """Whether a group finds a value in memory; if not, it computes it from what the value is made of.
+
+        A view that was written out for the sake of one group is there only for those that come after it.
+        """
+        if value in self.fuser.forced and not reader.comes_after(self.fuser.group_of[value]):
+            return False
+        return value in self.stored or value.primitive in ("input", "constant")
+
+    def needs_place(self, value: Value) -> bool:
+        """Whether a value that is touched needs a place in the program's own memory."""
+        return value not in self.arguments and value.primitive != "constant"
+
+    def passes(self, group: Group) -> dict[Value, int]:
+        """Return after how many passes over a row each member of a group is known."""
+        return self.fuser.passes(group)
+
+    def is_read(self, value: Value) -> bool:
+        """Whether any group reads a value."""
+        return bool(self.fuser.readers.get(value))
+
+    # --- what NumPy computes ----------------------------------------------------------------------------------
+
+    def call_operands(self, group: Group) -> tuple[list[Value], list[Value]]:
+        """Return what a 'call' reads from memory, and what it writes there."""
+        members = set(group.members)
+        given: dict[Value, None] = {}
+        stack = [i for m in group.members for i in m.inputs]
+        while stack:
+            value = stack.pop()
+            if value in members or value.primitive == "constant":
+                continue
+            if self.lies_in_memory(value, group):
+                given[value] = None
+            else:
+                stack.extend(value.inputs)
+        return [v for v in given if v.size], [m for m in group.members if m in self.stored]
+
+
+def call_numpy(group: Group, known: dict[Value, Any]) -> None:
+    """Have NumPy compute the members of a 'call'; `known` has what it reads, and gets what it computes."""
+    with np.errstate(all="ignore"):
+        for value in group.members:
+            known[value] = _compute(value, known)
+
+
+def _compute(value: Value, known: dict[Value, Any]) -> Any:
+    """Compute a value by NumPy, with the views between it and what is known."""
+    inputs = []
+    for operand in value.inputs:
+        if operand not in known:
+            nothing = operand.primitive == "input"  # one without elements, which nobody hands over
+            known[operand] = np.empty(operand.shape, operand.dtype) if nothing else _compute(operand, known)
+        inputs.append(known[operand])
+    return evaluate(value, inputs)
+
+
+# --- making one ---------------------------------------------------------------------------------------------
+
+
+def schedule_program(
+    program: Program,
+    machine: Machine,
+    updates: Mapping[int, int],
+    numbers: Collection[int] = (),
+    fuse: bool = True,
+) -> Schedule:
+    """Schedule a program for a machine; updates, numbers: see `Schedule`."""
+    report = BuildReport()
+    program = _own_outputs(simplify(program))
+    report.tick("simplify")
+    fuser = fuse_values(program, machine, fuse)
+    stored = stored_values(fuser)
+    if fuse:
+        compute_again(fuser, stored)
+    report.tick("fuse")
+    arguments: dict[Value, int] = {value: number for number, value in enumerate(program.inputs)}
+    given = [value for number, value in enumerate(program.outputs) if number not in updates]
+    arguments |= {v: number for number, v in enumerate(given, len(program.inputs)) if v.size}
+    outputs = set(program.outputs)
+    for value, replaced in place_updates(fuser, updates, stored).items():
+        arguments[value] = arguments[replaced]
+        if value not in outputs:
+            report.copied.append(repr(value.inputs[0]))
+    order = in_running_order(fuser, [v for v in stored if v not in arguments])
+    _note_unfused(fuser, stored - outputs, report)
+    schedule = Schedule(
+        program,
+        order,
+        stored,
+        arguments,
+        len(program.inputs) + len(given),
+        updates,
+        numbers,
+        _written_early(fuser, order, updates),
+        report,
+        fuser,
+    )
+    report.tick("order")
+    return schedule
+
+
+def _own_outputs(program: Program) -> Program:
+    """Give every output a value of its own, made for it alone: inputs, constants, views and doubles are copied.
+
+    (A view that is an output and is also read would otherwise be read back from where it is written to.)
+    """
+    seen: set[Value] = set()
+    outputs = []
+    for value in program.outputs:
+        if value in seen or value.primitive in ("input", "constant") or value.primitive in VIRTUAL:
+            value = Value(COPY, (value,), {}, value.shape, value.dtype)
+        seen.add(value)
+        outputs.append(value)
+    return Program(program.inputs, outputs)
+
+
+def _written_early(fuser: Fuser, order: list[Group], updates: Mapping[int, int]) -> frozenset[int]:
+    """Return which outputs may be written, in part or whole, before a run fails."""
+    last = max((i for i, group in enumerate(order) if group.kind in MAY_FAIL), default=-1)
+    makers = set(order[: last + 1])
+    return frozenset(
+        number
+        for number, value in enumerate(fuser.program.outputs)
+        # (What is joined is written by whoever makes the pieces.)
+        if number not in updates
+        and value.size
+        and (fuser.group_of[value] in makers or (value.primitive == "concatenate" and makers))
+    )
+
+
+def _note_unfused(fuser: Fuser, stored: set[Value], report: BuildReport) -> None:
+    """Say of each value that is written only to be read by another group why the two are not one."""
+    for value in sorted(stored, key=lambda v: v.number):
+        readers = [g for g in fuser.readers.get(value, ()) if g is not fuser.group_of[value]]
+        if readers:
+            reason = _why_unfused(fuser, value, readers)
+            report.unfused.setdefault(reason, []).append(value_in_words(value))
+
+
+def _why_unfused(fuser: Fuser, value: Value, readers: list[Group]) -> str:
+    maker = fuser.group_of[value]
+    if maker.kind == "call" or any(g.kind == "call" for g in readers):
+        return "NumPy computes one of the two"
+    if any(_is_factor(fuser, value, g) for g in readers):
+        return "a product reads its factors from memory"
+    if not maker.is_known_in_row(value):
+        return "it is known only when all rows are done"
+    if any(g.kind in ("scatter", "scan", "concatenate") for g in readers):
+        return "a scatter, a running sum or a join reads it from memory"
+    if len(readers) > 1:
+        return "several kernels read it, and it costs more to compute than to read"
+    different = "the two go through their elements in different ways, or would wait for each other"
+    return fuser.apart.get(value, different)
+
+
+def _is_factor(fuser: Fuser, value: Value, group: Group) -> bool:
+    products = [m for m in group.members if m.primitive == "contract"]
+    return any(value in fuser.leaf_values(operand) for m in products for operand in m.inputs)

@@ -1,0 +1,168 @@
+"""What a recording leaves: a program, where its inputs come from at every call, and what it does to Tensors.
+
+Enters: nothing; these are the words in which trace/ tells call/ what a function did. Leaves: `Recorded`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from minitorch.compiler.ir.program import Program
+from minitorch.engine.node import Node
+
+# --- where a program's inputs come from -------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class FromTensor:
+    """The array of a Tensor that the function found by itself: a parameter, a buffer, optimiser state."""
+
+    tensor: Any
+
+    def read(self, call: Call) -> np.ndarray:
+        """Return the array it has now."""
+        return self.tensor._data
+
+
+@dataclass(frozen=True, eq=False)
+class FromGradient:
+    """The gradient a Tensor had before the call."""
+
+    tensor: Any
+
+    def read(self, call: Call) -> np.ndarray:
+        """Return the gradient it has now."""
+        return self.tensor._grad
+
+
+@dataclass(frozen=True, eq=False)
+class FromArgument:
+    """One of the arrays among the arguments, counted in the order they stand in nested containers."""
+
+    position: int
+    gradient: bool = False  # the gradient of the Tensor there
+
+    def read(self, call: Call) -> np.ndarray:
+        """Return the argument's array."""
+        given = call.arguments[self.position]
+        if self.gradient:
+            return given._grad
+        return given._data if isinstance(given, Node) else given
+
+
+@dataclass(frozen=True, eq=False)
+class FromArray:
+    """A NumPy array the function found by itself; always the same object, read anew at each call."""
+
+    array: np.ndarray
+
+    def read(self, call: Call) -> np.ndarray:
+        """Return it."""
+        return self.array
+
+
+@dataclass(frozen=True, eq=False)
+class FromScript:
+    """A number read, or random numbers drawn, at a step of the script that each call begins with."""
+
+    step: int
+
+    def read(self, call: Call) -> np.ndarray:
+        """Return what that step gave."""
+        return call.script[self.step]
+
+
+Source = FromTensor | FromGradient | FromArgument | FromArray | FromScript
+
+
+@dataclass
+class Call:
+    """What one call brings along."""
+
+    arguments: list[Any]
+    script: list[Any] = field(default_factory=list)
+
+
+# --- what each call begins with, in this order -------------------------------------------------------
+
+
+class GivenNumbers(threading.local):
+    """The floats among a call's arguments, by their number, for the steps that read them."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReadNumber:
+    """Read an option of a parameter group, or an attribute."""
+
+    holder: Any
+    key: str
+
+    def run(self) -> Any:
+        """Return it as it is now."""
+        return float(
+            self.holder[self.key] if isinstance(self.holder, dict) else getattr(self.holder, self.key)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """Draw random numbers from a generator."""
+
+    source: Any
+    method: Callable[..., Any]
+    args: tuple[Any, ...]
+
+    def run(self) -> Any:
+        """Draw."""
+        return self.method(self.source, *self.args)
+
+
+@dataclass(frozen=True, eq=False)
+class Effect:
+    """Do something to Python's objects: step a scheduler."""
+
+    method: Callable[..., Any]
+    args: tuple[Any, ...]
+    options: dict[str, Any]
+
+    def run(self) -> Any:
+        """Do it."""
+        self.method(*self.args, **self.options)
+
+
+# --- what a program does to Tensors ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Update:
+    """Output `output` is written into the memory of input `input`, in place."""
+
+    output: int
+    input: int
+
+
+@dataclass(frozen=True, eq=False)
+class Rebind:
+    """A Tensor (or the one at an argument's position) gets output `output` (None: nothing) as data or grad."""
+
+    tensor: Any  # a Node, or an argument's position
+    attribute: str  # "_data" or "_grad"
+    output: int | None
+
+
+@dataclass
+class Recorded:
+    """A function, written down. The program's first outputs are the function's results."""
+
+    program: Program
+    sources: list[Source]
+    script: list[ReadNumber | Draw | Effect]
+    decisions: list[tuple[Callable[[], Any], Any]]  # questions about numbers that must be answered the same
+    updates: list[Update]
+    rebinds: list[Rebind]
+    symbolic: set[tuple[int, str]]  # numbers that are inputs, by holder and key

@@ -1,0 +1,76 @@
+"""Order: sorting, the middle, the commonest, places in sorted sequences.
+
+Enters: an array and an axis. Leaves: an array. Where a result is some of the input's elements, the op here only
+finds their places, and gather (ops/indexing.py) takes them, so that gradients go back to exactly these.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from minitorch.ops.op import Array, Op
+from minitorch.ops.reductions import share_among_equals
+
+
+def _argsort(x: Array, *, axis: int, descending: bool) -> Array:
+    if not descending:
+        return np.argsort(x, axis=axis, kind="stable")
+    # Stable also downwards: sort the mirrored array upwards and mirror the answer.
+    mirrored = np.argsort(np.flip(x, axis), axis=axis, kind="stable")
+    return np.flip(x.shape[axis] - 1 - mirrored, axis)
+
+
+ARGSORT = Op("argsort", _argsort)
+
+
+def _median(x: Array) -> Array:
+    # The lower of the two middle elements, as PyTorch; nan if there is one (sorted to the end).
+    flat = x.reshape(-1)
+    count = flat.shape[0]
+    if not count:
+        return x.sum() / 0
+    ordered = np.partition(flat, ((count - 1) // 2, count - 1))
+    largest = ordered[count - 1]
+    return np.where(largest != largest, largest, ordered[(count - 1) // 2])
+
+
+MEDIAN = Op("median", _median, lambda g, out, x: share_among_equals(g, out, x, axis=None, keepdims=False))
+
+
+def _mode_places(x: Array, *, axis: int) -> Array:
+    """Return where, along an axis, the commonest element stands: of equally common ones the smallest, its last."""
+    order = np.argsort(x, axis=axis, kind="stable")
+    ordered = np.take_along_axis(x, order, axis)
+    lead = (slice(None),) * axis
+    length = x.shape[axis]
+    places = np.arange(length, like=x).astype(np.int64).reshape((-1,) + (1,) * (x.ndim - axis - 1))
+    # A run starts where an element differs from the one before; a place's rank in its run is its count so far.
+    differs = ordered[(*lead, slice(1, None))] != ordered[(*lead, slice(0, -1))]
+    first = np.ones_like(ordered[(*lead, slice(0, 1))], dtype=bool)
+    starts = np.where(np.concatenate([first, differs], axis=axis), places, 0)
+    rank = places - np.maximum.accumulate(starts, axis=axis)
+    best = np.expand_dims(np.argmax(rank, axis=axis), axis)
+    return np.take_along_axis(order, best, axis)
+
+
+MODE_PLACES = Op("mode_places", _mode_places)
+
+
+def _searchsorted(sequence: Array, values: Array, *, right: bool) -> Array:
+    # How many of the sequence stand before each value: all smaller ones, with `right` the equal ones too.
+    # NumPy searches one sequence; several are searched row by row.
+    side: Any = "right" if right else "left"
+    if sequence.ndim == 1:
+        return np.searchsorted(sequence, values, side=side)
+    if 0 in values.shape:
+        return values.astype(np.int64)
+    rows = sequence.reshape(math.prod(sequence.shape[:-1]), sequence.shape[-1])
+    wanted = values.reshape(rows.shape[0], -1)
+    found = [np.searchsorted(row, each, side=side) for row, each in zip(rows, wanted, strict=True)]
+    return np.stack(found).reshape(values.shape)
+
+
+SEARCHSORTED = Op("searchsorted", _searchsorted)
