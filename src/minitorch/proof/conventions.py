@@ -158,6 +158,12 @@ def _in_place(m: Any) -> None:
     x += 1
 
 
+def _overwritten(m: Any) -> None:
+    y = m.ones(2, requires_grad=True).exp()
+    y += 1
+    y.sum().backward()
+
+
 ERRORS = [
     Wrong("shapes that do not broadcast", lambda m: m.ones(3, 5) + m.ones(4), RuntimeError, r"add.*\(3, 5\).*\(4,\)"),
     Wrong("matmul of wrong shapes", lambda m: m.ones(3, 5) @ m.ones(3, 5), RuntimeError, r"matmul.*\(3, 5\)"),
@@ -168,7 +174,8 @@ ERRORS = [
     Wrong("a second backward", _freed, RuntimeError, "retain_graph=True"),
     Wrong("backward on a constant", lambda m: m.ones(()).backward(), RuntimeError, "requires_grad=True"),
     Wrong("requires_grad on ints", lambda m: m.tensor([1], requires_grad=True), RuntimeError, "int64.*float"),
-    Wrong("in place on a tensor of a graph", _in_place, RuntimeError, r"x = x \+ y"),
+    Wrong("in place on a leaf that requires grad", _in_place, RuntimeError, r"x = x \+ y"),
+    Wrong("in backward: an op needs values that were overwritten", _overwritten, RuntimeError, r"exp.*x \+= y|inplace"),
     Wrong("truth value of many elements", lambda m: bool(m.ones(2)), RuntimeError, r"any\(\) or x.all\(\)"),
     Wrong("index out of range", lambda m: m.ones(3)[5], IndexError, r"getitem.*\(3,\)"),
     Wrong("axis out of range", lambda m: m.ones(3).sum(axis=2), IndexError, "sum: axis 2"),
@@ -213,6 +220,25 @@ suite, on minitorch and (where the column says "same") on PyTorch in float64. Th
 
 _ENDING = """
 A message names the operation, the shapes or dtypes that met, and what to write instead.
+
+## In place
+
+A first engine has no in-place writing, and says why: `c = relu(a)` remembers `a` to differentiate itself, and if `a` is
+changed between forward and backward its closure reads the new values and gives a wrong gradient, silently. Programs
+written for PyTorch write in place all the same (`out += shortcut`, `nn.ReLU(inplace=True)`, `outs[t] = h`), so this
+library does what PyTorch does, and keeps the promise behind the rule: never a silently wrong gradient.
+
+- A write into a tensor of the graph makes the same object the result of a new op, for every name it has. Ops recorded
+  before the write keep the version they were given.
+- A write into a view is one into its base, and the other way round. A view made before the write is a view of the
+  new version.
+- Where a derivative needs values that were overwritten, backward refuses, and names the op and the write. Writes through
+  NumPy (`x.data[0] = 1`) are noticed too.
+- Refused at once: writing into a leaf that requires grad or a view of one, into a result of split or unbind, and into
+  a view that was made under no_grad.
+- Allowed here and not in PyTorch: `x *= x`, and writing where input and output overlap in part (`x[1:] += x[:-1]`): the
+  result is computed first, then written.
+- A leaf's `.grad` is added to in place: whoever holds that array sees the sum.
 
 ## cross_entropy
 
