@@ -45,7 +45,7 @@ class Backward:
         self.kept = kept
         self.expected = expected  # the gradients in the recorded run, for gradients of 1
         self.runner: Callable[[list[np.ndarray]], list[Any]] | None = None
-        self.op = Op("compiled", _forward, joint=_joint, register=False)
+        self.op = Op("compiled", _forward, joint=_joint, reads=True, register=False)
 
     def attach(self, found: list[Any], outputs: list[Any], arguments: list[Any]) -> None:
         """Make the results nodes of the graph: replace them in `found`."""
