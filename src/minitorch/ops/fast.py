@@ -105,7 +105,7 @@ def matmul(x: Array, y: Array) -> Array:
 _MANY, _SUMMED = 10_000, (np.float32, np.float64, np.complex64, np.complex128)
 
 
-def sums_rows(values: Array) -> bool:
+def has_many_values(values: Array) -> bool:
     """Tell whether `sum_rows` is the quicker way to add these values up."""
     return values.size >= _MANY and type(values) is np.ndarray and values.dtype in _SUMMED
 

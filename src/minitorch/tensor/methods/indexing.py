@@ -68,7 +68,7 @@ class Indexing(Node):
                 [ 5.],
                 [12.]])
         """
-        at, places = along_axis(self, choose(axis, dim), index, "gather")
+        at, places = _along_axis(self, choose(axis, dim), index, "gather")
         if places._data.ndim != self._data.ndim and not places._data.size:
             return self.reshape(-1)[:0].reshape(places._data.shape)
         return apply(ops.GATHER, self, places, axis=at)
@@ -108,7 +108,7 @@ class Indexing(Node):
         >>> minitorch.arange(15.0).reshape(3, 5).index_select(0, minitorch.tensor([2, 0])).shape
         (2, 5)
         """
-        at, places = slices_of(self, choose(axis, dim), index, "index_select")
+        at, places = _slices_of(self, choose(axis, dim), index, "index_select")
         check_range(places._data, self._data.shape[at] if self._data.ndim else 1, at, "index_select")
         if self._data.ndim == 0:
             if places._data.size != 1:
@@ -192,8 +192,8 @@ class Indexing(Node):
         >>> minitorch.zeros(3).index_add(0, minitorch.tensor([0, 0]), minitorch.ones(2))
         tensor([2., 0., 0.])
         """
-        at, places = slices_of(self, choose(axis, dim), index, "index_add")
-        added = same_dtype(self, source, "index_add", "source")
+        at, places = _slices_of(self, choose(axis, dim), index, "index_add")
+        added = _same_dtype(self, source, "index_add", "source")
         x = self if self._data.ndim else self.reshape(1)
         added = added if added._data.ndim else added.reshape(1)
         sizes = x._data.shape
@@ -233,7 +233,7 @@ class Indexing(Node):
         >>> index_fill(minitorch.tensor([1.0, 2.0, 3.0]), 0, minitorch.tensor([0, 2]), -1.0)
         tensor([-1.,  2., -1.])
         """
-        at, places = slices_of(as_row(self), choose(axis, dim), index, "index_fill")
+        at, places = _slices_of(as_row(self), choose(axis, dim), index, "index_fill")
         value = operand(value, "index_fill")
         if isinstance(value, Node):
             if value._data.ndim:
@@ -259,7 +259,7 @@ class Indexing(Node):
         >>> index_copy(minitorch.tensor([1.0, 2.0, 3.0]), 0, minitorch.tensor([2, 0]), minitorch.tensor([8.0, 9.0]))
         tensor([9., 2., 8.])
         """
-        at, places = slices_of(as_row(self), choose(axis, dim), index, "index_copy")
+        at, places = _slices_of(as_row(self), choose(axis, dim), index, "index_copy")
         check_range(places._data, as_row(self).shape[at], at, "index_copy")
         source = tensor_for(source, "index_copy")
         wanted = (*as_row(self).shape[:at], places.numel(), *as_row(self).shape[at + 1 :])
@@ -340,12 +340,12 @@ class Indexing(Node):
         >>> scatter_reduce(minitorch.tensor([1.0, 5.0]), 0, index, source, "sum")
         tensor([6., 9.])
         """
-        at, places = along_axis(as_row(self), dim, index, "scatter_reduce")
+        at, places = _along_axis(as_row(self), dim, index, "scatter_reduce")
         if reduce not in ("sum", "prod", "mean", "amax", "amin"):
             raise RuntimeError(
                 f"scatter_reduce: reduce must be 'sum', 'prod', 'mean', 'amax' or 'amin', got {reduce!r}"
             )
-        values = same_dtype(self, src, "scatter_reduce", "src")
+        values = _same_dtype(self, src, "scatter_reduce", "src")
         if not places.numel():
             return self.clone()
         row, places, values = as_row(self), as_row(places), as_row(values)
@@ -377,7 +377,7 @@ class Indexing(Node):
         >>> index_reduce(minitorch.tensor([1.0, 5.0]), 0, index, source, "amax")
         tensor([3., 5.])
         """
-        at, places = slices_of(as_row(self), dim, index, "index_reduce")
+        at, places = _slices_of(as_row(self), dim, index, "index_reduce")
         source = as_row(tensor_for(source, "index_reduce"))
         if reduce not in ("prod", "mean", "amax", "amin"):
             raise RuntimeError(
@@ -525,7 +525,7 @@ def _index_part(part: Any) -> Any:
     return part
 
 
-def along_axis(x: Any, axis: Any, index: Any, name: str) -> tuple[int, Tensor]:
+def _along_axis(x: Any, axis: Any, index: Any, name: str) -> tuple[int, Tensor]:
     """Return the axis, and an index with as many axes as this tensor and nowhere longer, beside it."""
     at = required_axis(x, axis, name)
     places = index_tensor(index, name)
@@ -543,7 +543,7 @@ def along_axis(x: Any, axis: Any, index: Any, name: str) -> tuple[int, Tensor]:
     return at, places
 
 
-def slices_of(x: Any, axis: Any, index: Any, name: str) -> tuple[int, Tensor]:
+def _slices_of(x: Any, axis: Any, index: Any, name: str) -> tuple[int, Tensor]:
     """Return the axis, and a vector of places along it."""
     at = required_axis(x, axis, name)
     places = index_tensor(index, name)
@@ -552,7 +552,8 @@ def slices_of(x: Any, axis: Any, index: Any, name: str) -> tuple[int, Tensor]:
     return at, places.reshape(-1)
 
 
-def same_dtype(x: Any, source: Any, name: str, what: str) -> Tensor:
+def _same_dtype(x: Any, source: Any, name: str, what: str) -> Tensor:
+    """Return an argument as a tensor, which must have the dtype of x."""
     tensor = as_tensor(operand(source, name))
     if tensor._data.dtype != x._data.dtype:
         raise RuntimeError(
@@ -562,10 +563,10 @@ def same_dtype(x: Any, source: Any, name: str, what: str) -> Tensor:
 
 
 def _scattered(x: Any, op: Op, axis: Any, index: Any, source: Any, name: str) -> Tensor:
-    at, places = along_axis(x, axis, index, name)
+    at, places = _along_axis(x, axis, index, name)
     values = operand(source, name)
     if isinstance(values, Node):
-        values = same_dtype(x, values, name, "src")
+        values = _same_dtype(x, values, name, "src")
         have, need = values._data.shape or (1,), places._data.shape or (1,)
         if places._data.size and (
             len(have) != len(need) or any(n > h for n, h in zip(need, have, strict=True))

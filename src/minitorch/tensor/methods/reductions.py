@@ -442,10 +442,10 @@ def _over(x: Node, axis: Axis, dim: Axis, keepdims: bool, keepdim: bool, name: s
     axis = axis if dim is None else choose(axis, dim)
     if axis is None or (axis.__class__ is int and 0 <= axis < x._data.ndim):
         return {"axis": axis, "keepdims": keepdims or keepdim}
-    where = reduction_axis(axis, x._data.ndim, name)
-    if where == () and x._data.ndim:
-        where = None  # PyTorch reads an empty list of axes as all of them
-    return {"axis": where, "keepdims": keepdims or keepdim}
+    axes = reduction_axis(axis, x._data.ndim, name)
+    if axes == () and x._data.ndim:
+        axes = None  # PyTorch reads an empty list of axes as all of them
+    return {"axis": axes, "keepdims": keepdims or keepdim}
 
 
 def _summable(x: Any, dtype: Any) -> Tensor:
@@ -461,8 +461,8 @@ def _along_one(op: Op, x: Any, axis: Any, dtype: Any) -> Tensor:
 
 
 def _question(x: Any, op: Op, axis: Any, keepdims: bool) -> Tensor:
-    where = reduction_axis(axis, x._data.ndim, op.name)  # an empty tuple reduces nothing, as in PyTorch
-    return apply(op, x, axis=where, keepdims=keepdims)
+    axes = reduction_axis(axis, x._data.ndim, op.name)  # an empty tuple reduces nothing, as in PyTorch
+    return apply(op, x, axis=axes, keepdims=keepdims)
 
 
 def _extreme(x: Any, axis: Any, keepdims: bool, name: str) -> Any:
@@ -480,8 +480,8 @@ def _extreme(x: Any, axis: Any, keepdims: bool, name: str) -> Any:
 
 def _arg(x: Any, op: Op, axis: int | None, keepdims: bool) -> Tensor:
     refuse_empty(x, axis, op.name)
-    where = None if axis is None else required_axis(x, axis, op.name)
-    return apply(op, x, axis=where if x._data.ndim else None, keepdims=keepdims)
+    axes = None if axis is None else required_axis(x, axis, op.name)
+    return apply(op, x, axis=axes if x._data.ndim else None, keepdims=keepdims)
 
 
 def _running_extreme(op: Op, x: Any, axis: Any, name: str) -> ValuesAndIndices:
@@ -505,6 +505,7 @@ def _without_nans(x: Tensor) -> Tensor:
 
 
 def refuse_empty(x: Any, axis: Any, name: str) -> None:
+    """Refuse to choose an element along an axis that has none."""
     sizes = x._data.shape
     axes = reduction_axis(axis, len(sizes), name)
     over = range(len(sizes)) if axes in (None, ()) else axes if isinstance(axes, tuple) else (axes,)
