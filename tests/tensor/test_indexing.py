@@ -392,6 +392,18 @@ def test_gather_scatter_and_relatives_on_smaller_indices(data):
     agree(lambda m, x: m.index_select(x, axis, m.tensor(rows)), x)
 
 
+@pytest.mark.parametrize(
+    ("key", "shape"),
+    [
+        (":, [0, 1], ..., [1, 0]", (2, 3, 4)),
+        ("None, [0, 1], ..., [1, 0], :", (2, 3, 4)),
+        ("[0, 1], ..., [1, 0]", (2, 3)),
+    ],
+)
+def test_an_ellipsis_that_stands_for_no_axis_does_not_separate_arrays(key, shape):
+    agree(lambda m, x: eval(f"x[{key}]", {"x": x}), values(shape, 3))
+
+
 def along(vector, axis, ndim):
     return vector.reshape([-1 if i == axis % ndim else 1 for i in range(ndim)])
 

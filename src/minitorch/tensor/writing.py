@@ -173,7 +173,7 @@ class Writing(RandomFills):
         """Write at x[key]: into its memory, and, where x or the value has a graph, as a recorded op."""
         x: Any = versions.synced(self)
         value = operand(value, spelling)
-        key = index_key(key)
+        key = index_key(key, x._data.ndim)
         if isinstance(value, Node) and x._data.dtype.kind not in "fc" and _is_tracked(x, (value,)):
             raise RuntimeError(
                 f"{spelling}: value requires grad, but x holds {x._data.dtype}, which has no gradient; write "

@@ -50,7 +50,9 @@ class Indexing(Node):
     # --- taking ----------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Tensor:
-        return apply_unary(ops.GETITEM, self, {"key": key if key.__class__ in _BASIC else index_key(key)})
+        if key.__class__ not in _BASIC:
+            key = index_key(key, self._data.ndim)
+        return apply_unary(ops.GETITEM, self, {"key": key})
 
     def gather(
         self: Any,
@@ -502,11 +504,24 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
 _BASIC = (int, slice, type(None), type(...))
 
 
-def index_key(key: Any) -> Any:
-    """Return an index as arrays understand it: Tensors become arrays, lists become arrays."""
-    if isinstance(key, tuple):
-        return tuple(_index_part(part) for part in key)
-    return _index_part(key)
+def index_key(key: Any, ndim: int | None = None) -> Any:
+    """Return an index (into a tensor of `ndim` axes) as arrays understand it: Tensors and lists become arrays."""
+    if not isinstance(key, tuple):
+        return _index_part(key)
+    parts = tuple(_index_part(part) for part in key)
+    kinds = [part.__class__ for part in parts]
+    if ndim is None or type(...) not in kinds or all(kind in _BASIC for kind in kinds):
+        return parts
+    # An ellipsis between arrays that stands for no axis separates them for NumPy, and not for PyTorch.
+    used = sum(_axes_used(part) for part in parts)
+    return tuple(part for part in parts if part is not ...) if used == ndim else parts
+
+
+def _axes_used(part: Any) -> int:
+    """Return how many axes a part of an index is for."""
+    if part is None or part is ... or part.__class__ is bool:
+        return 0
+    return part.ndim if hasattr(part, "dtype") and part.dtype.kind == "b" else 1
 
 
 def _index_part(part: Any) -> Any:
