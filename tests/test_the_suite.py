@@ -20,6 +20,7 @@ ASSERTING = {
     "same_function",
     "same_module",
     "same_on_device",
+    "same_refusal",
 }
 NO_ROOMS = {"support", "programs", "fronts"}  # fronts: the public addresses that are one file each
 

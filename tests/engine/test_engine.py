@@ -11,11 +11,7 @@ from hypothesis import strategies as st
 
 import minitorch
 from minitorch import Tensor, autograd
-
-
-def leaf(values, dtype=np.float64):
-    return Tensor(np.array(values, dtype=dtype), requires_grad=True)
-
+from tensors import leaf
 
 # --- where it may start -------------------------------------------------------------------------
 
