@@ -1,5 +1,6 @@
 """What doctests may say without importing it, a quick choice of the tests, and what the suite says at its end."""
 
+import gc
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +40,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         (chosen if quick else left).append(item)
     items[:] = chosen
     config.hook.pytest_deselected(items=left)
+
+
+def pytest_collection_finish() -> None:
+    """Spare the collector the many thousand tests themselves: those that call it would wait for it."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter) -> None:

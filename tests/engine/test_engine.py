@@ -562,6 +562,7 @@ def test_the_cost_of_grad_grows_linearly(graph):
     assert large <= 2.02 * small + 20
 
 
+@pytest.mark.slow
 def test_a_chain_of_a_million_ops():
     x = leaf(1.0)
     y = x
@@ -571,6 +572,7 @@ def test_a_chain_of_a_million_ops():
     assert x.grad == 1.0
 
 
+@pytest.mark.slow
 def test_dropping_a_chain_of_a_million_ops():
     x = leaf(1.0)
     y = x
