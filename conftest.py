@@ -24,11 +24,11 @@ def _doctest_names(request: pytest.FixtureRequest, doctest_namespace: dict) -> N
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Offer the choice that `make test-quick` runs."""
-    parser.addoption("--quick", action="store_true", help="every tenth case of each test, and no slow ones")
+    parser.addoption("--quick", action="store_true", help="every twentieth case of each test, and no slow ones")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep of each test its first case and every tenth after it, unless it is marked as slow."""
+    """Keep of each test its first case and every twentieth after it, unless it is marked as slow."""
     if not config.getoption("--quick"):
         return
     cases: dict[str, int] = {}
@@ -36,7 +36,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         test = item.nodeid.partition("[")[0]
         cases[test] = cases.get(test, 0) + 1
-        quick = cases[test] % 10 == 1 and item.get_closest_marker("slow") is None
+        quick = cases[test] % 20 == 1 and item.get_closest_marker("slow") is None
         (chosen if quick else left).append(item)
     items[:] = chosen
     config.hook.pytest_deselected(items=left)
