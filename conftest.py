@@ -24,7 +24,9 @@ def _doctest_names(request: pytest.FixtureRequest, doctest_namespace: dict) -> N
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Offer the choice that `make test-quick` runs."""
-    parser.addoption("--quick", action="store_true", help="every twentieth case of each test, and no slow ones")
+    parser.addoption(
+        "--quick", action="store_true", help="every twentieth case of each test, and no slow ones"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
