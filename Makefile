@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint check count bench docs clean
+.PHONY: demo test test-quick lint check count bench docs clean
 
 demo: .venv/app.stamp
 	$(BIN)/minitorch check --html certificate.html
@@ -15,6 +15,10 @@ demo: .venv/app.stamp
 # One BLAS thread per worker: the workers share the cores already.
 test: lint
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+
+# About a minute on two cores: every test, of those with many cases each twentieth, none that is marked as slow; no doctests.
+test-quick: .venv/test.stamp
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --quick tests
 
 lint: .venv/test.stamp
 	$(BIN)/ruff check .

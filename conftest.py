@@ -1,5 +1,6 @@
-"""What doctests may say without importing it, and what the suite says of itself at its end."""
+"""What doctests may say without importing it, a quick choice of the tests, and what the suite says at its end."""
 
+import gc
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,34 @@ def _doctest_names(request: pytest.FixtureRequest, doctest_namespace: dict) -> N
     doctest_namespace.clear()
     if request.path.suffix == ".py":
         doctest_namespace.update(minitorch=minitorch, np=np)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Offer the choice that `make test-quick` runs."""
+    parser.addoption(
+        "--quick", action="store_true", help="every twentieth case of each test, and no slow ones"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep of each test its first case and every twentieth after it, unless it is marked as slow."""
+    if not config.getoption("--quick"):
+        return
+    cases: dict[str, int] = {}
+    chosen, left = [], []
+    for item in items:
+        test = item.nodeid.partition("[")[0]
+        cases[test] = cases.get(test, 0) + 1
+        quick = cases[test] % 20 == 1 and item.get_closest_marker("slow") is None
+        (chosen if quick else left).append(item)
+    items[:] = chosen
+    config.hook.pytest_deselected(items=left)
+
+
+def pytest_collection_finish() -> None:
+    """Spare the collector the many thousand tests themselves: those that call it would wait for it."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter) -> None:

@@ -1,6 +1,7 @@
 """What holds of the tests themselves: they stand in the source's rooms, run without PyTorch, and assert something."""
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
@@ -10,26 +11,19 @@ import minitorch
 TESTS = Path(__file__).parent
 PACKAGE = Path(minitorch.__file__).parent
 FILES = sorted(TESTS.rglob("test_*.py"))
-# Helpers of tests/support that assert; a file's own helpers are looked into.
-ASSERTING = {
-    "agree",
-    "assert_same",
-    "both",
-    "close",
-    "same_draws",
-    "same_function",
-    "same_module",
-    "same_on_device",
-}
 NO_ROOMS = {"support", "programs", "fronts"}  # fronts: the public addresses that are one file each
 
 
+def tree_of(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def functions_of(path):
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    return [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return [n for n in ast.walk(tree_of(path)) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
 
 
 def asserts(function, helpers):
+    """Whether a function asserts, itself or by a call of a helper that does."""
     for node in ast.walk(function):
         if isinstance(node, ast.Assert):
             return True
@@ -40,20 +34,30 @@ def asserts(function, helpers):
     return False
 
 
+@functools.cache
+def helpers_of(path):
+    """The names in a file that assert when they are called: of its own functions, and of those it imports."""
+    found = set()
+    for node in ast.walk(tree_of(path)):
+        source = TESTS / "support" / f"{node.module}.py" if isinstance(node, ast.ImportFrom) else None
+        if source is not None and source.exists():
+            found |= {alias.name for alias in node.names} & helpers_of(source)
+    own, size = [f for f in functions_of(path) if not f.name.startswith("test_")], -1
+    while len(found) > size:  # a helper may call another
+        size = len(found)
+        found |= {f.name for f in own if asserts(f, found)}
+    return found
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(TESTS)))
 def test_every_test_asserts_something(path):
-    functions = functions_of(path)
-    helpers, size = set(ASSERTING), 0
-    while len(helpers) > size:  # a helper may call another
-        size = len(helpers)
-        helpers |= {f.name for f in functions if not f.name.startswith("test_") and asserts(f, helpers)}
-    tests = [f for f in functions if f.name.startswith("test_")]
-    assert [f.name for f in tests if not asserts(f, helpers)] == []
+    tests = [f for f in functions_of(path) if f.name.startswith("test_")]
+    assert [f.name for f in tests if not asserts(f, helpers_of(path))] == []
 
 
 def test_pytorch_is_imported_in_one_place():
     for path in sorted(TESTS.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(path)):
             names = (
                 [a.name for a in node.names]
                 if isinstance(node, ast.Import)

@@ -346,6 +346,7 @@ def wait_for_epochs(process, count):
     raise AssertionError(process.stderr.read())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_interrupted_and_continued_is_as_if_nothing_had_been(tmp_path, how):

@@ -124,6 +124,7 @@ def test_what_a_memoriser_gets_on_new_cards():
     assert round(math.comb(295, 60) / math.comb(299, 60) / 5, 2) == 0.08
 
 
+@pytest.mark.slow
 def test_grammar_forms_reads_new_forms_and_new_verbs(tmp_path):
     run = Run(GrammarForms, tmp_path)
     trained = {tuple(row) for row in run.experiment.train_set.tensors[0].tolist()}
@@ -141,16 +142,19 @@ def test_grammar_forms_reads_new_forms_and_new_verbs(tmp_path):
     assert report["new_verbs_accuracy"] > 0.7
 
 
+@pytest.mark.slow
 def test_digits_to_97_percent(tmp_path):
     pytest.importorskip("sklearn")
     assert Run(ALL["digits"], tmp_path).go()["test_accuracy"] >= 0.97
 
 
+@pytest.mark.slow
 def test_digits_cnn_to_98_5_percent(tmp_path):
     pytest.importorskip("sklearn")
     assert Run(ALL["digits-cnn"], tmp_path, epochs=12).go()["test_accuracy"] >= 0.985
 
 
+@pytest.mark.slow
 def test_gpt_learns_and_writes(tmp_path, monkeypatch):
     monkeypatch.setattr(Gpt, "samples", 8)
     run = Run(Gpt, tmp_path, epochs=1)
@@ -274,6 +278,7 @@ def test_a_nan_stops_the_run(tmp_path):
         Run(Broken, tmp_path).go()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [Small, Xor, GrammarOneHot, GrammarForms])
 def test_the_same_seed_gives_the_same_run(tmp_path, make):
     histories = []
@@ -285,6 +290,7 @@ def test_the_same_seed_gives_the_same_run(tmp_path, make):
     assert histories[0] == histories[1] != histories[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [Small, GrammarForms])
 def test_a_run_in_two_parts_is_a_run_in_one(tmp_path, make):
     whole = Run(make, tmp_path / "whole", epochs=4)
@@ -331,6 +337,7 @@ def test_the_plot_is_a_picture(tmp_path):
     assert report["plot"] == str(tmp_path / "curves.png")
 
 
+@pytest.mark.slow
 def test_memory_stays_flat_over_200_steps():
     minitorch.manual_seed(0)
     experiment = GrammarForms()

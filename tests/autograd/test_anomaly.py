@@ -11,12 +11,9 @@ import pytest
 import minitorch
 from minitorch import Tensor, autograd
 from minitorch.autograd.anomaly import AnomalyError
+from tensors import leaf
 
 HERE = __file__
-
-
-def leaf(values, dtype=np.float64):
-    return Tensor(np.array(values, dtype=dtype), requires_grad=True)
 
 
 def line_of(text):

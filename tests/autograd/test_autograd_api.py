@@ -7,11 +7,7 @@ import minitorch
 from minitorch import Tensor, autograd
 from minitorch.autograd import functional, grad
 from pytorch import torch
-
-
-def leaf(values, dtype=np.float64):
-    return Tensor(np.array(values, dtype=dtype), requires_grad=True)
-
+from tensors import leaf
 
 # --- grad ---------------------------------------------------------------------------------------
 

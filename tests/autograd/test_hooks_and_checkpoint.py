@@ -10,11 +10,7 @@ import minitorch
 from minitorch import Tensor, autograd
 from minitorch.autograd import checkpoint, grad
 from pytorch import torch
-
-
-def leaf(values, dtype=np.float64):
-    return Tensor(np.array(values, dtype=dtype), requires_grad=True)
-
+from tensors import leaf
 
 # --- register_hook ------------------------------------------------------------------------------
 

@@ -111,6 +111,7 @@ def test_random_programs(program, backend):
     check(program, backend)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is not installed")
 @as_many
 @given(program=programs())

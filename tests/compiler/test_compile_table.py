@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import minitorch
-from both import floats, weights
+from cases import floats
 from compiled import BACKENDS, assert_same, calls_of, compiled
 from minitorch.compiler.call.compiled import CompileError
 from minitorch.proof.table import CASES
+from tensors import weights
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*:RuntimeWarning:numpy")
 

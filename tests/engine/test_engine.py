@@ -11,11 +11,7 @@ from hypothesis import strategies as st
 
 import minitorch
 from minitorch import Tensor, autograd
-
-
-def leaf(values, dtype=np.float64):
-    return Tensor(np.array(values, dtype=dtype), requires_grad=True)
-
+from tensors import leaf
 
 # --- where it may start -------------------------------------------------------------------------
 
@@ -566,6 +562,7 @@ def test_the_cost_of_grad_grows_linearly(graph):
     assert large <= 2.02 * small + 20
 
 
+@pytest.mark.slow
 def test_a_chain_of_a_million_ops():
     x = leaf(1.0)
     y = x
@@ -575,6 +572,7 @@ def test_a_chain_of_a_million_ops():
     assert x.grad == 1.0
 
 
+@pytest.mark.slow
 def test_dropping_a_chain_of_a_million_ops():
     x = leaf(1.0)
     y = x

@@ -11,10 +11,7 @@ import pytest
 import minitorch
 from minitorch import Tensor, autograd
 from minitorch.engine import node
-
-
-def leaf(values, dtype=np.float64):
-    return Tensor(np.array(values, dtype=dtype), requires_grad=True)
+from tensors import leaf
 
 
 @contextlib.contextmanager
@@ -74,6 +71,7 @@ def two_layers():
     return step
 
 
+@pytest.mark.slow
 def test_memory_is_flat_over_ten_thousand_steps_without_the_collector():
     step = two_layers()
     for _ in range(100):
@@ -88,6 +86,7 @@ def test_memory_is_flat_over_ten_thousand_steps_without_the_collector():
         assert unreachable(node.Node) == 0
 
 
+@pytest.mark.slow
 def test_bytes_are_flat_too():
     step = two_layers()
     for _ in range(200):

@@ -54,6 +54,7 @@ def test_steps_on_mid_size_arrays_ask_the_system_for_no_new_pages() -> None:
     assert number < 2_000
 
 
+@pytest.mark.slow
 @glibc
 @pytest.mark.parametrize(
     "setting",

@@ -358,6 +358,7 @@ def test_ctc_of_one_sequence(reduction):
     agree(call, STEPS[:, 0].copy(), tol=1e-6)
 
 
+@pytest.mark.slow
 def test_ctc_sums_over_all_alignments():
     from itertools import product
 

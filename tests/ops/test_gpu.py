@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import minitorch
-from both import floats, run_minitorch, weights
+from cases import floats, run_minitorch
 from minitorch.proof.table import CASES
+from tensors import weights
 
 cupy = pytest.importorskip("cupy")
 try:

@@ -6,11 +6,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import minitorch
-from both import weights
 from minitorch.autograd import gradcheck
 from minitorch.ops import unbroadcast
 from pytorch import torch
 from strategies import arrays, axes_of, broadcast_pair, shapes, values
+from tensors import weights
 
 # Moved into each function's domain by `prepare`.
 UNARY = {

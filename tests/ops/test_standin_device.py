@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import minitorch
-from both import floats, run_minitorch, weights
+from cases import floats, run_minitorch
 from minitorch.engine.node import new_tensor
 from minitorch.proof.table import CASES
 from standin import DeviceArray
+from tensors import weights
 
 
 def on_device(array, requires_grad=False):

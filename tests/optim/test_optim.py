@@ -489,6 +489,7 @@ def test_lbfgs_finds_the_minimum_of_rosenbrocks_function():
     assert evaluations == theirs_evaluations
 
 
+@pytest.mark.slow
 def test_memory_stays_flat():
     run = Run(minitorch, "Adam", {"lr": 0.01, "weight_decay": 0.1})
     run.steps(20)

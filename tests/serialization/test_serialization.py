@@ -531,6 +531,7 @@ def test_tensors_never_look_past_their_storage(tmp_path, size, stride, offset, c
         minitorch.load(tmp_path / "e.pt")
 
 
+@pytest.mark.slow
 def test_zip_bombs_are_refused(tmp_path):
     path = tmp_path / "bomb.npz"
     header = io.BytesIO()

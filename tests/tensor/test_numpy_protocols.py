@@ -12,11 +12,7 @@ import scipy.special
 import minitorch
 from minitorch import Tensor
 from pytorch import torch
-
-
-def leaf(values, dtype=np.float64):
-    return Tensor(np.array(values, dtype=dtype), requires_grad=True)
-
+from tensors import leaf
 
 A = np.array([[0.3, 0.8, 0.53], [0.9, 0.2, 0.6]])
 B = np.array([[0.4, 0.7, 0.13], [0.2, 0.5, 0.35]])

@@ -128,7 +128,7 @@ every_mode = pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 
 def plain(value):
     """Any batch, of either library, as lists; with dtypes and kinds of containers."""
-    if isinstance(value, minitorch.Tensor | torch.Tensor):
+    if hasattr(value, "detach"):
         return (str(value.dtype).removeprefix("torch."), value.tolist())
     if isinstance(value, dict):
         return {k: plain(v) for k, v in value.items()}
@@ -508,6 +508,7 @@ def test_threads_and_processes_are_what_they_say():
     assert data.get_worker_info() is None
 
 
+@pytest.mark.slow
 def test_another_start_method():
     loader = DataLoader(
         Squares(5), batch_size=2, num_workers=1, multiprocessing_context=multiprocessing.get_context("spawn")
@@ -667,6 +668,7 @@ def test_a_worker_that_is_killed_is_noticed():
         list(loader)
 
 
+@pytest.mark.slow
 @every_mode
 def test_timeout(mode, monkeypatch):
     monkeypatch.setattr("minitorch.utils.data.worker.PATIENCE", 0.2)
@@ -737,6 +739,7 @@ SCRIPT = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["threads", "fork"])
 @pytest.mark.parametrize("persistent", [True, False])
 @pytest.mark.parametrize("then", ["pass", "sys.exit(0)", "raise ValueError('by design')"])
@@ -753,6 +756,7 @@ def test_the_program_ends_cleanly_in_the_middle_of_an_epoch(tmp_path, mode, pers
     assert not any(alive(int(pid)) for pid in done.stdout.split())
 
 
+@pytest.mark.slow
 def test_workers_end_when_the_program_is_killed(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(SCRIPT.format(mode="fork", persistent=False, then="time.sleep(60)")))

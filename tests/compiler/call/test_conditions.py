@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import minitorch as mt
+from compiled import BACKENDS
 from minitorch import nn, optim
 from minitorch.compiler.call.conditions import MISS, Condition, SourceCode, compiled_from
 from minitorch.compiler.call.key import Arguments
@@ -18,7 +19,6 @@ from minitorch.compiler.call.specialisation import Redecided
 from minitorch.engine.modes import current, switch
 from minitorch.engine.recording import changed
 from minitorch.ops.exponential import EXP
-from support.compiled import BACKENDS
 
 
 class Thing:

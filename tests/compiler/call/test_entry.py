@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import minitorch as mt
+from compiled import BACKENDS
 from minitorch import nn, optim
-from support.compiled import BACKENDS
 
 
 @pytest.fixture(params=BACKENDS)

@@ -10,6 +10,7 @@ from collections import deque
 from typing import Any
 
 from minitorch.compiler.call.key import Arguments, CacheKey, exactly
+from minitorch.compiler.call.names import Bookkeeping
 from minitorch.compiler.call.specialisation import Specialisation
 from minitorch.engine import watch
 
@@ -21,7 +22,7 @@ MOST_SEEN = 4096  # keys that are counted
 PATIENCE = 3
 
 
-class Cache:
+class Cache(Bookkeeping):
     """The programs of one function (of one instance, for a method), and why there are so many."""
 
     def __init__(self, owner: Any = None) -> None:

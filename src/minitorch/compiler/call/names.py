@@ -31,6 +31,10 @@ class FunctionWrapper:
     function: Callable[..., Any]
 
 
+class Bookkeeping:
+    """What this room keeps beside a function or in an instance: nothing the function reads, so not looked into."""
+
+
 @functools.lru_cache(maxsize=4096)
 def is_library(file: str | None) -> bool | None:
     """Tell whether a file belongs to this library, to NumPy or to Python itself: code that stays as it is.
@@ -125,7 +129,7 @@ def names_reachable(roots: Sequence[Any], assigned: bool = False) -> Iterator[tu
     stack: list[Any] = list(roots)
     while stack:
         thing = stack.pop()
-        if id(thing) in seen or isinstance(thing, (*PLAIN, np.ndarray)):
+        if id(thing) in seen or isinstance(thing, (*PLAIN, np.ndarray, Bookkeeping)):
             continue
         seen.add(id(thing))
         if isinstance(thing, Node):

@@ -219,6 +219,7 @@ def test_a_module_is_compiled_and_called(cache):
     assert call(code, "seven") == 7
 
 
+@pytest.mark.slow
 def test_threads_make_the_code_that_one_makes():
     lines = [f"  %v{i + 1} = fmul float %v{i}, {float(2 + i % 7)}" for i in range(60)]
     texts = [
@@ -432,6 +433,7 @@ def test_the_oldest_files_go_first(cache):
     assert [p.name for p in cache.glob(".*.part")] == [".live.part"]
 
 
+@pytest.mark.slow
 def test_many_processes_share_one_folder(cache):
     script = """
 from minitorch.compiler.backends.llvm import machine, target
@@ -694,6 +696,7 @@ def test_programs_run_in_many_python_threads(code, two_threads, release):
     assert not wrong
 
 
+@pytest.mark.slow
 def test_starting_and_stopping_beside_running_programs(code, two_threads):
     stop = threading.Event()
     wrong = []
@@ -875,6 +878,7 @@ def finishes(script, status=0):
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "status"),
     [
@@ -906,6 +910,7 @@ def test_python_ends_as_ever(script, status):
     finishes(script, status)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_and_its_parent_go_on():
     script = """
