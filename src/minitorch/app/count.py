@@ -8,8 +8,6 @@ A code line is one that is left when blank lines, comments and docstrings are ta
 from __future__ import annotations
 
 import ast
-import io
-import tokenize
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -25,16 +23,6 @@ CORE = (
     "tensor/tensor.py",
 )
 
-_SILENT = {
-    tokenize.COMMENT,
-    tokenize.NL,
-    tokenize.NEWLINE,
-    tokenize.INDENT,
-    tokenize.DEDENT,
-    tokenize.ENCODING,
-    tokenize.ENDMARKER,
-}
-
 
 def code_lines(source: str) -> int:
     r"""Count the lines that hold code.
@@ -42,10 +30,11 @@ def code_lines(source: str) -> int:
     >>> code_lines('"A module."' + "\n\n# A comment.\n" + "x = 1  # one\ny = (2,\n     3)\n")
     3
     """
-    lines: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type not in _SILENT:
-            lines.update(range(token.start[0], token.end[0] + 1))
+    lines = {
+        number
+        for number, line in enumerate(source.splitlines(), 1)
+        if line.strip() and not line.lstrip().startswith("#")
+    }
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             first = node.body[0] if node.body else None
