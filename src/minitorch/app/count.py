@@ -32,7 +32,7 @@ def code_lines(source: str) -> int:
     """
     lines = {
         number
-        for number, line in enumerate(source.splitlines(), 1)
+        for number, line in enumerate(source.split("\n"), 1)
         if line.strip() and not line.lstrip().startswith("#")
     }
     for node in ast.walk(ast.parse(source)):
