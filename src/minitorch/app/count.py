@@ -20,6 +20,9 @@ CORE = (
     "ops/exponential.py",
     "ops/activation.py",
     "engine/node.py",
+    "engine/record.py",
+    "engine/backward.py",
+    "engine/versions.py",
     "tensor/tensor.py",
 )
 
