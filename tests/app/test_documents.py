@@ -28,7 +28,7 @@ def quoted(page):
 def test_files_exist(page):
     rooms = r"(?:\.?/)?((?:src|tests|docs|benchmarks|examples)/[\w./*-]*)"
     named = [match[1] for code in quoted(page) if (match := re.fullmatch(rooms, code))]
-    new = re.findall(r"new file, `([^`]+)`", page.read_text(encoding="utf-8"))  # to be written by the reader
+    new = re.findall(r"new file,\s`([^`]+)`", page.read_text(encoding="utf-8"))  # to be written by the reader
     links = re.findall(r"\]\((?!http)([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
     missing = [name for name in named if name not in new and not list(ROOT.glob(name.rstrip("/")))]
     missing += [link for link in links if not (page.parent / link).exists()]
