@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.compiler.backends.llvm.body import Body, Node, in_order
-from minitorch.compiler.backends.llvm.loops import Fold, Kernel, Loop, Store, write_loop
+from minitorch.compiler.backends.llvm.body import Body, Expression, in_order
+from minitorch.compiler.backends.llvm.loops import Kernel, Loop, LoopFold, Store, write_loop
 from minitorch.compiler.backends.llvm.products import Operand, Product, write_product
 from minitorch.compiler.backends.llvm.target import Target
 from minitorch.compiler.ir.index import (
@@ -94,7 +94,7 @@ class Lowering:
             loop.stores += self.stores(member, index, node, body)
         return loop
 
-    def stores(self, member: Value, index: Index, node: Node, body: Body) -> list[Store]:
+    def stores(self, member: Value, index: Index, node: Expression, body: Body) -> list[Store]:
         """Return how a member reaches memory, if it does."""
         if member.primitive == PLACE:
             whole, axis = member.attributes["into"], member.attributes["axis"]
@@ -113,7 +113,7 @@ class Lowering:
         """Add a fold to a loop."""
         index, scope = group.index[member], group.scope[member]
         source = body.at(member.inputs[0], group.source[member])
-        fold = Fold(member, member.attributes["function"], source, scope)
+        fold = LoopFold(member, member.attributes["function"], source, scope)
         loop.folds.append(fold)
         if member.primitive == "arg_reduce":
             loop.position = group.source[member][member.attributes["axis"]]
@@ -150,7 +150,7 @@ class Lowering:
             high = body.apply("greater_equal", BOOL, node, body.constant(bound, value.dtype))
             bad = body.apply("logical_or", BOOL, low, high)
             loop = Loop(body, [], dims_of(index), True)
-            loop.folds.append(Fold(None, "logical_or", bad, "check"))
+            loop.folds.append(LoopFold(None, "logical_or", bad, "check"))
             return loop
 
         return self.over(value, build)
@@ -247,7 +247,7 @@ class _Numbers:
 
     def __init__(self, dims: Sequence[Dim]) -> None:
         self.dims = {d: i for i, d in enumerate(dims)}
-        self.nodes: dict[Node, int] = {}
+        self.nodes: dict[Expression, int] = {}
         self.results: dict[Value, int] = {}
         self.lines: list[Any] = [tuple(d.size for d in dims)]
 
@@ -257,7 +257,7 @@ class _Numbers:
     def conditions(self, conditions: Sequence[Condition]) -> Any:
         return tuple((self.affine(a), low, high) for a, low, high in conditions)
 
-    def add(self, roots: Sequence[Node]) -> None:
+    def add(self, roots: Sequence[Expression]) -> None:
         """Number nodes, and write down what each is."""
         for node in in_order(roots):
             if node in self.nodes:
