@@ -222,8 +222,8 @@ class Lowering:
         node = looked_up.at(operand, index)
         if node.kind != "load":
             raise Contradiction(f"a product reads {operand}, which does not lie in memory")
-        place, (start, terms), _, _ = node.data
-        key = looked_up.operands[place]
+        start, terms = node.data.where
+        key = looked_up.operands[node.data.operand]
         if not isinstance(key, tuple):
             key = (key, start * operand.dtype.itemsize)
         return Operand(body.operand(key), {**dict.fromkeys(dims_of(index), 0), **dict(terms)})
@@ -265,11 +265,12 @@ class _Numbers:
             self.nodes[node] = len(self.nodes)
             data = node.data
             if node.kind == "load":
-                data = (data[0], self.affine(data[1]), data[2], self.conditions(data[3]))
+                where, conditions = self.affine(data.where), self.conditions(data.conditions)
+                data = (data.operand, where, data.strides, conditions)
             elif node.kind == "index":
                 data = self.affine(data)
             elif node.kind == "pad":
-                data = (self.conditions(data[0]), data[1])
+                data = (self.conditions(data.conditions), data.number)
             elif node.kind == "result":
                 data = self.results.setdefault(data, len(self.results))
             dims = tuple(sorted(self.dims[d] for d in node.dims)) if node.kind == "result" else ()
