@@ -448,17 +448,18 @@ def test_random_programs(block):
 @pytest.mark.parametrize("machine", ["host", "avx2", "baseline"])
 def test_random_programs_in_many_small_pieces(machine, monkeypatch):
     """Blocks of rows, tiles and threads are for large arrays; here they are used on small ones too."""
-    from minitorch.compiler.backends.llvm import assemble, loops, target
+    from minitorch.compiler.backends.llvm import assemble, target
     from minitorch.compiler.backends.llvm.capabilities import CPU_FIGURES, Cpu
-    from minitorch.compiler.backends.llvm.products import costs
+    from minitorch.compiler.backends.llvm.loops import costs as loop_costs
+    from minitorch.compiler.backends.llvm.products import costs as product_costs
 
     chosen = getattr(target, machine)()
     if not chosen.runs_here:
         pytest.skip(f"this machine does not run code for {machine}")
     cpu = Cpu(replace(CPU_FIGURES, serial_elements=64, most_blocks=5, column_bytes=256))
-    monkeypatch.setattr(loops, "TILED_BYTES", 256)
-    monkeypatch.setattr(loops, "UNIT_WORK", 64)
-    monkeypatch.setattr(costs, "FETCHED_BYTES", 0)
+    monkeypatch.setattr(loop_costs, "TILED_BYTES", 256)
+    monkeypatch.setattr(loop_costs, "UNIT_WORK", 64)
+    monkeypatch.setattr(product_costs, "FETCHED_BYTES", 0)
     monkeypatch.setattr(assemble, "PARALLEL_SECONDS", 0)
     for seed in range(200, 208):
         made = RandomProgram(seed)

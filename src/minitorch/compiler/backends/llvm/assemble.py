@@ -13,8 +13,6 @@ import numpy as np
 from minitorch.compiler.backends.interface import ScheduledBackend, Task
 from minitorch.compiler.backends.llvm.capabilities import Cpu
 from minitorch.compiler.backends.llvm.driver import (
-    PARALLEL,
-    SERIAL,
     Arena,
     Constant,
     External,
@@ -198,8 +196,7 @@ class Assembler(ScheduledBackend):
         report.steps.append(
             StepReport(name, group.kind, words, kernel.units, parallel, kernel.flops, moved, kernel.note)
         )
-        flags = PARALLEL if parallel else SERIAL
-        return Step(address, slots, kernel.units, flags, grain=self._grain(group, kernel), label=label)
+        return Step(address, slots, kernel.units, parallel, grain=self._grain(group, kernel), label=label)
 
     def _grain(self, group: Group, kernel: Kernel) -> int:
         """Return how many units a thread takes at once.

@@ -44,6 +44,15 @@ def divide(e: Emitter, x: str, divisor: int) -> tuple[str, str]:
     return quotient, e.op(f"sub i64 {x}, {multiply(e, quotient, divisor)}")
 
 
+def take_apart(e: Emitter, number: str, sizes: Sequence[int]) -> list[str]:
+    """Return the counters of nested loops, outermost first, out of the number of their turn."""
+    inner = []
+    for size in reversed(sizes[1:]):
+        number, counter = divide(e, number, size)
+        inner.append(counter)
+    return [number, *reversed(inner)] if sizes else []
+
+
 def smaller(e: Emitter, x: str, y: str) -> str:
     """Return the smaller of two numbers."""
     if known(x) is not None and known(y) is not None:
@@ -136,3 +145,47 @@ def when(
         write()
         e.line(f"br label %{end}")
     e.label(end)
+
+
+def counted_loop(
+    e: Emitter,
+    start: str,
+    stop: str,
+    step: int,
+    carried: Sequence[tuple[str, str]],
+    body: Callable[[str, list[str]], list[str]],
+    certain: bool = True,
+) -> list[str]:
+    """Write a loop in steps, with values carried from turn to turn, and return them as they leave it.
+
+    carried: (type, first value) of each. certain: there is at least one turn.
+    """
+    if start.isdigit() and stop.isdigit() and int(start) + step >= int(stop) and int(start) < int(stop):
+        return body(start, [init for _, init in carried])
+    head, done = e.fresh("loop"), e.fresh("done")
+    before = e.block
+    if certain:
+        e.line(f"br label %{head}")
+    else:
+        some = e.op(f"icmp slt i64 {start}, {stop}")
+        e.line(f"br i1 {some}, label %{head}, label %{done}")
+    e.label(head)
+    counter = "%" + e.fresh("i")
+    names = ["%" + e.fresh("c") for _ in carried]
+    at = len(e.lines)
+    e.lines.extend([""] * (1 + len(carried)))
+    after = body(counter, names)
+    following = e.op(f"add nuw nsw i64 {counter}, {step}")
+    more = e.op(f"icmp slt i64 {following}, {stop}")
+    e.line(f"br i1 {more}, label %{head}, label %{done}")
+    latch = e.block
+    e.lines[at] = f"  {counter} = phi i64 [ {start}, %{before} ], [ {following}, %{latch} ]"
+    for k, ((kind, init), name, new) in enumerate(zip(carried, names, after, strict=True)):
+        e.lines[at + 1 + k] = f"  {name} = phi {kind} [ {init}, %{before} ], [ {new}, %{latch} ]"
+    e.label(done)
+    if certain:
+        return after
+    return [
+        e.op(f"phi {kind} [ {init}, %{before} ], [ {new}, %{latch} ]")
+        for (kind, init), new in zip(carried, after, strict=True)
+    ]

@@ -27,8 +27,6 @@ from minitorch.compiler.backends.llvm.threads import threads as thread_count
 ALIGNMENT = 64  # of everything that kernels read: a cache line
 GRAINS = 4  # pieces that each thread takes of a step, if nobody says how many
 
-SERIAL, PARALLEL = False, True  # how a step runs
-
 
 # --- what a program is made of ------------------------------------------------------------------------------
 

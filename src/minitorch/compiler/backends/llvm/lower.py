@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.compiler.backends.llvm.body import Body, Node, in_order
-from minitorch.compiler.backends.llvm.loops import Fold, Kernel, Loop, Store, write_loop
+from minitorch.compiler.backends.llvm.body import Body, Expression, in_order
+from minitorch.compiler.backends.llvm.loops import Kernel, Loop, LoopFold, Store, write_loop
 from minitorch.compiler.backends.llvm.products import Operand, Product, write_product
 from minitorch.compiler.backends.llvm.target import Target
 from minitorch.compiler.ir.index import (
@@ -94,7 +94,7 @@ class Lowering:
             loop.stores += self.stores(member, index, node, body)
         return loop
 
-    def stores(self, member: Value, index: Index, node: Node, body: Body) -> list[Store]:
+    def stores(self, member: Value, index: Index, node: Expression, body: Body) -> list[Store]:
         """Return how a member reaches memory, if it does."""
         if member.primitive == PLACE:
             whole, axis = member.attributes["into"], member.attributes["axis"]
@@ -113,7 +113,7 @@ class Lowering:
         """Add a fold to a loop."""
         index, scope = group.index[member], group.scope[member]
         source = body.at(member.inputs[0], group.source[member])
-        fold = Fold(member, member.attributes["function"], source, scope)
+        fold = LoopFold(member, member.attributes["function"], source, scope)
         loop.folds.append(fold)
         if member.primitive == "arg_reduce":
             loop.position = group.source[member][member.attributes["axis"]]
@@ -150,7 +150,7 @@ class Lowering:
             high = body.apply("greater_equal", BOOL, node, body.constant(bound, value.dtype))
             bad = body.apply("logical_or", BOOL, low, high)
             loop = Loop(body, [], dims_of(index), True)
-            loop.folds.append(Fold(None, "logical_or", bad, "check"))
+            loop.folds.append(LoopFold(None, "logical_or", bad, "check"))
             return loop
 
         return self.over(value, build)
@@ -222,8 +222,8 @@ class Lowering:
         node = looked_up.at(operand, index)
         if node.kind != "load":
             raise Contradiction(f"a product reads {operand}, which does not lie in memory")
-        place, (start, terms), _, _ = node.data
-        key = looked_up.operands[place]
+        start, terms = node.data.where
+        key = looked_up.operands[node.data.operand]
         if not isinstance(key, tuple):
             key = (key, start * operand.dtype.itemsize)
         return Operand(body.operand(key), {**dict.fromkeys(dims_of(index), 0), **dict(terms)})
@@ -247,7 +247,7 @@ class _Numbers:
 
     def __init__(self, dims: Sequence[Dim]) -> None:
         self.dims = {d: i for i, d in enumerate(dims)}
-        self.nodes: dict[Node, int] = {}
+        self.nodes: dict[Expression, int] = {}
         self.results: dict[Value, int] = {}
         self.lines: list[Any] = [tuple(d.size for d in dims)]
 
@@ -257,7 +257,7 @@ class _Numbers:
     def conditions(self, conditions: Sequence[Condition]) -> Any:
         return tuple((self.affine(a), low, high) for a, low, high in conditions)
 
-    def add(self, roots: Sequence[Node]) -> None:
+    def add(self, roots: Sequence[Expression]) -> None:
         """Number nodes, and write down what each is."""
         for node in in_order(roots):
             if node in self.nodes:
@@ -265,11 +265,12 @@ class _Numbers:
             self.nodes[node] = len(self.nodes)
             data = node.data
             if node.kind == "load":
-                data = (data[0], self.affine(data[1]), data[2], self.conditions(data[3]))
+                where, conditions = self.affine(data.where), self.conditions(data.conditions)
+                data = (data.operand, where, data.strides, conditions)
             elif node.kind == "index":
                 data = self.affine(data)
             elif node.kind == "pad":
-                data = (self.conditions(data[0]), data[1])
+                data = (self.conditions(data.conditions), data.number)
             elif node.kind == "result":
                 data = self.results.setdefault(data, len(self.results))
             dims = tuple(sorted(self.dims[d] for d in node.dims)) if node.kind == "result" else ()

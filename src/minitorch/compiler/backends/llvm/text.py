@@ -97,6 +97,7 @@ class Emitter:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.externs: dict[str, str] = {}  # functions called: name to its declaration
+        self.block = ""  # the one being written
         self._count = 0
 
     def fresh(self, hint: str = "v") -> str:
@@ -117,6 +118,7 @@ class Emitter:
     def label(self, name: str) -> None:
         """Begin a block; jumps name it as `label %name`."""
         self.lines.append(f"{name}:")
+        self.block = name
 
     def call(self, name: str, result: str, arguments: list[tuple[str, str]]) -> str:
         """Call a function (an LLVM intrinsic, libm's) on (type, value) pairs, and declare it."""

@@ -7,20 +7,24 @@ done on them there.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from minitorch.compiler.backends.llvm.body import Body, Node, Writer, cost, in_order, memory_type
-from minitorch.compiler.backends.llvm.loops import ATTRIBUTES, SCRATCH, Kernel, Store, operand_pointer
+from minitorch.compiler.backends.llvm.body import Body, Expression, addresses_in, cost, in_order
+from minitorch.compiler.backends.llvm.control import take_apart
+from minitorch.compiler.backends.llvm.kernel import SCRATCH, Kernel, begin_kernel, end_kernel
+from minitorch.compiler.backends.llvm.loops.loop import Store
 from minitorch.compiler.backends.llvm.products import costs
 from minitorch.compiler.backends.llvm.products.contraction import Contraction, StridedLoop
 from minitorch.compiler.backends.llvm.products.plan import ContractionPlan
 from minitorch.compiler.backends.llvm.products.planning import plan_contraction
 from minitorch.compiler.backends.llvm.products.write_base import Position, prefetch
 from minitorch.compiler.backends.llvm.products.write_kernel import emit_contraction
+from minitorch.compiler.backends.llvm.space import Space
 from minitorch.compiler.backends.llvm.target import Target
-from minitorch.compiler.backends.llvm.text import Emitter
+from minitorch.compiler.backends.llvm.text import Emitter, memory_type
+from minitorch.compiler.backends.llvm.writer import Writer
 from minitorch.compiler.ir.index import Affine, Dim, offset, total
 from minitorch.compiler.ir.program import Value
 
@@ -43,124 +47,101 @@ class Product:
     index: tuple[Affine, ...]  # of the result
     summed: list[Dim]
     body: Body
-    node: Node  # stands for the result in the stores' graphs
+    node: Expression  # stands for the result in the stores' graphs
     stores: list[Store]
 
 
-class Merged:
-    """Loops that go through memory as one, seen through the addresses of a kernel."""
+class _Roles(NamedTuple):
+    """Which loops of the result are rows, columns and batches, and which operand is A: the one that has the rows."""
 
-    def __init__(self, affines: set[Affine], dims: list[Dim]) -> None:
-        self.table = {a: a for a in affines}
-        self.now: dict[Dim, Dim] = {d: d for d in dims}
+    a: Operand
+    b: Operand
+    batch: list[Dim]
+    rows: list[Dim]
+    columns: list[Dim]
 
-    def __call__(self, a: Affine) -> Affine:
-        return self.table.get(a, a)
+    def contraction(self, product: Product) -> Contraction:
+        """Return the product as strides."""
 
-    def merge(self, dims: list[Dim]) -> list[Dim]:
-        """Make neighbours one where every address allows it, from the innermost outwards; return what is left."""
-        dims = list(dims)
-        while len(dims) > 1:
-            first, second = dims[-2], dims[-1]
-            if not all(_factor(a, first) == _factor(a, second) * second.size for a in self.table.values()):
-                break
-            merged = Dim(first.size * second.size)
-            for key, a in self.table.items():
-                terms = tuple((merged if d is second else d, c) for d, c in a[1] if d is not first)
-                self.table[key] = (a[0], terms)
-            for original, now in self.now.items():
-                if now is first or now is second:
-                    self.now[original] = merged
-            dims[-2:] = [merged]
-        return dims
+        def strided(dims: list[Dim]) -> tuple[StridedLoop, ...]:
+            return tuple(
+                StridedLoop(d.size, self.a.strides.get(d, 0), self.b.strides.get(d, 0)) for d in dims
+            )
+
+        loops = (self.batch, self.rows, self.columns, product.summed)
+        return Contraction(product.value.dtype, *map(strided, loops))
 
 
-def _factor(a: Affine, dim: Dim) -> int:
-    for d, c in a[1]:
-        if d is dim:
-            return c
-    return 0
+class _Touched(NamedTuple):
+    """Memory that an epilogue reads or writes."""
+
+    operand: int
+    where: Affine
+    dtype: np.dtype
+    written: bool
 
 
 def write_product(product: Product, target: Target) -> Kernel:
     """Choose which operand lies along the vectors, plan, and write the kernel."""
-    value = product.value
-    where = offset(product.index, value.shape)
-    a, b = product.a, product.b
+    where = offset(product.index, product.value.shape)
     dims = [d for d, _ in sorted(where[1], key=lambda t: -abs(t[1]))]  # as the result lies in memory
+    nodes = in_order([s.node for s in product.stores])
+    space = Space(addresses_in(nodes) | {s.where for s in product.stores}, dims)
+    roles = _roles(product, dims, space)
+    plan = plan_contraction(roles.contraction(product), target)
+    return _ProductWriter(product, target, plan, space, roles, nodes).kernel()
+
+
+def _roles(product: Product, dims: list[Dim], space: Space) -> _Roles:
+    """Give the loops of a result their roles; `space` joins the columns."""
+    a, b = product.a, product.b
     rows = [d for d in dims if d not in b.strides]
     columns = [d for d in dims if d not in a.strides]
     batch = [d for d in dims if d in a.strides and d in b.strides]
-    if (
-        dims and dims[-1] in rows
-    ) or not columns:  # the result's neighbours belong to A: let them change places
+    neighbours_are_rows = bool(dims) and dims[-1] in rows
+    if neighbours_are_rows or not columns:  # let A and B change places
         a, b, rows, columns = b, a, columns, rows
-    nodes = in_order([s.node for s in product.stores])
-    affines = _affines(nodes, product.stores)
-    merged = Merged(affines, dims)
-    inner = columns
-    left = merged.merge(columns)
-    if len(left) > 1:  # vectors lie along what is one in memory; the rest counts as batches
-        one = left[-1]
-        inner = [d for d in columns if merged.now[d] is one]
+    joined = list(columns)
+    space.join_inner(joined)
+    if len(joined) > 1:  # vectors lie along what is one in memory; the rest counts as batches
+        inner = [d for d in columns if space.now[d] is joined[-1]]
         batch = batch + [d for d in columns if d not in inner]
-    dim = merged.now[inner[-1]] if inner else None
-
-    def strides(along: list[Dim]) -> tuple[StridedLoop, ...]:
-        return tuple(StridedLoop(d.size, a.strides.get(d, 0), b.strides.get(d, 0)) for d in along)
-
-    plan = plan_contraction(
-        Contraction(value.dtype, strides(batch), strides(rows), strides(inner), strides(product.summed)),
-        target,
-    )
-    return _Writer(product, target, plan, merged, a, b, batch, rows, dim, nodes).kernel()
+        columns = inner
+    return _Roles(a, b, batch, rows, columns)
 
 
-def _affines(nodes: list[Node], stores: list[Store]) -> set[Affine]:
-    found: set[Affine] = {s.where for s in stores}
-    for node in nodes:
-        if node.kind == "load":
-            found.add(node.data[1])
-            found.update(c[0] for c in node.data[3])
-        elif node.kind == "index":
-            found.add(node.data)
-        elif node.kind == "pad":
-            found.update(c[0] for c in node.data[0])
-    return found
+class _ProductWriter:
+    """Writes the kernel of a product: its tiles, and at the end of each what follows the product."""
 
-
-class _Writer:
     def __init__(
         self,
         product: Product,
         target: Target,
         plan: ContractionPlan,
-        merged: Merged,
-        a: Operand,
-        b: Operand,
-        batch: list[Dim],
-        rows: list[Dim],
-        dim: Dim | None,
-        nodes: list[Node],
+        space: Space,
+        roles: _Roles,
+        nodes: list[Expression],
     ) -> None:
-        self.product, self.target, self.plan, self.merged = product, target, plan, merged
-        self.a, self.b, self.batch, self.rows, self.dim, self.nodes = a, b, batch, rows, dim, nodes
+        self.product, self.target, self.plan, self.space = product, target, plan, space
+        self.roles, self.nodes = roles, nodes
         self.e = Emitter()
-        self.wide = {n: dim is not None and any(merged.now[d] is dim for d in n.dims) for n in nodes}
-        self.depths: dict[Dim, int] = {merged.now[d]: 2 for d in merged.now}
-        self.once: dict[Any, str] = {}
+        # The loop that vectors lie along.
+        self.dim = space.now[roles.columns[-1]] if roles.columns else None
+        self.varies = {n: self.dim is not None and space.depends(n, self.dim) for n in nodes}
+        self.depths = dict.fromkeys(space.now.values(), 2)
+        self.once: dict[Any, str] = {}  # what is the same for the whole result
         self.pointers: list[str] = []
 
     def kernel(self) -> Kernel:
+        """Write the function."""
         e, plan, body = self.e, self.plan, self.product.body
         tables = [body.operand(("table", _Array(t))) for t in plan.tables.values()]
         scratch = body.operand(SCRATCH) if plan.scratch else None
-        e.lines.append(f"define i64 @KERNEL(ptr {ATTRIBUTES}) {self.target.attributes} {{")
-        e.label("entry")
-        self.pointers = [operand_pointer(e, k) for k in range(len(body.operands))]
+        scratch_bytes = -(-plan.scratch // costs.LINE_BYTES) * costs.LINE_BYTES
+        self.pointers = begin_kernel(e, self.target, body.operands)
         mine = None
         if scratch is not None:
-            by = e.op(f"mul i64 %thread, {-(-plan.scratch // 64) * 64}")
+            by = e.op(f"mul i64 %thread, {scratch_bytes}")
             mine = e.op(f"getelementptr i8, ptr {self.pointers[scratch]}, i64 {by}")
         writer = self._writer(e, plan.problem.lanes)
         writer.scopes = [self.once]
@@ -170,8 +151,8 @@ class _Writer:
         emit_contraction(
             e,
             plan,
-            a=self.pointers[self.a.place],
-            b=self.pointers[self.b.place],
+            a=self.pointers[self.roles.a.place],
+            b=self.pointers[self.roles.b.place],
             tables=[self.pointers[t] for t in tables],
             scratch=mine,
             start="%start",
@@ -180,92 +161,72 @@ class _Writer:
             epilogue=self._epilogue,
         )
         e.line("ret i64 0")
-        e.lines.append("}")
-        extra = sum(cost(n) for n in self.nodes) * total(list(self.merged.now))
-        seconds = plan.cycles / costs.CLOCK_HZ + extra * costs.EPILOGUE_SECONDS
+        extra = sum(cost(n) for n in self.nodes) * total(list(self.space.now))
         return Kernel(
-            "\n".join(e.lines) + "\n",
+            end_kernel(e),
             body.operands,
             max(plan.units, 1),
             e.externs,
-            -(-plan.scratch // 64) * 64,
-            seconds,
+            scratch_bytes,
+            plan.cycles / costs.CLOCK_HZ + extra * costs.EPILOGUE_SECONDS,
             plan.flops,
             f"{plan.form}, {plan.problem.rows}×{plan.problem.columns}×{plan.problem.depth}",
         )
 
     def _writer(self, e: Emitter, lanes: int) -> Writer:
-        writer = Writer(e, self.target, lanes, self.dim)
-        writer.affine = self.merged
-        writer.pointers = self.pointers
-        writer.depths = self.depths
-        wide = self.wide
-        writer.is_vector = lambda node: lanes > 1 and wide[node]
-        return writer
+        return Writer(e, lanes, self.dim, self.space, self.varies, self.depths, self.pointers)
 
-    def _touched(self) -> list[tuple[int, Affine, np.dtype, bool]]:
-        """Return what the epilogue touches tile by tile: operand, place, dtype, whether it is written.
+    def _touched(self) -> list[_Touched]:
+        """Return what the epilogue touches tile by tile.
 
         That is what lies along the vectors and differs from row to row. Small results stay near by themselves.
         """
         if self.plan.form != "columns" or self.product.value.nbytes < costs.FETCHED_BYTES:
             return []
-        found: dict[tuple[int, Affine], tuple[np.dtype, bool]] = {}
+        found: dict[tuple[int, Affine], _Touched] = {}
         for node in self.nodes:
-            if node.kind == "load" and not node.args and not node.data[3]:
-                found[node.data[0], node.data[1]] = node.dtype, False
+            if node.kind == "load" and not node.args and not node.data.conditions:
+                operand, where = node.data.operand, node.data.where
+                found[operand, where] = _Touched(operand, where, node.dtype, False)
         for store in self.product.stores:
-            found[store.operand, store.where] = store.node.dtype, True
-        rows = {self.merged.now[d] for d in self.rows}
+            found[store.operand, store.where] = _Touched(store.operand, store.where, store.node.dtype, True)
+        rows = {self.space.now[d] for d in self.roles.rows}
 
         def counts(where: Affine) -> bool:
-            terms = dict(self.merged(where)[1])
+            terms = dict(self.space(where)[1])
             return self.dim is not None and terms.get(self.dim) == 1 and not rows.isdisjoint(terms)
 
-        return [(operand, where, *how) for (operand, where), how in found.items() if counts(where)]
+        return [touched for touched in found.values() if counts(touched.where)]
 
-    def _fetch(self, e: Emitter, index: Position, columns: int) -> None:
+    def _fetch(self, e: Emitter, position: Position, columns: int) -> None:
         """Ask for the memory that the epilogue will touch in some columns of a row."""
-        writer = self._at(e, index)
+        writer = self._at(e, position)
         for operand, where, dtype, written in self._touched():
             place = writer.pointer(operand, where, memory_type(dtype))
             prefetch(e, place, columns * dtype.itemsize, written)
 
-    def _at(self, e: Emitter, index: Position) -> Writer:
+    def _at(self, e: Emitter, position: Position) -> Writer:
         """Return a writer for one vector of the result."""
-        writer = self._writer(e, index.lanes)
+        writer = self._writer(e, position.lanes)
         writer.scopes = [self.once, {}]
         if self.dim is not None:
-            writer.counters[self.dim] = index.column
-        self._count(e, writer, self.batch, index.batch)
-        self._count(e, writer, self.rows, index.row)
+            writer.counters[self.dim] = position.column
+        for dims, number in ((self.roles.batch, position.batch), (self.roles.rows, position.row)):
+            now = [self.space.now[d] for d in dims]
+            counters = take_apart(e, number, [d.size for d in now])
+            writer.counters.update(zip(now, counters, strict=True))
         return writer
 
-    def _epilogue(self, e: Emitter, value: str, index: Position) -> None:
+    def _epilogue(self, e: Emitter, value: str, position: Position) -> None:
         """Write what follows the product, for one vector of it."""
-        writer = self._at(e, index)
-        writer.mask = index.mask
+        writer = self._at(e, position)
+        writer.mask = position.mask
         writer.scopes[-1][self.product.node] = value
         for node in self.nodes:
             if node is not self.product.node and node.dims:
                 writer.write(node)
         for store in self.product.stores:
             writer.store(store.node, store.operand, store.where)
-
-    def _count(self, e: Emitter, writer: Writer, dims: list[Dim], number: str) -> None:
-        """Take the counters of nested loops out of the number of their turn."""
-        now = [self.merged.now[d] for d in dims]
-        for place in range(len(now) - 1, -1, -1):
-            n = now[place].size
-            if place == 0:
-                writer.counters[now[0]] = number
-            elif number.isdigit():
-                writer.counters[now[place]] = str(int(number) % n)
-                number = str(int(number) // n)
-            else:
-                quotient = e.op(f"udiv i64 {number}, {n}")
-                writer.counters[now[place]] = e.op(f"sub i64 {number}, {e.op(f'mul i64 {quotient}, {n}')}")
-                number = quotient
 
 
 class _Array:
@@ -280,6 +241,3 @@ class _Array:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Array) and self._key == other._key
-
-
-__all__ = ["Operand", "Product", "write_product"]
