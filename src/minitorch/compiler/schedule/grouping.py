@@ -194,4 +194,4 @@ def carry_back(view: Value, index: Index) -> tuple[Index, tuple[Condition, ...]]
 
 def is_number(value: Value) -> bool:
     """Whether a value is a single number that is known beforehand."""
-    return value.size == 1 and value.primitive == "constant"
+    return value.primitive == "constant" and value.size == 1
