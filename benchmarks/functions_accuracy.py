@@ -70,7 +70,7 @@ end:
 
 
 def operand_count(name: str) -> int:
-    function: Any = program.function(name)
+    function: Any = program.numpy_function(name)
     return function.nin
 
 
@@ -115,8 +115,8 @@ def exact(name: str, operands: list[np.ndarray]) -> np.ndarray:
     if name == "erf" and wide is np.longdouble:
         return long_erf(operands[0].astype(wide))
     if name in ("remainder", "floor_divide"):  # exact in its own dtype, and another function in a wider one
-        return program.function(name)(*operands).astype(wide)
-    return program.function(name)(*(o.astype(wide) for o in operands))
+        return program.numpy_function(name)(*operands).astype(wide)
+    return program.numpy_function(name)(*(o.astype(wide) for o in operands))
 
 
 def long_erf(x: np.ndarray) -> np.ndarray:
@@ -158,7 +158,7 @@ def speeds(name: str, dtype: np.dtype) -> tuple[float, float]:
     out = np.empty(CACHED, dtype)
     loop, _code = compiled(name, dtype, host())
     pointers = [*(o.ctypes.data for o in operands), out.ctypes.data]
-    function = program.function(name)
+    function = program.numpy_function(name)
 
     def ours(count: int) -> None:
         loop(*pointers, count)

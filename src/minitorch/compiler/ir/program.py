@@ -12,7 +12,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from operator import attrgetter
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -95,11 +96,14 @@ class Program:
         return "\n".join([*lines, "return " + ", ".join(f"%{o.number}" for o in self.outputs)])
 
 
-def in_order(roots: Iterable[Value]) -> list[Value]:
+T = TypeVar("T")
+
+
+def in_order(roots: Iterable[T], inputs_of: Callable[[T], Sequence[T]] = attrgetter("inputs")) -> list[T]:
     """Return the roots and all they are made from; what is needed comes before what needs it."""
-    order: list[Value] = []
-    seen: set[Value] = set()
-    stack: list[tuple[Value, bool]] = [(root, False) for root in reversed(list(roots))]
+    order: list[T] = []
+    seen: set[T] = set()
+    stack: list[tuple[T, bool]] = [(root, False) for root in reversed(list(roots))]
     while stack:
         value, ready = stack.pop()
         if ready:
@@ -107,7 +111,7 @@ def in_order(roots: Iterable[Value]) -> list[Value]:
         elif value not in seen:
             seen.add(value)
             stack.append((value, True))
-            stack.extend((i, False) for i in reversed(value.inputs) if i not in seen)
+            stack.extend((i, False) for i in reversed(inputs_of(value)) if i not in seen)
     return order
 
 
@@ -131,7 +135,7 @@ BINARY = {
 FUNCTIONS = UNARY | BINARY | COMPARISONS | TESTS | LOGIC | {"where", "cast"}
 
 
-def function(name: str) -> Callable[..., Any]:
+def numpy_function(name: str) -> Callable[..., Any]:
     """Return the NumPy function that an elementwise function's name stands for."""
     if name == "erf":
         import scipy.special
@@ -146,7 +150,7 @@ def function(name: str) -> Callable[..., Any]:
 def _map(*operands: Any, function: str, to: Any = None) -> Any:
     if function == "cast":
         return operands[0].astype(to)
-    return globals()["function"](function)(*operands)
+    return numpy_function(function)(*operands)
 
 
 def _reduce(x: Any, *, function: str, axes: Shape) -> Any:

@@ -137,10 +137,10 @@ class Fuser(Grouping):
         """Return loops over a shape, divided where a view asks for it, and what has to be known in them."""
         while True:
             index = new_index(shape)
-            found = _gathered(leaves_at(index))
+            found = _all_reads(leaves_at(index))
             while isinstance(found, Obstacle) and found.split is not None:
                 index = _rewritten(index, split_map(found.split))
-                found = _gathered(leaves_at(index))
+                found = _all_reads(leaves_at(index))
             if not isinstance(found, Obstacle):
                 return index, [leaf.value for leaf in found]
             self.force_below(found.view)
@@ -259,7 +259,7 @@ class Fuser(Grouping):
         """Take in whole groups that compute operands of a new member, where their spaces are the same."""
         if value.primitive == "gather":
             return
-        found = _gathered(self.operand_leaves(value, group.index[value], group))
+        found = _all_reads(self.operand_leaves(value, group.index[value], group))
         if isinstance(found, Obstacle):
             return
         for leaf, where, conditional in found:
@@ -358,11 +358,11 @@ class Fuser(Grouping):
         letters: dict[str, Affine] = {c: new_index((n,))[0] for c, n in sizes.items()}
         leaves: list[Value] = []
         for part, operand in zip(parts, value.inputs, strict=True):
-            found = _gathered(self.leaves(operand, tuple(letters[c] for c in part), None))
+            found = _all_reads(self.leaves(operand, tuple(letters[c] for c in part), None))
             while isinstance(found, Obstacle) and found.split is not None:
                 rewrite = split_map(found.split)
                 letters = {c: rewrite(a) for c, a in letters.items()}
-                found = _gathered(self.leaves(operand, tuple(letters[c] for c in part), None))
+                found = _all_reads(self.leaves(operand, tuple(letters[c] for c in part), None))
             if isinstance(found, Obstacle):
                 self.force_below(found.view)
             elif any(leaf.conditional for leaf in found):
@@ -447,7 +447,7 @@ class Fuser(Grouping):
 
     def prepare_gather(self, value: Value) -> None:
         """Have what is gathered from in memory, and its indices checked."""
-        source = self.gathered(value)
+        source = self.gather_source(value)
         if source.primitive in VIRTUAL:
             self.force(source)
         if is_number(source):
@@ -490,7 +490,7 @@ def _check_of(gather: Value) -> Check:
     return Check(index, source.shape[gather.attributes["axis"]])
 
 
-def _gathered(leaves: Iterator[Read | Obstacle]) -> list[Read] | Obstacle:
+def _all_reads(leaves: Iterator[Read | Obstacle]) -> list[Read] | Obstacle:
     """Return all leaves, or the first thing that stands in the way."""
     found = []
     for leaf in leaves:

@@ -101,7 +101,7 @@ class Grouping:
                 yield from self._below(value, index, beside, False, reader)
         elif value.primitive == "gather":
             axis, places = value.attributes["axis"], value.inputs[1]
-            yield Read(self.gathered(value), None, True)
+            yield Read(self.gather_source(value), None, True)
             yield from self.leaves(places, index[axis : axis + places.ndim], beside, reader=reader)
         else:
             for operand in value.inputs:
@@ -121,7 +121,7 @@ class Grouping:
             for operand in value.inputs:
                 yield from self.leaf_values(operand, reader)
 
-    def gathered(self, value: Value) -> Value:
+    def gather_source(self, value: Value) -> Value:
         """Return what a gather reads from, which lies in memory."""
         source = value.inputs[0]
         while source.primitive == "reshape" and source not in self.forced:
@@ -194,4 +194,4 @@ def carry_back(view: Value, index: Index) -> tuple[Index, tuple[Condition, ...]]
 
 def is_number(value: Value) -> bool:
     """Whether a value is a single number that is known beforehand."""
-    return value.size == 1 and value.primitive == "constant"
+    return value.primitive == "constant" and value.size == 1

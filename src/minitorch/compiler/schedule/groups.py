@@ -26,6 +26,7 @@ FOLDS = {"add", "multiply", "maximum", "minimum", "logical_and", "logical_or"}
 # place in the whole (attributes: into, axis, begin); a reduction in blocks of rows, whose last step is another
 # reduction.
 COPY, PLACE, PARTIAL = "copy", "place", "partial"
+_ALWAYS_EXPRESSIBLE = VIRTUAL | {"map", "input", "constant", "concatenate", COPY, PLACE, PARTIAL}
 
 Kind = Literal["loop", "contract", "scan", "scatter", "concatenate", "check", "call"]
 # Kinds that can stop a run: an index is out of range, NumPy raises an error.
@@ -176,7 +177,7 @@ def grain(index: Index, value: Value) -> Dim | None:
 def is_expressible(value: Value) -> bool:
     """Whether a group can hold a value: what loops and products are made of, in its plain forms."""
     primitive, attributes = value.primitive, value.attributes
-    if any(i.size == 0 for i in value.inputs):
+    if any(0 in i.shape for i in value.inputs):
         return False
     if primitive in ("reduce", "scan"):
         function = attributes["function"]
@@ -190,7 +191,7 @@ def is_expressible(value: Value) -> bool:
         return value.inputs[1].dtype == np.int64
     if primitive == "scatter":
         return value.inputs[1].dtype == np.int64 and value.inputs[1].ndim == 1
-    return primitive in VIRTUAL | {"map", "input", "constant", "concatenate", COPY, PLACE, PARTIAL}
+    return primitive in _ALWAYS_EXPRESSIBLE
 
 
 def _is_plain_spec(spec: str) -> bool:

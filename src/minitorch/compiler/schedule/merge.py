@@ -61,7 +61,7 @@ def _why_apart(grouping: Grouping, group: Group, other: Group, leaf: Value, rena
         return "one goes through more elements than the other"
     # Nothing may have to come between the two.
     if other.comes_after(group) or any(
-        between.comes_after(other) and group.comes_after(between)
+        between.ancestors & other.bit and group.ancestors & between.bit
         for between in grouping.groups
         if between is not group
     ):

@@ -15,6 +15,7 @@ import numpy as np
 from minitorch.compiler.ir.program import Program, Value, evaluate
 from minitorch.compiler.ir.simplify import simplify
 from minitorch.compiler.schedule.fuse import Fuser, fuse_values
+from minitorch.compiler.schedule.grouping import Grouping
 from minitorch.compiler.schedule.groups import COPY, MAY_FAIL, VIRTUAL, Group
 from minitorch.compiler.schedule.machine import Machine
 from minitorch.compiler.schedule.order import in_running_order
@@ -44,7 +45,7 @@ class Schedule:
     numbers: Collection[int]
     early: frozenset[int]
     report: BuildReport
-    fuser: Fuser
+    grouping: Grouping
 
     @property
     def may_fail(self) -> bool:
@@ -56,7 +57,7 @@ class Schedule:
 
         A view that was written out for the sake of one group is there only for those that come after it.
         """
-        if value in self.fuser.forced and not reader.comes_after(self.fuser.group_of[value]):
+        if value in self.grouping.forced and not reader.comes_after(self.grouping.group_of[value]):
             return False
         return value in self.stored or value.primitive in ("input", "constant")
 
@@ -66,11 +67,11 @@ class Schedule:
 
     def passes(self, group: Group) -> dict[Value, int]:
         """Return after how many passes over a row each member of a group is known."""
-        return self.fuser.passes(group)
+        return self.grouping.passes(group)
 
     def is_read(self, value: Value) -> bool:
         """Whether any group reads a value."""
-        return bool(self.fuser.readers.get(value))
+        return bool(self.grouping.readers.get(value))
 
     # --- what NumPy computes ----------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ def stored_values(grouping: Grouping) -> set[Value]:
             if not group.is_known_in_row(member) or group.kind in ("scatter", "concatenate", "scan"):
                 stored.add(member)
             if member.primitive == "gather":
-                stored.add(grouping.gathered(member))
+                stored.add(grouping.gather_source(member))
     return {v for v in stored if v in grouping.group_of and v.primitive != PLACE}
 
 

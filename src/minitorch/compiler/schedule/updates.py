@@ -63,7 +63,7 @@ def _in_place(grouping: Grouping, value: Value, source: Value) -> bool:
     else:
         made_of = set(writer.members)
     for member in writer.members:
-        if member.primitive == "gather" and grouping.gathered(member) is source:
+        if member.primitive == "gather" and grouping.gather_source(member) is source:
             return False
         if member.primitive == "contract":
             if any(source in grouping.leaf_values(o, writer) for o in member.inputs):

@@ -240,7 +240,7 @@ def exact(name: str, *arrays: np.ndarray) -> np.ndarray:
         wider = [a.astype(wide) for a in arrays]
         if name == "erf" and wide is np.longdouble:
             return _erf(wider[0])
-        return program.function(name)(*wider)
+        return program.numpy_function(name)(*wider)
 
 
 def _erf(x: np.ndarray) -> np.ndarray:
@@ -304,7 +304,7 @@ def test_functions_of_one_float(name, dtype, how):
         check_close(name, got, exact(name, x), [x])
     else:
         with np.errstate(all="ignore"):
-            check_same(got, program.function(name)(x))
+            check_same(got, program.numpy_function(name)(x))
 
 
 TWO_FLOATS = (program.BINARY | program.COMPARISONS | program.LOGIC) - BITS - {"logical_not"}
@@ -324,7 +324,7 @@ def test_functions_of_two_floats(name, dtype, how):
         check_close(name, got, exact(name, x, y), [x, y])
     else:
         with np.errstate(all="ignore"):
-            check_same(got, program.function(name)(x, y))
+            check_same(got, program.numpy_function(name)(x, y))
 
 
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
@@ -393,7 +393,7 @@ def test_functions_of_integers(dtype, way):
     for name in sorted(program.FUNCTIONS - {"where", "cast"}):
         if not supported(name, dtype):
             continue
-        function = program.function(name)
+        function = program.numpy_function(name)
         with np.errstate(all="ignore"):
             want = function(*(x, y)[: function.nin])
         check_same(run(name, *(x, y)[: function.nin], how=way), want)
@@ -405,7 +405,7 @@ def test_functions_of_bools(how):
     x, y = (grid.ravel() for grid in np.meshgrid([False, True], [False, True]))
     for name in sorted(program.FUNCTIONS - {"where", "cast"}):
         if supported(name, BOOL):
-            function = program.function(name)
+            function = program.numpy_function(name)
             check_same(run(name, *(x, y)[: function.nin], how=how), function(*(x, y)[: function.nin]))
 
 
@@ -465,13 +465,13 @@ def test_casts_of_floats_beyond_small_integers_keep_the_lower_bits(how):
 @pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16, 32])
 @pytest.mark.parametrize("name", ["exp", "log", "sin", "power", "remainder", "arctan2"])
 def test_any_number_of_lanes(name, lanes):
-    nin = program.function(name).nin
+    nin = program.numpy_function(name).nin
     for dtype in (FLOAT32, FLOAT64):
         arrays = [np.linspace(0.1, 9, 64).astype(dtype), np.linspace(3, 0.2, 64).astype(dtype)][:nin]
         function, _code = _compiled(name, (dtype,) * nin, dtype, lanes, host(), None, None)
         out = np.empty(64, dtype)
         function(*(a.ctypes.data for a in arrays), out.ctypes.data, 64)
-        np.testing.assert_allclose(out, program.function(name)(*arrays), rtol=4 * np.finfo(dtype).eps)
+        np.testing.assert_allclose(out, program.numpy_function(name)(*arrays), rtol=4 * np.finfo(dtype).eps)
 
 
 def test_constants_as_operands(how):

@@ -93,7 +93,7 @@ def _supported(name: str, dtype: np.dtype) -> bool:
     if name not in _table(dtype) or (name == "power" and dtype.kind == "i"):
         return False
     result = BOOL if name in program.COMPARISONS | program.TESTS | program.LOGIC else dtype
-    function: Any = program.function(name)
+    function: Any = program.numpy_function(name)
     try:
         resolved = function.resolve_dtypes((*([dtype] * function.nin), None))
     except TypeError:
@@ -162,7 +162,7 @@ def _cost(name: str, dtype: np.dtype) -> float:
     if name in ("where", "cast") or not supported(name, dtype):
         return 1.0
     e = Emitter()
-    function: Any = program.function(name)
+    function: Any = program.numpy_function(name)
     emit_function(e, name, [f"%{operand}" for operand in range(function.nin)], dtype, 1)
     lines = list(e.lines)
     own = [text for text in e.externs.values() if text.startswith("define")]
