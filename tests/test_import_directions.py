@@ -137,7 +137,7 @@ def test_the_program_knows_numpy_and_scipy_alone(path):
         assert root in {"minitorch", "numpy", "scipy"} or root in sys.stdlib_module_names, module
 
 
-@pytest.mark.parametrize("path", [p for p in COMPILER_FILES if compiler_room(p) != "call"], ids=inner_path)
+@pytest.mark.parametrize("path", COMPILER_FILES, ids=inner_path)
 def test_the_compiler_imports_at_the_top(path):
     """An import inside a function hides a cycle; only what is optional, or slow and rarely needed, waits there."""
     late = {"llvmlite", "scipy"}
