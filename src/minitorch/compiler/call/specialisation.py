@@ -130,7 +130,9 @@ class Specialisation:
     given: GivenNumbers
     reason: str  # why it was compiled
     seconds: float = 0.0
-    counted: list[int] = field(default_factory=lambda: [0])  # calls; a list, so that its entry need not hold it
+    counted: list[int] = field(
+        default_factory=lambda: [0]
+    )  # calls; a list, so that its entry need not hold it
     used: int = 0  # when, last
     asked_about: list[Any] = field(default_factory=list)  # the arguments, while decisions on them are taken
     entry: Any = None  # the generated function (entry.py), if there is one, and it is made
