@@ -10,7 +10,6 @@ from collections import Counter, OrderedDict
 
 import numpy as np
 import pytest
-from minitorch.ops.elementwise import EXP
 
 import minitorch as mt
 from minitorch import nn, optim
@@ -19,6 +18,7 @@ from minitorch.compiler.call.key import Arguments
 from minitorch.compiler.call.specialisation import Redecided
 from minitorch.engine.modes import current, switch
 from minitorch.engine.recording import changed
+from minitorch.ops.exponential import EXP
 from support.compiled import BACKENDS
 
 
