@@ -1,4 +1,4 @@
-"""New signatures of calls: compiled when they are worth it, and never recompiled without end."""
+"""New keys: compiled for when they are worth it, and never a storm of compilations."""
 
 import functools
 

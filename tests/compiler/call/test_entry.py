@@ -1,6 +1,8 @@
 """The generated entry of a program looks at everything that the slower check looks at."""
 
 import functools
+import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -85,3 +87,39 @@ def test_the_default_dtype(compile):
     finally:
         mt.set_default_dtype(mt.float32)
     assert results == [2, 2, 2, 4, 2]
+
+
+def a_forward(compile):
+    module = nn.Linear(2, 2)
+    return module, compile(lambda x: module(x))
+
+
+def a_step(compile):
+    module = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5))
+    optimizer = optim.AdamW(module.parameters())
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = module(x).sum()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return module, compile(step)
+
+
+@pytest.mark.parametrize("make", [a_forward, a_step])
+def test_a_dropped_function_is_freed_without_the_garbage_collector(compile, make):
+    def run():
+        module, function = make(compile)
+        for _ in range(4):
+            function(mt.ones(1, 2))
+        assert function.compilations == 1
+        return weakref.ref(module), weakref.ref(function.cache.all()[0])
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert [reference() for reference in run()] == [None, None]
+    finally:
+        gc.enable()

@@ -270,8 +270,9 @@ def compiled_from(source: SourceCode, name: str, file: str) -> Any:
     text = "\n".join(source.lines)
     space = dict(source.names)
     exec(compile(text, file, "exec"), space)
-    space[name].source = text
-    return space[name]
+    function = space.pop(name)  # not among its own globals: else only the garbage collector would free them
+    function.source = text
+    return function
 
 
 def brief(thing: Any) -> str:

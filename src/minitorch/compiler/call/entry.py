@@ -197,7 +197,7 @@ class _EntryWriter:
     def _results(self) -> None:
         s, program = self.source, self.program
         s.names.update(new_tensor=new_tensor, filled=filled)
-        s.add(f"{s.bind(program)}.calls += 1")
+        s.add(f"{s.bind(program.counted)}[0] += 1")
         names = []
         roots = () if program.backward is None else program.backward.roots
         for i, result in enumerate(program.results):

@@ -200,11 +200,10 @@ class CompiledFunction(FunctionWrapper):
         elif outcome.refused:
             cache.unstable[key] = PATIENCE
             self._stay_eager(outcome.refused)
-        else:
-            cache.unstable.pop(key, None)
-        if outcome.mistake:
+        elif outcome.mistake:
             self._leave(outcome.mistake)
-        if outcome.program is not None:
+        elif outcome.program is not None:
+            cache.unstable.pop(key, None)
             cache.add(outcome.program)
             self._tell(reason, outcome.program)
         return outcome.results

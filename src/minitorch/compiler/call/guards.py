@@ -156,6 +156,11 @@ class Environment:
         if not plain:
             self._stack.append((words, now))
 
+    def _follow_item(self, words: str, items: Any, key: Any, now: Any, reported: bool = False) -> None:
+        """Note that what a dict has under a key must stay, and look into it."""
+        # A dict is read at half the cost by [], which in other classes may do as it likes: a defaultdict makes an item.
+        self._follow(words, INDEX if type(items) is dict else ITEM, items, key, now=now, reported=reported)
+
     def _count(self, words: str, things: Any, reported: bool = False) -> None:
         """Note that there must be as many of something as there are."""
         self._guard(words, LENGTH, things, expected=len(things), test="==", reported=reported)
@@ -254,7 +259,7 @@ class Environment:
         space = function.__globals__
         for name in sorted(globals_in(function.__code__, self._inputs is None)):
             if name in space:
-                self._follow(name, ITEM, space, name, now=space[name])
+                self._follow_item(name, space, name, space[name])
             elif not hasattr(builtins, name):
                 self._absent(name, space, name)
         self._look_at_attributes(words, function, vars(function))
@@ -324,7 +329,7 @@ class Environment:
                 continue
             if type(now) is float:
                 self.numbers.append((thing, name, now))
-            self._follow(f"{words}.{name}", ITEM, attributes, name, now=now, reported=reported)
+            self._follow_item(f"{words}.{name}", attributes, name, now, reported)
 
     def _look_at_object(self, words: str, thing: Any) -> None:
         kind = type(thing)
@@ -356,7 +361,7 @@ class Environment:
         for part in ("_parameters", "_buffers", "_modules"):
             members = attributes[part]
             for name, member in members.items():
-                self._follow(f"{words}.{name}", ITEM, members, name, now=member, reported=True)
+                self._follow_item(f"{words}.{name}", members, name, member, reported=True)
             reported = part != "_modules"  # add_module() does not report itself
             self._count(f"the number of {part} of {words}", members, reported)
         for hooks in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"):
@@ -377,7 +382,7 @@ class Environment:
                 continue
             if type(now) is float and key != "lr":
                 self.numbers.append((group, key, now))
-            self._follow(f"{words}[{key!r}]", ITEM, group, key, now=now, reported=key != "lr")
+            self._follow_item(f"{words}[{key!r}]", group, key, now, reported=key != "lr")
         self._count(f"len({words})", group)
 
     def _look_at_optimizer(self, words: str, optimizer: Any) -> None:
@@ -412,4 +417,4 @@ class Environment:
         self._count(f"len({words})", items)
         for key, item in list(items.items()):
             self._look(f"a key of {words}", key)
-            self._follow(f"{words}[{brief(key)}]", ITEM, items, key, now=item)
+            self._follow_item(f"{words}[{brief(key)}]", items, key, item)

@@ -34,8 +34,7 @@ class Fact(NamedTuple):
     test: str = "is"
 
 
-# Of an array, a Tensor's or one by itself. Its layout is None where it is read-only: then whether it is contiguous does
-# not matter.
+# Of an array, a Tensor's or one by itself. Where it is read-only, it does not matter whether it is contiguous: None.
 OF_ARRAY = {
     "array": Fact("the array of {}", "{0}.__class__"),
     "shape": Fact("the shape of {}", "{0}.shape", "=="),
@@ -45,7 +44,7 @@ OF_ARRAY = {
     ),
 }
 OF_TENSOR = {
-    "kind": Fact("the type of {}", "{0}.__class__"),
+    "tensor": Fact("the type of {}", "{0}.__class__"),
     "requires_grad": Fact("requires_grad of {}", "{0}._requires_grad"),
     "no_gradient": Fact("whether {} has no gradient", f"({GRADIENT} is None)"),
 }
@@ -63,7 +62,7 @@ class Signature(NamedTuple):
     shape: tuple[int, ...]
     dtype: Any
     contiguous: bool | None
-    kind: Any  # from here on None for an array by itself
+    tensor: Any  # from here on None for an array by itself
     requires_grad: bool | None
     no_gradient: bool | None
     is_leaf: bool | None
@@ -304,7 +303,7 @@ class Spelled:
     def _spell_leaf(self, words: str, name: Local) -> None:
         expected = self.key.leaves[len(self.leaves)]
         array = Local(f"d{len(self.leaves)}")
-        if expected.kind is None:
+        if expected.tensor is None:
             self.requirements.append(Let((array,), "{0}", (name,)))
         else:
             facts = {**OF_TENSOR, **(OF_TRACKED if expected.requires_grad else {})}
@@ -336,7 +335,7 @@ def in_words(key: CacheKey) -> list[str]:
         how, kind, inside = part
         if how == "leaf":
             of = next(signatures)
-            text = f"{(of.kind or of.array).__name__} {of.dtype}[{'×'.join(map(str, of.shape))}]"
+            text = f"{(of.tensor or of.array).__name__} {of.dtype}[{'×'.join(map(str, of.shape))}]"
             text += "" if of.contiguous else " read-only" if of.contiguous is None else " strided"
             return text + (" requires grad" if of.requires_grad else "")
         if how == "float":

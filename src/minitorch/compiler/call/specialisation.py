@@ -130,7 +130,9 @@ class Specialisation:
     given: GivenNumbers
     reason: str  # why it was compiled
     seconds: float = 0.0
-    calls: int = 0
+    counted: list[int] = field(
+        default_factory=lambda: [0]
+    )  # calls; a list, so that its entry need not hold it
     used: int = 0  # when, last
     asked_about: list[Any] = field(default_factory=list)  # the arguments, while decisions on them are taken
     entry: Any = None  # the generated function (entry.py), if there is one, and it is made
@@ -159,6 +161,11 @@ class Specialisation:
         # A run may be given up after the draws: an index is out of range, a matrix singular.
         self.may_need_undoing = self.has_effects or bool(self._streams and self.runner.may_fail)
         self._written_owners = self._owners_of_written()
+
+    @property
+    def calls(self) -> int:
+        """How many calls it has run."""
+        return self.counted[0]
 
     # --- does it fit? ---------------------------------------------------------------------------------
 
@@ -263,7 +270,7 @@ class Specialisation:
                 tensor._grad_is_shared = False
             else:
                 watch.touch(tensor)
-        self.calls += 1
+        self.counted[0] += 1
         found: list[Any] = []
         for i, result in enumerate(self.results):
             if result.given is not None:

@@ -112,6 +112,7 @@ class Recording:
             self.commit()
         finally:
             self.release()
+            self._around_pause = nullcontext  # whoever gave it may hold this, and would not be freed
         return results, recorded, more
 
     @contextmanager
