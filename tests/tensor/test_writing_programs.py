@@ -62,7 +62,10 @@ WRITES = [
     "{x}.diagonal().add_({y})", "{x}.view(-1)[0] = 2.0", "{x}.t().add_({y})", "{x}[{k}].zero_()",
     "{x}.index_add_(0, T.tensor([0, 2]), {y}[:2])", "{x} **= 2", "{x}.neg_()", "{x}.add_({x})", "{x} += {x}.t()",
     "{x}.addcmul_({y}, {m})", "{x}.lerp_({y}, 0.3)", "{x}.div_({y}.exp())",
-    "{x}.scatter_(0, T.zeros(1, 3, dtype=T.int64), {y}[:1])",
+    "{x}.scatter_(0, T.zeros(1, 3, dtype=T.int64), {y}[:1])", "kept[-1].add_({y})", "kept[0] *= 0.5",
+    "[t.mul_(0.9) for t in kept]", "(lambda t: t.add_({y}))({x})", "box['t'] = {x}; box['t'] -= {y}",
+    "{x}.view(-1)[1:4].mul_({m}.view(-1)[:3])", "{x}.unsqueeze_(0).mul_(2)", "{x}.t_()", "{x}.clamp_(-1, 1)",
+    "T.nn.functional.leaky_relu_({x})", "T.nn.ReLU(inplace=True)({x})", "{x}.fill_diagonal_(0.2)",
 ]  # fmt: skip
 OTHERS = ["kept.append({x})", "kept.clear()", "del {x}", "{x} = {y}", "{x}.retain_grad()"]
 
@@ -75,7 +78,7 @@ class Draw:
         generator = np.random.default_rng(seed)
         self.arrays = {name: generator.normal(size=(3, 3)) for name in "ABC"}
         self.lines = list(START)
-        self.scope: dict[str, Any] = {"T": torch, "kept": [], **self.arrays}
+        self.scope: dict[str, Any] = {"T": torch, "kept": [], "box": {}, **self.arrays}
         for line in START:
             exec(line, self.scope)
         self.count = 0
@@ -129,14 +132,14 @@ if loss.requires_grad:
 
 def run(library: Any, lines: list[str], arrays: dict[str, Any], inside: bool) -> dict[str, Any]:
     """Run the lines at the top of a module or inside a function; return every value and the leaves' gradients."""
-    scope: dict[str, Any] = {"T": library, "kept": [], "SCOPE": {}, **arrays}
+    scope: dict[str, Any] = {"T": library, "kept": [], "box": {}, "SCOPE": {}, **arrays}
     body = "\n".join(lines)
     end = END.replace("SCOPE", "locals()" if inside else "globals()")
     if inside:
-        text = "def program(T, kept, A, B, C):\n    " + (body + "\n" + end).replace("\n", "\n    ")
+        text = "def program(T, kept, box, A, B, C):\n    " + (body + "\n" + end).replace("\n", "\n    ")
         text += "\n    return dict(locals())"
         exec(text, scope)
-        scope = scope["program"](library, [], *(arrays[name] for name in "ABC"))
+        scope = scope["program"](library, [], {}, *(arrays[name] for name in "ABC"))
     else:
         exec(body + "\n" + end, scope)
     found = {}

@@ -101,11 +101,18 @@ def check_unchanged(order: Sequence[Any], boundary: Collection[Any]) -> None:
         if op is None or node in boundary:
             continue
         for position, tensor in enumerate((node, *node._inputs), start=RESULT):
-            if hasattr(tensor, "_data") and _changed(tensor, node, suspects) and reads_values(node, position):
+            if not hasattr(tensor, "_data"):
+                continue
+            if isinstance(tensor._data, list):  # of an op with several results: those that were changed
+                parts = [i for i, a in enumerate(tensor._data) if _array_changed(a, node._time, suspects)]
+                read = bool(parts) and tensor is node and reads_values(node, RESULT, parts)
+            else:
+                read = _changed(tensor, node, suspects) and reads_values(node, position)
+            if read:
                 raise RuntimeError(_overwritten(node, position, tensor))
         for name, value in node._attributes.items():
-            parts = value if isinstance(value, tuple) else (value,)
-            if any(isinstance(p, np.ndarray) and _array_changed(p, node._time, suspects) for p in parts):
+            pieces = value if isinstance(value, tuple) else (value,)
+            if any(isinstance(p, np.ndarray) and _array_changed(p, node._time, suspects) for p in pieces):
                 raise RuntimeError(
                     f"the {name} of {op.name!r} was changed after the forward pass, and its derivative "
                     "needs the values of then. Change it after backward(), or pass a copy"
@@ -115,7 +122,8 @@ def check_unchanged(order: Sequence[Any], boundary: Collection[Any]) -> None:
 def _overwritten(node: Any, position: int, tensor: Any) -> str:
     role = "result" if position == RESULT else f"input {position}"
     shape = "" if tensor._data.shape is None else f" (shape {tuple(tensor._data.shape)})"
-    by = watch.written_by(tensor._array)
+    data = tensor._array
+    by = next(filter(None, map(watch.written_by, data if isinstance(data, list) else [data])), "")
     return (
         f"the {role} of {node._operation.name!r}{shape} was changed after the forward pass{f' by {by}' if by else ''}, "
         "and its derivative needs the values of then. Change it after backward(), or work on a copy: x.clone(), "
@@ -129,10 +137,7 @@ def _changed(tensor: Any, node: Any, suspects: set[int]) -> bool:
         return True  # this version's values are gone, whoever asks for them
     if id(tensor) in suspects and watch.changed_since(tensor, node._time):
         return True
-    data = tensor._data
-    if isinstance(data, list):
-        return any(_array_changed(array, node._time, suspects) for array in data)
-    return _array_changed(data, node._time, suspects)
+    return _array_changed(tensor._data, node._time, suspects)
 
 
 def _array_changed(array: Any, time: int, suspects: set[int]) -> bool:

@@ -7,6 +7,7 @@ rule of `add` looks at x; after `x * y` the derivative needs it.)
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -42,8 +43,10 @@ class _Valueless(np.lib.mixins.NDArrayOperatorsMixin):
         raise _ValuesRead
 
 
-def reads_values(node: Any, position: int) -> bool:
+def reads_values(node: Any, position: int, parts: Collection[int] | None = None) -> bool:
     """Tell whether backward through `node` reads the values of its result or of an input.
+
+    parts: of several results, only these.
 
     >>> from minitorch import tensor
     >>> x = tensor([1.0, 2.0], requires_grad=True)
@@ -57,13 +60,12 @@ def reads_values(node: Any, position: int) -> bool:
     wanted = [isinstance(i, Node) and i._requires_grad for i in inputs]
     arrays: list[Any] = [i._data if isinstance(i, Node) else i for i in inputs]
     out: Any = node._data
-    if position == RESULT:
-        out = type(out)(map(_Valueless, out)) if isinstance(out, list) else _Valueless(out)
+    if position != RESULT:
+        arrays[position] = _Valueless(arrays[position])
+    elif isinstance(out, list):
+        out = [_Valueless(o) if parts is None or i in parts else o for i, o in enumerate(out)]
     else:
-        given = arrays[position]
-        arrays[position] = (
-            type(given)(map(_Valueless, given)) if isinstance(given, list) else _Valueless(given)
-        )
+        out = _Valueless(out)
     data = node._data
     g: Any = [np.zeros_like(o) for o in data] if isinstance(data, list) else np.zeros_like(data)
     token, mode = hush(), current()

@@ -22,7 +22,7 @@ DIV = Op(
     "div",
     np.true_divide,
     lambda g, out, x, y: g / y,
-    lambda g, out, x, y: -g * out / y,
+    lambda g, out, x, y: -g * (x / y) / y,  # not from `out`, which may be written into as in PyTorch
     floating=True,
 )
 NEG = Op("neg", np.negative, lambda g, out, x: -g)
@@ -103,7 +103,7 @@ REMAINDER = Op(
     # How often y was taken off: not ⌊x / y⌋, which for 1.0 and 0.1 is 10, where 9 were taken.
     lambda g, out, x, y: -g * np.floor_divide(x, y),
 )
-FMOD = Op("fmod", np.fmod, lambda g, out, x, y: g, lambda g, out, x, y: -g * np.round((x - out) / y))
+FMOD = Op("fmod", np.fmod, lambda g, out, x, y: g, lambda g, out, x, y: -g * np.trunc(x / y))
 GCD = Op("gcd", lambda x, y: np.gcd(x, y))
 LCM = Op("lcm", lambda x, y: np.absolute(np.lcm(x, y)))
 

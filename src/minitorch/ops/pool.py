@@ -97,10 +97,11 @@ def _pool_put(
 
 
 def _max_pool_rule(g: Array, out: Array, x: Array, **how: Any) -> Array:
-    return POOL_PUT(g, MAX_POOL_TAP(x, out, **how), size=x.shape[2:], **how)
+    # The largest are found again, not read from `out`: layers behind a pooling like to write into it.
+    return POOL_PUT(g, MAX_POOL_TAP(x, MAX_POOL(x, **how), **how), size=x.shape[2:], **how)
 
 
-MAX_POOL = Op("max_pool", _max_pool, _max_pool_rule, whole=True)
+MAX_POOL: Op = Op("max_pool", _max_pool, _max_pool_rule, whole=True)
 MAX_POOL_TAP = Op("max_pool_tap", _max_pool_tap, whole=True)
 POOL_PUT: Op = Op(
     "pool_put",

@@ -91,8 +91,11 @@ ERF = Op(
     floating=True,
 )
 ERFC = Op("erfc", _scipy("erfc"), lambda g, out, x: g * (-2 / _SQRT_PI * np.exp(-x * x)), floating=True)
-ERFINV = Op(
-    "erfinv", _scipy("erfinv"), lambda g, out, x: g * (0.5 * _SQRT_PI * np.exp(out * out)), floating=True
+ERFINV: Op = Op(
+    "erfinv",
+    _scipy("erfinv"),
+    lambda g, out, x: g * (0.5 * _SQRT_PI * np.exp(np.square(ERFINV(x)))),
+    floating=True,
 )
 # erfcx(x) = e^{x²}·erfc(x), where erfc alone would underflow.
 ERFCX = Op("erfcx", _scipy("erfcx"), lambda g, out, x: g * (2 * x * out - 2 / _SQRT_PI), floating=True)
