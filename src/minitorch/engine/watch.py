@@ -104,10 +104,11 @@ def changed_since(thing: Any, time: int) -> bool:
 
 def changed_after(time: int) -> set[int]:
     """Return the ids of all arrays and Tensors known to have changed after `time`."""
+    # Copies: the pairs of .items() may wake the collector, and then entries of dead arrays vanish under the loop.
     changed = {
-        key for times in (_written, _noticed) for key, (_, when, _) in list(times.items()) if when > time
+        key for times in (_written, _noticed) for key, (_, when, _) in times.copy().items() if when > time
     }
-    for key, exposure in list(exposed.items()):
+    for key, exposure in exposed.copy().items():
         if any(content.changed > time for content in list(exposure.contents.values())):
             changed.add(key)
     return changed.union(*(group.members for group in list(_groups) if group.time > time))
