@@ -7,12 +7,14 @@ where it reads, as a sum of loop counters.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from minitorch.compiler.backends.llvm import functions
 from minitorch.compiler.backends.llvm.text import literal
+from minitorch.compiler.ir import program
 from minitorch.compiler.ir.index import Affine, Condition, Dim, Index, offset, through
 from minitorch.compiler.ir.program import Value
 
@@ -206,18 +208,7 @@ class Body:
 
 def in_order(roots: Sequence[Expression]) -> list[Expression]:
     """Return the roots and all below them, arguments first."""
-    order: list[Expression] = []
-    seen: set[Expression] = set()
-    stack = [(root, False) for root in reversed(roots)]
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            order.append(node)
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            stack.extend((a, False) for a in reversed(node.args) if a not in seen)
-    return order
+    return program.in_order(roots, attrgetter("args"))
 
 
 def cost(node: Expression) -> float:
