@@ -139,7 +139,7 @@ def _fixed(array: np.ndarray) -> np.ndarray:
     return copy
 
 
-class _Storage:
+class _ProgramMemory:
     """All memory of a program. The entry holds it, and so keeps it as long as it can be called."""
 
     __slots__ = ("__weakref__", "kept", "lock", "program", "times")
@@ -151,7 +151,7 @@ class _Storage:
         self.lock = threading.Lock()  # for the slow entry
 
 
-_storages: weakref.WeakSet[_Storage] = weakref.WeakSet()
+_storages: weakref.WeakSet[_ProgramMemory] = weakref.WeakSet()
 
 
 def _unlock_all() -> None:
@@ -234,7 +234,7 @@ class Runner:
         program[:] = [values.get(name, 0) for name in FIELDS]
         times = np.zeros(len(self.steps), np.int64)
         kept = (self._arena, pointers, slots, listed, filled, bases, scalars, *constants, *keep)
-        self._storage = _Storage(program, times, kept)
+        self._storage = _ProgramMemory(program, times, kept)
         _storages.add(self._storage)
         self.entry: Callable[..., int | None] = (
             native.entry(program.ctypes.data, self._storage)
@@ -318,7 +318,7 @@ class _SlowEntry:
 
     def __init__(
         self,
-        storage: _Storage,
+        storage: _ProgramMemory,
         release: bool,
         pointers: np.ndarray,
         fills: list[Fill],

@@ -137,8 +137,9 @@ class Writer:
         wide: str | None = None
         bits = vector("i1", self.lanes)
         for condition in conditions:
-            name = self.find(("condition", *condition)) or self._condition(condition)
-            if self._differs(condition):
+            differs = self.lanes > 1 and self.step(condition[0]) != 0
+            name = self.find(("condition", *condition)) or self._condition(condition, differs)
+            if differs:
                 wide = name if wide is None else self.e.op(f"and {bits} {wide}, {name}")
             else:
                 single = name if single is None else self.e.op(f"and i1 {single}, {name}")
@@ -149,13 +150,10 @@ class Writer:
             wide = self.e.op(f"and {bits} {wide}, {self.spread(single, 'i1')}")
         return wide, True
 
-    def _differs(self, condition: Condition) -> bool:
-        return self.lanes > 1 and any(d is self.dim for d, _ in self.space(condition[0])[1])
-
-    def _condition(self, condition: Condition) -> str:
+    def _condition(self, condition: Condition, differs: bool) -> str:
         """Write one comparison: moved to begin at 0, a number without sign is below the range's length."""
         where, low, high = condition
-        lanes = self.lanes if self._differs(condition) else 1
+        lanes = self.lanes if differs else 1
         kind = vector("i64", lanes)
         place = self.integers(where) if lanes > 1 else self.integer(self.space(where))
         if low:
@@ -293,7 +291,7 @@ class Writer:
 
     def step(self, where: Affine) -> int:
         """Return how far apart neighbouring lanes are in memory."""
-        return next((c for d, c in self.space(where)[1] if d is self.dim), 0)
+        return self.space.factor(where, self.dim)
 
     def read(self, operand: int, where: Affine, dtype: np.dtype, shifts: Sequence[Shift], lanes: int) -> str:
         """Load what a place in memory holds now; with several lanes, as far as they exist."""
@@ -323,7 +321,7 @@ class Writer:
         streaming: bool = False,
     ) -> None:
         """Write an expression to memory at a place."""
-        in_lanes = self.lanes > 1 and any(d is self.dim for d, _ in self.space(where)[1])
+        in_lanes = self.lanes > 1 and self.step(where)
         name = self.wide(node) if in_lanes else self.single(node)
         self.store_name(name, node.dtype, operand, where, shifts, streaming)
 

@@ -20,22 +20,22 @@ ONCE, PER_ROW = 1, 2  # how many scopes deep: outside all loops, inside the loop
 def find_stages(loop: Loop, nodes: list[Expression]) -> dict[Expression, int]:
     """Return, for each expression, the number of passes over the row that have to be over before it is known."""
     stages: dict[Expression, int] = {}
-    fold_of = {f.value: f for f in loop.folds if f.scope == "row"}
+    sources = {f.value: f.source for f in loop.folds if f.scope == "row"}
 
-    # A result's expression has no arguments, so its fold's source may come later in the order: look it up.
-    def stage(node: Expression) -> int:
-        if node not in stages:
-            for inner in in_order([node]):
-                if inner in stages:
-                    continue
-                if inner.kind == "result":
-                    stages[inner] = stage(fold_of[inner.data].source) + 1
-                else:
-                    stages[inner] = max((stages[a] for a in inner.args), default=0)
-        return stages[node]
+    def note(node: Expression) -> None:
+        if node.kind == "result":
+            # It has no arguments, so its fold's source may come later in the order: look it up.
+            source = sources[node.data]
+            for below in in_order([source] if source not in stages else []):
+                if below not in stages:
+                    note(below)
+            stages[node] = stages[source] + 1
+        else:
+            stages[node] = max((stages[a] for a in node.args), default=0)
 
     for node in nodes:
-        stage(node)
+        if node not in stages:
+            note(node)
     return stages
 
 

@@ -10,7 +10,7 @@ from minitorch.compiler.backends.llvm.loops.arrange import Arrangement, arrange
 from minitorch.compiler.backends.llvm.loops.folds import FoldWriter, beginning
 from minitorch.compiler.backends.llvm.loops.loop import Loop, LoopFold, Store
 from minitorch.compiler.backends.llvm.loops.passes import ONCE, Pass, Passes, find_stages, plan_passes
-from minitorch.compiler.backends.llvm.loops.write_pass import State, plus, times, write_pass
+from minitorch.compiler.backends.llvm.loops.write_pass import LoopState, plus, times, write_pass
 from minitorch.compiler.backends.llvm.target import Target
 from minitorch.compiler.backends.llvm.text import Emitter, memory_type, multiples, splat, vector
 from minitorch.compiler.backends.llvm.writer import Writer
@@ -34,7 +34,7 @@ def write_loop(loop: Loop, target: Target) -> Kernel:
     for node in nodes:
         if passes.depth[node] == ONCE != passes.innermost and node.kind != "result":
             w.write(node)
-    state = State(loop, arrangement, passes, e, w, FoldWriter(loop, arrangement, w))
+    state = LoopState(loop, arrangement, passes, e, w, FoldWriter(loop, arrangement, w))
     _LoopWriter(state, target).write()
     instructions = sum(cost(n) for n in nodes if n.kind == "map")
     accesses = sum(1 for n in nodes if n.kind == "load") + len(loop.stores)
@@ -66,7 +66,7 @@ def _note(arrangement: Arrangement, passes: Passes) -> str:
 class _LoopWriter:
     """Writes the loops over units and rows."""
 
-    def __init__(self, state: State, target: Target) -> None:
+    def __init__(self, state: LoopState, target: Target) -> None:
         self.state, self.target = state, target
         self.loop, self.a, self.e, self.w = state.loop, state.arrangement, state.e, state.w
         self.folds = state.folds

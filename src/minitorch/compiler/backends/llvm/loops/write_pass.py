@@ -20,7 +20,7 @@ from minitorch.compiler.backends.llvm.writer import Shift, Writer
 from minitorch.compiler.ir.index import Dim
 
 
-class Place(NamedTuple):
+class Turn(NamedTuple):
     """A turn of the innermost loop: its counter, and the lanes that exist where not all do."""
 
     counter: str
@@ -28,7 +28,7 @@ class Place(NamedTuple):
 
 
 @dataclass
-class State:
+class LoopState:
     """A loop kernel while it is written.
 
     unit, start, stop: names of the unit at hand, and of the range of units it belongs to. running: what folds over all
@@ -78,14 +78,14 @@ class State:
         )
 
 
-def write_pass(state: State, this: Pass) -> None:
+def write_pass(state: LoopState, this: Pass) -> None:
     """Write one pass over a row, and what becomes known by it."""
     if this.folds or this.stores:
         _PassWriter(state, this).write()
 
 
 class _PassWriter:
-    def __init__(self, state: State, this: Pass) -> None:
+    def __init__(self, state: LoopState, this: Pass) -> None:
         self.state, self.this = state, this
         self.e, self.w, self.folds = state.e, state.w, state.folds
         self.a, self.p = state.arrangement, state.passes
@@ -147,7 +147,7 @@ class _PassWriter:
     def _nest(self, dims: list[Dim], folded: Folded) -> Folded:
         """Write the loops along the row, from the outermost inwards."""
         if not dims:
-            return self._places([Place("")], folded)
+            return self._places([Turn("")], folded)
         if len(dims) == 1:
             return self._sweep(dims[0], folded)
         w = self.w
@@ -179,14 +179,14 @@ class _PassWriter:
         """Write a loop whose turns handle some vectors each."""
 
         def turn(counter: str, names: list[str]) -> list[str]:
-            places = [Place(plus(self.e, counter, u * width)) for u in range(self.unroll)]
+            places = [Turn(plus(self.e, counter, u * width)) for u in range(self.unroll)]
             return _names(self._places(places, _grouped(names, folded)))
 
         carried = self._carried(folded)
         after = counted_loop(self.e, start, stop, width * self.unroll, carried, turn, certain)
         return _grouped(after, folded)
 
-    def _piece(self, dim: Dim, folded: Folded, width: int, rest: list[Place]) -> Folded:
+    def _piece(self, dim: Dim, folded: Folded, width: int, rest: list[Turn]) -> Folded:
         """Write a loop over the part of a long axis that this call is to do."""
         e, step = self.e, width * self.unroll
         whole = dim.size // step * step
@@ -217,7 +217,7 @@ class _PassWriter:
 
     # What is done at a place.
 
-    def _places(self, places: Sequence[Place], folded: Folded) -> Folded:
+    def _places(self, places: Sequence[Turn], folded: Folded) -> Folded:
         """Write what is computed at some places side by side; all stores come last, so that no load waits for one."""
         w = self.w
         folded = {fold: [list(names) for names in parts] for fold, parts in folded.items()}
@@ -235,7 +235,7 @@ class _PassWriter:
             self._leave(row_mask)
         return folded
 
-    def _enter(self, place: Place, scope: dict[Any, str]) -> None:
+    def _enter(self, place: Turn, scope: dict[Any, str]) -> None:
         """Go to a turn of the innermost loop, where this much is known; without loops there is only the row."""
         if self.a.inner:
             self.w.scopes.append(scope)
@@ -328,10 +328,10 @@ def _grouped(names: Sequence[str], like: Folded) -> Folded:
     return {fold: [[next(following) for _ in known] for known in parts] for fold, parts in like.items()}
 
 
-def _rest(start: int, stop: int, width: int) -> list[Place]:
+def _rest(start: int, stop: int, width: int) -> list[Turn]:
     """The vectors that cover what is left over; the last may be filled in part only."""
     return [
-        Place(str(first), None if stop - first >= width else first_lanes(stop - first, width))
+        Turn(str(first), None if stop - first >= width else first_lanes(stop - first, width))
         for first in range(start, stop, width)
     ]
 

@@ -42,7 +42,7 @@ class Contraction:
         return Contraction(self.dtype, batch, n, m, k)
 
 
-class Run(NamedTuple):
+class StridedRun(NamedTuple):
     """So many steps of one length."""
 
     extent: int
@@ -50,27 +50,27 @@ class Run(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Walk:
+class StridedWalk:
     """How an address moves along a flattened index: as few runs as possible."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[StridedRun, ...]
 
     @staticmethod
-    def along(pairs: Iterable[tuple[int, int]]) -> Walk:
+    def along(pairs: Iterable[tuple[int, int]]) -> StridedWalk:
         """Drop (extent, stride) pairs of one step, and join neighbours that are one longer run in memory.
 
-        >>> Walk.along([(2, 12), (1, 7), (3, 4)]).runs
-        (Run(extent=6, stride=4),)
+        >>> StridedWalk.along([(2, 12), (1, 7), (3, 4)]).runs
+        (StridedRun(extent=6, stride=4),)
         """
-        joined: list[Run] = []
+        joined: list[StridedRun] = []
         for extent, stride in pairs:
             if extent == 1:
                 continue
             if joined and joined[-1].stride == extent * stride:
-                joined[-1] = Run(joined[-1].extent * extent, stride)
+                joined[-1] = StridedRun(joined[-1].extent * extent, stride)
             else:
-                joined.append(Run(extent, stride))
-        return Walk(tuple(joined))
+                joined.append(StridedRun(extent, stride))
+        return StridedWalk(tuple(joined))
 
     @property
     def stride(self) -> int | None:
@@ -111,12 +111,12 @@ class Problem:
     rows: int
     columns: int
     depth: int
-    a_batch: Walk
-    b_batch: Walk
-    a_row: Walk
-    a_depth: Walk
-    b_depth: Walk
-    b_column: Walk
+    a_batch: StridedWalk
+    b_batch: StridedWalk
+    a_row: StridedWalk
+    a_depth: StridedWalk
+    b_depth: StridedWalk
+    b_column: StridedWalk
 
     @staticmethod
     def of(contraction: Contraction, target: Target) -> Problem:
@@ -164,12 +164,12 @@ def _extent(loops: Iterable[StridedLoop]) -> int:
     return int(np.prod([loop.extent for loop in loops], dtype=np.int64))
 
 
-def _along_a(loops: Iterable[StridedLoop]) -> Walk:
-    return Walk.along((loop.extent, loop.a) for loop in loops)
+def _along_a(loops: Iterable[StridedLoop]) -> StridedWalk:
+    return StridedWalk.along((loop.extent, loop.a) for loop in loops)
 
 
-def _along_b(loops: Iterable[StridedLoop]) -> Walk:
-    return Walk.along((loop.extent, loop.b) for loop in loops)
+def _along_b(loops: Iterable[StridedLoop]) -> StridedWalk:
+    return StridedWalk.along((loop.extent, loop.b) for loop in loops)
 
 
 def _depth_order(loops: Sequence[StridedLoop]) -> Sequence[StridedLoop]:

@@ -131,6 +131,7 @@ class _ProductWriter:
         self.depths = dict.fromkeys(space.now.values(), 2)
         self.once: dict[Any, str] = {}  # what is the same for the whole result
         self.pointers: list[str] = []
+        self.touched = self._touched()
 
     def kernel(self) -> Kernel:
         """Write the function."""
@@ -157,7 +158,7 @@ class _ProductWriter:
             scratch=mine,
             start="%start",
             stop="%stop",
-            fetch=self._fetch if self._touched() else None,
+            fetch=self._fetch if self.touched else None,
             epilogue=self._epilogue,
         )
         e.line("ret i64 0")
@@ -201,7 +202,7 @@ class _ProductWriter:
     def _fetch(self, e: Emitter, position: Position, columns: int) -> None:
         """Ask for the memory that the epilogue will touch in some columns of a row."""
         writer = self._at(e, position)
-        for operand, where, dtype, written in self._touched():
+        for operand, where, dtype, written in self.touched:
             place = writer.pointer(operand, where, memory_type(dtype))
             prefetch(e, place, columns * dtype.itemsize, written)
 

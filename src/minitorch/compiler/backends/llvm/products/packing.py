@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from minitorch.compiler.backends.llvm.products import costs
-from minitorch.compiler.backends.llvm.products.contraction import Problem, Walk
+from minitorch.compiler.backends.llvm.products.contraction import Problem, StridedWalk
 from minitorch.compiler.backends.llvm.products.plan import ContractionPlan, Packing
 
 
@@ -59,12 +59,12 @@ def packing_cycles(plan: ContractionPlan) -> float:
     return per_vector * problem.depth * -(-problem.columns // problem.lanes) * again
 
 
-def run_table(columns: Walk, lanes: int) -> np.ndarray:
+def run_table(columns: StridedWalk, lanes: int) -> np.ndarray:
     """Cut each vector of columns into contiguous pieces: (piece, vector, [offset of lane 0, first lane, end lane]).
 
     Vectors with fewer pieces than others end with empty ones.
 
-    >>> run_table(Walk.along([(2, 8), (3, 1)]), 4)[:, 0].tolist()
+    >>> run_table(StridedWalk.along([(2, 8), (3, 1)]), 4)[:, 0].tolist()
     [[0, 0, 3], [5, 3, 4]]
     """
     offsets = columns.offsets()

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from minitorch.compiler.backends.llvm.control import add, at, divide, multiply
 from minitorch.compiler.backends.llvm.products import costs
-from minitorch.compiler.backends.llvm.products.contraction import Walk
+from minitorch.compiler.backends.llvm.products.contraction import StridedWalk
 from minitorch.compiler.backends.llvm.products.plan import ContractionPlan, Panel
 from minitorch.compiler.backends.llvm.text import TYPES, Emitter, first_lanes, suffix, vector
 
@@ -144,13 +144,13 @@ class Context:
         """Load a number from a table."""
         return self.e.op(f"load i64, ptr {at(self.e, self.tables[table], index, 'i64')}, align 8")
 
-    def offset(self, walk: Walk, table: str, index: str) -> str:
+    def offset(self, walk: StridedWalk, table: str, index: str) -> str:
         """Return the offset of an index, by multiplication or from the table."""
         if walk.stride is None:
             return self.table_entry(table, index)
         return multiply(self.e, index, walk.stride)
 
-    def batch_offset(self, walk: Walk, batch: str) -> str:
+    def batch_offset(self, walk: StridedWalk, batch: str) -> str:
         """Return the offset of a batch, whose number is taken apart into its loops."""
         rest, total = batch, "0"
         for position in range(len(walk.runs) - 1, -1, -1):

@@ -31,7 +31,7 @@ from minitorch.compiler.backends.llvm.products.write_base import (
     Work,
 )
 from minitorch.compiler.backends.llvm.products.write_end import finish_tile
-from minitorch.compiler.backends.llvm.products.write_pack import Lines, copy_rows, pack, place_in_a
+from minitorch.compiler.backends.llvm.products.write_pack import PanelLines, copy_rows, pack, place_in_a
 from minitorch.compiler.backends.llvm.products.write_tile import multiply_tile, write_dot_tile
 from minitorch.compiler.backends.llvm.shuffles import zero
 from minitorch.compiler.backends.llvm.text import Emitter
@@ -155,7 +155,7 @@ class _Kernel:
         if self.context.blocked:
             self._in_blocks(work, first, last)
             return
-        lines = Lines(panel, column, b, work.depth, work.count)
+        lines = PanelLines(panel, column, b, work.depth, work.count)
         if self.plan.packing and self.plan.packs_each_panel_once:
             pack(self.context, lines)
         elif self.plan.packing:
@@ -252,7 +252,7 @@ class _Kernel:
             rest = e.op(f"sub i64 {self.problem.depth}, {depth}")
             count = smaller(e, rest, str(plan.depth_block))
             if plan.packing:
-                pack(self.context, Lines(work.panel, work.column, work.b, depth, count))
+                pack(self.context, PanelLines(work.panel, work.column, work.b, depth, count))
             self._tiles(dataclasses.replace(work, depth=depth, count=count), first, last)
 
         repeat(e, "0", str(plan.depth_blocks), one_block)

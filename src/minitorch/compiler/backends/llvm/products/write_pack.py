@@ -14,7 +14,7 @@ from minitorch.compiler.backends.llvm.text import multiples
 
 
 @dataclass(frozen=True)
-class Lines:
+class PanelLines:
     """Which part of B is packed: `count` lines of a panel from k = depth on; b points to this batch."""
 
     panel: Panel
@@ -32,7 +32,7 @@ class Columns(NamedTuple):
     vector: ColumnVector
 
 
-def pack(context: Context, lines: Lines) -> None:
+def pack(context: Context, lines: PanelLines) -> None:
     """Copy lines of a panel into scratch memory, so that their columns lie side by side."""
     packing = context.plan.packing
     if packing == "copy":
@@ -50,17 +50,17 @@ def pack(context: Context, lines: Lines) -> None:
             _pack_scalars(context, lines, columns, "0", lines.count)
 
 
-def _depth_offset(context: Context, lines: Lines, k: str) -> str:
+def _depth_offset(context: Context, lines: PanelLines, k: str) -> str:
     """How far the line of a k lies behind the panel's beginning."""
     return context.offset(context.problem.b_depth, "b_depth", add(context.e, lines.depth, k))
 
 
-def _line(context: Context, lines: Lines, k: str) -> str:
+def _line(context: Context, lines: PanelLines, k: str) -> str:
     """Where the packed line of a k begins."""
     return context.at(context.scratch, multiply(context.e, k, lines.panel.width))
 
 
-def _store(context: Context, lines: Lines, lanes: int, value: str, pointer: str) -> None:
+def _store(context: Context, lines: PanelLines, lanes: int, value: str, pointer: str) -> None:
     """Store one vector of a packed line."""
     context.store(lanes, value, pointer, context.line_alignment(lines.panel, lanes))
 
@@ -68,7 +68,7 @@ def _store(context: Context, lines: Lines, lanes: int, value: str, pointer: str)
 # --- lines that are contiguous, but far apart ------------------------------------------------------------------
 
 
-def _pack_whole_lines(context: Context, lines: Lines) -> None:
+def _pack_whole_lines(context: Context, lines: PanelLines) -> None:
     """Copy vectors."""
     panel, stride = lines.panel, context.problem.b_depth.stride
     start = context.at(lines.b, lines.column)
@@ -98,7 +98,7 @@ class _Piece(NamedTuple):
     mask: str | None
 
 
-def _pack_runs(context: Context, lines: Lines, v: int, pieces: list[_Piece]) -> None:
+def _pack_runs(context: Context, lines: PanelLines, v: int, pieces: list[_Piece]) -> None:
     """Compose the vectors of some columns of contiguous pieces, as where the rows of a picture meet.
 
     Each piece is loaded with the other lanes masked, from where lane 0 would be; nothing outside is touched.
@@ -119,7 +119,7 @@ def _pack_runs(context: Context, lines: Lines, v: int, pieces: list[_Piece]) -> 
     repeat(e, "0", lines.count, one_line)
 
 
-def _pieces(context: Context, lines: Lines, v: int, number: str) -> list[_Piece]:
+def _pieces(context: Context, lines: PanelLines, v: int, number: str) -> list[_Piece]:
     """The pieces of a panel's vector: from the table, which has three numbers for each. number: of its first one."""
     e, runs, lanes = context.e, context.plan.runs, lines.panel.vectors[v].lanes
     entry = multiply(e, add(e, number, str(v)), 3 * runs)
@@ -145,7 +145,7 @@ def _between(context: Context, lanes: int, first: str, end: str) -> str:
 # --- vectors along k, turned round -----------------------------------------------------------------------------
 
 
-def _pack_transposed(context: Context, lines: Lines) -> None:
+def _pack_transposed(context: Context, lines: PanelLines) -> None:
     """Read vectors along k and turn blocks of them round."""
     e, vectors = context.e, lines.panel.vectors
     full = sum(vector.valid == context.lanes for vector in vectors)
@@ -164,7 +164,7 @@ def _pack_transposed(context: Context, lines: Lines) -> None:
 class _Transposition:
     """Packs the columns of one vector, as many lines at a time as a segment has lanes."""
 
-    def __init__(self, context: Context, lines: Lines, columns: Columns) -> None:
+    def __init__(self, context: Context, lines: PanelLines, columns: Columns) -> None:
         self.context, self.lines, self.columns = context, lines, columns
         self.size = segment(context.element, columns.vector.lanes)  # lines at a time
         walk = context.problem.b_column
@@ -224,7 +224,7 @@ class _Transposition:
 # --- vectors of elements, whatever their strides ---------------------------------------------------------------
 
 
-def _pack_scalars(context: Context, lines: Lines, columns: Columns, first: str, last: str) -> None:
+def _pack_scalars(context: Context, lines: PanelLines, columns: Columns, first: str, last: str) -> None:
     """Compose the vectors of the lines [first, last) element by element."""
     if first == last:
         return

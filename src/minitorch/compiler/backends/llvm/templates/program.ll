@@ -188,7 +188,7 @@ done:
   ret i1 true
 }
 
-; What Python calls (METH_FASTCALL): run the program on its arguments; return None, or the code of the kernel that failed.
+; What Python calls (METH_FASTCALL): run the program on its arguments; return None, or the code of a failed kernel.
 define ptr @entry(ptr %self, ptr %arguments, i64 %given) $attributes {
 entry:
   %program = call ptr @PyCapsule_GetPointer(ptr %self, ptr null)
