@@ -56,7 +56,7 @@ class Closure(Op):
                 f"backward through {self.name!r}: this tensor was made by hand and has no _backward; assign it one"
             )
         parents = result._inputs
-        kept = {node: node._grad for node in (*parents, result)}
+        kept = {node: (node._grad, getattr(node, "_grad_is_shared", False)) for node in (*parents, result)}
         result._grad, result._grad_is_shared = g, False
         try:
             for node in parents:
@@ -64,8 +64,8 @@ class Closure(Op):
             self.function()
             added = {node: node._grad for node in parents}
         finally:
-            for node, gradient in kept.items():
-                node._grad, node._grad_is_shared = gradient, True
+            for node, before in kept.items():
+                node._grad, node._grad_is_shared = before
         # A parent that is listed twice has been added to twice: it gets the sum once.
         return [np.asarray(added.pop(node)) if node in added else None for node in parents]
 
