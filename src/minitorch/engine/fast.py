@@ -140,3 +140,20 @@ apply_to_tensor_and_number = _short_path(
     wants_gradient="x._requires_grad",
     inputs="x, number",
 )
+
+
+def new_result(array: Any, op: Any = None, _new: Any = object.__new__, _nothing: Any = NO_ATTRIBUTES) -> Any:
+    """Do what `new_tensor` does for an array, where nobody records: a compiled function's result.
+
+    op: of one whose graph was used up inside.
+    """
+    out = _new(node.result_class)
+    out._array = array
+    out._gradient = None
+    out._hooks = None
+    out._requires_grad = op is not None
+    out._operation = op
+    out._inputs = ()
+    out._attributes = _nothing
+    out._time = tick()
+    return out

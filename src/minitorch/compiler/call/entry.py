@@ -28,8 +28,8 @@ from minitorch.compiler.trace.recorded import (
     ReadNumber,
 )
 from minitorch.engine import recording, watch
+from minitorch.engine.fast import new_result
 from minitorch.engine.modes import Mode
-from minitorch.engine.node import new_tensor
 from minitorch.engine.recording import GIVE_GRADIENT, GRADIENT, TAKE_GRADIENT
 
 MOST_WRITTEN_OUT = 400  # guards; more of them are looked at by a call
@@ -196,7 +196,7 @@ class _EntryWriter:
 
     def _results(self) -> None:
         s, program = self.source, self.program
-        s.names.update(new_tensor=new_tensor, filled=filled)
+        s.names.update(new_result=new_result, filled=filled)
         s.add(f"{s.bind(program.counted)}[0] += 1")
         names = []
         roots = () if program.backward is None else program.backward.roots
@@ -210,7 +210,7 @@ class _EntryWriter:
                 names.append(f"r{i}")
             else:
                 used_up = "" if result.used_up is None else f", {s.bind(result.used_up)}"
-                names.append(f"new_tensor(r{i}{used_up})")
+                names.append(f"new_result(r{i}{used_up})")
         if program.backward is not None:
             outputs = [
                 f"r{i}" if i in self.native.given else "None"
