@@ -70,7 +70,7 @@ def written_by(array: Any) -> str:
     return "" if entry is None else entry[2]
 
 
-class Group:
+class WrittenTogether:
     """Arrays that are written together, again and again (by a compiled step): noting it takes one step for all."""
 
     __slots__ = ("__weakref__", "arrays", "members", "time")
@@ -87,7 +87,7 @@ class Group:
         _last_change = self.time = tick()
 
 
-_groups: weakref.WeakSet[Group] = weakref.WeakSet()
+_groups: weakref.WeakSet[WrittenTogether] = weakref.WeakSet()
 
 
 def changed_since(thing: Any, time: int) -> bool:

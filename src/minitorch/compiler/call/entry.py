@@ -181,7 +181,7 @@ class _EntryWriter:
         call = f"{s.bind(native.entry)}({', '.join([*inputs, *outputs])})"
         s.add(f"if {call} is not None: {s.bind(native.fail)}()")
         if self.recorded.updates:
-            written = watch.Group([c.known for c in self.program.captured if c.written])
+            written = watch.WrittenTogether([c.known for c in self.program.captured if c.written])
             s.add(f"{s.bind(written.touch)}()")
         for rebind in self.recorded.rebinds:
             given = isinstance(rebind.tensor, int)
