@@ -117,7 +117,6 @@ class Module:
 
     # --- attributes -----------------------------------------------------------------------------
 
-    _reports_changes = True  # to compiled functions, through recording.changed
 
     def __setattr__(self, name: str, value: Any) -> None:
         changed()

@@ -33,7 +33,6 @@ class LRScheduler:
     [0.4]
     """
 
-    _is_replayed = True  # a compiled step does not rely on its state: it steps it at every call
 
     _get_lr_called_within_step = False
     _is_initial = False
