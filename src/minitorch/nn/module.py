@@ -117,7 +117,6 @@ class Module:
 
     # --- attributes -----------------------------------------------------------------------------
 
-
     def __setattr__(self, name: str, value: Any) -> None:
         changed()
         own = self.__dict__

@@ -33,7 +33,6 @@ class LRScheduler:
     [0.4]
     """
 
-
     _get_lr_called_within_step = False
     _is_initial = False
     base_lrs: list[Any]
