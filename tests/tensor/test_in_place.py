@@ -1,5 +1,6 @@
 """Writing into tensors of a graph: every write PyTorch allows gives its gradients, whoever else holds the tensor."""
 
+import copy
 import gc
 import sys
 import weakref
@@ -561,3 +562,41 @@ def test_many_readers_of_many_versions():
         x += w
     minitorch.stack(parts).sum().backward()
     assert w.grad.tolist() == [3000 * 3001 / 2]
+
+
+def test_a_view_that_is_held_while_its_base_is_written_into_and_consumed():
+    w = minitorch.tensor([1.0, 2.0], requires_grad=True)
+    state = minitorch.zeros(3, 2)
+    row = state[0]
+    for _ in range(4):
+        state[0] = w * 2
+        (state * 3).sum().backward()
+        state.detach_()
+        assert row.tolist() == [2.0, 4.0]
+    state[0] = w * 5
+    assert row.requires_grad
+    row.sum().backward()
+    assert w.grad.tolist() == [29.0, 29.0]
+
+
+def test_turning_a_buffer_again_and_again_leaves_nothing_behind():
+    buffer = minitorch.zeros(2, 3)
+    for _ in range(100):
+        buffer.t_().unsqueeze_(0).squeeze_(0)
+    assert buffer.shape == (2, 3)
+    assert not hasattr(buffer, "_history")
+    w = minitorch.ones(2, 3, requires_grad=True)
+    product = buffer * w
+    buffer.t_()
+    with pytest.raises(RuntimeError, match="changed after"):
+        product.sum().backward()
+
+
+def test_a_shallow_copy_has_a_history_of_its_own():
+    w = minitorch.tensor([1.0], requires_grad=True)
+    x = w * 2
+    x += 1
+    twin = copy.copy(x)
+    before = len(twin._history)
+    x += 1
+    assert len(twin._history) == before

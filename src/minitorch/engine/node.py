@@ -54,11 +54,15 @@ class Node:
     _attributes: dict[str, Any]
     _grad_is_shared: bool
     _gradient: Any
+    _history: list[Any]
     _hooks: Any
     _inputs: tuple[Any, ...]
     _operation: Op | None
     _requires_grad: bool
+    _superseded: Any
     _time: int
+    _view: Any
+    _viewed: bool
 
     # Equality is element by element (tensor.py), so hashing must not follow it: two tensors of
     # equal content are two nodes of the graph.

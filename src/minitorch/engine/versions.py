@@ -116,16 +116,20 @@ def look_anew(node: Any, op_on: Callable[[Any], Any]) -> None:
 
 def as_of(node: Any, time: int) -> Any:
     """Return the version of a node that an op recorded at `time` was given."""
-    if node._time <= time:
-        return node
-    place = bisect_right(node._history, time, key=_age)
-    version = node._history[place - 1] if place else None
-    if version is None or version._superseded.time < time:
+    version = node if node._time <= time else _old_version(node, time)
+    if version is None:
         raise RuntimeError(
             f"backward through {node._operation.name!r} a second time: the first backward() freed this version of a "
             "tensor that was written into in place. Pass retain_graph=True to the first backward()"
         )
     return version
+
+
+def _old_version(node: Any, time: int) -> Any:
+    """Return what a node was at a time before it was last written into; None if a backward has freed it."""
+    place = bisect_right(node._history, time, key=_age)
+    version = node._history[place - 1] if place else None
+    return None if version is None or version._superseded.time < time else version
 
 
 def inputs_of(node: Any) -> tuple[Any, ...]:
@@ -163,11 +167,12 @@ def _follow(node: Any) -> None:
     base = view.base
     if base._time <= node._time:
         return
-    then = as_of(base, node._time)._superseded
-    if then.base_of_views is not None:  # the base only changed its shape (unsqueeze_)
-        node._view = view._replace(base=synced(then.base_of_views))
+    version = _old_version(base, node._time)
+    ended = Superseded(0, True, None) if version is None else version._superseded
+    if ended.base_of_views is not None:  # the base only changed its shape (unsqueeze_)
+        node._view = view._replace(base=synced(ended.base_of_views))
         _follow(node)
-    elif not then.overwritten and not base._requires_grad:
+    elif not ended.overwritten and not base._requires_grad:
         pass  # the base was cut off from its graph (detach_): the view was not
     elif owner_of(base._data) is not owner_of(node._data):
         del node._view  # the base was given other memory: a view no more

@@ -478,6 +478,8 @@ class Tensor(
             if name != "__weakref__" and hasattr(self, name):
                 setattr(copied, name, getattr(self, name))
         copied._time = watch.tick()
+        if hasattr(self, "_history"):
+            copied._history = list(self._history)
         self._viewed = True
         return copied
 

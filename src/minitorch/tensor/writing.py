@@ -208,8 +208,9 @@ class Writing(RandomFills):
     def _look_anew(self, name: str, *args: Any, **kwargs: Any) -> Tensor:
         """Let x be another view of its memory: the values stay, the shape and its place in the graph are new."""
         x: Any = versions.synced(self)
-        if not is_grad_enabled():
-            x._data = getattr(x, name)(*args, **kwargs)._data
+        looked_at = hasattr(x, "_view") or hasattr(x, "_viewed")
+        if not is_grad_enabled() or not (x._requires_grad or looked_at):
+            x._data = getattr(versions.previous(x), name)(*args, **kwargs)._data
             watch.touch(x, f"x.{name}_()")
             return x
         if x._requires_grad and x._operation is None:
