@@ -1,8 +1,9 @@
-"""Random programs that write in place, through views and under several names: PyTorch's numbers, or an error.
+"""Random programs that write in place, through views, containers and several names: PyTorch's numbers.
 
-A refusal is allowed (docs/coming-from-pytorch.md says when); a value or a gradient that differs is not. Each program
-is lines of text, so that names hold tensors exactly as they do in a person's code: at the top of a module, and inside a
-function. `MINITORCH_PROGRAMS=20000` sets their number.
+What PyTorch accepts must be accepted, but for the few ops that keep other values for backward than PyTorch's do
+(test_table_in_place.py lists them); a value or a gradient that differs is never allowed. Each program is lines of
+text, so that names hold tensors exactly as they do in a person's code: at the top of a module, and inside a function.
+`MINITORCH_PROGRAMS=20000` sets their number.
 """
 
 from __future__ import annotations
@@ -175,9 +176,11 @@ def compare(seed: int, inside: bool) -> str:
 
 
 @pytest.mark.parametrize("inside", [False, True], ids=["module", "function"])
-def test_in_place_programs_agree_or_are_refused(inside: bool) -> None:
+def test_in_place_programs_agree(inside: bool) -> None:
     outcomes = [compare(seed, inside) for seed in range(PROGRAMS)]
-    assert outcomes.count("equal") > 0.25 * PROGRAMS, {each: outcomes.count(each) for each in set(outcomes)}
+    tally = {each: outcomes.count(each) for each in ("equal", "refused", "not for PyTorch")}
+    assert tally["equal"] > 0.7 * PROGRAMS, tally
+    assert tally["refused"] <= max(2, 0.005 * PROGRAMS), tally
 
 
 if __name__ == "__main__":

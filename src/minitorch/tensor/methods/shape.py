@@ -300,6 +300,10 @@ class Shapes(Node):
         if extra < 0 or any(n == -1 for n in wanted[:extra]):
             raise RuntimeError(f"expand: a tensor of shape {have} cannot be expanded to {wanted}")
         full = tuple(have[i - extra] if n == -1 else n for i, n in enumerate(wanted))
+        if math.prod(full) == self._data.size and full[extra:] == have:
+            return apply(
+                ops.RESHAPE, self, shape=full
+            )  # nothing is stretched: a view that may be written into
         return apply(ops.BROADCAST_TO, self, shape=full)
 
     def expand_as(self, other: Tensor) -> Tensor:
