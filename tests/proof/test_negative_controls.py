@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import minitorch
-from minitorch.engine import backward
+from minitorch.engine import backward, fast_rules
 from minitorch.ops import OPS, reductions
 from minitorch.proof import certificate
 from minitorch.proof.table import CASES
@@ -23,11 +23,12 @@ def noticed(cases):
 
 
 def mutate(monkeypatch, holder, name, old, new):
-    """Replace one line of the source of the walk's function (or a class's method), and the function by the result."""
+    """Replace one line of a function's source (of a module, or a method of Walk's), and the function by the result."""
     source = textwrap.dedent(inspect.getsource(getattr(holder, name)))
     assert source.count(old) == 1, f"{old!r} is not in {name} once: adapt this control"
     namespace = {}
-    exec(compile(source.replace(old, new), f"<mutated {name}>", "exec"), vars(backward), namespace)
+    space = vars(fast_rules if holder is fast_rules else backward)
+    exec(compile(source.replace(old, new), f"<mutated {name}>", "exec"), space, namespace)
     monkeypatch.setattr(holder, name, namespace[name])
 
 
@@ -50,13 +51,23 @@ def test_the_unmutated_engine_passes_what_the_mutants_must_fail():
     assert not noticed(cases_of("add", "mul", "sum"))
 
 
-def test_missing_accumulation_is_caught(monkeypatch):
+@pytest.fixture(params=["plain", "short"])
+def path(request, monkeypatch):
+    """Where the walk's arithmetic stands: in backward.py, and once more on the short path; each is mutated."""
+    if request.param == "short":
+        return fast_rules
+    monkeypatch.setattr(fast_rules, "pull_back", lambda *arguments: False)
+    return backward.Walk
+
+
+def test_missing_accumulation_is_caught(monkeypatch, path):
+    short = path is fast_rules
     mutate(
         monkeypatch,
-        backward.Walk,
-        "add",
-        "self.pending[node] = self.pending[node] + contribution",
-        "self.pending[node] = contribution",
+        path,
+        "pull_back",
+        "pending[parent] = pending[parent] + contribution" + " if added else contribution" * (not short),
+        "pending[parent] = contribution",
     )
     assert not diamond_gradient()
 
@@ -66,10 +77,10 @@ def test_wrong_order_is_caught(monkeypatch):
     assert not diamond_gradient()
 
 
-def test_missing_unbroadcast_is_caught(monkeypatch):
+def test_missing_unbroadcast_is_caught(monkeypatch, path):
     mutate(
         monkeypatch,
-        backward.Walk,
+        path,
         "pull_back",
         "contribution = unbroadcast(contribution, like.shape)",
         "pass",

@@ -48,26 +48,34 @@ def backpropagate(
     useful = None if wanted is None else _leading_to(wanted, order, boundary)
     rewritten = [node for node in order if hasattr(node, "_history")] if versions.renewed else ()
     walk = Walk(create_graph, useful)
+    pending, own = walk.pending, walk.own
+    # On arrays, for all nodes, nobody looking on, as nearly always: then there is a short path for the commonest ops.
+    plainly = not (create_graph or wanted is not None or recordings or complex_numbers.met or walk.check)
     for node, g in zip(roots, gradients, strict=True):
-        walk.add(node, g, shared=True)
+        pending[node] = pending[node] + g if node in pending else g
     found: dict[Node, Array] = {}
     leaves: list[tuple[Node, Array, bool]] = []
     with _rules_may_run(create_graph):
         while order:
             node = order.pop()  # and out of the list: a node nobody else holds is freed at once
-            g, shared = walk.take(node)
+            g = pending.pop(node, None)
             if g is None or (useful is not None and node not in useful):
                 continue
+            if g.__class__ is not np.ndarray and isinstance(g, np.generic):
+                g = np.asarray(g)  # arithmetic on 0-d arrays gives NumPy scalars; rules expect arrays
             if node._hooks and node not in boundary:
                 g = run_hooks(node, g)
             if wanted is not None and node in wanted:
-                found[node] = g.copy() if shared and not create_graph else g
+                found[node] = g if create_graph or node in own else g.copy()
             if node._operation is None:
-                leaves.append((node, g, shared))
+                leaves.append((node, g, node in own))
             elif node not in boundary:
-                if wanted is None:
+                if plainly and node._gradient is None and not versions.renewed:
+                    node._gradient, node._grad_is_shared = g, True  # what `keep` does
+                elif wanted is None:
                     keep(node, g)
-                walk.pull_back(node, g)
+                if not (plainly and fast_rules.pull_back(node, g, pending, own)):
+                    walk.pull_back(node, g)
                 if not retain_graph:
                     node._inputs = ()
     for node in rewritten:
@@ -119,7 +127,7 @@ def _leading_to(wanted: Collection[Node], order: list[Node], boundary: Collectio
 
 
 class Walk:
-    """One walk's state: the gradients that have arrived, by node, and which of them are nobody else's arrays.
+    """One walk's state: the gradients that have arrived, by node, and which leaves' are nobody else's arrays.
 
     create_graph: rules run on Tensors instead of arrays, and so are recorded themselves.
     useful: only these nodes are served; None: all.
@@ -127,42 +135,19 @@ class Walk:
 
     def __init__(self, create_graph: bool = False, useful: Collection[Node] | None = None) -> None:
         self.pending: dict[Node, Array] = {}
-        self.shared: set[Node] = set()  # nodes whose pending gradient may be another's too, or a view
+        self.own: set[Node] = set()
         self.create_graph = create_graph
         self.useful = useful
         self.check: Check | None = errors.gradient_check()
-        # On arrays and for all nodes, as nearly always: then there is a short path for the commonest ops.
-        self.plainly = not create_graph and useful is None and not recordings and not complex_numbers.met
-
-    def add(self, node: Node, contribution: Array, shared: bool) -> None:
-        """Add to a node's gradient: out of place, because one rule may hand the same array to two parents."""
-        if node in self.pending:
-            self.pending[node] = self.pending[node] + contribution
-            self.shared.discard(node)
-        else:
-            self.pending[node] = contribution
-            if shared:
-                self.shared.add(node)
-
-    def take(self, node: Node) -> tuple[Array, bool]:
-        """Take out the gradient that has arrived at a node, if any, and whether it may be another's array too."""
-        g = self.pending.pop(node, None)
-        shared = node in self.shared
-        self.shared.discard(node)
-        if g.__class__ is not np.ndarray and isinstance(g, np.generic):
-            g = np.asarray(g)  # arithmetic on 0-d arrays gives NumPy scalars; rules expect arrays
-        return g, shared
 
     def pull_back(self, node: Node, g: Array) -> None:
         """Give each parent that wants one its gradient, from `g`, the gradient of `node`."""
         op: Op = node._operation  # type: ignore[assignment]
+        pending = self.pending
         if op is SELECT:
             self._give_to_bundle(node._inputs[0], node._attributes["index"], g)
             return
-        contributions = fast_rules.contributions(node, g) if self.plainly else None
-        if contributions is None:
-            contributions = self.contributions(node, g)
-        for parent, contribution in zip(node._inputs, contributions, strict=False):
+        for parent, contribution in zip(node._inputs, self.contributions(node, g), strict=False):
             if contribution is None:
                 continue
             like = parent._array
@@ -172,8 +157,11 @@ class Walk:
                 contribution = complex_numbers.real_part(op, contribution, like.dtype).astype(like.dtype)
             if self.check is not None:
                 self.check(node, g, parent, contribution)
-            own = op.gives_own_arrays and contribution is not g and getattr(contribution, "base", g) is None
-            self.add(parent, contribution, not own)
+            # Out of place, because one rule may hand the same array to two parents.
+            added = parent in pending
+            pending[parent] = pending[parent] + contribution if added else contribution
+            if parent._operation is None and (added or _is_new(op, g, contribution)):
+                self.own.add(parent)
 
     def contributions(self, node: Node, g: Array) -> Sequence[Any]:
         """Return what the rules give each input, None where no gradient is wanted: for any op, in any mode."""
@@ -211,6 +199,11 @@ class Walk:
         gathered[index] = g if gathered[index] is None else gathered[index] + g
 
 
+def _is_new(op: Op, g: Array, contribution: Array) -> bool:
+    """Tell whether a rule has made an array that nobody else holds: neither g nor a view."""
+    return op.gives_own_arrays and contribution is not g and getattr(contribution, "base", g) is None
+
+
 class _rules_may_run:
     """Run rules quietly, and recorded only if asked for."""
 
@@ -231,9 +224,12 @@ class _rules_may_run:
 
 def keep(node: Node, g: Array) -> None:
     """Add a gradient to a node's own. Out of place: `g` may be another node's gradient too."""
-    if versions.renewed and hasattr(node, "_superseded"):
-        return  # an old version: nobody can ask for its gradient
-    node._grad = g if node._grad is None else node._grad + g
+    if recordings:
+        node._grad = g if node._grad is None else node._grad + g
+    elif not versions.renewed or not hasattr(
+        node, "_superseded"
+    ):  # nobody can ask for an old version's gradient
+        node._gradient = g if node._gradient is None else node._gradient + g
     node._grad_is_shared = True
 
 
@@ -241,14 +237,14 @@ _depositing = threading.RLock()
 
 
 def deposit(gradients: list[tuple[Node, Array, bool]]) -> None:
-    """Add gradients to the `.grad` of tensors, each an array of its own (shared: copied first); tell their hooks."""
+    """Add gradients to the `.grad` of tensors, each with whether it is nobody else's array; tell their hooks."""
     tensors = [tensor for tensor, _, _ in gradients]
     with _depositing:  # threads may share parameters
         while gradients:
-            tensor, g, shared = gradients.pop()
+            tensor, g, own = gradients.pop()
             held = own_gradient(tensor)
             if held is None:
-                tensor._grad = g.copy() if shared else g
+                tensor._grad = g if own else g.copy()
             elif recordings or not isinstance(held, np.ndarray) or not held.flags.writeable:
                 tensor._grad = held + g
             else:
@@ -279,9 +275,8 @@ def step_back(node: Node) -> None:
         node._operation is SELECT
     ):  # one of several results: the op gets this gradient, and none for the others
         walk.pull_back(node, g)
-        node = node._inputs[0]
-        g, _ = walk.take(node)
+        node, g = walk.pending.popitem()
     versions.inputs_of(node)
     walk.pull_back(node, g)
-    for parent in list(walk.pending):
-        keep(parent, walk.take(parent)[0])
+    for parent, contribution in walk.pending.items():
+        keep(parent, np.asarray(contribution) if isinstance(contribution, np.generic) else contribution)

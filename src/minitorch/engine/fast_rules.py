@@ -1,4 +1,4 @@
-"""A short path for the walk backwards: ops with one or two rules, on arrays, without lists of arguments."""
+"""A short path for the walk backwards: ops with one or two rules, on arrays, without lists and calls in between."""
 
 from __future__ import annotations
 
@@ -6,30 +6,54 @@ from typing import Any
 
 from minitorch.engine.node import Node
 from minitorch.engine.record import Outputs
+from minitorch.ops.op import unbroadcast
 
 
-def contributions(node: Any, g: Any) -> Any:
-    """Do what `backward.Walk.contributions` does for the commonest ops; None for all others."""
+def pull_back(node: Any, g: Any, pending: dict[Node, Any], own: set[Node]) -> bool:
+    """Do what `backward.Walk.pull_back` does for the commonest ops; return whether it was one."""
+    given: Any
     op, inputs, attributes = node._operation, node._inputs, node._attributes
-    if not op.plain or g.__class__ is Outputs:
-        return None
-    rules = op.rules
-    if len(inputs) != len(rules):
-        return None
-    if len(rules) == 1:
-        rule, x, out = rules[0], inputs[0]._array, node._array
-        return (rule(g, out, x, **attributes) if attributes else rule(g, out, x),)
-    if attributes:
-        return None
-    a, b = inputs
-    if isinstance(a, Node):
-        x, first = a._array, a._requires_grad
+    if not op.plain or g.__class__ is Outputs or len(inputs) != len(op.rules):
+        return False
+    if len(inputs) == 1:
+        (a,), (rule,), out = inputs, op.rules, node._array
+        contribution = rule(g, out, a._array, **attributes) if attributes else rule(g, out, a._array)
+        given = ((a, contribution),)
+    elif attributes:
+        return False
     else:
-        x, first = a, False
-    if isinstance(b, Node):
-        y, second = b._array, b._requires_grad
-    else:
-        y, second = b, False
-    left, right = rules
-    out = node._array
-    return (left(g, out, x, y) if first else None, right(g, out, x, y) if second else None)
+        a, b = inputs
+        left, right = op.rules
+        out = node._array
+        if not isinstance(a, Node):
+            given = ((b, right(g, out, a, b._array)),)
+        elif not isinstance(b, Node):
+            given = ((a, left(g, out, a._array, b)),)
+        else:
+            x, y = a._array, b._array
+            if a._requires_grad and b._requires_grad:
+                given = ((a, left(g, out, x, y)), (b, right(g, out, x, y)))
+            elif a._requires_grad:
+                given = ((a, left(g, out, x, y)),)
+            else:
+                given = ((b, right(g, out, x, y)),)
+    for parent, contribution in given:
+        like = parent._array
+        if contribution.shape != like.shape:
+            contribution = unbroadcast(contribution, like.shape)
+        if contribution.dtype is not like.dtype and contribution.dtype != like.dtype:
+            contribution = contribution.astype(like.dtype)
+        if parent in pending:
+            pending[parent] = pending[parent] + contribution
+            if parent._operation is None:
+                own.add(parent)
+        else:
+            pending[parent] = contribution
+            if (
+                parent._operation is None
+                and contribution is not g
+                and contribution.base is None
+                and op.gives_own_arrays
+            ):
+                own.add(parent)
+    return True

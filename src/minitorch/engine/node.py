@@ -81,7 +81,8 @@ class Node:
         return self._requires_grad
 
     # While a function is being recorded (compiler/trace), the recording's own thread is shown a Traced in place of
-    # each array. The engine's short paths read `_array` itself, after they saw that nobody records.
+    # each array. Where only the shape and dtype matter, and on the engine's short paths, after they saw that nobody
+    # records, `_array` itself is read: a recording leaves these as they are.
 
     @property
     def _data(self) -> Any:

@@ -57,8 +57,13 @@ def note_view(out: Any, base: Any, op: Op | None, attributes: dict[str, Any], re
     """Note that a result looks at its input's memory, if it does."""
     memory, own = getattr(base, "_data", None), out._array
     if memory is not None and (own.base is memory or own.base is getattr(memory, "base", None)):
-        out._view = View(base, op, attributes, recorded)
+        out._view = (base, op, attributes, recorded)
         base._viewed = True
+
+
+def view_of(node: Any) -> View | None:
+    """Return whose memory a tensor looks at, and how; None if it is its own."""
+    return View(*node._view) if hasattr(node, "_view") else None
 
 
 def previous(node: Any) -> Any:
@@ -153,9 +158,9 @@ def synced(node: Any) -> Any:
     """Bring a view up to date: if its base was written into since, it is now the same view of the new version."""
     views = []
     base = node
-    while (view := getattr(base, "_view", None)) is not None:
+    while hasattr(base, "_view"):
         views.append(base)
-        base = view.base
+        base = base._view[0]
     while views:
         _follow(views.pop())
     return node
@@ -163,7 +168,7 @@ def synced(node: Any) -> Any:
 
 def _follow(node: Any) -> None:
     """Bring a view up to date with its base, which is."""
-    view = node._view
+    view = View(*node._view)
     base = view.base
     if base._time <= node._time:
         return

@@ -44,7 +44,7 @@ class Conversions(Node):
         """
         for each in args:
             if isinstance(each, Node):
-                dtype, device = each._data.dtype, each.device  # type: ignore[attr-defined]
+                dtype, device = each._array.dtype, each.device  # type: ignore[attr-defined]
             elif isinstance(each, (np.dtype, type)):
                 dtype = each
             elif isinstance(each, str):
@@ -67,7 +67,7 @@ class Conversions(Node):
         """
         if dtype is None:
             where = "" if type(self._data).__module__.partition(".")[0] == "numpy" else "cuda."
-            return f"torch.{where}{LEGACY_NAMES[self._data.dtype.name]}"
+            return f"torch.{where}{LEGACY_NAMES[self._array.dtype.name]}"
         return cast(self, legacy_dtype(dtype))
 
     def type_as(self, other: Tensor) -> Tensor:
@@ -168,9 +168,9 @@ class Conversions(Node):
         >>> minitorch.Tensor([2.5]).item()
         2.5
         """
-        if self._data.size != 1:
+        if self._array.size != 1:
             raise ValueError(
-                f"item: only a tensor with one element is a number, this one has shape {tuple(self._data.shape)}; "
+                f"item: only a tensor with one element is a number, this one has shape {tuple(self._array.shape)}; "
                 "write x.tolist() or reduce it first"
             )
         return self._data.item()
@@ -223,9 +223,9 @@ class Conversions(Node):
         return int(self._scalar("int(x)"))
 
     def __index__(self) -> Any:
-        if self._data.dtype.kind not in "biu":
+        if self._array.dtype.kind not in "biu":
             raise TypeError(
-                f"only integer tensors of one element can be an index, this one holds {self._data.dtype}"
+                f"only integer tensors of one element can be an index, this one holds {self._array.dtype}"
             )
         return int(self._scalar("using x as an index"))
 
@@ -233,26 +233,27 @@ class Conversions(Node):
         return complex(self._scalar("complex(x)"))
 
     def __bool__(self) -> Any:
-        if self._data.size != 1:
+        if self._array.size != 1:
             raise RuntimeError(
-                f"the truth value of a tensor of shape {tuple(self._data.shape)} is ambiguous; write x.any() or x.all()"
+                f"the truth value of a tensor of shape {tuple(self._array.shape)} is ambiguous; write x.any() or "
+                "x.all()"
             )
         return bool(self._data.item())
 
     def _scalar(self, spelling: str) -> Any:
-        if self._data.size != 1:
+        if self._array.size != 1:
             raise ValueError(
-                f"{spelling}: only a tensor with one element is a number, this one has shape {tuple(self._data.shape)}"
+                f"{spelling}: only a tensor with one element is a number, this one has shape {tuple(self._array.shape)}"
             )
         return self._data.item()
 
     def __len__(self) -> Any:
-        if not self._data.ndim:
+        if not self._array.ndim:
             raise TypeError("len() of a 0-d tensor")
         return len(self._data)
 
     def __iter__(self) -> Iterator[Tensor]:
-        if not self._data.ndim:
+        if not self._array.ndim:
             raise TypeError("iteration over a 0-d tensor")
         return iter(self.unbind(0))  # type: ignore[attr-defined]
 

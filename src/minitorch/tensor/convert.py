@@ -134,7 +134,7 @@ def as_tensor(data: Any, dtype: Any = None) -> Tensor:
     >>> as_tensor(2.5)
     tensor(2.5000)
     """
-    if isinstance(data, Node) and (dtype is None or data._data.dtype == np.dtype(dtype)):
+    if isinstance(data, Node) and (dtype is None or data._array.dtype == np.dtype(dtype)):
         return data  # type: ignore[return-value]
     if isinstance(data, Node):
         return cast(data, dtype)
@@ -155,7 +155,7 @@ def tensor_for(value: Any, name: str) -> Tensor:
 def cast(tensor: Node, dtype: Any) -> Tensor:
     """Return the tensor in another dtype; itself if it has that dtype already."""
     wanted = np.dtype(dtype)
-    if tensor._data.dtype == wanted:
+    if tensor._array.dtype == wanted:
         return tensor  # type: ignore[return-value]
     if wanted.kind not in "fc":
         return apply(TO_INT, tensor, dtype=wanted)
@@ -166,12 +166,12 @@ def cast(tensor: Node, dtype: Any) -> Tensor:
 
 def to_floating(tensor: Node) -> Tensor:
     """Return integers and bools as the default float, floats as they are."""
-    return cast(tensor, get_default_dtype()) if tensor._data.dtype.kind in "biu" else tensor  # type: ignore[return-value]
+    return cast(tensor, get_default_dtype()) if tensor._array.dtype.kind in "biu" else tensor  # type: ignore[return-value]
 
 
 def promoted(*operands: Any) -> list[Any]:
     """Bring Tensors (and Python numbers, left as they are) to the dtype they are computed in together."""
-    met = {o._data.dtype if isinstance(o, Node) else o.__class__ for o in operands}
+    met = {o._array.dtype if isinstance(o, Node) else o.__class__ for o in operands}
     if len(met - {int, float, bool}) == 1 and (
         len(met) == 1 or any(getattr(d, "kind", "") == "f" for d in met)
     ):
@@ -208,7 +208,7 @@ def binary(op: Op, a: Any, b: Any) -> Tensor:
     tensor, number = (a, b) if isinstance(a, Node) else (b, a)
     if not isinstance(tensor, Node):
         return binary(op, as_tensor(a), b)
-    kind = tensor._data.dtype.kind
+    kind = tensor._array.dtype.kind
     if number.__class__ is complex:
         meet_complex()
     if kind == "b" or number.__class__ is bool or (kind in "iu" and isinstance(number, (float, complex))):
@@ -217,7 +217,7 @@ def binary(op: Op, a: Any, b: Any) -> Tensor:
         return apply(op, a, b)
     except OverflowError:
         # A number the integer dtype cannot hold wraps around, as in PyTorch; NumPy alone refuses it.
-        wrapped = new_tensor(np.asarray(number).astype(tensor._data.dtype))
+        wrapped = new_tensor(np.asarray(number).astype(tensor._array.dtype))
         return apply(op, tensor, wrapped) if a is tensor else apply(op, wrapped, tensor)
 
 
@@ -233,7 +233,7 @@ def _prepared(op: Op, a: Any, b: Any) -> list[Any]:
 
 def refuse_bools(*operands: Any) -> None:
     """Refuse to subtract bools: 0 - 1 is none."""
-    if any(o._data.dtype.kind == "b" if isinstance(o, Node) else o.__class__ is bool for o in operands):
+    if any(o._array.dtype.kind == "b" if isinstance(o, Node) else o.__class__ is bool for o in operands):
         raise RuntimeError(
             "sub: bools cannot be subtracted; to invert a mask write ~x, else x ^ y or x.int() - y"
         )

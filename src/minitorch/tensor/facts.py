@@ -35,17 +35,17 @@ class Facts(Node):
     @property
     def shape(self) -> Size:
         """The length of each axis: a tuple, which can count its product with numel()."""
-        return Size(self._data.shape)
+        return Size(self._array.shape)
 
     @property
     def dtype(self) -> DType:
         """The NumPy dtype of its elements."""
-        return self._data.dtype
+        return self._array.dtype
 
     @property
     def ndim(self) -> int:
         """The number of axes."""
-        return int(self._data.ndim)
+        return int(self._array.ndim)
 
     @property
     def device(self) -> Device:
@@ -65,12 +65,12 @@ class Facts(Node):
     @property
     def itemsize(self) -> Int:
         """The bytes of one element."""
-        return int(self._data.itemsize)
+        return int(self._array.itemsize)
 
     @property
     def nbytes(self) -> Int:
         """The bytes of all elements."""
-        return int(self._data.nbytes)
+        return int(self._array.nbytes)
 
     # What PyTorch has other kinds of, and here there is one kind: answers for code that asks.
     is_sparse = is_quantized = is_meta = is_mps = False
@@ -97,7 +97,7 @@ class Facts(Node):
         >>> minitorch.Tensor([[1.0, 2.0]]).numel()
         2
         """
-        return int(self._data.size)
+        return int(self._array.size)
 
     nelement = numel
     ndimension = dim
@@ -108,7 +108,7 @@ class Facts(Node):
         >>> minitorch.Tensor([1.0]).element_size()
         4
         """
-        return int(self._data.itemsize)
+        return int(self._array.itemsize)
 
     def stride(self, dim: Int | None = None) -> Any:
         """How many elements further the next one along each axis lies in memory, or along one axis.
@@ -116,7 +116,7 @@ class Facts(Node):
         >>> minitorch.Tensor([[1.0, 2.0], [3.0, 4.0]]).T.stride()
         (1, 2)
         """
-        steps = tuple(n // self._data.itemsize for n in self._data.strides)
+        steps = tuple(n // self._array.itemsize for n in self._data.strides)
         return steps if dim is None else steps[dim]
 
     def data_ptr(self) -> Int:
@@ -141,7 +141,7 @@ class Facts(Node):
         >>> minitorch.Tensor([1.0]).is_signed()
         True
         """
-        return self._data.dtype.kind not in "bu"
+        return self._array.dtype.kind not in "bu"
 
     def is_same_size(self, other: Tensor) -> Bool:
         """Whether two tensors have one shape.
@@ -182,7 +182,7 @@ class Facts(Node):
         tensor([10., 20.])
         """
         values = [function(v) for v in self._data.reshape(-1).tolist()]
-        self[...] = new_tensor(np.array(values, self._data.dtype).reshape(self._data.shape))  # type: ignore[index]
+        self[...] = new_tensor(np.array(values, self._array.dtype).reshape(self._array.shape))  # type: ignore[index]
         return self  # type: ignore[return-value]
 
     def new_tensor(
@@ -200,7 +200,7 @@ class Facts(Node):
     def _new(
         self, name: str, shape: tuple[Any, ...], size: Any, dtype: Any, device: Any, requires_grad: Bool
     ) -> Tensor:
-        chosen = self._data.dtype if dtype is None else np.dtype(dtype)
+        chosen = self._array.dtype if dtype is None else np.dtype(dtype)
         made = new_tensor(getattr(np, name)(shape_of(shape, size, f"new_{name}"), chosen))
         return move(made, self.device if device is None else device).requires_grad_(requires_grad)
 
@@ -282,7 +282,7 @@ class Facts(Node):
         >>> minitorch.Tensor([1, 2]).is_floating_point()
         False
         """
-        return self._data.dtype.kind == "f"
+        return self._array.dtype.kind == "f"
 
     def is_complex(self) -> bool:
         """Whether its elements are complex numbers.
@@ -290,7 +290,7 @@ class Facts(Node):
         >>> minitorch.Tensor([1.0, 2j]).is_complex()
         True
         """
-        return self._data.dtype.kind == "c"
+        return self._array.dtype.kind == "c"
 
     def is_contiguous(self) -> bool:
         """Whether its elements lie in memory in the order of its axes.

@@ -34,7 +34,7 @@ class RandomFills(Node):
         return self._write(..., new_tensor(drawn), f"x.{name}_()")
 
     def _doubles(self, generator: Generator | None) -> np.ndarray:
-        return (generator or default_generator).uniforms(self._data.size, np.dtype(np.float64))
+        return (generator or default_generator).uniforms(self._array.size, np.dtype(np.float64))
 
     def uniform_(
         self, low: float = 0.0, high: float = 1.0, *, generator: Generator | None = None, **names: float
@@ -45,8 +45,8 @@ class RandomFills(Node):
         tensor([-0.0075,  0.5364])
         """
         low, high = names.get("from", low), names.get("to", high)
-        kind = self._data.dtype.type
-        drawn = (generator or default_generator).uniforms(self._data.size, self._data.dtype)
+        kind = self._array.dtype.type
+        drawn = (generator or default_generator).uniforms(self._array.size, self._array.dtype)
         # Multiplied and added with one rounding at the end, as the processor does it for PyTorch.
         spread, start = np.float64(kind(high) - kind(low)), np.float64(kind(low))
         return self._filled("uniform", drawn.astype(np.float64) * spread + start)
@@ -57,8 +57,8 @@ class RandomFills(Node):
         >>> seeded = minitorch.manual_seed(0); minitorch.tensor([0.0, 0.0]).normal_()
         tensor([ 1.5410, -0.2934])
         """
-        kind = self._data.dtype.type
-        drawn = (generator or default_generator).normals(self._data.size, self._data.dtype)
+        kind = self._array.dtype.type
+        drawn = (generator or default_generator).normals(self._array.size, self._array.dtype)
         return self._filled("normal", drawn * kind(std) + kind(mean))
 
     def bernoulli_(self, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
@@ -68,7 +68,7 @@ class RandomFills(Node):
         tensor([1., 1.])
         """
         if isinstance(p, Node):
-            chance = np.broadcast_to(p._data, self._data.shape)
+            chance = np.broadcast_to(p._data, self._array.shape)
             kind = chance.dtype if chance.dtype.kind == "f" else np.dtype(np.float32)
             drawn = (generator or default_generator).uniforms(chance.size, kind).reshape(chance.shape)
             return self._filled("bernoulli", drawn < chance)
@@ -86,7 +86,7 @@ class RandomFills(Node):
         """
         given = [*bounds, *(names[k] for k in ("from", "to") if k in names)]
         low, high = (0, *given) if len(given) == 1 else given or (0, None)
-        source, dtype = generator or default_generator, self._data.dtype
+        source, dtype = generator or default_generator, self._array.dtype
         if high is None:
             exact = {"f": lambda: 2 ** (np.finfo(dtype).nmant + 1) + 1, "b": lambda: 2}
             high = exact.get(dtype.kind, lambda: int(np.iinfo(dtype).max) + 1)()
@@ -94,7 +94,7 @@ class RandomFills(Node):
         if span <= 0:
             raise RuntimeError(f"random_: expects low < high, got {low} and {high}")
         wide = span >= 2**32 if len(given) == 0 else span >= 2**28
-        count = self._data.size
+        count = self._array.size
         words = source.words64(count) if wide else source.words(count).astype(np.uint64)
         return self._filled("random", (words % np.uint64(span)).astype(np.int64) + int(low))
 
@@ -135,5 +135,5 @@ class RandomFills(Node):
         tensor([59.2634,  1.5116])
         """
         source = generator or default_generator
-        drawn = np.array([source.one_normal() for _ in range(self._data.size)])
+        drawn = np.array([source.one_normal() for _ in range(self._array.size)])
         return self._filled("log_normal", np.exp(drawn * std + mean))

@@ -132,7 +132,7 @@ class Tensor(
     def data(self, value: Any) -> None:
         array = value._data if isinstance(value, Node) else plain.taken_back(value)
         if not hasattr(array, "__array_function__") or isinstance(array, np.generic):
-            array = np.asarray(array, dtype=self._data.dtype)
+            array = np.asarray(array, dtype=self._array.dtype)
         _check_differentiable(self._requires_grad or array.dtype.kind == "c", array)
         # `p.data -= step` ends here with the same array: it was written into, not replaced.
         watch.touch(array if array is self._data else self, "x.data = …")
@@ -154,14 +154,14 @@ class Tensor(
             return
         gradient = plain.taken_back(value._data if isinstance(value, Node) else value)
         if not hasattr(gradient, "__array_function__"):
-            gradient = np.asarray(gradient, dtype=self._data.dtype)
-        if gradient.shape != self._data.shape:
+            gradient = np.asarray(gradient, dtype=self._array.dtype)
+        if gradient.shape != self._array.shape:
             raise RuntimeError(
-                f"grad: a gradient has its tensor's shape {self._data.shape}, but got {gradient.shape}; "
+                f"grad: a gradient has its tensor's shape {self._array.shape}, but got {gradient.shape}; "
                 "sum it over the broadcast axes first (minitorch.ops.unbroadcast)"
             )
-        if gradient.dtype != self._data.dtype:
-            gradient = gradient.astype(self._data.dtype)
+        if gradient.dtype != self._array.dtype:
+            gradient = gradient.astype(self._array.dtype)
         self._grad = np.asarray(gradient) if isinstance(gradient, np.generic) else gradient
         self._grad_is_shared = False
 
@@ -254,7 +254,7 @@ class Tensor(
             if not tensor.requires_grad:
                 raise RuntimeError(f"backward: inputs[{i}] does not require grad")
         found = backpropagate([self], [seed], wanted=wanted, retain_graph=bool(retain_graph))
-        deposit([(tensor, gradient, False) for tensor, gradient in found.items()])
+        deposit([(tensor, gradient, True) for tensor, gradient in found.items()])
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set requires_grad on a leaf, in place.
@@ -451,13 +451,13 @@ class Tensor(
         True
         """
         theirs = as_tensor(other)._data
-        return self._data.shape == theirs.shape and bool((self._data == theirs).all())
+        return self._array.shape == theirs.shape and bool((self._data == theirs).all())
 
     def __repr__(self) -> str:
         return printing.text(self)
 
     def __format__(self, spec: str) -> str:
-        return format(self._data.item(), spec) if self._data.ndim == 0 else format(repr(self), spec)
+        return format(self._data.item(), spec) if self._array.ndim == 0 else format(repr(self), spec)
 
     def _repr_html_(self) -> str:
         return printing.html(self)

@@ -72,7 +72,7 @@ class Writing(RandomFills):
         tensor([[5., 0., 0.],
                 [0., 5., 0.]])
         """
-        shape = self._data.shape
+        shape = self._array.shape
         if len(shape) < 2:
             raise RuntimeError(f"fill_diagonal_: expects 2 axes or more, got shape {shape}")
         if len(shape) > 2 and len(set(shape)) > 1:
@@ -82,7 +82,7 @@ class Writing(RandomFills):
         step = 1 + sum(int(np.prod(shape[i:])) for i in range(1, len(shape)))
         end = int(np.prod(shape)) if wrap or len(shape) > 2 else min(shape[1] * shape[1], int(np.prod(shape)))
         places = np.unravel_index(np.arange(0, end, step), shape)
-        value = fill_of(fill_value, self._data.dtype, "fill_diagonal_")
+        value = fill_of(fill_value, self._array.dtype, "fill_diagonal_")
         return self._write(places, value, "x.fill_diagonal_(v)")
 
     def __iadd__(self, other: Any) -> Tensor:
@@ -173,19 +173,19 @@ class Writing(RandomFills):
         """Write at x[key]: into its memory, and, where x or the value has a graph, as a recorded op."""
         x: Any = versions.synced(self)
         value = operand(value, spelling)
-        key = index_key(key, x._data.ndim)
-        if isinstance(value, Node) and x._data.dtype.kind not in "fc" and _is_tracked(x, (value,)):
+        key = index_key(key, x._array.ndim)
+        if isinstance(value, Node) and x._array.dtype.kind not in "fc" and _is_tracked(x, (value,)):
             raise RuntimeError(
-                f"{spelling}: value requires grad, but x holds {x._data.dtype}, which has no gradient; write "
+                f"{spelling}: value requires grad, but x holds {x._array.dtype}, which has no gradient; write "
                 "value.detach()"
             )
         tracked = _is_tracked(x, (value,))
         _check_writable(x, spelling)
         if tracked:
             _check_may_be_rewritten(x, spelling, "where, masked_fill, scatter or index_add")
-        shape = x._data.shape
+        shape = x._array.shape
         if not isinstance(value, Node):
-            value = fill_of(value, x._data.dtype, spelling)
+            value = fill_of(value, x._array.dtype, spelling)
         try:
             if not tracked:
                 x._data[key] = value._data if isinstance(value, Node) else value
@@ -306,7 +306,7 @@ def rewrite(
     before, start = versions.previous(x), watch.tick()
     result = compute(before)
     _check_fits(x, result, spelling, instead)
-    result = cast(result, x._data.dtype)
+    result = cast(result, x._array.dtype)
     if result is not before:
         _keep_what_is_read(before, result, start)
         x._data[...] = result._data
@@ -322,7 +322,7 @@ def _is_tracked(x: Any, values: Any) -> bool:
 
 
 def _check_writable(x: Any, spelling: str) -> None:
-    view = getattr(x, "_view", None)
+    view = versions.view_of(x)
     if view is not None and not view.recorded and is_grad_enabled() and _path_to_base(x)[0]._requires_grad:
         versions.check_may_follow(view, f"{spelling} writes into it")
     if not getattr(x._data.flags, "writeable", True):  # CuPy has no such flag
@@ -336,7 +336,7 @@ def _check_may_be_rewritten(x: Any, spelling: str, instead: str) -> None:
     _check_writable(x, spelling)
     if x._requires_grad and x._operation is None:
         _refuse_leaf("a leaf that requires grad", spelling, instead)
-    view = getattr(x, "_view", None)
+    view = versions.view_of(x)
     if view is None:
         return
     versions.check_may_follow(view, f"{spelling} writes into it")
@@ -366,14 +366,14 @@ def _check_fits(x: Any, result: Any, spelling: str, instead: str) -> None:
 
 def _fitted(value: Any, x: Any, room: tuple[int, ...], spelling: str) -> Any:
     """Return a value in x's dtype, without leading axes of length 1; checked to broadcast to the room for it."""
-    value = cast(value, x._data.dtype)
+    value = cast(value, x._array.dtype)
     while value.ndim > len(room) and value.shape[0] == 1:
         value = value.squeeze(0)
     if value.ndim > len(room) or any(
         n not in (1, m) for n, m in zip(value.shape[::-1], room[::-1], strict=False)
     ):
         raise RuntimeError(
-            f"{spelling}: x has shape {x._data.shape}, x[key] {room}; a value of shape {value.shape} does not "
+            f"{spelling}: x has shape {x._array.shape}, x[key] {room}; a value of shape {value.shape} does not "
             "broadcast to it"
         )
     return value
@@ -399,7 +399,7 @@ def _keep_what_is_read(before: Any, result: Any, start: int) -> None:
 def _path_to_base(x: Any) -> tuple[Any, tuple[Any, ...]]:
     """Return whose memory x looks at in the end, and the ops that lead from there to x."""
     path: tuple[Any, ...] = ()
-    while (view := getattr(x, "_view", None)) is not None:
+    while (view := versions.view_of(x)) is not None:
         path = ((view.op, view.attributes), *path)
         x = view.base
     return x, path

@@ -255,6 +255,11 @@ class Recording:
             if isinstance(new, (Traced, list)):
                 self._fresh.append(weakref.ref(node))
             return
+        if new.shape != node._array.shape or new.dtype != node._array.dtype:
+            raise CompileError(
+                f"compile: a tensor of shape {node._array.shape} and dtype {node._array.dtype} from before the call is "
+                f"given data of shape {new.shape} and dtype {new.dtype}; do that outside the compiled function"
+            )
         self.read_data(node)
         self._data[id(node)].now = new if isinstance(new, Traced) else self.foreign(new)
 

@@ -49,7 +49,7 @@ class Activations(Node):
         >>> minitorch.tensor([-1.0, 0.0, 2.0]).relu()
         tensor([0., 0., 2.])
         """
-        if self._data.dtype.kind == "b":
+        if self._array.dtype.kind == "b":
             raise RuntimeError("relu: a bool tensor has no negative side; write x.float().relu()")
         return apply_unary(ops.RELU, self)
 
@@ -124,8 +124,8 @@ def _normalised(x: Any, op: Op, axis: int | None, dim: int | None, dtype: Any) -
     if axis is None:
         raise TypeError(f"{op.name}: missing argument: axis (or dim), the axis that shall sum to 1")
     x = x if dtype is None else cast(x, dtype)
-    at = one_axis(axis, x._data.ndim, op.name)
-    if x._data.ndim == 0:
+    at = one_axis(axis, x._array.ndim, op.name)
+    if x._array.ndim == 0:
         return apply(op, x.reshape(1), axis=0).reshape(())
     return apply(op, x, axis=at)
 

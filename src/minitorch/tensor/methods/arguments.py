@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def whole(*operands: Any) -> bool:
     """Tell whether the operands are computed in integers or bools."""
-    if any(isinstance(o, Node) and o._data.dtype.kind in "fc" for o in operands):
+    if any(isinstance(o, Node) and o._array.dtype.kind in "fc" for o in operands):
         return False  # the common case, quickly
     return common_dtype(*(o._data if isinstance(o, Node) else o for o in operands)).kind in "biu"
 
@@ -40,7 +40,7 @@ def fill_of(value: Any, dtype: Any, name: str) -> Any:
     """Return a Python number that a dtype can hold, for filling; one that it cannot is refused."""
     value = operand(value, name)
     if isinstance(value, Node):
-        raise TypeError(f"{name}: expected a number, got a tensor of shape {value._data.shape}")
+        raise TypeError(f"{name}: expected a number, got a tensor of shape {value._array.shape}")
     if dtype.kind == "b":
         return bool(value)
     if isinstance(value, complex) and dtype.kind != "c":
@@ -62,7 +62,7 @@ def required_axis(x: Node, axis: Any, name: str) -> int:
     """Return an axis that must be given, counted from 0."""
     if axis is None:
         raise TypeError(f"{name}: missing argument: axis (or dim)")
-    return one_axis(axis, x._data.ndim, name)
+    return one_axis(axis, x._array.ndim, name)
 
 
 def last_axis(x: Node, axis: Any, dim: Any, name: str) -> int:
@@ -72,12 +72,12 @@ def last_axis(x: Node, axis: Any, dim: Any, name: str) -> int:
 
 def as_row(x: Any) -> Tensor:
     """Return the tensor with at least one axis."""
-    return x if x._data.ndim else apply(RESHAPE, x, shape=(1,))
+    return x if x._array.ndim else apply(RESHAPE, x, shape=(1,))
 
 
 def expect_axes(name: str, *operands: tuple[Any, int]) -> None:
     """Refuse operands that have not as many axes as stands beside each."""
-    shapes = [tensor_for(x, name)._data.shape for x, _ in operands]
+    shapes = [tensor_for(x, name)._array.shape for x, _ in operands]
     if any(len(s) != n for s, (_, n) in zip(shapes, operands, strict=True)):
         wanted = " and ".join(f"{n} axes" if n > 1 else "1 axis" for _, n in operands)
         raise RuntimeError(f"{name}: expects tensors with {wanted}, got shapes {shapes[0]} and {shapes[1]}")
@@ -104,8 +104,8 @@ def tensor_list(tensors: Any, name: str, empty: type[Exception]) -> list[Any]:
 def check_mask(mask: Any, name: str) -> Tensor:
     """Return a mask as a tensor of bools, which it must be (uint8 passes, as in PyTorch)."""
     tensor = as_tensor(operand(mask, name))
-    if tensor._data.dtype.kind != "b" and tensor._data.dtype != np.uint8:
-        raise RuntimeError(f"{name}: the mask must hold bools, got {tensor._data.dtype}; write mask.bool()")
+    if tensor._array.dtype.kind != "b" and tensor._array.dtype != np.uint8:
+        raise RuntimeError(f"{name}: the mask must hold bools, got {tensor._array.dtype}; write mask.bool()")
     return tensor
 
 
@@ -114,8 +114,8 @@ def index_tensor(index: Any, name: str) -> Tensor:
     if not isinstance(index, (Node, int, list, tuple)) and not is_array(index):
         raise TypeError(f"{name}: index must be a tensor of integers, got {type(index).__name__}")
     places = as_tensor(index)
-    if places._data.dtype.kind not in "iu":
-        raise RuntimeError(f"{name}: index must hold integers, got {places._data.dtype}; write index.long()")
+    if places._array.dtype.kind not in "iu":
+        raise RuntimeError(f"{name}: index must hold integers, got {places._array.dtype}; write index.long()")
     return places
 
 

@@ -87,7 +87,7 @@ class Arithmetic(Node):
         >>> minitorch.tensor([1.0, -2.0]).neg()
         tensor([-1.,  2.])
         """
-        if self._data.dtype.kind == "b":
+        if self._array.dtype.kind == "b":
             raise RuntimeError("neg: a bool tensor has no negative; write ~x or x.logical_not()")
         return apply_unary(ops.NEG, self)
 
@@ -97,7 +97,7 @@ class Arithmetic(Node):
         >>> positive(minitorch.tensor([-1.0]))
         tensor([-1.])
         """
-        if self._data.dtype.kind == "b":
+        if self._array.dtype.kind == "b":
             raise RuntimeError("positive: a bool tensor has no sign; write x.int()")
         return self
 
@@ -117,7 +117,7 @@ class Arithmetic(Node):
         >>> minitorch.tensor([1.0, -3.0]).square()
         tensor([1., 9.])
         """
-        return apply(ops.SQUARE, cast(self, np.int64) if self._data.dtype.kind == "b" else self)
+        return apply(ops.SQUARE, cast(self, np.int64) if self._array.dtype.kind == "b" else self)
 
     @in_place
     def lerp(self, end: Any, weight: Any) -> Tensor:
@@ -176,7 +176,7 @@ class Arithmetic(Node):
         tensor([4., 9.], dtype=float64)
         """
         given = operand(self, "float_power"), operand(exponent, "float_power")
-        kinds = [o._data.dtype.kind if isinstance(o, Node) else np.result_type(o).kind for o in given]
+        kinds = [o._array.dtype.kind if isinstance(o, Node) else np.result_type(o).kind for o in given]
         double: Any = np.complex128 if "c" in kinds else np.float64
         base, by = (
             cast(o, double) if isinstance(o, Node) else o if isinstance(o, complex) else float(o)
@@ -202,7 +202,7 @@ class Arithmetic(Node):
         >>> minitorch.tensor([-3.0, 0.0, 2.0]).sign()
         tensor([-1.,  0.,  1.])
         """
-        return apply_unary(ops.SIGN, self) if self._data.dtype.kind != "b" else self.clone()  # type: ignore[attr-defined]
+        return apply_unary(ops.SIGN, self) if self._array.dtype.kind != "b" else self.clone()  # type: ignore[attr-defined]
 
     @in_place
     def sgn(self: Any) -> Tensor:
@@ -211,7 +211,7 @@ class Arithmetic(Node):
         >>> sgn(minitorch.tensor([-3.0, 0.0]))
         tensor([-1.,  0.])
         """
-        return _sign_of_complex(self) if self._data.dtype.kind == "c" else self.sign()
+        return _sign_of_complex(self) if self._array.dtype.kind == "c" else self.sign()
 
     @in_place
     def copysign(self, other: Any) -> Tensor:
@@ -291,7 +291,7 @@ def rsub(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
 
 def power(base: Any, exponent: Any) -> Tensor:
     """Return base to the power of exponent; integers stay integers, in negative powers too."""
-    if isinstance(base, Node) and base._data.dtype.kind == "f":
+    if isinstance(base, Node) and base._array.dtype.kind == "f":
         return binary(ops.POW, base, exponent)  # the common case, quickly
     base, exponent = operand(base, "pow"), operand(exponent, "pow")
     if not whole(base, exponent):
@@ -302,11 +302,11 @@ def power(base: Any, exponent: Any) -> Tensor:
         raise RuntimeError(
             "pow: integers to negative integer powers are not allowed; write x.float() ** exponent"
         )
-    if base._data.dtype.kind == "b" and exponent.__class__ is bool:
+    if base._array.dtype.kind == "b" and exponent.__class__ is bool:
         return base.logical_or(not exponent)
-    if base._data.dtype.kind != "b" and exponent > np.iinfo(base._data.dtype).max:
+    if base._array.dtype.kind != "b" and exponent > np.iinfo(base._array.dtype).max:
         raise RuntimeError(
-            f"pow: the exponent {exponent} does not fit {base._data.dtype}; write x.long() first"
+            f"pow: the exponent {exponent} does not fit {base._array.dtype}; write x.long() first"
         )
     return binary(ops.POW, base, exponent)
 
@@ -339,7 +339,7 @@ def divide_whole(op: Op, x: Any, y: Any) -> Tensor:
     """Run a division to whole numbers, or its remainder; integers have no quotient by 0."""
     x, y = operand(x, op.name), operand(y, op.name)
     if whole(x, y):
-        if not any(isinstance(o, Node) and o._data.dtype.kind in "iu" for o in (x, y)) and not any(
+        if not any(isinstance(o, Node) and o._array.dtype.kind in "iu" for o in (x, y)) and not any(
             o.__class__ is int for o in (x, y)
         ):
             raise RuntimeError(f"{op.name}: bools cannot be divided; write x.int() first")

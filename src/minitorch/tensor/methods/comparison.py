@@ -83,7 +83,7 @@ class Comparisons(Node):
         if isinstance(low, Node) or isinstance(high, Node):
             return _clamp_by_tensors(self, low, high)
         x = self
-        if self._data.dtype.kind in "biu" and any(isinstance(b, float) for b in (low, high)):
+        if self._array.dtype.kind in "biu" and any(isinstance(b, float) for b in (low, high)):
             x = to_floating(self)
         return apply(ops.CLIP, x, low=low, high=high)
 
@@ -121,8 +121,8 @@ class Comparisons(Node):
         tensor([0.0000, 0.5000, 1.0000])
         """
         y = tensor_for(values, "heaviside")
-        if self._data.dtype != y._data.dtype:
-            raise RuntimeError(f"heaviside: expects one dtype, got {self._data.dtype} and {y._data.dtype}")
+        if self._array.dtype != y._array.dtype:
+            raise RuntimeError(f"heaviside: expects one dtype, got {self._array.dtype} and {y._array.dtype}")
         return apply(ops.HEAVISIDE, self, y)
 
     @in_place
@@ -135,9 +135,9 @@ class Comparisons(Node):
         tensor([1., 7.])
         """
         x = self
-        if x._data.dtype.kind != "f":
+        if x._array.dtype.kind != "f":
             return x.clone()
-        limits = np.finfo(x._data.dtype)
+        limits = np.finfo(x._array.dtype)
         top = float(limits.max) if posinf is None else posinf
         bottom = float(limits.min) if neginf is None else neginf
         x = where(x.isnan(), 0.0 if nan is None else nan, x)
@@ -246,7 +246,7 @@ class Comparisons(Node):
         >>> isreal(minitorch.tensor([1.0]))
         tensor([True])
         """
-        if self._data.dtype.kind == "c":
+        if self._array.dtype.kind == "c":
             return self.imag == 0
         return (self == self) | (self != self)
 
@@ -267,7 +267,7 @@ class Comparisons(Node):
         tensor([ True, False])
         """
         x, y = promoted(self, tensor_for(other, "isclose"))
-        common_shape("isclose", x._data.shape, y._data.shape)
+        common_shape("isclose", x._array.shape, y._array.shape)
         return new_tensor(np.isclose(x._data, y._data, rtol=rtol, atol=atol, equal_nan=equal_nan))
 
     def allclose(self, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
@@ -390,7 +390,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
         places = np.nonzero(as_row(as_tensor(condition))._data)
         return tuple(as_tensor(i) for i in places)
     mask = check_mask(condition, "where")
-    if mask._data.dtype.kind != "b":
+    if mask._array.dtype.kind != "b":
         mask = cast(mask, np.bool_)
     x, y = operand(input, "where"), operand(other, "where")
     if not isinstance(x, Node) and not isinstance(y, Node):

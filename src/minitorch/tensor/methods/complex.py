@@ -46,9 +46,9 @@ class ComplexNumbers(Node):
         tensor([1.5708, 3.1416])
         """
         x = self
-        if x._data.dtype.kind == "c":
+        if x._array.dtype.kind == "c":
             return imag(x).atan2(real(x))
-        if x._data.dtype.kind != "f":
+        if x._array.dtype.kind != "f":
             x = cast(x, np.float32)
         return where(x < 0, math.pi, where(x != x, x, 0.0))
 
@@ -58,7 +58,7 @@ class ComplexNumbers(Node):
         >>> conj(minitorch.tensor([1 + 2j]))
         tensor([1.-2.j])
         """
-        return apply(ops.CONJ, self) if self._data.dtype.kind == "c" else self
+        return apply(ops.CONJ, self) if self._array.dtype.kind == "c" else self
 
     def resolve_conj(self: Any) -> Tensor:
         """The tensor itself: a conjugate is computed at once here.   dx = g
@@ -87,8 +87,8 @@ class ComplexNumbers(Node):
     @property
     def H(self) -> Tensor:
         """A matrix transposed (and conjugated)."""
-        if self._data.ndim not in (0, 2):
-            raise RuntimeError(f"H: expects a matrix, got shape {self._data.shape}; write x.mH")
+        if self._array.ndim not in (0, 2):
+            raise RuntimeError(f"H: expects a matrix, got shape {self._array.shape}; write x.mH")
         return self.conj().T
 
     @property
@@ -106,7 +106,7 @@ def real(input: Any) -> Tensor:
     tensor([1.])
     """
     x = tensor_for(input, "real")
-    return apply(ops.REAL, x) if x._data.dtype.kind == "c" else x
+    return apply(ops.REAL, x) if x._array.dtype.kind == "c" else x
 
 
 def imag(input: Any) -> Tensor:
@@ -116,8 +116,8 @@ def imag(input: Any) -> Tensor:
     tensor([2.])
     """
     x = tensor_for(input, "imag")
-    if x._data.dtype.kind != "c":
-        raise RuntimeError(f"imag: expects complex numbers, got {x._data.dtype}, whose imaginary part is 0")
+    if x._array.dtype.kind != "c":
+        raise RuntimeError(f"imag: expects complex numbers, got {x._array.dtype}, whose imaginary part is 0")
     return apply(ops.IMAG, x)
 
 
@@ -128,9 +128,9 @@ def complex(real: Any, imag: Any) -> Tensor:
     tensor([1.+2.j])
     """
     x, y = tensor_for(real, "complex"), tensor_for(imag, "complex")
-    if x._data.dtype != y._data.dtype or x._data.dtype not in (np.float32, np.float64):
+    if x._array.dtype != y._array.dtype or x._array.dtype not in (np.float32, np.float64):
         raise RuntimeError(
-            f"complex: expects two float32 or two float64 tensors, got {x._data.dtype} and {y._data.dtype}"
+            f"complex: expects two float32 or two float64 tensors, got {x._array.dtype} and {y._array.dtype}"
         )
     meet_complex()
     return apply(ops.COMPLEX, x, y)

@@ -144,8 +144,8 @@ class Exponentials(Node):
         >>> frexp(minitorch.tensor([6.0])).mantissa, frexp(minitorch.tensor([6.0])).exponent
         (tensor([0.7500]), tensor([3], dtype=int32))
         """
-        if self._data.dtype.kind != "f":
-            raise RuntimeError(f"frexp: expects floats, got {self._data.dtype}; write x.float()")
+        if self._array.dtype.kind != "f":
+            raise RuntimeError(f"frexp: expects floats, got {self._array.dtype}; write x.float()")
         return Frexp(apply(ops.FREXP_MANTISSA, self), apply(ops.FREXP_EXPONENT, self))
 
 

@@ -51,7 +51,7 @@ class Indexing(Node):
 
     def __getitem__(self, key: Any) -> Tensor:
         if key.__class__ not in _BASIC:
-            key = index_key(key, self._data.ndim)
+            key = index_key(key, self._array.ndim)
         return apply_unary(ops.GETITEM, self, {"key": key})
 
     def gather(
@@ -71,8 +71,8 @@ class Indexing(Node):
                 [12.]])
         """
         at, places = _along_axis(self, choose(axis, dim), index, "gather")
-        if places._data.ndim != self._data.ndim and not places._data.size:
-            return self.reshape(-1)[:0].reshape(places._data.shape)
+        if places._array.ndim != self._array.ndim and not places._array.size:
+            return self.reshape(-1)[:0].reshape(places._array.shape)
         return apply(ops.GATHER, self, places, axis=at)
 
     def take_along_dim(self: Any, indices: Any, axis: int | None = None, *, dim: int | None = None) -> Tensor:
@@ -85,17 +85,17 @@ class Indexing(Node):
         places = index_tensor(indices, "take_along_dim")
         if axis is None:
             return self.reshape(-1).gather(0, places.reshape(-1))
-        if places._data.ndim != self._data.ndim:
+        if places._array.ndim != self._array.ndim:
             raise RuntimeError(
-                f"take_along_dim: x has {self._data.ndim} axes but indices have {places._data.ndim}; "
+                f"take_along_dim: x has {self._array.ndim} axes but indices have {places._array.ndim}; "
                 "they must be as many"
             )
         at = required_axis(self, axis, "take_along_dim")
-        if not self._data.ndim:
+        if not self._array.ndim:
             return self.gather(at, places)
-        length, count = self._data.shape[at], places._data.shape[at]
+        length, count = self._array.shape[at], places._array.shape[at]
         others = common_shape(
-            "take_along_dim", *((*s[:at], 1, *s[at + 1 :]) for s in (self._data.shape, places._data.shape))
+            "take_along_dim", *((*s[:at], 1, *s[at + 1 :]) for s in (self._array.shape, places._array.shape))
         )
         places = where(places < 0, places + length, places)  # counted from the end, as in an index
         return self.broadcast_to((*others[:at], length, *others[at + 1 :])).gather(
@@ -111,10 +111,10 @@ class Indexing(Node):
         (2, 5)
         """
         at, places = _slices_of(self, choose(axis, dim), index, "index_select")
-        check_range(places._data, self._data.shape[at] if self._data.ndim else 1, at, "index_select")
-        if self._data.ndim == 0:
-            if places._data.size != 1:
-                raise RuntimeError(f"index_select: a 0-d tensor has 1 slice, not {places._data.size}")
+        check_range(places._data, self._array.shape[at] if self._array.ndim else 1, at, "index_select")
+        if self._array.ndim == 0:
+            if places._array.size != 1:
+                raise RuntimeError(f"index_select: a 0-d tensor has 1 slice, not {places._array.size}")
             return self.reshape(1)[places].reshape(())
         return self[(slice(None),) * at + (places,)]
 
@@ -136,7 +136,7 @@ class Indexing(Node):
         tensor([0., 2.])
         """
         held = cast(check_mask(mask, "masked_select"), np.bool_)
-        sizes = common_shape("masked_select", self._data.shape, held._data.shape)
+        sizes = common_shape("masked_select", self._array.shape, held._array.shape)
         return self.broadcast_to(sizes)[held.broadcast_to(sizes)]
 
     # --- putting ---------------------------------------------------------------------------------
@@ -196,17 +196,17 @@ class Indexing(Node):
         """
         at, places = _slices_of(self, choose(axis, dim), index, "index_add")
         added = _same_dtype(self, source, "index_add", "source")
-        x = self if self._data.ndim else self.reshape(1)
-        added = added if added._data.ndim else added.reshape(1)
-        sizes = x._data.shape
-        if added._data.shape != (*sizes[:at], places._data.size, *sizes[at + 1 :]):
+        x = self if self._array.ndim else self.reshape(1)
+        added = added if added._array.ndim else added.reshape(1)
+        sizes = x._array.shape
+        if added._array.shape != (*sizes[:at], places._array.size, *sizes[at + 1 :]):
             raise RuntimeError(
-                f"index_add: {places._data.size} slices of axis {at} of shape {self._data.shape} need a source of "
-                f"shape {(*sizes[:at], places._data.size, *sizes[at + 1 :])}, got {added._data.shape}"
+                f"index_add: {places._array.size} slices of axis {at} of shape {self._array.shape} need a source of "
+                f"shape {(*sizes[:at], places._array.size, *sizes[at + 1 :])}, got {added._array.shape}"
             )
         check_range(places._data, sizes[at], at, "index_add")
         out = apply(ops.INDEX_ADD, x, places, added, axis=at, alpha=alpha)
-        return out if self._data.ndim else out.reshape(())
+        return out if self._array.ndim else out.reshape(())
 
     @in_place
     def index_put(self: Any, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
@@ -217,11 +217,11 @@ class Indexing(Node):
         """
         key = index_key(tuple(slice(None) if part is None else part for part in indices))
         written = as_tensor(values)
-        if written._data.dtype != self._data.dtype:
-            raise RuntimeError(f"index_put: values are {written._data.dtype}, but x is {self._data.dtype}")
+        if written._array.dtype != self._array.dtype:
+            raise RuntimeError(f"index_put: values are {written._array.dtype}, but x is {self._array.dtype}")
         if not accumulate:
             return _written(self, key, written, "index_put")
-        if self._data.dtype.kind == "b":  # of bools the sum is `or`
+        if self._array.dtype.kind == "b":  # of bools the sum is `or`
             return index_put(cast(self, np.int64), indices, cast(written, np.int64), True) != 0
         region = self.detach()[tuple(indices) if not any(p is None for p in indices) else key]
         return self + apply(ops.PUT_ADD, written.broadcast_to(region.shape), key=key, shape=self.shape)
@@ -238,9 +238,9 @@ class Indexing(Node):
         at, places = _slices_of(as_row(self), choose(axis, dim), index, "index_fill")
         value = operand(value, "index_fill")
         if isinstance(value, Node):
-            if value._data.ndim:
-                raise RuntimeError(f"index_fill: value must be one number, got shape {value._data.shape}")
-            value = cast(value, self._data.dtype)
+            if value._array.ndim:
+                raise RuntimeError(f"index_fill: value must be one number, got shape {value._array.shape}")
+            value = cast(value, self._array.dtype)
         row = as_row(self)
         check_range(where(places < 0, places + row.shape[at], places)._data, row.shape[at], at, "index_fill")
         named = apply(
@@ -249,7 +249,7 @@ class Indexing(Node):
         along = [1] * row.ndim
         along[at] = -1
         if not isinstance(value, Node):
-            value = fill_of(value, self._data.dtype, "index_fill")
+            value = fill_of(value, self._array.dtype, "index_fill")
         return where(named.reshape(along), value, row).reshape(self.shape)
 
     @in_place
@@ -294,12 +294,12 @@ class Indexing(Node):
         held = check_mask(mask, "masked_fill")
         value = operand(value, "masked_fill")
         if not isinstance(value, Node):
-            return where(held, fill_of(value, self._data.dtype, "masked_fill"), self)
-        if value._data.ndim:
+            return where(held, fill_of(value, self._array.dtype, "masked_fill"), self)
+        if value._array.ndim:
             raise RuntimeError(
-                f"masked_fill: value must be one number, got shape {value._data.shape}; write where(mask, value, x)"
+                f"masked_fill: value must be one number, got shape {value._array.shape}; write where(mask, value, x)"
             )
-        return where(held, cast(value, self._data.dtype), self)
+        return where(held, cast(value, self._array.dtype), self)
 
     @in_place
     def masked_scatter(self: Any, mask: Any, source: Any) -> Tensor:
@@ -311,8 +311,8 @@ class Indexing(Node):
         """
         x, values = self, tensor_for(source, "masked_scatter")
         held = check_mask(mask, "masked_scatter")
-        if values._data.dtype != x._data.dtype:
-            raise RuntimeError(f"masked_scatter: source is {values._data.dtype}, but x is {x._data.dtype}")
+        if values._array.dtype != x._array.dtype:
+            raise RuntimeError(f"masked_scatter: source is {values._array.dtype}, but x is {x._array.dtype}")
         shape = common_shape("masked_scatter", x.shape, held.shape)
         x, held = x.broadcast_to(shape), cast(held, np.bool_).broadcast_to(shape)
         rank = held.reshape(-1).cumsum(0) - 1  # the how-manieth true this is
@@ -364,7 +364,7 @@ class Indexing(Node):
             ones = new_tensor(np.ones_like(values._data))
             base = new_tensor(np.ones_like(row._data))
             count = (base if include_self else base.scatter(at, places, 0)).scatter_add(at, places, ones)
-            floor = self._data.dtype.kind in "iu"
+            floor = self._array.dtype.kind in "iu"
             count = count.clamp(min=1)
             total = total.div(count, rounding_mode="floor") if floor else total / count
         return total.reshape(self.shape)
@@ -487,8 +487,8 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
     (tensor([1]), tensor([2]))
     """
     numbers = tensor_for(indices, "unravel_index")
-    if numbers._data.dtype.kind not in "iu":
-        raise ValueError(f"unravel_index: expects integers, got {numbers._data.dtype}")
+    if numbers._array.dtype.kind not in "iu":
+        raise ValueError(f"unravel_index: expects integers, got {numbers._array.dtype}")
     sizes = (
         (shape,) if isinstance(shape, int) else tuple(one_int(n, "unravel_index", "length") for n in shape)
     )
@@ -544,14 +544,14 @@ def _along_axis(x: Any, axis: Any, index: Any, name: str) -> tuple[int, Tensor]:
     """Return the axis, and an index with as many axes as this tensor and nowhere longer, beside it."""
     at = required_axis(x, axis, name)
     places = index_tensor(index, name)
-    if not places._data.size:
+    if not places._array.size:
         return at, places
-    mine, theirs = x._data.shape or (1,), places._data.shape or (1,)
+    mine, theirs = x._array.shape or (1,), places._array.shape or (1,)
     if len(mine) != len(theirs) or any(
         n > limit for i, (n, limit) in enumerate(zip(theirs, mine, strict=True)) if i != at
     ):
         raise RuntimeError(
-            f"{name}: index of shape {places._data.shape} and x of shape {x._data.shape}: index must have as "
+            f"{name}: index of shape {places._array.shape} and x of shape {x._array.shape}: index must have as "
             f"many axes, and except along axis {at} it may not be longer"
         )
     check_range(places._data, mine[at], at, name)
@@ -562,17 +562,17 @@ def _slices_of(x: Any, axis: Any, index: Any, name: str) -> tuple[int, Tensor]:
     """Return the axis, and a vector of places along it."""
     at = required_axis(x, axis, name)
     places = index_tensor(index, name)
-    if places._data.ndim > 1:
-        raise IndexError(f"{name}: index must be a vector, but has shape {places._data.shape}")
+    if places._array.ndim > 1:
+        raise IndexError(f"{name}: index must be a vector, but has shape {places._array.shape}")
     return at, places.reshape(-1)
 
 
 def _same_dtype(x: Any, source: Any, name: str, what: str) -> Tensor:
     """Return an argument as a tensor, which must have the dtype of x."""
     tensor = as_tensor(operand(source, name))
-    if tensor._data.dtype != x._data.dtype:
+    if tensor._array.dtype != x._array.dtype:
         raise RuntimeError(
-            f"{name}: {what} is {tensor._data.dtype}, but x is {x._data.dtype}; write {what}.to(x.dtype)"
+            f"{name}: {what} is {tensor._array.dtype}, but x is {x._array.dtype}; write {what}.to(x.dtype)"
         )
     return tensor
 
@@ -582,14 +582,14 @@ def _scattered(x: Any, op: Op, axis: Any, index: Any, source: Any, name: str) ->
     values = operand(source, name)
     if isinstance(values, Node):
         values = _same_dtype(x, values, name, "src")
-        have, need = values._data.shape or (1,), places._data.shape or (1,)
-        if places._data.size and (
+        have, need = values._array.shape or (1,), places._array.shape or (1,)
+        if places._array.size and (
             len(have) != len(need) or any(n > h for n, h in zip(need, have, strict=True))
         ):
             raise RuntimeError(f"{name}: index of shape {need} needs a src at least as large, got {have}")
     else:
-        values = fill_of(values, x._data.dtype, name)
-    if places._data.ndim != x._data.ndim and not places._data.size:
+        values = fill_of(values, x._array.dtype, name)
+    if places._array.ndim != x._array.ndim and not places._array.size:
         return x.clone()
     return apply(op, x, places, values, axis=at)
 
@@ -598,10 +598,10 @@ def _written(x: Tensor, key: Any, values: Any, name: str) -> Tensor:
     """Return a copy of x with values at a key, as arrays understand it."""
     values = operand(values, name)
     if not isinstance(values, Node):
-        values = fill_of(values, x._data.dtype, name)
-    elif values._data.dtype != x._data.dtype:
+        values = fill_of(values, x._array.dtype, name)
+    elif values._array.dtype != x._array.dtype:
         raise RuntimeError(
-            f"{name}: the values are {values._data.dtype}, but x is {x._data.dtype}; write values.to(x.dtype)"
+            f"{name}: the values are {values._array.dtype}, but x is {x._array.dtype}; write values.to(x.dtype)"
         )
     return apply(ops.INDEX_PUT, x, values, key=key)
 

@@ -113,9 +113,9 @@ class LinearAlgebra(Node):
         >>> minitorch.tensor([[1.0, 2.0], [3.0, 4.0]]).trace()
         tensor(5.)
         """
-        if self._data.ndim != 2:
+        if self._array.ndim != 2:
             raise RuntimeError(
-                f"trace: expects a matrix, got shape {self._data.shape}; write x.diagonal(0, -2, -1).sum(-1)"
+                f"trace: expects a matrix, got shape {self._array.shape}; write x.diagonal(0, -2, -1).sum(-1)"
             )
         return apply(ops.TRACE, self)
 
@@ -266,7 +266,7 @@ def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_piv
     both, pivots = tensor_for(LU_data, "lu_unpack"), as_tensor(LU_pivots)
     rows, columns = both.shape[-2:]
     count = min(rows, columns)
-    nothing = new_tensor(np.zeros((0,), both._data.dtype))
+    nothing = new_tensor(np.zeros((0,), both._array.dtype))
     lower, upper = nothing, nothing
     if unpack_data:
         lower = both.tril(-1)[..., :, :count] + identity(rows, count, both)
@@ -296,7 +296,7 @@ def as_squares(A: Any, name: str) -> Tensor:
 def identity(rows: int, columns: int, like: Any) -> Tensor:
     """Return the identity, or its first rows or columns, of the kind and dtype of a tensor."""
     places = np.arange(rows, like=like._data)[:, None] == np.arange(columns, like=like._data)
-    return new_tensor(places.astype(like._data.dtype))
+    return new_tensor(places.astype(like._array.dtype))
 
 
 def solve_triangle(A: Tensor, B: Tensor, upper: bool, left: bool = True, unit: bool = False) -> Tensor:
@@ -311,7 +311,7 @@ def lu_in_one(x: Tensor, pivot: bool) -> tuple[Tensor, Tensor]:
     if pivot:
         swaps = apply(ops.LU_SWAPS, x)
         order = apply(ops.LU_ORDER, swaps, rows=rows)
-        x = x.gather(-2, order.unsqueeze(-1).broadcast_to(x.shape)) if x._data.size else x
+        x = x.gather(-2, order.unsqueeze(-1).broadcast_to(x.shape)) if x._array.size else x
     else:
         numbers = np.arange(1, count + 1, like=x._data).astype(np.int32)
         swaps = new_tensor(np.broadcast_to(numbers, (*x.shape[:-2], count)))
@@ -337,7 +337,7 @@ def first_zero(both: Tensor, check_errors: bool, name: str) -> Tensor:
 def _permutation(pivots: Tensor, rows: int, like: Tensor) -> Tensor:
     order = apply(ops.LU_ORDER, pivots, rows=rows)
     numbers = new_tensor(np.arange(rows, like=pivots._data)[:, None])
-    return cast(order.unsqueeze(-2) == numbers, like._data.dtype)
+    return cast(order.unsqueeze(-2) == numbers, like._array.dtype)
 
 
 def lu_solution(LU: Any, pivots: Any, B: Any, left: bool = True, adjoint: bool = False) -> Tensor:

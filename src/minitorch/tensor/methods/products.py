@@ -71,9 +71,9 @@ class Products(Node):
         (20, 3, 2)
         """
         expect_axes("bmm", (self, 3), (mat2, 3))
-        if self._data.shape[0] != as_tensor(mat2)._data.shape[0]:
+        if self._array.shape[0] != as_tensor(mat2)._array.shape[0]:
             raise RuntimeError(
-                f"bmm: batches of {self._data.shape[0]} and {as_tensor(mat2)._data.shape[0]} matrices do not "
+                f"bmm: batches of {self._array.shape[0]} and {as_tensor(mat2)._array.shape[0]} matrices do not "
                 "match; write matmul to broadcast"
             )
         return matmul(self, mat2)
@@ -193,7 +193,7 @@ class Products(Node):
         tensor([[8.]])
         """
         product = tensor_for(batch1, "addbmm").bmm(batch2)
-        return _plus(self, cast(product.sum(0), product._data.dtype), beta, alpha, "addbmm")
+        return _plus(self, cast(product.sum(0), product._array.dtype), beta, alpha, "addbmm")
 
 
 # --- matmul, einsum, chains ----------------------------------------------------------------------
@@ -205,14 +205,14 @@ def matmul(a: Any, b: Any) -> Tensor:
     >>> matmul(minitorch.ones(2, 3), minitorch.ones(3)).shape
     (2,)
     """
-    if not (isinstance(a, Node) and isinstance(b, Node) and a._data.dtype is b._data.dtype):
+    if not (isinstance(a, Node) and isinstance(b, Node) and a._array.dtype is b._array.dtype):
         a, b = promoted(tensor_for(a, "matmul"), tensor_for(b, "matmul"))
-    x, y = a._data.shape, b._data.shape
+    x, y = a._array.shape, b._array.shape
     if not x or not y:
         raise RuntimeError(f"matmul: both operands need an axis, got shapes {x} and {y}; write x * y")
     if x[-1] != y[0 if len(y) == 1 else -2]:
         raise RuntimeError(_product_misfit(x, y))
-    if a._data.dtype.kind == "b":
+    if a._array.dtype.kind == "b":
         return cast(apply(ops.MATMUL, a, b), np.bool_)
     return apply_binary(ops.MATMUL, a, b)
 
@@ -232,12 +232,12 @@ def einsum(equation: str, *operands: Any) -> Tensor:
         operands = tuple(operands[0])
     tensors = promoted(*(tensor_for(o, "einsum") for o in operands))
     try:
-        explicit = ops.explicit_subscripts(equation, tuple(t._data.ndim for t in tensors))
+        explicit = ops.explicit_subscripts(equation, tuple(t._array.ndim for t in tensors))
     except ValueError as error:
         raise RuntimeError(f"einsum: {error}") from None
     sizes: dict[str, int] = {}
     for term, t in zip(explicit.partition("->")[0].split(","), tensors, strict=True):
-        for letter, n in zip(term, t._data.shape, strict=True):
+        for letter, n in zip(term, t._array.shape, strict=True):
             if sizes.setdefault(letter, n) != n and 1 not in (n, sizes[letter]):
                 raise RuntimeError(
                     f"einsum: in {equation!r} the index {letter!r} has length {sizes[letter]} in one operand "
@@ -247,7 +247,7 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     stretched = []
     for term, t in zip(explicit.partition("->")[0].split(","), tensors, strict=True):
         wanted = tuple(sizes[c] for c in term)
-        stretched.append(t if t._data.shape == wanted else t.broadcast_to(wanted))
+        stretched.append(t if t._array.shape == wanted else t.broadcast_to(wanted))
     return apply(ops.EINSUM, *stretched, subscripts=explicit)
 
 
@@ -259,37 +259,37 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
     """
     x, y = tensor_for(a, "tensordot"), tensor_for(b, "tensordot")
     if isinstance(dims, int):
-        mine, theirs = list(range(x._data.ndim - dims, x._data.ndim)), list(range(dims))
-        if dims < 0 or dims > min(x._data.ndim, y._data.ndim):
+        mine, theirs = list(range(x._array.ndim - dims, x._array.ndim)), list(range(dims))
+        if dims < 0 or dims > min(x._array.ndim, y._array.ndim):
             raise RuntimeError(
-                f"tensordot: dims = {dims} does not fit shapes {x._data.shape} and {y._data.shape}"
+                f"tensordot: dims = {dims} does not fit shapes {x._array.shape} and {y._array.shape}"
             )
     else:
         if not isinstance(dims, (tuple, list)) or len(dims) != 2:
             raise TypeError(f"tensordot: dims must be an int, or two lists of axes, got {dims!r}")
         first, second = dims
         mine = [
-            one_axis(i, x._data.ndim, "tensordot") for i in ([first] if isinstance(first, int) else first)
+            one_axis(i, x._array.ndim, "tensordot") for i in ([first] if isinstance(first, int) else first)
         ]
         theirs = [
-            one_axis(i, y._data.ndim, "tensordot") for i in ([second] if isinstance(second, int) else second)
+            one_axis(i, y._array.ndim, "tensordot") for i in ([second] if isinstance(second, int) else second)
         ]
     for i, j in zip(mine, theirs, strict=False):  # an axis of length 1 is stretched: the other is summed
-        if x._data.shape[i] == 1 != y._data.shape[j]:
-            y = cast(y.sum(j, keepdim=True), y._data.dtype)
-        elif y._data.shape[j] == 1 != x._data.shape[i]:
-            x = cast(x.sum(i, keepdim=True), x._data.dtype)
+        if x._array.shape[i] == 1 != y._array.shape[j]:
+            y = cast(y.sum(j, keepdim=True), y._array.dtype)
+        elif y._array.shape[j] == 1 != x._array.shape[i]:
+            x = cast(x.sum(i, keepdim=True), x._array.dtype)
     if len(mine) != len(theirs) or any(
-        x._data.shape[i] != y._data.shape[j] for i, j in zip(mine, theirs, strict=True)
+        x._array.shape[i] != y._array.shape[j] for i, j in zip(mine, theirs, strict=True)
     ):
         raise RuntimeError(
-            f"tensordot: axes {mine} of shape {x._data.shape} do not match axes {theirs} of shape {y._data.shape}"
+            f"tensordot: axes {mine} of shape {x._array.shape} do not match axes {theirs} of shape {y._array.shape}"
         )
-    kept = [i for i in range(x._data.ndim) if i not in mine]
-    rest = [j for j in range(y._data.ndim) if j not in theirs]
-    rows = tuple(x._data.shape[i] for i in kept)
-    columns = tuple(y._data.shape[j] for j in rest)
-    inner = math.prod(x._data.shape[i] for i in mine)
+    kept = [i for i in range(x._array.ndim) if i not in mine]
+    rest = [j for j in range(y._array.ndim) if j not in theirs]
+    rows = tuple(x._array.shape[i] for i in kept)
+    columns = tuple(y._array.shape[j] for j in rest)
+    inner = math.prod(x._array.shape[i] for i in mine)
     left = x.permute((*kept, *mine)).reshape(math.prod(rows), inner)
     right = y.permute((*theirs, *rest)).reshape(inner, math.prod(columns))
     return matmul(left, right).reshape(rows + columns)
@@ -344,11 +344,11 @@ def _product_misfit(x: tuple[int, ...], y: tuple[int, ...]) -> str:
 
 def _plus(input: Any, product: Tensor, beta: float, alpha: float, name: str) -> Tensor:
     """Return β·x + α·product; x is left out where β is 0, nan and all."""
-    if product._data.dtype.kind in "iu" and not (isinstance(beta, int) and isinstance(alpha, int)):
+    if product._array.dtype.kind in "iu" and not (isinstance(beta, int) and isinstance(alpha, int)):
         raise RuntimeError(f"{name}: beta and alpha must be ints between integer tensors")
     x = tensor_for(input, name)
-    if product._data.dtype.kind == "b":
-        kept = cast(x, product._data.dtype).logical_and(bool(beta))
+    if product._array.dtype.kind == "b":
+        kept = cast(x, product._array.dtype).logical_and(bool(beta))
         return kept.logical_or(product.logical_and(bool(alpha)))
     scaled = product if alpha == 1 else product * alpha
     if beta == 0:
@@ -387,7 +387,7 @@ def powers_of(x: Any, count: int, name: str) -> Tensor:
     """Return x⁰ … x^{count - 1} on a new last axis; integers stay integers."""
     if count < 0:
         raise RuntimeError(f"{name}: N must not be negative, got {count}")
-    column = cast(x, "int64") if x._data.dtype.kind in "biu" else x
+    column = cast(x, "int64") if x._array.dtype.kind in "biu" else x
     column = column.unsqueeze(-1)
     if count == 0:
         return column[..., :0]

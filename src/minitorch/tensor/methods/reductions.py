@@ -70,7 +70,7 @@ class Reductions(Node):
         (3, 1)
         """
         x = cast(self, dtype) if dtype is not None else self
-        if x._data.dtype.kind in "biu" and dtype is None:
+        if x._array.dtype.kind in "biu" and dtype is None:
             x = cast(x, int64)
         return apply_unary(ops.SUM, x, _over(self, axis, dim, keepdims, keepdim, "sum"))
 
@@ -89,9 +89,9 @@ class Reductions(Node):
         tensor([ 2.,  7., 12.])
         """
         x = cast(self, dtype) if dtype is not None else self
-        if x._data.dtype.kind in "biu":
+        if x._array.dtype.kind in "biu":
             raise RuntimeError(
-                f"mean: of {x._data.dtype} there is none; write x.float().mean() or x.mean(dtype=…)"
+                f"mean: of {x._array.dtype} there is none; write x.float().mean() or x.mean(dtype=…)"
             )
         return apply_unary(ops.MEAN, x, _over(self, axis, dim, keepdims, keepdim, "mean"))
 
@@ -113,7 +113,7 @@ class Reductions(Node):
         x = _summable(self, dtype)
         out = apply(ops.PROD, x, **_over(self, axis, dim, keepdims, keepdim, "prod"))
         return (
-            out if x._data.dtype.kind == "f" else cast(out, x._data.dtype)
+            out if x._array.dtype.kind == "f" else cast(out, x._array.dtype)
         )  # NumPy counts bools as integers
 
     def nansum(
@@ -146,8 +146,8 @@ class Reductions(Node):
         >>> nanmean(minitorch.tensor([1.0, float("nan"), 2.0]))
         tensor(1.5000)
         """
-        if self._data.dtype.kind != "f":
-            raise RuntimeError(f"nanmean: expects floats, got {self._data.dtype}; write x.float()")
+        if self._array.dtype.kind != "f":
+            raise RuntimeError(f"nanmean: expects floats, got {self._array.dtype}; write x.float()")
         dim, keepdim = choose(axis, dim), keepdim or keepdims
         return nansum(self, dim, keepdim, dtype=dtype) / (~self.isnan()).sum(dim, keepdim)
 
@@ -291,7 +291,7 @@ class Reductions(Node):
         x = to_floating(self if dtype is None else cast(self, dtype))
         if p == "nuc":
             return nuclear_norm(x, choose(axis, dim) or (-2, -1), keepdims or keepdim)
-        x = x.abs() if x._data.dtype.kind == "c" else x
+        x = x.abs() if x._array.dtype.kind == "c" else x
         if p in ("fro", None):
             p = 2
         if isinstance(p, str):
@@ -302,11 +302,11 @@ class Reductions(Node):
         attributes = _over(self, axis, dim, keepdims, keepdim, "norm")
         if (
             (math.isinf(p) or p < 0)
-            and 0 in self._data.shape
-            and count_of(self._data.shape, attributes["axis"]) == 0
+            and 0 in self._array.shape
+            and count_of(self._array.shape, attributes["axis"]) == 0
         ):
             raise RuntimeError(
-                f"norm: of order {p} there is none over an axis of length 0: the tensor has shape {self._data.shape}"
+                f"norm: of order {p} there is none over an axis of length 0: the tensor has shape {self._array.shape}"
             )
         return apply(ops.NORM, x, p=p, **attributes)
 
@@ -440,10 +440,10 @@ def var_mean(
 def _over(x: Node, axis: Axis, dim: Axis, keepdims: bool, keepdim: bool, name: str) -> dict[str, Any]:
     """Return the attributes of a reduction."""
     axis = axis if dim is None else choose(axis, dim)
-    if axis is None or (axis.__class__ is int and 0 <= axis < x._data.ndim):
+    if axis is None or (axis.__class__ is int and 0 <= axis < x._array.ndim):
         return {"axis": axis, "keepdims": keepdims or keepdim}
-    axes = reduction_axis(axis, x._data.ndim, name)
-    if axes == () and x._data.ndim:
+    axes = reduction_axis(axis, x._array.ndim, name)
+    if axes == () and x._array.ndim:
         axes = None  # PyTorch reads an empty list of axes as all of them
     return {"axis": axes, "keepdims": keepdims or keepdim}
 
@@ -451,17 +451,17 @@ def _over(x: Node, axis: Axis, dim: Axis, keepdims: bool, keepdim: bool, name: s
 def _summable(x: Any, dtype: Any) -> Tensor:
     """Return what is summed or multiplied: in the dtype asked for, integers and bools as int64."""
     x = cast(x, dtype) if dtype is not None else x
-    return cast(x, int64) if x._data.dtype.kind in "biu" and dtype is None else x
+    return cast(x, int64) if x._array.dtype.kind in "biu" and dtype is None else x
 
 
 def _along_one(op: Op, x: Any, axis: Any, dtype: Any) -> Tensor:
     at = required_axis(x, axis, op.name)
     x = _summable(x, dtype)
-    return apply(op, x, axis=at) if x._data.ndim else x.clone()
+    return apply(op, x, axis=at) if x._array.ndim else x.clone()
 
 
 def _question(x: Any, op: Op, axis: Any, keepdims: bool) -> Tensor:
-    axes = reduction_axis(axis, x._data.ndim, op.name)  # an empty tuple reduces nothing, as in PyTorch
+    axes = reduction_axis(axis, x._array.ndim, op.name)  # an empty tuple reduces nothing, as in PyTorch
     return apply(op, x, axis=axes, keepdims=keepdims)
 
 
@@ -481,7 +481,7 @@ def _extreme(x: Any, axis: Any, keepdims: bool, name: str) -> Any:
 def _arg(x: Any, op: Op, axis: int | None, keepdims: bool) -> Tensor:
     refuse_empty(x, axis, op.name)
     axes = None if axis is None else required_axis(x, axis, op.name)
-    return apply(op, x, axis=axes if x._data.ndim else None, keepdims=keepdims)
+    return apply(op, x, axis=axes if x._array.ndim else None, keepdims=keepdims)
 
 
 def _running_extreme(op: Op, x: Any, axis: Any, name: str) -> ValuesAndIndices:
@@ -494,19 +494,19 @@ def _spread_of(
 ) -> Tensor:
     if isinstance(axis, bool):  # x.var(False) means unbiased=False
         axis, unbiased = None, axis
-    if x._data.dtype.kind in "biu":
-        raise RuntimeError(f"{op.name}: of {x._data.dtype} there is none; write x.float().{op.name}()")
+    if x._array.dtype.kind in "biu":
+        raise RuntimeError(f"{op.name}: of {x._array.dtype} there is none; write x.float().{op.name}()")
     by = float(int(unbiased)) if correction is None else correction
     return apply(op, x, correction=by, **_over(x, axis, dim, keepdims, False, op.name))
 
 
 def _without_nans(x: Tensor) -> Tensor:
-    return where(x.isnan(), 0.0, x) if x._data.dtype.kind == "f" else x
+    return where(x.isnan(), 0.0, x) if x._array.dtype.kind == "f" else x
 
 
 def refuse_empty(x: Any, axis: Any, name: str) -> None:
     """Refuse to choose an element along an axis that has none."""
-    sizes = x._data.shape
+    sizes = x._array.shape
     axes = reduction_axis(axis, len(sizes), name)
     over = range(len(sizes)) if axes in (None, ()) else axes if isinstance(axes, tuple) else (axes,)
     if 0 in [sizes[a] for a in over]:
@@ -521,11 +521,11 @@ def refuse_empty(x: Any, axis: Any, name: str) -> None:
 def pick(x: Any, indices: Tensor, axis: int, keepdims: bool) -> ValuesAndIndices:
     """Gather the elements that `indices` names along an axis; gradients go back to exactly these."""
     values = apply(GATHER, as_row(x), indices, axis=axis)
-    if x._data.ndim == 0:
+    if x._array.ndim == 0:
         return ValuesAndIndices(apply(RESHAPE, values, shape=()), apply(RESHAPE, indices, shape=()))
     if keepdims:
         return ValuesAndIndices(values, indices)
-    kept = x._data.shape[:axis] + x._data.shape[axis + 1 :]
+    kept = x._array.shape[:axis] + x._array.shape[axis + 1 :]
     return ValuesAndIndices(apply(RESHAPE, values, shape=kept), apply(RESHAPE, indices, shape=kept))
 
 

@@ -63,8 +63,8 @@ class Rounding(Node):
         >>> frac(minitorch.tensor([1.5, -2.25]))
         tensor([ 0.5000, -0.2500])
         """
-        if self._data.dtype.kind != "f":
-            raise RuntimeError(f"frac: integers have none, got {self._data.dtype}; write x.float()")
+        if self._array.dtype.kind != "f":
+            raise RuntimeError(f"frac: integers have none, got {self._array.dtype}; write x.float()")
         return self - self.trunc()
 
     @in_place
@@ -82,7 +82,7 @@ class Rounding(Node):
 
 def _stepped(op: Op, x: Any, **attributes: Any) -> Tensor:
     """Run a rounding op; integers are whole already."""
-    return x.clone() if x._data.dtype.kind in "biu" else apply(op, x, **attributes)
+    return x.clone() if x._array.dtype.kind in "biu" else apply(op, x, **attributes)
 
 
 # --- as functions: minitorch.f(x) is x.f() -------------------------------------------------------

@@ -39,7 +39,7 @@ class Shapes(Node):
         (20, 15)
         """
         wanted = shape_of(sizes, shape, "reshape")
-        if math.prod(wanted) != self._data.size or -1 in wanted:
+        if math.prod(wanted) != self._array.size or -1 in wanted:
             wanted = _complete(self, wanted, "reshape")
         return apply_unary(ops.RESHAPE, self, {"shape": wanted})
 
@@ -54,24 +54,24 @@ class Shapes(Node):
                 return as_tensor(self._data.view(np.dtype(shape[0])))
             except ValueError as error:
                 raise RuntimeError(
-                    f"view: {self._data.shape} {self._data.dtype} cannot be read as {np.dtype(shape[0])}: {error}"
+                    f"view: {self._array.shape} {self._array.dtype} cannot be read as {np.dtype(shape[0])}: {error}"
                 ) from None
         out = apply_unary(
             ops.RESHAPE, self, {"shape": _complete(self, shape_of(shape, size, "view"), "view")}
         )
-        scattered = type(self._data) is np.ndarray and not self._data.flags.c_contiguous and self._data.size
+        scattered = type(self._data) is np.ndarray and not self._data.flags.c_contiguous and self._array.size
         if scattered and not np.may_share_memory(self._data, out._data):
             # PyTorch lays out most results in the order of their axes, NumPy like their inputs: as long as nobody
             # else looks at this memory it may be laid out anew.
             if hasattr(self, "_view") or hasattr(self, "_viewed") or watch.is_exposed(self):
                 raise RuntimeError(
-                    f"view: the elements of shape {self._data.shape} lie too scattered to be seen as shape "
-                    f"{out._data.shape}; write x.reshape(…), which copies them"
+                    f"view: the elements of shape {self._array.shape} lie too scattered to be seen as shape "
+                    f"{out._array.shape}; write x.reshape(…), which copies them"
                 )
             laid_out = np.ascontiguousarray(self._data)
             watch.moved(self._data, laid_out)
             self._data = laid_out
-            out = apply_unary(ops.RESHAPE, self, {"shape": out._data.shape})
+            out = apply_unary(ops.RESHAPE, self, {"shape": out._array.shape})
         return out
 
     def view_as(self, other: Tensor) -> Tensor:
@@ -80,7 +80,7 @@ class Shapes(Node):
         >>> minitorch.zeros(15).view_as(minitorch.zeros(3, 5)).shape
         (3, 5)
         """
-        return self.view(other._data.shape)
+        return self.view(other._array.shape)
 
     def reshape_as(self, other: Tensor) -> Tensor:
         """The same elements in another tensor's shape.
@@ -88,7 +88,7 @@ class Shapes(Node):
         >>> minitorch.zeros(15).reshape_as(minitorch.zeros(3, 5)).shape
         (3, 5)
         """
-        return self.reshape(other._data.shape)
+        return self.reshape(other._array.shape)
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         """Axes start_dim to end_dim made one.   dx = g, in the old shape
@@ -96,7 +96,7 @@ class Shapes(Node):
         >>> minitorch.zeros(20, 3, 5).flatten(1).shape
         (20, 15)
         """
-        sizes = self._data.shape
+        sizes = self._array.shape
         first, last = (one_axis(a, len(sizes), "flatten") for a in (start_dim, end_dim))
         if first > last:
             raise RuntimeError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim}")
@@ -122,7 +122,7 @@ class Shapes(Node):
         (20, 3, 5)
         """
         at = required_axis(self, choose(axis, dim), "unflatten")
-        whole = self._data.shape
+        whole = self._array.shape
         sizes = shape_of(sizes, name="unflatten") if isinstance(sizes, (tuple, list)) and sizes else sizes
         if not isinstance(sizes, tuple):
             raise TypeError(f"unflatten: sizes must be a tuple of ints, got {sizes!r}")
@@ -145,7 +145,7 @@ class Shapes(Node):
         (3, 1)
         """
         axis = choose(axis, dim)
-        sizes = self._data.shape
+        sizes = self._array.shape
         if axis is None:
             drop = {i for i, n in enumerate(sizes) if n == 1}
         else:
@@ -162,7 +162,7 @@ class Shapes(Node):
         >>> minitorch.zeros(3, 5).unsqueeze(1).shape
         (3, 1, 5)
         """
-        sizes = self._data.shape
+        sizes = self._array.shape
         at = one_axis(choose(axis, dim), len(sizes) + 1, "unsqueeze")
         return apply(ops.RESHAPE, self, shape=(*sizes[:at], 1, *sizes[at:]))
 
@@ -204,7 +204,7 @@ class Shapes(Node):
         (5, 20, 3)
         """
         order = shape_of(axes, dims, "permute")
-        ndim = self._data.ndim
+        ndim = self._array.ndim
         if len(order) != ndim:
             raise RuntimeError(f"permute: {order} names {len(order)} axes, but the tensor has {ndim}")
         checked = tuple(one_axis(a, ndim, "permute") for a in order)
@@ -234,7 +234,7 @@ class Shapes(Node):
         >>> minitorch.zeros(20, 3, 5).movedim(0, -1).shape
         (3, 5, 20)
         """
-        ndim = self._data.ndim
+        ndim = self._array.ndim
         if isinstance(source, int) != isinstance(destination, int):
             raise TypeError(
                 f"movedim: {source!r} and {destination!r} must be two ints, or two tuples of ints"
@@ -260,22 +260,22 @@ class Shapes(Node):
         >>> minitorch.zeros(3, 5).t().shape
         (5, 3)
         """
-        if self._data.ndim > 2:
+        if self._array.ndim > 2:
             raise RuntimeError(
-                f"t: expects at most 2 axes, but the tensor has shape {self._data.shape}; write x.mT"
+                f"t: expects at most 2 axes, but the tensor has shape {self._array.shape}; write x.mT"
             )
         return self.T
 
     @property
     def T(self) -> Tensor:
         """The axes reversed: a matrix transposed."""
-        return apply_unary(ops.PERMUTE, self, {"axes": tuple(range(self._data.ndim))[::-1]})
+        return apply_unary(ops.PERMUTE, self, {"axes": tuple(range(self._array.ndim))[::-1]})
 
     @property
     def mT(self) -> Tensor:
         """The last two axes exchanged: every matrix of a batch transposed."""
-        if self._data.ndim < 2:
-            raise RuntimeError(f"mT: expects matrices, but the tensor has shape {self._data.shape}")
+        if self._array.ndim < 2:
+            raise RuntimeError(f"mT: expects matrices, but the tensor has shape {self._array.shape}")
         return self.swapaxes(-1, -2)
 
     # --- stretched, and summed back --------------------------------------------------------------
@@ -295,12 +295,12 @@ class Shapes(Node):
         (3, 5)
         """
         wanted = shape_of(sizes, size, "expand")
-        have = self._data.shape
+        have = self._array.shape
         extra = len(wanted) - len(have)
         if extra < 0 or any(n == -1 for n in wanted[:extra]):
             raise RuntimeError(f"expand: a tensor of shape {have} cannot be expanded to {wanted}")
         full = tuple(have[i - extra] if n == -1 else n for i, n in enumerate(wanted))
-        if math.prod(full) == self._data.size and full[extra:] == have:
+        if math.prod(full) == self._array.size and full[extra:] == have:
             return apply(
                 ops.RESHAPE, self, shape=full
             )  # nothing is stretched: a view that may be written into
@@ -312,7 +312,7 @@ class Shapes(Node):
         >>> minitorch.zeros(5).expand_as(minitorch.zeros(3, 5)).shape
         (3, 5)
         """
-        return self.expand(other._data.shape)
+        return self.expand(other._array.shape)
 
     def sum_to_size(self: Any, *size: Any) -> Tensor:
         """Summed over the axes along which `size` would be stretched to this shape.
@@ -348,11 +348,11 @@ class Shapes(Node):
                 [0., 2.]])
         """
         diagonal = one_int(diagonal, "diag", "diagonal")
-        if self._data.ndim == 1:
+        if self._array.ndim == 1:
             return self.diag_embed(diagonal)
-        if self._data.ndim != 2:
+        if self._array.ndim != 2:
             raise RuntimeError(
-                f"diag: expects a vector or a matrix, but the tensor has shape {self._data.shape}"
+                f"diag: expects a vector or a matrix, but the tensor has shape {self._array.shape}"
             )
         return self.diagonal(diagonal).clone()
 
@@ -362,11 +362,11 @@ class Shapes(Node):
         >>> minitorch.ones(3, 2).diag_embed().shape
         (3, 2, 2)
         """
-        ndim = self._data.ndim + 1
+        ndim = self._array.ndim + 1
         offset = one_int(offset, "diag_embed", "offset")
         first, second = (one_axis(a, ndim, "diag_embed") for a in (dim1, dim2))
-        length = self._data.shape[-1] + abs(offset)
-        sizes = list(self._data.shape[:-1])
+        length = self._array.shape[-1] + abs(offset)
+        sizes = list(self._array.shape[:-1])
         for axis in sorted((first, second)):
             sizes.insert(axis, length)
         return apply(ops.PUT_DIAGONAL, self, shape=tuple(sizes), offset=offset, axis1=first, axis2=second)
@@ -412,12 +412,12 @@ class Shapes(Node):
         """
         axis = required_axis(self, dimension, "unfold")
         size, step = one_int(size, "unfold", "size"), one_int(step, "unfold", "step")
-        length = self._data.shape[axis] if self._data.ndim else 1
+        length = self._array.shape[axis] if self._array.ndim else 1
         if not 0 <= size <= length:
             raise RuntimeError(f"unfold: a window of {size} does not fit an axis of length {length}")
         if step < 1:
             raise RuntimeError(f"unfold: step must be at least 1, got {step}")
-        if not self._data.ndim:  # one window, and no axis to count it
+        if not self._array.ndim:  # one window, and no axis to count it
             return self.reshape(1).unfold(0, size, step)[0]
         return apply(ops.UNFOLD, self, axis=axis, size=size, step=step)
 
@@ -438,9 +438,9 @@ class Shapes(Node):
         (3, 2)
         """
         times = shape_of(times, repeats, "repeat")
-        if len(times) < self._data.ndim:
+        if len(times) < self._array.ndim:
             raise RuntimeError(
-                f"repeat: {len(times)} counts for a tensor with {self._data.ndim} axes; give one per axis"
+                f"repeat: {len(times)} counts for a tensor with {self._array.ndim} axes; give one per axis"
             )
         return _tiled(self, times, "repeat")
 
@@ -460,7 +460,7 @@ class Shapes(Node):
         axis = choose(axis, dim)
         x = self.reshape(-1) if axis is None else self
         at = 0 if axis is None else required_axis(self, axis, "repeat_interleave")
-        length = x._data.shape[at] if x._data.ndim else 1
+        length = x._array.shape[at] if x._array.ndim else 1
         counts = operand(repeats, "repeat_interleave")
         if isinstance(counts, Node):
             counts = _counts(counts._data, length)
@@ -480,7 +480,7 @@ class Shapes(Node):
         named = tuple(required_axis(self, a, "flip") for a in shape_of(axes, dims, "flip"))
         if len(set(named)) != len(named):
             raise RuntimeError(f"flip: {named} names an axis twice")
-        return apply(ops.FLIP, self, axis=named if self._data.ndim else ())
+        return apply(ops.FLIP, self, axis=named if self._array.ndim else ())
 
     def fliplr(self: Any) -> Tensor:
         """The second axis reversed.
@@ -564,7 +564,7 @@ def repeat_interleave(
 
 
 def _swapped(x: Any, first: Any, second: Any, name: str) -> Tensor:
-    order = list(range(x._data.ndim))
+    order = list(range(x._array.ndim))
     a, b = (one_axis(axis, len(order), name) for axis in (first, second))
     if order:
         order[a], order[b] = order[b], order[a]
@@ -573,19 +573,19 @@ def _swapped(x: Any, first: Any, second: Any, name: str) -> Tensor:
 
 def _triangle(x: Any, op: Op, diagonal: Any) -> Tensor:
     k = one_int(diagonal, op.name, "diagonal")
-    if x._data.ndim < 2:
-        raise RuntimeError(f"{op.name}: expects a matrix or a batch of them, got shape {x._data.shape}")
+    if x._array.ndim < 2:
+        raise RuntimeError(f"{op.name}: expects a matrix or a batch of them, got shape {x._array.shape}")
     return apply(op, x, k=k)
 
 
 def _tiled(x: Any, times: tuple[int, ...], name: str) -> Tensor:
     if min(times, default=0) < 0:
         raise RuntimeError(f"{name}: counts must not be negative, got {times}")
-    return apply(ops.TILE, x, times=(1,) * (x._data.ndim - len(times)) + times)
+    return apply(ops.TILE, x, times=(1,) * (x._array.ndim - len(times)) + times)
 
 
 def _complete(x: Any, shape: tuple[int, ...], name: str) -> tuple[int, ...]:
-    size = x._data.size
+    size = x._array.size
     if math.prod(shape) == size and -1 not in shape:
         return shape  # the common case, quickly
     unknown = shape.count(-1)
@@ -595,7 +595,7 @@ def _complete(x: Any, shape: tuple[int, ...], name: str) -> tuple[int, ...]:
         known = size
     if known != size or min(shape, default=0) < 0:
         raise RuntimeError(
-            f"{name}: {size} elements of shape {x._data.shape} do not fit shape {shape}"
+            f"{name}: {size} elements of shape {x._array.shape} do not fit shape {shape}"
             + ("; only one length may be -1" if unknown > 1 else "")
         )
     return shape

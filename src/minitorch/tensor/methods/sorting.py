@@ -62,7 +62,7 @@ class Sorting(Node):
         """
         at = last_axis(self, axis, dim, "argsort")
         order = apply(ops.ARGSORT, as_row(self), axis=at, descending=descending)
-        return order if self._data.ndim else apply(RESHAPE, order, shape=())
+        return order if self._array.ndim else apply(RESHAPE, order, shape=())
 
     def msort(self: Any) -> Tensor:
         """The elements in order along the first axis.   g follows the permutation
@@ -87,8 +87,8 @@ class Sorting(Node):
         tensor([3., 2.])
         """
         at = last_axis(self, axis, dim, "topk")
-        length = as_row(self)._data.shape[at]
-        k = one_int(k, "topk", "k") or (0 if self._data.ndim else 1)  # a 0-d tensor has nothing to leave out
+        length = as_row(self)._array.shape[at]
+        k = one_int(k, "topk", "k") or (0 if self._array.ndim else 1)  # a 0-d tensor has nothing to leave out
         if not 0 <= k <= length:
             raise RuntimeError(f"topk: k = {k} is out of range for an axis of length {length}")
         order = apply(ops.ARGSORT, as_row(self), axis=at, descending=largest)
@@ -104,7 +104,7 @@ class Sorting(Node):
         tensor(2.)
         """
         at = last_axis(self, axis, dim, "kthvalue")
-        length = as_row(self)._data.shape[at]
+        length = as_row(self)._array.shape[at]
         if not 1 <= one_int(k, "kthvalue", "k") <= length:
             raise RuntimeError(f"kthvalue: k = {k} is out of range for an axis of length {length}")
         order = apply(ops.ARGSORT, as_row(self), axis=at, descending=False)
@@ -127,15 +127,15 @@ class Sorting(Node):
         """
         axis = choose(axis, dim)
         if axis is None:
-            if self._data.dtype.kind != "f":
-                refuse_empty(self, (*range(self._data.ndim),), "median")
+            if self._array.dtype.kind != "f":
+                refuse_empty(self, (*range(self._array.ndim),), "median")
             return apply(ops.MEDIAN, self)
         axis = required_axis(self, axis, "median")
         refuse_empty(self, axis, "median")
         order = apply(ops.ARGSORT, as_row(self), axis=axis, descending=False)
-        length = order._data.shape[axis]
+        length = order._array.shape[axis]
         middle = np.take(order._data, [(length - 1) // 2], axis=axis)
-        if self._data.dtype.kind == "f":  # a nan, sorted to the end, wins over the middle
+        if self._array.dtype.kind == "f":  # a nan, sorted to the end, wins over the middle
             data = as_row(self)._data
             hasnan = np.isnan(data).any(axis=axis, keepdims=True)
             middle = np.where(hasnan, np.isnan(data).argmax(axis=axis, keepdims=True), middle)
@@ -150,11 +150,11 @@ class Sorting(Node):
         tensor(2.)
         """
         dim = choose(axis, dim)
-        if self._data.dtype.kind != "f":
+        if self._array.dtype.kind != "f":
             return self.median(dim, keepdim or keepdims)
         if dim is None:
             flat = self.reshape(-1)
-            if not flat._data.size:
+            if not flat._array.size:
                 return self.median()
             middle = nanmedian(flat.detach(), 0).values
             equal = (self == middle) | (self.isnan() & middle.isnan())
@@ -311,14 +311,14 @@ def _quantile(input: Any, q: Any, dim: Any, keepdim: bool, interpolation: str, n
             f"{name}: interpolation must be linear, lower, higher, midpoint or nearest, got {interpolation!r}"
         )
     x = tensor_for(input, name)
-    if x._data.dtype.kind != "f":
-        raise RuntimeError(f"{name}: expects floats, got {x._data.dtype}; write x.float()")
-    if not x._data.size:
+    if x._array.dtype.kind != "f":
+        raise RuntimeError(f"{name}: expects floats, got {x._array.dtype}; write x.float()")
+    if not x._array.size:
         raise RuntimeError(f"{name}: of no elements there is none: the tensor has shape {x.shape}")
-    shares = as_tensor(q, None if isinstance(q, Node) else x._data.dtype)
-    if shares._data.dtype != x._data.dtype:
+    shares = as_tensor(q, None if isinstance(q, Node) else x._array.dtype)
+    if shares._array.dtype != x._array.dtype:
         raise RuntimeError(
-            f"{name}: q is {shares._data.dtype}, but x is {x._data.dtype}; write q.to(x.dtype)"
+            f"{name}: q is {shares._array.dtype}, but x is {x._array.dtype}; write q.to(x.dtype)"
         )
     if shares.ndim > 1:
         raise RuntimeError(f"{name}: q must be a number or a vector, got shape {shares.shape}")
@@ -329,7 +329,7 @@ def _quantile(input: Any, q: Any, dim: Any, keepdim: bool, interpolation: str, n
     wanted = shares.reshape(-1)
     nans = ordered.isnan()
     if name == "nanquantile":
-        count = (~nans).sum(-1, keepdim=True).to(x._data.dtype)
+        count = (~nans).sum(-1, keepdim=True).to(x._array.dtype)
         ranks = (wanted * (count - 1)).clamp(min=0)
     else:  # one nan makes all of them nan: the last rank is one
         ranks = where(nans.any(-1, keepdim=True), float(last), wanted * last)
@@ -342,7 +342,7 @@ def _quantile(input: Any, q: Any, dim: Any, keepdim: bool, interpolation: str, n
     below = ranks.floor().long()
     found = ordered.gather(-1, below)
     if interpolation in ("linear", "midpoint"):
-        weight = ranks - below.to(x._data.dtype) if interpolation == "linear" else 0.5
+        weight = ranks - below.to(x._array.dtype) if interpolation == "linear" else 0.5
         found = found.lerp(ordered.gather(-1, ranks.ceil().long()), weight)
     # (…, q): the axis that was reduced comes back as 1, the shares go to the front.
     if keepdim and x.ndim:

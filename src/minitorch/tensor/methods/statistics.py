@@ -44,9 +44,9 @@ class Statistics(Node):
         >>> bincount(minitorch.tensor([0, 2, 2]))
         tensor([1, 0, 2])
         """
-        if self._data.dtype.kind not in "iu" or self.ndim != 1:
+        if self._array.dtype.kind not in "iu" or self.ndim != 1:
             raise RuntimeError(
-                f"bincount: expects a vector of integers, got {self._data.dtype} of shape {self.shape}"
+                f"bincount: expects a vector of integers, got {self._array.dtype} of shape {self.shape}"
             )
         if self.numel() and int(self.min()) < 0:
             raise RuntimeError(f"bincount: expects no negative numbers, got {int(self.min())}")
@@ -64,7 +64,7 @@ class Statistics(Node):
         if one_int(bins, "histc", "bins") < 1:
             raise RuntimeError(f"histc: bins must be at least 1, got {bins}")
         counts = np.histogram(self._data.reshape(-1), bins=bins, range=(low, high))[0]
-        return new_tensor(counts.astype(self._data.dtype))
+        return new_tensor(counts.astype(self._array.dtype))
 
     def histogram(
         self: Any, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False
@@ -76,17 +76,17 @@ class Statistics(Node):
         >>> histogram(minitorch.tensor([1.0, 2.0, 1.0]), 2, range=(0.0, 2.0)).hist
         tensor([0., 3.])
         """
-        if self._data.dtype.kind != "f":
-            raise RuntimeError(f"histogram: expects floats, got {self._data.dtype}; write x.float()")
+        if self._array.dtype.kind != "f":
+            raise RuntimeError(f"histogram: expects floats, got {self._array.dtype}; write x.float()")
         weights = None if weight is None else tensor_for(weight, "histogram")._data.reshape(-1)
         if isinstance(bins, Node):
             edges = bins._data
         else:
             first, last = (0.0, 0.0 if self.numel() else 1.0) if range is None else range
             low, high = _bounds(self, float(first), float(last), 0.5, "histogram")
-            edges = np.linspace(low, high, one_int(bins, "histogram", "bins") + 1).astype(self._data.dtype)
+            edges = np.linspace(low, high, one_int(bins, "histogram", "bins") + 1).astype(self._array.dtype)
         counts, _ = np.histogram(self._data.reshape(-1), bins=edges, weights=weights, density=density)
-        return Histogram(new_tensor(counts.astype(self._data.dtype)), new_tensor(edges))
+        return Histogram(new_tensor(counts.astype(self._array.dtype)), new_tensor(edges))
 
     # --- covariances -----------------------------------------------------------------------------
 
@@ -160,7 +160,7 @@ class Statistics(Node):
         x = cat(parts, at) if len(parts) > 1 else x
         for _ in range(min(n, x.shape[at])):
             after, before = x.narrow(at, 1, x.shape[at] - 1), x.narrow(at, 0, x.shape[at] - 1)
-            x = after.logical_xor(before) if x._data.dtype.kind == "b" else after - before
+            x = after.logical_xor(before) if x._array.dtype.kind == "b" else after - before
         return x
 
     def dist(self: Any, other: Any, p: float = 2) -> Tensor:
@@ -213,14 +213,14 @@ def _slopes(x: Tensor, axis: int, spacing: Any, edge_order: int) -> Tensor:
         raise RuntimeError(f"gradient: an axis of length {length} is too short for edge_order {edge_order}")
     along = [1] * x.ndim
     along[axis] = -1
-    if isinstance(spacing, Node) and spacing._data.ndim:
+    if isinstance(spacing, Node) and spacing._array.ndim:
         steps = diff(spacing)
     else:
         value = float(spacing)
         steps = new_tensor(
-            np.full(length - 1, value, dtype=x._data.dtype if x._data.dtype.kind == "f" else None)
+            np.full(length - 1, value, dtype=x._array.dtype if x._array.dtype.kind == "f" else None)
         )
-        steps = cast(steps, x._data.dtype if x._data.dtype.kind == "f" else np.float32)
+        steps = cast(steps, x._array.dtype if x._array.dtype.kind == "f" else np.float32)
     steps = steps.reshape(along)
     part = lambda t, a, n: t.narrow(axis, a, n)
     slope = (part(x, 1, length - 1) - part(x, 0, length - 1)) / steps
@@ -265,7 +265,7 @@ def _trapezoids(y: Any, x: Any, dx: Any, dim: int, name: str) -> Tensor:
         raise TypeError(f"{name}: x and dx are two ways to give the steps; pass one of them")
     at = one_axis(dim, curve.ndim, name)
     length = curve.shape[at]
-    if curve._data.dtype.kind not in "fc":
+    if curve._array.dtype.kind not in "fc":
         curve = cast(curve, np.float32)
     if not length:
         return curve
@@ -293,8 +293,8 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = None) -> 
     a, b = promoted(tensor_for(x1, "cdist"), tensor_for(x2, "cdist"))
     if a.ndim < 2 or b.ndim < 2 or a.shape[-1] != b.shape[-1]:
         raise RuntimeError(f"cdist: expects rows of one length, got shapes {a.shape} and {b.shape}")
-    if a._data.dtype.kind != "f":
-        raise RuntimeError(f"cdist: expects floats, got {a._data.dtype}; write x.float()")
+    if a._array.dtype.kind != "f":
+        raise RuntimeError(f"cdist: expects floats, got {a._array.dtype}; write x.float()")
     if p < 0:
         raise RuntimeError(f"cdist: p must not be negative, got {p}")
     if a.shape[-1] == 0:  # rows of no length lie nowhere apart
@@ -305,11 +305,11 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = None) -> 
         same = squared <= 0
         return where(same, 0.0, where(same, 1.0, squared).sqrt())
     difference = a.unsqueeze(-2) - b.unsqueeze(-3)
-    return difference.norm(p, -1) if difference._data.size else difference.sum(-1)
+    return difference.norm(p, -1) if difference._array.size else difference.sum(-1)
 
 
 def _bounds(x: Tensor, low: float, high: float, margin: float, name: str) -> tuple[float, float]:
-    if low == high and x._data.size:
+    if low == high and x._array.size:
         low, high = float(x.min()), float(x.max())
     if low == high:
         low, high = low - margin, high + margin
