@@ -85,9 +85,12 @@ def test_missing_unbroadcast_is_caught(monkeypatch, path):
         "contribution = unbroadcast(contribution, like.shape)",
         "pass",
     )
+    if path is fast_rules:  # which grad() and the asserted contract do not take
+        x = minitorch.ones(3, requires_grad=True)
+        (x + minitorch.ones(4, 3)).sum().backward()
+        assert x.grad.shape != (3,)
+        return
     assert noticed(cases_of("add"))
-    if path is fast_rules:
-        return  # where the contract is asserted, the short path is not taken
     with minitorch.autograd.debug(), pytest.raises(AssertionError, match="gave a gradient of shape"):
         (minitorch.ones(3, requires_grad=True) + minitorch.ones(4, 3)).sum().backward()
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.engine.modes import attention
 from minitorch.ops.op import ANALYTIC, REFUSED, Op
 
 # Filled at the first complex tensor of this process: from then on ops and backward look out for them.
@@ -20,6 +21,7 @@ def meet_complex() -> None:
     """Note that there are complex tensors."""
     if not met:
         met.append(True)
+        attention.append("complex numbers")
 
 
 def check_complex(op: Op, arrays: Sequence[Any]) -> None:

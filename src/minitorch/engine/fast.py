@@ -14,7 +14,7 @@ import numpy as np
 
 from minitorch.engine import complex as complex_numbers
 from minitorch.engine import node
-from minitorch.engine.modes import current
+from minitorch.engine.modes import attention, current
 from minitorch.engine.node import NO_ATTRIBUTES
 from minitorch.engine.record import TROUBLE, apply, second_try, tell
 from minitorch.engine.recording import recordings
@@ -24,12 +24,12 @@ from minitorch.ops.op import REFUSED
 
 _TEMPLATE = """
 def {name}({parameters}):
-    if (
+    if (attention or exposed) and (
         recordings
         or (rebased and ({is_view}))
         or (exposed and ({is_exposed}))
-        or (complex_met and op.complex is REFUSED){or_uncommon}
-    ):
+        or (complex_met and op.complex is REFUSED)
+    ){or_uncommon}:
         return {apply}
     forward = op.forward  # in a name of its own: calling it as a method would look it up the slow way
     try:
@@ -62,6 +62,7 @@ _NAMES = {
     "REFUSED": REFUSED,
     "TROUBLE": TROUBLE,
     "apply": apply,
+    "attention": attention,
     "asarray": np.asarray,
     "complex_met": complex_numbers.met,
     "current": current,

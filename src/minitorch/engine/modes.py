@@ -27,6 +27,10 @@ class Mode(NamedTuple):
 _START = Mode(True)
 _mode: ContextVar[Mode] = ContextVar("minitorch_mode", default=_START)
 current = _mode.get
+
+# What short paths must look out for, as long as there is any of it: a recording (compiler/trace), views whose base was
+# written into (versions.py), complex numbers (complex.py). Nearly always nothing.
+attention: list[Any] = []
 switch = _mode.set
 
 

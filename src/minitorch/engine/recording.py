@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from minitorch.engine.modes import current
+from minitorch.engine.modes import attention, current
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -63,6 +63,18 @@ def changed() -> None:
 
 # Recordings under way in any thread; nearly always none. Whose thread this is, the mode says.
 recordings: list[Recorder] = []
+
+
+def begin(active: Recorder) -> None:
+    """Note that a recording begins; the mode says in which thread."""
+    recordings.append(active)
+    attention.append(active)
+
+
+def end(active: Recorder) -> None:
+    """Note that a recording has ended."""
+    recordings.remove(active)
+    attention.remove(active)
 
 
 def recorder() -> Recorder | None:

@@ -120,14 +120,14 @@ class Recording:
         """Show Traced arrays in place of real ones."""
         outer = current()
         inner = outer._replace(recorder=self)
-        recording.recordings.append(self)
+        recording.begin(self)
         switch(inner)
         try:
             yield
         finally:
             now = current()  # the function may leave another mode than it found: set_grad_enabled(False)
             switch(outer if now is inner else now._replace(recorder=outer.recorder))
-            recording.recordings.remove(self)
+            recording.end(self)
 
     # --- inputs -----------------------------------------------------------------------------------
 
