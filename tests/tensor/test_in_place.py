@@ -600,3 +600,177 @@ def test_a_shallow_copy_has_a_history_of_its_own():
     before = len(twin._history)
     x += 1
     assert len(twin._history) == before
+
+
+# --- what fresh eyes found --------------------------------------------------------------------------------
+
+
+def unfolded(m, w):
+    x = (w * 2)[0] * 1.0
+    windows = x.unfold(0, 2, 1)
+    x += w[1]
+    return windows
+
+
+def a_hook_that_reads_a_view(m, w):
+    x = w * 2
+    v = x[0]
+    y = v + 1
+    y.register_hook(lambda g: g * (v > 0).double())
+    x += 5
+    return y
+
+
+def a_hook_before_another_shape(m, w):
+    x = w * 2
+    x.register_hook(lambda g: g * 10)
+    x.unsqueeze_(0)
+    return x
+
+
+def another_shape_under_no_grad(m, w):
+    x = w.cumsum(0)
+    with m.no_grad():
+        x.unsqueeze_(0)
+    return x
+
+
+def read_under_no_grad(m, w):
+    x = w * 2
+    part, _ = x.split([1, 2])
+    x += 1
+    with m.no_grad():
+        total = part.sum()
+    return x * total
+
+
+def detached_in_place_before_backward(m, w):
+    h, loss = w[0] * 1.0, 0.0
+    for _ in range(3):
+        h = (h + w[1]).tanh()
+        loss = loss + h.sum()
+        h.detach_()
+    return loss * m.ones(2, dtype=m.float64)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [unfolded, a_hook_that_reads_a_view, a_hook_before_another_shape, another_shape_under_no_grad,
+     read_under_no_grad, detached_in_place_before_backward],
+    ids=lambda p: p.__name__,
+)  # fmt: skip
+def test_pytorchs_numbers_and_gradients_here_too(program):
+    same(program)
+
+
+def test_a_part_of_a_complex_tensor_is_not_written_into_with_a_graph():
+    w = minitorch.ones(3, requires_grad=True)
+    z = minitorch.complex(w, 2 * w)
+    for part in (z.real, z.imag):
+        with pytest.raises(RuntimeError, match="complex"):
+            part.mul_(2)
+
+
+def test_what_a_leafs_hook_keeps_is_its_own():
+    w = minitorch.ones(3, requires_grad=True)
+    seen = []
+    w.register_hook(seen.append)
+    (w * 2).sum().backward()
+    (w * 3).sum().backward()
+    w.grad.zero_()
+    assert seen[0].tolist() == [2.0, 2.0, 2.0]
+
+
+def test_checkpoint_of_a_function_that_writes_into_its_argument_is_refused():
+    w = minitorch.ones(3, requires_grad=True)
+
+    def written(a):
+        a += 1
+        return a * 2
+
+    out = minitorch.autograd.checkpoint(written, w * 2).sum()
+    with pytest.raises(RuntimeError, match="changed after"):
+        out.backward()
+
+
+def test_a_function_may_write_into_its_input_and_say_so():
+    def program(m, w):
+        class Double(m.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                x.mul_(2)
+                ctx.mark_dirty(x)
+                return x
+
+            @staticmethod
+            def backward(ctx, g):
+                return g * 2
+
+        x = w * 3
+        v = x[0]
+        y = Double.apply(x)
+        assert y is x
+        return y * v
+
+    same(program)
+    w = minitorch.ones(2, requires_grad=True)
+
+    class Seen(minitorch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.view(-1)
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    seen = Seen.apply(w * 2)
+    with pytest.raises(RuntimeError, match="several results"):
+        seen *= 2
+
+
+@pytest.mark.parametrize("with_view", [False, True])
+def test_no_cycles_without_backward(with_view):
+    gc.collect()
+    gc.disable()
+    try:
+        w = minitorch.ones(3, requires_grad=True)
+        x = w * 2
+        gone = weakref.ref(x)
+        if with_view:
+            v = x[0]
+            v *= 2
+            del v
+        x -= x.mean()
+        x[0] = x[1]
+        x += x.sin()
+        del x
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_histories_stay_short():
+    w = minitorch.ones(3, requires_grad=True)
+    h = w * 1.0
+    for _ in range(20):
+        h.mul_(0.5).add_(w)
+        h.sum().backward()
+        h.detach_()
+    assert len(h._history) < 6
+    buffer = minitorch.zeros(3)
+    for _ in range(5):
+        buffer.detach_()
+    assert not hasattr(buffer, "_history")
+
+
+def test_long_chains_of_views_after_a_write_are_linear():
+    w = minitorch.ones(4, requires_grad=True)
+    x = w * 2
+    v = x[:2]
+    x += 1
+    assert v.requires_grad  # views have been brought up to date in this process
+    for _ in range(3000):
+        x = x.view(2, 2).view(4)
+    x.sum().backward()
+    assert w.grad.tolist() == [2.0] * 4

@@ -54,6 +54,7 @@ def checkpoint(
                     constants[id(each)] = weakref.ref(each)
         inner.add(out)
 
+    now = watch.tick()  # before: what the function itself changes is changed when it runs again
     outer = current()
     switch(outer._replace(observers=(*outer.observers, observe)))
     try:
@@ -79,11 +80,10 @@ def checkpoint(
     inner.clear()
     used.clear()
     watched = [weakref.ref(s) for s in sources] + list(constants.values())
-    now = watch.tick()
     for reference in watched:
         tensor = reference()
         if tensor is not None:
-            watch.read(tensor._data, now)
+            watch.read(tensor._data, watch.tick())
 
     def joint(g: Any, out: Any, *inputs: Any) -> list[Any]:
         _check_unchanged(watched, now)

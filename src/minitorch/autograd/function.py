@@ -15,8 +15,10 @@ from minitorch.engine import watch
 from minitorch.engine.modes import current, is_grad_enabled, no_grad
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import bundle_outputs, tell
+from minitorch.engine.versions import note_view, previous
 from minitorch.ops.op import Op
 from minitorch.tensor import Tensor
+from minitorch.tensor.writing import check_may_be_rewritten, rewritten
 
 
 class FunctionCtx:
@@ -28,6 +30,7 @@ class FunctionCtx:
         self._saved: list[Any] = []
         self._saved_at = 0
         self._non_differentiable: set[int] = set()
+        self._dirty: set[int] = set()
         self._outputs: tuple[Any, ...] = ()
 
     def save_for_backward(self, *tensors: Any) -> None:
@@ -61,6 +64,10 @@ class FunctionCtx:
                     "(x.clone()), or change it after backward()"
                 )
         return tuple(restored)
+
+    def mark_dirty(self, *inputs: Any) -> None:
+        """Say which inputs forward has written into and returns: each becomes the result itself."""
+        self._dirty = {id(i) for i in inputs}
 
     def mark_non_differentiable(self, *outputs: Any) -> None:
         """Say which outputs carry no gradient (indices, masks)."""
@@ -130,13 +137,19 @@ class Function:
                 raise TypeError(
                     f"{cls.__name__}.forward: output {i} must be a Tensor, got {type(r).__name__}"
                 )
-        # An input handed back is a result of its own all the same.
-        results = tuple(new_tensor(r._data) if any(r is a for a in args) else r for r in results)
+        dirty = [r if id(r) in ctx._dirty and any(r is a for a in args) else None for r in results]
+        # An input handed back is a result of its own all the same, unless it was written into.
+        results = tuple(
+            new_tensor(r._data) if any(r is a for a in args) and d is None else r
+            for r, d in zip(results, dirty, strict=True)
+        )
         if not tracked:
             return results if several else results[0]
         place = {id(r): i for i, r in enumerate(tuple(output) if several else (output,))}
         ctx._saved = [
-            _Output(place[id(s)]) if id(s) in place and not any(s is a for a in args) else s
+            _Output(place[id(s)])
+            if id(s) in place and (id(s) in ctx._dirty or not any(s is a for a in args))
+            else s
             for s in ctx._saved
         ]
         constants = [id(r) in ctx._non_differentiable for r in results]
@@ -145,13 +158,24 @@ class Function:
         recorded = Op(
             cls.__name__, lambda *a, **k: None, joint=joint, takes_none=True, reads=False, register=False
         )
-        outputs = bundle_outputs(recorded, args, {}, [r._data for r in results])
+        for r in dirty:
+            if r is not None:
+                check_may_be_rewritten(r, f"{cls.__name__}.forward", "its result into a new tensor")
+        before = {id(r): previous(r) for r in dirty if r is not None}
+        inputs = tuple(before.get(id(a), a) for a in args)
+        outputs = bundle_outputs(recorded, inputs, {}, [r._data for r in results])
         outputs = tuple(
             new_tensor(r._data) if constant else out
             for r, out, constant in zip(results, outputs, constants, strict=True)
         )
-        for out in outputs:
-            tell(current(), recorded, args, {}, out)
+        for out, r in zip(outputs, dirty, strict=True):
+            if r is not None:
+                rewritten(r, before[id(r)], out, f"{cls.__name__}.forward")
+            else:
+                for each in args:
+                    note_view(out, each, None, {}, True)  # which cannot be written into
+            tell(current(), recorded, inputs, {}, out)
+        outputs = tuple(out if r is None else r for out, r in zip(outputs, dirty, strict=True))
         return outputs if several else outputs[0]
 
 

@@ -65,8 +65,9 @@ def backpropagate(
                 g = np.asarray(g)  # arithmetic on 0-d arrays gives NumPy scalars; rules expect arrays
             if node._hooks and node not in boundary:
                 g = run_hooks(node, g)
+                own.discard(node)  # a hook may have kept what it was shown
             if wanted is not None and node in wanted:
-                found[node] = g if create_graph or node in own else g.copy()
+                found[node] = g if isinstance(g, Node) or node in own else g.copy()
             if node._operation is None:
                 leaves.append((node, g, node in own))
             elif node not in boundary:

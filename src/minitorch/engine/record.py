@@ -42,7 +42,7 @@ def apply(op: Op, *inputs: Any, **attributes: Any) -> Any:
 
 def _arrays_of(op: Op, inputs: Sequence[Any]) -> list[Any]:
     """Return what the forward computes on: the Tensors' arrays, and everything else as it is."""
-    if rebased:
+    if rebased and current().enabled:
         for each in inputs:
             if isinstance(each, Node):
                 synced(each)

@@ -32,6 +32,9 @@ class Recorder(Protocol):
     def write_grad(self, node: Any, new: Any) -> None:
         """Give a node another gradient, as far as this thread sees."""
 
+    def renewing(self, node: Any) -> None:
+        """Be told that a node gets another place in the graph: refuse it for one from before."""
+
     def changeable(self, holder: Any, key: str) -> Any:
         """Return what stands for a number that may be another one at the next call."""
 

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from operator import attrgetter
+from operator import itemgetter
 from typing import Any, NamedTuple
 
-from minitorch.engine.modes import attention
+from minitorch.engine.modes import attention, current
 from minitorch.engine.node import Node, new_tensor
+from minitorch.engine.recording import recordings
 from minitorch.engine.watch import owner_of, tick
 from minitorch.ops.op import Op
 
@@ -49,16 +50,17 @@ class Superseded(NamedTuple):
 # Filled when a tensor of the graph is first written into, and when one is that others look at: from then on the walk
 # looks for versions, and views are brought up to date when they are used. Other programs pay for neither.
 renewed: list[bool] = []
-rebased: list[bool] = []
+rebased: list[int] = []  # the time of the latest such write
 
-_age = attrgetter("_time")
+_first = itemgetter(0)
 
 
 def note_view(out: Any, base: Any, op: Op | None, attributes: dict[str, Any], recorded: bool) -> None:
     """Note that a result looks at its input's memory, if it does."""
     memory, own = getattr(base, "_data", None), out._array
-    if memory is not None and (own.base is memory or own.base is getattr(memory, "base", None)):
-        out._view = (base, op, attributes, recorded)
+    if memory is not None and owner_of(own) is owner_of(memory):
+        # The real part of a complex tensor has no op that leads back into it.
+        out._view = (base, op if own.dtype == memory.dtype else None, attributes, recorded)
         base._viewed = True
 
 
@@ -85,6 +87,8 @@ def renew(
     base_of_views: Any = None,
 ) -> None:
     """Give `node` another place in the graph: the result of `op`, or a leaf. What it was is now `before`."""
+    if recordings and (recorder := current().recorder) is not None:
+        recorder.renewing(node)
     before._hooks, node._hooks = node._hooks, None  # they asked for the gradient of what it was
     node._operation = op
     node._inputs = inputs
@@ -92,38 +96,65 @@ def renew(
     node._requires_grad = op is not None
     node._time = tick()
     before._superseded = Superseded(node._time, overwritten, base_of_views)
-    if hasattr(node, "_history"):
-        node._history.append(before)
-    else:
-        node._history = [before]
+    if not hasattr(node, "_history"):
+        node._history = []
+    node._history.append((before._time, before))
     if not renewed:
         renewed.append(True)
-    if not rebased and (hasattr(node, "_viewed") or hasattr(node, "_view")):
-        rebased.append(True)
-        attention.append("views")
+    if hasattr(node, "_viewed") or hasattr(node, "_view"):
+        if not rebased:
+            attention.append("views")
+        rebased[:] = [node._time]
 
 
 def take_place(node: Any, before: Any, result: Any) -> None:
     """Give `node` the place that `result`, which was written into its memory, has in the graph."""
+    _refer_to(before, node, result)
     renew(node, before, result._operation, result._inputs, result._attributes)
+
+
+def _refer_to(before: Any, node: Any, result: Any) -> None:
+    """Let the ops behind `result` that were given `node` refer to what it was: in `x -= x.mean()` the mean.
+
+    They would find it by their time; but x would hold itself, and be freed by the garbage collector alone. Views of x
+    among them (`x[0] = x[1]`) hold it too, as their base: a version of each takes its place, which does not.
+    """
+    instead: dict[int, Any] = {id(node): before}
+    waiting, seen = [result], set()
+    while waiting:
+        each = waiting.pop()
+        if not isinstance(each, Node) or each._time <= before._time or each is node or id(each) in seen:
+            continue
+        seen.add(id(each))
+        for i in each._inputs:
+            if isinstance(i, Node) and id(i) not in instead and not i._hooks and view_of(i) is not None:
+                instead[id(i)] = previous(i) if _base_of(i) is _base_of(node) else i
+        if any(id(i) in instead for i in each._inputs):
+            each._inputs = tuple(instead.get(id(i), i) for i in each._inputs)
+        waiting += each._inputs
+
+
+def _base_of(node: Any) -> Any:
+    while hasattr(node, "_view"):
+        node = node._view[0]
+    return node
 
 
 def look_anew(node: Any, op_on: Callable[[Any], Any]) -> None:
     """Let a node be another view of its memory: values stay, shape and place in the graph are the view's."""
-    base = previous(node)  # from now on its other views look at this
+    base = previous(node)  # what it was; from now on its other views look at this
     if hasattr(node, "_view"):
         base._view = node._view
     view = op_on(base)
     if view is not base:
-        before = previous(node)
         node._data = view._data
-        renew(node, before, view._operation, view._inputs, view._attributes, False, base)
+        renew(node, base, view._operation, view._inputs, view._attributes, False, base)
         node._view = view._view
 
 
 def as_of(node: Any, time: int) -> Any:
     """Return the version of a node that an op recorded at `time` was given."""
-    version = node if node._time <= time else _old_version(node, time)
+    version = _old_version(node, time)
     if version is None:
         raise RuntimeError(
             f"backward through {node._operation.name!r} a second time: the first backward() freed this version of a "
@@ -132,58 +163,75 @@ def as_of(node: Any, time: int) -> Any:
     return version
 
 
+def _ended(node: Any, time: int) -> Any:
+    """Return the version in a node's history that was at a time; None if a backward has freed it."""
+    place = bisect_right(node._history, time, key=_first)
+    version = node._history[place - 1][1] if place else None
+    return None if version is None or version._superseded.time < time else version
+
+
 def _old_version(node: Any, time: int) -> Any:
     """Return what a node was at a time before it was last written into; None if a backward has freed it."""
-    place = bisect_right(node._history, time, key=_age)
-    version = node._history[place - 1] if place else None
-    return None if version is None or version._superseded.time < time else version
+    while (
+        node is not None and node._time > time
+    ):  # more than once: a base of views may have been written into since
+        node = _ended(node, time)
+    return node
 
 
 def inputs_of(node: Any) -> tuple[Any, ...]:
     """Return what a node's op was given: of inputs that were written into since, the version of then."""
     time = node._time
     for each in node._inputs:
-        if isinstance(each, Node) and each._time > time:
+        if isinstance(each, Node) and (each._time > time or (rebased and synced(each, False)._time > time)):
             node._inputs = tuple(as_of(i, time) if isinstance(i, Node) else i for i in node._inputs)
             break
     return node._inputs
 
 
 def forget_consumed(node: Any) -> None:
-    """Let go of versions that a backward has consumed."""
+    """Let go of versions that a backward has consumed, and of constants from before these."""
     history = node._history
-    while history and history[-1]._operation is not None and not history[-1]._inputs:
-        history.pop()
+    consumed = [i for i, (_, v) in enumerate(history) if v._operation is not None and not v._inputs]
+    if consumed:
+        node._history = [
+            entry
+            for i, entry in enumerate(history)
+            if (entry[1]._operation is None and (i == 0 or i > consumed[-1])) or entry[1]._inputs
+        ]
 
 
-def synced(node: Any) -> Any:
-    """Bring a view up to date: if its base was written into since, it is now the same view of the new version."""
+def synced(node: Any, strictly: bool = True) -> Any:
+    """Bring a view up to date: if its base was written into since, it is now the same view of the new version.
+
+    strictly: refuse views that cannot follow; else they are left as they are.
+    """
     views = []
     base = node
-    while hasattr(base, "_view"):
+    while rebased and base._time < rebased[0] and hasattr(base, "_view"):
         views.append(base)
         base = base._view[0]
     while views:
-        _follow(views.pop())
+        _follow(views.pop(), strictly)
     return node
 
 
-def _follow(node: Any) -> None:
+def _follow(node: Any, strictly: bool) -> None:
     """Bring a view up to date with its base, which is."""
     view = View(*node._view)
     base = view.base
     if base._time <= node._time:
         return
-    version = _old_version(base, node._time)
+    version = _ended(base, node._time)
     ended = Superseded(0, True, None) if version is None else version._superseded
     if ended.base_of_views is not None:  # the base only changed its shape (unsqueeze_)
-        node._view = view._replace(base=synced(ended.base_of_views))
-        _follow(node)
+        node._view = view._replace(base=synced(ended.base_of_views, strictly))
+        _follow(node, strictly)
     elif not ended.overwritten and not base._requires_grad:
         pass  # the base was cut off from its graph (detach_): the view was not
     elif owner_of(base._data) is not owner_of(node._data):
         del node._view  # the base was given other memory: a view no more
-    else:
+    elif strictly or (view.op is not None and view.recorded):
         check_may_follow(view, "its base, or another view of it, was written into in place")
         op, inputs = (view.op, (base,)) if base._requires_grad else (None, ())
         renew(node, previous(node), op, inputs, view.attributes)
@@ -194,7 +242,7 @@ def check_may_follow(view: View, why: str) -> None:
     if view.op is None:
         raise RuntimeError(
             f"in-place writing: this tensor is one of several results of one op (split, chunk, unbind, iterating over "
-            f"a tensor), and {why}; take the part by an index (x[i], x[a:b]) instead, or clone() it"
+            f"a tensor) or a part of a complex one, and {why}; take it by an index (x[i], x[a:b]), or clone() it"
         )
     if not view.recorded:
         raise RuntimeError(

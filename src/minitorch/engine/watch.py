@@ -223,10 +223,10 @@ class Exposed:
 
 
 def _exposure_of(owner: np.ndarray) -> Exposed:
-    key = id(owner)
-    if key not in exposed:
-        exposed[key] = Exposed(owner)
-    return exposed[key]
+    exposure = exposed.get(id(owner))
+    if exposure is None:
+        exposure = exposed[id(owner)] = Exposed(owner)
+    return exposure
 
 
 def share(array: Any) -> None:
@@ -252,13 +252,12 @@ def hand_out(array: Any) -> Any:
     """Return an array for a person to hold: the same memory, as an array of its own, and watched from now on."""
     if type(array) is not np.ndarray:
         return array
-    owner = owner_of(array)
-    if id(owner) not in exposed:
-        exposure = _exposure_of(owner)
-        if type(owner) is np.ndarray:
-            exposure.read(owner, tick())  # ops may have read it already
-    held = Held(array)
-    exposed[id(owner)].add_holder(held)
+    owner, held = owner_of(array), Held(array)
+    known = id(owner) in exposed
+    exposure = _exposure_of(owner)
+    exposure.add_holder(held)
+    if not known and type(owner) is np.ndarray:
+        exposure.read(owner, tick())  # ops may have read it already
     return np.asarray(held)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minitorch.engine import versions, watch
-from minitorch.engine.modes import is_grad_enabled
+from minitorch.engine.modes import enable_grad, is_grad_enabled
 from minitorch.engine.node import Node
 from minitorch.engine.reads import may_read
 from minitorch.engine.record import apply
@@ -182,7 +182,7 @@ class Writing(RandomFills):
         tracked = _is_tracked(x, (value,))
         _check_writable(x, spelling)
         if tracked:
-            _check_may_be_rewritten(x, spelling, "where, masked_fill, scatter or index_add")
+            check_may_be_rewritten(x, spelling, "where, masked_fill, scatter or index_add")
         shape = x._array.shape
         if not isinstance(value, Node):
             value = fill_of(value, x._array.dtype, spelling)
@@ -200,7 +200,7 @@ class Writing(RandomFills):
         if isinstance(value, Node):
             value = _fitted(before if value is x else value, x, room, spelling)
         result = apply(WRITE, before, value, key=key)
-        _rewritten(x, before, result, spelling)
+        rewritten(x, before, result, spelling)
         return x
 
     # --- the same memory, seen with other axes ----------------------------------------------------
@@ -209,13 +209,17 @@ class Writing(RandomFills):
         """Let x be another view of its memory: the values stay, the shape and its place in the graph are new."""
         x: Any = versions.synced(self)
         looked_at = hasattr(x, "_view") or hasattr(x, "_viewed")
-        if not is_grad_enabled() or not (x._requires_grad or looked_at):
+        leaf = x._operation is None
+        if not (x._requires_grad or looked_at) or (leaf and not is_grad_enabled()):
             x._data = getattr(versions.previous(x), name)(*args, **kwargs)._data
             watch.touch(x, f"x.{name}_()")
             return x
-        if x._requires_grad and x._operation is None:
+        if x._requires_grad and leaf:
             _refuse_leaf("a leaf that requires grad", f"x.{name}_()", f"x = x.{name}()")
-        versions.look_anew(x, lambda base: getattr(base, name)(*args, **kwargs))
+        with (
+            enable_grad()
+        ):  # its gradient has to find the way back to the old shape, whatever is recorded now
+            versions.look_anew(x, lambda base: getattr(base, name)(*args, **kwargs))
         return x
 
     def squeeze_(self, *args: Any, **kwargs: Any) -> Tensor:
@@ -282,7 +286,8 @@ class Writing(RandomFills):
         x: Any = versions.synced(self)
         if x._requires_grad and hasattr(x, "_view"):
             raise RuntimeError("x.detach_(): x is a view, whose graph is its base's; write x = x.detach()")
-        versions.renew(x, versions.previous(x), None, (), {}, overwritten=False)
+        if x._requires_grad:
+            versions.renew(x, versions.previous(x), None, (), {}, overwritten=False)
         return x
 
 
@@ -302,7 +307,7 @@ def rewrite(
             x._data[...] = result._data
             watch.touch(x._data, spelling)
         return x
-    _check_may_be_rewritten(x, spelling, instead)
+    check_may_be_rewritten(x, spelling, instead)
     before, start = versions.previous(x), watch.tick()
     result = compute(before)
     _check_fits(x, result, spelling, instead)
@@ -310,7 +315,7 @@ def rewrite(
     if result is not before:
         _keep_what_is_read(before, result, start)
         x._data[...] = result._data
-        _rewritten(x, before, result, spelling)
+        rewritten(x, before, result, spelling)
     return x
 
 
@@ -331,7 +336,7 @@ def _check_writable(x: Any, spelling: str) -> None:
         )
 
 
-def _check_may_be_rewritten(x: Any, spelling: str, instead: str) -> None:
+def check_may_be_rewritten(x: Any, spelling: str, instead: str) -> None:
     """Refuse to write, with a graph, into leaves that require grad and views of them, and views that cannot follow."""
     _check_writable(x, spelling)
     if x._requires_grad and x._operation is None:
@@ -405,7 +410,7 @@ def _path_to_base(x: Any) -> tuple[Any, tuple[Any, ...]]:
     return x, path
 
 
-def _rewritten(x: Any, before: Any, result: Any, spelling: str) -> None:
+def rewritten(x: Any, before: Any, result: Any, spelling: str) -> None:
     """Let x, whose memory holds the result's values by now, take the result's place in the graph."""
     watch.touch(x._data, spelling)
     base, path = _path_to_base(x)

@@ -28,9 +28,11 @@ from minitorch.compiler.call.key import Arguments, CacheKey, in_words, is_unobse
 from minitorch.compiler.call.names import FunctionWrapper, describe
 from minitorch.compiler.call.record import record_call, run_plainly
 from minitorch.compiler.call.specialisation import REFUSALS, Redecided, Specialisation
+from minitorch.compiler.trace.recorded import FromTensor
 from minitorch.compiler.trace.refusal import Refused
 from minitorch.engine.modes import Mode, current
 from minitorch.engine.node import Node
+from minitorch.engine.versions import rebased, synced
 
 EAGER = "eager"  # the backend that runs the function itself
 
@@ -111,6 +113,8 @@ class CompiledFunction(FunctionWrapper):
     def __call__(self, *args: Any, **options: Any) -> Any:
         """Do what the function does."""
         cache = self.cache
+        if rebased:
+            self._bring_views_up_to_date(args, options)
         program = cache.latest  # read once, as its entry: other threads may replace them
         if program is not None and (entry := program.entry) is not None:
             before = program.undo() if program.may_need_undoing else None
@@ -133,6 +137,15 @@ class CompiledFunction(FunctionWrapper):
         if any(type(leaf) is not np.ndarray and _is_foreign(leaf) for leaf in arguments.leaves):
             return self.function(*args, **options)
         return self._find(arguments, mode)
+
+    def _bring_views_up_to_date(self, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+        """Let views whose base was written into follow it, before anything is asked of them."""
+        captured = (
+            s.tensor for p in self.cache.all() for s in p.recorded.sources if isinstance(s, FromTensor)
+        )
+        for tensor in (*Arguments(args, options, current()).leaves, *captured):
+            if isinstance(tensor, Node):
+                synced(tensor, strictly=False)
 
     def _find(self, arguments: Arguments, mode: Mode) -> Any:
         """Run a program that fits a call; if there is none, make one or run the function."""

@@ -28,7 +28,7 @@ from minitorch.compiler.trace.backward import Backward, differentiate, is_consum
 from minitorch.compiler.trace.number import as_float
 from minitorch.compiler.trace.recorded import FromArray, FromScript, GivenNumbers, ReadNumber, Recorded
 from minitorch.compiler.trace.recorder import Recording
-from minitorch.compiler.trace.refusal import CheckFailed, CompileError
+from minitorch.compiler.trace.refusal import CheckFailed, CompileError, StaysEager
 from minitorch.compiler.trace.traced import Traced
 from minitorch.engine.modes import current
 from minitorch.engine.node import Node
@@ -98,6 +98,9 @@ def record_call(
     except CheckFailed:
         before.restore()
         return RecordedCall(run_plainly(function, environment, arguments, []))
+    except StaysEager as refusal:
+        before.restore()
+        return RecordedCall(run_plainly(function, environment, arguments, []), refused=str(refusal))
     except BaseException as error:
         before.restore()
         if key.inputs and isinstance(error, Exception) and not isinstance(error, CompileError):

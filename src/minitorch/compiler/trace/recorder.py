@@ -43,11 +43,12 @@ from minitorch.compiler.trace.recorded import (
     Source,
     Update,
 )
-from minitorch.compiler.trace.refusal import CheckFailed, CompileError
+from minitorch.compiler.trace.refusal import CheckFailed, CompileError, StaysEager
 from minitorch.compiler.trace.traced import Traced, as_traced
 from minitorch.engine import recording, watch
 from minitorch.engine.modes import current, switch
 from minitorch.engine.node import Node
+from minitorch.engine.versions import synced
 
 
 class Recording:
@@ -226,6 +227,14 @@ class Recording:
         """Tell whether a node was made during this recording."""
         return getattr(node, "_time", math.inf) > self.began  # none yet: it is just being made
 
+    def renewing(self, node: Node) -> None:
+        """Refuse to give a node from before another place in the graph: later calls could not do the same."""
+        if not self.is_fresh(node):
+            raise StaysEager(
+                f"it writes into a tensor from before the call (shape {tuple(node._array.shape)}) where its graph, or "
+                "that of what is written, is recorded; write out of place (x = x + y), or into a tensor made inside"
+            )
+
     def read_data(self, node: Node) -> Any:
         """Return what a node shows as its array."""
         array = node._array
@@ -242,6 +251,8 @@ class Recording:
             return traced
         held_data = self._data.get(id(node))
         if held_data is None:
+            with self.paused():
+                synced(node, strictly=False)
             place = self._positions.get(id(node))
             source = FromTensor(node) if place is None else FromArgument(place)
             traced = self.add_input(source, array)
@@ -256,9 +267,9 @@ class Recording:
                 self._fresh.append(weakref.ref(node))
             return
         if new.shape != node._array.shape or new.dtype != node._array.dtype:
-            raise CompileError(
-                f"compile: a tensor of shape {node._array.shape} and dtype {node._array.dtype} from before the call is "
-                f"given data of shape {new.shape} and dtype {new.dtype}; do that outside the compiled function"
+            raise StaysEager(
+                f"it gives a tensor from before the call (shape {node._array.shape}, dtype {node._array.dtype}) data of "
+                f"shape {new.shape} and dtype {new.dtype}; do that outside"
             )
         self.read_data(node)
         self._data[id(node)].now = new if isinstance(new, Traced) else self.foreign(new)
@@ -429,6 +440,9 @@ class Recording:
                     setattr(node, slot, np.array(content.array))
                 elif isinstance(content, list):
                     content[:] = [c.array if isinstance(c, Traced) else c for c in content]
+            for slot in ("_view", "_viewed"):  # each has memory of its own now
+                if hasattr(node, slot):
+                    delattr(node, slot)
             # The first call's results have a graph as any: it must not go on recording.
             if node._operation is not None:
                 node._inputs = _plain(node._inputs)

@@ -23,6 +23,10 @@ class CompileError(RuntimeError):
     """A function does something that cannot be written down ahead of its numbers."""
 
 
+class StaysEager(CompileError):
+    """A function does something that is done as it is, call by call."""
+
+
 def where_in_user_code() -> str:
     """Return the line outside this library that is being run: 'file.py:12: the line'."""
     for frame in reversed(traceback.extract_stack()):

@@ -1,0 +1,128 @@
+"""Compiled functions and writing in place: eager's numbers and gradients at every call, or a word and eager itself."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import minitorch as mt
+from minitorch import nn
+
+
+def run(function, arguments, calls=3):
+    """Results and gradients of several calls, each on new arguments."""
+    found = []
+    for i in range(calls):
+        w = mt.tensor(np.linspace(0.5, 2.0, 3) + i, requires_grad=True)
+        given = arguments(w)
+        out = function(*given)
+        (out.sum() + sum(g.sum() * 5 for g in given)).backward()
+        found += [out.detach().numpy().copy(), np.array(w.grad)]
+    return found
+
+
+def add_one(x):
+    x += 1
+    return x * 3
+
+
+def set_item(x):
+    x[0] = 5.0
+    return x * 3
+
+
+def relu(x):
+    x.relu_()
+    return x * 3
+
+
+def through_a_view(x):
+    v = x[:1]
+    v += 1
+    return x * 3
+
+
+def turned(x):
+    x.unsqueeze_(0)
+    return x * 3
+
+
+@pytest.mark.parametrize("function", [add_one, set_item, relu, through_a_view, turned])
+def test_writing_into_an_argument_with_a_graph(compile, function):
+    expected = run(function, lambda w: (w * 2,))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = run(compile(function), lambda w: (w * 2,))
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def test_a_module_that_begins_in_place(compile):
+    mt.manual_seed(0)
+    first, rest = nn.Linear(3, 3), nn.Sequential(nn.ReLU(inplace=True), nn.Linear(3, 2))
+    x = mt.randn(4, 3)
+    expected = rest(first(x)).tolist()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compiled = compile(rest)
+        for _ in range(3):
+            out = compiled(first(x))
+            np.testing.assert_allclose(out.tolist(), expected, rtol=1e-5)
+            out.sum().backward()
+
+
+def test_captured_state_that_gets_a_graph(compile):
+    def steps(make):
+        w, state = mt.ones(3, requires_grad=True), mt.zeros(3)
+
+        def step():
+            state.mul_(0.5)
+            state.add_(w)
+            return (state * 2).sum()
+
+        step = make(step)
+        return [step().item() for _ in range(3)]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert steps(compile) == steps(lambda f: f)
+
+
+def test_a_view_whose_base_was_written_into(compile):
+    def gradients(function):
+        found = []
+        for _ in range(3):
+            w = mt.tensor([1.0, 2.0, 3.0], requires_grad=True)
+            x = w * 2
+            v = x[:2]
+            x *= w
+            function(v).sum().backward()
+            found.append(w.grad.tolist())
+        return found
+
+    assert gradients(compile(lambda v: v * 3)) == gradients(lambda v: v * 3)
+
+
+def test_a_result_that_was_a_view_inside_is_written_into(compile):
+    function = compile(lambda x: (x * 3).view(3, 1))
+    w = mt.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    z = function(w * 2)
+    v = z[0]
+    z += w[0]
+    v *= 2
+    z.sum().backward()
+    assert w.grad.tolist() == [16.0, 6.0, 6.0]
+
+
+def test_writing_inside_into_what_was_made_inside(compile):
+    def function(x):
+        y = x * 2
+        y += 1
+        part = y[1:]
+        part *= x[:-1]
+        y[0] = x[2]
+        return y.relu_()
+
+    expected, found = run(function, lambda w: (w,)), run(compile(function, fullgraph=True), lambda w: (w,))
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
