@@ -42,7 +42,6 @@ class _Pool(RankedLayer):
 
 class _MaxPool(_Pool):
     _functions = (F.max_pool1d, F.max_pool2d, F.max_pool3d)
-
     _settings = ("kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices")
     _shown = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
 
@@ -96,7 +95,6 @@ class MaxPool3d(_MaxPool):
 
 class _MaxUnpool(RankedLayer):
     _functions = (F.max_unpool1d, F.max_unpool2d, F.max_unpool3d)
-
     _settings = _shown = ("kernel_size", "stride", "padding")
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
@@ -217,7 +215,6 @@ class AvgPool3d(_AvgPoolNd):
 
 class _AdaptiveAvgPool(_Pool):
     _functions = (F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d)
-
     _settings = _shown = ("output_size",)
 
     def __init__(self, output_size: Any) -> None:
@@ -257,7 +254,6 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPool):
 
 class _AdaptiveMaxPool(_Pool):
     _functions = (F.adaptive_max_pool1d, F.adaptive_max_pool2d, F.adaptive_max_pool3d)
-
     _settings = ("output_size", "return_indices")
     _shown = ("output_size",)
 
