@@ -29,6 +29,12 @@ class _ProbsOrLogits(Distribution):
     probs: Tensor
     logits: Tensor
 
+    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        name = self._one_of(probs, logits)
+        (given,) = broadcast_all(probs if logits is None else logits)
+        self.__dict__[name] = given
+        super().__init__(given.shape, validate_args=validate_args)
+
     def _one_of(self, probs: Any, logits: Any) -> str:
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
@@ -66,17 +72,7 @@ class Bernoulli(_ProbsOrLogits):
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}  # noqa: RUF012
     has_enumerate_support = True
-
-    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        name = self._one_of(probs, logits)
-        (given,) = broadcast_all(probs if logits is None else logits)
-        self.__dict__[name] = given
-        super().__init__(given.shape, validate_args=validate_args)
-
-    @property
-    def support(self) -> constraints.Constraint:
-        """0 and 1."""
-        return constraints.boolean
+    support = constraints.boolean
 
     @property
     def mean(self) -> Tensor:
@@ -122,19 +118,12 @@ class Geometric(_ProbsOrLogits):
     """
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}  # noqa: RUF012
+    support = constraints.nonnegative_integer
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        name = self._one_of(probs, logits)
-        (given,) = broadcast_all(probs if logits is None else logits)
-        self.__dict__[name] = given
-        super().__init__(given.shape, validate_args=validate_args)
-        if self._validate_args and probs is not None and not bool((given > 0).all()):
+        super().__init__(probs, logits, validate_args)
+        if self._validate_args and probs is not None and not bool((self.probs > 0).all()):
             raise ValueError(f"Expected parameter probs of distribution {self!r} to be positive")
-
-    @property
-    def support(self) -> constraints.Constraint:
-        """0, 1, 2, …"""
-        return constraints.nonnegative_integer
 
     @property
     def mean(self) -> Tensor:
@@ -192,7 +181,7 @@ class Categorical(_ProbsOrLogits):
         else:
             self.logits = logits - logits.logsumexp(dim=-1, keepdim=True)
         self._num_events = given.shape[-1]
-        super().__init__(given.shape[:-1], validate_args=validate_args)
+        Distribution.__init__(self, given.shape[:-1], validate_args=validate_args)
 
     def _to_probs(self, logits: Tensor) -> Tensor:
         return logits.softmax(dim=-1)
@@ -256,6 +245,7 @@ class OneHotCategorical(Distribution):
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}  # noqa: RUF012
     has_enumerate_support = True
+    support = constraints.one_hot
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         self._categorical = Categorical(probs, logits, validate_args)
@@ -271,11 +261,6 @@ class OneHotCategorical(Distribution):
     def logits(self) -> Tensor:
         """Their logarithms."""
         return self._categorical.logits
-
-    @property
-    def support(self) -> constraints.Constraint:
-        """Vectors with one 1 and zeros else."""
-        return constraints.one_hot
 
     @property
     def mean(self) -> Tensor:
@@ -294,11 +279,7 @@ class OneHotCategorical(Distribution):
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         """The same distribution for a larger batch."""
-        new = type(self).__new__(type(self))
-        new.__dict__.update(self.__dict__)
-        new._categorical = self._categorical.expand(batch_shape)
-        new._batch_shape = new._categorical.batch_shape
-        return new
+        return self._with_part_expanded("_categorical", batch_shape)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Draw choices."""
@@ -340,15 +321,11 @@ class Poisson(Distribution):
     """
 
     arg_constraints = {"rate": constraints.nonnegative}  # noqa: RUF012
+    support = constraints.nonnegative_integer
 
     def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
         (self.rate,) = broadcast_all(rate)
         super().__init__(self.rate.shape, validate_args=validate_args)
-
-    @property
-    def support(self) -> constraints.Constraint:
-        """0, 1, 2, …"""
-        return constraints.nonnegative_integer
 
     @property
     def mean(self) -> Tensor:
