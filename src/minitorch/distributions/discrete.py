@@ -29,12 +29,6 @@ class _ProbsOrLogits(Distribution):
     probs: Tensor
     logits: Tensor
 
-    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        name = self._one_of(probs, logits)
-        (given,) = broadcast_all(probs if logits is None else logits)
-        self.__dict__[name] = given
-        super().__init__(given.shape, validate_args=validate_args)
-
     def _one_of(self, probs: Any, logits: Any) -> str:
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
@@ -63,14 +57,25 @@ class _ProbsOrLogits(Distribution):
         return next(self.__dict__[name] for name in ("probs", "logits") if name in self.__dict__).size()
 
 
-class Bernoulli(_ProbsOrLogits):
+class _Trial(_ProbsOrLogits):
+    """One of trials that succeed with a probability, or whose odds have a logarithm."""
+
+    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}  # noqa: RUF012
+
+    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        name = self._one_of(probs, logits)
+        (given,) = broadcast_all(probs if logits is None else logits)
+        self.__dict__[name] = given
+        super().__init__(given.shape, validate_args=validate_args)
+
+
+class Bernoulli(_Trial):
     """1 with probability p, else 0.
 
     >>> Bernoulli(0.25).variance
     tensor(0.1875)
     """
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}  # noqa: RUF012
     has_enumerate_support = True
     support = constraints.boolean
 
@@ -110,14 +115,13 @@ class Bernoulli(_ProbsOrLogits):
         return values.expand((-1, *self._batch_shape)) if expand else values
 
 
-class Geometric(_ProbsOrLogits):
+class Geometric(_Trial):
     """How many failures before the first success of probability p.
 
     >>> Geometric(0.25).mean
     tensor(3.)
     """
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}  # noqa: RUF012
     support = constraints.nonnegative_integer
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
@@ -181,7 +185,7 @@ class Categorical(_ProbsOrLogits):
         else:
             self.logits = logits - logits.logsumexp(dim=-1, keepdim=True)
         self._num_events = given.shape[-1]
-        Distribution.__init__(self, given.shape[:-1], validate_args=validate_args)
+        super().__init__(given.shape[:-1], validate_args=validate_args)
 
     def _to_probs(self, logits: Tensor) -> Tensor:
         return logits.softmax(dim=-1)
