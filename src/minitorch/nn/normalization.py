@@ -18,17 +18,9 @@ from minitorch.nn.parameter import Parameter
 from minitorch.tensor import Tensor
 
 __all__ = [
-    "BatchNorm1d",
-    "BatchNorm2d",
-    "BatchNorm3d",
-    "GroupNorm",
-    "InstanceNorm1d",
-    "InstanceNorm2d",
-    "InstanceNorm3d",
-    "LayerNorm",
-    "LocalResponseNorm",
-    "RMSNorm",
-]
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d",
+    "InstanceNorm3d", "LayerNorm", "LocalResponseNorm", "RMSNorm",
+]  # fmt: skip
 
 
 class _Norm(Module):

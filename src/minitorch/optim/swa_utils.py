@@ -21,14 +21,9 @@ from minitorch.optim.optimizer import Optimizer
 from minitorch.tensor import Tensor
 
 __all__ = [
-    "SWALR",
-    "AveragedModel",
-    "get_ema_avg_fn",
-    "get_ema_multi_avg_fn",
-    "get_swa_avg_fn",
-    "get_swa_multi_avg_fn",
-    "update_bn",
-]
+    "SWALR", "AveragedModel", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn",
+    "get_swa_multi_avg_fn", "update_bn",
+]  # fmt: skip
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Tensor]:

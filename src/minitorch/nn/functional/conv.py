@@ -16,15 +16,9 @@ from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
 
 __all__ = [
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "conv_transpose1d",
-    "conv_transpose2d",
-    "conv_transpose3d",
-    "fold",
+    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "fold",
     "unfold",
-]
+]  # fmt: skip
 
 
 def sizes(value: Any, rank: int, what: str) -> tuple[int, ...]:

@@ -24,14 +24,8 @@ from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor, promoted, to_floating
 
 __all__ = [
-    "batch_norm",
-    "group_norm",
-    "instance_norm",
-    "layer_norm",
-    "local_response_norm",
-    "normalize",
-    "rms_norm",
-]
+    "batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize", "rms_norm",
+]  # fmt: skip
 
 
 def _normalized(

@@ -26,17 +26,9 @@ from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
 
 __all__ = [
-    "affine_grid",
-    "channel_shuffle",
-    "grid_sample",
-    "interpolate",
-    "pad",
-    "pixel_shuffle",
-    "pixel_unshuffle",
-    "upsample",
-    "upsample_bilinear",
-    "upsample_nearest",
-]
+    "affine_grid", "channel_shuffle", "grid_sample", "interpolate", "pad", "pixel_shuffle", "pixel_unshuffle",
+    "upsample", "upsample_bilinear", "upsample_nearest",
+]  # fmt: skip
 
 # Along one axis: for each place of the result the places it is made of, and their weights. A list of
 # (places, weights) pairs, one pair per neighbour.
