@@ -25,6 +25,7 @@ from minitorch.engine.node import new_tensor
 from minitorch.engine.recording import changeable, changed, recorder
 from minitorch.engine.recording import number as only_number
 from minitorch.engine.watch import touch
+from minitorch.nn.module import add_hook
 from minitorch.tensor import HookHandle, Tensor
 from minitorch.tensor.convert import as_tensor
 
@@ -256,7 +257,7 @@ class Optimizer:
         >>> optimizer.step()
         before
         """
-        return HookHandle(self._step_pre_hooks, hook)
+        return add_hook(self._step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Call `hook(optimizer, args, kwargs)` after each step.
@@ -267,7 +268,7 @@ class Optimizer:
         >>> optimizer.step(); handle.remove(); optimizer.step()
         after
         """
-        return HookHandle(self._step_post_hooks, hook)
+        return add_hook(self._step_post_hooks, hook)
 
     # --- saving ---------------------------------------------------------------------------------
 
@@ -355,23 +356,23 @@ class Optimizer:
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> HookHandle:
         """Call `hook(optimizer)` before state_dict is made."""
-        return _register(self._state_dict_pre_hooks, hook, prepend)
+        return add_hook(self._state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> HookHandle:
         """Call `hook(optimizer, state_dict)` on what state_dict is about to return; it may return another."""
-        return _register(self._state_dict_post_hooks, hook, prepend)
+        return add_hook(self._state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> HookHandle:
         """Call `hook(optimizer, state_dict)` before it is loaded; it may return another one."""
-        return _register(self._load_pre_hooks, hook, prepend)
+        return add_hook(self._load_pre_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> HookHandle:
         """Call `hook(optimizer)` after a state_dict was loaded."""
-        return _register(self._load_post_hooks, hook, prepend)
+        return add_hook(self._load_post_hooks, hook, prepend)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
@@ -623,13 +624,3 @@ def _copied(value: Any, p: Tensor | None) -> Any:
     if array.ndim and array.dtype.kind == "f":
         array = array.astype(p.dtype)
     return as_tensor(array)
-
-
-def _register(hooks: dict[int, Callable[..., Any]], hook: Callable[..., Any], prepend: bool) -> HookHandle:
-    handle = HookHandle(hooks, hook)
-    if prepend:
-        first = {handle._number: hooks.pop(handle._number)}
-        rest = dict(hooks)
-        hooks.clear()
-        hooks.update(first | rest)
-    return handle
