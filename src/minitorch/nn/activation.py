@@ -60,13 +60,16 @@ class _InPlace(_Activation):
 class _WithAlpha(_Activation):
     """A layer with a factor alpha on the negative side."""
 
-    _settings = ("alpha", "inplace")
     _shown = ("alpha",)
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
         self.alpha = alpha
         self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply it."""
+        return self._function(input, self.alpha, inplace=self.inplace)
 
 
 class _Shrink(_Activation):
@@ -86,11 +89,15 @@ class _Shrink(_Activation):
 class _AlongAxis(_Activation):
     """A layer that works along one axis."""
 
-    _settings = _shown = ("dim",)
+    _shown = ("dim",)
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
         self.dim = dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply it."""
+        return self._function(input, self.dim)
 
 
 class ReLU(_InPlace):
@@ -218,14 +225,16 @@ class LeakyReLU(_Activation):
     tensor([-0.1000,  2.0000])
     """
 
-    _function = staticmethod(F.leaky_relu)
-    _settings = ("negative_slope", "inplace")
     _shown = ("negative_slope",)
 
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
         super().__init__()
         self.negative_slope = negative_slope
         self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply it."""
+        return F.leaky_relu(input, self.negative_slope, inplace=self.inplace)
 
 
 class ELU(_WithAlpha):
@@ -255,12 +264,13 @@ class GELU(_Activation):
     tensor([-0.1587,  1.9545])
     """
 
-    _function = staticmethod(F.gelu)
-    _settings = ("approximate",)
-
     def __init__(self, approximate: str = "none") -> None:
         super().__init__()
         self.approximate = approximate
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply it."""
+        return F.gelu(input, self.approximate)
 
     def extra_repr(self) -> str:
         """Return the options."""

@@ -14,9 +14,9 @@ class FunctionLayer(Module):
     _settings: tuple[str, ...] = ()  # the attributes it is given by keyword
     _shown: tuple[str, ...] = ()  # those in the printed form
 
-    def _run(self, *inputs: Any, **more: Any) -> Any:
+    def _run(self, *inputs: Any) -> Any:
         """Call the function with the layer's settings."""
-        return self._function(*inputs, **{name: getattr(self, name) for name in self._settings}, **more)
+        return self._function(*inputs, **{name: getattr(self, name) for name in self._settings})
 
     def extra_repr(self) -> str:
         """Return the settings."""

@@ -31,6 +31,8 @@ class _Loss(FunctionLayer):
 
     def forward(self, input: Any, target: Any) -> Tensor:
         """Return the loss, as the function of nn.functional computes it."""
+        if self._settings == ("reduction",):  # the commonest, without detour
+            return self._function(input, target, reduction=self.reduction)
         return self._run(input, target)
 
 
@@ -114,9 +116,6 @@ class CrossEntropyLoss(_WeightedLoss):
     tensor(1.6094)
     """
 
-    _function = staticmethod(F.cross_entropy)
-    _settings = ("weight", "ignore_index", "reduction", "label_smoothing")
-
     def __init__(
         self,
         weight: Any = None,
@@ -129,6 +128,17 @@ class CrossEntropyLoss(_WeightedLoss):
         super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
+
+    def forward(self, input: Any, target: Any) -> Tensor:
+        """Return the loss; see nn.functional.cross_entropy."""
+        return F.cross_entropy(
+            input,
+            target,
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+            label_smoothing=self.label_smoothing,
+        )
 
 
 class NLLLoss(_WeightedLoss):

@@ -22,7 +22,8 @@ __all__ = [
 class _Pool(RankedLayer):
     def forward(self, input: Any) -> Any:
         """Pool; see the function of nn.functional."""
-        return self._run(input)
+        function = self._functions[self.rank - 1]
+        return function(input, **{name: getattr(self, name) for name in self._settings})
 
 
 class _MaxPool(_Pool):
@@ -80,7 +81,7 @@ class MaxPool3d(_MaxPool):
 
 class _MaxUnpool(RankedLayer):
     _functions = (F.max_unpool1d, F.max_unpool2d, F.max_unpool3d)
-    _settings = _shown = ("kernel_size", "stride", "padding")
+    _shown = ("kernel_size", "stride", "padding")
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
         super().__init__()
@@ -91,7 +92,7 @@ class _MaxUnpool(RankedLayer):
 
     def forward(self, input: Any, indices: Any, output_size: Any = None) -> Tensor:
         """Put each element at its index into zeros."""
-        return self._run(input, indices, output_size=output_size)
+        return self._function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
 class MaxUnpool1d(_MaxUnpool):
