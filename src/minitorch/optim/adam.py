@@ -24,6 +24,7 @@ from minitorch.optim.optimizer import (
     number,
     option,
     scalar_dtype,
+    zero_step,
 )
 from minitorch.tensor import Tensor
 
@@ -212,8 +213,10 @@ class NAdam(ElementwiseOptimizer):
         super().__init__(params, self._given(locals()))
 
     def _begin(self, p: Tensor, state: State, group: ParameterGroup) -> None:
-        super()._begin(p, state, group)
+        # In the order of PyTorch's checkpoints.
+        state["step"] = zero_step()
         state["mu_product"] = new_tensor(np.ones((), dtype=scalar_dtype()))
+        super()._begin(p, state, group)
 
     def _numbers(self, t: float, state: State, group: ParameterGroup) -> tuple[float, ...]:
         lr = option(group, "lr")
