@@ -224,15 +224,16 @@ def linspace(
     tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
     chosen = get_default_dtype() if dtype is None else np.dtype(dtype)
-    if chosen.kind in "iu":  # whole ends, as in PyTorch; what lies between is cut
-        start, end = (int(_number(n, "linspace")) for n in (start, end))
-    return _leaf(_spaced(start, end, steps, "linspace").astype(chosen), requires_grad, device)
+    return _leaf(_spaced(start, end, steps, chosen, "linspace").astype(chosen), requires_grad, device)
 
 
-def _spaced(start: Any, end: Any, steps: Any, name: str) -> np.ndarray:
+def _spaced(start: Any, end: Any, steps: Any, dtype: np.dtype, name: str) -> np.ndarray:
     if one_int(steps, name, "steps") < 0:
         raise RuntimeError(f"{name}: the number of steps must not be negative, got {steps}")
-    return np.linspace(float(_number(start, name)), float(_number(end, name)), int(steps))
+    first, last = _number(start, name), _number(end, name)
+    if dtype.kind in "iu":  # whole ends, as in PyTorch; what lies between is cut
+        first, last = int(first), int(last)
+    return np.linspace(float(first), float(last), int(steps))
 
 
 def logspace(
@@ -251,9 +252,9 @@ def logspace(
     tensor([  1.,  10., 100.])
     """
     chosen = get_default_dtype() if dtype is None else np.dtype(dtype)
-    if chosen.kind in "iu":
-        start, end = (int(_number(n, "logspace")) for n in (start, end))
-    return _leaf((base ** _spaced(start, end, steps, "logspace")).astype(chosen), requires_grad, device)
+    return _leaf(
+        (base ** _spaced(start, end, steps, chosen, "logspace")).astype(chosen), requires_grad, device
+    )
 
 
 def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -341,18 +342,15 @@ def _legacy(name: str, dtype: Any) -> Any:
     )
 
 
-FloatTensor, DoubleTensor, HalfTensor = (
-    _legacy(name, dtype)
-    for name, dtype in (("FloatTensor", "float32"), ("DoubleTensor", "float64"), ("HalfTensor", "float16"))
-)
-LongTensor, IntTensor, ShortTensor = (
-    _legacy(name, dtype)
-    for name, dtype in (("LongTensor", "int64"), ("IntTensor", "int32"), ("ShortTensor", "int16"))
-)
-ByteTensor, CharTensor, BoolTensor = (
-    _legacy(name, dtype)
-    for name, dtype in (("ByteTensor", "uint8"), ("CharTensor", "int8"), ("BoolTensor", "bool"))
-)
+FloatTensor = _legacy("FloatTensor", "float32")
+DoubleTensor = _legacy("DoubleTensor", "float64")
+HalfTensor = _legacy("HalfTensor", "float16")
+LongTensor = _legacy("LongTensor", "int64")
+IntTensor = _legacy("IntTensor", "int32")
+ShortTensor = _legacy("ShortTensor", "int16")
+ByteTensor = _legacy("ByteTensor", "uint8")
+CharTensor = _legacy("CharTensor", "int8")
+BoolTensor = _legacy("BoolTensor", "bool")
 
 
 def scalar_tensor(

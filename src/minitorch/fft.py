@@ -103,12 +103,6 @@ def _half_to_real(x: Tensor, axis: int, n: int | None, norm: str, inverse: bool,
     return _transform(cat([half, mirrored], axis), (axis,), norm, inverse).real
 
 
-def _real_to_half(x: Tensor, axis: int, norm: str, inverse: bool) -> Tensor:
-    """Transform a real signal: the first half, of which the second is the conjugate, mirrored."""
-    full = _transform(_signal(x, "rfft"), (axis,), norm, inverse)
-    return full.narrow(axis, 0, x.shape[axis] // 2 + 1)
-
-
 # --- one axis -----------------------------------------------------------------------------------
 
 
@@ -178,9 +172,7 @@ def fftn(
     tensor([[4.+0.j, 0.+0.j],
             [0.+0.j, 0.+0.j]])
     """
-    x = _signal(input, _name)
-    axes, lengths = _axes(x, s, dim, _name)
-    return _transform(_all_resized(x, axes, lengths, _name), axes, _norm(norm, _name), False)
+    return _complex(input, s, dim, _norm(norm, _name), False, _name)
 
 
 def ifftn(
@@ -192,9 +184,7 @@ def ifftn(
     tensor([[1., 1.],
             [1., 1.]])
     """
-    x = _signal(input, _name)
-    axes, lengths = _axes(x, s, dim, _name)
-    return _transform(_all_resized(x, axes, lengths, _name), axes, _norm(norm, _name), True)
+    return _complex(input, s, dim, _norm(norm, _name), True, _name)
 
 
 def rfftn(
@@ -205,10 +195,7 @@ def rfftn(
     >>> rfftn(minitorch.ones(2, 2)).shape
     (2, 2)
     """
-    x = _signal(input, _name, real=True)
-    axes, lengths = _some_axes(x, s, dim, _name)
-    half = _real_to_half(_all_resized(x, axes, lengths, _name), axes[-1], _norm(norm, _name), False)
-    return _transform(half, axes[:-1], _norm(norm, _name), False)
+    return _to_half(input, s, dim, _norm(norm, _name), False, _name)
 
 
 def irfftn(
@@ -242,10 +229,7 @@ def ihfftn(
     >>> ihfftn(minitorch.ones(2, 2)).shape
     (2, 2)
     """
-    x = _signal(input, _name, real=True)
-    axes, lengths = _some_axes(x, s, dim, _name)
-    half = _real_to_half(_all_resized(x, axes, lengths, _name), axes[-1], _norm(norm, _name), True)
-    return _transform(half, axes[:-1], _norm(norm, _name), True)
+    return _to_half(input, s, dim, _norm(norm, _name), True, _name)
 
 
 def _some_axes(x: Tensor, s: Any, dim: Any, name: str) -> tuple[tuple[int, ...], list[int]]:
@@ -253,6 +237,22 @@ def _some_axes(x: Tensor, s: Any, dim: Any, name: str) -> tuple[tuple[int, ...],
     if not axes:
         raise RuntimeError(f"{name}: at least one axis must be transformed")
     return axes, lengths
+
+
+def _complex(input: Any, s: Any, dim: Any, norm: str, inverse: bool, name: str) -> Tensor:
+    x = _signal(input, name)
+    axes, lengths = _axes(x, s, dim, name)
+    return _transform(_all_resized(x, axes, lengths, name), axes, norm, inverse)
+
+
+def _to_half(input: Any, s: Any, dim: Any, norm: str, inverse: bool, name: str) -> Tensor:
+    """Transform a real signal: of the last axis the first half, of which the second is the conjugate, mirrored."""
+    x = _signal(input, name, real=True)
+    axes, lengths = _some_axes(x, s, dim, name)
+    x = _all_resized(x, axes, lengths, name)
+    full = _transform(_signal(x, "rfft"), axes[-1:], norm, inverse)
+    half = full.narrow(axes[-1], 0, x.shape[axes[-1]] // 2 + 1)
+    return _transform(half, axes[:-1], norm, inverse)
 
 
 def _to_real(input: Any, s: Any, dim: Any, norm: str, inverse: bool, name: str) -> Tensor:

@@ -29,15 +29,16 @@ class _LocationScale(Distribution):
 
     arg_constraints = _REAL
     has_rsample = True
+    support = constraints.real
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
     @property
-    def support(self) -> constraints.Constraint:
-        """All real numbers."""
-        return constraints.real
+    def mean(self) -> Tensor:
+        """The expected value."""
+        return self.loc
 
     @property
     def mode(self) -> Tensor:
@@ -54,11 +55,6 @@ class Normal(_LocationScale):
     >>> round(Normal(0.0, 1.0).log_prob(tensor(0.0)).item(), 4)
     -0.9189
     """
-
-    @property
-    def mean(self) -> Tensor:
-        """The expected value."""
-        return self.loc
 
     @property
     def stddev(self) -> Tensor:
@@ -107,11 +103,6 @@ class Laplace(_LocationScale):
     >>> Laplace(0.0, 1.0).log_prob(tensor(0.0))
     tensor(-0.6931)
     """
-
-    @property
-    def mean(self) -> Tensor:
-        """The expected value."""
-        return self.loc
 
     @property
     def variance(self) -> Tensor:
@@ -240,15 +231,15 @@ class HalfNormal(Distribution):
 
     arg_constraints = {"scale": constraints.positive}  # noqa: RUF012
     has_rsample = True
+    support = constraints.nonnegative
 
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
         (self.scale,) = broadcast_all(scale)
         super().__init__(self.scale.shape, validate_args=validate_args)
 
     @property
-    def support(self) -> constraints.Constraint:
-        """From 0 on."""
-        return constraints.nonnegative
+    def _normal(self) -> Normal:
+        return Normal(creation.zeros_like(self.scale), self.scale, validate_args=False)
 
     @property
     def mean(self) -> Tensor:
@@ -267,27 +258,25 @@ class HalfNormal(Distribution):
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """Draw values through which gradients flow to the scale."""
-        return Normal(creation.zeros_like(self.scale), self.scale).rsample(sample_shape).abs()
+        return self._normal.rsample(sample_shape).abs()
 
     def log_prob(self, value: Any) -> Tensor:
         """Twice the normal density, from 0 on."""
         x = self._validate_sample(value)
-        both = Normal(creation.zeros_like(self.scale), self.scale, validate_args=False)
-        inside = both.log_prob(x) + math.log(2)
-        return inside.masked_fill(~(x >= 0), -math.inf)
+        return (self._normal.log_prob(x) + math.log(2)).masked_fill(~(x >= 0), -math.inf)
 
     def cdf(self, value: Any) -> Tensor:
         """The probability of this value or less."""
         x = self._validate_sample(value)
-        return 2 * Normal(creation.zeros_like(self.scale), self.scale).cdf(x) - 1
+        return 2 * self._normal.cdf(x) - 1
 
     def icdf(self, value: Any) -> Tensor:
         """The quantile."""
-        return Normal(creation.zeros_like(self.scale), self.scale).icdf((value + 1) / 2)
+        return self._normal.icdf((value + 1) / 2)
 
     def entropy(self) -> Tensor:
         """The normal entropy less log 2."""
-        return Normal(creation.zeros_like(self.scale), self.scale).entropy() - math.log(2)
+        return self._normal.entropy() - math.log(2)
 
 
 class Uniform(Distribution):
@@ -365,15 +354,11 @@ class Exponential(Distribution):
 
     arg_constraints = {"rate": constraints.positive}  # noqa: RUF012
     has_rsample = True
+    support = constraints.nonnegative
 
     def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
         (self.rate,) = broadcast_all(rate)
         super().__init__(self.rate.shape, validate_args=validate_args)
-
-    @property
-    def support(self) -> constraints.Constraint:
-        """From 0 on."""
-        return constraints.nonnegative
 
     @property
     def mean(self) -> Tensor:
@@ -457,15 +442,11 @@ class Gamma(Distribution):
 
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}  # noqa: RUF012
     has_rsample = True
+    support = constraints.nonnegative
 
     def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
         self.concentration, self.rate = broadcast_all(concentration, rate)
         super().__init__(self.concentration.shape, validate_args=validate_args)
-
-    @property
-    def support(self) -> constraints.Constraint:
-        """From 0 on."""
-        return constraints.nonnegative
 
     @property
     def mean(self) -> Tensor:
@@ -557,17 +538,13 @@ class Dirichlet(Distribution):
 
     arg_constraints = {"concentration": constraints.positive_vector}  # noqa: RUF012
     has_rsample = True
+    support = constraints.simplex
 
     def __init__(self, concentration: Tensor, validate_args: bool | None = None) -> None:
         if concentration.dim() < 1:
             raise ValueError("`concentration` parameter must be at least one-dimensional.")
         self.concentration = concentration
         super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args=validate_args)
-
-    @property
-    def support(self) -> constraints.Constraint:
-        """Vectors that sum to 1."""
-        return constraints.simplex
 
     @property
     def mean(self) -> Tensor:
@@ -617,6 +594,7 @@ class Beta(Distribution):
 
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}  # noqa: RUF012
     has_rsample = True
+    support = constraints.unit_interval
 
     def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool | None = None) -> None:
         self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)
@@ -625,11 +603,6 @@ class Beta(Distribution):
     @property
     def _pair(self) -> Dirichlet:
         return Dirichlet(stack([self.concentration1, self.concentration0], -1), validate_args=False)
-
-    @property
-    def support(self) -> constraints.Constraint:
-        """From 0 to 1."""
-        return constraints.unit_interval
 
     @property
     def mean(self) -> Tensor:
@@ -687,6 +660,7 @@ class MultivariateNormal(Distribution):
         "precision_matrix": constraints.positive_definite,
         "scale_tril": constraints.lower_cholesky,
     }
+    support = constraints.real_vector
 
     def __init__(
         self,
@@ -738,11 +712,6 @@ class MultivariateNormal(Distribution):
         if name == "precision_matrix":
             return inv(lower @ lower.transpose(dim0=-2, dim1=-1)).expand(shape)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    @property
-    def support(self) -> constraints.Constraint:
-        """All real vectors."""
-        return constraints.real_vector
 
     @property
     def mean(self) -> Tensor:

@@ -57,15 +57,10 @@ class _ProbsOrLogits(Distribution):
         return next(self.__dict__[name] for name in ("probs", "logits") if name in self.__dict__).size()
 
 
-class Bernoulli(_ProbsOrLogits):
-    """1 with probability p, else 0.
-
-    >>> Bernoulli(0.25).variance
-    tensor(0.1875)
-    """
+class _Trial(_ProbsOrLogits):
+    """One of trials that succeed with a probability, or whose odds have a logarithm."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}  # noqa: RUF012
-    has_enumerate_support = True
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         name = self._one_of(probs, logits)
@@ -73,10 +68,16 @@ class Bernoulli(_ProbsOrLogits):
         self.__dict__[name] = given
         super().__init__(given.shape, validate_args=validate_args)
 
-    @property
-    def support(self) -> constraints.Constraint:
-        """0 and 1."""
-        return constraints.boolean
+
+class Bernoulli(_Trial):
+    """1 with probability p, else 0.
+
+    >>> Bernoulli(0.25).variance
+    tensor(0.1875)
+    """
+
+    has_enumerate_support = True
+    support = constraints.boolean
 
     @property
     def mean(self) -> Tensor:
@@ -114,27 +115,19 @@ class Bernoulli(_ProbsOrLogits):
         return values.expand((-1, *self._batch_shape)) if expand else values
 
 
-class Geometric(_ProbsOrLogits):
+class Geometric(_Trial):
     """How many failures before the first success of probability p.
 
     >>> Geometric(0.25).mean
     tensor(3.)
     """
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}  # noqa: RUF012
+    support = constraints.nonnegative_integer
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        name = self._one_of(probs, logits)
-        (given,) = broadcast_all(probs if logits is None else logits)
-        self.__dict__[name] = given
-        super().__init__(given.shape, validate_args=validate_args)
-        if self._validate_args and probs is not None and not bool((given > 0).all()):
+        super().__init__(probs, logits, validate_args)
+        if self._validate_args and probs is not None and not bool((self.probs > 0).all()):
             raise ValueError(f"Expected parameter probs of distribution {self!r} to be positive")
-
-    @property
-    def support(self) -> constraints.Constraint:
-        """0, 1, 2, …"""
-        return constraints.nonnegative_integer
 
     @property
     def mean(self) -> Tensor:
@@ -256,6 +249,7 @@ class OneHotCategorical(Distribution):
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}  # noqa: RUF012
     has_enumerate_support = True
+    support = constraints.one_hot
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         self._categorical = Categorical(probs, logits, validate_args)
@@ -271,11 +265,6 @@ class OneHotCategorical(Distribution):
     def logits(self) -> Tensor:
         """Their logarithms."""
         return self._categorical.logits
-
-    @property
-    def support(self) -> constraints.Constraint:
-        """Vectors with one 1 and zeros else."""
-        return constraints.one_hot
 
     @property
     def mean(self) -> Tensor:
@@ -294,11 +283,7 @@ class OneHotCategorical(Distribution):
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         """The same distribution for a larger batch."""
-        new = type(self).__new__(type(self))
-        new.__dict__.update(self.__dict__)
-        new._categorical = self._categorical.expand(batch_shape)
-        new._batch_shape = new._categorical.batch_shape
-        return new
+        return self._with_part_expanded("_categorical", batch_shape)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Draw choices."""
@@ -340,15 +325,11 @@ class Poisson(Distribution):
     """
 
     arg_constraints = {"rate": constraints.nonnegative}  # noqa: RUF012
+    support = constraints.nonnegative_integer
 
     def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
         (self.rate,) = broadcast_all(rate)
         super().__init__(self.rate.shape, validate_args=validate_args)
-
-    @property
-    def support(self) -> constraints.Constraint:
-        """0, 1, 2, …"""
-        return constraints.nonnegative_integer
 
     @property
     def mean(self) -> Tensor:

@@ -156,6 +156,15 @@ class Distribution:
         new._batch_shape = shape
         return new
 
+    def _with_part_expanded(self, part: str, batch_shape: Any) -> Any:
+        """The same distribution for a larger batch, where a distribution it is made of carries the batch."""
+        new = type(self).__new__(type(self))
+        new.__dict__.update(self.__dict__)
+        expanded = getattr(self, part).expand(batch_shape)
+        setattr(new, part, expanded)
+        new._batch_shape = expanded.batch_shape
+        return new
+
     def _extended_shape(self, sample_shape: Any = ()) -> Size:
         return Size(tuple(shape_of(sample_shape)) + self._batch_shape + self._event_shape)
 

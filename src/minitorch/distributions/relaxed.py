@@ -41,11 +41,7 @@ class _Relaxed(Distribution):
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         """The same distribution for a larger batch."""
-        new = type(self).__new__(type(self))
-        new.__dict__.update(self.__dict__)
-        new._choice = self._choice.expand(batch_shape)
-        new._batch_shape = new._choice.batch_shape
-        return new
+        return self._with_part_expanded("_choice", batch_shape)
 
     def _uniform(self, shape: Any) -> Tensor:
         eps = finfo(self.logits.dtype).eps
@@ -55,10 +51,7 @@ class _Relaxed(Distribution):
 class LogitRelaxedBernoulli(_Relaxed):
     """The logits of a RelaxedBernoulli: (logit p + logit u) / temperature, u uniform."""
 
-    @property
-    def support(self) -> constraints.Constraint:
-        """Every number."""
-        return constraints.real
+    support = constraints.real
 
     def __init__(
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
@@ -80,7 +73,28 @@ class LogitRelaxedBernoulli(_Relaxed):
         return self.temperature.log() + d - 2 * d.exp().log1p()
 
 
-class RelaxedBernoulli(TransformedDistribution):
+class _OfRelaxed(TransformedDistribution):
+    """The values of a relaxed choice, mapped to where choices lie."""
+
+    base_dist: _Relaxed
+
+    @property
+    def temperature(self) -> Tensor:
+        """How far from a choice."""
+        return self.base_dist.temperature
+
+    @property
+    def probs(self) -> Tensor:
+        """The probabilities."""
+        return self.base_dist.probs
+
+    @property
+    def logits(self) -> Tensor:
+        """Their logits."""
+        return self.base_dist.logits
+
+
+class RelaxedBernoulli(_OfRelaxed):
     """Numbers between 0 and 1, near one of them: a Bernoulli through which gradients flow.
 
     >>> from minitorch import tensor
@@ -94,35 +108,17 @@ class RelaxedBernoulli(TransformedDistribution):
         base = LogitRelaxedBernoulli(temperature, probs, logits)
         super().__init__(base, SigmoidTransform(), validate_args=validate_args)
 
-    @property
-    def temperature(self) -> Tensor:
-        """How far from a choice."""
-        return self.base_dist.temperature  # type: ignore[attr-defined]
-
-    @property
-    def probs(self) -> Tensor:
-        """The probabilities of 1."""
-        return self.base_dist.probs  # type: ignore[attr-defined]
-
-    @property
-    def logits(self) -> Tensor:
-        """Their logits."""
-        return self.base_dist.logits  # type: ignore[attr-defined]
-
 
 class ExpRelaxedCategorical(_Relaxed):
     """The logarithms of a RelaxedOneHotCategorical."""
+
+    support = constraints.real_vector
 
     def __init__(
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         choice = Categorical(probs, logits, validate_args)
         super().__init__(temperature, choice, choice.param_shape[-1:], validate_args)
-
-    @property
-    def support(self) -> constraints.Constraint:
-        """Vectors."""
-        return constraints.real_vector
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """Draw log-weights through which gradients flow: log_softmax((logits + Gumbel) / temperature)."""
@@ -139,7 +135,7 @@ class ExpRelaxedCategorical(_Relaxed):
         return scores + (self.temperature.log() * (n - 1) + math.lgamma(n))
 
 
-class RelaxedOneHotCategorical(TransformedDistribution):
+class RelaxedOneHotCategorical(_OfRelaxed):
     """Weights that sum to 1, most of it on one: a OneHotCategorical through which gradients flow.
 
     >>> from minitorch import tensor, ones
@@ -147,28 +143,10 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     tensor(2.)
     """
 
+    support = constraints.simplex
+
     def __init__(
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         base = ExpRelaxedCategorical(temperature, probs, logits, validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)
-
-    @property
-    def support(self) -> constraints.Constraint:
-        """Weights that sum to 1."""
-        return constraints.simplex
-
-    @property
-    def temperature(self) -> Tensor:
-        """How far from a choice."""
-        return self.base_dist.temperature  # type: ignore[attr-defined]
-
-    @property
-    def probs(self) -> Tensor:
-        """The probabilities."""
-        return self.base_dist.probs  # type: ignore[attr-defined]
-
-    @property
-    def logits(self) -> Tensor:
-        """Their logarithms."""
-        return self.base_dist.logits  # type: ignore[attr-defined]

@@ -51,11 +51,7 @@ class TransformedDistribution(Distribution):
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         """The same distribution for a larger batch."""
-        new = type(self).__new__(type(self))
-        new.__dict__.update(self.__dict__)
-        new.base_dist = self.base_dist.expand(batch_shape)
-        new._batch_shape = new.base_dist.batch_shape
-        return new
+        return self._with_part_expanded("base_dist", batch_shape)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Draw values, without a graph."""

@@ -75,21 +75,7 @@ class _Run:
 
     def pull(self, seeds: Sequence[Any], create_graph: bool, retain_graph: bool = True) -> list[Tensor]:
         """Return vᵀ·J for each input, given v for each output."""
-        used = [(o, s) for o, s in zip(self.outputs, seeds, strict=True) if o.requires_grad]
-        found: tuple[Any, ...] = (None,) * len(self.inputs)
-        if used:
-            found = gradients(
-                [o for o, _ in used],
-                self.inputs,
-                [s for _, s in used],
-                create_graph=create_graph,
-                retain_graph=retain_graph or create_graph,
-                allow_unused=True,
-            )
-        return [
-            new_tensor(np.zeros_like(x._data)) if g is None else g
-            for g, x in zip(found, self.inputs, strict=True)
-        ]
+        return _pulled(self.outputs, seeds, self.inputs, create_graph, retain_graph or create_graph)
 
     def pushing(self) -> Callable[[Sequence[Any]], list[Tensor]]:
         """Return the function that gives J·v for each output, given v for each input.
@@ -99,25 +85,32 @@ class _Run:
         with enable_grad():
             dummies = [new_tensor(np.zeros_like(o._data)).requires_grad_() for o in self.outputs]
             pulled = self.pull(dummies, create_graph=True)
-        ties = [(i, p) for i, p in enumerate(pulled) if p.requires_grad]
 
         def push(moves: Sequence[Any]) -> list[Tensor]:
-            found: tuple[Any, ...] = (None,) * len(dummies)
-            if ties:
-                found = gradients(
-                    [p for _, p in ties],
-                    dummies,
-                    [moves[i] for i, _ in ties],
-                    create_graph=self.nested or any(m.requires_grad for m in moves),
-                    retain_graph=True,
-                    allow_unused=True,
-                )
-            return [
-                new_tensor(np.zeros_like(d._data)) if g is None else g
-                for g, d in zip(found, dummies, strict=True)
-            ]
+            graph = self.nested or any(m.requires_grad for m in moves)
+            return _pulled(pulled, moves, dummies, graph, True)
 
         return push
+
+
+def _pulled(
+    outputs: Sequence[Any], seeds: Sequence[Any], inputs: list[Tensor], create_graph: bool, retain_graph: bool
+) -> list[Tensor]:
+    """Return vᵀ·J for each input, given v for each output; zeros where an input has no part in them."""
+    used = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o.requires_grad]
+    found: tuple[Any, ...] = (None,) * len(inputs)
+    if used:
+        found = gradients(
+            [o for o, _ in used],
+            inputs,
+            [s for _, s in used],
+            create_graph=create_graph,
+            retain_graph=retain_graph,
+            allow_unused=True,
+        )
+    return [
+        new_tensor(np.zeros_like(x._data)) if g is None else g for g, x in zip(found, inputs, strict=True)
+    ]
 
 
 def _reaches_others(outputs: list[Any], own: list[Tensor]) -> bool:

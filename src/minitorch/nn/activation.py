@@ -10,64 +10,94 @@ from typing import Any
 from minitorch import creation
 from minitorch.nn import functional as F
 from minitorch.nn import init as initialise
+from minitorch.nn.layer import FunctionLayer
 from minitorch.nn.module import Module
 from minitorch.nn.parameter import Parameter
 from minitorch.tensor import Tensor
 
 __all__ = [
-    "CELU",
-    "ELU",
-    "GELU",
-    "GLU",
-    "SELU",
-    "Hardshrink",
-    "Hardsigmoid",
-    "Hardswish",
-    "Hardtanh",
-    "LeakyReLU",
-    "LogSigmoid",
-    "LogSoftmax",
-    "Mish",
-    "PReLU",
-    "RReLU",
-    "ReLU",
-    "ReLU6",
-    "SiLU",
-    "Sigmoid",
-    "Softmax",
-    "Softmax2d",
-    "Softmin",
-    "Softplus",
-    "Softshrink",
-    "Softsign",
-    "Tanh",
-    "Tanhshrink",
-    "Threshold",
-]
+    "CELU", "ELU", "GELU", "GLU", "SELU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU",
+    "LogSigmoid", "LogSoftmax", "Mish", "PReLU", "RReLU", "ReLU", "ReLU6", "SiLU", "Sigmoid", "Softmax",
+    "Softmax2d", "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink", "Threshold",
+]  # fmt: skip
 
 
-def _options(module: Module, *names: str) -> str:
-    """Return 'name=value, …' for a printed form; inplace only where it is True."""
-    shown = [f"{name}={getattr(module, name)}" for name in names]
-    if getattr(module, "inplace", False):
-        shown.append("inplace=True")
-    return ", ".join(shown)
+class _Activation(FunctionLayer):
+    """A layer of one function, with the settings that a subclass keeps."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply it."""
+        return self._run(input)
+
+    def extra_repr(self) -> str:
+        """Return the settings; inplace only where it is True."""
+        shown = super().extra_repr()
+        if not getattr(self, "inplace", False):
+            return shown
+        return f"{shown}, inplace=True" if shown else "inplace=True"
 
 
-class _Plain(Module):
-    """A layer without options."""
+class _Plain(_Activation):
+    """A layer without settings."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply it."""
+        return self._function(input)
 
 
-class _InPlace(Module):
+class _InPlace(_Activation):
     """A layer whose only option is `inplace`."""
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
 
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply it."""
+        return self._function(input, inplace=self.inplace)
+
+
+class _WithAlpha(_Activation):
+    """A layer with a factor alpha on the negative side."""
+
+    _shown = ("alpha",)
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__()
+        self.alpha = alpha
+        self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply it."""
+        return self._function(input, self.alpha, inplace=self.inplace)
+
+
+class _Shrink(_Activation):
+    """A layer that sets to 0 what is no further than lambd from it."""
+
+    _settings = ("lambd",)
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = lambd
+
     def extra_repr(self) -> str:
-        """Return the option."""
-        return _options(self)
+        """Return the options."""
+        return str(self.lambd)
+
+
+class _AlongAxis(_Activation):
+    """A layer that works along one axis."""
+
+    _shown = ("dim",)
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Apply it."""
+        return self._function(input, self.dim)
 
 
 class ReLU(_InPlace):
@@ -77,9 +107,7 @@ class ReLU(_InPlace):
     tensor([0., 2.])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it."""
-        return F.relu(input, inplace=self.inplace)
+    _function = staticmethod(F.relu)
 
 
 class SELU(_InPlace):
@@ -89,9 +117,7 @@ class SELU(_InPlace):
     tensor([-1.1113,  2.1014])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it."""
-        return F.selu(input, inplace=self.inplace)
+    _function = staticmethod(F.selu)
 
 
 class SiLU(_InPlace):
@@ -101,9 +127,7 @@ class SiLU(_InPlace):
     tensor([-0.2689,  1.7616])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it."""
-        return F.silu(input, inplace=self.inplace)
+    _function = staticmethod(F.silu)
 
 
 class Mish(_InPlace):
@@ -113,9 +137,7 @@ class Mish(_InPlace):
     tensor([-0.3034,  1.9440])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it."""
-        return F.mish(input, inplace=self.inplace)
+    _function = staticmethod(F.mish)
 
 
 class Hardsigmoid(_InPlace):
@@ -125,9 +147,7 @@ class Hardsigmoid(_InPlace):
     tensor([0.3333, 0.8333])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it."""
-        return F.hardsigmoid(input, inplace=self.inplace)
+    _function = staticmethod(F.hardsigmoid)
 
     def extra_repr(self) -> str:
         """Return the options."""
@@ -141,9 +161,7 @@ class Hardswish(_InPlace):
     tensor([-0.3333,  1.6667])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it."""
-        return F.hardswish(input, inplace=self.inplace)
+    _function = staticmethod(F.hardswish)
 
     def extra_repr(self) -> str:
         """Return the options."""
@@ -157,9 +175,7 @@ class Sigmoid(_Plain):
     tensor([0.2689, 0.8808])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it."""
-        return F.sigmoid(input)
+    _function = staticmethod(F.sigmoid)
 
 
 class LogSigmoid(_Plain):
@@ -169,9 +185,7 @@ class LogSigmoid(_Plain):
     tensor([-1.3133, -0.1269])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it."""
-        return F.logsigmoid(input)
+    _function = staticmethod(F.logsigmoid)
 
 
 class Tanh(_Plain):
@@ -181,9 +195,7 @@ class Tanh(_Plain):
     tensor([-0.7616,  0.9640])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it."""
-        return F.tanh(input)
+    _function = staticmethod(F.tanh)
 
 
 class Tanhshrink(_Plain):
@@ -193,9 +205,7 @@ class Tanhshrink(_Plain):
     tensor([-0.2384,  1.0360])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it."""
-        return F.tanhshrink(input)
+    _function = staticmethod(F.tanhshrink)
 
 
 class Softsign(_Plain):
@@ -205,17 +215,17 @@ class Softsign(_Plain):
     tensor([-0.5000,  0.6667])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it."""
-        return F.softsign(input)
+    _function = staticmethod(F.softsign)
 
 
-class LeakyReLU(Module):
+class LeakyReLU(_Activation):
     """x where x > 0, else negative_slope·x.
 
     >>> LeakyReLU(0.1)(minitorch.tensor([-1.0, 2.0]))
     tensor([-0.1000,  2.0000])
     """
+
+    _shown = ("negative_slope",)
 
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
         super().__init__()
@@ -226,54 +236,28 @@ class LeakyReLU(Module):
         """Apply it."""
         return F.leaky_relu(input, self.negative_slope, inplace=self.inplace)
 
-    def extra_repr(self) -> str:
-        """Return the options."""
-        return _options(self, "negative_slope")
 
-
-class ELU(Module):
+class ELU(_WithAlpha):
     """x where x > 0, else α·(eˣ - 1).
 
     >>> ELU()(minitorch.tensor([-1.0, 2.0]))
     tensor([-0.6321,  2.0000])
     """
 
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__()
-        self.alpha = alpha
-        self.inplace = inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it."""
-        return F.elu(input, self.alpha, inplace=self.inplace)
-
-    def extra_repr(self) -> str:
-        """Return the options."""
-        return _options(self, "alpha")
+    _function = staticmethod(F.elu)
 
 
-class CELU(Module):
+class CELU(_WithAlpha):
     """x where x > 0, else α·(e^{x/α} - 1).
 
     >>> CELU(2.0)(minitorch.tensor([-1.0, 2.0]))
     tensor([-0.7869,  2.0000])
     """
 
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__()
-        self.alpha = alpha
-        self.inplace = inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it."""
-        return F.celu(input, self.alpha, inplace=self.inplace)
-
-    def extra_repr(self) -> str:
-        """Return the options."""
-        return _options(self, "alpha")
+    _function = staticmethod(F.celu)
 
 
-class GELU(Module):
+class GELU(_Activation):
     """x·Φ(x), with Φ the normal distribution; approximate="tanh" gives GPT-2's form.
 
     >>> GELU()(minitorch.tensor([-1.0, 2.0]))
@@ -293,12 +277,16 @@ class GELU(Module):
         return f"approximate={self.approximate!r}"
 
 
-class RReLU(Module):
+class RReLU(_Activation):
     """x where x > 0, else r·x, r drawn from [lower, upper] while training, else their mean.
 
     >>> RReLU(0.25, 0.25)(minitorch.tensor([-1.0, 2.0]))
     tensor([-0.2500,  2.0000])
     """
+
+    _function = staticmethod(F.rrelu)
+    _settings = ("lower", "upper", "training", "inplace")
+    _shown = ("lower", "upper")
 
     def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False) -> None:
         super().__init__()
@@ -306,82 +294,53 @@ class RReLU(Module):
         self.upper = upper
         self.inplace = inplace
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it."""
-        return F.rrelu(input, self.lower, self.upper, self.training, inplace=self.inplace)
 
-    def extra_repr(self) -> str:
-        """Return the options."""
-        return _options(self, "lower", "upper")
-
-
-class Hardshrink(Module):
+class Hardshrink(_Shrink):
     """x where |x| > λ, else 0.
 
     >>> Hardshrink(1.5)(minitorch.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
 
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__()
-        self.lambd = lambd
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it."""
-        return F.hardshrink(input, self.lambd)
-
-    def extra_repr(self) -> str:
-        """Return the options."""
-        return str(self.lambd)
+    _function = staticmethod(F.hardshrink)
 
 
-class Softshrink(Module):
+class Softshrink(_Shrink):
     """x moved towards 0 by λ, and 0 where |x| ≤ λ.
 
     >>> Softshrink()(minitorch.tensor([-1.0, 2.0]))
     tensor([-0.5000,  1.5000])
     """
 
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__()
-        self.lambd = lambd
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it."""
-        return F.softshrink(input, self.lambd)
-
-    def extra_repr(self) -> str:
-        """Return the options."""
-        return str(self.lambd)
+    _function = staticmethod(F.softshrink)
 
 
-class Softplus(Module):
+class Softplus(_Activation):
     """log(1 + e^{βx}) / β, a smooth relu.
 
     >>> Softplus()(minitorch.tensor([-1.0, 2.0]))
     tensor([0.3133, 2.1269])
     """
 
+    _function = staticmethod(F.softplus)
+    _settings = _shown = ("beta", "threshold")
+
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
         self.beta = beta
         self.threshold = threshold
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it."""
-        return F.softplus(input, self.beta, self.threshold)
 
-    def extra_repr(self) -> str:
-        """Return the options."""
-        return _options(self, "beta", "threshold")
-
-
-class Threshold(Module):
+class Threshold(_Activation):
     """x where x is above the threshold, else the value.
 
     >>> Threshold(0.5, 9.0)(minitorch.tensor([-1.0, 2.0]))
     tensor([9., 2.])
     """
+
+    _function = staticmethod(F.threshold)
+    _settings = ("threshold", "value", "inplace")
+    _shown = ("threshold", "value")
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
         super().__init__()
@@ -389,93 +348,48 @@ class Threshold(Module):
         self.value = value
         self.inplace = inplace
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it."""
-        return F.threshold(input, self.threshold, self.value, inplace=self.inplace)
 
-    def extra_repr(self) -> str:
-        """Return the options."""
-        return _options(self, "threshold", "value")
-
-
-class GLU(Module):
+class GLU(_AlongAxis):
     """a·σ(b), where a and b are the two halves of an axis.
 
     >>> GLU()(minitorch.tensor([3.0, 0.0]))
     tensor([1.5000])
     """
 
+    _function = staticmethod(F.glu)
+
     def __init__(self, dim: int = -1) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it."""
-        return F.glu(input, self.dim)
-
-    def extra_repr(self) -> str:
-        """Return the options."""
-        return _options(self, "dim")
+        super().__init__(dim)
 
 
-class Softmax(Module):
+class Softmax(_AlongAxis):
     """eˣ / Σ eˣ along an axis.
 
     >>> Softmax(dim=0)(minitorch.tensor([0.0, 0.0]))
     tensor([0.5000, 0.5000])
     """
 
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it."""
-        return F.softmax(input, self.dim)
-
-    def extra_repr(self) -> str:
-        """Return the options."""
-        return _options(self, "dim")
+    _function = staticmethod(F.softmax)
 
 
-class Softmin(Module):
+class Softmin(_AlongAxis):
     """softmax of -x.
 
     >>> Softmin(dim=0)(minitorch.tensor([0.0, 0.0]))
     tensor([0.5000, 0.5000])
     """
 
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it."""
-        return F.softmin(input, self.dim)
-
-    def extra_repr(self) -> str:
-        """Return the options."""
-        return _options(self, "dim")
+    _function = staticmethod(F.softmin)
 
 
-class LogSoftmax(Module):
+class LogSoftmax(_AlongAxis):
     """log softmax along an axis, without overflow.
 
     >>> LogSoftmax(dim=0)(minitorch.tensor([0.0, 0.0]))
     tensor([-0.6931, -0.6931])
     """
 
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it."""
-        return F.log_softmax(input, self.dim)
-
-    def extra_repr(self) -> str:
-        """Return the options."""
-        return _options(self, "dim")
+    _function = staticmethod(F.log_softmax)
 
 
 class Softmax2d(Module):
@@ -494,12 +408,16 @@ class Softmax2d(Module):
         return F.softmax(input, -3)
 
 
-class Hardtanh(Module):
+class Hardtanh(_Activation):
     """x, but not below min_val nor above max_val.
 
     >>> Hardtanh()(minitorch.tensor([-2.0, 0.5]))
     tensor([-1.0000,  0.5000])
     """
+
+    _function = staticmethod(F.hardtanh)
+    _settings = ("min_val", "max_val", "inplace")
+    _shown: tuple[str, ...] = ("min_val", "max_val")
 
     def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
@@ -511,14 +429,6 @@ class Hardtanh(Module):
         self.max_val = max_val
         self.inplace = inplace
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Apply it."""
-        return F.hardtanh(input, self.min_val, self.max_val, inplace=self.inplace)
-
-    def extra_repr(self) -> str:
-        """Return the options."""
-        return _options(self, "min_val", "max_val")
-
 
 class ReLU6(Hardtanh):
     """min(max(x, 0), 6).
@@ -527,12 +437,10 @@ class ReLU6(Hardtanh):
     tensor([0., 6.])
     """
 
+    _shown = ()
+
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(0.0, 6.0, inplace)
-
-    def extra_repr(self) -> str:
-        """Return the option."""
-        return _options(self)
 
 
 class PReLU(Module):
@@ -561,4 +469,4 @@ class PReLU(Module):
 
     def extra_repr(self) -> str:
         """Return the option."""
-        return _options(self, "num_parameters")
+        return f"num_parameters={self.num_parameters}"

@@ -13,21 +13,15 @@ from minitorch.functions import pad
 from minitorch.nn import functional as F
 from minitorch.nn import init
 from minitorch.nn.functional.conv import sizes
+from minitorch.nn.layer import FunctionLayer
 from minitorch.nn.module import Module
 from minitorch.nn.parameter import Parameter
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
 
 __all__ = [
-    "Conv1d",
-    "Conv2d",
-    "Conv3d",
-    "ConvTranspose1d",
-    "ConvTranspose2d",
-    "ConvTranspose3d",
-    "Fold",
-    "Unfold",
-]
+    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Fold", "Unfold",
+]  # fmt: skip
 
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
@@ -45,15 +39,14 @@ class _ConvNd(Module):
         in_channels: int,
         out_channels: int,
         kernel_size: Any,
-        stride: Any,
-        padding: Any,
-        dilation: Any,
-        output_padding: Any,
-        groups: int,
-        bias: bool,
-        padding_mode: str,
-        device: Any,
-        dtype: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__()
         name, rank = type(self).__name__, self.rank
@@ -81,16 +74,14 @@ class _ConvNd(Module):
         else:
             self.padding = sizes(padding, rank, f"{name}: padding")
         self.dilation = sizes(dilation, rank, f"{name}: dilation")
-        self.output_padding = sizes(output_padding, rank, f"{name}: output_padding")
+        self.output_padding = (0,) * rank
         self.groups = groups
         self.padding_mode = padding_mode
         first, second = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
         shape = (first, second // groups, *self.kernel_size)
         self.weight = Parameter(creation.empty(shape, device=device, dtype=dtype))
-        if bias:
-            self.bias = Parameter(creation.empty(out_channels, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
+        shift = Parameter(creation.empty(out_channels, device=device, dtype=dtype)) if bias else None
+        self.register_parameter("bias", shift)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -142,38 +133,7 @@ class _ConvNd(Module):
         return text
 
 
-class _Conv(_ConvNd):
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            0,
-            groups,
-            bias,
-            padding_mode,
-            device,
-            dtype,
-        )
-
-
-class Conv1d(_Conv):
+class Conv1d(_ConvNd):
     """Slide learned kernels along a signal: (N, C, L) gives (N, O, L′).   See functional.conv1d
 
     padding: a number, 'same' or 'valid'. padding_mode: what the border is made of, 'zeros', 'reflect',
@@ -186,7 +146,7 @@ class Conv1d(_Conv):
     rank = 1
 
 
-class Conv2d(_Conv):
+class Conv2d(_ConvNd):
     """Slide learned kernels over images: (N, C, H, W) gives (N, O, H′, W′).   See functional.conv2d
 
     >>> layer = minitorch.nn.Conv2d(1, 32, 3, padding=1)
@@ -199,7 +159,7 @@ class Conv2d(_Conv):
     rank = 2
 
 
-class Conv3d(_Conv):
+class Conv3d(_ConvNd):
     """Slide learned kernels through volumes: (N, C, D, H, W).   See functional.conv3d
 
     >>> minitorch.nn.Conv3d(1, 4, 3, stride=2)(minitorch.zeros(2, 1, 7, 7, 7)).shape
@@ -234,13 +194,13 @@ class _ConvTranspose(_ConvNd):
             stride,
             padding,
             dilation,
-            output_padding,
             groups,
             bias,
             padding_mode,
             device,
             dtype,
         )
+        self.output_padding = sizes(output_padding, self.rank, f"{type(self).__name__}: output_padding")
 
     def forward(self, input: Any, output_size: Any = None) -> Tensor:
         """Convolve transposed; output_size chooses among the sizes that a stride leaves possible."""
@@ -308,12 +268,15 @@ class ConvTranspose3d(_ConvTranspose):
     rank = 3
 
 
-class Unfold(Module):
+class Unfold(FunctionLayer):
     """Cut images into windows, one column each.   See functional.unfold
 
     >>> minitorch.nn.Unfold(3)(minitorch.zeros(2, 4, 5, 5)).shape
     (2, 36, 9)
     """
+
+    _function = staticmethod(F.unfold)
+    _settings = _shown = ("kernel_size", "dilation", "padding", "stride")
 
     def __init__(self, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> None:
         super().__init__()
@@ -324,22 +287,18 @@ class Unfold(Module):
 
     def forward(self, input: Any) -> Tensor:
         """Return the windows: (N, C·K1·K2, windows)."""
-        return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
-
-    def extra_repr(self) -> str:
-        """Return the settings."""
-        return (
-            f"kernel_size={self.kernel_size}, dilation={self.dilation}, padding={self.padding}, "
-            f"stride={self.stride}"
-        )
+        return self._run(input)
 
 
-class Fold(Module):
+class Fold(FunctionLayer):
     """Add windows back into images of a given size.   See functional.fold
 
     >>> minitorch.nn.Fold((5, 5), 3)(minitorch.zeros(2, 36, 9)).shape
     (2, 4, 5, 5)
     """
+
+    _function = staticmethod(F.fold)
+    _settings = _shown = ("output_size", "kernel_size", "dilation", "padding", "stride")
 
     def __init__(
         self, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
@@ -353,11 +312,4 @@ class Fold(Module):
 
     def forward(self, input: Any) -> Tensor:
         """Return the images: (N, C, *output_size)."""
-        return F.fold(input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
-
-    def extra_repr(self) -> str:
-        """Return the settings."""
-        return (
-            f"output_size={self.output_size}, kernel_size={self.kernel_size}, dilation={self.dilation}, "
-            f"padding={self.padding}, stride={self.stride}"
-        )
+        return self._run(input)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from minitorch.engine.recording import changeable
 from minitorch.nn import functional as F
-from minitorch.nn.module import Module
+from minitorch.nn.layer import FunctionLayer
 from minitorch.tensor import Tensor
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
 
 
-class _Dropout(Module):
+class _Dropout(FunctionLayer):
+    _shown = ("p", "inplace")
+
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
         if not 0 <= p <= 1:
@@ -18,9 +20,9 @@ class _Dropout(Module):
         self.p = p
         self.inplace = inplace
 
-    def extra_repr(self) -> str:
-        """Return the probability."""
-        return f"p={self.p}, inplace={self.inplace}"
+    def forward(self, input: Tensor) -> Tensor:
+        """Drop elements, or channels."""
+        return self._function(input, changeable(self, "p"), self.training, self.inplace)
 
 
 class Dropout(_Dropout):
@@ -30,9 +32,7 @@ class Dropout(_Dropout):
     tensor([1., 1.])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Drop elements."""
-        return F.dropout(input, changeable(self, "p"), self.training, self.inplace)
+    _function = staticmethod(F.dropout)
 
 
 class Dropout1d(_Dropout):
@@ -42,9 +42,7 @@ class Dropout1d(_Dropout):
     tensor(0.)
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Drop channels."""
-        return F.dropout1d(input, changeable(self, "p"), self.training, self.inplace)
+    _function = staticmethod(F.dropout1d)
 
 
 class Dropout2d(_Dropout):
@@ -54,9 +52,7 @@ class Dropout2d(_Dropout):
     tensor(0.)
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Drop channels."""
-        return F.dropout2d(input, changeable(self, "p"), self.training, self.inplace)
+    _function = staticmethod(F.dropout2d)
 
 
 class Dropout3d(_Dropout):
@@ -66,9 +62,7 @@ class Dropout3d(_Dropout):
     tensor(0.)
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Drop channels."""
-        return F.dropout3d(input, changeable(self, "p"), self.training, self.inplace)
+    _function = staticmethod(F.dropout3d)
 
 
 class AlphaDropout(_Dropout):
@@ -78,9 +72,7 @@ class AlphaDropout(_Dropout):
     tensor([1., 1.])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Drop elements."""
-        return F.alpha_dropout(input, changeable(self, "p"), self.training, self.inplace)
+    _function = staticmethod(F.alpha_dropout)
 
 
 class FeatureAlphaDropout(_Dropout):
@@ -90,6 +82,4 @@ class FeatureAlphaDropout(_Dropout):
     tensor([[1., 1.]])
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Drop channels."""
-        return F.feature_alpha_dropout(input, changeable(self, "p"), self.training, self.inplace)
+    _function = staticmethod(F.feature_alpha_dropout)

@@ -14,7 +14,20 @@ from minitorch.tensor import Tensor
 __all__ = ["Embedding", "EmbeddingBag"]
 
 
-class Embedding(Module):
+class _Table(Module):
+    """What both share: a table of vectors, and how it starts."""
+
+    weight: Parameter
+    padding_idx: int | None
+
+    def reset_parameters(self) -> None:
+        """Draw the table anew."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            self.weight.detach()[self.padding_idx] = 0
+
+
+class Embedding(_Table):
     """A table of num_embeddings vectors, drawn from the normal distribution; look up by index.
 
     padding_idx: a row of zeros that stays as it is. max_norm: rows that are longer are shortened when used.
@@ -63,12 +76,6 @@ class Embedding(Module):
                     f"{num_embeddings} and embedding_dim={embedding_dim}"
                 )
             self.weight = Parameter(_weight, requires_grad=not _freeze)
-
-    def reset_parameters(self) -> None:
-        """Draw the table anew."""
-        init.normal_(self.weight)
-        if self.padding_idx is not None:
-            self.weight.detach()[self.padding_idx] = 0
 
     def forward(self, input: Tensor) -> Tensor:
         """(…) integers → (…, embedding_dim)."""
@@ -129,7 +136,7 @@ class Embedding(Module):
         )
 
 
-class EmbeddingBag(Module):
+class EmbeddingBag(_Table):
     """The sum, mean or largest of the vectors of a bag of things, without an order among them.
 
     >>> words = EmbeddingBag(20, 8, mode="sum")
@@ -162,12 +169,6 @@ class EmbeddingBag(Module):
             self.reset_parameters()
         else:
             self.weight = Parameter(_weight)
-
-    def reset_parameters(self) -> None:
-        """Draw the table anew."""
-        init.normal_(self.weight)
-        if self.padding_idx is not None:
-            self.weight.detach()[self.padding_idx] = 0
 
     def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Tensor:
         """Integers (bags, things), or (things) with the offsets where bags start → (bags, embedding_dim)."""

@@ -44,10 +44,8 @@ class Linear(Module):
         self.in_features = in_features
         self.out_features = out_features
         self.weight = Parameter(creation.empty(out_features, in_features, device=device, dtype=dtype))
-        if bias:
-            self.bias = Parameter(creation.empty(out_features, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
+        shift = Parameter(creation.empty(out_features, device=device, dtype=dtype)) if bias else None
+        self.register_parameter("bias", shift)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -95,10 +93,8 @@ class Bilinear(Module):
         self.weight = Parameter(
             creation.empty(out_features, in1_features, in2_features, device=device, dtype=dtype)
         )
-        if bias:
-            self.bias = Parameter(creation.empty(out_features, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
+        shift = Parameter(creation.empty(out_features, device=device, dtype=dtype)) if bias else None
+        self.register_parameter("bias", shift)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -11,13 +11,15 @@ from typing import Any
 
 from minitorch.nn import functional as F
 from minitorch.nn.functional.loss import reduction_of
-from minitorch.nn.module import Module
+from minitorch.nn.layer import FunctionLayer
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
 
 
-class _Loss(Module):
+class _Loss(FunctionLayer):
     """A loss with a reduction: 'mean', 'sum' or 'none'."""
+
+    _settings: tuple[str, ...] = ("reduction",)
 
     def __init__(
         self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
@@ -27,9 +29,17 @@ class _Loss(Module):
             reduction = reduction_of(type(self).__name__, size_average, reduce, reduction)
         self.reduction = reduction
 
+    def forward(self, input: Any, target: Any) -> Tensor:
+        """Return the loss, as the function of nn.functional computes it."""
+        if self._settings == ("reduction",):  # the commonest, without detour
+            return self._function(input, target, reduction=self.reduction)
+        return self._run(input, target)
+
 
 class _WeightedLoss(_Loss):
     """A loss with a weight per class, or per element, kept as a buffer."""
+
+    _settings: tuple[str, ...] = ("weight", "reduction")
 
     def __init__(
         self,
@@ -49,9 +59,7 @@ class L1Loss(_Loss):
     tensor(1.)
     """
 
-    def forward(self, input: Any, target: Any) -> Tensor:
-        """Return the loss; see nn.functional.l1_loss."""
-        return F.l1_loss(input, target, reduction=self.reduction)
+    _function = staticmethod(F.l1_loss)
 
 
 class MSELoss(_Loss):
@@ -61,9 +69,7 @@ class MSELoss(_Loss):
     tensor(2.)
     """
 
-    def forward(self, input: Any, target: Any) -> Tensor:
-        """Return the loss; see nn.functional.mse_loss."""
-        return F.mse_loss(input, target, reduction=self.reduction)
+    _function = staticmethod(F.mse_loss)
 
 
 class SmoothL1Loss(_Loss):
@@ -72,6 +78,9 @@ class SmoothL1Loss(_Loss):
     >>> SmoothL1Loss()(minitorch.tensor([3.0]), minitorch.tensor([0.0]))
     tensor(2.5000)
     """
+
+    _function = staticmethod(F.smooth_l1_loss)
+    _settings = ("reduction", "beta")
 
     def __init__(
         self,
@@ -83,10 +92,6 @@ class SmoothL1Loss(_Loss):
         super().__init__(size_average, reduce, reduction)
         self.beta = beta
 
-    def forward(self, input: Any, target: Any) -> Tensor:
-        """Return the loss; see nn.functional.smooth_l1_loss."""
-        return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
-
 
 class HuberLoss(_Loss):
     """(x - y)² / 2 near 0, δ·(|x - y| - δ/2) elsewhere; see nn.functional.huber_loss.
@@ -95,13 +100,12 @@ class HuberLoss(_Loss):
     tensor(4.)
     """
 
+    _function = staticmethod(F.huber_loss)
+    _settings = ("reduction", "delta")
+
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction=reduction)
         self.delta = delta
-
-    def forward(self, input: Any, target: Any) -> Tensor:
-        """Return the loss; see nn.functional.huber_loss."""
-        return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
 
 
 class CrossEntropyLoss(_WeightedLoss):
@@ -144,6 +148,9 @@ class NLLLoss(_WeightedLoss):
     tensor(1.6094)
     """
 
+    _function = staticmethod(F.nll_loss)
+    _settings = ("weight", "ignore_index", "reduction")
+
     def __init__(
         self,
         weight: Any = None,
@@ -155,12 +162,6 @@ class NLLLoss(_WeightedLoss):
         super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
 
-    def forward(self, input: Any, target: Any) -> Tensor:
-        """Return the loss; see nn.functional.nll_loss."""
-        return F.nll_loss(
-            input, target, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction
-        )
-
 
 class BCELoss(_WeightedLoss):
     """-(y·log p + (1-y)·log(1-p)) of probabilities; see nn.functional.binary_cross_entropy.
@@ -169,9 +170,7 @@ class BCELoss(_WeightedLoss):
     tensor(0.6931)
     """
 
-    def forward(self, input: Any, target: Any) -> Tensor:
-        """Return the loss; see nn.functional.binary_cross_entropy."""
-        return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
+    _function = staticmethod(F.binary_cross_entropy)
 
 
 class BCEWithLogitsLoss(_Loss):
@@ -180,6 +179,9 @@ class BCEWithLogitsLoss(_Loss):
     >>> BCEWithLogitsLoss()(minitorch.tensor([0.0]), minitorch.tensor([1.0]))
     tensor(0.6931)
     """
+
+    _function = staticmethod(F.binary_cross_entropy_with_logits)
+    _settings = ("weight", "reduction", "pos_weight")
 
     def __init__(
         self,
@@ -193,12 +195,6 @@ class BCEWithLogitsLoss(_Loss):
         self.register_buffer("weight", None if weight is None else as_tensor(weight))
         self.register_buffer("pos_weight", None if pos_weight is None else as_tensor(pos_weight))
 
-    def forward(self, input: Any, target: Any) -> Tensor:
-        """Return the loss; see nn.functional.binary_cross_entropy_with_logits."""
-        return F.binary_cross_entropy_with_logits(
-            input, target, weight=self.weight, reduction=self.reduction, pos_weight=self.pos_weight
-        )
-
 
 class KLDivLoss(_Loss):
     """y·(log y - x) of log-probabilities x; see nn.functional.kl_div.
@@ -207,6 +203,9 @@ class KLDivLoss(_Loss):
     >>> KLDivLoss(reduction="batchmean")(minitorch.tensor([[0.25, 0.75]]).log(), y)
     tensor(0.1438)
     """
+
+    _function = staticmethod(F.kl_div)
+    _settings = ("reduction", "log_target")
 
     def __init__(
         self,
@@ -218,10 +217,6 @@ class KLDivLoss(_Loss):
         super().__init__(size_average, reduce, reduction)
         self.log_target = log_target
 
-    def forward(self, input: Any, target: Any) -> Tensor:
-        """Return the loss; see nn.functional.kl_div."""
-        return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
-
 
 class PoissonNLLLoss(_Loss):
     """eˣ - y·x for counts y; see nn.functional.poisson_nll_loss.
@@ -229,6 +224,9 @@ class PoissonNLLLoss(_Loss):
     >>> PoissonNLLLoss()(minitorch.tensor([0.0]), minitorch.tensor([2.0]))
     tensor(1.)
     """
+
+    _function = staticmethod(F.poisson_nll_loss)
+    _settings = ("log_input", "full", "eps", "reduction")
 
     def __init__(
         self,
@@ -246,14 +244,7 @@ class PoissonNLLLoss(_Loss):
 
     def forward(self, log_input: Any, target: Any) -> Tensor:
         """Return the loss; see nn.functional.poisson_nll_loss."""
-        return F.poisson_nll_loss(
-            log_input,
-            target,
-            log_input=self.log_input,
-            full=self.full,
-            eps=self.eps,
-            reduction=self.reduction,
-        )
+        return self._run(log_input, target)
 
 
 class GaussianNLLLoss(_Loss):
@@ -263,14 +254,17 @@ class GaussianNLLLoss(_Loss):
     tensor(1.1931)
     """
 
+    _function = staticmethod(F.gaussian_nll_loss)
+    _settings = ("full", "eps", "reduction")
+
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(reduction=reduction)
         self.full = full
         self.eps = eps
 
-    def forward(self, input: Any, target: Any, var: Any) -> Tensor:
+    def forward(self, input: Any, target: Any, var: Any) -> Tensor:  # type: ignore[override]
         """Return the loss; see nn.functional.gaussian_nll_loss."""
-        return F.gaussian_nll_loss(input, target, var, full=self.full, eps=self.eps, reduction=self.reduction)
+        return self._run(input, target, var)
 
 
 class HingeEmbeddingLoss(_Loss):
@@ -279,6 +273,9 @@ class HingeEmbeddingLoss(_Loss):
     >>> HingeEmbeddingLoss()(minitorch.tensor([0.25]), minitorch.tensor([-1]))
     tensor(0.7500)
     """
+
+    _function = staticmethod(F.hinge_embedding_loss)
+    _settings = ("margin", "reduction")
 
     def __init__(
         self,
@@ -290,17 +287,11 @@ class HingeEmbeddingLoss(_Loss):
         super().__init__(size_average, reduce, reduction)
         self.margin = margin
 
-    def forward(self, input: Any, target: Any) -> Tensor:
-        """Return the loss; see nn.functional.hinge_embedding_loss."""
-        return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
 
+class _MarginLoss(_Loss):
+    """A loss of two inputs that asks for a margin."""
 
-class MarginRankingLoss(_Loss):
-    """max(0, margin - y·(x₁ - x₂)); see nn.functional.margin_ranking_loss.
-
-    >>> MarginRankingLoss()(minitorch.tensor([2.0]), minitorch.tensor([3.0]), minitorch.tensor([1.0]))
-    tensor(1.)
-    """
+    _settings = ("margin", "reduction")
 
     def __init__(
         self,
@@ -312,12 +303,22 @@ class MarginRankingLoss(_Loss):
         super().__init__(size_average, reduce, reduction)
         self.margin = margin
 
-    def forward(self, input1: Any, input2: Any, target: Any) -> Tensor:
-        """Return the loss; see nn.functional.margin_ranking_loss."""
-        return F.margin_ranking_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
+    def forward(self, input1: Any, input2: Any, target: Any) -> Tensor:  # type: ignore[override]
+        """Return the loss, as the function of nn.functional computes it."""
+        return self._run(input1, input2, target)
 
 
-class CosineEmbeddingLoss(_Loss):
+class MarginRankingLoss(_MarginLoss):
+    """max(0, margin - y·(x₁ - x₂)); see nn.functional.margin_ranking_loss.
+
+    >>> MarginRankingLoss()(minitorch.tensor([2.0]), minitorch.tensor([3.0]), minitorch.tensor([1.0]))
+    tensor(1.)
+    """
+
+    _function = staticmethod(F.margin_ranking_loss)
+
+
+class CosineEmbeddingLoss(_MarginLoss):
     """1 - cos(x₁, x₂) where y = 1, max(0, cos - margin) where y = -1; see nn.functional.cosine_embedding_loss.
 
     >>> a, b = minitorch.tensor([[1.0, 0.0]]), minitorch.tensor([[0.0, 1.0]])
@@ -325,19 +326,7 @@ class CosineEmbeddingLoss(_Loss):
     tensor(1.)
     """
 
-    def __init__(
-        self,
-        margin: float = 0.0,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
-
-    def forward(self, input1: Any, input2: Any, target: Any) -> Tensor:
-        """Return the loss; see nn.functional.cosine_embedding_loss."""
-        return F.cosine_embedding_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
+    _function = staticmethod(F.cosine_embedding_loss)
 
 
 class SoftMarginLoss(_Loss):
@@ -347,9 +336,7 @@ class SoftMarginLoss(_Loss):
     tensor(0.6931)
     """
 
-    def forward(self, input: Any, target: Any) -> Tensor:
-        """Return the loss; see nn.functional.soft_margin_loss."""
-        return F.soft_margin_loss(input, target, reduction=self.reduction)
+    _function = staticmethod(F.soft_margin_loss)
 
 
 class MultiLabelMarginLoss(_Loss):
@@ -360,9 +347,7 @@ class MultiLabelMarginLoss(_Loss):
     tensor(0.8500)
     """
 
-    def forward(self, input: Any, target: Any) -> Tensor:
-        """Return the loss; see nn.functional.multilabel_margin_loss."""
-        return F.multilabel_margin_loss(input, target, reduction=self.reduction)
+    _function = staticmethod(F.multilabel_margin_loss)
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
@@ -372,9 +357,7 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
     tensor(0.6931)
     """
 
-    def forward(self, input: Any, target: Any) -> Tensor:
-        """Return the loss; see nn.functional.multilabel_soft_margin_loss."""
-        return F.multilabel_soft_margin_loss(input, target, weight=self.weight, reduction=self.reduction)
+    _function = staticmethod(F.multilabel_soft_margin_loss)
 
 
 class MultiMarginLoss(_WeightedLoss):
@@ -383,6 +366,9 @@ class MultiMarginLoss(_WeightedLoss):
     >>> MultiMarginLoss()(minitorch.tensor([[0.1, 0.2, 0.4, 0.8]]), minitorch.tensor([3]))
     tensor(0.3250)
     """
+
+    _function = staticmethod(F.multi_margin_loss)
+    _settings = ("p", "margin", "weight", "reduction")
 
     def __init__(
         self,
@@ -403,12 +389,6 @@ class MultiMarginLoss(_WeightedLoss):
         self.p = p
         self.margin = margin
 
-    def forward(self, input: Any, target: Any) -> Tensor:
-        """Return the loss; see nn.functional.multi_margin_loss."""
-        return F.multi_margin_loss(
-            input, target, p=self.p, margin=self.margin, weight=self.weight, reduction=self.reduction
-        )
-
 
 class TripletMarginLoss(_Loss):
     """max(0, margin + ‖a - p‖ - ‖a - n‖); see nn.functional.triplet_margin_loss.
@@ -417,6 +397,9 @@ class TripletMarginLoss(_Loss):
     >>> TripletMarginLoss()(a, near, far)
     tensor(0.5000)
     """
+
+    _function = staticmethod(F.triplet_margin_loss)
+    _settings = ("margin", "p", "eps", "swap", "reduction")
 
     def __init__(
         self,
@@ -436,18 +419,9 @@ class TripletMarginLoss(_Loss):
         self.eps = eps
         self.swap = swap
 
-    def forward(self, anchor: Any, positive: Any, negative: Any) -> Tensor:
+    def forward(self, anchor: Any, positive: Any, negative: Any) -> Tensor:  # type: ignore[override]
         """Return the loss; see nn.functional.triplet_margin_loss."""
-        return F.triplet_margin_loss(
-            anchor,
-            positive,
-            negative,
-            margin=self.margin,
-            p=self.p,
-            eps=self.eps,
-            swap=self.swap,
-            reduction=self.reduction,
-        )
+        return self._run(anchor, positive, negative)
 
 
 class TripletMarginWithDistanceLoss(_Loss):
@@ -458,6 +432,9 @@ class TripletMarginWithDistanceLoss(_Loss):
     >>> TripletMarginWithDistanceLoss(distance_function=taxi)(a, near, far)
     tensor(0.5000)
     """
+
+    _function = staticmethod(F.triplet_margin_with_distance_loss)
+    _settings = ("distance_function", "margin", "swap", "reduction")
 
     def __init__(
         self,
@@ -474,17 +451,9 @@ class TripletMarginWithDistanceLoss(_Loss):
         self.margin = margin
         self.swap = swap
 
-    def forward(self, anchor: Any, positive: Any, negative: Any) -> Tensor:
+    def forward(self, anchor: Any, positive: Any, negative: Any) -> Tensor:  # type: ignore[override]
         """Return the loss; see nn.functional.triplet_margin_with_distance_loss."""
-        return F.triplet_margin_with_distance_loss(
-            anchor,
-            positive,
-            negative,
-            distance_function=self.distance_function,
-            margin=self.margin,
-            swap=self.swap,
-            reduction=self.reduction,
-        )
+        return self._run(anchor, positive, negative)
 
 
 class CTCLoss(_Loss):
@@ -495,44 +464,22 @@ class CTCLoss(_Loss):
     tensor(3.)
     """
 
+    _function = staticmethod(F.ctc_loss)
+    _settings = ("blank", "reduction", "zero_infinity")
+
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
         super().__init__(reduction=reduction)
         self.blank = blank
         self.zero_infinity = zero_infinity
 
-    def forward(self, log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any) -> Tensor:
+    def forward(self, log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any) -> Tensor:  # type: ignore[override]
         """Return the loss; see nn.functional.ctc_loss."""
-        return F.ctc_loss(
-            log_probs,
-            targets,
-            input_lengths,
-            target_lengths,
-            blank=self.blank,
-            reduction=self.reduction,
-            zero_infinity=self.zero_infinity,
-        )
+        return self._run(log_probs, targets, input_lengths, target_lengths)
 
 
 __all__ = [
-    "BCELoss",
-    "BCEWithLogitsLoss",
-    "CTCLoss",
-    "CosineEmbeddingLoss",
-    "CrossEntropyLoss",
-    "GaussianNLLLoss",
-    "HingeEmbeddingLoss",
-    "HuberLoss",
-    "KLDivLoss",
-    "L1Loss",
-    "MSELoss",
-    "MarginRankingLoss",
-    "MultiLabelMarginLoss",
-    "MultiLabelSoftMarginLoss",
-    "MultiMarginLoss",
-    "NLLLoss",
-    "PoissonNLLLoss",
-    "SmoothL1Loss",
-    "SoftMarginLoss",
-    "TripletMarginLoss",
-    "TripletMarginWithDistanceLoss",
-]
+    "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss", "GaussianNLLLoss",
+    "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "MSELoss", "MarginRankingLoss",
+    "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss", "PoissonNLLLoss",
+    "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss", "TripletMarginWithDistanceLoss",
+]  # fmt: skip

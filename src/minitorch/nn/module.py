@@ -714,7 +714,7 @@ class Module:
         >>> layer(minitorch.tensor([1.0]))
         tensor([2.])
         """
-        return _add(self._forward_pre_hooks, (hook, with_kwargs, False), prepend)
+        return add_hook(self._forward_pre_hooks, (hook, with_kwargs, False), prepend)
 
     def register_forward_hook(
         self,
@@ -733,7 +733,7 @@ class Module:
         >>> layer(minitorch.tensor([1.0]))
         tensor([10.])
         """
-        return _add(self._forward_hooks, (hook, with_kwargs, always_call), prepend)
+        return add_hook(self._forward_hooks, (hook, with_kwargs, always_call), prepend)
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> HookHandle:
         """Call hook(module, grad_input, grad_output) when the inputs' gradients were computed.
@@ -745,35 +745,35 @@ class Module:
         >>> layer(minitorch.zeros(2, requires_grad=True)).sum().backward()
         tensor([1.])
         """
-        return _add(self._backward_hooks, hook, prepend)
+        return add_hook(self._backward_hooks, hook, prepend)
 
     register_backward_hook = register_full_backward_hook
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> HookHandle:
         """Call hook(module, grad_output) before the module is differentiated; what it returns replaces it."""
-        return _add(self._backward_pre_hooks, hook, prepend)
+        return add_hook(self._backward_pre_hooks, hook, prepend)
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Call hook(module, prefix, keep_vars) before state_dict() reads the module."""
-        return _add(self._state_dict_pre_hooks, hook)
+        return add_hook(self._state_dict_pre_hooks, hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Call hook(module, state_dict, prefix, local_metadata) after state_dict(); it changes it in place."""
-        return _add(self._state_dict_hooks, hook)
+        return add_hook(self._state_dict_hooks, hook)
 
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> HookHandle:
-        return _add(self._state_dict_hooks, hook)
+        return add_hook(self._state_dict_hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Call hook(module, state_dict, prefix, local_metadata, strict, missing, unexpected, errors) before loading.
 
         It may rename or convert entries of state_dict, which is a copy, in place.
         """
-        return _add(self._load_state_dict_pre_hooks, hook)
+        return add_hook(self._load_state_dict_pre_hooks, hook)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Call hook(module, incompatible_keys) after loading; it may change the lists in place."""
-        return _add(self._load_state_dict_post_hooks, hook)
+        return add_hook(self._load_state_dict_post_hooks, hook)
 
     # --- how it looks ---------------------------------------------------------------------------
 
@@ -864,7 +864,8 @@ def _write(member: Tensor, value: Any) -> None:
         watch.touch(member._data)
 
 
-def _add(hooks: dict[Any, Any], hook: Any, first: bool = False) -> HookHandle:
+def add_hook(hooks: dict[Any, Any], hook: Any, first: bool = False) -> HookHandle:
+    """Add a hook, after those there are or before them; return what removes it."""
     handle = HookHandle(hooks, hook)
     if first:
         others = [(number, other) for number, other in hooks.items() if number != handle._number]

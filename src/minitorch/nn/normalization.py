@@ -12,32 +12,35 @@ from minitorch import creation
 from minitorch.engine.recording import number
 from minitorch.nn import functional as F
 from minitorch.nn import init
+from minitorch.nn.layer import FunctionLayer
 from minitorch.nn.module import Module
 from minitorch.nn.parameter import Parameter
 from minitorch.tensor import Tensor
 
 __all__ = [
-    "BatchNorm1d",
-    "BatchNorm2d",
-    "BatchNorm3d",
-    "GroupNorm",
-    "InstanceNorm1d",
-    "InstanceNorm2d",
-    "InstanceNorm3d",
-    "LayerNorm",
-    "LocalResponseNorm",
-    "RMSNorm",
-]
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d",
+    "InstanceNorm3d", "LayerNorm", "LocalResponseNorm", "RMSNorm",
+]  # fmt: skip
 
 
-def _scale_and_shift(module: Module, shape: Any, weight: bool, bias: bool, device: Any, dtype: Any) -> None:
-    """Give a module its learned weight (ones) and bias (zeros), or None in their places."""
-    for name, wanted, make in (("weight", weight, creation.ones), ("bias", bias, creation.zeros)):
-        made = Parameter(make(shape, device=device, dtype=dtype)) if wanted else None
-        module.register_parameter(name, made)
+class _Norm(Module):
+    """What the layers share: a scale and a shift."""
+
+    def _scale_and_shift(self, shape: Any, weight: bool, bias: bool, device: Any, dtype: Any) -> None:
+        """Make the learned weight (ones) and bias (zeros), or put None in their places."""
+        for name, wanted, make in (("weight", weight, creation.ones), ("bias", bias, creation.zeros)):
+            made = Parameter(make(shape, device=device, dtype=dtype)) if wanted else None
+            self.register_parameter(name, made)
+
+    def reset_parameters(self) -> None:
+        """Set weight to 1 and bias to 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
 
 
-class _ChannelNorm(Module):
+class _ChannelNorm(_Norm):
     """What batch and instance norm share: a scale and shift per channel, and running statistics."""
 
     _version = 2
@@ -64,7 +67,7 @@ class _ChannelNorm(Module):
         self.momentum = momentum
         self.affine = affine
         self.track_running_stats = track_running_stats
-        _scale_and_shift(self, num_features, affine, affine and bias, device, dtype)
+        self._scale_and_shift(num_features, affine, affine and bias, device, dtype)
         if track_running_stats:
             self.register_buffer("running_mean", creation.zeros(num_features, device=device, dtype=dtype))
             self.register_buffer("running_var", creation.ones(num_features, device=device, dtype=dtype))
@@ -83,10 +86,7 @@ class _ChannelNorm(Module):
     def reset_parameters(self) -> None:
         """Forget the running statistics, and set weight to 1 and bias to 0."""
         self.reset_running_stats()
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        super().reset_parameters()
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.ndim not in self._ranks:
@@ -243,7 +243,7 @@ def _as_shape(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
     return (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
 
 
-class LayerNorm(Module):
+class LayerNorm(_Norm):
     """Normalise each sample over its last axes: y = (x - mean) / √(var + eps) · weight + bias.
 
     normalized_shape: the lengths of these axes; weight and bias have this shape.
@@ -265,16 +265,9 @@ class LayerNorm(Module):
         self.normalized_shape = _as_shape(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        _scale_and_shift(
-            self, self.normalized_shape, elementwise_affine, elementwise_affine and bias, device, dtype
+        self._scale_and_shift(
+            self.normalized_shape, elementwise_affine, elementwise_affine and bias, device, dtype
         )
-
-    def reset_parameters(self) -> None:
-        """Set weight to 1 and bias to 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalise over the last axes."""
@@ -326,7 +319,7 @@ class RMSNorm(Module):
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
 
 
-class GroupNorm(Module):
+class GroupNorm(_Norm):
     """Normalise each sample's channels (axis 1) in num_groups groups; scale and shift each channel.
 
     >>> GroupNorm(2, 6)(minitorch.randn(4, 6, 5)).shape
@@ -353,14 +346,7 @@ class GroupNorm(Module):
         self.num_channels = num_channels
         self.eps = eps
         self.affine = affine
-        _scale_and_shift(self, num_channels, affine, affine and bias, device, dtype)
-
-    def reset_parameters(self) -> None:
-        """Set weight to 1 and bias to 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        self._scale_and_shift(num_channels, affine, affine and bias, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalise each group of channels."""
@@ -374,12 +360,15 @@ class GroupNorm(Module):
         )
 
 
-class LocalResponseNorm(Module):
+class LocalResponseNorm(FunctionLayer):
     """x / (k + α·mean of x² over `size` neighbouring channels)^β.
 
     >>> LocalResponseNorm(2)(minitorch.randn(1, 4, 3, 3)).shape
     (1, 4, 3, 3)
     """
+
+    _function = staticmethod(F.local_response_norm)
+    _settings = ("size", "alpha", "beta", "k")
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()
@@ -390,7 +379,7 @@ class LocalResponseNorm(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Divide by what the neighbours amount to."""
-        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+        return self._run(input)
 
     def extra_repr(self) -> str:
         """Return the options."""

@@ -9,33 +9,27 @@ from typing import Any
 
 from minitorch.nn import functional as F
 from minitorch.nn.functional.conv import sizes
-from minitorch.nn.module import Module
+from minitorch.nn.layer import RankedLayer
 from minitorch.tensor import Tensor
 
 __all__ = [
-    "AdaptiveAvgPool1d",
-    "AdaptiveAvgPool2d",
-    "AdaptiveAvgPool3d",
-    "AdaptiveMaxPool1d",
-    "AdaptiveMaxPool2d",
-    "AdaptiveMaxPool3d",
-    "AvgPool1d",
-    "AvgPool2d",
-    "AvgPool3d",
-    "LPPool1d",
-    "LPPool2d",
-    "LPPool3d",
-    "MaxPool1d",
-    "MaxPool2d",
-    "MaxPool3d",
-    "MaxUnpool1d",
-    "MaxUnpool2d",
-    "MaxUnpool3d",
-]
+    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
+    "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "LPPool1d", "LPPool2d", "LPPool3d",
+    "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d",
+]  # fmt: skip
 
 
-class _MaxPool(Module):
-    rank: int
+class _Pool(RankedLayer):
+    def forward(self, input: Any) -> Any:
+        """Pool; see the function of nn.functional."""
+        function = self._functions[self.rank - 1]
+        return function(input, **{name: getattr(self, name) for name in self._settings})
+
+
+class _MaxPool(_Pool):
+    _functions = (F.max_pool1d, F.max_pool2d, F.max_pool3d)
+    _settings = ("kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices")
+    _shown = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
 
     def __init__(
         self,
@@ -53,25 +47,6 @@ class _MaxPool(Module):
         self.dilation = dilation
         self.return_indices = return_indices
         self.ceil_mode = ceil_mode
-
-    def forward(self, input: Any) -> Any:
-        """Return the largest element of each window, and with return_indices where it is."""
-        return getattr(F, f"max_pool{self.rank}d")(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.dilation,
-            ceil_mode=self.ceil_mode,
-            return_indices=self.return_indices,
-        )
-
-    def extra_repr(self) -> str:
-        """Return the settings."""
-        return (
-            f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
-            f"dilation={self.dilation}, ceil_mode={self.ceil_mode}"
-        )
 
 
 class MaxPool1d(_MaxPool):
@@ -104,8 +79,9 @@ class MaxPool3d(_MaxPool):
     rank = 3
 
 
-class _MaxUnpool(Module):
-    rank: int
+class _MaxUnpool(RankedLayer):
+    _functions = (F.max_unpool1d, F.max_unpool2d, F.max_unpool3d)
+    _shown = ("kernel_size", "stride", "padding")
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
         super().__init__()
@@ -116,13 +92,7 @@ class _MaxUnpool(Module):
 
     def forward(self, input: Any, indices: Any, output_size: Any = None) -> Tensor:
         """Put each element at its index into zeros."""
-        return getattr(F, f"max_unpool{self.rank}d")(
-            input, indices, self.kernel_size, self.stride, self.padding, output_size
-        )
-
-    def extra_repr(self) -> str:
-        """Return the settings."""
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+        return self._function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
 class MaxUnpool1d(_MaxUnpool):
@@ -157,10 +127,10 @@ class MaxUnpool3d(_MaxUnpool):
     rank = 3
 
 
-class _AvgPool(Module):
-    def extra_repr(self) -> str:
-        """Return the settings."""
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+class _AvgPool(_Pool):
+    _functions = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)
+    _settings: tuple[str, ...] = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad")
+    _shown = ("kernel_size", "stride", "padding")
 
 
 class AvgPool1d(_AvgPool):
@@ -169,6 +139,8 @@ class AvgPool1d(_AvgPool):
     >>> AvgPool1d(2)(minitorch.tensor([[1.0, 3.0, 2.0, 2.0]]))
     tensor([[2., 2.]])
     """
+
+    rank = 1
 
     def __init__(
         self,
@@ -185,15 +157,9 @@ class AvgPool1d(_AvgPool):
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
 
-    def forward(self, input: Any) -> Tensor:
-        """Return the mean of each window."""
-        return F.avg_pool1d(
-            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
-        )
-
 
 class _AvgPoolNd(_AvgPool):
-    rank: int
+    _settings = (*_AvgPool._settings, "divisor_override")
 
     def __init__(
         self,
@@ -211,18 +177,6 @@ class _AvgPoolNd(_AvgPool):
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
         self.divisor_override = divisor_override
-
-    def forward(self, input: Any) -> Tensor:
-        """Return the mean of each window."""
-        return getattr(F, f"avg_pool{self.rank}d")(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.ceil_mode,
-            self.count_include_pad,
-            self.divisor_override,
-        )
 
 
 class AvgPool2d(_AvgPoolNd):
@@ -245,20 +199,13 @@ class AvgPool3d(_AvgPoolNd):
     rank = 3
 
 
-class _AdaptiveAvgPool(Module):
-    rank: int
+class _AdaptiveAvgPool(_Pool):
+    _functions = (F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d)
+    _settings = _shown = ("output_size",)
 
     def __init__(self, output_size: Any) -> None:
         super().__init__()
         self.output_size = output_size
-
-    def forward(self, input: Any) -> Tensor:
-        """Return the mean of each region."""
-        return getattr(F, f"adaptive_avg_pool{self.rank}d")(input, self.output_size)
-
-    def extra_repr(self) -> str:
-        """Return the size asked for."""
-        return f"output_size={self.output_size}"
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
@@ -291,21 +238,15 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPool):
     rank = 3
 
 
-class _AdaptiveMaxPool(Module):
-    rank: int
+class _AdaptiveMaxPool(_Pool):
+    _functions = (F.adaptive_max_pool1d, F.adaptive_max_pool2d, F.adaptive_max_pool3d)
+    _settings = ("output_size", "return_indices")
+    _shown = ("output_size",)
 
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
         super().__init__()
         self.output_size = output_size
         self.return_indices = return_indices
-
-    def forward(self, input: Any) -> Any:
-        """Return the largest element of each region, and with return_indices where it is."""
-        return getattr(F, f"adaptive_max_pool{self.rank}d")(input, self.output_size, self.return_indices)
-
-    def extra_repr(self) -> str:
-        """Return the size asked for."""
-        return f"output_size={self.output_size}"
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool):
@@ -338,8 +279,9 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPool):
     rank = 3
 
 
-class _LPPool(Module):
-    rank: int
+class _LPPool(_Pool):
+    _functions = (F.lp_pool1d, F.lp_pool2d, F.lp_pool3d)
+    _shown = ("norm_type", "kernel_size", "stride", "ceil_mode")
 
     def __init__(
         self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
@@ -352,16 +294,8 @@ class _LPPool(Module):
 
     def forward(self, input: Any) -> Tensor:
         """Return the p-norm of each window."""
-        return getattr(F, f"lp_pool{self.rank}d")(
-            input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
-        )
-
-    def extra_repr(self) -> str:
-        """Return the settings."""
-        return (
-            f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
-            f"ceil_mode={self.ceil_mode}"
-        )
+        norm = float(self.norm_type)
+        return self._function(input, norm, self.kernel_size, self.stride, self.ceil_mode)
 
 
 class LPPool1d(_LPPool):

@@ -165,14 +165,64 @@ def _activation(activation: Activation) -> Callable[[Tensor], Tensor]:
     return activation
 
 
-def _dropped(dropout: Any, x: Tensor, batch_first: bool) -> Tensor:
-    """Drop from what attention found. PyTorch's attention works time first, and its masks are drawn in that order."""
-    if not batch_first or x.ndim < 3 or not dropout.training or not dropout.p:
-        return dropout(x)
-    return dropout(x.swapaxes(0, 1)).swapaxes(0, 1)
+class _TransformerLayer(Module):
+    """What both layers share: attention, a network at each position, a residual path and layer norm around each."""
+
+    _attends_memory = False  # whether there is a second attention, to the encoder's output
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = functions.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        made: Any = {"bias": bias, "device": device, "dtype": dtype}
+        heads: Any = {"dropout": dropout, "batch_first": batch_first, **made}
+        self.self_attn = MultiheadAttention(d_model, nhead, **heads)
+        if self._attends_memory:
+            self.multihead_attn = MultiheadAttention(d_model, nhead, **heads)
+        self.linear1 = Linear(d_model, dim_feedforward, **made)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, **made)
+        self.norm_first = norm_first
+        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, **made)
+        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **made)
+        if self._attends_memory:
+            self.norm3 = LayerNorm(d_model, eps=layer_norm_eps, **made)
+        self.dropout1 = Dropout(dropout)
+        self.dropout2 = Dropout(dropout)
+        if self._attends_memory:
+            self.dropout3 = Dropout(dropout)
+        self.activation = _activation(activation)
+
+    def _with_residual(self, x: Tensor, norm: Module, change: Callable[[Tensor], Tensor]) -> Tensor:
+        """Add a change of x to x, with layer norm before the change or after the sum."""
+        return x + change(norm(x)) if self.norm_first else norm(x + change(x))
+
+    def _feed_forward(self, x: Tensor) -> Tensor:
+        return self.linear2(self.dropout(self.activation(self.linear1(x))))
+
+    def _found(self, attention: MultiheadAttention, dropout: Any, *inputs: Any, **masks: Any) -> Tensor:
+        """Attend, and drop from what was found.
+
+        PyTorch's attention works time first, and its masks are drawn in that order.
+        """
+        x, _ = attention(*inputs, need_weights=False, **masks)
+        if not attention.batch_first or x.ndim < 3 or not dropout.training or not dropout.p:
+            return dropout(x)
+        return dropout(x.swapaxes(0, 1)).swapaxes(0, 1)
 
 
-class TransformerEncoderLayer(Module):
+class TransformerEncoderLayer(_TransformerLayer):
     """Self-attention, then a network at each position, each with a residual path and layer norm.
 
     norm_first: norm before attention and network instead of after the residual sum.
@@ -182,56 +232,20 @@ class TransformerEncoderLayer(Module):
     (7, 3, 8)
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Activation = functions.relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__()
-        made: Any = {"bias": bias, "device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **made)
-        self.linear1 = Linear(d_model, dim_feedforward, **made)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, **made)
-        self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, **made)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **made)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
-        self.activation = _activation(activation)
-
     def forward(
         self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False
     ) -> Tensor:
         """Return the sequence transformed; the masks are those of MultiheadAttention."""
-        x = as_tensor(src)
+        masks = {"key_padding_mask": src_key_padding_mask, "attn_mask": src_mask, "is_causal": is_causal}
 
         def attention(x: Tensor) -> Tensor:
-            found, _ = self.self_attn(
-                x, x, x, src_key_padding_mask, need_weights=False, attn_mask=src_mask, is_causal=is_causal
-            )
-            return _dropped(self.dropout1, found, self.self_attn.batch_first)
+            return self._found(self.self_attn, self.dropout1, x, x, x, **masks)
 
-        if self.norm_first:
-            x = x + attention(self.norm1(x))
-            return x + self._feed_forward(self.norm2(x))
-        x = self.norm1(x + attention(x))
-        return self.norm2(x + self._feed_forward(x))
-
-    def _feed_forward(self, x: Tensor) -> Tensor:
-        return self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+        x = self._with_residual(as_tensor(src), self.norm1, attention)
+        return self._with_residual(x, self.norm2, lambda x: self.dropout2(self._feed_forward(x)))
 
 
-class TransformerDecoderLayer(Module):
+class TransformerDecoderLayer(_TransformerLayer):
     """Self-attention, attention to the encoder's output (the memory), then a network at each position.
 
     >>> layer = TransformerDecoderLayer(d_model=8, nhead=2, dim_feedforward=16)
@@ -239,37 +253,7 @@ class TransformerDecoderLayer(Module):
     (5, 3, 8)
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Activation = functions.relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__()
-        made: Any = {"bias": bias, "device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **made)
-        self.multihead_attn = MultiheadAttention(
-            d_model, nhead, dropout=dropout, batch_first=batch_first, **made
-        )
-        self.linear1 = Linear(d_model, dim_feedforward, **made)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, **made)
-        self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, **made)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **made)
-        self.norm3 = LayerNorm(d_model, eps=layer_norm_eps, **made)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
-        self.dropout3 = Dropout(dropout)
-        self.activation = _activation(activation)
+    _attends_memory = True
 
     def forward(
         self,
@@ -283,36 +267,22 @@ class TransformerDecoderLayer(Module):
         memory_is_causal: bool = False,
     ) -> Tensor:
         """Return the target sequence transformed; the masks are those of MultiheadAttention."""
-        x, memory = as_tensor(tgt), as_tensor(memory)
+        memory = as_tensor(memory)
+        own = {"key_padding_mask": tgt_key_padding_mask, "attn_mask": tgt_mask, "is_causal": tgt_is_causal}
+        other = {"key_padding_mask": memory_key_padding_mask, "attn_mask": memory_mask}
 
-        def own(x: Tensor) -> Tensor:
-            found, _ = self.self_attn(
-                x, x, x, tgt_key_padding_mask, need_weights=False, attn_mask=tgt_mask, is_causal=tgt_is_causal
+        def to_itself(x: Tensor) -> Tensor:
+            return self._found(self.self_attn, self.dropout1, x, x, x, **own)
+
+        def to_memory(x: Tensor) -> Tensor:
+            attention = self.multihead_attn
+            return self._found(
+                attention, self.dropout2, x, memory, memory, **other, is_causal=memory_is_causal
             )
-            return _dropped(self.dropout1, found, self.self_attn.batch_first)
 
-        def other(x: Tensor) -> Tensor:
-            found, _ = self.multihead_attn(
-                x,
-                memory,
-                memory,
-                memory_key_padding_mask,
-                need_weights=False,
-                attn_mask=memory_mask,
-                is_causal=memory_is_causal,
-            )
-            return _dropped(self.dropout2, found, self.multihead_attn.batch_first)
-
-        if self.norm_first:
-            x = x + own(self.norm1(x))
-            x = x + other(self.norm2(x))
-            return x + self._feed_forward(self.norm3(x))
-        x = self.norm1(x + own(x))
-        x = self.norm2(x + other(x))
-        return self.norm3(x + self._feed_forward(x))
-
-    def _feed_forward(self, x: Tensor) -> Tensor:
-        return self.dropout3(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+        x = self._with_residual(as_tensor(tgt), self.norm1, to_itself)
+        x = self._with_residual(x, self.norm2, to_memory)
+        return self._with_residual(x, self.norm3, lambda x: self.dropout3(self._feed_forward(x)))
 
 
 def _copies(layer: Module, count: int) -> ModuleList:
@@ -513,10 +483,6 @@ class Transformer(Module):
 
 
 __all__ = [
-    "MultiheadAttention",
-    "Transformer",
-    "TransformerDecoder",
-    "TransformerDecoderLayer",
-    "TransformerEncoder",
-    "TransformerEncoderLayer",
-]
+    "MultiheadAttention", "Transformer", "TransformerDecoder", "TransformerDecoderLayer",
+    "TransformerEncoder", "TransformerEncoderLayer",
+]  # fmt: skip

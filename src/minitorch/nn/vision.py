@@ -10,41 +10,28 @@ from typing import Any
 from minitorch.functions import pad
 from minitorch.nn import functional as F
 from minitorch.nn.functional.conv import sizes
+from minitorch.nn.layer import FunctionLayer
 from minitorch.nn.module import Module
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
 
 __all__ = [
-    "ChannelShuffle",
-    "CircularPad1d",
-    "CircularPad2d",
-    "CircularPad3d",
-    "ConstantPad1d",
-    "ConstantPad2d",
-    "ConstantPad3d",
-    "PixelShuffle",
-    "PixelUnshuffle",
-    "ReflectionPad1d",
-    "ReflectionPad2d",
-    "ReflectionPad3d",
-    "ReplicationPad1d",
-    "ReplicationPad2d",
-    "ReplicationPad3d",
-    "Upsample",
-    "UpsamplingBilinear2d",
-    "UpsamplingNearest2d",
-    "ZeroPad1d",
-    "ZeroPad2d",
-    "ZeroPad3d",
-]
+    "ChannelShuffle", "CircularPad1d", "CircularPad2d", "CircularPad3d", "ConstantPad1d", "ConstantPad2d",
+    "ConstantPad3d", "PixelShuffle", "PixelUnshuffle", "ReflectionPad1d", "ReflectionPad2d",
+    "ReflectionPad3d", "ReplicationPad1d", "ReplicationPad2d", "ReplicationPad3d", "Upsample",
+    "UpsamplingBilinear2d", "UpsamplingNearest2d", "ZeroPad1d", "ZeroPad2d", "ZeroPad3d",
+]  # fmt: skip
 
 
-class Upsample(Module):
+class Upsample(FunctionLayer):
     """Make images larger (or smaller) by a factor or to a size.   See functional.interpolate
 
     >>> Upsample(scale_factor=2)(minitorch.tensor([[[1.0, 2.0]]]))
     tensor([[[1., 1., 2., 2.]]])
     """
+
+    _function = staticmethod(F.interpolate)
+    _settings = ("size", "scale_factor", "mode", "align_corners", "recompute_scale_factor")
 
     def __init__(
         self,
@@ -67,14 +54,7 @@ class Upsample(Module):
 
     def forward(self, input: Any) -> Tensor:
         """Return the images at their new size."""
-        return F.interpolate(
-            input,
-            self.size,
-            self.scale_factor,
-            self.mode,
-            self.align_corners,
-            recompute_scale_factor=self.recompute_scale_factor,
-        )
+        return self._run(input)
 
     def extra_repr(self) -> str:
         """Return the size or factor, and the mode."""
@@ -106,12 +86,15 @@ class UpsamplingBilinear2d(Upsample):
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)
 
 
-class PixelShuffle(Module):
+class PixelShuffle(FunctionLayer):
     """Make r² channels one at r times the resolution.   See functional.pixel_shuffle
 
     >>> PixelShuffle(2)(minitorch.zeros(1, 8, 3, 4)).shape
     (1, 2, 6, 8)
     """
+
+    _function = staticmethod(F.pixel_shuffle)
+    _settings = _shown = ("upscale_factor",)
 
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
@@ -119,19 +102,18 @@ class PixelShuffle(Module):
 
     def forward(self, input: Any) -> Tensor:
         """(…, C·r², H, W) → (…, C, H·r, W·r)."""
-        return F.pixel_shuffle(input, self.upscale_factor)
-
-    def extra_repr(self) -> str:
-        """Return the factor."""
-        return f"upscale_factor={self.upscale_factor}"
+        return self._run(input)
 
 
-class PixelUnshuffle(Module):
+class PixelUnshuffle(FunctionLayer):
     """Make r × r pixels r² channels.   See functional.pixel_unshuffle
 
     >>> PixelUnshuffle(2)(minitorch.zeros(1, 2, 6, 8)).shape
     (1, 8, 3, 4)
     """
+
+    _function = staticmethod(F.pixel_unshuffle)
+    _settings = _shown = ("downscale_factor",)
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()
@@ -139,19 +121,18 @@ class PixelUnshuffle(Module):
 
     def forward(self, input: Any) -> Tensor:
         """(…, C, H·r, W·r) → (…, C·r², H, W)."""
-        return F.pixel_unshuffle(input, self.downscale_factor)
-
-    def extra_repr(self) -> str:
-        """Return the factor."""
-        return f"downscale_factor={self.downscale_factor}"
+        return self._run(input)
 
 
-class ChannelShuffle(Module):
+class ChannelShuffle(FunctionLayer):
     """Deal the channels out again, one of each group in turn.   See functional.channel_shuffle
 
     >>> ChannelShuffle(2)(minitorch.arange(4.0).reshape(1, 4, 1)).reshape(-1)
     tensor([0., 2., 1., 3.])
     """
+
+    _function = staticmethod(F.channel_shuffle)
+    _settings = _shown = ("groups",)
 
     def __init__(self, groups: int) -> None:
         super().__init__()
@@ -159,11 +140,7 @@ class ChannelShuffle(Module):
 
     def forward(self, input: Any) -> Tensor:
         """Return the same channels in another order."""
-        return F.channel_shuffle(input, self.groups)
-
-    def extra_repr(self) -> str:
-        """Return the number of groups."""
-        return f"groups={self.groups}"
+        return self._run(input)
 
 
 # --- padding --------------------------------------------------------------------------------------
@@ -194,12 +171,9 @@ class _Pad(Module):
         return f"{self.padding}"
 
 
-class _ConstantPad(Module):
-    rank: int
-
+class _ConstantPad(_Pad):
     def __init__(self, padding: Any, value: float) -> None:
-        super().__init__()
-        self.padding = sizes(padding, 2 * self.rank, f"{type(self).__name__}: padding")
+        super().__init__(padding)
         self.value = value
 
     def forward(self, input: Any) -> Tensor:

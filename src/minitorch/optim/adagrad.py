@@ -11,16 +11,14 @@ import numpy as np
 
 from minitorch.creation import full_like
 from minitorch.optim.optimizer import (
+    Array,
     ElementwiseOptimizer,
     ParameterGroup,
     State,
-    advance,
+    average_square,
     check,
-    check_lr,
+    descend,
     option,
-    refuse_differentiable,
-    zero_step,
-    zeros_for,
 )
 from minitorch.tensor import Tensor
 
@@ -37,6 +35,9 @@ class Adagrad(ElementwiseOptimizer):
     tensor([ 2.9000, -1.9000], requires_grad=True)
     """
 
+    _options = "lr lr_decay eps weight_decay initial_accumulator_value foreach maximize differentiable fused"
+    _remembers = ("sum",)
+
     def __init__(
         self,
         params: Any,
@@ -51,58 +52,25 @@ class Adagrad(ElementwiseOptimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        check_lr("Adagrad", lr)
-        check("Adagrad", lr_decay >= 0, "lr_decay", lr_decay, "a number ≥ 0")
-        check("Adagrad", weight_decay >= 0, "weight_decay", weight_decay, "a number ≥ 0")
-        check(
-            "Adagrad",
-            initial_accumulator_value >= 0,
-            "initial_accumulator_value",
-            initial_accumulator_value,
-            "a number ≥ 0",
-        )
-        check("Adagrad", eps >= 0, "epsilon value", eps, "a number ≥ 0")
-        refuse_differentiable("Adagrad", differentiable)
-        defaults = {
-            "lr": lr,
-            "lr_decay": lr_decay,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "initial_accumulator_value": initial_accumulator_value,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, self._given(locals()))
         # Unlike the others, Adagrad has a state from the start, as in PyTorch's checkpoints.
         for group in self.param_groups:
             for p in group["params"]:
                 self._begin(p, self.state[p], group)
 
     def _begin(self, p: Tensor, state: State, group: ParameterGroup) -> None:
-        state["step"] = zero_step()
+        super()._begin(p, state, group)
         state["sum"] = full_like(p, group["initial_accumulator_value"])
 
-    def _prepare(
-        self, p: Tensor, state: State, group: ParameterGroup
-    ) -> tuple[list[np.ndarray], tuple[float, ...]]:
-        t = advance(state)
-        rate = option(group, "lr") / (1 + (t - 1) * float(group["lr_decay"]))
-        return [state["sum"]._data], (rate, float(group["eps"]))
+    def _numbers(self, t: float, state: State, group: ParameterGroup) -> tuple[float, ...]:
+        return option(group, "lr") / (1 + (t - 1) * float(group["lr_decay"])), float(group["eps"])
 
-    def _rule(
-        self, x: np.ndarray, g: np.ndarray, memory: list[np.ndarray], numbers: Any, *scratch: np.ndarray
-    ) -> None:
+    def _rule(self, x: Array, g: Array, memory: list[Array], numbers: Any, *scratch: Array) -> None:
         rate, eps = numbers
         (s,) = scratch
         (v,) = memory
         v += np.multiply(g, g, out=s)
-        np.sqrt(v, out=s)
-        s += eps
-        np.divide(g, s, out=s)
-        s *= rate
-        x -= s
+        descend(x, rate, g, v, eps, s)
 
 
 class Adadelta(ElementwiseOptimizer):
@@ -118,7 +86,9 @@ class Adadelta(ElementwiseOptimizer):
     tensor([ 2.8001, -1.8002], requires_grad=True)
     """
 
+    _remembers = ("square_avg", "acc_delta")
     _scratches = 2
+    _options = "lr rho eps weight_decay maximize capturable foreach differentiable"
 
     def __init__(
         self,
@@ -133,52 +103,21 @@ class Adadelta(ElementwiseOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_lr("Adadelta", lr)
         check("Adadelta", 0 <= rho <= 1, "rho value", rho, "0 ≤ rho ≤ 1")
-        check("Adadelta", eps >= 0, "epsilon value", eps, "a number ≥ 0")
-        check("Adadelta", weight_decay >= 0, "weight_decay", weight_decay, "a number ≥ 0")
-        refuse_differentiable("Adadelta", differentiable)
-        defaults = {
-            "lr": lr,
-            "rho": rho,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "capturable": capturable,
-            "foreach": foreach,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, self._given(locals()))
 
-    def _begin(self, p: Tensor, state: State, group: ParameterGroup) -> None:
-        state["step"] = zero_step()
-        state["square_avg"] = zeros_for(p)
-        state["acc_delta"] = zeros_for(p)
+    def _numbers(self, t: float, state: State, group: ParameterGroup) -> tuple[float, ...]:
+        return option(group, "lr"), float(group["rho"]), float(group["eps"])
 
-    def _prepare(
-        self, p: Tensor, state: State, group: ParameterGroup
-    ) -> tuple[list[np.ndarray], tuple[float, ...]]:
-        advance(state)
-        numbers = (option(group, "lr"), float(group["rho"]), float(group["eps"]))
-        return [state["square_avg"]._data, state["acc_delta"]._data], numbers
-
-    def _rule(
-        self, x: np.ndarray, g: np.ndarray, memory: list[np.ndarray], numbers: Any, *scratch: np.ndarray
-    ) -> None:
+    def _rule(self, x: Array, g: Array, memory: list[Array], numbers: Any, *scratch: Array) -> None:
         lr, rho, eps = numbers
         s, step = scratch
         v, u = memory
-        np.multiply(g, g, out=s)
-        s *= 1 - rho
-        v *= rho
-        v += s
+        average_square(v, g, rho, s)
         np.add(u, eps, out=step)
         step /= np.add(v, eps, out=s)
         np.sqrt(step, out=step)
         step *= g
-        np.multiply(step, step, out=s)
-        s *= 1 - rho
-        u *= rho
-        u += s
+        average_square(u, step, rho, s)
         step *= lr
         x -= step

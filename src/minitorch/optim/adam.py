@@ -14,63 +14,22 @@ import numpy as np
 from minitorch.engine.node import new_tensor
 from minitorch.engine.recording import number as only_number
 from minitorch.optim.optimizer import (
+    Array,
     ElementwiseOptimizer,
     ParameterGroup,
     State,
-    advance,
-    check,
-    check_betas,
-    check_lr,
+    average,
+    average_square,
+    descend,
     number,
     option,
-    refuse_differentiable,
     scalar_dtype,
     zero_step,
-    zeros_for,
 )
 from minitorch.tensor import Tensor
 
 
-def _average(mean: np.ndarray, new: np.ndarray, weight: float, s: np.ndarray) -> None:
-    """Mix a new value into a running average:  mean ← mean + weight·(new - mean)."""
-    np.subtract(new, mean, out=s)
-    s *= weight
-    mean += s
-
-
-def _average_square(mean: np.ndarray, new: np.ndarray, beta: float, s: np.ndarray) -> None:
-    """Mix a new square into a running average:  mean ← β·mean + (1 - β)·new²."""
-    np.multiply(new, new, out=s)
-    s *= 1 - beta
-    mean *= beta
-    mean += s
-
-
-class _AdamLike(ElementwiseOptimizer):
-    """What the family shares: the options' checks, and the two running averages."""
-
-    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
-        name = type(self).__name__
-        check_lr(name, defaults["lr"])
-        check(name, defaults["eps"] >= 0, "epsilon value", defaults["eps"], "a number ≥ 0")
-        check_betas(name, defaults["betas"])
-        check(
-            name,
-            number(defaults["weight_decay"]) >= 0,
-            "weight_decay",
-            defaults["weight_decay"],
-            "a number ≥ 0",
-        )
-        refuse_differentiable(name, defaults["differentiable"])
-        super().__init__(params, defaults)
-
-    def _begin(self, p: Tensor, state: State, group: ParameterGroup) -> None:
-        state["step"] = zero_step()
-        state["exp_avg"] = zeros_for(p)
-        state["exp_avg_sq"] = zeros_for(p)
-
-
-class Adam(_AdamLike):
+class Adam(ElementwiseOptimizer):
     """Adam.
 
         m ← β₁·m + (1 - β₁)·g        v ← β₂·v + (1 - β₂)·g²
@@ -85,6 +44,12 @@ class Adam(_AdamLike):
     >>> optimizer.step(); x
     tensor([ 2.9000, -1.9000], requires_grad=True)
     """
+
+    _options = (
+        "lr betas eps weight_decay amsgrad maximize foreach capturable differentiable fused "
+        "decoupled_weight_decay"
+    )
+    _remembers = ("exp_avg", "exp_avg_sq")
 
     def __init__(
         self,
@@ -102,54 +67,27 @@ class Adam(_AdamLike):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "amsgrad": amsgrad,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-            "fused": fused,
-            "decoupled_weight_decay": decoupled_weight_decay,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, self._given(locals()))
 
-    def _begin(self, p: Tensor, state: State, group: ParameterGroup) -> None:
-        super()._begin(p, state, group)
-        if group["amsgrad"]:
-            state["max_exp_avg_sq"] = zeros_for(p)
+    def _remembered(self, group: ParameterGroup) -> tuple[str, ...]:
+        return (*self._remembers, "max_exp_avg_sq") if group["amsgrad"] else self._remembers
 
-    def _prepare(
-        self, p: Tensor, state: State, group: ParameterGroup
-    ) -> tuple[list[np.ndarray], tuple[float, ...]]:
-        t = advance(state)
+    def _numbers(self, t: float, state: State, group: ParameterGroup) -> tuple[float, ...]:
         beta1, beta2 = (number(b) for b in group["betas"])
         # With c = √(1 - β₂ᵗ) the denominator is (√v + eps·c)/c: one division less per element.
         c = (1 - beta2**t) ** 0.5
         rate = option(group, "lr") / (1 - beta1**t) * c
-        memory = [state["exp_avg"]._data, state["exp_avg_sq"]._data]
-        if group["amsgrad"]:
-            memory.append(state["max_exp_avg_sq"]._data)
-        return memory, (rate, beta1, beta2, float(group["eps"]) * c)
+        return rate, beta1, beta2, float(group["eps"]) * c
 
-    def _rule(
-        self, x: np.ndarray, g: np.ndarray, memory: list[np.ndarray], numbers: Any, *scratch: np.ndarray
-    ) -> None:
+    def _rule(self, x: Array, g: Array, memory: list[Array], numbers: Any, *scratch: Array) -> None:
         rate, beta1, beta2, eps = numbers
         (s,) = scratch
         m, v, *largest = memory
-        _average(m, g, 1 - beta1, s)
-        _average_square(v, g, beta2, s)
+        average(m, g, 1 - beta1, s)
+        average_square(v, g, beta2, s)
         if largest:
             v = np.maximum(largest[0], v, out=largest[0])
-        np.sqrt(v, out=s)
-        s += eps
-        np.divide(m, s, out=s)
-        s *= rate
-        x -= s
+        descend(x, rate, m, v, eps, s)
 
 
 class AdamW(Adam):
@@ -177,20 +115,7 @@ class AdamW(Adam):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        super().__init__(
-            params,
-            lr,
-            betas,
-            eps,
-            weight_decay,
-            amsgrad,
-            foreach=foreach,
-            maximize=maximize,
-            capturable=capturable,
-            differentiable=differentiable,
-            fused=fused,
-            decoupled_weight_decay=True,
-        )
+        super().__init__(params, decoupled_weight_decay=True, **self._given(locals()))
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from a state that state_dict returned, here or in PyTorch; everything is copied."""
@@ -200,7 +125,7 @@ class AdamW(Adam):
             group["decoupled_weight_decay"] = True
 
 
-class Adamax(_AdamLike):
+class Adamax(ElementwiseOptimizer):
     """Adam with the largest recent gradient instead of the mean square.
 
         m ← β₁·m + (1 - β₁)·g        u ← max(β₂·u, |g| + eps)
@@ -212,6 +137,9 @@ class Adamax(_AdamLike):
     >>> optimizer.step(); x
     tensor([ 2.9000, -1.9000], requires_grad=True)
     """
+
+    _options = "lr betas eps weight_decay foreach maximize differentiable capturable"
+    _remembers = ("exp_avg", "exp_inf")
 
     def __init__(
         self,
@@ -226,38 +154,18 @@ class Adamax(_AdamLike):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, self._given(locals()))
 
-    def _begin(self, p: Tensor, state: State, group: ParameterGroup) -> None:
-        state["step"] = zero_step()
-        state["exp_avg"] = zeros_for(p)
-        state["exp_inf"] = zeros_for(p)
-
-    def _prepare(
-        self, p: Tensor, state: State, group: ParameterGroup
-    ) -> tuple[list[np.ndarray], tuple[float, ...]]:
-        t = advance(state)
+    def _numbers(self, t: float, state: State, group: ParameterGroup) -> tuple[float, ...]:
         beta1, beta2 = (number(b) for b in group["betas"])
         rate = option(group, "lr") / (1 - beta1**t)
-        return [state["exp_avg"]._data, state["exp_inf"]._data], (rate, beta1, beta2, float(group["eps"]))
+        return rate, beta1, beta2, float(group["eps"])
 
-    def _rule(
-        self, x: np.ndarray, g: np.ndarray, memory: list[np.ndarray], numbers: Any, *scratch: np.ndarray
-    ) -> None:
+    def _rule(self, x: Array, g: Array, memory: list[Array], numbers: Any, *scratch: Array) -> None:
         rate, beta1, beta2, eps = numbers
         (s,) = scratch
         m, u = memory
-        _average(m, g, 1 - beta1, s)
+        average(m, g, 1 - beta1, s)
         np.abs(g, out=s)
         s += eps
         u *= beta2
@@ -267,7 +175,7 @@ class Adamax(_AdamLike):
         x -= s
 
 
-class NAdam(_AdamLike):
+class NAdam(ElementwiseOptimizer):
     """Adam with Nesterov's look ahead, its momentum growing from β₁/2 towards β₁.
 
         μₜ = β₁·(1 - ½·0.96^(t·momentum_decay))          πₜ = μ₁·μ₂·…·μₜ
@@ -279,6 +187,13 @@ class NAdam(_AdamLike):
     >>> optimizer.step(); x
     tensor([ 2.8944, -1.8944], requires_grad=True)
     """
+
+    _options = (
+        "lr betas eps weight_decay momentum_decay decoupled_weight_decay maximize foreach "
+        "capturable differentiable"
+    )
+    _remembers = ("exp_avg", "exp_avg_sq")
+    _scratches = 2
 
     def __init__(
         self,
@@ -295,31 +210,15 @@ class NAdam(_AdamLike):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check("NAdam", momentum_decay >= 0, "momentum_decay", momentum_decay, "a number ≥ 0")
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "momentum_decay": momentum_decay,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, self._given(locals()))
 
     def _begin(self, p: Tensor, state: State, group: ParameterGroup) -> None:
+        # In the order of PyTorch's checkpoints.
         state["step"] = zero_step()
         state["mu_product"] = new_tensor(np.ones((), dtype=scalar_dtype()))
-        state["exp_avg"] = zeros_for(p)
-        state["exp_avg_sq"] = zeros_for(p)
+        super()._begin(p, state, group)
 
-    def _prepare(
-        self, p: Tensor, state: State, group: ParameterGroup
-    ) -> tuple[list[np.ndarray], tuple[float, ...]]:
-        t = advance(state)
+    def _numbers(self, t: float, state: State, group: ParameterGroup) -> tuple[float, ...]:
         lr = option(group, "lr")
         beta1, beta2 = (number(b) for b in group["betas"])
         decay = float(group["momentum_decay"])
@@ -329,19 +228,14 @@ class NAdam(_AdamLike):
         product = only_number(state["mu_product"]._data)
         of_gradient = lr * (1 - now) / (1 - product)
         of_average = lr * following / (1 - product * following)
-        numbers = (of_gradient, of_average, beta1, beta2, float(group["eps"]), (1 - beta2**t) ** 0.5)
-        return [state["exp_avg"]._data, state["exp_avg_sq"]._data], numbers
+        return of_gradient, of_average, beta1, beta2, float(group["eps"]), (1 - beta2**t) ** 0.5
 
-    _scratches = 2
-
-    def _rule(
-        self, x: np.ndarray, g: np.ndarray, memory: list[np.ndarray], numbers: Any, *scratch: np.ndarray
-    ) -> None:
+    def _rule(self, x: Array, g: Array, memory: list[Array], numbers: Any, *scratch: Array) -> None:
         of_gradient, of_average, beta1, beta2, eps, c = numbers
         s, step = scratch
         m, v = memory
-        _average(m, g, 1 - beta1, s)
-        _average_square(v, g, beta2, s)
+        average(m, g, 1 - beta1, s)
+        average_square(v, g, beta2, s)
         np.multiply(g, of_gradient, out=step)
         step += np.multiply(m, of_average, out=s)
         np.sqrt(v, out=s)
@@ -351,7 +245,7 @@ class NAdam(_AdamLike):
         x -= step
 
 
-class RAdam(_AdamLike):
+class RAdam(ElementwiseOptimizer):
     """Adam that does without v until enough steps have been seen to trust it.
 
         ρ∞ = 2/(1 - β₂) - 1          ρₜ = ρ∞ - 2t·β₂ᵗ/(1 - β₂ᵗ)
@@ -364,6 +258,9 @@ class RAdam(_AdamLike):
     >>> optimizer.step(); x
     tensor([ 2.4000, -1.6000], requires_grad=True)
     """
+
+    _options = "lr betas eps weight_decay maximize foreach capturable decoupled_weight_decay differentiable"
+    _remembers = ("exp_avg", "exp_avg_sq")
 
     def __init__(
         self,
@@ -379,23 +276,9 @@ class RAdam(_AdamLike):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, self._given(locals()))
 
-    def _prepare(
-        self, p: Tensor, state: State, group: ParameterGroup
-    ) -> tuple[list[np.ndarray], tuple[float, ...]]:
-        t = advance(state)
+    def _numbers(self, t: float, state: State, group: ParameterGroup) -> tuple[float, ...]:
         beta1, beta2 = (number(b) for b in group["betas"])
         rate = option(group, "lr") / (1 - beta1**t)
         correction = 1 - beta2**t
@@ -405,22 +288,15 @@ class RAdam(_AdamLike):
         if trusted:
             above, below = (length - 4) * (length - 2) * limit, (limit - 4) * (limit - 2) * length
             rate *= (above / below * correction) ** 0.5
-        memory = [state["exp_avg"]._data, state["exp_avg_sq"]._data]
-        return memory, (rate, beta1, beta2, float(group["eps"]), trusted)
+        return rate, beta1, beta2, float(group["eps"]), trusted
 
-    def _rule(
-        self, x: np.ndarray, g: np.ndarray, memory: list[np.ndarray], numbers: Any, *scratch: np.ndarray
-    ) -> None:
+    def _rule(self, x: Array, g: Array, memory: list[Array], numbers: Any, *scratch: Array) -> None:
         rate, beta1, beta2, eps, trusted = numbers
         (s,) = scratch
         m, v = memory
-        _average(m, g, 1 - beta1, s)
-        _average_square(v, g, beta2, s)
+        average(m, g, 1 - beta1, s)
+        average_square(v, g, beta2, s)
         if trusted:
-            np.sqrt(v, out=s)
-            s += eps
-            np.divide(m, s, out=s)
-            s *= rate
+            descend(x, rate, m, v, eps, s)
         else:
-            np.multiply(m, rate, out=s)
-        x -= s
+            x -= np.multiply(m, rate, out=s)

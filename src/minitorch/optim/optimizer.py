@@ -25,9 +25,11 @@ from minitorch.engine.node import new_tensor
 from minitorch.engine.recording import changeable, changed, recorder
 from minitorch.engine.recording import number as only_number
 from minitorch.engine.watch import touch
+from minitorch.nn.module import add_hook
 from minitorch.tensor import HookHandle, Tensor
 from minitorch.tensor.convert import as_tensor
 
+Array = np.ndarray
 State = dict[str, Any]
 
 
@@ -145,7 +147,7 @@ class Optimizer:
             self.add_param_group(group)
 
     def _make_hooks(self) -> None:
-        self._scratch: dict[Any, np.ndarray] = {}
+        self._scratch: dict[Any, Array] = {}
         self._in_step = False
         self._step_pre_hooks: dict[int, Callable[..., Any]] = {}
         self._step_post_hooks: dict[int, Callable[..., Any]] = {}
@@ -255,7 +257,7 @@ class Optimizer:
         >>> optimizer.step()
         before
         """
-        return HookHandle(self._step_pre_hooks, hook)
+        return add_hook(self._step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Call `hook(optimizer, args, kwargs)` after each step.
@@ -266,7 +268,7 @@ class Optimizer:
         >>> optimizer.step(); handle.remove(); optimizer.step()
         after
         """
-        return HookHandle(self._step_post_hooks, hook)
+        return add_hook(self._step_post_hooks, hook)
 
     # --- saving ---------------------------------------------------------------------------------
 
@@ -354,23 +356,23 @@ class Optimizer:
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> HookHandle:
         """Call `hook(optimizer)` before state_dict is made."""
-        return _register(self._state_dict_pre_hooks, hook, prepend)
+        return add_hook(self._state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> HookHandle:
         """Call `hook(optimizer, state_dict)` on what state_dict is about to return; it may return another."""
-        return _register(self._state_dict_post_hooks, hook, prepend)
+        return add_hook(self._state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> HookHandle:
         """Call `hook(optimizer, state_dict)` before it is loaded; it may return another one."""
-        return _register(self._load_pre_hooks, hook, prepend)
+        return add_hook(self._load_pre_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> HookHandle:
         """Call `hook(optimizer)` after a state_dict was loaded."""
-        return _register(self._load_post_hooks, hook, prepend)
+        return add_hook(self._load_post_hooks, hook, prepend)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
@@ -388,28 +390,69 @@ class Optimizer:
         return "\n".join([*lines, ")"])
 
 
+# Options that must not be negative where an optimiser has them, and what messages call them.
+_NOT_NEGATIVE = {
+    "momentum": "momentum",
+    "lr_decay": "lr_decay",
+    "weight_decay": "weight_decay",
+    "initial_accumulator_value": "initial_accumulator_value",
+    "eps": "epsilon value",
+    "alpha": "alpha",
+    "momentum_decay": "momentum_decay",
+}
+
+
 class ElementwiseOptimizer(Optimizer):
     """An optimiser that treats every element of every parameter alone: all but LBFGS.
 
-    A subclass says what it remembers of a parameter (`_begin`), which numbers and arrays its rule
-    needs in this step (`_prepare`), and the rule itself (`_rule`), written on arrays in place.
+    A subclass says what it remembers of a parameter (`_remembers`), which numbers its rule needs in this
+    step (`_numbers`), and the rule itself (`_rule`), written on arrays in place.
     """
 
+    _options = ""  # their names, in the order of PyTorch's checkpoints
+    _remembers: tuple[
+        str, ...
+    ] = ()  # the state that begins as zeros, in the order in which the rule takes it
     _scratches = 1  # how many arrays the rule needs to write intermediate results to
+
+    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+        name = type(self).__name__
+        check_lr(name, defaults["lr"])
+        for key, spoken in _NOT_NEGATIVE.items():
+            if key in defaults:
+                check(name, number(defaults[key]) >= 0, spoken, defaults[key], "a number ≥ 0")
+        check_betas(name, defaults.get("betas", ()))
+        if defaults.get("differentiable", False):
+            raise ValueError(
+                f"{name}: differentiable=True is not supported: steps write into the parameters; to differentiate "
+                "through training, write the update as p = p - lr * g with autograd.grad(…, create_graph=True)"
+            )
+        super().__init__(params, defaults)
+
+    def _given(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the options among the arguments of an __init__, as its locals() hold them."""
+        return {name: arguments[name] for name in self._options.split() if name in arguments}
+
+    def _remembered(self, group: ParameterGroup) -> tuple[str, ...]:
+        """Return the names of the state that the rule changes, where options add to it."""
+        return self._remembers
 
     def _begin(self, p: Tensor, state: State, group: ParameterGroup) -> None:
         """Fill the state of a parameter that is updated for the first time."""
-        raise NotImplementedError
+        state["step"] = zero_step()
+        for name in self._remembered(group):
+            state[name] = zeros_like(p)
 
-    def _prepare(
-        self, p: Tensor, state: State, group: ParameterGroup
-    ) -> tuple[list[np.ndarray], tuple[float, ...]]:
+    def _prepare(self, p: Tensor, state: State, group: ParameterGroup) -> tuple[list[Array], Any]:
         """Return the arrays of the state that the rule changes, and the numbers of this step."""
+        numbers = self._numbers(advance(state), state, group)
+        return [state[name]._data for name in self._remembered(group)], numbers
+
+    def _numbers(self, t: float, state: State, group: ParameterGroup) -> tuple[float, ...]:
+        """Return the numbers of the rule in step t."""
         raise NotImplementedError
 
-    def _rule(
-        self, x: np.ndarray, g: np.ndarray, memory: list[np.ndarray], numbers: Any, *scratch: np.ndarray
-    ) -> None:
+    def _rule(self, x: Array, g: Array, memory: list[Array], numbers: Any, *scratch: Array) -> None:
         """Write the new parameter into x and the new state into memory; g is not to be written to."""
         raise NotImplementedError
 
@@ -468,7 +511,7 @@ class ElementwiseOptimizer(Optimizer):
         return loss
 
     @staticmethod
-    def _room(rooms: dict[Any, np.ndarray], like: np.ndarray, index: int) -> np.ndarray:
+    def _room(rooms: dict[Any, Array], like: Array, index: int) -> Array:
         """Return memory to work in, of an array's shape and dtype: the same in every step."""
         key = (type(like), like.dtype, index)
         room = rooms.get(key)
@@ -478,7 +521,7 @@ class ElementwiseOptimizer(Optimizer):
         return room[: like.size].reshape(like.shape)
 
 
-def _blocks(x: np.ndarray, g: np.ndarray, memory: list[np.ndarray]) -> Iterable[tuple[np.ndarray, ...]]:
+def _blocks(x: Array, g: Array, memory: list[Array]) -> Iterable[tuple[Array, ...]]:
     """Split arrays of one shape into flat pieces that fit the cache, where their memory allows it."""
     arrays = (x, g, *memory)
     if x.size <= BLOCK or type(x) is not np.ndarray or not all(a.flags.c_contiguous for a in arrays):
@@ -523,15 +566,6 @@ def check_betas(name: str, betas: Any) -> None:
         check(name, 0 <= number(beta) < 1, f"beta parameter at index {i}", beta, "0 ≤ beta < 1")
 
 
-def refuse_differentiable(name: str, differentiable: bool) -> None:
-    """Refuse to differentiate through a step: parameters are written in place."""
-    if differentiable:
-        raise ValueError(
-            f"{name}: differentiable=True is not supported: steps write into the parameters; to differentiate through "
-            "training, write the update as p = p - lr * g with autograd.grad(…, create_graph=True)"
-        )
-
-
 def zero_step() -> Tensor:
     """Return the count of steps before the first: kept as a Tensor, as PyTorch's checkpoints have it."""
     return new_tensor(np.zeros((), dtype=scalar_dtype()))
@@ -548,9 +582,31 @@ def advance(state: State) -> float:
     return only_number(state["step"]._data)
 
 
-def zeros_for(p: Tensor) -> Tensor:
-    """Return zeros to remember something about every element of a parameter."""
-    return zeros_like(p)
+# --- steps that several rules share; s is memory for intermediate results -----------------------
+
+
+def average(mean: Array, new: Array, weight: float, s: Array) -> None:
+    """Mix a new value into a running average:  mean ← mean + weight·(new - mean)."""
+    np.subtract(new, mean, out=s)
+    s *= weight
+    mean += s
+
+
+def average_square(mean: Array, new: Array, beta: float, s: Array) -> None:
+    """Mix a new square into a running average:  mean ← β·mean + (1 - β)·new²."""
+    np.multiply(new, new, out=s)
+    s *= 1 - beta
+    mean *= beta
+    mean += s
+
+
+def descend(x: Array, rate: float, direction: Array, v: Array, eps: float, s: Array) -> None:
+    """Take a step scaled element by element:  x ← x - rate·direction/(√v + eps)."""
+    np.sqrt(v, out=s)
+    s += eps
+    np.divide(direction, s, out=s)
+    s *= rate
+    x -= s
 
 
 def _copied(value: Any, p: Tensor | None) -> Any:
@@ -568,13 +624,3 @@ def _copied(value: Any, p: Tensor | None) -> Any:
     if array.ndim and array.dtype.kind == "f":
         array = array.astype(p.dtype)
     return as_tensor(array)
-
-
-def _register(hooks: dict[int, Callable[..., Any]], hook: Callable[..., Any], prepend: bool) -> HookHandle:
-    handle = HookHandle(hooks, hook)
-    if prepend:
-        first = {handle._number: hooks.pop(handle._number)}
-        rest = dict(hooks)
-        hooks.clear()
-        hooks.update(first | rest)
-    return handle

@@ -11,17 +11,15 @@ import numpy as np
 
 from minitorch.creation import full_like
 from minitorch.optim.optimizer import (
+    Array,
     ElementwiseOptimizer,
     ParameterGroup,
     State,
-    advance,
+    average,
+    average_square,
     check,
-    check_lr,
     number,
     option,
-    refuse_differentiable,
-    zero_step,
-    zeros_for,
 )
 from minitorch.tensor import Tensor
 
@@ -41,6 +39,8 @@ class RMSprop(ElementwiseOptimizer):
     tensor([ 2.8000, -1.8000], requires_grad=True)
     """
 
+    _options = "lr momentum alpha eps centered weight_decay capturable foreach maximize differentiable"
+
     def __init__(
         self,
         params: Any,
@@ -55,62 +55,24 @@ class RMSprop(ElementwiseOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_lr("RMSprop", lr)
-        check("RMSprop", eps >= 0, "epsilon value", eps, "a number ≥ 0")
-        check("RMSprop", momentum >= 0, "momentum", momentum, "a number ≥ 0")
-        check("RMSprop", weight_decay >= 0, "weight_decay", weight_decay, "a number ≥ 0")
-        check("RMSprop", alpha >= 0, "alpha", alpha, "a number ≥ 0")
-        refuse_differentiable("RMSprop", differentiable)
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "alpha": alpha,
-            "eps": eps,
-            "centered": centered,
-            "weight_decay": weight_decay,
-            "capturable": capturable,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, self._given(locals()))
 
-    def _begin(self, p: Tensor, state: State, group: ParameterGroup) -> None:
-        state["step"] = zero_step()
-        state["square_avg"] = zeros_for(p)
-        if group["momentum"] > 0:
-            state["momentum_buffer"] = zeros_for(p)
-        if group["centered"]:
-            state["grad_avg"] = zeros_for(p)
+    def _remembered(self, group: ParameterGroup) -> tuple[str, ...]:
+        momentum = ("momentum_buffer",) if group["momentum"] > 0 else ()
+        return ("square_avg", *momentum, "grad_avg") if group["centered"] else ("square_avg", *momentum)
 
-    def _prepare(
-        self, p: Tensor, state: State, group: ParameterGroup
-    ) -> tuple[list[np.ndarray], tuple[float, ...]]:
-        advance(state)
+    def _numbers(self, t: float, state: State, group: ParameterGroup) -> tuple[float, ...]:
         momentum, centered = float(group["momentum"]), bool(group["centered"])
-        memory = [state["square_avg"]._data]
-        if momentum:
-            memory.append(state["momentum_buffer"]._data)
-        if centered:
-            memory.append(state["grad_avg"]._data)
-        numbers = (option(group, "lr"), float(group["alpha"]), float(group["eps"]), momentum, centered)
-        return memory, numbers
+        return option(group, "lr"), float(group["alpha"]), float(group["eps"]), momentum, centered
 
-    def _rule(
-        self, x: np.ndarray, g: np.ndarray, memory: list[np.ndarray], numbers: Any, *scratch: np.ndarray
-    ) -> None:
+    def _rule(self, x: Array, g: Array, memory: list[Array], numbers: Any, *scratch: Array) -> None:
         lr, alpha, eps, momentum, centered = numbers
         (s,) = scratch
         v = memory[0]
-        np.multiply(g, g, out=s)
-        s *= 1 - alpha
-        v *= alpha
-        v += s
+        average_square(v, g, alpha, s)
         if centered:
             mean = memory[-1]
-            np.subtract(g, mean, out=s)
-            s *= 1 - alpha
-            mean += s
+            average(mean, g, 1 - alpha, s)
             np.multiply(mean, mean, out=s)
             np.subtract(v, s, out=s)
             np.sqrt(s, out=s)
@@ -143,7 +105,9 @@ class Rprop(ElementwiseOptimizer):
     tensor([ 2.9000, -1.9000], requires_grad=True)
     """
 
+    _remembers = ("prev", "step_size")
     _scratches = 2
+    _options = "lr etas step_sizes foreach maximize differentiable capturable"
 
     def __init__(
         self,
@@ -157,35 +121,17 @@ class Rprop(ElementwiseOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_lr("Rprop", lr)
         check("Rprop", 0 < etas[0] < 1 < etas[1], "eta values", etas, "0 < etas[0] < 1 < etas[1]")
-        refuse_differentiable("Rprop", differentiable)
-        defaults = {
-            "lr": lr,
-            "etas": etas,
-            "step_sizes": step_sizes,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, self._given(locals()))
 
     def _begin(self, p: Tensor, state: State, group: ParameterGroup) -> None:
-        state["step"] = zero_step()
-        state["prev"] = zeros_for(p)
+        super()._begin(p, state, group)
         state["step_size"] = full_like(p, number(group["lr"]))
 
-    def _prepare(
-        self, p: Tensor, state: State, group: ParameterGroup
-    ) -> tuple[list[np.ndarray], tuple[float, ...]]:
-        advance(state)
-        numbers = tuple(float(n) for n in (*group["etas"], *group["step_sizes"]))
-        return [state["prev"]._data, state["step_size"]._data], numbers
+    def _numbers(self, t: float, state: State, group: ParameterGroup) -> tuple[float, ...]:
+        return tuple(float(n) for n in (*group["etas"], *group["step_sizes"]))
 
-    def _rule(
-        self, x: np.ndarray, g: np.ndarray, memory: list[np.ndarray], numbers: Any, *scratch: np.ndarray
-    ) -> None:
+    def _rule(self, x: Array, g: Array, memory: list[Array], numbers: Any, *scratch: Array) -> None:
         shrink, grow, smallest, largest = numbers
         s, t = scratch
         previous, size = memory

@@ -8,14 +8,11 @@ import numpy as np
 
 from minitorch.engine.node import new_tensor
 from minitorch.optim.optimizer import (
+    Array,
     ElementwiseOptimizer,
     ParameterGroup,
     State,
-    check,
-    check_lr,
-    number,
     option,
-    refuse_differentiable,
 )
 from minitorch.tensor import Tensor
 
@@ -34,6 +31,8 @@ class SGD(ElementwiseOptimizer):
     tensor([ 2.4000, -1.6000], requires_grad=True)
     """
 
+    _options = "lr momentum dampening weight_decay nesterov maximize foreach differentiable fused"
+
     def __init__(
         self,
         params: Any,
@@ -48,31 +47,14 @@ class SGD(ElementwiseOptimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        check_lr("SGD", lr)
-        check("SGD", momentum >= 0, "momentum", momentum, "a number ≥ 0")
-        check("SGD", number(weight_decay) >= 0, "weight_decay", weight_decay, "a number ≥ 0")
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("SGD: nesterov momentum requires a momentum and zero dampening")
-        refuse_differentiable("SGD", differentiable)
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "dampening": dampening,
-            "weight_decay": weight_decay,
-            "nesterov": nesterov,
-            "maximize": maximize,
-            "foreach": foreach,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, self._given(locals()))
 
     def _begin(self, p: Tensor, state: State, group: ParameterGroup) -> None:
         pass  # without momentum nothing is remembered; with it, the first gradient
 
-    def _prepare(
-        self, p: Tensor, state: State, group: ParameterGroup
-    ) -> tuple[list[np.ndarray], tuple[float, ...]]:
+    def _prepare(self, p: Tensor, state: State, group: ParameterGroup) -> tuple[list[Array], Any]:
         lr, momentum = option(group, "lr"), option(group, "momentum")
         if not momentum:
             return [], (lr, 0.0, 0.0, False)
@@ -84,9 +66,7 @@ class SGD(ElementwiseOptimizer):
             kept = 1.0
         return [buffer._data], (lr, momentum, kept, group["nesterov"])
 
-    def _rule(
-        self, x: np.ndarray, g: np.ndarray, memory: list[np.ndarray], numbers: Any, *scratch: np.ndarray
-    ) -> None:
+    def _rule(self, x: Array, g: Array, memory: list[Array], numbers: Any, *scratch: Array) -> None:
         lr, momentum, kept, nesterov = numbers
         (s,) = scratch
         if not memory:

@@ -21,14 +21,9 @@ from minitorch.optim.optimizer import Optimizer
 from minitorch.tensor import Tensor
 
 __all__ = [
-    "SWALR",
-    "AveragedModel",
-    "get_ema_avg_fn",
-    "get_ema_multi_avg_fn",
-    "get_swa_avg_fn",
-    "get_swa_multi_avg_fn",
-    "update_bn",
-]
+    "SWALR", "AveragedModel", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn",
+    "get_swa_multi_avg_fn", "update_bn",
+]  # fmt: skip
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Tensor]:
@@ -67,17 +62,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., None]:
     >>> get_ema_multi_avg_fn(0.5)(averaged, [minitorch.tensor(3.0)], 1); averaged
     [tensor(2.)]
     """
-    _check_decay(decay)
-
-    def average(averaged: Iterable[Any], current: Iterable[Any], num_averaged: Any) -> None:
-        with no_grad():
-            for a, c in zip(averaged, current, strict=True):
-                if a.is_floating_point():
-                    a.lerp_(c, 1 - decay)
-                else:
-                    a.copy_(a * decay + c * (1 - decay))
-
-    return average
+    return _of_lists(lambda num_averaged: 1 - decay, get_ema_avg_fn(decay))
 
 
 def get_swa_multi_avg_fn() -> Callable[..., None]:
@@ -88,15 +73,21 @@ def get_swa_multi_avg_fn() -> Callable[..., None]:
     [tensor(2.)]
     """
 
-    def average(averaged: Iterable[Any], current: Iterable[Any], num_averaged: Any) -> None:
+    return _of_lists(lambda num_averaged: float(1 / (num_averaged + 1)), get_swa_avg_fn())
+
+
+def _of_lists(weight: Callable[[Any], float], average: Callable[..., Tensor]) -> Callable[..., None]:
+    """Return the average of lists of tensors: floats move by a weight, what are none by a function."""
+
+    def average_all(averaged: Iterable[Any], current: Iterable[Any], num_averaged: Any) -> None:
         with no_grad():
             for a, c in zip(averaged, current, strict=True):
                 if a.is_floating_point():
-                    a.lerp_(c, float(1 / (num_averaged + 1)))
+                    a.lerp_(c, weight(num_averaged))
                 else:
-                    a.copy_(a + (c - a) / (num_averaged + 1))
+                    a.copy_(average(a, c, num_averaged))
 
-    return average
+    return average_all
 
 
 def _check_decay(decay: float) -> None:

@@ -16,15 +16,9 @@ from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
 
 __all__ = [
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "conv_transpose1d",
-    "conv_transpose2d",
-    "conv_transpose3d",
-    "fold",
+    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "fold",
     "unfold",
-]
+]  # fmt: skip
 
 
 def sizes(value: Any, rank: int, what: str) -> tuple[int, ...]:
@@ -109,7 +103,6 @@ def _pairs(padding: Any, rank: int, name: str) -> tuple[tuple[int, int], ...]:
 
 
 def _conv(
-    name: str,
     rank: int,
     input: Any,
     weight: Any,
@@ -119,6 +112,7 @@ def _conv(
     dilation: Any,
     groups: int,
 ) -> Tensor:
+    name = f"conv{rank}d"
     x, unbatched, w, b, how = _checked(name, rank, input, weight, bias, stride, dilation, groups)
     kernel = w.shape[2:]
     if x.shape[1] != w.shape[1] * groups:
@@ -179,7 +173,7 @@ def conv1d(
     >>> conv1d(x, minitorch.tensor([[[-1.0, 1.0]]]))            # differences of neighbours
     tensor([[1., 2., 4.]])
     """
-    return _conv("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
+    return _conv(1, input, weight, bias, stride, padding, dilation, groups)
 
 
 def conv2d(
@@ -204,7 +198,7 @@ def conv2d(
               [6., 9., 6.],
               [4., 6., 4.]]]])
     """
-    return _conv("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
+    return _conv(2, input, weight, bias, stride, padding, dilation, groups)
 
 
 def conv3d(
@@ -221,11 +215,10 @@ def conv3d(
     >>> conv3d(minitorch.ones(1, 1, 2, 2, 2), minitorch.ones(1, 1, 2, 2, 2)).item()
     8.0
     """
-    return _conv("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
+    return _conv(3, input, weight, bias, stride, padding, dilation, groups)
 
 
 def _conv_transpose(
-    name: str,
     rank: int,
     input: Any,
     weight: Any,
@@ -236,6 +229,7 @@ def _conv_transpose(
     groups: int,
     dilation: Any,
 ) -> Tensor:
+    name = f"conv_transpose{rank}d"
     x, unbatched, w, b, how = _checked(name, rank, input, weight, bias, stride, dilation, groups)
     if x.shape[1] != w.shape[0]:
         raise RuntimeError(
@@ -285,9 +279,7 @@ def conv_transpose1d(
     >>> conv_transpose1d(x, minitorch.tensor([[[1.0, 2.0, 3.0]]]), stride=2)
     tensor([[ 1.,  2., 13., 20., 30.]])
     """
-    return _conv_transpose(
-        "conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation
-    )
+    return _conv_transpose(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 def conv_transpose2d(
@@ -306,9 +298,7 @@ def conv_transpose2d(
     tensor([[[[1., 2., 1.],
               [1., 2., 1.]]]])
     """
-    return _conv_transpose(
-        "conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation
-    )
+    return _conv_transpose(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 def conv_transpose3d(
@@ -326,9 +316,7 @@ def conv_transpose3d(
     >>> conv_transpose3d(minitorch.ones(1, 2, 2, 2, 2), minitorch.ones(2, 3, 2, 2, 2), stride=2).shape
     (1, 3, 4, 4, 4)
     """
-    return _conv_transpose(
-        "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation
-    )
+    return _conv_transpose(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 # --- fold and unfold ------------------------------------------------------------------------------

@@ -17,15 +17,9 @@ from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor, promoted
 
 __all__ = [
-    "bilinear",
-    "cosine_similarity",
-    "embedding",
-    "embedding_bag",
-    "linear",
-    "one_hot",
-    "pairwise_distance",
+    "bilinear", "cosine_similarity", "embedding", "embedding_bag", "linear", "one_hot", "pairwise_distance",
     "pdist",
-]
+]  # fmt: skip
 
 
 def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:

@@ -59,15 +59,31 @@ def _pair(name: str, input: Any, target: Any) -> tuple[Tensor, Tensor]:
     return x, y
 
 
-def _weighted(name: str, losses: Tensor, x: Tensor, weight: Any, reduction: str) -> Tensor:
-    """Reduce losses with a weight for each element; the mean is the weighted one."""
-    if weight is None:
-        return reduced(losses, reduction)
+def _element_weights(name: str, weight: Any, x: Tensor) -> Tensor:
+    """Return the weights of the elements of x, checked."""
     weight = as_tensor(weight)
     if weight.shape != x.shape:
         raise ValueError(
             f"{name}: weight has shape {weight.shape}, but must have the input's shape {x.shape}"
         )
+    return weight
+
+
+def class_weights(name: str, weight: Any, classes: int, dtype: Any) -> Tensor:
+    """Return the weights of the classes, checked: one number for each."""
+    weight = cast(as_tensor(weight), dtype)
+    if weight.shape != (classes,):
+        raise RuntimeError(
+            f"{name}: weight must have one number per class, shape ({classes},), got {weight.shape}"
+        )
+    return weight
+
+
+def _weighted(name: str, losses: Tensor, x: Tensor, weight: Any, reduction: str) -> Tensor:
+    """Reduce losses with a weight for each element; the mean is the weighted one."""
+    if weight is None:
+        return reduced(losses, reduction)
+    weight = _element_weights(name, weight, x)
     if reduction == "mean":
         return (losses * weight).sum() / weight.sum()
     return reduced(losses * weight, reduction)
@@ -150,14 +166,9 @@ def huber_loss(
         raise RuntimeError(f"huber_loss: delta must be greater than 0, got {delta}")
     distance = (x - y).abs()
     losses = where(distance <= delta, 0.5 * distance.square(), delta * (distance - 0.5 * delta))
-    if weight is None:
-        return reduced(losses, reduction)
-    weight = as_tensor(weight)
-    if weight.shape != x.shape:
-        raise ValueError(
-            f"huber_loss: weight has shape {weight.shape}, but must have the input's shape {x.shape}"
-        )
-    return reduced(losses * weight, reduction)
+    return reduced(
+        losses if weight is None else losses * _element_weights("huber_loss", weight, x), reduction
+    )
 
 
 # --- likelihoods --------------------------------------------------------------------------------
@@ -199,11 +210,7 @@ def cross_entropy(
         raise RuntimeError("cross_entropy: logits need a class axis: shape (C,), (N, C) or (N, C, d1, …)")
     classes = logits._data.shape[0 if logits._data.ndim == 1 else 1]
     if weight is not None:
-        weight = cast(as_tensor(weight), logits._data.dtype)
-        if weight._data.shape != (classes,):
-            raise RuntimeError(
-                f"cross_entropy: weight must have one number per class, shape ({classes},), got {weight._data.shape}"
-            )
+        weight = class_weights("cross_entropy", weight, classes, logits._data.dtype)
     if goal._data.shape == logits._data.shape:
         if ignore_index >= 0:
             raise RuntimeError(
@@ -306,12 +313,7 @@ def nll_loss(
     if weight is None:
         shares = cast(kept, x.dtype)
     else:
-        weight = cast(as_tensor(weight), x.dtype)
-        if weight.shape != (x.shape[axis],):
-            raise RuntimeError(
-                f"nll_loss: weight must have one number per class, shape ({x.shape[axis]},), got {weight.shape}"
-            )
-        shares = weight[safe] * kept
+        shares = class_weights("nll_loss", weight, x.shape[axis], x.dtype)[safe] * kept
         losses = losses * shares
     if reduction == "mean":
         return losses.sum() / shares.sum()
@@ -351,10 +353,7 @@ def binary_cross_entropy(
     """
     name = "binary_cross_entropy"
     reduction = reduction_of(name, size_average, reduce, reduction)
-    p, y = as_tensor(input), as_tensor(target)
-    _same_size(name, p, y)
-    if p.dtype.kind != "f" or y.dtype.kind != "f":
-        raise RuntimeError(f"{name}: input and target must be floats, got {p.dtype} and {y.dtype}")
+    p, y = _floats_of_one_size(name, input, target)
     if violated(((p._data < 0) | (p._data > 1)).any()):
         raise RuntimeError(
             f"{name}: all elements of input should be between 0 and 1; for logits write {name}_with_logits"
@@ -363,12 +362,16 @@ def binary_cross_entropy(
     return reduced(losses if weight is None else losses * as_tensor(weight), reduction)
 
 
-def _same_size(name: str, x: Tensor, y: Tensor) -> None:
+def _floats_of_one_size(name: str, input: Any, target: Any) -> tuple[Tensor, Tensor]:
+    x, y = as_tensor(input), as_tensor(target)
     if x.shape != y.shape:
         raise ValueError(
             f"{name}: target size {y.shape} must be the same as input size {x.shape}; write "
             "target.reshape(input.shape)?"
         )
+    if x.dtype.kind != "f" or y.dtype.kind != "f":
+        raise RuntimeError(f"{name}: input and target must be floats, got {x.dtype} and {y.dtype}")
+    return x, y
 
 
 def binary_cross_entropy_with_logits(
@@ -389,10 +392,7 @@ def binary_cross_entropy_with_logits(
     """
     name = "binary_cross_entropy_with_logits"
     reduction = reduction_of(name, size_average, reduce, reduction)
-    x, y = as_tensor(input), as_tensor(target)
-    _same_size(name, x, y)
-    if x.dtype.kind != "f" or y.dtype.kind != "f":
-        raise RuntimeError(f"{name}: input and target must be floats, got {x.dtype} and {y.dtype}")
+    x, y = _floats_of_one_size(name, input, target)
     # With -log σ(x) = softplus(-x) and -log(1-σ(x)) = x + softplus(-x), nothing overflows.
     surprise = (-x).softplus(threshold=math.inf)
     if pos_weight is not None:
@@ -475,8 +475,7 @@ def gaussian_nll_loss(
     tensor(1.1931)
     """
     name = "gaussian_nll_loss"
-    if reduction not in REDUCTIONS:
-        raise ValueError(f"{name}: reduction must be one of 'mean', 'sum', 'none', got {reduction!r}")
+    reduction = reduction_of(name, None, None, reduction)
     x, y = as_tensor(input), as_tensor(target)
     v = as_tensor(var, x.dtype).broadcast_to(x.shape) if isinstance(var, float) else as_tensor(var)
     if violated((v._data < 0).any()):

@@ -14,9 +14,9 @@ import numpy as np
 
 from minitorch.engine.node import new_tensor
 from minitorch.functions import where
-from minitorch.nn.functional.loss import class_labels, reduced, reduction_of
+from minitorch.nn.functional.loss import class_labels, class_weights, reduced, reduction_of
 from minitorch.tensor import Tensor
-from minitorch.tensor.convert import as_tensor, cast
+from minitorch.tensor.convert import as_tensor
 
 # --- margins: enough is enough ------------------------------------------------------------------
 
@@ -171,12 +171,7 @@ def multi_margin_loss(
     if p == 2:
         margins = margins.square()
     if weight is not None:
-        weight = cast(as_tensor(weight), x.dtype)
-        if weight.shape != (classes,):
-            raise RuntimeError(
-                f"{name}: weight must have one number per class, shape ({classes},), got {weight.shape}"
-            )
-        margins = margins * weight[column]
+        margins = margins * class_weights(name, weight, classes, x.dtype)[column]
     others = column._data != np.arange(classes, like=column._data)
     return reduced((margins * new_tensor(others)).sum(axis=-1) / classes, reduction)
 
@@ -241,8 +236,6 @@ def triplet_margin_loss(
     """
     name = "triplet_margin_loss"
     reduction = reduction_of(name, size_average, reduce, reduction)
-    if margin <= 0:
-        raise ValueError(f"{name}: margin must be greater than 0, got {margin}")
     return _triplet(
         name, anchor, positive, negative, lambda a, b: _distance(a, b, p, eps), margin, swap, reduction
     )
@@ -267,8 +260,6 @@ def triplet_margin_with_distance_loss(
     """
     name = "triplet_margin_with_distance_loss"
     reduction = reduction_of(name, None, None, reduction)
-    if margin <= 0:
-        raise ValueError(f"{name}: margin must be greater than 0, got {margin}")
     measure = distance_function or (lambda a, b: _distance(a, b, 2.0, 1e-6))
     return _triplet(name, anchor, positive, negative, measure, margin, swap, reduction)
 
@@ -283,6 +274,8 @@ def _triplet(
     swap: bool,
     reduction: str,
 ) -> Tensor:
+    if margin <= 0:
+        raise ValueError(f"{name}: margin must be greater than 0, got {margin}")
     a, b, c = as_tensor(anchor), as_tensor(positive), as_tensor(negative)
     if not a.ndim == b.ndim == c.ndim:
         raise RuntimeError(

@@ -24,14 +24,8 @@ from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor, promoted, to_floating
 
 __all__ = [
-    "batch_norm",
-    "group_norm",
-    "instance_norm",
-    "layer_norm",
-    "local_response_norm",
-    "normalize",
-    "rms_norm",
-]
+    "batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize", "rms_norm",
+]  # fmt: skip
 
 
 def _normalized(
@@ -55,9 +49,12 @@ def _over_channels(x: Tensor) -> tuple[int, ...]:
     return (1, x.shape[1]) + (1,) * (x.ndim - 2)
 
 
-def _check_length(name: str, what: str, given: Any, length: int) -> None:
-    if given is not None and tuple(given.shape) != (length,):
-        raise RuntimeError(f"{name}: {what} should contain {length} elements, got shape {tuple(given.shape)}")
+def _check_lengths(name: str, length: int, **members: Any) -> None:
+    for what, given in members.items():
+        if given is not None and tuple(given.shape) != (length,):
+            raise RuntimeError(
+                f"{name}: {what} should contain {length} elements, got shape {tuple(given.shape)}"
+            )
 
 
 def batch_norm(
@@ -85,10 +82,8 @@ def batch_norm(
             f"batch_norm: expected an input (N, C, …) with at least 2 axes, got shape {x.shape}"
         )
     channels = x.shape[1]
-    for what, given in [
-        ("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias)
-    ]:  # fmt: skip
-        _check_length("batch_norm", what, given, channels)
+    running = {"running_mean": running_mean, "running_var": running_var}
+    _check_lengths("batch_norm", channels, **running, weight=weight, bias=bias)
     shape = _over_channels(x)
     if not training:
         if running_mean is None or running_var is None:
@@ -147,10 +142,8 @@ def instance_norm(
     if not use_input_stats:
         return batch_norm(x, running_mean, running_var, weight, bias, False, momentum, eps)
     channels = x.shape[1]
-    for what, given in [
-        ("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias)
-    ]:  # fmt: skip
-        _check_length("instance_norm", what, given, channels)
+    running = {"running_mean": running_mean, "running_var": running_var}
+    _check_lengths("instance_norm", channels, **running, weight=weight, bias=bias)
     count = math.prod(x.shape[2:])
     if count == 1:
         raise ValueError(
@@ -229,8 +222,7 @@ def group_norm(
             f"group_norm: the number of channels must be divisible by num_groups, got input of shape {x.shape} "
             f"and num_groups={num_groups}"
         )
-    _check_length("group_norm", "weight", weight, channels)
-    _check_length("group_norm", "bias", bias, channels)
+    _check_lengths("group_norm", channels, weight=weight, bias=bias)
     if x.numel() == num_groups:
         raise ValueError(
             f"group_norm: Expected more than 1 value per channel when training, got input size {x.shape} in "

@@ -20,31 +20,13 @@ from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
 
 __all__ = [
-    "adaptive_avg_pool1d",
-    "adaptive_avg_pool2d",
-    "adaptive_avg_pool3d",
-    "adaptive_max_pool1d",
-    "adaptive_max_pool1d_with_indices",
-    "adaptive_max_pool2d",
-    "adaptive_max_pool2d_with_indices",
-    "adaptive_max_pool3d",
-    "adaptive_max_pool3d_with_indices",
-    "avg_pool1d",
-    "avg_pool2d",
-    "avg_pool3d",
-    "lp_pool1d",
-    "lp_pool2d",
-    "lp_pool3d",
-    "max_pool1d",
-    "max_pool1d_with_indices",
-    "max_pool2d",
-    "max_pool2d_with_indices",
-    "max_pool3d",
-    "max_pool3d_with_indices",
-    "max_unpool1d",
-    "max_unpool2d",
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
+    "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d", "adaptive_max_pool2d_with_indices",
+    "adaptive_max_pool3d", "adaptive_max_pool3d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d",
+    "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d", "max_pool1d_with_indices", "max_pool2d",
+    "max_pool2d_with_indices", "max_pool3d", "max_pool3d_with_indices", "max_unpool1d", "max_unpool2d",
     "max_unpool3d",
-]
+]  # fmt: skip
 
 
 def _geometry(
@@ -91,7 +73,6 @@ def _geometry(
 
 
 def _max_pool(
-    name: str,
     rank: int,
     input: Any,
     kernel_size: Any,
@@ -100,7 +81,9 @@ def _max_pool(
     dilation: Any,
     ceil_mode: bool,
     return_indices: bool,
+    name: str = "max_pool",
 ) -> Any:
+    name = f"{name}{rank}d"
     x, unbatched = with_batch(as_tensor(input), rank, name)
     how = _geometry(name, x.shape[2:], kernel_size, stride, padding, dilation, ceil_mode)
     if not return_indices:
@@ -144,9 +127,7 @@ def max_pool1d(
     >>> max_pool1d(minitorch.tensor([[1.0, 3.0, 2.0, 2.0]]), 2)
     tensor([[3., 2.]])
     """
-    return _max_pool(
-        "max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices
-    )
+    return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 def max_pool2d(
@@ -164,9 +145,7 @@ def max_pool2d(
     tensor([[[ 5.,  7.],
              [13., 15.]]])
     """
-    return _max_pool(
-        "max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices
-    )
+    return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 def max_pool3d(
@@ -183,9 +162,7 @@ def max_pool3d(
     >>> max_pool3d(minitorch.arange(8.0).reshape(1, 1, 2, 2, 2), 2).item()
     7.0
     """
-    return _max_pool(
-        "max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices
-    )
+    return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 def max_pool1d_with_indices(
@@ -201,7 +178,7 @@ def max_pool1d_with_indices(
     >>> max_pool1d_with_indices(minitorch.tensor([[1.0, 3.0, 2.0, 2.0]]), 2)[1]
     tensor([[1, 2]])
     """
-    return _max_pool("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+    return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 def max_pool2d_with_indices(
@@ -218,7 +195,7 @@ def max_pool2d_with_indices(
     tensor([[[ 5,  7],
              [13, 15]]])
     """
-    return _max_pool("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+    return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 def max_pool3d_with_indices(
@@ -234,7 +211,7 @@ def max_pool3d_with_indices(
     >>> max_pool3d_with_indices(minitorch.arange(8.0).reshape(1, 1, 2, 2, 2), 2)[1].item()
     7
     """
-    return _max_pool("max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+    return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 def _max_unpool(
@@ -316,7 +293,6 @@ def max_unpool3d(
 
 
 def _avg_pool(
-    name: str,
     rank: int,
     input: Any,
     kernel_size: Any,
@@ -324,8 +300,10 @@ def _avg_pool(
     padding: Any,
     ceil_mode: bool,
     count_include_pad: bool,
-    divisor_override: int | None,
+    divisor_override: int | None = None,
+    name: str = "avg_pool",
 ) -> Tensor:
+    name = f"{name}{rank}d"
     x, unbatched = with_batch(as_tensor(input), rank, name)
     if x.dtype.kind != "f":
         raise RuntimeError(f"{name}: a mean needs floating-point input, got {x.dtype}; write x.float()")
@@ -374,7 +352,7 @@ def avg_pool1d(
     >>> avg_pool1d(minitorch.tensor([[1.0, 3.0, 2.0, 2.0]]), 2)
     tensor([[2., 2.]])
     """
-    return _avg_pool("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
+    return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
 def avg_pool2d(
@@ -394,17 +372,7 @@ def avg_pool2d(
     tensor([[[ 2.5000,  4.5000],
              [10.5000, 12.5000]]])
     """
-    return _avg_pool(
-        "avg_pool2d",
-        2,
-        input,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )
+    return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
 def avg_pool3d(
@@ -421,17 +389,7 @@ def avg_pool3d(
     >>> avg_pool3d(minitorch.arange(8.0).reshape(1, 1, 2, 2, 2), 2).item()
     3.5
     """
-    return _avg_pool(
-        "avg_pool3d",
-        3,
-        input,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )
+    return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
 # --- adaptive -------------------------------------------------------------------------------------
@@ -554,7 +512,7 @@ def _adaptive_max_pool(name: str, rank: int, input: Any, output_size: Any, retur
     goal = _goal(output_size, size, name)
     if all(o and n % o == 0 for n, o in zip(size, goal, strict=True)):
         kernel = tuple(n // o for n, o in zip(size, goal, strict=True))
-        out = _max_pool(name, rank, x, kernel, None, 0, 1, False, return_indices)
+        out = _max_pool(rank, x, kernel, None, 0, 1, False, return_indices, "adaptive_max_pool")
     else:
         out = _max_of_regions(x, size, goal)
         out = out if return_indices else out[0]
@@ -632,11 +590,11 @@ def adaptive_max_pool3d_with_indices(input: Any, output_size: Any) -> tuple[Tens
 
 
 def _lp_pool(
-    name: str, rank: int, input: Any, norm_type: float, kernel_size: Any, stride: Any, ceil_mode: bool
+    rank: int, input: Any, norm_type: float, kernel_size: Any, stride: Any, ceil_mode: bool
 ) -> Tensor:
-    kernel = sizes(kernel_size, rank, f"{name}: kernel_size")
+    kernel = sizes(kernel_size, rank, f"lp_pool{rank}d: kernel_size")
     powers = as_tensor(input) ** norm_type
-    means = _avg_pool(name, rank, powers, kernel, stride, 0, ceil_mode, True, None)
+    means = _avg_pool(rank, powers, kernel, stride, 0, ceil_mode, True, name="lp_pool")
     # A sum below 0 (an odd power of negative numbers) counts as 0, whose root has no slope: so is its gradient.
     return (sign(means) * abs(means).relu() * math.prod(kernel)) ** (1.0 / norm_type)
 
@@ -649,7 +607,7 @@ def lp_pool1d(
     >>> lp_pool1d(minitorch.tensor([[3.0, 4.0]]), 2, 2)
     tensor([[5.]])
     """
-    return _lp_pool("lp_pool1d", 1, input, norm_type, kernel_size, stride, ceil_mode)
+    return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 def lp_pool2d(
@@ -660,7 +618,7 @@ def lp_pool2d(
     >>> lp_pool2d(minitorch.ones(1, 2, 2), 2, 2)
     tensor([[[2.]]])
     """
-    return _lp_pool("lp_pool2d", 2, input, norm_type, kernel_size, stride, ceil_mode)
+    return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 def lp_pool3d(
@@ -671,4 +629,4 @@ def lp_pool3d(
     >>> lp_pool3d(minitorch.ones(1, 2, 2, 2), 1, 2)
     tensor([[[[8.]]]])
     """
-    return _lp_pool("lp_pool3d", 3, input, norm_type, kernel_size, stride, ceil_mode)
+    return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)

@@ -26,17 +26,9 @@ from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
 
 __all__ = [
-    "affine_grid",
-    "channel_shuffle",
-    "grid_sample",
-    "interpolate",
-    "pad",
-    "pixel_shuffle",
-    "pixel_unshuffle",
-    "upsample",
-    "upsample_bilinear",
-    "upsample_nearest",
-]
+    "affine_grid", "channel_shuffle", "grid_sample", "interpolate", "pad", "pixel_shuffle", "pixel_unshuffle",
+    "upsample", "upsample_bilinear", "upsample_nearest",
+]  # fmt: skip
 
 # Along one axis: for each place of the result the places it is made of, and their weights. A list of
 # (places, weights) pairs, one pair per neighbour.
@@ -215,9 +207,15 @@ def _cubic(n: int, centres: np.ndarray) -> Neighbours:
 
 def _cubic_weight(distance: Any, a: float = _CUBIC) -> Any:
     """The cubic convolution kernel: 1 at 0, 0 at 1 and 2, smooth between, with slope `a` at 1."""
-    near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
-    far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
-    return np.where(distance <= 1, near, far)
+    return np.where(distance <= 1, _cubic_near(distance, a), _cubic_far(distance, a))
+
+
+def _cubic_near(distance: Any, a: float = _CUBIC) -> Any:
+    return ((a + 2) * distance - (a + 3)) * distance * distance + 1
+
+
+def _cubic_far(distance: Any, a: float = _CUBIC) -> Any:
+    return ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
 
 
 def _antialiased(n: int, o: int, step: float, mode: str, corners: bool) -> np.ndarray:
@@ -271,6 +269,19 @@ def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) ->
 # --- channels and pixels --------------------------------------------------------------------------
 
 
+def _images(input: Any, name: str) -> Tensor:
+    x = as_tensor(input)
+    if x.ndim < 3:
+        raise RuntimeError(f"{name}: expected (…, C, H, W), got shape {tuple(x.shape)}")
+    return x
+
+
+def _positive(factor: Any, name: str) -> int:
+    if int(factor) < 1:
+        raise RuntimeError(f"{name} must be positive, got {factor}")
+    return int(factor)
+
+
 def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:
     """Make r² channels one channel at r times the resolution: (…, C·r², H, W) gives (…, C, H·r, W·r).
 
@@ -278,11 +289,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Tensor:
     tensor([[[0., 1.],
              [2., 3.]]])
     """
-    x, r = as_tensor(input), int(upscale_factor)
-    if x.ndim < 3:
-        raise RuntimeError(f"pixel_shuffle: expected (…, C, H, W), got shape {tuple(x.shape)}")
-    if r < 1:
-        raise RuntimeError(f"pixel_shuffle: upscale_factor must be positive, got {upscale_factor}")
+    x, r = _images(input, "pixel_shuffle"), _positive(upscale_factor, "pixel_shuffle: upscale_factor")
     *lead, c, h, w = x.shape
     if c % (r * r):
         raise RuntimeError(
@@ -300,11 +307,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Tensor:
     >>> pixel_unshuffle(minitorch.arange(4.0).reshape(1, 2, 2), 2).reshape(-1)
     tensor([0., 1., 2., 3.])
     """
-    x, r = as_tensor(input), int(downscale_factor)
-    if x.ndim < 3:
-        raise RuntimeError(f"pixel_unshuffle: expected (…, C, H, W), got shape {tuple(x.shape)}")
-    if r < 1:
-        raise RuntimeError(f"pixel_unshuffle: downscale_factor must be positive, got {downscale_factor}")
+    x, r = _images(input, "pixel_unshuffle"), _positive(downscale_factor, "pixel_unshuffle: downscale_factor")
     *lead, c, h, w = x.shape
     if h % r or w % r:
         raise RuntimeError(
@@ -440,13 +443,7 @@ def _two(centre: Tensor) -> list[tuple[Tensor, Tensor]]:
 def _four(centre: Tensor) -> list[tuple[Tensor, Tensor]]:
     first = centre.detach().floor()
     share = centre - first
-    a = _CUBIC
-    weights = []
-    for distance, near in ((share + 1, False), (share, True), (1 - share, True), (2 - share, False)):
-        if near:
-            weights.append(((a + 2) * distance - (a + 3)) * distance * distance + 1)
-        else:
-            weights.append(((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a)
+    weights = (_cubic_far(share + 1), _cubic_near(share), _cubic_near(1 - share), _cubic_far(2 - share))
     return [(first + k, weight) for k, weight in zip((-1, 0, 1, 2), weights, strict=True)]
 
 

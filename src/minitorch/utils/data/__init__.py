@@ -26,26 +26,11 @@ from minitorch.utils.data.sampler import (
 from minitorch.utils.data.worker import WorkerInfo, get_worker_info
 
 __all__ = [
-    "BatchSampler",
-    "ChainDataset",
-    "ConcatDataset",
-    "DataLoader",
-    "Dataset",
-    "IterableDataset",
-    "RandomSampler",
-    "Sampler",
-    "SequentialSampler",
-    "StackDataset",
-    "Subset",
-    "SubsetRandomSampler",
-    "TensorDataset",
-    "WeightedRandomSampler",
-    "WorkerInfo",
-    "default_collate",
-    "default_convert",
-    "get_worker_info",
-    "random_split",
-]
+    "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "IterableDataset",
+    "RandomSampler", "Sampler", "SequentialSampler", "StackDataset", "Subset", "SubsetRandomSampler",
+    "TensorDataset", "WeightedRandomSampler", "WorkerInfo", "default_collate", "default_convert",
+    "get_worker_info", "random_split",
+]  # fmt: skip
 
 # PyTorch's other address of the loader: `from torch.utils.data.dataloader import DataLoader`.
 dataloader = _sys.modules[f"{__name__}.dataloader"] = _loader
