@@ -644,6 +644,15 @@ def read_under_no_grad(m, w):
     return x * total
 
 
+def a_view_made_before_another_shape(m, w):
+    x = (w * 2)[:, :3] * 1.0
+    v = x.diagonal()
+    x.t_()
+    v[2] -= 0.5
+    x[0] *= w[0, :3]
+    return x * v
+
+
 def detached_in_place_before_backward(m, w):
     h, loss = w[0] * 1.0, 0.0
     for _ in range(3):
@@ -656,7 +665,7 @@ def detached_in_place_before_backward(m, w):
 @pytest.mark.parametrize(
     "program",
     [unfolded, a_hook_that_reads_a_view, a_hook_before_another_shape, another_shape_under_no_grad,
-     read_under_no_grad, detached_in_place_before_backward],
+     read_under_no_grad, a_view_made_before_another_shape, detached_in_place_before_backward],
     ids=lambda p: p.__name__,
 )  # fmt: skip
 def test_pytorchs_numbers_and_gradients_here_too(program):

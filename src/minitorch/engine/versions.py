@@ -126,7 +126,7 @@ def _refer_to(before: Any, node: Any, result: Any) -> None:
         if not isinstance(each, Node) or each._time <= before._time or each is node or id(each) in seen:
             continue
         seen.add(id(each))
-        for i in each._inputs:
+        for i in inputs_of(each):
             if isinstance(i, Node) and id(i) not in instead and not i._hooks and view_of(i) is not None:
                 instead[id(i)] = previous(i) if _base_of(i) is _base_of(node) else i
         if any(id(i) in instead for i in each._inputs):

@@ -268,7 +268,7 @@ class Recording:
             return
         if new.shape != node._array.shape or new.dtype != node._array.dtype:
             raise StaysEager(
-                f"it gives a tensor from before the call (shape {node._array.shape}, dtype {node._array.dtype}) data of "
+                f"it gives a tensor from before it (shape {node._array.shape}, dtype {node._array.dtype}) data of "
                 f"shape {new.shape} and dtype {new.dtype}; do that outside"
             )
         self.read_data(node)
