@@ -12,7 +12,7 @@ import compiled_models
 import eager
 import first
 
-from minitorch.app.bench.plan import BYTES, INSTRUCTIONS, Ask, Group, Part
+from minitorch.app.bench.plan import BYTES, INSTRUCTIONS, Ask, Part, Questions
 from minitorch.app.bench.results import cores
 
 ALL = cores()
@@ -35,9 +35,9 @@ def one(text: str, row: str, quick: bool = False, **more: object) -> Ask:
 MATMUL, COPY = 2048, 1 << 26  # side of the matrices; bytes
 
 
-def limits(threads: int) -> Group:
+def limits(threads: int) -> Questions:
     """The machine's own limits with so many threads."""
-    return Group(
+    return Questions(
         f"limits-{threads}",
         f"The machine itself, {threads} thread{'s' if threads > 1 else ''}",
         "curves.py",
@@ -52,7 +52,7 @@ def limits(threads: int) -> Group:
 
 # --- tables ---------------------------------------------------------------------------------------------------
 
-EAGER = Group(
+EAGER = Questions(
     "eager",
     "One small op, eagerly",
     "eager.py",
@@ -74,7 +74,7 @@ EAGER = Group(
     why="PyTorch is C++ below its first line. Where it is ahead, NumPy's own call costs more than PyTorch's whole op.",
 )
 
-COMPILED = Group(
+COMPILED = Questions(
     "compiled",
     "Whole training steps and memory-bound kernels, compiled",
     "compiled.py",
@@ -117,7 +117,7 @@ TRAFFIC = {
     "tanh, forward + backward": 20,
 }
 
-SIZE = Group(
+SIZE = Questions(
     "size",
     "One op against the tensor's size",
     "curves.py",
@@ -154,7 +154,7 @@ def mlp(kind: str, curve: str, x: int, depth: int, width: int, batch: int, quick
                unit=BYTES if kind == "memory" else "seconds")  # fmt: skip
 
 
-STEPS = Group(
+STEPS = Questions(
     "steps",
     "A training step against depth, width and batch",
     "curves.py",
@@ -172,7 +172,7 @@ STEPS = Group(
     left_out=NO_CLANG,
 )
 
-COMPILE = Group(
+COMPILE = Questions(
     "compile",
     "Time to compile against the program's size",
     "curves.py",
@@ -206,7 +206,7 @@ def lengths() -> tuple[Ask, ...]:
     return tuple(asks)
 
 
-GRAPH = Group(
+GRAPH = Questions(
     "graph",
     "Backward against the graph's length",
     "curves.py",
@@ -221,7 +221,7 @@ GRAPH = Group(
     why="PyTorch walks back in C++.",
 )
 
-MEMORY = Group(
+MEMORY = Questions(
     "memory",
     "Peak memory against depth",
     "curves.py",
@@ -242,7 +242,7 @@ MEMORY = Group(
 # --- what a user feels first ----------------------------------------------------------------------------------
 
 EVERYONE = ("minitorch", "minitorch compiled", "PyTorch", "JAX", "MyGrad", "autograd", *TINYGRAD)
-FIRST = Group(
+FIRST = Questions(
     "first",
     "What a user feels first",
     "first.py",
@@ -259,7 +259,7 @@ FIRST = Group(
     why="MyGrad and autograd are smaller libraries: there is less to import.",
 )
 
-INSTALL = Group(
+INSTALL = Questions(
     "install",
     "Installing",
     "first.py",
@@ -280,7 +280,7 @@ COUNTED = {
         f"{what}: {name}" for what in ("forward", "forward + backward") for name in ("mul, add", "relu")
     ],
 }
-INSTRUCTION_COUNTS = Group(
+INSTRUCTION_COUNTS = Questions(
     "instructions",
     "Instructions of one small op, eagerly",
     "first.py",

@@ -14,7 +14,7 @@ import pytest
 
 from minitorch.app import command
 from minitorch.app.bench import charts, measure, page, plan, run, table
-from minitorch.app.bench.plan import BYTES, INSTRUCTIONS, Ask, Group, Part
+from minitorch.app.bench.plan import BYTES, INSTRUCTIONS, Ask, Part, Questions
 from minitorch.app.bench.results import Results, Row, Section, comparable, compare, load, machine
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,11 +35,11 @@ for line in sys.stdin:
     print(json.dumps(answer), flush=True)
 """
 SUITE = """
-from minitorch.app.bench.plan import BYTES, Ask, Group, Part
+from minitorch.app.bench.plan import BYTES, Ask, Questions, Part
 GROUPS = [
-    Group("small", "Small things", "worker.py", ("minitorch", "Peer", "Missing"),
+    Questions("small", "Small things", "worker.py", ("minitorch", "Peer", "Missing"),
           (Ask("one", (Part("one"),), quick=True), Ask("two", (Part("two"),))), rounds=3),
-    Group("long", "Long things", "worker.py", ("minitorch", "Peer"), (Ask("slow", (Part("slow"),)),)),
+    Questions("long", "Long things", "worker.py", ("minitorch", "Peer"), (Ask("slow", (Part("slow"),)),)),
 ]
 """
 
@@ -109,11 +109,11 @@ def test_sizes_reach_ten_million_and_graphs_a_million():
 
 def test_contenders_stand_side_by_side_in_every_round():
     asks = (Ask("a", (Part("a"),)), Ask("b", (Part("b"),)))
-    group = Group("g", "G", "worker.py", ("minitorch", "Peer"), asks, rounds=2)
+    group = Questions("g", "G", "worker.py", ("minitorch", "Peer"), asks, rounds=2)
     order = [(number, ask.text, who) for number, ask, who in measure.order(group)]
     assert [who for *_, who in order] == ["minitorch", "Peer"] * 4
     assert [(n, a) for n, a, _ in order[::2]] == [(1, "a"), (1, "b"), (2, "a"), (2, "b")]
-    inside = Group("g", "G", "worker.py", ("minitorch",), asks, rounds=2, rounds_inside=True)
+    inside = Questions("g", "G", "worker.py", ("minitorch",), asks, rounds=2, rounds_inside=True)
     assert [(n, a.text) for n, a, _ in measure.order(inside)] == [(1, "a"), (2, "a"), (1, "b"), (2, "b")]
 
 
@@ -170,7 +170,7 @@ def test_wrong_options_are_refused_before_anything_is_measured(checkout, capsys)
 
 
 def test_a_contender_that_dies_or_fails_is_left_out_there_only(checkout):
-    group = Group("g", "G", "worker.py", ("minitorch", "Peer"),
+    group = Questions("g", "G", "worker.py", ("minitorch", "Peer"),
                   (Ask("die", (Part("die"),)), Ask("fine", (Part("fine"),)), Ask("fail", (Part("fail"),)),
                    Ask("both", (Part("both, time"), Part("both, memory", unit=BYTES)))), rounds=1)  # fmt: skip
     found = Results(machine())
@@ -194,18 +194,18 @@ def test_what_failed_is_not_asked_again_in_the_next_round(checkout):
         worker.read_text().replace("name = ", f"open({str(asked)!r}, 'a').write('started\\n')\nname = ")
     )
     asks = (Ask("die", (Part("die"),)), Ask("fine", (Part("fine"),)))
-    group = Group("g", "G", "worker.py", ("Peer",), asks, rounds=3)
+    group = Questions("g", "G", "worker.py", ("Peer",), asks, rounds=3)
     found = Results(machine())
     measure.run([group], checkout / "benchmarks", found, run.Lines(sys.stderr), lambda: None)
     assert found.sections["g"].rows["fine"].values["Peer"] == [2.0] * 3
     assert asked.read_text().count("started") == 1 + 3  # once to die, and once in each round
-    inside = Group("h", "H", "worker.py", ("Peer",), asks, rounds=3, rounds_inside=True)
+    inside = Questions("h", "H", "worker.py", ("Peer",), asks, rounds=3, rounds_inside=True)
     measure.run([inside], checkout / "benchmarks", found, run.Lines(sys.stderr), lambda: None)
     assert asked.read_text().count("started") == 4 + 2  # once to die, once for all rounds of what is fine
 
 
 def test_contenders_that_take_long_are_left_out_of_a_quick_run():
-    group = Group(
+    group = Questions(
         "g", "G", "w.py", ("minitorch", "Slow"), (Ask("a", (Part("a"),), quick=True),), not_quick=("Slow",)
     )
     assert plan.choose([group], quick=True)[0].contenders == ("minitorch",)

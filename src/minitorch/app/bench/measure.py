@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from minitorch.app.bench.plan import Ask, Group
+from minitorch.app.bench.plan import Ask, Questions
 from minitorch.app.bench.results import Results, Row
 
 THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -90,7 +90,7 @@ class Progress(Protocol):
 
 
 def run(
-    groups: Sequence[Group], where: Path, results: Results, progress: Progress, save: Callable[[], None]
+    groups: Sequence[Questions], where: Path, results: Results, progress: Progress, save: Callable[[], None]
 ) -> None:
     """Ask everything, entering each answer as it comes, and save now and then; whatever happens, save at the end."""
     total = sum(len(g.asks) * len(g.contenders) * g.rounds for g in groups)
@@ -123,14 +123,14 @@ def run(
         save()
 
 
-def stage(group: Group, ask: Ask, number: int) -> str:
+def stage(group: Questions, ask: Ask, number: int) -> str:
     """Name what a log should have a line for: a round, or a curve where the rounds lie inside."""
     if group.rounds_inside:
         return f"{group.name}: {ask.parts[0].curve or ask.parts[0].row}"
     return f"{group.name}, round {number} of {group.rounds}"
 
 
-def order(group: Group) -> Iterator[tuple[int, Ask, str]]:
+def order(group: Questions) -> Iterator[tuple[int, Ask, str]]:
     """Tell in which order to ask: contenders always side by side."""
     numbers = range(1, group.rounds + 1)
     if group.rounds_inside:
@@ -142,7 +142,7 @@ def order(group: Group) -> Iterator[tuple[int, Ask, str]]:
             yield number, ask, contender
 
 
-def enter(results: Results, group: Group, ask: Ask, contender: str, answer: Any) -> None:
+def enter(results: Results, group: Questions, ask: Ask, contender: str, answer: Any) -> None:
     """Put an answer into its rows; what a contender cannot do (None) leaves no number."""
     if answer is None:
         return
@@ -162,7 +162,7 @@ def enter(results: Results, group: Group, ask: Ask, contender: str, answer: Any)
 class _Workers(contextlib.AbstractContextManager["_Workers"]):
     """The processes of a group. One that cannot be imported, or that dies, is left out with a line that says so."""
 
-    def __init__(self, group: Group, where: Path, results: Results, progress: Progress) -> None:
+    def __init__(self, group: Questions, where: Path, results: Results, progress: Progress) -> None:
         self.group, self.results, self.progress = group, results, progress
         self.script = str(where / group.script)
         self.running: dict[str, Worker] = {}

@@ -36,7 +36,7 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Group:
+class Questions:
     """Questions that belong together: one table, one section of the page."""
 
     name: str
@@ -73,7 +73,7 @@ def folder() -> Path:
     )
 
 
-def load(where: Path) -> list[Group]:
+def load(where: Path) -> list[Questions]:
     """Read the groups from benchmarks/suite.py."""
     sys.path.insert(0, str(where))  # suite.py reads the names of the workloads from its neighbours
     try:
@@ -87,7 +87,7 @@ def load(where: Path) -> list[Group]:
         sys.path.remove(str(where))
 
 
-def with_rows(groups: Sequence[Group], rows: set[tuple[str, str]]) -> list[Group]:
+def with_rows(groups: Sequence[Questions], rows: set[tuple[str, str]]) -> list[Questions]:
     """Leave only the questions that some rows, given by their group's name and their own, come from."""
     chosen = []
     for group in groups:
@@ -98,8 +98,8 @@ def with_rows(groups: Sequence[Group], rows: set[tuple[str, str]]) -> list[Group
 
 
 def choose(
-    groups: Sequence[Group], only: str | None = None, quick: bool = False, rounds: int | None = None
-) -> list[Group]:
+    groups: Sequence[Questions], only: str | None = None, quick: bool = False, rounds: int | None = None
+) -> list[Questions]:
     """Leave away what was not asked for; a word chooses a group by its name, else all groups and rows that have it."""
     chosen = []
     named = [group for group in groups if group.name == only]

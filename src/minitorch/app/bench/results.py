@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import minitorch
-from minitorch.app.bench.plan import BYTES, INSTRUCTIONS, SECONDS, Group
+from minitorch.app.bench.plan import BYTES, INSTRUCTIONS, SECONDS, Questions
 from minitorch.serialization import atomically
 
 FORMAT = 1
@@ -115,7 +115,7 @@ class Results:
     finished: bool = False
     sections: dict[str, Section] = field(default_factory=dict)
 
-    def section(self, group: Group) -> Section:
+    def section(self, group: Questions) -> Section:
         """Return a group's section, made when it is first wanted."""
         words = (group.name, group.title, group.threads, group.x, group.about, group.why)
         return self.sections.setdefault(group.name, Section(*words))
