@@ -6,6 +6,7 @@ written out as source, and the entry of a program that runs natively.
 
 import dataclasses
 import types
+from collections import OrderedDict
 
 import numpy as np
 import pytest
@@ -301,7 +302,7 @@ maybe = "def f(x):\n try: return x * g\n except NameError: return x"
 guard("closure", "number was 2.0 and is 3.0", changed_cell)
 guard("empty_closure", "number is gone", emptied_cell)
 guard("global", "g was 2.0 and is 3.0", of_globals(reader, {"g": 2.0}, lambda s: s.update(g=3.0)))
-guard("global_gone", "g was 2.0", of_globals(reader, {"g": 2.0}, lambda s: s.pop("g")))
+guard("global_gone", "g is gone", of_globals(reader, {"g": 2.0}, lambda s: s.pop("g")))
 guard("global_made", "g was not there and is now", of_globals(maybe, {}, lambda s: s.update(g=3.0)))
 guard("attribute", "number was 3.0 and is 5.0", with_thing(lambda t: setattr(t, "number", 5.0)))
 guard("slot", "slot was 4.0 and is 5.0", with_thing(lambda t: setattr(t, "slot", 5.0)))
@@ -320,6 +321,8 @@ guard("list_length", "len(box) was 2 and is 3", with_container(lambda: [1, 2], l
 guard("list_of_objects", "was a object and is a object",
       with_container(lambda: [object()], lambda b: b.__setitem__(0, object())))  # fmt: skip
 guard("dict_item", "box['a'] was 1 and is 2", with_container(lambda: {"a": 1}, lambda b: b.update(a=2)))
+guard("item_of_a_dict_subclass", "box['a'] was a object and is a object",
+      with_container(lambda: OrderedDict(a=object()), lambda b: b.update(a=object())))  # fmt: skip
 guard("dict_length", "len(box) was 1 and is 2", with_container(lambda: {"a": 1}, lambda b: b.update(b=2)))
 guard("set", "box was frozenset({1}) and is {1, 2}", with_container(lambda: {1}, lambda b: b.add(2)))
 guard("array_shape", "the shape of box", with_container(lambda: np.ones((2, 3)), lambda b: setattr(b, "shape", (3, 2)),
