@@ -126,3 +126,18 @@ def test_writing_inside_into_what_was_made_inside(compile):
     expected, found = run(function, lambda w: (w,)), run(compile(function, fullgraph=True), lambda w: (w,))
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def test_parts_of_complex_tensors_are_written_into(compile):
+    def function(w):
+        z = mt.complex(w, 2 * w)
+        z.imag.zero_()
+        z.real.mul_(3)
+        part = z.imag
+        part += w
+        return z.abs()
+
+    compiled = compile(function)
+    for i in range(3):
+        w = mt.tensor([1.0, 2.0 + i])
+        np.testing.assert_allclose(compiled(w).numpy(), function(w).numpy(), rtol=1e-6)

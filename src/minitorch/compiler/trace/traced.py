@@ -310,15 +310,26 @@ class Traced:
 
     conjugate = conj
 
+    def _part(self, take: Any, parts: Callable[[Any, Any], tuple[Any, Any]]) -> Traced:
+        """Return the real or imaginary part: a view, which writes itself back into the complex number."""
+
+        def put(z: np.ndarray, part: np.ndarray) -> np.ndarray:
+            whole = np.empty_like(z)
+            whole.real, whole.imag = parts(z, part)
+            return whole
+
+        taken = lambda z: HANDLERS["call back"](take, (z,), {})
+        return taken(self).view_of(self, taken, lambda z, part: HANDLERS["call back"](put, (z, part), {}))
+
     @property
     def real(self) -> Traced:
         """The real part."""
-        return self if self.dtype.kind != "c" else HANDLERS["call back"](np.real, (self,), {})
+        return self if self.dtype.kind != "c" else self._part(np.real, lambda z, part: (part, np.imag(z)))
 
     @property
     def imag(self) -> Any:
         """The imaginary part."""
-        return HANDLERS["call back"](np.imag, (self,), {})
+        return self._part(np.imag, lambda z, part: (np.real(z), part))
 
     def view(self, kind: Any) -> Any:
         """Return the same bytes as another dtype."""
