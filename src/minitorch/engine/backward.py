@@ -227,9 +227,8 @@ def keep(node: Node, g: Array) -> None:
     """Add a gradient to a node's own. Out of place: `g` may be another node's gradient too."""
     if recordings:
         node._grad = g if node._grad is None else node._grad + g
-    elif not versions.renewed or not hasattr(
-        node, "_superseded"
-    ):  # nobody can ask for an old version's gradient
+    elif not versions.renewed or not hasattr(node, "_superseded"):
+        # (Nobody can ask for the gradient of an old version.)
         node._gradient = g if node._gradient is None else node._gradient + g
     node._grad_is_shared = True
 
@@ -272,9 +271,8 @@ def step_back(node: Node) -> None:
         return
     walk = Walk()
     g = own_gradient(node)
-    if (
-        node._operation is SELECT
-    ):  # one of several results: the op gets this gradient, and none for the others
+    if node._operation is SELECT:
+        # One of several results: the op gets this gradient, and none for the others.
         walk.pull_back(node, g)
         node, g = walk.pending.popitem()
     versions.inputs_of(node)

@@ -90,6 +90,10 @@ _found: dict[Any, bool] = {}
 
 def may_read(node: Any, position: int) -> bool:
     """Answer the same from memory, if an op was asked about before with gradients wanted for the same inputs."""
+    if (
+        node._operation.reads is not None
+    ):  # said by the op, which may be one of a single call: not to be remembered
+        return node._operation.reads
     wanted = tuple(isinstance(i, Node) and i._requires_grad for i in node._inputs)
     options = tuple(
         (name, v if isinstance(v, (str, int)) else type(v)) for name, v in node._attributes.items()

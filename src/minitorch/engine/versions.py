@@ -157,8 +157,8 @@ def as_of(node: Any, time: int) -> Any:
     version = _old_version(node, time)
     if version is None:
         raise RuntimeError(
-            f"backward through {node._operation.name!r} a second time: the first backward() freed this version of a "
-            "tensor that was written into in place. Pass retain_graph=True to the first backward()"
+            "backward a second time: the first backward() freed the version that an op was given of a tensor of shape "
+            f"{tuple(node._array.shape)}, which was written into since. Pass retain_graph=True to the first backward()"
         )
     return version
 
@@ -172,9 +172,8 @@ def _ended(node: Any, time: int) -> Any:
 
 def _old_version(node: Any, time: int) -> Any:
     """Return what a node was at a time before it was last written into; None if a backward has freed it."""
-    while (
-        node is not None and node._time > time
-    ):  # more than once: a base of views may have been written into since
+    # More than once: a base of views may have been written into since.
+    while node is not None and node._time > time:
         node = _ended(node, time)
     return node
 

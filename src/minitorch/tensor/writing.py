@@ -174,12 +174,12 @@ class Writing(RandomFills):
         x: Any = versions.synced(self)
         value = operand(value, spelling)
         key = index_key(key, x._array.ndim)
-        if isinstance(value, Node) and x._array.dtype.kind not in "fc" and _is_tracked(x, (value,)):
+        tracked = _is_tracked(x, (value,))
+        if tracked and x._array.dtype.kind not in "fc":
             raise RuntimeError(
                 f"{spelling}: value requires grad, but x holds {x._array.dtype}, which has no gradient; write "
                 "value.detach()"
             )
-        tracked = _is_tracked(x, (value,))
         _check_writable(x, spelling)
         if tracked:
             check_may_be_rewritten(x, spelling, "where, masked_fill, scatter or index_add")
@@ -216,9 +216,8 @@ class Writing(RandomFills):
             return x
         if x._requires_grad and leaf:
             _refuse_leaf("a leaf that requires grad", f"x.{name}_()", f"x = x.{name}()")
-        with (
-            enable_grad()
-        ):  # its gradient has to find the way back to the old shape, whatever is recorded now
+        # Its gradient has to find the way back to the old shape, whatever is recorded now.
+        with enable_grad():
             versions.look_anew(x, lambda base: getattr(base, name)(*args, **kwargs))
         return x
 
