@@ -1,0 +1,87 @@
+"""What the observer of a run must know of this library's objects. Enters: objects come across. Leaves: how they are read.
+
+A Module, an optimiser, a Tensor or a generator that a function comes across is guarded as a whole (guards.py), since this
+library's own code is not observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from minitorch.compiler.call.guards import Environment
+from minitorch.compiler.call.undo import Before
+from minitorch.compiler.trace.number import Number, as_float
+from minitorch.compiler.trace.observe.observer import MISSING
+from minitorch.compiler.trace.recorded import ReadNumber
+from minitorch.compiler.trace.recorder import Recording
+from minitorch.compiler.trace.traced import Traced
+from minitorch.engine.node import Node
+from minitorch.nn.module import Module
+from minitorch.optim.lr_scheduler import LRScheduler
+from minitorch.optim.optimizer import Optimizer, ParameterGroup
+from minitorch.random import Generator
+
+_KNOWN = (Node, Module, Optimizer, LRScheduler, Generator)
+
+
+class KnownObjects:
+    """This library's objects, for an Observer (trace/observe/calls.py: Library)."""
+
+    def __init__(self, active: Recording, environment: Environment, before: Before) -> None:
+        self.active = active
+        self.environment = environment
+        self.before = before
+
+    def meet(self, thing: Any) -> None:
+        """Guard an object that this library's code may read."""
+        if isinstance(thing, _KNOWN):
+            count = len(self.environment.optimizers), len(self.environment.schedulers)
+            self.environment.look(thing)
+            if count != (len(self.environment.optimizers), len(self.environment.schedulers)):
+                self.before.look(self.environment)
+        elif isinstance(thing, type(self.active)):
+            raise AssertionError("a recording is observed by itself")
+
+    def is_managed(self, thing: Any) -> bool:
+        """Tell whether an object reports its changes itself."""
+        return isinstance(thing, (Module, ParameterGroup))
+
+    def takes_plainly(self, thing: Any, name: Any, value: Any) -> bool:
+        """Tell whether storing an attribute of such an object, or an option, is nothing but that."""
+        if isinstance(thing, ParameterGroup):
+            return not isinstance(value, (Node, Traced))
+        if isinstance(value, (Module, Node)) and (isinstance(value, Module) or type(value) is not _tensor_class()):
+            return False
+        own = vars(thing)
+        return name != "training" and not any(name in own[part] for part in ("_parameters", "_buffers", "_modules"))
+
+    def option(self, group: Any, key: Any) -> Any:
+        """Return what stands for an option of a parameter group; MISSING if it is none."""
+        if not isinstance(group, ParameterGroup) or key not in group:
+            return MISSING
+        found = self.active.changeable(group, key)
+        return as_float(found) if isinstance(found, Number) else MISSING
+
+    def number(self, holder: Any, key: Any, value: Any) -> Any:
+        """Make an input of a number that was seen to change."""
+        return self.active.promoted_number(ReadNumber(holder, key), value)
+
+    def shown(self, array: np.ndarray) -> Any:
+        """Return what stands for an array from outside."""
+        return self.active.foreign(array)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let something be done that is neither recorded nor observed."""
+        with self.active.paused():
+            yield
+
+
+def _tensor_class() -> type:
+    from minitorch.tensor import Tensor
+
+    return Tensor

@@ -1,0 +1,931 @@
+"""What is called by a function that is being recorded. Enters: a callable and its arguments. Leaves: what it gives.
+
+Functions written in Python are instrumented and run; this library's and NumPy's are run as they are. Of what is written
+in C, this file says what it reads of its arguments: anything it says nothing about is refused.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextvars
+import functools
+import inspect
+import io
+import itertools
+import logging
+import operator
+import random
+import re
+import sys
+import threading
+import types
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+import numpy as np
+
+from minitorch.compiler.trace.observe import hooks
+from minitorch.compiler.trace.observe.hooks import CONTAINERS, lookup, own_method, rewriter
+from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, Observer
+from minitorch.compiler.trace.observe.whose import is_pythons, is_trusted, is_trusted_class
+from minitorch.compiler.trace.refusal import CheckFailed, CompileError, Refused
+from minitorch.compiler.trace.traced import Traced
+from minitorch.engine.node import Node
+
+# Functions in C of these modules give what follows from their arguments alone.
+_PURE_MODULES = {
+    "math", "cmath", "_operator", "itertools", "_functools", "_struct", "_bisect", "_string", "_collections",
+    "_abc", "binascii", "unicodedata", "_statistics", "_json", "_typing", "_warnings", "_sre", "_locale", "_stat", "_codecs",
+    "zlib", "_datetime", "_decimal", "_signal", "_symtable",
+}  # fmt: skip
+_PURE_BUILTINS = {
+    abs, all, any, ascii, bin, callable, chr, divmod, format, hash, hex, issubclass, len, max, min, oct, ord, pow, repr,
+    round, sorted, sum,
+}  # fmt: skip
+_READERS = {
+    "get", "items", "values", "keys", "copy", "index", "count", "__getitem__", "__contains__", "__len__", "__iter__",
+    "isdisjoint", "issubset", "issuperset", "union", "intersection", "difference", "symmetric_difference", "decode",
+    "hex", "__eq__", "__ne__", "__repr__", "__reversed__", "__class_getitem__", "__sizeof__", "find", "startswith",
+    "endswith", "split", "__or__", "__add__", "__mul__", "__length_hint__", "tolist", "fromkeys",
+}  # fmt: skip
+_ADDERS = {"append", "appendleft", "add", "extend", "extendleft", "update", "insert", "discard", "clear"}
+_TAKERS = {
+    "pop", "popitem", "popleft", "remove", "sort", "reverse", "rotate", "setdefault", "move_to_end", "__delitem__",
+    "difference_update", "intersection_update", "symmetric_difference_update", "__ior__", "__iadd__",
+}  # fmt: skip
+_WRITES_ARRAY = {"fill", "sort", "put", "resize", "itemset", "partition", "setfield", "setflags", "__setitem__", "byteswap"}
+_TELLS_TIME = {"now", "today", "utcnow", "fromtimestamp"}
+_RANDOM = (np.random.Generator, np.random.RandomState, random.Random, np.random.BitGenerator)
+_LOGGED = {
+    logging.debug, logging.info, logging.warning, logging.error, logging.critical, logging.log,
+    *(getattr(logging.Logger, name) for name in ("debug", "info", "warning", "error", "critical", "log", "exception")),
+}  # fmt: skip
+
+
+class Library(Protocol):
+    """What the observer must know of this library's objects."""
+
+    def meet(self, thing: Any) -> None:
+        """Be told of an object from outside that was come across."""
+
+    def is_managed(self, thing: Any) -> bool:
+        """Tell whether an object reports its changes itself."""
+
+    def takes_plainly(self, thing: Any, name: str, value: Any) -> bool:
+        """Tell whether storing an attribute of such an object is nothing but that."""
+
+    def option(self, group: Any, key: Any) -> Any:
+        """Return what stands for an option of a parameter group; MISSING if it is none."""
+
+    def number(self, holder: Any, key: Any, value: Any) -> Any:
+        """Make an input of a number that was seen to change."""
+
+    def shown(self, array: np.ndarray) -> Any:
+        """Return what stands for an array from outside."""
+
+    def paused(self) -> AbstractContextManager[Any]:
+        """Let something be done that is not recorded."""
+
+
+class CallObserver(Observer):
+    """An Observer that follows calls."""
+
+    def __init__(self, given: dict[int, Any], promoted: set[tuple[int, Any]], library: Library) -> None:
+        super().__init__(given, promoted, library.number, library.meet, library.is_managed)
+        self.library = library
+        self.is_managed = library.is_managed
+        self.takes_plainly = library.takes_plainly
+        self.values: dict[int, Any] = {}  # arrays from outside that were read by value
+        self._of_functions: dict[int, Any] = {}
+
+    # --- calling --------------------------------------------------------------------------------------
+
+    def calls(self, function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Call something and observe it."""
+        kind = type(function)
+        if kind is types.MethodType:
+            return self.calls(function.__func__, (function.__self__, *args), options)
+        if kind is types.FunctionType:
+            return self._calls_function(function, args, options)
+        if isinstance(function, type):
+            return self._makes(function, args, options)
+        if kind in _IN_C:
+            return self._calls_c(function, args, options)
+        if kind is functools.partial:
+            parts = [
+                self.fact("a partial function", "attribute", function, part, getattr(function, part))
+                if self.is_outside(function)
+                else getattr(function, part)
+                for part in ("func", "args", "keywords")
+            ]
+            self.whole(parts[2])
+            return self.calls(parts[0], (*parts[1], *args), {**parts[2], **options})
+        if isinstance(function, weakref.ref):
+            return self.fact("what a weak reference refers to", "referent", function, None, function())
+        if kind in (operator.attrgetter, operator.itemgetter, operator.methodcaller):
+            return self._calls_getter(function, args)
+        if kind is _LRU_CACHE:
+            return self._calls_cached(function, args, options)
+        method = lookup(kind, "__call__")
+        if isinstance(method, types.FunctionType):
+            if not is_trusted(method.__code__):
+                self.type_fact(kind, "__call__", method)
+            return self.calls(method, (function, *args), options)
+        if is_trusted_class(kind) and kind.__module__ != "builtins":
+            return self._calls_trusted(function, args, options)
+        raise self.refuse(f"it calls a {kind.__name__}, of which it is not known what it reads")
+
+    def _calls_function(self, function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        if rewriter.is_instrumented(function.__code__):
+            return function(*args, **options)
+        if function in _LOGGED or function is warnings.warn:
+            return self.happens(function, args, options)
+        if function in _SPECIAL_FUNCTIONS:
+            return _SPECIAL_FUNCTIONS[function](self, *args, **options)
+        if is_trusted(function.__code__):
+            return self._calls_trusted(function, args, options)
+        return self.observed_function(function)(*args, **options)
+
+    def observed_function(self, function: Any) -> Any:
+        """Return a function that does the same, observed."""
+        known = self._of_functions.get(id(function))
+        if known is not None:
+            return known[1]
+        code = function.__code__
+        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+            raise self.refuse(f"it calls {function.__qualname__}, which is a coroutine")
+        if self.is_outside(function):
+            for part in ("__code__", "__defaults__", "__kwdefaults__"):
+                now = getattr(function, part)
+                if part == "__code__" or now is not None:
+                    self.fact(f"{part.strip('_')} of {function.__qualname__}", "attribute", function, part, now)
+            if function.__kwdefaults__:
+                self.whole(function.__kwdefaults__)
+        new = types.FunctionType(
+            rewriter.instrumented(code, function.__globals__),
+            function.__globals__,
+            function.__name__,
+            function.__defaults__,
+            function.__closure__,
+        )
+        new.__kwdefaults__ = function.__kwdefaults__
+        new.__dict__.update(function.__dict__)
+        new.__qualname__ = function.__qualname__
+        self._of_functions[id(function)] = (function, new)
+        self.made(new)
+        return new
+
+    def observed(self, function: Any) -> Any:
+        """Return what this library's own code shall call in place of something a program has given it."""
+        kind = type(function)
+        if kind is types.MethodType:
+            inner = self.observed(function.__func__)
+            return function if inner is function.__func__ else types.MethodType(inner, function.__self__)
+        if kind is types.FunctionType and not is_trusted(function.__code__):
+            return self.observed_function(function)
+        if kind is functools.partial and self.observed(function.func) is not function.func:
+            return functools.partial(self.observed(function.func), *function.args, **function.keywords)
+        method = lookup(kind, "__call__")
+        if kind not in _IN_C and isinstance(method, types.FunctionType) and not is_trusted(method.__code__):
+            return lambda *args, **options: self.calls(function, args, options)
+        return function
+
+    def _calls_trusted(self, function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        home = getattr(function, "__module__", None) or ""
+        if home.startswith(("numpy.random", "mtrand")) or isinstance(getattr(function, "__self__", None), _RANDOM):
+            raise self._refuse_draw()
+        by_value = home.startswith(("numpy", "scipy"))
+        args = tuple([self._passed(a, by_value) for a in args])
+        options = {k: self._passed(v, by_value) for k, v in options.items()}
+        if isinstance(options.get("out"), np.ndarray) and self.is_outside(options["out"]):
+            raise self.refuse("it writes into a NumPy array from outside; make it a Tensor, or write into it outside")
+        return self._new(function(*args, **options))
+
+    def _passed(self, thing: Any, by_value: bool, depth: int = 0) -> Any:
+        """Return what is given to this library's or NumPy's code in place of a thing."""
+        kind = type(thing)
+        if kind in hooks._PLAIN_TYPES or isinstance(thing, (Node, Traced)):
+            if isinstance(thing, Node) and self.is_outside(thing):
+                self.meet(thing)
+            return thing
+        if isinstance(thing, np.ndarray):
+            if self.is_outside(thing) and id(thing) not in self.given:
+                if not by_value:
+                    return self.shown(thing)
+                self.read_by_value(thing)
+            return thing
+        if isinstance(thing, (types.FunctionType, types.MethodType, functools.partial)):
+            return self.observed(thing)
+        if isinstance(thing, (list, tuple, set, frozenset, dict, collections.deque)) and depth < 4:
+            self.whole(thing)
+            parts = list(thing.values() if isinstance(thing, dict) else thing)
+            new = [self._passed(part, by_value, depth + 1) for part in parts]
+            if kind in (list, tuple) and any(a is not b for a, b in zip(new, parts, strict=True)):
+                return self.made(kind(new))
+            return thing
+        if isinstance(thing, Iterator) and self.is_outside(thing):
+            raise self._refuse_iterator(thing)
+        if self.is_outside(thing):
+            self.meet(thing)
+        return thing
+
+    def _new(self, thing: Any) -> Any:
+        """Note that what a call gave was made by it, if nobody else holds it."""
+        if isinstance(thing, (*CONTAINERS, np.ndarray, Iterator)) and sys.getrefcount(thing) <= _HELD_BY_A_CALL:
+            self.made(thing)
+        return thing
+
+    def _calls_getter(self, function: Any, args: tuple[Any, ...]) -> Any:
+        _, parts = function.__reduce__()[:2]
+        if isinstance(function, operator.attrgetter):
+            found = [functools.reduce(hooks.attribute, name.split("."), args[0]) for name in parts]
+        elif isinstance(function, operator.itemgetter):
+            found = [hooks.item(args[0], key) for key in parts]
+        else:
+            raise self.refuse("it calls an operator.methodcaller; write the call")
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def _calls_cached(self, function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        if any(isinstance(a, (Node, Traced)) for a in (*args, *options.values())):
+            raise self.refuse("it calls a function that remembers its results (lru_cache) with a tensor")
+        self.fact(f"what {function.__name__} remembers", "remembered", function, None, function.cache_info().misses)
+        with self.paused():
+            return function(*args, **options)
+
+    # --- functions in C -------------------------------------------------------------------------------
+
+    def _calls_c(self, function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        try:
+            special = _SPECIAL_BUILTINS.get(function)
+        except TypeError:
+            special = None
+        if special is not None:
+            return special(self, *args, **options)
+        kind = type(function)
+        if kind in (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType):
+            if not args:
+                return function()
+            if kind is types.MethodDescriptorType or isinstance(args[0], CONTAINERS):
+                bound = function.__get__(args[0], type(args[0]))
+                return self._calls_method(bound, args[0], args[1:], options)
+            return self._calls_wrapper(function, args, options)
+        owner = function.__self__
+        if kind is types.MethodWrapperType:
+            return self._calls_method(function, owner, args, options)
+        if owner is None or isinstance(owner, types.ModuleType):
+            return self._calls_module_function(function, owner, args, options)
+        return self._calls_method(function, owner, args, options)
+
+    def _calls_wrapper(self, function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Call a special method of C's as it stands in a class: object.__init__(self)."""
+        if function.__name__ in ("__init__", "__new__", "__init_subclass__", "__repr__", "__str__", "__eq__", "__hash__"):
+            return function(*args, **options)
+        return self._calls_method(function.__get__(args[0], type(args[0])), args[0], args[1:], options)
+
+    def _calls_module_function(
+        self, function: Any, owner: Any, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any:
+        home = getattr(owner, "__name__", None) or getattr(function, "__module__", None) or ""
+        if home.startswith(("numpy", "scipy")) or isinstance(function, np.ufunc):
+            return self._calls_trusted(function, args, options)
+        if home == "_random" or home.startswith("random"):
+            raise self._refuse_draw()
+        if home in _PURE_MODULES and function.__name__ not in _TELLS_TIME or function in _PURE_BUILTINS:
+            args = tuple([self._read(a) for a in args])
+            return self._new(function(*args, **{k: self._read(v) for k, v in options.items()}))
+        if home == "_thread" or home == "_weakref":
+            return function(*args, **options)
+        raise self.refuse(
+            f"it calls {home}.{function.__name__}, of which it is not known what it reads; call it outside, and pass what "
+            "it gives as an argument"
+        )
+
+    def _read(self, thing: Any) -> Any:
+        """Return what a function in C that looks at the whole of a thing is given in its place."""
+        if type(thing) in hooks._PLAIN_TYPES or isinstance(thing, (Node, Traced, tuple)):
+            return thing
+        if isinstance(thing, np.ndarray):
+            if self.is_outside(thing) and id(thing) not in self.given:
+                self.read_by_value(thing)
+            return thing
+        if isinstance(thing, (types.FunctionType, types.MethodType, functools.partial)):
+            return self.observed(thing)
+        if own_method(thing, "__iter__") is not None or own_method(thing, "__next__") is not None:
+            return hooks.iterator(thing)
+        self.whole(thing)
+        return thing
+
+    def _calls_method(self, function: Any, owner: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        name = function.__name__
+        if isinstance(owner, CONTAINERS):
+            return self._calls_container(function, owner, name, args, options)
+        if isinstance(owner, np.ndarray):
+            return self._calls_array(function, owner, name, args, options)
+        if isinstance(owner, _RANDOM):
+            raise self._refuse_draw()
+        if isinstance(owner, io.IOBase):
+            if name in ("write", "flush", "writelines"):
+                return self.happens(function, args, options)
+            raise self.refuse(f"it calls {name} of a file; do that outside")
+        if isinstance(owner, contextvars.ContextVar):
+            if name != "get":
+                raise self.refuse(f"it calls {name} of a context variable")
+            return self.fact("a context variable", "context", owner, args, owner.get(*args))
+        if isinstance(owner, types.GeneratorType):
+            self._must_be_ours(owner)
+            return function(*args, **options)
+        if isinstance(owner, type) and name in ("__new__", "mro", "__subclasses__", "__init_subclass__", "__prepare__"):
+            return self._calls_new(function, owner, args, options)
+        known = isinstance(owner, (*PLAIN, tuple, type, re.Pattern, re.Match, *_LOCKS)) or is_trusted_class(type(owner))
+        if isinstance(owner, type) and name in _TELLS_TIME:
+            raise self.refuse(f"it asks for the time ({name}); ask outside, and pass it as an argument")
+        if name in ("__setattr__", "__delattr__", "__getattribute__"):
+            to = {"__setattr__": _store_plainly, "__getattribute__": _attribute_plainly}.get(name)
+            if to is None:
+                raise self.refuse("it deletes an attribute of an object from outside")
+            return to(self, owner, *args)
+        if known or not self.is_outside(owner) or name in ("__init__", "__repr__", "__str__", "__eq__", "__hash__", "__format__"):
+            args = tuple([self._read(a) for a in args])
+            return self._new(function(*args, **options))
+        raise self.refuse(f"it calls {name} of a {type(owner).__name__}, of which it is not known what it reads")
+
+    def _calls_new(self, function: Any, owner: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        found = function(*args, **options)
+        return self.made(found) if function.__name__ == "__new__" else found
+
+    def _calls_container(
+        self, function: Any, owner: Any, name: str, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any:
+        args = tuple([self._read(a) if isinstance(a, (*CONTAINERS, Iterator)) or own_method(a, "__iter__") else a for a in args])
+        if isinstance(owner, dict) and name in _AS_ITEMS and (self.is_outside(owner) or self.is_given(owner)):
+            return _AS_ITEMS[name](self, owner, *args, **options)
+        if name == "__contains__":
+            return hooks.contains(args[0], owner, False)
+        if name == "__getitem__":
+            return hooks.item(owner, args[0])
+        if name == "__setitem__":
+            return hooks.store_item((args[1], owner, args[0]))
+        if name == "__len__":
+            return _length(self, owner)
+        if self.is_given(owner) and name not in _READERS:
+            raise self.refuse("it changes a container among its arguments; return the new one")
+        if self.is_outside(owner):
+            if name in _READERS or name.startswith("__i") is False and name in ("__lt__", "__le__", "__gt__", "__ge__"):
+                self.whole(owner)
+            elif name in _ADDERS:
+                if is_trusted_class(type(owner)) and type(owner).__module__ not in ("builtins", "collections"):
+                    raise self.refuse(f"it changes a {type(owner).__name__} from outside; do that outside")
+                given = tuple([hooks._copied(a) for a in args])
+                if isinstance(owner, collections.deque) and owner.maxlen is not None:
+                    self.fact("the length of a deque", "attribute", owner, "maxlen", owner.maxlen)
+                self.restructured(owner, function, given, options)
+            elif name in _TAKERS:
+                self.whole(owner)
+                self.restructured(owner, function, args, options)
+            elif name not in ("__init__", "__repr__", "__str__", "__hash__", "__reduce_ex__", "__reduce__"):
+                raise self.refuse(f"it calls {name} of a {type(owner).__name__}, of which it is not known what it reads")
+        if "key" in options:
+            options = {**options, "key": self.observed(options["key"])}
+        return self._new(function(*args, **options))
+
+    def _calls_array(
+        self, function: Any, owner: Any, name: str, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any:
+        if self.is_outside(owner) and id(owner) not in self.given:
+            if name in _WRITES_ARRAY:
+                raise self.refuse("it writes into a NumPy array from outside; make it a Tensor, or write into it outside")
+            self.read_by_value(owner)
+        return self._calls_trusted(function, args, options)
+
+    # --- classes --------------------------------------------------------------------------------------
+
+    def _makes(self, kind: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        special = _SPECIAL_CLASSES.get(kind)
+        if special is not None:
+            return special(self, kind, args, options)
+        if issubclass(kind, BaseException) and not isinstance(lookup(kind, "__init__"), types.FunctionType):
+            return self.made(kind(*args, **options))
+        if kind in hooks._PLAIN_TYPES or kind in (object, property, np.ndarray):
+            for name in ("__float__", "__int__", "__index__", "__str__", "__repr__", "__bool__", "__complex__"):
+                if args and name.strip("_") == kind.__name__ and own_method(args[0], name):
+                    return kind(hooks.observed_method(self, args[0], name))
+            if kind is bool and args:
+                return hooks.truth(args[0])
+            args = tuple([self._read(a) for a in args])
+            return kind(*args, **options)
+        if kind in (threading.Lock, threading.RLock, *_LOCKS):
+            return self.made(kind(*args, **options))
+        meta_call = lookup(type(kind), "__call__")
+        if isinstance(meta_call, types.FunctionType) and not is_trusted(meta_call.__code__):
+            return self.calls(meta_call, (kind, *args), options)
+        if is_trusted_class(kind):
+            if kind.__module__.startswith("numpy.random"):
+                raise self._refuse_draw()
+            new = self._calls_trusted(kind, args, options)
+            return new if isinstance(new, np.generic) else self.made(new)
+        new, begin = lookup(kind, "__new__"), lookup(kind, "__init__")
+        new = new.__func__ if isinstance(new, staticmethod) else new
+        for name, method in (("__new__", new), ("__init__", begin)):
+            if not kind.__flags__ & hooks._IMMUTABLE_TYPE and self.is_outside(kind):
+                self.type_fact(kind, name, lookup(kind, name))
+        if isinstance(new, types.FunctionType):
+            thing = self.calls(new, (kind, *args), options)
+        elif new is object.__new__:
+            thing = self.made(object.__new__(kind)) if begin is not object.__init__ or not (args or options) else kind(*args, **options)
+        elif isinstance(begin, types.FunctionType) or not kind.__flags__ & hooks._HEAP_TYPE or type(kind) is not type:
+            for each in (*args, *options.values()):
+                self._read(each)
+            thing = self.made(kind.__new__(kind, *args, **options)) if isinstance(begin, types.FunctionType) else self._new(kind(*args, **options))
+            if not isinstance(begin, types.FunctionType):
+                return self.made(thing) if not isinstance(thing, PLAIN) else thing
+        else:
+            for each in (*args, *options.values()):
+                self._read(each)
+            return self.made(kind(*args, **options))
+        if isinstance(thing, kind) and isinstance(begin, types.FunctionType):
+            self.calls(begin, (thing, *args), options)
+        elif isinstance(thing, kind) and begin is not object.__init__ and new is object.__new__:
+            begin(thing, *args, **options)
+        return thing
+
+    # --- looking at values ----------------------------------------------------------------------------
+
+    def whole(self, things: Any) -> None:
+        """Note that everything in a container is looked at."""
+        if type(things) in hooks._PLAIN_TYPES or isinstance(things, (tuple, Node, Traced, str)):
+            return
+        if isinstance(things, types.GeneratorType):
+            self._must_be_ours(things)
+            return
+        if not self.is_outside(things) or self.is_given(things):
+            return
+        if isinstance(things, (dict, types.MappingProxyType)):
+            reported = self.is_managed(things)
+            self.fact("the keys of a dict", "keys", things, "keys of it", tuple(things), reported)
+            for key, value in list(things.items()):
+                if self.library.option(things, key) is MISSING:
+                    self.fact(f"[{key!r:.40}]", "item", things, key, value, reported)
+        elif isinstance(things, (list, collections.deque)):
+            if things and all(isinstance(i, PLAIN) for i in things):
+                self.fact("a list", "alike", things, "all of it", list(things))
+            else:
+                self.fact("the length of a list", "length", things, None, len(things))
+                for i, each in enumerate(things):
+                    self.fact(f"[{i}]", "index", things, i, each)
+        elif isinstance(things, (set, frozenset)):
+            if type(things) is not frozenset:
+                self.fact("a set", "members", things, "all of it", list(things))
+        elif isinstance(things, (bytearray, memoryview)):
+            self.fact("some bytes", "bytes", things, "all of it", bytes(things))
+        elif isinstance(things, np.ndarray):
+            self.read_by_value(things)
+        elif isinstance(things, (types.MethodType, types.FunctionType, type, types.ModuleType)):
+            return
+        elif isinstance(things, collections.abc.ItemsView | collections.abc.KeysView | collections.abc.ValuesView):
+            mapping = getattr(things, "mapping", None)
+            self.whole(dict(mapping) if mapping is None else things.mapping)
+        elif isinstance(things, Iterator):
+            raise self._refuse_iterator(things)
+        elif is_trusted_class(type(things)):
+            self.meet(things)
+        elif isinstance(things, collections.abc.Iterable) and own_method(things, "__iter__") is None:
+            raise self.refuse(f"it looks through a {type(things).__name__}, which is not understood")
+
+    def _must_be_ours(self, generator: Any) -> None:
+        if not rewriter.is_instrumented(generator.gi_code) and not is_trusted(generator.gi_code) and self.is_outside(generator):
+            raise self._refuse_iterator(generator)
+
+    def _refuse_iterator(self, thing: Any) -> CompileError:
+        return self.refuse(
+            f"it takes from an iterator ({type(thing).__name__}), which has something else at each call; take what it "
+            "needs outside, and pass it as an argument"
+        )
+
+    def _refuse_draw(self) -> CompileError:
+        return self.refuse(
+            "it draws from Python's or NumPy's own random generator, whose numbers would be the same at every call; draw by "
+            "minitorch.rand, randn, randint, or outside the function"
+        )
+
+    def array(self, array: np.ndarray) -> None:
+        """Note that an array from outside was come across."""
+        if id(array) not in self.given:
+            self.arrays[id(array)] = array
+            self.fact("the layout of an array", "layout", array, "layout", (array.shape, array.dtype, array.strides))
+
+    def read_by_value(self, array: np.ndarray) -> None:
+        """Note that the content of an array from outside was looked at."""
+        if id(array) in self.given:
+            return
+        if array.dtype.hasobject:
+            raise self.refuse("it looks into a NumPy array of objects, which cannot be compared")
+        if array.nbytes > MOST_COMPARED:
+            raise self.refuse(
+                f"it looks into a NumPy array of {array.nbytes:,} bytes, too large to be compared at each call; make it a "
+                "Tensor (from_numpy), which is an input"
+            )
+        self.array(array)
+        self.fact("the content of an array", "content", array, "content", array.tobytes())
+
+    def of_array(self, array: Any, look: Callable[[Any], Any], key: Any = None) -> Any:
+        """Return what is found in an array from outside."""
+        if isinstance(key, (Node, Traced)) or (type(key) is tuple and any(isinstance(k, (Node, Traced)) for k in key)):
+            return look(self.shown(array))
+        if self.is_outside(array) and id(array) not in self.given:
+            self.read_by_value(array)
+        return look(array)
+
+    def shown(self, thing: Any) -> Any:
+        """Return what stands for an array from outside; anything else as it is."""
+        if isinstance(thing, np.ndarray) and self.is_outside(thing) and id(thing) not in self.given:
+            self.array(thing)
+            return self.library.shown(thing)
+        return thing
+
+    def unshown(self, thing: Any) -> Any:
+        """Return the array that something stands for; anything else as it is."""
+        return self.given.get(("shown", id(thing)), thing) if isinstance(thing, Traced) else thing
+
+    def index(self, key: Any) -> Any:
+        """Return an index with arrays from outside replaced by what stands for them."""
+        if type(key) is tuple:
+            return tuple([self.index(k) for k in key])
+        if isinstance(key, list):
+            self.whole(key)
+        return self.shown(key)
+
+    def to_be_shown(self, thing: Any) -> Any:
+        """Return a thing that is about to be formatted."""
+        return thing
+
+    def type_fact(self, kind: type, name: str, value: Any) -> None:
+        """Note what a class has under a name."""
+        if self.is_outside(kind):
+            self.fact(f"{kind.__name__}.{name}", "type", kind, name, value, is_trusted_class(kind))
+
+    # --- what a call brings along ---------------------------------------------------------------------
+
+    def is_given(self, thing: Any) -> bool:
+        """Tell whether a container is among the arguments: known by the key, not by facts."""
+        return id(thing) in self.given
+
+    def is_outside(self, thing: Any) -> bool:
+        return id(thing) not in self.fresh and id(thing) not in self.given
+
+    def hashed(self, key: Any, container: Any) -> None:
+        """Note that a thing was looked up by its hash."""
+        parts = key if type(key) is tuple else (key,)
+        for part in parts:
+            if isinstance(part, (Node, Traced)) and id(part) in self.given and self.is_outside(container):
+                raise self.refuse("it looks an argument up in a dict, by its identity, which is another one at each call")
+
+    def compare_with(self, one: Any, others: Any) -> None:
+        """Note that an argument was compared, by identity, with things from outside."""
+        if id(one) in self.given:
+            for other in others:
+                if id(other) not in self.given and not isinstance(other, PLAIN) and self.is_outside(other):
+                    self.compared[id(other)] = other
+
+    # --- storing --------------------------------------------------------------------------------------
+
+    def is_group(self, thing: Any) -> bool:
+        """Tell whether a dict is a parameter group."""
+        return type(thing) is not dict and self.is_managed(thing)
+
+    def takes_option(self, group: Any, key: Any, value: Any) -> bool:
+        """Tell whether a parameter group can be given an option at each call."""
+        return self.library.takes_plainly(group, key, value)
+
+    def group_option(self, group: Any, key: Any) -> Any:
+        """Return what stands for an option of a parameter group."""
+        return MISSING if self.is_written(group, key) else self.library.option(group, key)
+
+    def note_new_key(self, holder: Any) -> None:
+        """Note that a dict has a key more."""
+
+    def note_written(self, holder: Any, key: Any) -> None:
+        """Note that a place has another name."""
+        self._written[id(holder), key] = (holder, key)
+
+    def happens(self, function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+        """Print, or log: at the end of this run, and of each call."""
+        for each in (*args, *options.values()):
+            if isinstance(each, CONTAINERS):
+                self.whole(each)
+        args = tuple([hooks._copied(a) for a in args])
+        self.happened(function, args, options)
+
+    def caught(self, error: BaseException) -> None:
+        """Be told of an error that the function may be about to catch."""
+        if isinstance(error, (CompileError, CheckFailed, Refused)):
+            if self.refusal is None:
+                self.refusal = error if isinstance(error, CompileError) else CompileError("compile: a check failed")
+        elif _raised_by_tensors(error):
+            self.refuse(f"it catches an error of a Tensor operation ({type(error).__name__}), which later calls need not raise")
+
+    def paused(self) -> AbstractContextManager[Any]:
+        """Let something be done that is not recorded, nor observed."""
+        return self.library.paused()
+
+
+MOST_COMPARED = 1 << 24  # bytes of an array that are compared at each call
+_IN_C = (
+    types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType,
+    types.ClassMethodDescriptorType,
+)  # fmt: skip
+_LRU_CACHE = type(functools.lru_cache(lambda: None))
+_LOCKS = (type(threading.Lock()), type(threading.RLock()))
+
+
+def _raised_by_tensors(error: BaseException) -> bool:
+    """Tell whether an error comes out of this library's or NumPy's code."""
+    if isinstance(error, (AttributeError, StopIteration, GeneratorExit, KeyError)):
+        return False
+    trace = error.__traceback__
+    if trace is None:
+        return False
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    code = trace.tb_frame.f_code
+    return is_trusted(code) and "observe" not in code.co_filename and not code.co_filename.startswith("<frozen")
+
+
+def _held_by_a_call() -> int:
+    return sys.getrefcount([])
+
+
+_HELD_BY_A_CALL = _held_by_a_call() + 2
+
+
+# --- builtins that look at what is outside ----------------------------------------------------------------------
+
+
+def _length(o: CallObserver, thing: Any) -> int:
+    found = hooks.observed_method(o, thing, "__len__")
+    if found is not NotImplemented:
+        return len(range(found))
+    if o.is_outside(thing) and isinstance(thing, CONTAINERS):
+        o.fact(f"the length of a {type(thing).__name__}", "length", thing, None, len(thing), o.is_managed(thing))
+    elif isinstance(thing, np.ndarray) and o.is_outside(thing):
+        o.array(thing)
+    elif o.is_outside(thing) and not isinstance(thing, (*PLAIN, tuple, Node, Traced)) and is_trusted_class(type(thing)):
+        o.meet(thing)
+    return len(thing)
+
+
+def _isinstance(o: CallObserver, thing: Any, kinds: Any) -> bool:
+    if o.is_outside(thing) and type(thing).__flags__ & hooks._HEAP_TYPE and not isinstance(thing, (Node, type)):
+        o.fact(f"the class of a {type(thing).__name__}", "class", thing, None, type(thing), o.is_managed(thing))
+    if isinstance(thing, Traced):
+        return isinstance(thing, kinds)
+    return isinstance(thing, kinds)
+
+
+def _type_of(o: CallObserver, kind: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    if len(args) != 1:
+        raise o.refuse("it makes a class")
+    thing = args[0]
+    if o.is_outside(thing) and type(thing).__flags__ & hooks._HEAP_TYPE and not isinstance(thing, (Node, type)):
+        o.fact(f"the class of a {type(thing).__name__}", "class", thing, None, type(thing), o.is_managed(thing))
+    return type(thing)
+
+
+def _hasattr(o: CallObserver, thing: Any, name: str) -> bool:
+    try:
+        hooks.attribute(thing, name)
+    except AttributeError:
+        return False
+    return True
+
+
+def _next(o: CallObserver, iterating: Any, *default: Any) -> Any:
+    found = None
+    if own_method(iterating, "__next__") is not None:
+        try:
+            return hooks.observed_method(o, iterating, "__next__")
+        except StopIteration:
+            if default:
+                return default[0]
+            raise
+    if isinstance(iterating, types.GeneratorType):
+        o._must_be_ours(iterating)
+    elif o.is_outside(iterating):
+        raise o._refuse_iterator(iterating)
+    found = next(iterating, *default)
+    return found
+
+
+def _iter(o: CallObserver, thing: Any, *sentinel: Any) -> Any:
+    if sentinel:
+        raise o.refuse("it calls iter with two arguments")
+    return hooks.iterator(thing)
+
+
+def _vars(o: CallObserver, *thing: Any) -> Any:
+    if not thing:
+        return _locals(o)
+    return hooks.attribute(thing[0], "__dict__")
+
+
+def _caller() -> Any:
+    """Return the frame of the instrumented code that is being run."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and not rewriter.is_instrumented(frame.f_code):
+        frame = frame.f_back
+    return frame
+
+
+def _locals(o: CallObserver) -> Any:
+    return o.made(dict(_caller().f_locals))
+
+
+def _globals(o: CallObserver) -> Any:
+    return _caller().f_globals
+
+
+def _id(o: CallObserver, thing: Any) -> int:
+    if id(thing) in o.given or not o.is_outside(thing) and not isinstance(thing, PLAIN):
+        raise o.refuse("it asks for the id of something that is another one at each call")
+    o.meet(thing)
+    return id(thing)
+
+
+def _hash(o: CallObserver, thing: Any) -> int:
+    found = hooks.observed_method(o, thing, "__hash__")
+    if found is not NotImplemented:
+        return found
+    if isinstance(thing, (Node, Traced)) or lookup(type(thing), "__hash__") is object.__hash__:
+        return _id(o, thing) and hash(thing)
+    return hash(thing)
+
+
+def _over(function: Any) -> Any:
+    """Return how a builtin that goes through an iterable is called."""
+
+    def run(o: CallObserver, *args: Any, **options: Any) -> Any:
+        if "key" in options and options["key"] is not None:
+            options["key"] = o.observed(options["key"])
+        if function is sum:
+            total = args[1] if len(args) > 1 else options.get("start", 0)
+            for each in hooks.iterator(args[0]):
+                total = hooks.binary(total, each, "add")
+            return total
+        if function in (any, all):
+            for each in hooks.iterator(args[0]):
+                if hooks.truth(each) is (function is any):
+                    return function is any
+            return function is all
+        if len(args) == 1:
+            args = (hooks.iterator(args[0]),)
+        found = function(*args, **options)
+        return o.made(found) if function is sorted else found
+
+    return run
+
+
+def _reduce(o: CallObserver, function: Any, things: Any, *start: Any) -> Any:
+    return functools.reduce(lambda a, b: o.calls(function, (a, b), {}), hooks.iterator(things), *start)
+
+
+def _setattr(o: CallObserver, thing: Any, name: str, value: Any) -> None:
+    hooks.store_attribute(value, thing, name)
+
+
+def _delattr(o: CallObserver, thing: Any, name: str) -> None:
+    hooks.delete_attribute(thing, name)
+
+
+def _store_plainly(o: CallObserver, thing: Any, name: str, value: Any) -> None:
+    if not o.is_outside(thing):
+        object.__setattr__(thing, name, value)
+    else:
+        hooks.plain_store(o, thing, name, value)
+
+
+def _attribute_plainly(o: CallObserver, thing: Any, name: str) -> Any:
+    return hooks._of_object(o, thing, name)
+
+
+def _super(o: CallObserver, kind: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    if not args:
+        frame = _caller()
+        first = frame.f_code.co_varnames[0]
+        return super(frame.f_locals["__class__"], frame.f_locals[first])
+    return super(*args)
+
+
+def _print(o: CallObserver, *args: Any, **options: Any) -> None:
+    o.happens(print, args, options)
+
+
+def _refused(why: str) -> Any:
+    def run(o: CallObserver, *args: Any, **options: Any) -> Any:
+        raise o.refuse(why)
+
+    return run
+
+
+def _container(o: CallObserver, kind: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Make a container or an iterator of what is in others."""
+    if kind is dict and args and not isinstance(args[0], dict) and hasattr(args[0], "keys"):
+        keys = list(hooks.iterator(o.calls(hooks.attribute(args[0], "keys"), (), {})))
+        return o.made({key: hooks.item(args[0], key) for key in keys} | options)
+    if kind in (map, filter):
+        function, *things = args
+        each = [hooks.iterator(thing) for thing in things]
+        if kind is map:
+            return o.made(map(lambda *parts: o.calls(function, parts, {}), *each))
+        test = hooks.truth if function is None else lambda part: hooks.truth(o.calls(function, (part,), {}))
+        return o.made(filter(test, *each))
+    if kind is reversed:
+        found = hooks.observed_method(o, args[0], "__reversed__")
+        if found is not NotImplemented:
+            return found
+    options = {key: value for key, value in options.items()}
+    first = args[1:] if kind is collections.defaultdict else args
+    read = [o._read(a) if isinstance(a, CONTAINERS) or own_method(a, "__iter__") is None else hooks.iterator(a) for a in first]
+    return o.made(kind(*(args[:1] if kind is collections.defaultdict else ()), *read, **options))
+
+
+def _of_items(o: CallObserver, things: Any, options: dict[str, Any]) -> dict[Any, Any]:
+    """Return what dict.update is given as one dict."""
+    new = _container(o, dict, (things,), {}) if things is not None else {}
+    return {**new, **options}
+
+
+def _update(o: CallObserver, owner: Any, things: Any = None, /, **options: Any) -> None:
+    for key, value in _of_items(o, things, options).items():
+        hooks.store_item((value, owner, key))
+
+
+def _setdefault(o: CallObserver, owner: Any, key: Any, default: Any = None) -> Any:
+    if not hooks.contains(key, owner, False):
+        hooks.store_item((default, owner, key))
+    return hooks.item(owner, key)
+
+
+def _get(o: CallObserver, owner: Any, key: Any, default: Any = None) -> Any:
+    try:
+        if not dict.__contains__(owner, key) and lookup(type(owner), "__missing__") is not MISSING:
+            o.fact(f"[{key!r:.40}]", "item", owner, key, MISSING, o.is_managed(owner))
+            return default
+        return hooks.item(owner, key)
+    except KeyError:
+        return default
+
+
+def _pop(o: CallObserver, owner: Any, key: Any, *default: Any) -> Any:
+    if not hooks.contains(key, owner, False):
+        if default:
+            return default[0]
+        raise KeyError(key)
+    found = hooks.item(owner, key)
+    hooks.delete_item(owner, key)
+    return found
+
+
+_AS_ITEMS: dict[str, Any] = {"update": _update, "setdefault": _setdefault, "get": _get, "pop": _pop}
+
+_SPECIAL_BUILTINS: dict[Any, Any] = {
+    getattr: lambda o, *args: hooks.attribute(*args),
+    hasattr: _hasattr,
+    setattr: _setattr,
+    delattr: _delattr,
+    len: _length,
+    isinstance: _isinstance,
+    issubclass: lambda o, *args: issubclass(*args),
+    next: _next,
+    iter: _iter,
+    vars: _vars,
+    globals: _globals,
+    locals: _locals,
+    id: _id,
+    hash: _hash,
+    callable: lambda o, thing: callable(thing),
+    print: _print,
+    object.__setattr__: _store_plainly,
+    object.__getattribute__: _attribute_plainly,
+    functools.reduce: _reduce,
+    **{each: _over(each) for each in (sum, min, max, sorted, any, all)},
+    **{
+        each: _refused(f"it calls {each.__name__}; call it outside")
+        for each in (eval, exec, compile, open, input, breakpoint, dir, __import__, memoryview, sys._getframe)
+    },
+}
+_SPECIAL_CLASSES: dict[Any, Any] = {
+    type: _type_of,
+    super: _super,
+    **{
+        each: _container
+        for each in (
+            list, tuple, set, frozenset, dict, enumerate, zip, reversed, map, filter, collections.deque,
+            collections.OrderedDict, collections.defaultdict, itertools.chain, itertools.islice, itertools.product,
+            itertools.repeat, itertools.accumulate, itertools.permutations, itertools.combinations, itertools.count,
+            itertools.cycle, itertools.zip_longest, itertools.takewhile, itertools.dropwhile, itertools.starmap,
+        )
+    },
+}  # fmt: skip
+_SPECIAL_FUNCTIONS: dict[Any, Any] = {}

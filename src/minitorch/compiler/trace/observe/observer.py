@@ -1,0 +1,223 @@
+"""What one recorded run reads and changes outside of itself. Enters: looks and stores, as hooks report them. Leaves:
+facts that the program relies on, effects that later calls repeat, and a way back.
+
+Everything counts as outside unless it was made in this run. A fact is noted when something is looked at for the first
+time, unless the run itself has written it before. Whoever cannot say what was looked at refuses the whole run.
+"""
+
+from __future__ import annotations
+
+import enum
+import threading
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from minitorch.compiler.trace.refusal import CompileError, where_in_user_code
+from minitorch.engine.node import Node
+
+# Compared by value; everything else is by identity.
+PLAIN = (
+    int, float, complex, str, bytes, bool, type(None), enum.Enum, np.generic, np.dtype, slice, range, type(...),
+)  # fmt: skip
+MISSING: Any = object()  # what is found where there is nothing
+
+_local = threading.local()
+
+
+def current_observer() -> Observer | None:
+    """Return who observes this thread."""
+    return getattr(_local, "observer", None)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Fact:
+    """Something was looked at, and found to be a value. kind: how to look again (call/guards.py)."""
+
+    words: str
+    kind: str
+    holder: Any
+    key: Any
+    value: Any
+    reported: bool = False  # whether the holder reports its changes itself
+
+
+@dataclass(eq=False, slots=True)
+class Change:
+    """Something outside was changed, and is to be at each call.
+
+    kind: "item", "attribute", "cell", "delete_item", "delete_attribute" or "call". value: what was stored, or a call's
+    (args, options).
+    """
+
+    kind: str
+    holder: Any
+    key: Any
+    value: Any
+
+    def redo(self, value: Any) -> None:
+        """Do it once more, with another value."""
+        holder, key = self.holder, self.key
+        if self.kind == "item":
+            holder[key] = value
+        elif self.kind == "space":
+            dict.__setitem__(holder, key, value)
+        elif self.kind == "attribute":
+            object.__setattr__(holder, key, value)
+        elif self.kind == "type_attribute":
+            type.__setattr__(holder, key, value)
+        elif self.kind == "cell":
+            holder.cell_contents = value
+        elif self.kind == "delete_item":
+            holder.pop(key, None) if isinstance(holder, dict) else holder.__delitem__(key)
+        elif self.kind == "delete_attribute":
+            object.__delattr__(holder, key)
+        else:
+            args, options = value
+            holder(*args, **options)
+
+
+class Observer:
+    """Observes one run in one thread.
+
+    given: the things a call brings along, by id: what is known of them is in the key. promoted: numbers that were seen
+    to change, by place: inputs. number: makes an input of a number at a place. meet: is told of objects that this
+    library's own code reads (Modules, optimisers, generators), when they are first come across.
+    """
+
+    def __init__(
+        self,
+        given: dict[int, Any],
+        promoted: set[tuple[int, Any]],
+        number: Callable[[Any, Any, Any], Any],
+        meet: Callable[[Any], None],
+        is_managed: Callable[[Any], bool],
+    ) -> None:
+        self.given = given
+        self.promoted = promoted
+        self.facts: dict[tuple[int, str, Any], Fact] = {}
+        self.changes: list[Change] = []
+        self.refusal: CompileError | None = None
+        self.arrays: dict[int, np.ndarray] = {}  # from outside
+        self.compared: dict[int, Any] = {}  # what something given was compared with by identity
+        self.fresh: dict[int, Any] = {}  # made in this run; kept alive, so that an id stays its own
+        self._number = number
+        self._meet = meet
+        self._is_managed = is_managed
+        self._met: dict[int, Any] = {}
+        self._written: dict[tuple[int, Any], Any] = {}  # places written in this run
+        self._restructured: dict[int, Any] = {}  # containers whose length or order this run has changed
+        self._undo: list[Callable[[], None]] = []
+        self._kept: list[Any] = []
+
+    # --- being there ----------------------------------------------------------------------------------
+
+    @contextmanager
+    def watching(self, observer: Observer | None) -> Any:
+        """Let this thread be observed by this (or, None, by nobody) for a while."""
+        outer = current_observer()
+        _local.observer = observer
+        try:
+            yield
+        finally:
+            _local.observer = outer
+
+    def refuse(self, why: str) -> CompileError:
+        """Note that this run cannot be recorded. Return the error that says so."""
+        if self.refusal is None:
+            self.refusal = CompileError(f"compile: {why}\n  {where_in_user_code()}")
+        return self.refusal
+
+    # --- whose is it? ---------------------------------------------------------------------------------
+
+    def is_outside(self, thing: Any) -> bool:
+        """Tell whether a thing was there before the run."""
+        return id(thing) not in self.fresh
+
+    def made(self, thing: Any) -> Any:
+        """Note that a thing was made in this run."""
+        self.fresh[id(thing)] = thing
+        return thing
+
+    def meet(self, thing: Any) -> None:
+        """Come across an object that this library's own code reads."""
+        if id(thing) not in self._met and id(thing) not in self.fresh:
+            self._met[id(thing)] = thing
+            self._meet(thing)
+
+    # --- looking --------------------------------------------------------------------------------------
+
+    def fact(self, words: str, kind: str, holder: Any, key: Any, value: Any, reported: bool = False) -> Any:
+        """Note what was found at a place; return what stands for it."""
+        place = (id(holder), _hashable(key))
+        if place in self._written:
+            return value
+        if id(holder) in self._restructured:
+            raise self.refuse(f"it looks into a {type(holder).__name__} from outside that it has itself changed")
+        if place in self.promoted and type(value) in (float, int):
+            return self._number(holder, key, value)
+        name = (id(holder), kind, place[1])
+        if name not in self.facts:
+            self.facts[name] = Fact(words, kind, holder, key, value, reported)
+            self._kept.append((holder, key))
+        if isinstance(value, np.ndarray):
+            self.arrays[id(value)] = value
+        return value
+
+    # --- changing -------------------------------------------------------------------------------------
+
+    def wrote(self, kind: str, holder: Any, key: Any, value: Any, undo: Callable[[], None]) -> None:
+        """Note that something was stored outside. undo: puts back what was there."""
+        self._written[id(holder), _hashable(key)] = (holder, key)
+        self.changes.append(Change(kind, holder, key, value))
+        self._undo.append(undo)
+
+    def restructured(self, container: Any, method: Any, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+        """Note that a method which changes a container's length or order is about to be called."""
+        kind = type(container)
+        if not hasattr(container, "copy"):
+            raise self.refuse(f"it changes a {kind.__name__} from outside")
+        before = container.copy()
+        self._undo.append(lambda: _put_back(container, before))
+        self._restructured[id(container)] = container
+        self.changes.append(Change("call", method, None, (args, options)))
+
+    def happened(self, function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+        """Note something that is done at each call, and cannot be undone: printing."""
+        self.changes.append(Change("call", function, None, (args, options)))
+
+    def is_written(self, holder: Any, key: Any) -> bool:
+        """Tell whether this run has written a place."""
+        return (id(holder), _hashable(key)) in self._written or id(holder) in self._restructured
+
+    def undo(self) -> None:
+        """Put back what was stored outside, as far as it can be."""
+        while self._undo:
+            self._undo.pop()()
+
+    def forget(self) -> None:
+        """Let go of what was made in this run."""
+        self.fresh.clear()
+        self._kept.clear()
+        self._undo.clear()
+
+
+def _hashable(key: Any) -> Any:
+    if isinstance(key, (str, int)):
+        return key
+    try:
+        hash(key)
+    except TypeError:
+        return id(key)
+    return id(key) if isinstance(key, Node) else key
+
+
+def _put_back(container: Any, before: Any) -> None:
+    container.clear()
+    if isinstance(container, (dict, set)):
+        container.update(before)
+    else:
+        container.extend(before)
