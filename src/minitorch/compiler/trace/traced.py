@@ -253,7 +253,10 @@ class Traced:
         implementation = FUNCTIONS_OF_NUMPY.get(function)
         if implementation is not None:
             return implementation(*args, **options)
-        return HANDLERS["call back"](function, args, options)
+        out = options.get("out")
+        if out is None:
+            return HANDLERS["call back"](function, args, options)
+        return into(out, HANDLERS["call back"](function, args, {**options, "out": None}))
 
     def __minitorch_op__(self, op: Any, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         lowering = LOWERINGS.get(op.name)
