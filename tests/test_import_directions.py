@@ -86,7 +86,8 @@ COMPILER = {
     "schedule": ["compiler.ir", "compiler.schedule"],
     # (The process's own memory is the engine's to speak to, and no Tensor is involved.)
     "backends": ["compiler.ir", "compiler.schedule", "compiler.backends", "engine.memory"],
-    "trace": ["compiler.ir", "compiler.trace", "ops", "engine"],
+    # (What `.data` and `.grad` hand out is an array that is spelled as PyTorch does: of Tensors it knows the names.)
+    "trace": ["compiler.ir", "compiler.trace", "ops", "engine", "tensor.plain"],
     "call": [""],
 }
 # Backends know the interface, and not each other; only the file that chooses by name knows them all.

@@ -37,7 +37,7 @@ def assert_same(a, b):
         for x, y in zip(a, b, strict=True):
             assert_same(x, y)
     elif isinstance(b, float):
-        assert type(a) is float
+        assert type(a) is type(b)
         assert a == pytest.approx(b, rel=1e-5, nan_ok=True)
     else:
         assert a == b

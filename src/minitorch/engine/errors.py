@@ -122,7 +122,7 @@ def check_unchanged(order: Sequence[Any], boundary: Collection[Any]) -> None:
 def _overwritten(node: Any, position: int, tensor: Any) -> str:
     role = "result" if position == RESULT else f"input {position}"
     shape = "" if tensor._data.shape is None else f" (shape {tuple(tensor._data.shape)})"
-    data = tensor._array
+    data = tensor._data
     by = next(filter(None, map(watch.written_by, data if isinstance(data, list) else [data])), "")
     return (
         f"the {role} of {node._operation.name!r}{shape} was changed after the forward pass{f' by {by}' if by else ''}, "

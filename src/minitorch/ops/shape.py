@@ -108,6 +108,7 @@ DIAGONAL = Op(
     lambda g, out, x, *, offset, axis1, axis2: PUT_DIAGONAL(
         g, shape=x.shape, offset=offset, axis1=axis1, axis2=axis2
     ),
+    whole=True,
 )
 PUT_DIAGONAL: Op = Op(
     "put_diagonal",

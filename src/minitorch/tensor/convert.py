@@ -20,6 +20,7 @@ from minitorch.engine.record import apply
 from minitorch.ops.arithmetic import SUB
 from minitorch.ops.op import Op
 from minitorch.ops.rounding import CAST, TO_INT
+from minitorch.tensor.plain import taken_back
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
@@ -98,8 +99,8 @@ def _as_array(data: Any, dtype: Any, copy: bool) -> Any:
     if isinstance(data, Node):
         data = data._data
     if is_array(data):
-        if isinstance(data, np.ndarray):
-            data = np.asarray(data)  # a matrix's `*` is no elementwise product: no subclasses inside
+        # A matrix's `*` is no elementwise product: no subclasses inside.
+        data = np.asarray(data) if isinstance(data, np.ndarray) else taken_back(data)
         wanted = data.dtype if dtype is None else np.dtype(dtype)
         if wanted.kind not in "biufc":
             raise TypeError(

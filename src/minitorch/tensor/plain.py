@@ -35,7 +35,68 @@ class Count(int):
         return self.shape if dim is None else self.shape[dim]
 
 
-class PlainArray(np.ndarray):
+class PyTorchsSpelling:
+    """What makes an array (NumPy's, or one that is recorded) understand Tensor's methods too.
+
+    `_memory`: the array as the engine keeps it. `_like`: another array of the engine's, as this kind.
+    """
+
+    __slots__ = ()
+
+    def _memory(self) -> Any:
+        raise NotImplementedError
+
+    def _like(self, array: Any) -> Any:
+        raise NotImplementedError
+
+    def __getattr__(self, name: str) -> Any:
+        # Python asks here only for what the arrays do not have.
+        if name.startswith("_") or not hasattr(node.result_class, name):
+            raise AttributeError(f"neither NumPy's arrays nor Tensors have an attribute {name!r}")
+        found = getattr(new_tensor(self._memory()), name)
+        return partial(_call, self, name) if callable(found) else _handed_back(self, None, found)
+
+    @property
+    def data(self) -> Any:
+        """The array itself: PyTorch's `p.grad.data`. (NumPy's buffer is `memoryview(x)`.)"""
+        return self
+
+    @property
+    def size(self) -> Count:
+        """The number of elements; called, the shape."""
+        of: Any = super()
+        count = Count(of.size)
+        count.shape = of.shape
+        return count
+
+    def view(self, *args: Any, **kwargs: Any) -> Any:
+        """NumPy's view as another dtype or class; with lengths, PyTorch's: another shape."""
+        lengths = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
+        if lengths and all(isinstance(n, (int, np.integer)) for n in lengths) and not kwargs:
+            return _call(self, "view", *lengths)
+        of: Any = super()
+        return of.view(*args, **kwargs)
+
+    def transpose(self, *axes: Any) -> Any:
+        """NumPy's permutation of all axes; two ints on another rank than two exchange these, as in PyTorch."""
+        of: Any = super()
+        if len(axes) == 2 and of.ndim != 2:
+            return of.swapaxes(*axes)
+        return of.transpose(*axes)
+
+    def flatten(self, *args: Any, **kwargs: Any) -> Any:
+        """NumPy's copy with one axis; with ints, PyTorch's: the axes from one to another made one."""
+        if {*kwargs} & {"start_dim", "end_dim"} or (args and isinstance(args[0], int)):
+            return _call(self, "flatten", *args, **kwargs)
+        of: Any = super()
+        return of.flatten(*args, **kwargs)
+
+    def __round__(self, digits: int = 0) -> Any:
+        of: Any = super()
+        return of.round(digits)
+
+
+class PlainArray(PyTorchsSpelling, np.ndarray):
     """A NumPy array that also takes Tensor's methods; they compute on the same memory, without a graph.
 
     >>> import minitorch
@@ -60,84 +121,51 @@ class PlainArray(np.ndarray):
         # A reduction to one element stays an array of no axes: `(lr * p.grad).std().log10()` goes on.
         return array if type(array) is PlainArray else array.view(PlainArray)
 
-    def __getattr__(self, name: str) -> Any:
-        # Python asks here only for what NumPy's arrays do not have.
-        if name.startswith("_") or not hasattr(node.result_class, name):
-            raise AttributeError(f"neither NumPy's arrays nor Tensors have an attribute {name!r}")
-        found = getattr(new_tensor(np.asarray(self)), name)
-        return partial(_call, self, name) if callable(found) else _handed_back(self, None, found)
+    def _memory(self) -> np.ndarray:
+        return np.asarray(self)
 
-    @property
-    def data(self) -> PlainArray:  # type: ignore[override]
-        """The array itself: PyTorch's `p.grad.data`. (NumPy's buffer is `memoryview(x)`.)"""
-        return self
-
-    @property
-    def size(self) -> Count:
-        """The number of elements; called, the shape."""
-        count = Count(np.ndarray.size.__get__(self))
-        count.shape = self.shape
-        return count
-
-    def view(self, *args: Any, **kwargs: Any) -> Any:
-        """NumPy's view as another dtype or class; with lengths, PyTorch's: another shape."""
-        lengths = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
-        if lengths and all(isinstance(n, (int, np.integer)) for n in lengths) and not kwargs:
-            return _call(self, "view", *lengths)
-        return super().view(*args, **kwargs)
-
-    def transpose(self, *axes: Any) -> Any:
-        """NumPy's permutation of all axes; two ints on another rank than two exchange these, as in PyTorch."""
-        if len(axes) == 2 and self.ndim != 2:
-            return self.swapaxes(*axes)
-        return super().transpose(*axes)
-
-    def flatten(self, *args: Any, **kwargs: Any) -> Any:
-        """NumPy's copy with one axis; with ints, PyTorch's: the axes from one to another made one."""
-        if {*kwargs} & {"start_dim", "end_dim"} or (args and isinstance(args[0], int)):
-            return _call(self, "flatten", *args, **kwargs)
-        return super().flatten(*args, **kwargs)
-
-    def __round__(self, digits: int = 0) -> Any:
-        return np.ndarray.round(self, digits)
+    def _like(self, array: Any) -> Any:
+        return array.view(PlainArray) if type(array) is np.ndarray else array
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return np.asarray(self).__reduce_ex__(protocol)
 
 
-def _handed_back(array: PlainArray, tensor: Any, answer: Any) -> Any:
+def _handed_back(array: PyTorchsSpelling, tensor: Any, answer: Any) -> Any:
     """Return what a Tensor's method gave, as arrays: this one itself where it was written into."""
     if isinstance(answer, Node):
         if answer.requires_grad:
             return answer  # one of the arguments has a graph: so has the result
         if tensor is not None and answer._data is tensor._data:
             return array
-        return answer._data.view(PlainArray) if type(answer._data) is np.ndarray else answer._data
+        return array._like(answer._data)
     if isinstance(answer, tuple) and any(isinstance(part, Node) for part in answer):
         parts = [_handed_back(array, tensor, part) for part in answer]
         return type(answer)(*parts) if hasattr(answer, "_fields") else type(answer)(parts)
     return answer
 
 
-def _call(array: PlainArray, name: str, *args: Any, **kwargs: Any) -> Any:
-    tensor = new_tensor(np.asarray(array))
-    args = tuple(new_tensor(np.asarray(a)) if type(a) is PlainArray else a for a in args)
+def _call(array: PyTorchsSpelling, name: str, *args: Any, **kwargs: Any) -> Any:
+    tensor = new_tensor(array._memory())
+    args = tuple(new_tensor(a._memory()) if isinstance(a, PyTorchsSpelling) else a for a in args)
     return _handed_back(array, tensor, getattr(tensor, name)(*args, **kwargs))
 
 
 def _both(name: str) -> Any:
     """Make a method that both libraries have, and that means what its words mean."""
-    numpys = getattr(np.ndarray, name)
 
-    def method(self: PlainArray, *args: Any, **kwargs: Any) -> Any:
+    def method(self: PyTorchsSpelling, *args: Any, **kwargs: Any) -> Any:
         pytorchs = bool(kwargs.keys() & _PYTORCHS_WORDS)
         if name in ("std", "var"):
             pytorchs = pytorchs or not kwargs
         elif name in ("max", "min"):
             pytorchs = pytorchs or (bool(args) and not kwargs and args[0] is not None)
-        return _call(self, name, *args, **kwargs) if pytorchs else numpys(self, *args, **kwargs)
+        if pytorchs:
+            return _call(self, name, *args, **kwargs)
+        return getattr(super(PyTorchsSpelling, self), name)(*args, **kwargs)
 
-    method.__name__, method.__doc__ = name, numpys.__doc__ and numpys.__doc__.partition("\n\n")[0]
+    documentation = getattr(np.ndarray, name).__doc__
+    method.__name__, method.__doc__ = name, documentation and documentation.partition("\n\n")[0]
     return method
 
 
@@ -145,7 +173,7 @@ for _name in (
     *("all", "any", "argmax", "argmin", "argsort", "cumprod", "cumsum", "diagonal", "max", "mean", "min"),
     *("prod", "sort", "squeeze", "std", "sum", "var"),
 ):
-    setattr(PlainArray, _name, _both(_name))
+    setattr(PyTorchsSpelling, _name, _both(_name))
 
 
 # `p.grad is p.grad`: while someone holds the view of an array, others get the same one.
@@ -153,12 +181,13 @@ _views: WeakValueDictionary[tuple[int, bool], PlainArray] = WeakValueDictionary(
 
 
 def handed_out(array: Any, watched: bool = False) -> Any:
-    """Return an array as a person gets it: the same memory, as a PlainArray. Other kinds are left as they are.
+    """Return an array as a person gets it: the same memory, as a PlainArray.
 
     watched: what is written into it is to be noticed, because a graph may need the values.
     """
     if type(array) is not np.ndarray:
-        return array
+        # An array that is recorded (compiler/trace) hands out one of its own kind; a device's is left as it is.
+        return array.__minitorch_plain__() if hasattr(array, "__minitorch_plain__") else array
     view = _views.get((id(array), watched))
     if view is None or watch.beneath(view) is not array:
         memory = watch.hand_out(array) if watched else array
@@ -169,7 +198,7 @@ def handed_out(array: Any, watched: bool = False) -> Any:
 def taken_back(array: Any) -> Any:
     """Return an array as the engine keeps it: NumPy's own kind, the very one that was handed out if it is it."""
     if not isinstance(array, PlainArray):
-        return array
+        return array._memory() if isinstance(array, PyTorchsSpelling) else array
     base = watch.beneath(array)
     same = type(base) is np.ndarray and (base.shape, base.strides, base.dtype) == (
         array.shape,

@@ -238,7 +238,7 @@ def test_numpy_arrays_as_arguments(compile):
 
 
 def test_numpy_arrays_as_results(compile):
-    f = compile(lambda x: (x * 2).data)
+    f = compile(lambda x: (x * 2).numpy())
     kept = [f(mt.ones(3) * i) for i in range(3)]
     assert [k.tolist() for k in kept] == [[0] * 3, [2] * 3, [4] * 3]
     assert all(type(k) is np.ndarray for k in kept)

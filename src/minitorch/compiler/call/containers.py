@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.call.key import is_record
+from minitorch.compiler.trace.deferred import Deferred
 from minitorch.compiler.trace.traced import Traced
 from minitorch.engine.node import Node
 from minitorch.optim.optimizer import ParameterGroup
@@ -48,22 +49,47 @@ def rebuilt(thing: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def collect(thing: Any) -> list[Any]:
-    """Return the Tensors and arrays among results, each once, in order."""
+    """Return the Tensors and arrays among results, each once, in order, and those that numbers are computed from."""
     found: dict[int, Any] = {}
 
     def note(part: Any) -> None:
-        if isinstance(part, (Node, np.ndarray, Traced)):
+        if isinstance(part, Deferred):
+            found.update((id(leaf), leaf) for leaf in part.leaves())
+        elif isinstance(part, (Node, np.ndarray, Traced)):
             found.setdefault(id(part), part)
 
     rebuilt(thing, note)
     return list(found.values())
 
 
+class _Computed:
+    """Where a number stands that is computed from arrays."""
+
+    __slots__ = ("compute",)
+
+    def __init__(self, compute: Callable[[list[Any]], Any]) -> None:
+        self.compute = compute
+
+
 def template(thing: Any, numbers: dict[int, int]) -> Any:
     """Return results with Leaf(number) in place of each Tensor or array."""
-    return rebuilt(thing, lambda part: Leaf(numbers[id(part)]) if id(part) in numbers else part)
+
+    def part_of_it(part: Any) -> Any:
+        if isinstance(part, Deferred):
+            return _Computed(part.computing(numbers))
+        return Leaf(numbers[id(part)]) if id(part) in numbers else part
+
+    return rebuilt(thing, part_of_it)
 
 
 def filled(shape: Any, leaves: list[Any]) -> Any:
     """Return results from their template and the arrays of a call."""
-    return rebuilt(shape, lambda part: leaves[part.number] if part.__class__ is Leaf else part)
+
+    def part_of_it(part: Any) -> Any:
+        if part.__class__ is Leaf:
+            return leaves[part.number]
+        if part.__class__ is _Computed:
+            return part.compute(leaves)
+        return part
+
+    return rebuilt(shape, part_of_it)

@@ -31,6 +31,7 @@ from minitorch.engine import recording, watch
 from minitorch.engine.fast import new_result
 from minitorch.engine.modes import Mode
 from minitorch.engine.recording import GIVE_GRADIENT, GRADIENT, TAKE_GRADIENT
+from minitorch.tensor.plain import PlainArray
 
 MOST_WRITTEN_OUT = 400  # guards; more of them are looked at by a call
 
@@ -196,7 +197,7 @@ class _EntryWriter:
 
     def _results(self) -> None:
         s, program = self.source, self.program
-        s.names.update(new_result=new_result, filled=filled)
+        s.names.update(new_result=new_result, filled=filled, PlainArray=PlainArray)
         s.add(f"{s.bind(program.counted)}[0] += 1")
         names = []
         roots = () if program.backward is None else program.backward.roots
@@ -207,7 +208,7 @@ class _EntryWriter:
             elif i in roots:
                 names.append("None")  # until it is a node of the graph
             elif not result.is_tensor:
-                names.append(f"r{i}")
+                names.append(f"r{i}.view(PlainArray)" if result.is_plain else f"r{i}")
             else:
                 used_up = "" if result.used_up is None else f", {s.bind(result.used_up)}"
                 names.append(f"new_result(r{i}{used_up})")

@@ -25,7 +25,9 @@ from minitorch.compiler.call.names import describe
 from minitorch.compiler.call.specialisation import Result, Specialisation
 from minitorch.compiler.call.undo import Aside, Before, foreign_draws
 from minitorch.compiler.trace.backward import Backward, differentiate, is_consumed
+from minitorch.compiler.trace.deferred import Deferred
 from minitorch.compiler.trace.number import as_float
+from minitorch.compiler.trace.plain import PlainTraced
 from minitorch.compiler.trace.recorded import FromArray, FromScript, GivenNumbers, ReadNumber, Recorded
 from minitorch.compiler.trace.recorder import Recording
 from minitorch.compiler.trace.refusal import CheckFailed, CompileError, StaysEager
@@ -35,6 +37,7 @@ from minitorch.engine.node import Node
 from minitorch.random import default_generator
 from minitorch.tensor import Tensor
 from minitorch.tensor.generator import StreamState
+from minitorch.tensor.plain import PlainArray
 
 
 @dataclass
@@ -258,7 +261,7 @@ def _result(result: Any, leaves: list[Any], active: Recording) -> Result:
     place = next((i for i, leaf in enumerate(leaves) if leaf is result), None)
     given = place if place is not None else result if is_tensor and not active.is_fresh(result) else None
     used_up = is_tensor and result._operation is not None and is_consumed(result)
-    return Result(given, is_tensor, result._operation if used_up else None)
+    return Result(given, is_tensor, result._operation if used_up else None, isinstance(result, PlainTraced))
 
 
 def _not_made_anew(results: Any, found: list[Any], environment: Environment, active: Recording) -> str:
@@ -267,6 +270,8 @@ def _not_made_anew(results: Any, found: list[Any], environment: Environment, act
     strange: list[str] = []
 
     def look(part: Any) -> None:
+        if isinstance(part, Deferred):
+            return
         if id(part) in known:
             if isinstance(part, Node) and active.is_fresh(part):
                 if type(part) is not Tensor:
@@ -286,8 +291,10 @@ def _not_made_anew(results: Any, found: list[Any], environment: Environment, act
 
 
 def _untraced(part: Any) -> Any:
-    """Return a recorded array as the plain one it was in this run."""
-    return np.array(part.array) if isinstance(part, Traced) else part
+    """Return a recorded array or number as the plain one it was in this run."""
+    if isinstance(part, Traced):
+        return np.array(part.array).view(PlainArray if isinstance(part, PlainTraced) else np.ndarray)
+    return part.concrete if isinstance(part, Deferred) else part
 
 
 def _disagreement(program: Specialisation, active: Recording, backend: str) -> str:

@@ -45,6 +45,7 @@ from minitorch.engine import watch
 from minitorch.engine.modes import Mode
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.recording import ARRAY, GRADIENT
+from minitorch.tensor.plain import PlainArray
 
 # What a program stops with: a check of its own, or an error of a NumPy function that it calls back.
 REFUSALS = (Refused, np.linalg.LinAlgError, ValueError, IndexError, FloatingPointError)
@@ -109,11 +110,13 @@ class Result:
 
     given: None if it is made anew at each call; else a Tensor from before, or an argument's position.
     used_up: the op of a Tensor whose graph a backward inside has used up.
+    is_plain: an array that understands PyTorch's spelling too, as `.data` and `.grad` do.
     """
 
     given: Any
     is_tensor: bool
     used_up: Any = None
+    is_plain: bool = False
 
 
 @dataclass(eq=False)
@@ -275,8 +278,10 @@ class Specialisation:
         for i, result in enumerate(self.results):
             if result.given is not None:
                 found.append(leaves[result.given] if isinstance(result.given, int) else result.given)
+            elif result.is_tensor:
+                found.append(new_tensor(outputs[i], result.used_up))
             else:
-                found.append(new_tensor(outputs[i], result.used_up) if result.is_tensor else outputs[i])
+                found.append(outputs[i].view(PlainArray) if result.is_plain else outputs[i])
         if self.backward is not None:
             self.backward.attach(found, outputs, leaves)
         return filled(self.template, found)

@@ -27,6 +27,8 @@ class Number:
 
     __slots__ = ("concrete", "decide", "read", "value")
 
+    decides = True  # whether a decision may be taken on it
+
     def __init__(
         self,
         value: Value,
@@ -40,6 +42,8 @@ class Number:
         self.decide = decide  # tell the recording: this, read again at a call, must give the same
 
     def _with(self, ufunc: Any, *operands: Any) -> Any:
+        if any(not o.decides for o in operands if isinstance(o, Number)):
+            return NotImplemented  # a number that only the program can tell has arithmetic of its own
         numbers = [o.concrete if isinstance(o, Number) else o for o in operands]
         if not all(isinstance(n, (int, float, np.number)) for n in numbers):
             return NotImplemented
@@ -108,6 +112,8 @@ for _name, _ufunc in {
 def _comparison(compare: Callable[[Any, Any], bool]) -> Any:
     def method(self: Number, other: Any) -> Any:
         if isinstance(other, Number):
+            if not other.decides:
+                return NotImplemented
             mine, theirs = self.read, other.read
             answer = compare(self.concrete, other.concrete)
             self.decide(lambda: compare(mine(), theirs()), answer)

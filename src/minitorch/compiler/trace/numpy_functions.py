@@ -18,6 +18,7 @@ from minitorch.compiler.trace.number import Number
 from minitorch.compiler.trace.refusal import refuse
 from minitorch.compiler.trace.traced import (
     FUNCTIONS_OF_NUMPY,
+    LOWERINGS,
     Traced,
     as_traced,
     concrete,
@@ -28,6 +29,7 @@ from minitorch.compiler.trace.traced import (
 )
 from minitorch.compiler.trace.ufuncs import axes_of, call_back, reduce_traced, scan_traced
 from minitorch.ops.products import explicit_subscripts
+from minitorch.ops.shape import DIAGONAL
 
 
 def _implements(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -287,14 +289,52 @@ def _triangle(shape: tuple[int, ...], k: int) -> Traced:
 
 
 @_implements(np.diagonal)
-def _diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+def _diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, write_back: Any = _read_only) -> Any:
     axis1, axis2 = axis1 % x.ndim, axis2 % x.ndim
     array = np.diagonal(x.array, offset, axis1, axis2)
-    places = np.arange(array.shape[-1])
-    key = (..., places + max(-offset, 0), places + max(offset, 0))
-    taken = _moveaxis(x, (axis1, axis2), (-2, -1))[key]
+    taken = _moveaxis(x, (axis1, axis2), (-2, -1))[_diagonal_key(array.shape[-1], offset)]
     out = Traced(taken.value, array, x.known)
-    return out.view_of(x, lambda source: _diagonal(source, offset, axis1, axis2), _read_only)
+    return out.view_of(x, lambda source: _diagonal(source, offset, axis1, axis2, write_back), write_back)
+
+
+def _diagonal_key(count: int, offset: int) -> Any:
+    places = np.arange(count)
+    return (..., places + max(-offset, 0), places + max(offset, 0))
+
+
+def _writable_diagonal(x: Any, *, offset: int, axis1: int, axis2: int) -> Any:
+    """Return the diagonal as PyTorch's: NumPy's is read only."""
+
+    def write_back(source: Traced, view: Traced) -> Traced:
+        whole = source.copy()
+        _moveaxis(whole, (axis1, axis2), (-2, -1))[_diagonal_key(view.shape[-1], offset)] = view.copy()
+        return whole
+
+    out = _diagonal(x, offset, axis1, axis2, write_back)
+    if out.base is not None:
+        out.flags.writeable = x.flags.writeable
+    return out
+
+
+LOWERINGS[DIAGONAL.name] = _writable_diagonal
+
+
+def _writes_into_its_first(function: Any) -> Callable[..., None]:
+    def written(x: np.ndarray, *args: Any, **options: Any) -> np.ndarray:
+        new = x.copy()
+        function(new, *args, **options)
+        return new
+
+    written.__name__ = function.__name__
+
+    def write(x: Any, *args: Any, **options: Any) -> None:
+        writable(x).assign(call_back(written, (x, *args), options))
+
+    return write
+
+
+for _function in (np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask):
+    FUNCTIONS_OF_NUMPY[_function] = _writes_into_its_first(_function)
 
 
 # --- reductions -----------------------------------------------------------------------------------

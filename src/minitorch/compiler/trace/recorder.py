@@ -22,11 +22,13 @@ import numpy as np
 
 from minitorch.compiler.ir import builder as make
 from minitorch.compiler.ir.program import Program, Value, in_order, interpret
+from minitorch.compiler.trace import deferred as deferred
 from minitorch.compiler.trace import (
-    indexing as indexing,  # these three enter themselves in traced.py's tables
+    indexing as indexing,  # these enter themselves in traced.py's tables
 )
 from minitorch.compiler.trace import lowerings as lowerings
 from minitorch.compiler.trace import numpy_functions as numpy_functions
+from minitorch.compiler.trace import plain as plain
 from minitorch.compiler.trace.number import Number
 from minitorch.compiler.trace.recorded import (
     Call,
@@ -87,6 +89,7 @@ class Recording:
         self._fresh: list[weakref.ref[Any]] = []
         self._outputs: dict[int, int] = {}  # of updated Tensors, by their _Held's id: which output they get
         self.scratch: dict[Any, Any] = {}
+        self.is_over = False
         self.before: list[np.ndarray] = []
         self.after: list[np.ndarray] = []
         for i, given in enumerate(arguments):
@@ -430,6 +433,7 @@ class Recording:
 
     def release(self) -> None:
         """Give the nodes made on the way, as far as somebody keeps them, plain arrays."""
+        self.is_over = True
         for reference in self._fresh:
             node = reference()
             if node is None:

@@ -23,13 +23,15 @@ from minitorch.compiler.ir import builder as make
 from minitorch.compiler.ir.program import Value
 from minitorch.compiler.trace.number import Number
 from minitorch.compiler.trace.refusal import CompileError, refuse, where_in_user_code
+from minitorch.engine.node import Node
 from minitorch.engine.recording import recorder
 
 # What NumPy's functions do on Traced arrays (numpy_functions.py, ufuncs.py).
 FUNCTIONS_OF_NUMPY: dict[Any, Callable[..., Any]] = {}
 # What an op of ours becomes, where its own lines would not make a good program (lowerings.py).
 LOWERINGS: dict[str, Callable[..., Any]] = {}
-# The rest of NumPy: 'ufunc' and 'call back' (ufuncs.py), 'read' and 'write' by an index (indexing.py).
+# The rest of NumPy: 'ufunc' and 'call back' (ufuncs.py), 'read' and 'write' by an index (indexing.py); 'plain', what a
+# person gets as `.data` or `.grad` (plain.py); 'item' and 'tolist' (deferred.py).
 HANDLERS: dict[str, Callable[..., Any]] = {}
 
 
@@ -133,9 +135,18 @@ class Traced:
     ) -> Traced:
         """Declare this a view, if NumPy made it one, and return it."""
         if np.may_share_memory(self._array, source._array):
-            self._source, self._refresh, self._write_back = source, refresh, write_back
-            self._seen = source._version
+            self.look_at(source, refresh, write_back)
         return self
+
+    def look_at(
+        self,
+        source: Traced,
+        refresh: Callable[[Traced], Traced],
+        write_back: Callable[[Traced, Traced], Traced],
+    ) -> None:
+        """Become a view."""
+        self._source, self._refresh, self._write_back = source, refresh, write_back
+        self._seen = source._version
 
     # --- what it is -----------------------------------------------------------------------------
 
@@ -194,12 +205,12 @@ class Traced:
         return complex(self._look("complex(tensor)"))
 
     def item(self, *place: Any) -> Any:
-        """Return one number, if it is the same at every call."""
-        return self._look("tensor.item()").item(*place)
+        """Return one number: as it is, if it is the same at every call."""
+        return self.array.item(*place) if self.known else HANDLERS["item"](self, *place)
 
     def tolist(self) -> Any:
-        """Return nested lists, if the numbers are the same at every call."""
-        return self._look("tensor.tolist()").tolist()
+        """Return nested lists of numbers: as they are, if they are the same at every call."""
+        return self.array.tolist() if self.known else HANDLERS["tolist"](self)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         found = self._look("a NumPy function on a tensor's own array (numpy(), np.asarray)")
@@ -216,7 +227,13 @@ class Traced:
 
     # --- NumPy's protocols ----------------------------------------------------------------------
 
+    def __minitorch_plain__(self) -> Any:
+        """Return what a person gets as `.data` or `.grad`."""
+        return HANDLERS["plain"](self)
+
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
+        if any(isinstance(each, Node) for each in inputs):
+            return NotImplemented  # Tensors know what becomes of their graph
         result = HANDLERS["ufunc"](ufunc, method, inputs, options)
         if out is None:
             return result
@@ -231,10 +248,15 @@ class Traced:
         return targets[0] if len(targets) == 1 else targets
 
     def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
+        if any(issubclass(each, Node) for each in types):
+            return NotImplemented
         implementation = FUNCTIONS_OF_NUMPY.get(function)
         if implementation is not None:
             return implementation(*args, **options)
-        return HANDLERS["call back"](function, args, options)
+        out = options.get("out")
+        if out is None:
+            return HANDLERS["call back"](function, args, options)
+        return into(out, HANDLERS["call back"](function, args, {**options, "out": None}))
 
     def __minitorch_op__(self, op: Any, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         lowering = LOWERINGS.get(op.name)
@@ -349,13 +371,17 @@ class Traced:
         return self
 
     def __eq__(self, other: object) -> Any:
+        if isinstance(other, Node):
+            return NotImplemented
         return HANDLERS["ufunc"](np.equal, "__call__", (self, other), {})
 
     def __ne__(self, other: object) -> Any:
+        if isinstance(other, Node):
+            return NotImplemented
         return HANDLERS["ufunc"](np.not_equal, "__call__", (self, other), {})
 
     def __matmul__(self, other: Any) -> Any:
-        return np.matmul(self, other)
+        return NotImplemented if isinstance(other, Node) else np.matmul(self, other)
 
     def __rmatmul__(self, other: Any) -> Any:
         return np.matmul(other, self)
@@ -365,6 +391,8 @@ class Traced:
 
 def _operator(ufunc: Any, reflected: bool = False) -> Any:
     def method(self: Traced, other: Any) -> Any:
+        if isinstance(other, Node):
+            return NotImplemented
         return HANDLERS["ufunc"](ufunc, "__call__", (other, self) if reflected else (self, other), {})
 
     return method
@@ -372,6 +400,7 @@ def _operator(ufunc: Any, reflected: bool = False) -> Any:
 
 def _in_place(ufunc: Any) -> Any:
     def method(self: Traced, other: Any) -> Traced:
+        other = np.asarray(other) if isinstance(other, Node) else other
         result = HANDLERS["ufunc"](ufunc, "__call__", (self, other), {})
         _may_be_written(self, result, "same_kind")
         self.assign(result)
@@ -398,27 +427,42 @@ def _method(function: Any) -> Any:
     return method
 
 
-for _name in (
+_FUNCTIONS = (
     "all", "any", "argmax", "argmin", "clip", "cumprod", "cumsum", "diagonal", "dot", "max", "mean", "min", "prod",
     "round", "squeeze", "sum", "swapaxes",
-):  # fmt: skip
-    setattr(Traced, _name, _method(getattr(np, _name)))
-for _name, _ufunc in {
+)  # fmt: skip
+_BINARY = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide, "floordiv": np.floor_divide,
     "mod": np.remainder, "pow": np.power, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
     "lshift": np.left_shift, "rshift": np.right_shift,
-}.items():  # fmt: skip
+}  # fmt: skip
+_COMPARISONS = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
+_UNARY = {"neg": np.negative, "abs": np.absolute, "invert": np.invert}
+for _name in _FUNCTIONS:
+    setattr(Traced, _name, _method(getattr(np, _name)))
+for _name, _ufunc in _BINARY.items():
     setattr(Traced, f"__{_name}__", _operator(_ufunc))
     setattr(Traced, f"__r{_name}__", _operator(_ufunc, reflected=True))
     setattr(Traced, f"__i{_name}__", _in_place(_ufunc))
-for _name, _ufunc in {
-    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal
-}.items():  # fmt: skip
+for _name, _ufunc in _COMPARISONS.items():
     setattr(Traced, f"__{_name}__", _operator(_ufunc))
-for _name, _unary in {"neg": np.negative, "abs": np.absolute, "invert": np.invert}.items():
+for _name, _unary in _UNARY.items():
     setattr(
         Traced, f"__{_name}__", lambda self, _unary=_unary: HANDLERS["ufunc"](_unary, "__call__", (self,), {})
     )
+# The methods and operators that give another Traced.
+METHODS = (
+    *_FUNCTIONS, "astype", "conj", "conjugate", "copy", "flatten", "ravel", "repeat", "reshape", "take", "transpose",
+    "view", "__getitem__",
+)  # fmt: skip
+OPERATORS = tuple(
+    f"__{prefix}{name}__"
+    for prefix, names in (
+        ("", [*_BINARY, *_COMPARISONS, *_UNARY, "eq", "ne", "matmul"]),
+        ("r", [*_BINARY, "matmul"]),
+    )
+    for name in names
+)
 
 
 # --- operands -------------------------------------------------------------------------------------
@@ -429,7 +473,7 @@ def as_traced(x: Any) -> Traced:
     if isinstance(x, Traced):
         return x
     if isinstance(x, Number):
-        return Traced(x.value, np.asarray(x.concrete, dtype=np.float64))
+        return Traced(x.value, np.asarray(x.concrete))
     active: Any = recorder()
     if active is not None and isinstance(x, np.ndarray):
         return active.foreign(x)  # an array from outside: the recording knows whether it may change
@@ -470,7 +514,7 @@ def into(out: Any, result: Any) -> Any:
 def scalar_kind(x: Any) -> Any:
     """Return what NumPy's promotion sees: Python numbers are weak, arrays have a dtype."""
     if isinstance(x, Number):
-        return float
+        return type(x.concrete) if type(x.concrete) in (bool, int) else float
     if isinstance(x, (bool, np.bool_)):
         return np.dtype(np.bool_)
     for kind in (int, float, complex):
