@@ -15,6 +15,7 @@ from minitorch.engine import watch
 from minitorch.engine.modes import current, is_grad_enabled, no_grad
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import bundle_outputs, tell
+from minitorch.engine.recording import made, observed
 from minitorch.engine.versions import note_view, previous
 from minitorch.ops.op import Op
 from minitorch.tensor import Tensor
@@ -126,10 +127,10 @@ class Function:
         ctx = FunctionCtx(tuple(isinstance(a, Node) and a.requires_grad for a in args))
         with no_grad():
             if cls.setup_context is None:
-                output = cls.forward(ctx, *args, **kwargs)
+                output = observed(cls.forward)(made(ctx), *args, **kwargs)
             else:
-                output = cls.forward(*args, **kwargs)
-                cls.setup_context(ctx, args, output)
+                output = observed(cls.forward)(*args, **kwargs)
+                observed(cls.setup_context)(made(ctx), args, output)
         several = isinstance(output, (tuple, list))
         results = tuple(output) if several else (output,)
         for i, r in enumerate(results):
@@ -190,7 +191,7 @@ def _joint(cls: type[Function], ctx: FunctionCtx, count: int) -> Callable[..., l
                 for each, o in zip(gradients, out, strict=True)
             ]
         try:
-            answer = cls.backward(ctx, *gradients)
+            answer = observed(cls.backward)(ctx, *gradients)
         finally:
             ctx._outputs = ()
         answers = list(answer) if isinstance(answer, (tuple, list)) else [answer]
@@ -245,6 +246,6 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(backward)
     def unrecorded(ctx: Any, *gradients: Any) -> Any:
         with no_grad():
-            return backward(ctx, *gradients)
+            return observed(backward)(ctx, *gradients)
 
     return unrecorded

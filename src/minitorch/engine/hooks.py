@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.engine.node import Node, new_tensor
+from minitorch.engine.recording import observed
 from minitorch.ops.op import Array
 
 
@@ -30,7 +31,7 @@ def run_hooks(node: Node, g: Array) -> Array:
     if hooks and not isinstance(g, Node):
         g = g.copy()  # the array may be other nodes' gradient too, and a hook may write into it or keep it
     for hook in hooks:
-        answer = hook(g if isinstance(g, Node) else new_tensor(g))
+        answer = observed(hook)(g if isinstance(g, Node) else new_tensor(g))
         if answer is None:
             continue
         new = answer if isinstance(g, Node) else getattr(answer, "_data", answer)
@@ -48,4 +49,4 @@ def run_hooks(node: Node, g: Array) -> Array:
 def run_post_hooks(leaf: Node) -> None:
     """Tell a leaf's hooks that its `.grad` is ready."""
     for hook in tuple(leaf._hooks.when_accumulated.values()):
-        hook(leaf)
+        observed(hook)(leaf)

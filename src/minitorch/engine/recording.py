@@ -41,6 +41,12 @@ class Recorder(Protocol):
     def number(self, array: Any) -> Any:
         """Return the only element of an array as a number."""
 
+    def observed(self, function: Any) -> Any:
+        """Return what to call in place of a function that a program has given to this library."""
+
+    def made(self, thing: Any) -> None:
+        """Be told of an object that this library has made and a program will be given."""
+
     def draw(self, source: Any, method: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Draw random numbers now, and again at every call."""
 
@@ -106,6 +112,23 @@ def number(array: Any) -> Any:
     if (active := recorder()) is not None:
         return active.number(array)
     return float(array)
+
+
+def observed(function: F) -> F:
+    """Return what this library calls in place of a function that a program has given it: the same, but observed.
+
+    >>> observed(len) is len
+    True
+    """
+    active = recorder()
+    return function if active is None else active.observed(function)
+
+
+def made(thing: Any) -> Any:
+    """Return an object that this library has just made, to be given to a program's own code."""
+    if (active := recorder()) is not None:
+        active.made(thing)
+    return thing
 
 
 def drawing(method: F) -> F:

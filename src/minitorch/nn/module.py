@@ -17,7 +17,7 @@ import numpy as np
 from minitorch.autograd import Function
 from minitorch.engine import watch
 from minitorch.engine.modes import no_grad
-from minitorch.engine.recording import changed
+from minitorch.engine.recording import changed, observed, recordings
 from minitorch.nn.parameter import Buffer, Parameter
 from minitorch.tensor import HookHandle, Tensor
 
@@ -112,7 +112,7 @@ class Module:
                 _not_begun(self, f"cannot call {type(self).__name__} before Module.__init__() call")
             ) from None
         if not hooked:
-            return self.forward(*args, **kwargs)
+            return (observed(self.forward) if recordings else self.forward)(*args, **kwargs)
         return _call_with_hooks(self, args, kwargs)
 
     # --- attributes -----------------------------------------------------------------------------
@@ -880,6 +880,7 @@ def _call_with_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, An
     finished: set[Any] = set()
     try:
         for hook, with_kwargs, _ in tuple(module._forward_pre_hooks.values()):
+            hook = observed(hook)
             answer = hook(module, args, kwargs) if with_kwargs else hook(module, args)
             if answer is None:
                 continue
@@ -895,11 +896,11 @@ def _call_with_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, An
         if module._backward_hooks or module._backward_pre_hooks:
             listener = _BackwardListener(module)
             args = listener.around_inputs(args)
-        output = module.forward(*args, **kwargs)
+        output = observed(module.forward)(*args, **kwargs)
         for number, (hook, with_kwargs, _) in tuple(module._forward_hooks.items()):
             finished.add(number)
             given = (module, args, kwargs, output) if with_kwargs else (module, args, output)
-            answer = hook(*given)
+            answer = observed(hook)(*given)
             output = output if answer is None else answer
         return output if listener is None else listener.around_outputs(output)
     except Exception:

@@ -22,7 +22,7 @@ from minitorch.autograd import enable_grad
 from minitorch.creation import zeros_like
 from minitorch.engine.dtypes import float32, float64, get_default_dtype
 from minitorch.engine.node import new_tensor
-from minitorch.engine.recording import changeable, changed, recorder
+from minitorch.engine.recording import changeable, changed, observed, recorder
 from minitorch.engine.recording import number as only_number
 from minitorch.engine.watch import touch
 from minitorch.nn.module import add_hook
@@ -65,21 +65,21 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(step)
     def stepping(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         if self._in_step:  # super().step(): the hooks run around the outermost one
-            return step(self, *args, **kwargs)
+            return observed(step)(self, *args, **kwargs)
         if self._opt_called is False:
             self._opt_called = True
         self._in_step = True
         try:
             for hook in tuple(self._step_pre_hooks.values()):
-                answer = hook(self, args, kwargs)
+                answer = observed(hook)(self, args, kwargs)
                 if answer is None:
                     continue
                 if not isinstance(answer, tuple) or len(answer) != 2:
                     raise RuntimeError(f"a step pre-hook must return None or (args, kwargs), got {answer!r}")
                 args, kwargs = answer
-            result = step(self, *args, **kwargs)
+            result = observed(step)(self, *args, **kwargs)
             for hook in tuple(self._step_post_hooks.values()):
-                hook(self, args, kwargs)
+                observed(hook)(self, args, kwargs)
             return result
         finally:
             self._in_step = False

@@ -10,7 +10,6 @@ from collections import deque
 from typing import Any
 
 from minitorch.compiler.call.key import Arguments, CacheKey, exactly
-from minitorch.compiler.call.names import Bookkeeping
 from minitorch.compiler.call.specialisation import Specialisation
 from minitorch.engine import watch
 
@@ -22,7 +21,7 @@ MOST_SEEN = 4096  # keys that are counted
 PATIENCE = 3
 
 
-class Cache(Bookkeeping):
+class Cache:
     """The programs of one function (of one instance, for a method), and why there are so many."""
 
     def __init__(self, owner: Any = None) -> None:
@@ -35,6 +34,7 @@ class Cache(Bookkeeping):
         ] = {}  # the floats of the first call, by key without floats
         self.inputs: dict[CacheKey, tuple[int, ...]] = {}  # which of them have changed, and so are inputs
         self.fixed: set[CacheKey] = set()  # keys whose floats cannot be inputs
+        self.refused: dict[CacheKey, list[Any]] = {}  # guards on what calls relied on that cannot be recorded
         self.unstable: dict[CacheKey, int] = {}  # calls in a row that changed what the function relies on
         self.promoted: set[tuple[int, str]] = set()  # options and attributes that have changed: holder, key
         self.reasons: list[str] = []
@@ -82,6 +82,18 @@ class Cache(Bookkeeping):
                 if self.latest is not None:
                     self.latest.used = program.used
         self.latest = program
+
+    def refuse(self, key: CacheKey, relied_on: Any) -> None:
+        """Note that a call cannot be recorded as long as what it relied on is as it is."""
+        group = self.refused.setdefault(key, [])
+        group.insert(0, relied_on)
+        del group[MOST_OF_A_KEY:]
+        if len(self.refused) > MOST_SEEN:
+            del self.refused[next(iter(self.refused))]
+
+    def is_refused(self, key: CacheKey) -> bool:
+        """Tell whether calls of a key are known to be such."""
+        return any(relied_on.holds() for relied_on in self.refused.get(key, ()))
 
     def is_worth_it(self, key: CacheKey) -> bool:
         """Tell whether to compile for a call no program fits. What comes only once is not worth it.

@@ -11,7 +11,7 @@ import inspect
 from typing import Any
 
 from minitorch.compiler import backends
-from minitorch.compiler.call.function import EAGER, CompiledFunction, Disagreement
+from minitorch.compiler.call.function import EAGER, CompiledFunction, CompileWarning, Disagreement
 from minitorch.compiler.call.module import CompiledModule
 from minitorch.compiler.call.names import describe
 from minitorch.compiler.trace.refusal import CompileError
@@ -64,20 +64,20 @@ def compile(
     if backend not in known:
         raise ValueError(f"compile: backend must be one of {', '.join(known)}, got {backend!r}")
     if function is None:
-        return functools.partial(compile, backend=backend, verify=verify, disable=disable)
+        return functools.partial(compile, backend=backend, verify=verify, fullgraph=fullgraph, disable=disable)
     if disable:
         return function
     if backend != EAGER:
         backends.named(backend).require()
     if isinstance(function, (staticmethod, classmethod)):
-        return type(function)(compile(function.__func__, backend=backend, verify=verify))
+        return type(function)(compile(function.__func__, backend=backend, verify=verify, fullgraph=fullgraph))
     if isinstance(function, type):
         raise TypeError(
             f"compile: expects a function or a Module, got the class {function.__name__}; compile an instance, or "
             "one of its methods"
         )
     if isinstance(function, Module):
-        return CompiledModule(function, backend, verify)
+        return CompiledModule(function, backend, verify, fullgraph)
     if isinstance(function, CompiledFunction):
         return function
     if not callable(function):
@@ -93,7 +93,7 @@ def compile(
                 f"compile: {describe(function)} is {what}, which stops in the middle; compile the function that does "
                 "one step, and call it from there"
             )
-    return CompiledFunction(function, backend, verify)
+    return CompiledFunction(function, backend, verify, None, fullgraph)
 
 
-__all__ = ["CompileError", "CompiledFunction", "CompiledModule", "Disagreement", "compile"]
+__all__ = ["CompileError", "CompileWarning", "CompiledFunction", "CompiledModule", "Disagreement", "compile"]

@@ -9,7 +9,6 @@ Conditions on what a call brings along (its arguments, the mode) name it by a `L
 
 from __future__ import annotations
 
-import enum
 import functools
 import operator
 import weakref
@@ -17,21 +16,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
-
+from minitorch.compiler.trace.observe.hooks import lookup
+from minitorch.compiler.trace.observe.observer import MISSING, PLAIN
 from minitorch.engine.dtypes import get_default_dtype
 from minitorch.engine.modes import current
-from minitorch.engine.watch import fingerprint, owner_of
+from minitorch.engine.watch import owner_of
 
-# Compared by value; everything else is by identity.
-PLAIN = (
-    int, float, complex, str, bytes, bool, type(None), enum.Enum, np.generic, np.dtype, slice, range, type(...),
-)  # fmt: skip
-MISSING: Any = object()  # what is found where there is nothing
 MISS: Any = object()  # what a generated function gives for a call on which a condition does not hold
 # What looking may raise where there is nothing any more.
 GONE = (KeyError, AttributeError, IndexError, ValueError, TypeError)
-LARGE = 1 << 20  # bytes
 
 
 def same(a: Any, b: Any) -> bool:
@@ -50,18 +43,9 @@ def alike(a: Any, b: Any) -> bool:
     return len(a) == len(b) and (all(map(operator.is_, a, b)) or all(map(same, a, b)))
 
 
-def content(array: np.ndarray) -> int:
-    """Return a number that changes when an array's content does; of a large array, when some thousand places do."""
-    if array.dtype.kind not in "biufcMmSU":
-        return 0
-    if array.nbytes > LARGE:
-        array = array.reshape(-1)[:: array.size // 8192] if array.flags.c_contiguous else array[:1]
-    return fingerprint(array)
-
-
 # The names that expressions may use beside their operands.
 NAMES: dict[str, Any] = {
-    "same": same, "alike": alike, "content": content, "missing": MISSING, "owner_of": owner_of,
+    "same": same, "alike": alike, "lookup": lookup, "missing": MISSING, "owner_of": owner_of,
     "current": current, "default_dtype": get_default_dtype, "MISS": MISS,
     "GONE": GONE,
 }  # fmt: skip

@@ -14,6 +14,7 @@ import numpy as np
 
 from minitorch.compiler.call.key import is_record
 from minitorch.compiler.trace.deferred import Deferred
+from minitorch.compiler.trace.number import Number
 from minitorch.compiler.trace.traced import Traced
 from minitorch.engine.node import Node
 from minitorch.optim.optimizer import ParameterGroup
@@ -77,6 +78,9 @@ def template(thing: Any, numbers: dict[int, int]) -> Any:
     def part_of_it(part: Any) -> Any:
         if isinstance(part, Deferred):
             return _Computed(part.computing(numbers))
+        if isinstance(part, Number):
+            read = part.read
+            return _Computed(lambda arrays: read())
         return Leaf(numbers[id(part)]) if id(part) in numbers else part
 
     return rebuilt(thing, part_of_it)

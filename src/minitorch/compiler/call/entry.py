@@ -96,6 +96,7 @@ class _EntryWriter:
             s.add("try:")
             s.require([*guards, *program.decisions], indent="    ")
             s.add("except GONE: return MISS")
+        self._write(program.identities(self.spelled.leaves))
         self._write(program.captured)
 
     def _write(self, requirements: Iterable[Requirement]) -> None:
@@ -142,14 +143,15 @@ class _EntryWriter:
                 s.require(self.program.decisions, otherwise="raise Redecided")
             elif number < first:
                 s.add(f"n{number} = {self._number(step)}")
-                s.add(f"if n{number}.__class__ is not float: return MISS")
+                s.add(f"if n{number}.__class__ is not {step.kind.__name__}: return MISS")
+                if step.kind is not float:
+                    s.add(f"n{number} = float(n{number})")
             else:
                 s.add(f"n{number} = float({self._number(step)})")
         return [names[i] for i in range(len(names))]
 
     def _number(self, step: ReadNumber) -> str:
-        holder = self.source.bind(step.holder)
-        return f"{holder}[{step.key!r}]" if isinstance(step.holder, dict) else f"{holder}.{step.key}"
+        return step.look().format(self.source.bind(step.holder), self.source.write(step.key))
 
     # --- running --------------------------------------------------------------------------------------------------
 
@@ -220,6 +222,10 @@ class _EntryWriter:
             s.add(f"found = [{', '.join(names)}]")
             leaves = ", ".join(self.spelled.leaves)
             s.add(f"{s.bind(program.backward.attach)}(found, [{', '.join(outputs)}], [{leaves}])")
+            names = [f"found[{i}]" for i in range(len(names))]
+        if program.changes:
+            s.add(f"found = [{', '.join(names)}]")
+            s.add(f"{s.bind(program.change)}(found)")
             names = [f"found[{i}]" for i in range(len(names))]
         if isinstance(program.template, Leaf):
             s.add(f"return {names[program.template.number]}")

@@ -32,6 +32,7 @@ from minitorch.compiler.trace.recorded import FromTensor
 from minitorch.compiler.trace.refusal import Refused
 from minitorch.engine.modes import Mode, current
 from minitorch.engine.node import Node
+from minitorch.engine.recording import observed
 from minitorch.engine.versions import rebased, synced
 
 EAGER = "eager"  # the backend that runs the function itself
@@ -41,16 +42,29 @@ class Disagreement(UserWarning):
     """A compiled program did not give what the function itself gave, and is not used."""
 
 
+class CompileWarning(UserWarning):
+    """A function, or a call of it, is run as it is and not compiled; the warning says which line is why."""
+
+
+_warned: set[str] = set()  # what was said once
+
+
 class CompiledFunction(FunctionWrapper):
     """A function and its programs. Call it like the function; `explain()` tells what was made of it."""
 
     def __init__(
-        self, function: Callable[..., Any], backend: str, verify: bool, cache: Cache | None = None
+        self,
+        function: Callable[..., Any],
+        backend: str,
+        verify: bool,
+        cache: Cache | None = None,
+        fullgraph: bool = False,
     ) -> None:
         functools.update_wrapper(self, function, updated=())
         self.function = function
         self.backend = backend
         self.verify = verify
+        self.fullgraph = fullgraph
         self.cache = Cache() if cache is None else cache
 
     def __reduce__(self) -> Any:
@@ -60,7 +74,7 @@ class CompiledFunction(FunctionWrapper):
             home = inspect.getattr_static(home, name, None) if home is not None else None
         if home is self:
             return self.__qualname__
-        return (CompiledFunction, (self.function, self.backend, self.verify))
+        return (CompiledFunction, (self.function, self.backend, self.verify, None, self.fullgraph))
 
     def __copy__(self) -> CompiledFunction:
         return self
@@ -68,7 +82,8 @@ class CompiledFunction(FunctionWrapper):
     def __deepcopy__(self, memo: Any) -> CompiledFunction:
         if isinstance(self.function, types.FunctionType):
             return self  # as functions are
-        return CompiledFunction(copy.deepcopy(self.function, memo), self.backend, self.verify)
+        function = copy.deepcopy(self.function, memo)
+        return CompiledFunction(function, self.backend, self.verify, None, self.fullgraph)
 
     def __repr__(self) -> str:
         return f"<compiled {describe(self.function)}, {len(self.cache.all())} programs>"
@@ -95,7 +110,7 @@ class CompiledFunction(FunctionWrapper):
                 return types.MethodType(self, instance)
         if cache.bound is None:
             method = types.MethodType(self.function, instance)
-            cache.bound = CompiledFunction(method, self.backend, self.verify, cache)
+            cache.bound = CompiledFunction(method, self.backend, self.verify, cache, self.fullgraph)
         return cache.bound
 
     def explain(self, html: str | None = None) -> Any:
@@ -132,7 +147,7 @@ class CompiledFunction(FunctionWrapper):
                 return results
         mode = current()
         if cache.eager_because is not None or self.backend == EAGER or not is_unobserved(mode):
-            return self.function(*args, **options)
+            return observed(self.function)(*args, **options)
         arguments = Arguments(args, options, mode)
         if any(type(leaf) is not np.ndarray and _is_foreign(leaf) for leaf in arguments.leaves):
             return self.function(*args, **options)
@@ -152,7 +167,7 @@ class CompiledFunction(FunctionWrapper):
         cache = self.cache
         tried = tuple(cache.programs.get(cache.key_of(arguments), ()))
         for program in tried:
-            if program.fits():
+            if program.fits(arguments.leaves):
                 if program.overlaps(arguments.leaves):
                     return self.function(*arguments.args, **arguments.options)
                 try:
@@ -169,14 +184,19 @@ class CompiledFunction(FunctionWrapper):
             key = cache.promote_numbers(arguments)
             group = cache.programs.get(key, [])
             for program in group:  # another thread may have compiled it meanwhile
-                if program not in tried and program.fits() and not program.overlaps(arguments.leaves):
+                if program in tried or not program.fits(arguments.leaves):
+                    continue
+                if not program.overlaps(arguments.leaves):
                     try:
                         return program.run(arguments)
                     except (Redecided, Refused):
                         continue
-            if cache.is_worth_it(key):
+            if cache.is_refused(key):
+                cache.eager_calls += 1
+            elif cache.is_worth_it(key):
                 return self._record(key, arguments, self._why(arguments, group))
-            cache.eager_calls += 1
+            else:
+                cache.eager_calls += 1
         return self.function(*arguments.args, **arguments.options)
 
     def _refused(self, program: Specialisation, arguments: Arguments) -> Any:
@@ -210,9 +230,12 @@ class CompiledFunction(FunctionWrapper):
             cache.unstable[key] = cache.unstable.get(key, 0) + 1
             if cache.unstable[key] == PATIENCE:
                 self._stay_eager(f"it changes what it relies on at every call: {outcome.changed}")
-        elif outcome.refused:
-            cache.unstable[key] = PATIENCE
-            self._stay_eager(outcome.refused)
+        elif outcome.refused is not None:
+            if self.fullgraph:
+                raise outcome.refused
+            cache.refuse(key, outcome.relied_on)
+            self._stay_eager(str(outcome.refused).removeprefix("compile: "))
+            return self.function(*arguments.args, **arguments.options)
         elif outcome.mistake:
             self._leave(outcome.mistake)
         elif outcome.program is not None:
@@ -222,11 +245,13 @@ class CompiledFunction(FunctionWrapper):
         return outcome.results
 
     def _stay_eager(self, because: str) -> None:
-        """Run calls of a key as they are from now on; all calls, if there is no other key."""
-        if not self.cache.programs:
-            self.cache.eager_because = because
+        """Tell that calls of a key are run as they are from now on: once for each line of source that is why."""
         self.cache.reasons.append(f"stays eager: {because}")
         self._tell(f"stays eager: {because}")
+        if because not in _warned:
+            _warned.add(because)
+            text = f"compile: {describe(self.function)} runs as it is, not compiled: {because}"
+            warnings.warn(text, CompileWarning, stacklevel=_level_outside())
 
     def _leave(self, because: str) -> None:
         """Leave the function uncompiled, because of a mistake of ours."""

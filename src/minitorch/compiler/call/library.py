@@ -24,8 +24,9 @@ from minitorch.nn.module import Module
 from minitorch.optim.lr_scheduler import LRScheduler
 from minitorch.optim.optimizer import Optimizer, ParameterGroup
 from minitorch.random import Generator
+from minitorch.tensor import Tensor
 
-_KNOWN = (Node, Module, Optimizer, LRScheduler, Generator)
+MEETABLE = (Node, Module, Optimizer, LRScheduler, Generator)
 
 
 class KnownObjects:
@@ -38,7 +39,7 @@ class KnownObjects:
 
     def meet(self, thing: Any) -> None:
         """Guard an object that this library's code may read."""
-        if isinstance(thing, _KNOWN):
+        if isinstance(thing, MEETABLE):
             count = len(self.environment.optimizers), len(self.environment.schedulers)
             self.environment.look(thing)
             if count != (len(self.environment.optimizers), len(self.environment.schedulers)):
@@ -54,7 +55,7 @@ class KnownObjects:
         """Tell whether storing an attribute of such an object, or an option, is nothing but that."""
         if isinstance(thing, ParameterGroup):
             return not isinstance(value, (Node, Traced))
-        if isinstance(value, (Module, Node)) and (isinstance(value, Module) or type(value) is not _tensor_class()):
+        if isinstance(value, (Module, Node)) and type(value) is not Tensor:
             return False
         own = vars(thing)
         return name != "training" and not any(name in own[part] for part in ("_parameters", "_buffers", "_modules"))
@@ -68,7 +69,7 @@ class KnownObjects:
 
     def number(self, holder: Any, key: Any, value: Any) -> Any:
         """Make an input of a number that was seen to change."""
-        return self.active.promoted_number(ReadNumber(holder, key), value)
+        return self.active.promoted_number(ReadNumber(holder, key, type(value)), value)
 
     def shown(self, array: np.ndarray) -> Any:
         """Return what stands for an array from outside."""
@@ -79,9 +80,3 @@ class KnownObjects:
         """Let something be done that is neither recorded nor observed."""
         with self.active.paused():
             yield
-
-
-def _tensor_class() -> type:
-    from minitorch.tensor import Tensor
-
-    return Tensor

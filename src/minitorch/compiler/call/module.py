@@ -17,10 +17,10 @@ class CompiledModule(Module):
     Its state dict's keys begin with '_orig_mod.', as PyTorch's do.
     """
 
-    def __init__(self, module: Module, backend: str, verify: bool) -> None:
+    def __init__(self, module: Module, backend: str, verify: bool, fullgraph: bool = False) -> None:
         super().__init__()
         self._orig_mod = module
-        self.__dict__["compiled"] = CompiledFunction(module.__call__, backend, verify)
+        self.__dict__["compiled"] = CompiledFunction(module.__call__, backend, verify, None, fullgraph)
 
     def forward(self, *args: Any, **options: Any) -> Any:
         """Run the compiled forward."""
@@ -69,10 +69,9 @@ class CompiledModule(Module):
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
-        state["compiled"] = (self.compiled.backend, self.compiled.verify)
+        state["compiled"] = (self.compiled.backend, self.compiled.verify, None, self.compiled.fullgraph)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        backend, verify = state["compiled"]
-        self.__dict__["compiled"] = CompiledFunction(self._orig_mod.__call__, backend, verify)
+        self.__dict__["compiled"] = CompiledFunction(self._orig_mod.__call__, *state["compiled"])

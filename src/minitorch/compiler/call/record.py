@@ -17,23 +17,33 @@ import numpy as np
 
 from minitorch.compiler import backends
 from minitorch.compiler.call import verify
-from minitorch.compiler.call.conditions import PLAIN, same
 from minitorch.compiler.call.containers import collect, rebuilt, template
 from minitorch.compiler.call.guards import Environment
-from minitorch.compiler.call.key import Arguments, CacheKey
+from minitorch.compiler.call.key import Arguments, CacheKey, is_record
+from minitorch.compiler.call.library import MEETABLE, KnownObjects
 from minitorch.compiler.call.names import describe
 from minitorch.compiler.call.specialisation import Result, Specialisation
-from minitorch.compiler.call.undo import Aside, Before, foreign_draws
+from minitorch.compiler.call.undo import Aside, Before
 from minitorch.compiler.trace.backward import Backward, differentiate, is_consumed
-from minitorch.compiler.trace.deferred import Deferred
-from minitorch.compiler.trace.number import as_float
+from minitorch.compiler.trace.number import Number, as_float
+from minitorch.compiler.trace.observe.calls import CallObserver
+from minitorch.compiler.trace.observe.observer import PLAIN, watched_by
+from minitorch.compiler.trace.observe.watchdog import watchdog
 from minitorch.compiler.trace.plain import PlainTraced
-from minitorch.compiler.trace.recorded import FromArray, FromScript, GivenNumbers, ReadNumber, Recorded
+from minitorch.compiler.trace.recorded import (
+    FromGradient,
+    FromScript,
+    FromTensor,
+    GivenNumbers,
+    ReadNumber,
+    Recorded,
+)
 from minitorch.compiler.trace.recorder import Recording
 from minitorch.compiler.trace.refusal import CheckFailed, CompileError, StaysEager
 from minitorch.compiler.trace.traced import Traced
 from minitorch.engine.modes import current
 from minitorch.engine.node import Node
+from minitorch.optim.optimizer import ParameterGroup
 from minitorch.random import default_generator
 from minitorch.tensor import Tensor
 from minitorch.tensor.generator import StreamState
@@ -44,13 +54,15 @@ from minitorch.tensor.plain import PlainArray
 class RecordedCall:
     """What became of a call: its results, and a program, or why there is none.
 
-    refused: it cannot be written down, nor at the next call. changed: what the function relies on and itself changed.
+    refused: it cannot be written down, and nothing was done; nor at the next call, as long as what it relied on, up to
+    there, is as it was. changed: what the function relies on and itself changed.
     mistake: what the compiler did wrong. asks_for_floats: nothing was done, because a float must not be an input.
     """
 
     results: Any = None
     program: Specialisation | None = None
-    refused: str = ""
+    refused: CompileError | None = None
+    relied_on: Environment | None = None
     changed: str = ""
     mistake: str = ""
     asks_for_floats: bool = False
@@ -73,7 +85,7 @@ def record_call(
     function: Callable[..., Any],
     arguments: Arguments,
     key: CacheKey,
-    promoted: set[tuple[int, str]],
+    promoted: set[tuple[int, Any]],
     backend: str,
     verified: bool,
     reason: str,
@@ -84,45 +96,31 @@ def record_call(
     may be found. verified: compare the program with the function. reason: why there is to be a new one.
     """
     began = time.perf_counter()
-    objects = arguments.objects()
-    environment = Environment(function, set(promoted), objects)
-    if environment.iterators:
-        refused = (
-            f"it takes from an iterator ({environment.iterators[0]}), which has something else at each call; take what "
-            "it needs outside, and pass it as an argument"
-        )
-        return RecordedCall(function(*arguments.args, **arguments.options), refused=refused)
-    bare = {id(t): t for t in environment.tensors if t._grad is None}
-    before = Before([default_generator, *environment.streams], environment)
-    run = _Run(function, arguments, key, environment, promoted)
+    run = _Run(function, arguments, key, promoted)
     mode = current()
     try:
-        run.go(foreign_draws(function, environment))
+        run.go()
     except CheckFailed:
-        before.restore()
-        return RecordedCall(run_plainly(function, environment, arguments, []))
-    except StaysEager as refusal:
-        before.restore()
-        return RecordedCall(run_plainly(function, environment, arguments, []), refused=str(refusal))
+        run.put_back()
+        return RecordedCall(run_plainly(function, run.environment, arguments, []))
+    except CompileError as refusal:
+        run.put_back()
+        return RecordedCall(refused=run.observer.refusal or refusal, relied_on=run.relied_on())
     except BaseException as error:
-        before.restore()
-        if key.inputs and isinstance(error, Exception) and not isinstance(error, CompileError):
+        run.put_back()
+        if key.inputs and isinstance(error, Exception):
             return RecordedCall(asks_for_floats=True)
+        if run.observer.refusal is not None:
+            return RecordedCall(refused=run.observer.refusal, relied_on=run.relied_on())
         raise
-    recorded, active = run.recorded, run.active
+    recorded, active, observer = run.recorded, run.active, run.observer
+    run.settle_changes()
     changed = run.what_changed(mode)
-    results = rebuilt(run.results, _untraced)
+    results = rebuilt(run.results, untraced)
     if changed:
+        promoted.update(run.fed_back())
         return RecordedCall(results, changed=changed)
-    found = collect(run.results)
-    refused = _not_made_anew(run.results, found, environment, active)
-    if refused:
-        return RecordedCall(results, refused=refused)
-    without = [t for t in bare.values() if id(t) in active.asked]
-    given = set(map(id, arguments.leaves))
-    without += [t for t in active.without_gradient() if id(t) not in bare and id(t) not in given]
-    inputs = {id(source.array) for source in recorded.sources if isinstance(source, FromArray)}
-    environment = Environment(function, recorded.symbolic, objects, without, inputs)
+    found = collect((run.results, run.stored))
     try:
         made_by = backends.named(backend)
         runner = made_by.compile(recorded.program, _updates(recorded), _number_inputs(recorded))
@@ -133,14 +131,18 @@ def record_call(
         return RecordedCall(
             results, mistake=f"its program could not be compiled ({type(error).__name__}: {error})"
         )
+    environment, aliases = run.guards()
+    parts = template((run.results, run.stored), {id(r): i for i, r in enumerate(found)})
     program = Specialisation(
-        recorded, environment, key, template(run.results, {id(r): i for i, r in enumerate(found)}),
-        [_result(r, arguments.leaves, active) for r in found], runner, run.backward, run.given, reason,
+        recorded, environment, key, parts[0], [_result(r, arguments.leaves, active) for r in found], runner,
+        run.backward, run.given, reason, changes=[c.plainly() for c in observer.changes], stored=parts[1],
+        aliases=aliases, compared=observer.compared,
     )  # fmt: skip
     mistake = _disagreement(program, active, backend) if verified else ""
     if mistake:
         return RecordedCall(results, mistake=mistake)
     active.forget(program.asked_about)
+    observer.forget()
     if run.backward is not None:
         run.backward.expected = []
     runner.settle()
@@ -149,7 +151,7 @@ def record_call(
 
 
 class _Run:
-    """The function as it is recorded: with floats among its arguments made inputs, and an eye on what it does."""
+    """The function as it is recorded: with floats among its arguments made inputs, and observed in what it does."""
 
     results: Any
     recorded: Recorded
@@ -160,26 +162,29 @@ class _Run:
         function: Callable[..., Any],
         arguments: Arguments,
         key: CacheKey,
-        environment: Environment,
-        promoted: set[tuple[int, str]],
+        promoted: set[tuple[int, Any]],
     ) -> None:
         self.function = function
         self.arguments = arguments
         self.inputs = key.inputs
-        self.environment = environment
         self.promoted = promoted
         self.given = GivenNumbers()
-        self.active = Recording(arguments.leaves, environment.arrays, promoted, self._around_pause)
-        self._rates = list(environment.rates)
-        self._streams = [StreamState(stream) for stream in (default_generator, *environment.streams)]
-        self._changed_by_hand = ""
+        self.stored: list[Any] = []  # what was stored outside, change by change
+        self.environment = Environment(promoted)  # as it was when each thing was first come across
+        self.before = Before([default_generator])
+        self.active = Recording(arguments.leaves, {}, promoted, self._around_pause)
+        library = KnownObjects(self.active, self.environment, self.before)
+        self.observer = CallObserver({}, promoted, library)
+        self.active.observer = self.observer
+        self.active.live = self.observer.arrays
+        self._default_stream = StreamState(default_generator)
 
-    def go(self, check: Callable[[], None]) -> None:
-        """Run and record it. check: raises an error if the function did what cannot be recorded."""
+    def go(self) -> None:
+        """Run and record it."""
 
         def then(recorded: Recorded, found: list[Any]) -> Backward | None:
             # Before anything is written for real: what would fail then fails now.
-            check()
+            self._refuse_what_is_not_made_anew(found)
             for update in recorded.updates:
                 array = self.active.concrete[update.input]
                 if not array.flags.writeable:
@@ -189,7 +194,14 @@ class _Run:
                     )
             return differentiate(self.active, recorded, found, self.arguments.leaves)
 
-        self.results, self.recorded, self.backward = self.active.run(self._call, collect, then)
+        def all_of(results: Any) -> list[Any]:
+            self.results = results
+            self.stored = [_snapshot(change.value) for change in self.observer.changes]
+            return collect((results, self.stored))
+
+        self.results, self.recorded, self.backward = self.active.run(self._call, all_of, then)
+        if self.observer.refusal is not None:
+            raise self.observer.refusal
 
     def _call(self) -> Any:
         args, options = self.arguments.args, self.arguments.options
@@ -200,7 +212,25 @@ class _Run:
             )
         if any(isinstance(given, np.ndarray) for given in self.arguments.leaves):
             args, options = rebuilt((args, options), self.active.shown)  # a copy of one must be recorded too
-        return self.function(*args, **options)
+        self._note_given((args, options))
+        with watched_by(self.observer), watchdog(self.observer):
+            results = self.observer.calls(self.function, args, options)
+        if self.observer.refusal is not None:
+            raise self.observer.refusal
+        return results
+
+    def _note_given(self, thing: Any) -> None:
+        """Note what the key knows of the arguments."""
+        if isinstance(thing, (list, tuple)) or (isinstance(thing, dict) and not isinstance(thing, ParameterGroup)):
+            self.observer.given[id(thing)] = thing
+            for part in thing.values() if isinstance(thing, dict) else thing:
+                self._note_given(part)
+        elif isinstance(thing, (Node, np.ndarray, Traced)):
+            self.observer.given[id(thing)] = thing
+        elif is_record(thing):
+            self.observer.given[id(thing)] = thing
+            for part in vars(thing).values() if hasattr(thing, "__dict__") else ():
+                self._note_given(part)
 
     def _as_input(self, thing: Any, count: Iterator[int]) -> Any:
         if type(thing) is not float:
@@ -213,34 +243,85 @@ class _Run:
 
     @contextmanager
     def _around_pause(self) -> Iterator[None]:
-        # What a schedule does to learning rates, and draws to generators, is done again at each call; what is done to
-        # them otherwise is not.
-        self._look_at_rates_and_streams()
-        before = [dict(group) for group, _ in self._rates]
+        # What a schedule does to the options of groups, and draws to generators, is done again at each call.
+        groups = [group for o in self.environment.optimizers for group in o.param_groups]
+        before = [dict(group) for group in groups]
         yield
-        for (group, _), was in zip(self._rates, before, strict=True):
+        for group, was in zip(groups, before, strict=True):
             changed = (k for k, v in group.items() if type(v) is float and v is not was.get(k))
             self.promoted.update((id(group), key) for key in changed if key != "lr")
-        self._rates = [(group, group["lr"]) for group, _ in self._rates]
-        self._streams = [StreamState(state.stream) for state in self._streams]
+        self._default_stream = StreamState(default_generator)
 
-    def _look_at_rates_and_streams(self) -> None:
-        if any(not (group.get("lr") is was or same(group.get("lr"), was)) for group, was in self._rates):
-            self._changed_by_hand = (
-                "a learning rate, set by hand (a schedule of minitorch.optim.lr_scheduler may be stepped)"
-            )
-        if not all(state.holds() for state in self._streams):
-            self._changed_by_hand = "the state of a random generator, set by hand (seed it outside)"
+    def put_back(self) -> None:
+        """Leave everything as it was before the run."""
+        self.observer.undo()
+        self.before.restore()
+
+    def settle_changes(self) -> None:
+        """Do once more what the function has done to Python's objects: by the numbers and arrays of this run."""
+        self.observer.undo()
+        for change, value in zip(self.observer.changes, self.stored, strict=True):
+            change.redo(rebuilt(value, untraced))
 
     def what_changed(self, mode: Any) -> str:
         """Name something that the function relies on, and has changed itself; '' if there is nothing."""
         if current() != mode:
             return "whether gradients are recorded"
-        self._look_at_rates_and_streams()
-        if self._changed_by_hand:
-            return self._changed_by_hand
-        changed = "" if self.environment.holds() else self.environment.violation()
-        return changed or self.environment.freed_changed(self.recorded.symbolic)
+        if not self._default_stream.holds():
+            return "the state of a random generator, set by hand (seed it outside)"
+        self.environment.guards = [g for g in self.environment.guards if not self._is_written(g)]
+        self.environment.add(self.observer.facts.values())
+        return self.environment.violation()
+
+    def _is_written(self, guard: Any) -> bool:
+        operands = guard.operands
+        return len(operands) == 2 and self.observer.is_written(*operands)
+
+    def fed_back(self) -> list[tuple[int, Any]]:
+        """Return the places of numbers that the function has both read and changed: inputs, from now on."""
+        return [
+            (id(f.holder), f.key)
+            for f in self.observer.facts.values()
+            if type(f.value) in (float, int) and f.kind in ("item", "cell", "slot", "index")
+            and self.observer.is_written(f.holder, f.key)
+        ]  # fmt: skip
+
+    def relied_on(self) -> Environment:
+        """Return guards on what was looked at so far."""
+        environment = Environment(self.promoted)
+        environment.add(self.observer.facts.values())
+        environment.finish()
+        return environment
+
+    def guards(self) -> tuple[Environment, list[tuple[Any, int]]]:
+        """Return the guards of the program, and facts that are about arguments, with their positions."""
+        environment = Environment(self.recorded.symbolic | self.promoted, self.observer.is_written)
+        positions = {id(leaf): i for i, leaf in reversed(list(enumerate(self.arguments.leaves)))}
+        facts = list(self.observer.facts.values())
+        aliases = [(fact, positions[id(fact.value)]) for fact in facts if id(fact.value) in positions]
+        environment.add(fact for fact in facts if id(fact.value) not in positions)
+        given = set(positions)
+        for thing in list(self.environment.met.values()):
+            if id(thing) not in given and isinstance(thing, MEETABLE):
+                environment.look(thing)
+        for source in self.recorded.sources:
+            if isinstance(source, (FromTensor, FromGradient)) and id(source.tensor) not in given:
+                environment.look(source.tensor)
+        for tensor in self.active.without_gradient():
+            if id(tensor) not in given:
+                environment.add_bare(tensor)
+        environment.finish()
+        return environment, aliases
+
+    def _refuse_what_is_not_made_anew(self, found: list[Any]) -> None:
+        refused = _not_made_anew((self.results, self.stored), found, self.observer, self.active)
+        if refused:
+            raise StaysEager(f"compile: {refused}")
+
+
+def _snapshot(value: Any) -> Any:
+    """Return what was stored as it is now: containers that are changed later on are kept as they are."""
+    return rebuilt(value, lambda part: part)
 
 
 def _updates(recorded: Recorded) -> dict[int, int]:
@@ -264,13 +345,13 @@ def _result(result: Any, leaves: list[Any], active: Recording) -> Result:
     return Result(given, is_tensor, result._operation if used_up else None, isinstance(result, PlainTraced))
 
 
-def _not_made_anew(results: Any, found: list[Any], environment: Environment, active: Recording) -> str:
+def _not_made_anew(results: Any, found: list[Any], observer: CallObserver, active: Recording) -> str:
     """Say what among the results a program cannot make anew at each call; '' if it can make everything."""
     known = {id(each) for each in found}
     strange: list[str] = []
 
     def look(part: Any) -> None:
-        if isinstance(part, Deferred):
+        if isinstance(part, Number):
             return
         if id(part) in known:
             if isinstance(part, Node) and active.is_fresh(part):
@@ -278,11 +359,9 @@ def _not_made_anew(results: Any, found: list[Any], environment: Environment, act
                     strange.append(f"it returns a new {type(part).__name__}")
                 elif part._requires_grad and part._operation is None:
                     strange.append("it returns a new leaf that requires grad; write requires_grad_() outside")
-        elif not isinstance(
-            part, (*PLAIN, type, types.FunctionType, types.ModuleType)
-        ) and not environment.knows(part):
+        elif not isinstance(part, (*PLAIN, type, types.FunctionType, types.ModuleType)) and not observer.knows(part):
             strange.append(
-                f"it returns a {type(part).__name__}, which cannot be made anew at each call; return Tensors, or "
+                f"it returns, or stores, a {type(part).__name__}, which cannot be made anew at each call; use Tensors, or "
                 "tuples, lists, dicts, namedtuples and dataclasses of them"
             )
 
@@ -290,11 +369,11 @@ def _not_made_anew(results: Any, found: list[Any], environment: Environment, act
     return strange[0] if strange else ""
 
 
-def _untraced(part: Any) -> Any:
+def untraced(part: Any) -> Any:
     """Return a recorded array or number as the plain one it was in this run."""
     if isinstance(part, Traced):
         return np.array(part.array).view(PlainArray if isinstance(part, PlainTraced) else np.ndarray)
-    return part.concrete if isinstance(part, Deferred) else part
+    return part.concrete if isinstance(part, Number) else part
 
 
 def _disagreement(program: Specialisation, active: Recording, backend: str) -> str:

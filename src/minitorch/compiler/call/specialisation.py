@@ -26,15 +26,17 @@ from minitorch.compiler.call.conditions import (
     function_of,
 )
 from minitorch.compiler.call.containers import filled
-from minitorch.compiler.call.guards import Environment
+from minitorch.compiler.call.guards import Environment, condition_of
 from minitorch.compiler.call.key import OF_ARRAY, Arguments, CacheKey, Spelled
 from minitorch.compiler.call.undo import Before
 from minitorch.compiler.trace.backward import Backward
+from minitorch.compiler.trace.observe.observer import Change, Fact
 from minitorch.compiler.trace.recorded import (
     Call,
     Draw,
     Effect,
     FromArgument,
+    FromArray,
     FromGradient,
     FromTensor,
     GivenNumbers,
@@ -141,6 +143,10 @@ class Specialisation:
     entry: Any = None  # the generated function (entry.py), if there is one, and it is made
     entry_is_made: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
+    changes: list[Change] = field(default_factory=list)  # to Python's objects, done at each call
+    stored: list[Any] = field(default_factory=list)  # what they store: templates, one for each
+    aliases: list[tuple[Fact, int]] = field(default_factory=list)  # facts that found an argument, and which
+    compared: dict[int, Any] = field(default_factory=dict)  # what no argument may be, by id
 
     def __post_init__(self) -> None:
         recorded = self.recorded
@@ -164,6 +170,11 @@ class Specialisation:
         # A run may be given up after the draws: an index is out of range, a matrix singular.
         self.may_need_undoing = self.has_effects or bool(self._streams and self.runner.may_fail)
         self._written_owners = self._owners_of_written()
+        others = [*self.compared.values(), *(each.tensor for each in self.captured)]
+        others += [s.array for s in recorded.sources if isinstance(s, FromArray)]
+        self.others = {id(each): each for each in others}
+        names = [Local(f"x{i}") for i in range(len(self.key.leaves))]
+        self.is_apart = compiled(self.identities(names), *names)
 
     @property
     def calls(self) -> int:
@@ -176,9 +187,18 @@ class Specialisation:
         """Return the conditions on a call's arguments. usual: a mode under which it fits."""
         return Spelled(self.key, self._memory if self.recorded.updates else lambda words, name: [], usual)
 
+    def identities(self, leaves: Sequence[Local]) -> list[Condition]:
+        """Return the conditions on which things the arguments are. leaves: their names."""
+        found = [condition_of(fact, leaves[position]) for fact, position in self.aliases]
+        if self.others:
+            words = "whether an argument is something the function also finds by itself"
+            found += [Condition(words, "(id({0}) in {1})", (leaf, self.others), False) for leaf in leaves]
+        return found
+
     def requirements(self, spelled: Spelled) -> list[Requirement]:
         """Return everything that must hold for a call, in the order in which it is looked at."""
-        return [*spelled.requirements, *self.environment.guards, *self.captured, *self.decisions]
+        identities = self.identities(spelled.leaves)
+        return [*spelled.requirements, *identities, *self.environment.guards, *self.captured, *self.decisions]
 
     def violation(self, arguments: Arguments) -> str:
         """Say why it does not fit a call; '' if it does."""
@@ -186,9 +206,9 @@ class Specialisation:
         with self._asking(arguments):
             return first_violation(self.requirements(self.spelled()), call)
 
-    def fits(self) -> bool:
+    def fits(self, leaves: Sequence[Any]) -> bool:
         """Tell whether a call that has its key can be run by it, but for decisions on numbers."""
-        if not self.environment.holds():
+        if not self.environment.holds() or not self.is_apart(*leaves):
             return False
         replaced = False
         for each in self.captured:
@@ -284,7 +304,15 @@ class Specialisation:
                 found.append(outputs[i].view(PlainArray) if result.is_plain else outputs[i])
         if self.backward is not None:
             self.backward.attach(found, outputs, leaves)
+        if self.changes:
+            self.change(found)
         return filled(self.template, found)
+
+    def change(self, found: list[Any]) -> None:
+        """Do to Python's objects what the function does. found: the Tensors and arrays among results."""
+        values = [filled(part, found) for part in self.stored]  # all of them before the first is stored
+        for change, value in zip(self.changes, values, strict=True):
+            change.redo(value)
 
     def _decide(self, arguments: Arguments) -> None:
         """Raise Redecided if a decision on a number goes another way than in the recording."""

@@ -140,6 +140,43 @@ class _Float(Number):
         return as_float(Number._with(self, ufunc, *operands))
 
 
+class _Int(Number):
+    """A whole number that passes for a Python int: a count. As an index, or beside an array, it is decided on."""
+
+    __slots__ = ()
+
+    __class__ = property(lambda self: int)
+
+    def _with(self, ufunc: Any, *operands: Any) -> Any:
+        whole = all(type(o) in (int, bool) or type(o) is _Int for o in operands)
+        if not whole or ufunc not in _WHOLE:
+            return as_float(Number._with(self, ufunc, *operands))
+        function = _WHOLE[ufunc]
+        concrete = function(*(o.concrete if isinstance(o, Number) else o for o in operands))
+        if type(concrete) is not int or abs(concrete) > 1 << 53:
+            return function(*(int(o) for o in operands))
+        found = Number._with(self, ufunc, *operands)
+        readers = [o.read if isinstance(o, Number) else (lambda o=o: o) for o in operands]
+        return _Int(found.value, concrete, lambda: function(*(r() for r in readers)), self.decide)
+
+    def __index__(self) -> int:
+        return int(self)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return getattr(ufunc, method)(*(int(i) if type(i) is _Int else i for i in inputs), **options)
+
+
+_WHOLE = {
+    np.add: operator.add, np.subtract: operator.sub, np.multiply: operator.mul, np.floor_divide: operator.floordiv,
+    np.remainder: operator.mod, np.negative: operator.neg, np.absolute: operator.abs,
+}  # fmt: skip
+
+
+def as_int(number: Number) -> Any:
+    """Return a Number that is a whole one as one that passes for an int."""
+    return _Int(number.value, int(number.concrete), number.read, number.decide)
+
+
 def as_float(number: Any) -> Any:
     """Return a Number as one that passes for a float: an argument that is a float is asked for as one."""
     if type(number) is not Number:

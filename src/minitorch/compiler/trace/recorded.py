@@ -6,6 +6,7 @@ Enters: nothing; these are the words in which trace/ tells call/ what a function
 from __future__ import annotations
 
 import threading
+import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -97,16 +98,24 @@ class GivenNumbers(threading.local):
 
 @dataclass(frozen=True, eq=False)
 class ReadNumber:
-    """Read an option of a parameter group, or an attribute."""
+    """Read a number: an option of a parameter group, an attribute, an item, a variable that is closed over."""
 
     holder: Any
-    key: str
+    key: Any
+    kind: type = float
+
+    def look(self) -> str:
+        """Return how it is read, as an expression in which {0} is the holder, {1} the key."""
+        if isinstance(self.holder, (dict, list)):
+            return "{0}[{1}]"
+        return "{0}.cell_contents" if isinstance(self.holder, types.CellType) else f"{{0}}.{self.key}"
 
     def run(self) -> Any:
         """Return it as it is now."""
-        return float(
-            self.holder[self.key] if isinstance(self.holder, dict) else getattr(self.holder, self.key)
-        )
+        if isinstance(self.holder, (dict, list)):
+            return self.kind(self.holder[self.key])
+        name = "cell_contents" if isinstance(self.holder, types.CellType) else self.key
+        return self.kind(getattr(self.holder, name))
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,7 +29,8 @@ from minitorch.compiler.trace import (
 from minitorch.compiler.trace import lowerings as lowerings
 from minitorch.compiler.trace import numpy_functions as numpy_functions
 from minitorch.compiler.trace import plain as plain
-from minitorch.compiler.trace.number import Number
+from minitorch.compiler.trace.number import Number, as_float, as_int
+from minitorch.compiler.trace.observe.observer import unobserved
 from minitorch.compiler.trace.recorded import (
     Call,
     Draw,
@@ -80,6 +81,7 @@ class Recording:
         self.checks: list[Traced] = []
         self.symbolic: set[tuple[int, str]] = set()
         self.asked: set[int] = set()  # Tensors, by id, whose gradient was looked at before it was written
+        self.observer: Any = None  # observes the function, if anyone does
         self._around_pause = around_pause
         self._data: dict[int, _Held] = {}
         self._grads: dict[int, _Held] = {}
@@ -175,6 +177,24 @@ class Recording:
         self.script.append(reading)
         traced = self.add_input(FromScript(len(self.script) - 1), np.asarray(value, dtype=np.float64))
         return Number(traced.value, value, reading.run, self.decide)
+
+    def promoted_number(self, reading: ReadNumber, value: Any) -> Any:
+        """Return what stands for a number that a function reads by itself, and that was seen to change."""
+        name = (id(reading.holder), reading.key)
+        if name not in self._numbers:
+            self.symbolic.add(name)
+            number = self.scalar(value, reading)
+            self._numbers[name] = as_int(number) if type(value) is int else as_float(number)
+        return self._numbers[name]
+
+    def observed(self, function: Any) -> Any:
+        """Return what to call in place of a function that a program has given to this library."""
+        return function if self.observer is None else self.observer.observed(function)
+
+    def made(self, thing: Any) -> None:
+        """Note that an object was made in this run."""
+        if self.observer is not None:
+            self.observer.made(thing)
 
     def decide(self, question: Callable[[], Any], answer: Any) -> None:
         """Remember a decision on a number: it must be the same at every call."""
@@ -313,7 +333,7 @@ class Recording:
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Run something as if nothing were recorded."""
-        with self._around_pause():
+        with self._around_pause(), unobserved():
             outer = current()
             switch(outer._replace(recorder=None))
             try:

@@ -9,6 +9,7 @@ import traceback
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2]
+PYTHON = Path(traceback.__file__).parent
 
 
 class Refused(Exception):
@@ -31,7 +32,11 @@ def where_in_user_code() -> str:
     """Return the line outside this library that is being run: 'file.py:12: the line'."""
     for frame in reversed(traceback.extract_stack()):
         path = Path(frame.filename)
-        if PACKAGE not in path.parents and "numpy" not in path.parts:
+        ours = PACKAGE in path.parents and path.relative_to(PACKAGE).parts[0] not in ("app", "course", "proof")
+        python = frame.filename.startswith("<frozen") or (
+            PYTHON in path.parents and "site-packages" not in path.parts
+        )
+        if not ours and not python and "numpy" not in path.parts:
             return f"{path.name}:{frame.lineno}: {frame.line}"
     return "an unknown line"
 

@@ -13,6 +13,8 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from minitorch.compiler.trace.observe.observer import unobserved
+
 SUPPORTED = (3, 11) <= sys.version_info[:2] <= (3, 13)
 _SINCE_12 = sys.version_info >= (3, 12)
 _SINCE_13 = sys.version_info >= (3, 13)
@@ -52,7 +54,8 @@ class Rewriter:
         key = (id(code), id(space))
         made = self._made.get(key)
         if made is None:
-            new = self._rewrite(code, space)
+            with unobserved():
+                new = self._rewrite(code, space)
             made = self._made[key] = (new, code, space)  # kept alive: their ids stay their own
             self._results.add(id(new))
         return made[0]

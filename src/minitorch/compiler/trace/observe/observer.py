@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +31,24 @@ _local = threading.local()
 def current_observer() -> Observer | None:
     """Return who observes this thread."""
     return getattr(_local, "observer", None)
+
+
+@contextmanager
+def unobserved() -> Iterator[None]:
+    """Let nobody observe this thread for a while."""
+    with watched_by(None):
+        yield
+
+
+@contextmanager
+def watched_by(observer: Observer | None) -> Iterator[None]:
+    """Let this thread be observed by somebody for a while."""
+    outer = current_observer()
+    _local.observer = observer
+    try:
+        yield
+    finally:
+        _local.observer = outer
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -57,6 +75,10 @@ class Change:
     holder: Any
     key: Any
     value: Any
+
+    def plainly(self) -> Change:
+        """Return it without what was stored in this run."""
+        return Change(self.kind, self.holder, self.key, None)
 
     def redo(self, value: Any) -> None:
         """Do it once more, with another value."""
@@ -108,22 +130,11 @@ class Observer:
         self._meet = meet
         self._is_managed = is_managed
         self._met: dict[int, Any] = {}
+        self._known: set[int] | None = None
         self._written: dict[tuple[int, Any], Any] = {}  # places written in this run
         self._restructured: dict[int, Any] = {}  # containers whose length or order this run has changed
         self._undo: list[Callable[[], None]] = []
         self._kept: list[Any] = []
-
-    # --- being there ----------------------------------------------------------------------------------
-
-    @contextmanager
-    def watching(self, observer: Observer | None) -> Any:
-        """Let this thread be observed by this (or, None, by nobody) for a while."""
-        outer = current_observer()
-        _local.observer = observer
-        try:
-            yield
-        finally:
-            _local.observer = outer
 
     def refuse(self, why: str) -> CompileError:
         """Note that this run cannot be recorded. Return the error that says so."""
@@ -141,6 +152,20 @@ class Observer:
         """Note that a thing was made in this run."""
         self.fresh[id(thing)] = thing
         return thing
+
+    def knows(self, thing: Any) -> bool:
+        """Tell whether a thing is known to have been there before the run."""
+        if id(thing) in self.fresh:
+            return False
+        if self._known is None:
+            self._known = {*self.given, *self._met}
+            stack = [fact.value for fact in self.facts.values()]
+            while stack:
+                each = stack.pop()
+                self._known.add(id(each))
+                if type(each) is tuple:
+                    stack += each
+        return id(thing) in self._known
 
     def meet(self, thing: Any) -> None:
         """Come across an object that this library's own code reads."""
@@ -165,6 +190,8 @@ class Observer:
             self._kept.append((holder, key))
         if isinstance(value, np.ndarray):
             self.arrays[id(value)] = value
+        elif isinstance(value, (list, dict)) and id(value) in self.given:
+            raise self.refuse(f"{words} is also among the arguments: a container reached in two ways")
         return value
 
     # --- changing -------------------------------------------------------------------------------------

@@ -16,7 +16,8 @@ import scipy
 
 _HERE = str(Path(__file__).parents[3].resolve())
 # Rooms of this package that use it as any program does.
-_USERS = tuple(os.path.join(_HERE, room) + os.sep for room in ("app", "course", "proof"))
+_ROOMS_OF_USERS = ("app", "course", "proof")
+_USERS = tuple(os.path.join(_HERE, room) + os.sep for room in _ROOMS_OF_USERS)
 _TRUSTED = tuple(
     folder + os.sep for folder in (_HERE, *(str(Path(m.__file__).parent.resolve()) for m in (np, scipy)))
 )
@@ -31,6 +32,11 @@ def _is_trusted_file(file: str) -> bool:
         return False  # typed at a prompt, or generated
     path = os.path.realpath(file)
     return path.startswith(_TRUSTED) and not path.startswith(_USERS)
+
+
+def is_user_module(name: str) -> bool:
+    """Tell whether a module of this package uses it as any program does."""
+    return name.split(".")[1:2] in ([room] for room in _ROOMS_OF_USERS)
 
 
 def is_trusted(code: types.CodeType) -> bool:
