@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from minitorch.engine import watch
-from minitorch.engine.modes import current, is_grad_enabled, no_grad
+from minitorch.engine.modes import current, is_grad_enabled, no_grad, observed
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import bundle_outputs, tell
-from minitorch.engine.recording import made, observed
+from minitorch.engine.recording import made
 from minitorch.engine.versions import note_view, previous
 from minitorch.ops.op import Op
 from minitorch.tensor import Tensor

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.autograd.grad import grad
-from minitorch.engine.modes import enable_grad
+from minitorch.engine.modes import enable_grad, observed
 from minitorch.engine.node import Node, new_tensor
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
@@ -37,7 +37,7 @@ def _prepare(inputs: Any, create_graph: bool) -> tuple[tuple[Tensor, ...], bool]
 
 def _call(func: Func, inputs: tuple[Tensor, ...], name: str) -> tuple[tuple[Tensor, ...], bool]:
     with enable_grad():
-        output = func(*inputs)
+        output = observed(func)(*inputs)
     single = isinstance(output, Node)
     outputs = (output,) if single else tuple(output)
     for i, o in enumerate(outputs):
@@ -177,7 +177,7 @@ def jacobian(
 
 def _scalar(func: Func, name: str) -> Func:
     def checked(*args: Any) -> Any:
-        out = func(*args)
+        out = observed(func)(*args)
         if not isinstance(out, Node) or out._data.size != 1:
             raise RuntimeError(f"{name}: the function must return one Tensor with one element")
         return out.reshape(())  # type: ignore[attr-defined]

@@ -67,7 +67,7 @@ class ModeSwitch:
             # Between two `next` the caller's code runs, and must see the caller's mode.
             @functools.wraps(function)
             def wrapper(*args: Any, **kwargs: Any) -> Iterator[Any]:
-                generator = function(*args, **kwargs)
+                generator = observed(function)(*args, **kwargs)
                 step, value = generator.send, None
                 while True:
                     try:
@@ -117,9 +117,20 @@ class ModeSwitch:
             @functools.wraps(function)
             def wrapper(*args: Any, **kwargs: Any) -> Any:
                 with ModeSwitch(change):
-                    return function(*args, **kwargs)
+                    return observed(function)(*args, **kwargs)
 
         return wrapper
+
+
+def observed(function: F) -> F:
+    """Return what this library calls in place of a function that a program has given it: in a recording, the same
+    function, but observed.
+
+    >>> observed(len) is len
+    True
+    """
+    recorder = current().recorder if attention else None
+    return function if recorder is None else recorder.observed(function)
 
 
 def _recording(enabled: bool) -> Callable[[Mode], Mode]:

@@ -114,16 +114,6 @@ def number(array: Any) -> Any:
     return float(array)
 
 
-def observed(function: F) -> F:
-    """Return what this library calls in place of a function that a program has given it: the same, but observed.
-
-    >>> observed(len) is len
-    True
-    """
-    active = recorder()
-    return function if active is None else active.observed(function)
-
-
 def made(thing: Any) -> Any:
     """Return an object that this library has just made, to be given to a program's own code."""
     if (active := recorder()) is not None:

@@ -12,6 +12,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from minitorch.engine.modes import observed
 from minitorch.engine.node import Node
 from minitorch.func.trees import flatten, spread
 from minitorch.tensor.generator import default_generator
@@ -55,7 +56,7 @@ def vmap(
         for i in range(size):
             if randomness == "same" and i:
                 default_generator.set_state(start)  # type: ignore[arg-type]
-            result = func(*build(_example(ends, axes, i)), **kwargs)
+            result = observed(func)(*build(_example(ends, axes, i)), **kwargs)
             parts, rebuild = flatten(result)
             for part in parts:
                 if not isinstance(part, Node):

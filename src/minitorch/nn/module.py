@@ -16,8 +16,8 @@ import numpy as np
 
 from minitorch.autograd import Function
 from minitorch.engine import watch
-from minitorch.engine.modes import no_grad
-from minitorch.engine.recording import changed, observed, recordings
+from minitorch.engine.modes import no_grad, observed
+from minitorch.engine.recording import changed, recordings
 from minitorch.nn.parameter import Buffer, Parameter
 from minitorch.tensor import HookHandle, Tensor
 

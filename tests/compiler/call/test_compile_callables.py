@@ -8,7 +8,6 @@ import pytest
 
 import minitorch as mt
 from minitorch import optim
-from minitorch.compiler.call.names import names_reachable
 from scenarios import batches, both, mlp, parameters
 
 
@@ -155,17 +154,3 @@ def test_method_of_a_deleted_instance(compile):
     gc.collect()
     assert scale(mt.ones(2)).tolist() == [1, 1]
     assert scale(mt.ones(2) * 2).tolist() == [2, 2]
-
-
-def test_what_a_method_reads_is_not_looked_for_in_its_own_programs(compile):
-    """A program holds module globals, and with them whatever the process has loaded: thousands of functions."""
-
-    class Thing:
-        @compile
-        def scale(self, x):
-            return x * 2
-
-    thing = Thing()
-    before = len([*names_reachable([thing])])
-    thing.scale(mt.ones(2))
-    assert len([*names_reachable([thing])]) == before

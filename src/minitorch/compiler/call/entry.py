@@ -223,9 +223,9 @@ class _EntryWriter:
             leaves = ", ".join(self.spelled.leaves)
             s.add(f"{s.bind(program.backward.attach)}(found, [{', '.join(outputs)}], [{leaves}])")
             names = [f"found[{i}]" for i in range(len(names))]
-        if program.changes:
+        if program.change is not None:
             s.add(f"found = [{', '.join(names)}]")
-            s.add(f"{s.bind(program.change)}(found)")
+            s.add(f"{s.bind(program.change)}(found)")  # (no method: it would hold the program, which holds this)
             names = [f"found[{i}]" for i in range(len(names))]
         if isinstance(program.template, Leaf):
             s.add(f"return {names[program.template.number]}")

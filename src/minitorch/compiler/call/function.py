@@ -30,9 +30,8 @@ from minitorch.compiler.call.record import record_call, run_plainly
 from minitorch.compiler.call.specialisation import REFUSALS, Redecided, Specialisation
 from minitorch.compiler.trace.recorded import FromTensor
 from minitorch.compiler.trace.refusal import Refused
-from minitorch.engine.modes import Mode, current
+from minitorch.engine.modes import Mode, current, observed
 from minitorch.engine.node import Node
-from minitorch.engine.recording import observed
 from minitorch.engine.versions import rebased, synced
 
 EAGER = "eager"  # the backend that runs the function itself

@@ -22,7 +22,7 @@ from minitorch.compiler.call.guards import Environment
 from minitorch.compiler.call.key import Arguments, CacheKey, is_record
 from minitorch.compiler.call.library import MEETABLE, KnownObjects
 from minitorch.compiler.call.names import describe
-from minitorch.compiler.call.specialisation import Result, Specialisation
+from minitorch.compiler.call.specialisation import Result, Specialisation, changing
 from minitorch.compiler.call.undo import Aside, Before
 from minitorch.compiler.trace.backward import Backward, differentiate, is_consumed
 from minitorch.compiler.trace.number import Number, as_float
@@ -135,7 +135,7 @@ def record_call(
     parts = template((run.results, run.stored), {id(r): i for i, r in enumerate(found)})
     program = Specialisation(
         recorded, environment, key, parts[0], [_result(r, arguments.leaves, active) for r in found], runner,
-        run.backward, run.given, reason, changes=[c.plainly() for c in observer.changes], stored=parts[1],
+        run.backward, run.given, reason, change=changing([c.plainly() for c in observer.changes], parts[1]),
         aliases=aliases, compared=observer.compared,
     )  # fmt: skip
     mistake = _disagreement(program, active, backend) if verified else ""
@@ -200,6 +200,7 @@ class _Run:
             return collect((results, self.stored))
 
         self.results, self.recorded, self.backward = self.active.run(self._call, all_of, then)
+        self.active.observer = None
         if self.observer.refusal is not None:
             raise self.observer.refusal
 

@@ -7,7 +7,7 @@ does what the function did.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -121,6 +121,20 @@ class Result:
     is_plain: bool = False
 
 
+def changing(changes: list[Change], stored: list[Any]) -> Callable[[list[Any]], None] | None:
+    """Return what does to Python's objects what a function did, given the Tensors and arrays among results.
+
+    stored: the templates of what each change stores.
+    """
+
+    def change(found: list[Any]) -> None:
+        values = [filled(part, found) for part in stored]  # all of them before the first is stored
+        for each, value in zip(changes, values, strict=True):
+            each.redo(value)
+
+    return change if changes else None
+
+
 @dataclass(eq=False)
 class Specialisation:
     """One program: the recording, the conditions under which it holds, and how it is run."""
@@ -143,8 +157,7 @@ class Specialisation:
     entry: Any = None  # the generated function (entry.py), if there is one, and it is made
     entry_is_made: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
-    changes: list[Change] = field(default_factory=list)  # to Python's objects, done at each call
-    stored: list[Any] = field(default_factory=list)  # what they store: templates, one for each
+    change: Callable[[list[Any]], None] | None = None  # does to Python's objects what the function does
     aliases: list[tuple[Fact, int]] = field(default_factory=list)  # facts that found an argument, and which
     compared: dict[int, Any] = field(default_factory=dict)  # what no argument may be, by id
 
@@ -304,15 +317,9 @@ class Specialisation:
                 found.append(outputs[i].view(PlainArray) if result.is_plain else outputs[i])
         if self.backward is not None:
             self.backward.attach(found, outputs, leaves)
-        if self.changes:
+        if self.change is not None:
             self.change(found)
         return filled(self.template, found)
-
-    def change(self, found: list[Any]) -> None:
-        """Do to Python's objects what the function does. found: the Tensors and arrays among results."""
-        values = [filled(part, found) for part in self.stored]  # all of them before the first is stored
-        for change, value in zip(self.changes, values, strict=True):
-            change.redo(value)
 
     def _decide(self, arguments: Arguments) -> None:
         """Raise Redecided if a decision on a number goes another way than in the recording."""

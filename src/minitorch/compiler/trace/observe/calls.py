@@ -101,6 +101,12 @@ class CallObserver(Observer):
         self.values: dict[int, Any] = {}  # arrays from outside that were read by value
         self._of_functions: dict[int, Any] = {}
 
+    def forget(self) -> None:
+        """Let go of what was made, and of what was given, in this run."""
+        super().forget()
+        self._of_functions.clear()
+        del self.library, self.is_managed, self.takes_plainly, self._number, self._meet, self._is_managed
+
     # --- calling --------------------------------------------------------------------------------------
 
     def calls(self, function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:

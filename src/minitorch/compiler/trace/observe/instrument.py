@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import types
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -40,8 +41,9 @@ class Rewriter:
 
     def __init__(self, hooks: dict[str, Callable[..., Any]]) -> None:
         self.hooks = hooks
-        self._made: dict[tuple[int, int], tuple[types.CodeType, Any, Any]] = {}
-        self._results: set[int] = set()
+        # By the ids of code and globals: the new code, as long as the old one is there.
+        self._made: dict[tuple[int, int], tuple[types.CodeType, Any]] = {}
+        self._results: dict[int, Any] = {}
 
     def is_instrumented(self, code: types.CodeType) -> bool:
         """Tell whether code was made here."""
@@ -56,8 +58,9 @@ class Rewriter:
         if made is None:
             with unobserved():
                 new = self._rewrite(code, space)
-            made = self._made[key] = (new, code, space)  # kept alive: their ids stay their own
-            self._results.add(id(new))
+            made = self._made[key] = (new, weakref.ref(code, lambda _: self._made.pop(key, None)))
+            number = id(new)
+            self._results[number] = weakref.ref(new, lambda _: self._results.pop(number, None))
         return made[0]
 
     def _rewrite(self, code: types.CodeType, space: dict[str, Any]) -> types.CodeType:

@@ -226,10 +226,11 @@ class Observer:
             self._undo.pop()()
 
     def forget(self) -> None:
-        """Let go of what was made in this run."""
-        self.fresh.clear()
-        self._kept.clear()
-        self._undo.clear()
+        """Let go of what was made, and of what was given, in this run."""
+        for each in (self.given, self.fresh, self.facts, self.arrays, self._met, self._written, self._restructured):
+            each.clear()
+        for kept in (self._kept, self._undo):
+            kept.clear()
 
 
 def _hashable(key: Any) -> Any:
