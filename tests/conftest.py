@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, settings
 
 import minitorch
 from compiled import BACKENDS
+from minitorch.compiler.call import function
 
 collect_ignore = ["support"]  # helpers, without doctests
 
@@ -23,6 +24,12 @@ settings.load_profile("ci" if os.environ.get("CI") else "dev")
 # the tests interrupt must hear it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def every_warning_anew():
+    """What compile says once in a process it says once in a test."""
+    function._warned.clear()
 
 
 @pytest.fixture(params=[b for b in BACKENDS if b != "unfused"])

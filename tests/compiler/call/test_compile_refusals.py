@@ -6,7 +6,8 @@ import pytest
 import minitorch as mt
 from minitorch import nn
 from minitorch.compiler.backends.numpy import interpreter
-from minitorch.compiler.call.compiled import CompileError, Disagreement
+from minitorch.compiler.call.compiled import CompileError, CompileWarning, Disagreement
+from scenarios import assert_same
 
 
 def _while(x):
@@ -36,7 +37,7 @@ DECISIONS = {
 
 @pytest.mark.parametrize("name", DECISIONS)
 def test_decisions_on_values_are_refused(compile, name):
-    f = compile(DECISIONS[name])
+    f = compile(DECISIONS[name], fullgraph=True)
     x = mt.tensor([1.0, -2.0, 3.0])
     with pytest.raises(CompileError) as error:
         f(x)
@@ -45,6 +46,18 @@ def test_decisions_on_values_are_refused(compile, name):
     assert "compile:" in text
     assert any(word in text for word in ("where", "move this line", "masked_fill", "outside", "write")), text
     assert x.tolist() == [1, -2, 3]
+
+
+@pytest.mark.parametrize("name", DECISIONS)
+def test_or_run_as_they_are_with_one_warning(compile, name):
+    f = compile(DECISIONS[name])
+    x = mt.tensor([1.0, -2.0, 3.0])
+    with pytest.warns(CompileWarning, match=r"runs as it is[^$]*test_compile_refusals.py:\d+: ") as told:
+        found = f(x)
+    assert len(told) == 1
+    assert_same(found, DECISIONS[name](x))
+    assert_same(f(x + 1), DECISIONS[name](x + 1))
+    assert f.compilations == 0
 
 
 def test_generators_and_coroutines(compile):

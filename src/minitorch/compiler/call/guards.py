@@ -117,10 +117,6 @@ class Environment:
         self.unreported_hold = compiled(self.unreported)
         self._reported_hold = compiled([guard for guard in self.guards if guard.reported])
 
-    def knows(self, thing: Any) -> bool:
-        """Tell whether an object is one that was there before the recording."""
-        return id(thing) in self.met
-
     def changed_numbers(self) -> Iterator[tuple[Any, Any]]:
         """Yield the changeable numbers that are not what they were: holder and key."""
         for holder, key, was in self.numbers:
@@ -145,7 +141,6 @@ class Environment:
     def add(self, facts: Iterable[Fact]) -> None:
         """Guard facts."""
         for fact in facts:
-            self.met.setdefault(id(fact.value), fact.value)
             if fact.kind in ("item", "cell", "slot", "index") and type(fact.value) in (float, int):
                 self.numbers.append((fact.holder, fact.key, fact.value))
             self.guards.append(condition_of(fact))

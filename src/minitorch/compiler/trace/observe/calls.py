@@ -626,6 +626,7 @@ class CallObserver(Observer):
 
     def caught(self, error: BaseException) -> None:
         """Be told of an error that the function may be about to catch."""
+        self.made(error)
         if isinstance(error, (CompileError, CheckFailed, Refused)):
             if self.refusal is None:
                 self.refusal = error if isinstance(error, CompileError) else CompileError("compile: a check failed")

@@ -415,7 +415,8 @@ def item(container: Any, key: Any) -> Any:
         return o.of_array(container, lambda array: array[key], key)
     if not o.is_outside(container):
         o.hashed(key, container)
-        return container[key]
+        found = container[key]
+        return o.made(found) if type(key) is slice and isinstance(found, list) else found
     if isinstance(container, (dict, types.MappingProxyType)):
         o.hashed(key, container)
         if (number := o.group_option(container, key)) is not MISSING:
@@ -439,7 +440,7 @@ def item(container: Any, key: Any) -> Any:
     if isinstance(container, (list, bytearray, collections.deque)):
         if not isinstance(key, int):
             o.whole(container)
-            return container[key]
+            return o.made(container[key])
         try:
             found = container[key]
         except IndexError:

@@ -8,6 +8,7 @@ are; so do line numbers, hence tracebacks and breakpoints.
 
 from __future__ import annotations
 
+import inspect
 import sys
 import types
 import weakref
@@ -26,7 +27,7 @@ EXPANDED: Any = object()  # marks a call by f(*args, **options)
 
 # Instructions that take everything out of their topmost operand.
 _TAKES_ALL = {
-    "UNPACK_SEQUENCE", "UNPACK_EX", "LIST_EXTEND", "SET_UPDATE", "DICT_UPDATE", "DICT_MERGE", "GET_YIELD_FROM_ITER",
+    "UNPACK_SEQUENCE", "LIST_EXTEND", "SET_UPDATE", "DICT_UPDATE", "DICT_MERGE", "GET_YIELD_FROM_ITER",
 }  # fmt: skip
 _MAKES_CONTAINER = {"BUILD_LIST", "BUILD_MAP", "BUILD_SET", "BUILD_CONST_KEY_MAP"}
 # Not understood: a run that comes across one of these is not recorded.
@@ -75,11 +76,11 @@ class _Body:
     """The instructions of one piece of code, being rewritten."""
 
     def __init__(self, rewriter: Rewriter, code: types.CodeType, space: dict[str, Any], body: list[Any]) -> None:
-        from bytecode import Instr, Label
+        from bytecode import CellVar, FreeVar, Instr
 
         self.rewriter, self.code, self.space, self.body = rewriter, code, space, body
         self.hooks = rewriter.hooks
-        self._instr, self._label = Instr, Label
+        self._instr, self._cell, self._free = Instr, CellVar, FreeVar
         self._where: Any = None
 
     # --- words of the new code ------------------------------------------------------------------------
@@ -156,6 +157,21 @@ class _Body:
             if getattr(follower, "name", "") == "MAKE_FUNCTION":
                 return [self._constant(self.rewriter.instrumented(argument, self.space))]
         return [each]
+
+    def _on_resume(self, each: Any, argument: Any) -> list[Any]:
+        if argument or not self.code.co_flags & inspect.CO_VARKEYWORDS:
+            return [each]
+        # The dict that f(**options) gets is a new one.
+        code = self.code
+        has_args = bool(code.co_flags & inspect.CO_VARARGS)
+        name = code.co_varnames[code.co_argcount + code.co_kwonlyargcount + has_args]
+        is_cell = name in code.co_cellvars
+        get = self._do("LOAD_DEREF", self._cell(name)) if is_cell else self._do("LOAD_FAST", name)
+        return [each, get, *self._of_one("made"), self._do("POP_TOP")]
+
+    def _on_unpack_ex(self, each: Any, argument: Any) -> list[Any]:
+        found = [self._do("COPY", (argument & 0xFF) + 1), *self._of_one("made"), self._do("POP_TOP")]
+        return [*self._of_one("whole"), each, *found]
 
     def _on_load_global(self, each: Any, argument: Any) -> list[Any]:
         is_called, name = argument if isinstance(argument, tuple) else (False, argument)
@@ -296,9 +312,7 @@ class _Body:
         return is_call and self.body[index + 1].arg == 0
 
     def _super(self) -> list[Any]:
-        from bytecode import CellVar, FreeVar
-
         first = self.code.co_varnames[0]
-        get = self._do("LOAD_DEREF", CellVar(first)) if first in self.code.co_cellvars else self._do("LOAD_FAST", first)
-        parts = [self._constant(super), self._do("LOAD_DEREF", FreeVar("__class__")), get, self._do("BUILD_TUPLE", 3)]
+        get = self._do("LOAD_DEREF", self._cell(first)) if first in self.code.co_cellvars else self._do("LOAD_FAST", first)
+        parts = [self._constant(super), self._do("LOAD_DEREF", self._free("__class__")), get, self._do("BUILD_TUPLE", 3)]
         return [*parts, *self._of_one("super_of")]

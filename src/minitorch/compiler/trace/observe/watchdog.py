@@ -24,11 +24,11 @@ def _is_harmless(frame: Any) -> bool:
     code = frame.f_code
     if id(code) in _harmless:
         return True
-    if code.co_filename.startswith("<") and not code.co_filename.startswith("<frozen"):  # generated: whose it is, its globals tell
+    ours = is_trusted(code) or is_pythons(code.co_filename) or _is_tool(code)
+    if code.co_filename.startswith("<"):  # generated: whose it is, its globals tell
         home = frame.f_globals.get("__name__", "")
-        ours = home.partition(".")[0] in ("minitorch", "numpy", "scipy") and not is_user_module(home)
-    else:
-        ours = is_trusted(code) or is_pythons(code.co_filename) or _is_tool(code)
+        ours |= home.partition(".")[0] in ("minitorch", "numpy", "scipy") and not is_user_module(home)
+        ours |= home.startswith("namedtuple_")  # it makes a tuple, and that is all
     if ours or rewriter.is_instrumented(code):
         _harmless.add(id(code))
         _kept.append(code)  # its id stays its own
