@@ -46,6 +46,9 @@ def backpropagate(
     order = collect(roots, boundary)
     errors.check_unchanged(order, boundary)
     useful = None if wanted is None else _leading_to(wanted, order, boundary)
+    if recordings and (recorder := current().recorder) is not None:
+        passed = order if useful is None else [n for n in order if n in useful and _leads_on(n, useful)]
+        recorder.walking(passed, boundary)
     rewritten = [node for node in order if hasattr(node, "_history")] if versions.renewed else ()
     walk = Walk(create_graph, useful)
     pending, own = walk.pending, walk.own
@@ -120,11 +123,13 @@ def _leading_to(wanted: Collection[Node], order: list[Node], boundary: Collectio
     """Return the nodes through which gradients reach the wanted ones."""
     useful = set(wanted)
     for node in order:
-        if node not in boundary and any(
-            parent in useful for parent in node._inputs if isinstance(parent, Node)
-        ):
+        if node not in boundary and _leads_on(node, useful):
             useful.add(node)
     return useful
+
+
+def _leads_on(node: Node, useful: set[Node]) -> bool:
+    return any(parent in useful for parent in node._inputs if isinstance(parent, Node))
 
 
 class Walk:

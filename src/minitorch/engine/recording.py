@@ -44,6 +44,15 @@ class Recorder(Protocol):
     def observed(self, function: Any) -> Any:
         """Return what to call in place of a function that a program has given to this library."""
 
+    def walking(self, nodes: Any, boundary: Any) -> None:
+        """Be told that gradients are about to go through nodes; refuse it for a graph from before."""
+
+    def flagging(self, node: Any) -> None:
+        """Be told that a node's requires_grad is about to change; refuse it for one from before."""
+
+    def refuse(self, why: str) -> None:
+        """Refuse to go on."""
+
     def made(self, thing: Any) -> None:
         """Be told of an object that this library has made and a program will be given."""
 
@@ -147,7 +156,5 @@ def replayed(method: F) -> F:
 
 def refuse_inside_recording(what: str) -> None:
     """Refuse to answer what would be another answer at the next call of a compiled function."""
-    if recorder() is not None:
-        raise RuntimeError(
-            f"compile: {what} would give the same answer at every call of the compiled function; read it outside"
-        )
+    if (active := recorder()) is not None:
+        active.refuse(f"{what} would give the same answer at every call of the compiled function; read it outside")

@@ -17,7 +17,7 @@ from minitorch.engine.complex import meet_complex
 from minitorch.engine.hooks import Hooks
 from minitorch.engine.node import Node, new_tensor, write_down
 from minitorch.engine.record import apply, made_by
-from minitorch.engine.recording import changed
+from minitorch.engine.recording import changed, recorder
 from minitorch.engine.versions import inputs_of, rebased, synced
 from minitorch.ops import arithmetic, comparison
 from minitorch.ops.op import Op
@@ -177,6 +177,8 @@ class Tensor(
             raise RuntimeError(
                 "requires_grad: only a leaf's flag can be changed; write x.detach() to cut it off"
             )
+        if bool(wanted) != self._requires_grad and (active := recorder()) is not None:
+            active.flagging(self)
         self._requires_grad = bool(wanted)
         changed()
 

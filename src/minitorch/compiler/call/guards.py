@@ -54,10 +54,16 @@ _LOOKS: dict[str, tuple[str, str | None]] = {
     "layout": ("({0}.shape, {0}.dtype, {0}.strides)", "=="),
     "content": ("{0}.tobytes()", "=="),
     "bytes": ("bytes({0})", "=="),
-    "referent": ("{0}()", "is"),
     "remembered": ("{0}.cache_info().misses", "=="),
     "context": ("{0}.get(*{1})", None),
 }
+
+
+def is_place_of_number(fact: Fact) -> bool:
+    """Tell whether a fact is about a number that can become an input, when it is seen to change."""
+    if type(fact.value) not in (float, int):
+        return False
+    return fact.kind in ("item", "cell", "slot") or (fact.kind == "index" and type(fact.holder) is list)
 
 
 def condition_of(fact: Fact, expected: Any = MISSING) -> Condition:
@@ -141,7 +147,7 @@ class Environment:
     def add(self, facts: Iterable[Fact]) -> None:
         """Guard facts."""
         for fact in facts:
-            if fact.kind in ("item", "cell", "slot", "index") and type(fact.value) in (float, int):
+            if is_place_of_number(fact):
                 self.numbers.append((fact.holder, fact.key, fact.value))
             self.guards.append(condition_of(fact))
 

@@ -18,7 +18,7 @@ import numpy as np
 from minitorch.compiler import backends
 from minitorch.compiler.call import verify
 from minitorch.compiler.call.containers import collect, rebuilt, template
-from minitorch.compiler.call.guards import Environment
+from minitorch.compiler.call.guards import Environment, is_place_of_number
 from minitorch.compiler.call.key import Arguments, CacheKey, is_record
 from minitorch.compiler.call.library import MEETABLE, KnownObjects
 from minitorch.compiler.call.names import describe
@@ -177,7 +177,8 @@ class _Run:
         self.observer = CallObserver({}, promoted, library)
         self.active.observer = self.observer
         self.active.live = self.observer.arrays
-        self._default_stream = StreamState(default_generator)
+        self._streams = {id(default_generator): StreamState(default_generator)}
+        self._seeded = False
 
     def go(self) -> None:
         """Run and record it."""
@@ -245,13 +246,20 @@ class _Run:
     @contextmanager
     def _around_pause(self) -> Iterator[None]:
         # What a schedule does to the options of groups, and draws to generators, is done again at each call.
+        self._look_at_streams()
         groups = [group for o in self.environment.optimizers for group in o.param_groups]
         before = [dict(group) for group in groups]
         yield
         for group, was in zip(groups, before, strict=True):
             changed = (k for k, v in group.items() if type(v) is float and v is not was.get(k))
             self.promoted.update((id(group), key) for key in changed if key != "lr")
-        self._default_stream = StreamState(default_generator)
+        self._streams = {number: StreamState(state.stream) for number, state in self._streams.items()}
+
+    def _look_at_streams(self) -> None:
+        """Look whether a generator was left where the last draw left it."""
+        self._seeded |= not all(state.holds() for state in self._streams.values())
+        for stream in self.environment.streams:
+            self._streams.setdefault(id(stream), StreamState(stream))
 
     def put_back(self) -> None:
         """Leave everything as it was before the run."""
@@ -268,7 +276,8 @@ class _Run:
         """Name something that the function relies on, and has changed itself; '' if there is nothing."""
         if current() != mode:
             return "whether gradients are recorded"
-        if not self._default_stream.holds():
+        self._look_at_streams()
+        if self._seeded:
             return "the state of a random generator, set by hand (seed it outside)"
         self.environment.guards = [g for g in self.environment.guards if not self._is_written(g)]
         self.environment.add(self.observer.facts.values())
@@ -283,9 +292,8 @@ class _Run:
         return [
             (id(f.holder), f.key)
             for f in self.observer.facts.values()
-            if type(f.value) in (float, int) and f.kind in ("item", "cell", "slot", "index")
-            and self.observer.is_written(f.holder, f.key)
-        ]  # fmt: skip
+            if is_place_of_number(f) and self.observer.is_written(f.holder, f.key)
+        ]
 
     def relied_on(self) -> Environment:
         """Return guards on what was looked at so far."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -46,7 +46,7 @@ from minitorch.compiler.trace.recorded import (
     Source,
     Update,
 )
-from minitorch.compiler.trace.refusal import CheckFailed, CompileError, StaysEager
+from minitorch.compiler.trace.refusal import CheckFailed, CompileError, StaysEager, where_in_user_code
 from minitorch.compiler.trace.traced import Traced, as_traced
 from minitorch.engine import recording, watch
 from minitorch.engine.modes import current, switch
@@ -222,6 +222,8 @@ class Recording:
 
     def draw(self, source: Any, method: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Draw now, and at every call."""
+        if self.observer is not None and not self.observer.is_outside(source):
+            raise self.observer.refuse("it draws from a generator that it makes itself, anew at each call")
         step = Draw(source, method, args)
         with self.paused():
             drawn = step.run()
@@ -257,6 +259,28 @@ class Recording:
                 f"it writes into a tensor from before the call (shape {tuple(node._array.shape)}) where its graph, or "
                 "that of what is written, is recorded; write out of place (x = x + y), or into a tensor made inside"
             )
+
+    def walking(self, nodes: Iterable[Node], boundary: Collection[Node]) -> None:
+        """Refuse to go backward through a graph from before the recording: later calls bring another one."""
+        for node in nodes:
+            if node._operation is not None and node not in boundary and not self.is_fresh(node):
+                raise StaysEager(
+                    f"compile: backward goes through the graph of a tensor from before the call (shape {node._array.shape}, "
+                    f"made by {node._operation.name}), which is another one at each call\n  {where_in_user_code()}\n"
+                    "compute it inside, or detach() it and go on outside"
+                )
+
+    def flagging(self, node: Node) -> None:
+        """Refuse to change requires_grad of a tensor from before the recording."""
+        if not self.is_fresh(node):
+            raise StaysEager(
+                f"compile: it changes requires_grad of a tensor from before the call (shape {node._array.shape})\n"
+                f"  {where_in_user_code()}\ndo that outside"
+            )
+
+    def refuse(self, why: str) -> None:
+        """Refuse to be recorded."""
+        raise CompileError(f"compile: {why}\n  {where_in_user_code()}")
 
     def read_data(self, node: Node) -> Any:
         """Return what a node shows as its array."""

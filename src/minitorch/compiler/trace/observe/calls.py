@@ -130,7 +130,8 @@ class CallObserver(Observer):
             self.whole(parts[2])
             return self.calls(parts[0], (*parts[1], *args), {**parts[2], **options})
         if isinstance(function, weakref.ref):
-            return self.fact("what a weak reference refers to", "referent", function, None, function())
+            # (A guard on what it refers to would keep that alive.)
+            raise self.refuse("it follows a weak reference, whose object may be gone at the next call")
         if kind in (operator.attrgetter, operator.itemgetter, operator.methodcaller):
             return self._calls_getter(function, args)
         if kind is _LRU_CACHE:
@@ -570,7 +571,11 @@ class CallObserver(Observer):
     def type_fact(self, kind: type, name: str, value: Any) -> None:
         """Note what a class has under a name."""
         if self.is_outside(kind):
-            self.fact(f"{kind.__name__}.{name}", "type", kind, name, value, is_trusted_class(kind))
+            self.fact(f"{kind.__name__}.{name}", "type", kind, name, value)
+
+    def is_fresh_tensor(self, thing: Any) -> bool:
+        """Tell whether a Tensor was made in this run."""
+        return self.library.active.is_fresh(thing)
 
     # --- what a call brings along ---------------------------------------------------------------------
 

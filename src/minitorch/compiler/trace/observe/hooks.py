@@ -205,6 +205,9 @@ def _of_tensor(o: Observer, thing: Any, name: str) -> Any:
     if isinstance(thing, Node):
         if name in _ADDRESSES:
             raise o.refuse(f".{name} of a tensor is another one at each call; read it outside")
+        if name in ("stride", "strides") and not o.is_fresh_tensor(thing) and not thing.is_contiguous():
+            raise o.refuse(f".{name} of a tensor that is not contiguous may be another one at each call; read it outside")
+        o.type_fact(type(thing), name, lookup(type(thing), name))
         if o.is_outside(thing):
             o.meet(thing)
         space = getattr(thing, "__dict__", None)
