@@ -163,6 +163,15 @@ class Optimizer:
         if "step" in vars(cls):
             cls.step = _with_hooks(vars(cls)["step"])  # type: ignore[method-assign]
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_") or name == "__class__":
+            changed()
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        changed()
+        super().__delattr__(name)
+
     # --- parameter groups -----------------------------------------------------------------------
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:

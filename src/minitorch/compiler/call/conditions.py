@@ -45,7 +45,7 @@ def alike(a: Any, b: Any) -> bool:
 
 # The names that expressions may use beside their operands.
 NAMES: dict[str, Any] = {
-    "same": same, "alike": alike, "lookup": lookup, "missing": MISSING, "owner_of": owner_of,
+    "same": same, "alike": alike, "lookup": lookup, "is_": operator.is_, "missing": MISSING, "owner_of": owner_of,
     "current": current, "default_dtype": get_default_dtype, "MISS": MISS,
     "GONE": GONE,
 }  # fmt: skip
@@ -55,6 +55,7 @@ TESTS = {
     "==": "{0} == {1}",
     "same": "({0} is {1} or same({0}, {1}))",  # plain things
     "alike": "alike({0}, {1})",  # lists of plain things
+    "identical": "(len({0}) == len({1}) and all(map(is_, {0}, {1})))",  # lists of anything
 }
 # Expressions that are needed often.
 ITEM = "{0}.get({1}, missing)"
@@ -125,6 +126,7 @@ class SourceCode:
             self.add(f"{indent}if {f'{unless} and ' if unless else ''}not ({holds}): {otherwise}")
 
 
+FEW = 8  # items of a list that are looked at one by one, without a call
 MOST_AT_ONCE = 200  # conditions in one expression: it may not nest too deeply
 
 
@@ -159,6 +161,9 @@ class Condition:
     def source(self, source: SourceCode) -> str:
         """Return it as an expression that is true if it holds."""
         found = self.look.format(*map(source.write, self.operands))
+        if self.test == "identical" and len(self.expected) <= FEW:
+            each = "".join(f" and {found}[{i}] is {source.bind(e)}" for i, e in enumerate(self.expected))
+            return f"len({found}) == {len(self.expected)}{each}"
         expected = source.write(self.expected) if self.test == "==" else source.bind(self.expected)
         return TESTS[self.test].format(found, expected)
 

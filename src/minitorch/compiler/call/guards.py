@@ -49,7 +49,6 @@ _LOOKS: dict[str, tuple[str, str | None]] = {
     "class": ("type({0})", "is"),
     "cell": ("{0}.cell_contents", None),
     "slot": ("getattr({0}, {1}, missing)", None),
-    "attribute": ("getattr({0}, {1})", None),
     "contains": (CONTAINS, "is"),
     "layout": ("({0}.shape, {0}.dtype, {0}.strides)", "=="),
     "content": ("{0}.tobytes()", "=="),
@@ -88,6 +87,8 @@ def _look_of(fact: Fact) -> tuple[str, str | None, tuple[Any, ...]]:
         # What a class gives by itself is found at a tenth of the cost, where it is what stands there.
         direct = type(holder) is type and getattr(holder, key, None) is fact.value and key.isidentifier()
         return ("{0}." + key, "is", (holder,)) if direct else ("lookup({0}, {1})", None, (holder, key))
+    if fact.kind == "attribute":
+        return "{0}." + key, None, (holder,)
     look, test = _LOOKS[fact.kind]
     return look, test, (holder, key) if "{1}" in look else (holder,)
 
@@ -119,6 +120,9 @@ class Environment:
 
     def finish(self) -> None:
         """Make one function of all guards."""
+        # Several facts and objects may ask for the same.
+        asked = {(g.look, g.test, *map(id, g.operands)): g for g in reversed(self.guards)}
+        self.guards = list(reversed(asked.values()))
         self.unreported = [guard for guard in self.guards if not guard.reported]
         self.unreported_hold = compiled(self.unreported)
         self._reported_hold = compiled([guard for guard in self.guards if guard.reported])
@@ -253,25 +257,24 @@ class Environment:
     def _look_at_optimizer(self, words: str, optimizer: Any) -> None:
         self.optimizers.append(optimizer)
         kind = type(optimizer)
-        self._guard(f"the class of {words}", "type({0})", optimizer, expected=kind)
+        self._guard(f"the class of {words}", "type({0})", optimizer, expected=kind, reported=True)
         self._method(kind, "step")
         groups = optimizer.param_groups
-        self._guard(f"{words}.param_groups", "{0}.param_groups", optimizer, expected=groups)
-        self._guard(f"len({words}.param_groups)", LENGTH, groups, expected=len(groups), test="==")
+        self._guard(f"{words}.param_groups", "{0}.param_groups", optimizer, expected=groups, reported=True)
         # LBFGS reads its learning rate as it is.
         step = getattr(inspect.unwrap(kind.step), "__code__", None)
         fixed_rate = step is not None and is_trusted(step) and "lr" in step.co_consts
+        self._guard(f"{words}.param_groups", "{0}", groups, expected=list(groups), test="identical")
         for i, group in enumerate(groups):
-            self._guard(f"{words}.param_groups[{i}]", INDEX, groups, i, expected=group)
             self._look_at_group(f"{words}.param_groups[{i}]", group, fixed_rate)
-        self._guard(f"{words}.state", "{0}.state", optimizer, expected=optimizer.state)
+        self._guard(f"{words}.state", "{0}.state", optimizer, expected=optimizer.state, reported=True)
         self._look_at_state(f"{words}.state", optimizer.state)
         for hooks in ("_step_pre_hooks", "_step_post_hooks"):
             self._look_at_hooks(words, getattr(optimizer, hooks))
         if is_trusted_class(kind):
             for name, now in vars(optimizer).items():
                 if not name.startswith("_") and isinstance(now, PLAIN):
-                    self._item(f"{words}.{name}", vars(optimizer), name)
+                    self._item(f"{words}.{name}", vars(optimizer), name, reported=True)
 
     def _look_at_group(self, words: str, group: Any, fixed_rate: bool) -> None:
         self._guard(f"len({words})", LENGTH, group, expected=len(group), test="==", reported=True)
@@ -283,9 +286,8 @@ class Environment:
             if type(now) is float and key != "lr":
                 self.numbers.append((group, key, now))
             if key == "params":
-                self._guard(f"len({words}['params'])", LENGTH, now, expected=len(now), test="==")
+                self._guard(f"{words}['params']", "{0}", now, expected=list(now), test="identical")
                 for i, parameter in enumerate(now):
-                    self._guard(f"{words}['params'][{i}]", INDEX, now, i, expected=parameter)
                     self._look_into(f"{words}['params'][{i}]", parameter)
 
     def _look_at_state(self, words: str, state: Any) -> None:

@@ -49,7 +49,7 @@ class KnownObjects:
 
     def is_managed(self, thing: Any) -> bool:
         """Tell whether an object reports its changes itself."""
-        return isinstance(thing, (Module, ParameterGroup))
+        return isinstance(thing, (Module, Optimizer, ParameterGroup))
 
     def takes_plainly(self, thing: Any, name: Any, value: Any) -> bool:
         """Tell whether storing an attribute of such an object, or an option, is nothing but that."""
@@ -57,6 +57,8 @@ class KnownObjects:
             return not isinstance(value, (Node, Traced))
         if isinstance(value, (Module, Node)) and type(value) is not Tensor:
             return False
+        if isinstance(thing, Optimizer):
+            return name not in ("param_groups", "state")
         own = vars(thing)
         return name != "training" and not any(name in own[part] for part in ("_parameters", "_buffers", "_modules"))
 
