@@ -41,6 +41,9 @@ class Recorder(Protocol):
     def number(self, array: Any) -> Any:
         """Return the only element of an array as a number."""
 
+    def fixed(self, array: Any) -> Any:
+        """Return the numbers of an array, which must be the same at every call."""
+
     def draw(self, source: Any, method: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Draw random numbers now, and again at every call."""
 
@@ -106,6 +109,20 @@ def number(array: Any) -> Any:
     if (active := recorder()) is not None:
         return active.number(array)
     return float(array)
+
+
+def fixed(array: Any) -> Any:
+    """Return an array whose numbers Python needs: lengths of sequences, which decide what is computed.
+
+    A compiled function looks at each call whether they are the same.
+
+    >>> import numpy as np
+    >>> fixed(np.array([3, 1]))
+    array([3, 1])
+    """
+    if (active := recorder()) is not None:
+        return active.fixed(array)
+    return array
 
 
 def drawing(method: F) -> F:
