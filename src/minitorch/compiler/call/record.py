@@ -17,6 +17,7 @@ import numpy as np
 
 from minitorch.compiler import backends
 from minitorch.compiler.call import verify
+from minitorch.compiler.call.again import OnceMore
 from minitorch.compiler.call.conditions import PLAIN, same
 from minitorch.compiler.call.containers import collect, rebuilt, template
 from minitorch.compiler.call.guards import Environment
@@ -137,6 +138,8 @@ def record_call(
         recorded, environment, key, template(run.results, {id(r): i for i, r in enumerate(found)}),
         [_result(r, arguments.leaves, active) for r in found], runner, run.backward, run.given, reason,
     )  # fmt: skip
+    if run.backward is not None:
+        run.backward.again = OnceMore(function, program)
     mistake = _disagreement(program, active, backend) if verified else ""
     if mistake:
         return RecordedCall(results, mistake=mistake)
