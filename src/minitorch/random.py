@@ -184,12 +184,10 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
     >>> generator = manual_seed(0); randperm(4)
     tensor([0, 1, 3, 2])
     """
-    order = list(range(n))
-    words = (generator or default_generator).words(max(n - 1, 0)).tolist()
-    for i, word in enumerate(words):
-        j = i + word % (n - i)
-        order[i], order[j] = order[j], order[i]
-    return _made(np.array(order, dtype=np.int64 if dtype is None else np.dtype(dtype)), (n,), device, False)
+    order = (generator or default_generator).permutation(n)
+    return _made(
+        order.astype(np.int64 if dtype is None else np.dtype(dtype), copy=False), (n,), device, False
+    )
 
 
 def normal(

@@ -15,6 +15,7 @@ from minitorch.distributions.distribution import Distribution, broadcast_all
 from minitorch.engine.dtypes import finfo
 from minitorch.engine.node import new_tensor
 from minitorch.linalg import cholesky, inv, solve_triangular
+from minitorch.ops.op import violated
 from minitorch.random import normal, rand
 from minitorch.special import digamma, erf, erfinv, lgamma, xlogy
 from minitorch.tensor import Tensor
@@ -292,7 +293,7 @@ class Uniform(Distribution):
     def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
         self.low, self.high = broadcast_all(low, high)
         super().__init__(self.low.shape, validate_args=validate_args)
-        if self._validate_args and not bool((self.low < self.high).all()):
+        if self._validate_args and violated(~(self.low < self.high).all()):
             raise ValueError("Uniform is not defined when low>= high")
 
     @property

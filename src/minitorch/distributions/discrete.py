@@ -11,6 +11,7 @@ from minitorch.distributions.distribution import Distribution, broadcast_all, sh
 from minitorch.engine.dtypes import finfo
 from minitorch.engine.modes import enable_grad, no_grad
 from minitorch.nn.functional import binary_cross_entropy_with_logits
+from minitorch.ops.op import violated
 from minitorch.random import bernoulli, multinomial, poisson
 from minitorch.special import lgamma, xlogy
 from minitorch.tensor import Tensor
@@ -126,7 +127,7 @@ class Geometric(_Trial):
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         super().__init__(probs, logits, validate_args)
-        if self._validate_args and probs is not None and not bool((self.probs > 0).all()):
+        if self._validate_args and probs is not None and violated(~(self.probs > 0).all()):
             raise ValueError(f"Expected parameter probs of distribution {self!r} to be positive")
 
     @property

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from minitorch.creation import tensor
 from minitorch.distributions.constraints import Constraint
 from minitorch.engine.modes import no_grad
+from minitorch.ops.op import violated
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import common_shape
 from minitorch.tensor.devices import Size
@@ -58,7 +59,7 @@ class Distribution:
         if self._validate_args:
             for name, constraint in self.arg_constraints.items():
                 value = self.__dict__.get(name)  # a parameter computed on demand is valid by itself
-                if isinstance(value, Tensor) and not bool(constraint.check(value).all()):
+                if isinstance(value, Tensor) and violated(~constraint.check(value).all()):
                     raise ValueError(
                         f"Expected parameter {name} (Tensor of shape {tuple(value.shape)}) of distribution {self!r} to "
                         f"satisfy the constraint {constraint!r}, but found invalid values:\n{value}"
@@ -187,7 +188,7 @@ class Distribution:
                 f"Value is not broadcastable with batch_shape+event_shape: {tuple(value.shape)} vs "
                 f"{self._batch_shape + self._event_shape}."
             )
-        if not bool(self.support.check(value).all()):
+        if violated(~self.support.check(value).all()):
             raise ValueError(
                 f"Expected value argument (Tensor of shape {tuple(value.shape)}) to be within the support "
                 f"({self.support!r}) of the distribution {self!r}, but found invalid values:\n{value}"

@@ -56,6 +56,9 @@ class Recorder(Protocol):
     def made(self, thing: Any) -> None:
         """Be told of an object that this library has made and a program will be given."""
 
+    def fixed(self, array: Any) -> Any:
+        """Return the numbers of an array, which must be the same at every call."""
+
     def draw(self, source: Any, method: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Draw random numbers now, and again at every call."""
 
@@ -128,6 +131,20 @@ def made(thing: Any) -> Any:
     if (active := recorder()) is not None:
         active.made(thing)
     return thing
+
+
+def fixed(array: Any) -> Any:
+    """Return an array whose numbers Python needs: lengths of sequences, which decide what is computed.
+
+    A compiled function looks at each call whether they are the same.
+
+    >>> import numpy as np
+    >>> fixed(np.array([3, 1]))
+    array([3, 1])
+    """
+    if (active := recorder()) is not None:
+        return active.fixed(array)
+    return array
 
 
 def drawing(method: F) -> F:

@@ -13,6 +13,7 @@ import numpy as np
 
 from minitorch.creation import empty
 from minitorch.engine.node import new_tensor
+from minitorch.engine.recording import fixed
 from minitorch.functions import cat, stack
 from minitorch.nn import init
 from minitorch.nn.functional import recurrent as F
@@ -184,7 +185,7 @@ class RNNBase(Module):
 
     def _run_packed(self, input: PackedSequence, hx: Any) -> Any:
         data, batch_sizes, order, back = input
-        sizes = batch_sizes.tolist()
+        sizes = fixed(batch_sizes._data).tolist()
         states = self._initial_states(data, hx, sizes[0])
         if order is not None and hx is not None:
             states = tuple(part[:, order] for part in states)

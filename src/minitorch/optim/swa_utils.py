@@ -14,6 +14,7 @@ from typing import Any
 
 from minitorch.creation import tensor
 from minitorch.engine.modes import no_grad
+from minitorch.engine.recording import number
 from minitorch.nn import Module
 from minitorch.nn.normalization import _BatchNorm
 from minitorch.optim.lr_scheduler import LRScheduler
@@ -73,7 +74,7 @@ def get_swa_multi_avg_fn() -> Callable[..., None]:
     [tensor(2.)]
     """
 
-    return _of_lists(lambda num_averaged: float(1 / (num_averaged + 1)), get_swa_avg_fn())
+    return _of_lists(lambda num_averaged: 1 / (num_averaged + 1), get_swa_avg_fn())
 
 
 def _of_lists(weight: Callable[[Any], float], average: Callable[..., Tensor]) -> Callable[..., None]:
@@ -137,7 +138,7 @@ class AveragedModel(Module):
     def update_parameters(self, model: Module) -> None:
         """Take the model's weights of now into the average; the first time they are it."""
         own, others = self._averaged(self.module), self._averaged(model)
-        first = self.n_averaged.item() == 0
+        first = number(self.n_averaged._data) == 0
         with no_grad():
             if first:
                 for a, c in zip(own, others, strict=True):

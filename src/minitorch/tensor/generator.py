@@ -73,6 +73,15 @@ class Generator:
         return (pairs[:, 0] << np.uint64(32)) | pairs[:, 1]
 
     @drawing
+    def permutation(self, count: int) -> np.ndarray:
+        """Draw an order of 0, 1, … count - 1, by exchanging each with one behind it (Fisher and Yates)."""
+        order = list(range(count))
+        for i, word in enumerate(self.words(max(count - 1, 0)).tolist()):
+            j = i + word % (count - i)
+            order[i], order[j] = order[j], order[i]
+        return np.array(order, dtype=np.int64)
+
+    @drawing
     def uniforms(self, count: int, dtype: Any) -> np.ndarray:
         """Draw from [0, 1): 24 random bits for float32, 53 for float64."""
         if dtype == float64:

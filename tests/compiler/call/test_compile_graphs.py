@@ -64,14 +64,6 @@ def test_backward_twice_without_retain_graph_is_refused(compile):
             loss.backward()
 
 
-def test_twice_differentiated_from_outside_is_refused(compile):
-    f = compile(lambda x: (x**3).sum())
-    x = mt.ones(3, requires_grad=True)
-    f(x)
-    with pytest.raises(RuntimeError, match="gradients of gradients"):
-        mt.autograd.grad(f(x), [x], create_graph=True)
-
-
 def test_create_graph_inside(compile):
     def scenario(compile):
         @compile

@@ -57,6 +57,68 @@ def test_writing_into_an_argument_with_a_graph(compile, function):
         np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
+WRITES = """
+y.diagonal().fill_(0)
+y.diagonal(1).mul_(3)
+y.diagonal().copy_(x[0])
+y.diagonal()[1] = 3
+y.diagonal().uniform_()
+y.view(2, 2, 2, 2).diagonal(0, 1, 2).fill_(2)
+y[:, 0].add_(1)
+y.view(-1)[3] = 2
+y.view(-1)[::5] += 1
+y.t()[0] *= 2
+y.select(0, 1).zero_()
+y.narrow(1, 0, 2).zero_()
+y.unsqueeze(0).add_(1)
+y.permute(1, 0)[1].fill_(7)
+y[1:3][:, 1].zero_()
+y[1:3, 1:3].copy_(x[:2, :2])
+y[::2, ::2] = x[::2, ::2]
+v = y[0]; w = v[1:3]; w.zero_(); v.add_(1)
+v = y.view(-1); y.add_(1); v[0] = 3
+y[0].normal_()
+y.data.T[0] = 1
+np.fill_diagonal(y.data, 0)
+np.put(y.data, [1, 2], 7.0)
+np.std(y.data, axis=0, out=y.data[0])
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("into", ["new", "argument", "graph", "parameter", "buffer"])
+def test_writing_through_views(compile, write, into):
+    space = {"np": np}
+    exec(f"def body(x, y):\n    {write}", space)
+    body = space["body"]
+
+    def steps(make):
+        mt.manual_seed(0)
+        p, buffer = nn.Parameter(mt.randn(4, 4)), mt.randn(4, 4)
+
+        def function(x):
+            y = {"new": x * 2, "argument": x, "graph": p * x, "parameter": p, "buffer": buffer}[into]
+            with mt.set_grad_enabled(into != "parameter"):
+                body(x.detach() if into == "argument" else x, y)
+            if into == "graph":
+                (y**2).sum().backward()
+            return y * 1
+
+        function = make(function)
+        found = []
+        for _ in range(4):
+            p.grad, x = None, mt.randn(4, 4)
+            found += [function(x).detach(), x, p.detach().clone(), buffer.clone()]
+            found += [mt.zeros(1) if p.grad is None else mt.tensor(p.grad)]
+        return found, function
+
+    expected, _ = steps(lambda f: f)
+    found, function = steps(compile)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=1e-6)
+    assert sum(program.calls for program in function.cache.all()) == 3
+
+
 def test_a_module_that_begins_in_place(compile):
     mt.manual_seed(0)
     first, rest = nn.Linear(3, 3), nn.Sequential(nn.ReLU(inplace=True), nn.Linear(3, 2))

@@ -72,6 +72,13 @@ class _Computed:
         self.compute = compute
 
 
+def parts_of(thing: Any) -> list[Any]:
+    """Return everything in nested containers that is no container, in order."""
+    parts: list[Any] = []
+    rebuilt(thing, parts.append)
+    return parts
+
+
 def template(thing: Any, numbers: dict[int, int]) -> Any:
     """Return results with Leaf(number) in place of each Tensor or array."""
 

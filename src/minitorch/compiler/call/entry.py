@@ -221,7 +221,9 @@ class _EntryWriter:
             ]
             s.add(f"found = [{', '.join(names)}]")
             leaves = ", ".join(self.spelled.leaves)
-            s.add(f"{s.bind(program.backward.attach)}(found, [{', '.join(outputs)}], [{leaves}])")
+            drawn = ", ".join(f"n{i}" for i in program.draws)
+            call = f"(args, options, [{drawn}])"
+            s.add(f"{s.bind(program.backward.attach)}(found, [{', '.join(outputs)}], [{leaves}], {call})")
             names = [f"found[{i}]" for i in range(len(names))]
         if program.change is not None:
             s.add(f"found = [{', '.join(names)}]")

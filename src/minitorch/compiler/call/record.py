@@ -17,6 +17,7 @@ import numpy as np
 
 from minitorch.compiler import backends
 from minitorch.compiler.call import verify
+from minitorch.compiler.call.again import OnceMore
 from minitorch.compiler.call.containers import collect, rebuilt, template
 from minitorch.compiler.call.guards import Environment, is_place_of_number
 from minitorch.compiler.call.key import Arguments, CacheKey, is_record
@@ -138,6 +139,8 @@ def record_call(
         run.backward, run.given, reason, change=changing([c.plainly() for c in observer.changes], parts[1]),
         aliases=aliases, compared=observer.compared,
     )  # fmt: skip
+    if run.backward is not None:
+        run.backward.again = OnceMore(function, program)
     mistake = _disagreement(program, active, backend) if verified else ""
     if mistake:
         return RecordedCall(results, mistake=mistake)

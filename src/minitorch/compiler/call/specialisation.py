@@ -176,6 +176,7 @@ class Specialisation:
         ]
         self._decided = compiled(self.decisions) if self.decisions else lambda: True
         self.writes_arguments = any(isinstance(recorded.sources[i], FromArgument) for i in written)
+        self.draws = [i for i, step in enumerate(recorded.script) if isinstance(step, Draw)]
         self.has_effects = any(isinstance(step, Effect) for step in recorded.script)
         self._streams = list(
             {id(s.source): s.source for s in recorded.script if isinstance(s, Draw)}.values()
@@ -316,7 +317,8 @@ class Specialisation:
             else:
                 found.append(outputs[i].view(PlainArray) if result.is_plain else outputs[i])
         if self.backward is not None:
-            self.backward.attach(found, outputs, leaves)
+            drawn = [call.script[i] for i in self.draws]
+            self.backward.attach(found, outputs, leaves, (arguments.args, arguments.options, drawn))
         if self.change is not None:
             self.change(found)
         return filled(self.template, found)

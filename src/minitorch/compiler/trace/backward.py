@@ -7,7 +7,7 @@ what the first one keeps for it) to the gradients of the Tensors it was computed
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from minitorch.compiler.ir.program import Program, Value, in_order
 from minitorch.compiler.trace.recorded import Recorded
 from minitorch.compiler.trace.recorder import Recording
 from minitorch.compiler.trace.traced import Traced
+from minitorch.engine import watch
 from minitorch.engine.backward import backpropagate, collect
 from minitorch.engine.node import Node
 from minitorch.engine.record import bundle_outputs
@@ -22,6 +23,18 @@ from minitorch.ops.op import Op
 
 # Made again in the second program in place of being kept.
 _CHEAP = {"constant", "iota", "expand", "reshape", "permute", "slice"}
+
+
+class Again(Protocol):
+    """Runs the function itself as at a call, for gradients of gradients."""
+
+    def __call__(
+        self, args: tuple[Any, ...], options: dict[str, Any], drawn: Sequence[Any], time: int
+    ) -> list[Any]:
+        """Return the results that have a graph. time: when the call was made, drawn: what it drew."""
+
+    def remember(self, arguments: Sequence[Any], time: int) -> None:
+        """Remember the content of what a call at this time reads and a person may write into."""
 
 
 class Backward:
@@ -45,14 +58,21 @@ class Backward:
         self.kept = kept
         self.expected = expected  # the gradients in the recorded run, for gradients of 1
         self.runner: Callable[[list[np.ndarray]], list[Any]] | None = None
+        self.again: Again | None = None
         self.op = Op("compiled", _forward, joint=_joint, reads=True, register=False)
 
-    def attach(self, found: list[Any], outputs: list[Any], arguments: list[Any]) -> None:
-        """Make the results nodes of the graph: replace them in `found`."""
+    def attach(
+        self, found: list[Any], outputs: list[Any], arguments: list[Any], call: tuple[Any, ...]
+    ) -> None:
+        """Make the results nodes of the graph: replace them in `found`. call: its args, options, and what it drew."""
         tensors = tuple(arguments[w] if isinstance(w, int) else w for w in self.wanted)
         results = [outputs[i] for i in self.roots]
         kept = [outputs[i] for i in self.kept]
-        nodes = bundle_outputs(self.op, tensors, {"backward": self, "kept": kept}, results)
+        now = watch.tick()
+        if watch.exposed and self.again is not None:
+            self.again.remember(arguments, now)
+        attributes = {"backward": self, "kept": kept, "call": (*call, now)}
+        nodes = bundle_outputs(self.op, tensors, attributes, results)
         for i, each in zip(self.roots, nodes, strict=True):
             found[i] = each
 
@@ -61,12 +81,21 @@ def _forward(*inputs: Any, **attributes: Any) -> Any:
     raise RuntimeError("compiled: the forward of a compiled function cannot be run again by itself")
 
 
-def _joint(g: Sequence[Any], out: Sequence[Any], *inputs: Any, backward: Backward, kept: list[Any]) -> Any:
+def _joint(
+    g: Sequence[Any],
+    out: Sequence[Any],
+    *inputs: Any,
+    backward: Backward,
+    kept: list[Any],
+    call: tuple[Any, ...],
+) -> Any:
     if any(isinstance(each, Node) for each in (*g, *inputs)):
-        raise RuntimeError(
-            "compiled: gradients of gradients do not go through a compiled function; compile the function that takes "
-            "the first gradient too, or call the function itself (compiled.function)"
+        assert backward.again is not None
+        roots, reached = backward.again(*call), dict.fromkeys(inputs)
+        found = backpropagate(
+            roots, g, wanted=reached, boundary=reached, retain_graph=True, create_graph=True
         )
+        return [found.get(each) for each in inputs]
     assert backward.runner is not None
     given = [np.asarray(each, order="C") for each in g]  # (a gradient without axes stays one)
     return backward.runner([*kept, *given])

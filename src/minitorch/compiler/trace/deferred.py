@@ -70,10 +70,7 @@ class Deferred(Number):
             traced, place = self.operands
             number = numbers[id(traced)]
             return lambda arrays: arrays[number][place].item()
-        parts = [
-            o.computing(numbers) if isinstance(o, Deferred) else (lambda arrays, o=o: o)
-            for o in self.operands
-        ]
+        parts = [_computing(o, numbers) for o in self.operands]
         return lambda arrays: function(*(part(arrays) for part in parts))
 
     def _refusal(self, what: str) -> Exception:
@@ -89,7 +86,7 @@ class Deferred(Number):
         if self._is_over():
             return function(*(o.concrete if isinstance(o, Number) else o for o in operands))
         operands = tuple(_of_number(o) if isinstance(o, Number) else o for o in operands)
-        if not all(isinstance(o, (int, float, complex)) for o in operands):
+        if not all(isinstance(o, (int, float, complex, str)) for o in operands):
             return NotImplemented
         concrete = function(*(o.concrete if isinstance(o, Deferred) else o for o in operands))
         return Deferred(function, operands, concrete)
@@ -184,6 +181,23 @@ for _name, _function, _ufunc in (
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     _compare = getattr(operator, _name)
     setattr(Deferred, f"__{_name}__", lambda self, other, _f=_compare: self._now(_f, other))
+
+
+def _computing(operand: Any, numbers: dict[int, int]) -> Callable[[list[Any]], Any]:
+    if isinstance(operand, Deferred):
+        return operand.computing(numbers)
+    if isinstance(operand, Number):  # read where it stands
+        read = operand.read
+        return lambda arrays: read()
+    return lambda arrays: operand
+
+
+def deferred(function: Callable[..., Any], *operands: Any) -> Any:
+    """Return what a function gives of numbers and texts of which some are not known yet: at once, if all are."""
+    if not any(isinstance(o, Number) for o in operands):
+        return function(*operands)
+    concrete = function(*(o.concrete if isinstance(o, Number) else o for o in operands))
+    return Deferred(function, operands, concrete)
 
 
 def _of_number(number: Number) -> Deferred:

@@ -333,8 +333,8 @@ def _writes_into_its_first(function: Any) -> Callable[..., None]:
     return write
 
 
-for _function in (np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask):
-    FUNCTIONS_OF_NUMPY[_function] = _writes_into_its_first(_function)
+_WRITERS: tuple[Any, ...] = (np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask)
+FUNCTIONS_OF_NUMPY.update({function: _writes_into_its_first(function) for function in _WRITERS})
 
 
 # --- reductions -----------------------------------------------------------------------------------
@@ -416,12 +416,22 @@ def _count_nonzero(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     return reduce_traced(np.add, np.not_equal(x, 0), axis, keepdims)
 
 
-@_implements(np.nonzero, np.flatnonzero, np.argwhere, np.unique)
-def _refuse_shape(*args: Any, **options: Any) -> Any:
-    raise refuse(
-        "nonzero or unique (the shape of the result)",
-        "write minitorch.where(condition, a, b), which keeps the shape",
-    )
+def _of_values(function: Any) -> Callable[..., Any]:
+    """Return a function whose result has a shape that the values decide."""
+
+    def run(x: Any, *args: Any, **options: Any) -> Any:
+        if not is_known(x):
+            raise refuse(
+                "nonzero or unique (the shape of the result)",
+                "write minitorch.where(condition, a, b), which keeps the shape",
+            )
+        return call_back(function, (x, *args), options)
+
+    return run
+
+
+_SHAPED_BY_VALUES: tuple[Any, ...] = (np.nonzero, np.flatnonzero, np.argwhere, np.unique)
+FUNCTIONS_OF_NUMPY.update({function: _of_values(function) for function in _SHAPED_BY_VALUES})
 
 
 # --- products and order -----------------------------------------------------------------------------

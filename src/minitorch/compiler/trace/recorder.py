@@ -46,7 +46,7 @@ from minitorch.compiler.trace.recorded import (
     Source,
     Update,
 )
-from minitorch.compiler.trace.refusal import CheckFailed, CompileError, StaysEager, where_in_user_code
+from minitorch.compiler.trace.refusal import CheckFailed, CompileError, StaysEager, refuse, where_in_user_code
 from minitorch.compiler.trace.traced import Traced, as_traced
 from minitorch.engine import recording, watch
 from minitorch.engine.modes import current, switch
@@ -207,16 +207,30 @@ class Recording:
         if array.known:
             return float(array.array)
         value = make.reshape(make.cast(array.value, np.float64), ())
-        return Number(value, float(array.array), self._reader(value), self.decide)
+        read = self._reader(value)
+        return Number(value, float(array.array), lambda: float(read()), self.decide)
 
-    def _reader(self, value: Value) -> Callable[[], float]:
+    def fixed(self, array: Any) -> Any:
+        """Return the numbers of an array, which must be the same at every call."""
+        if not isinstance(array, Traced):
+            return array
+        if not array.known:
+            read, content = self._reader(array.value), array.array.tobytes()
+            self.decide(lambda: read().tobytes(), content)
+        return array.array.copy()
+
+    def _reader(self, value: Value) -> Callable[[], np.ndarray]:
         """Return a function that computes a value of the program from the inputs' arrays as they are then."""
+        needed = [v for v in in_order([value]) if v.primitive == "input"]
+        program = Program(needed, [value])
+        if any(isinstance(self.sources[v.attributes["index"]], FromScript) for v in needed):
+            raise refuse(
+                "a decision on a random number, or on one that a schedule changes,", "decide it outside"
+            )
 
-        def read() -> float:
-            needed = [v for v in in_order([value]) if v.primitive == "input"]
+        def read() -> np.ndarray:
             call = Call(self.arguments)
-            arrays = [self.sources[v.attributes["index"]].read(call) for v in needed]
-            return float(interpret(Program(needed, [value]), arrays)[0])
+            return interpret(program, [self.sources[v.attributes["index"]].read(call) for v in needed])[0]
 
         return read
 
@@ -224,6 +238,10 @@ class Recording:
         """Draw now, and at every call."""
         if self.observer is not None and not self.observer.is_outside(source):
             raise self.observer.refuse("it draws from a generator that it makes itself, anew at each call")
+        if any(isinstance(each, Traced) and not each.known for each in args):
+            raise StaysEager(
+                "it draws random numbers by rejection (gamma, poisson), as many as the rates of the call ask for"
+            )
         step = Draw(source, method, args)
         with self.paused():
             drawn = step.run()

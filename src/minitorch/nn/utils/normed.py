@@ -42,7 +42,7 @@ def as_matrix(weight: Tensor, dim: int) -> Tensor:
 
 def unit(vector: Any, eps: float) -> Any:
     """Return an array's direction."""
-    return vector / max(float(np.sqrt(vector @ vector)), eps)
+    return vector / np.maximum(np.sqrt(vector @ vector), eps)
 
 
 def random_unit(size: int, like: Tensor, eps: float) -> Tensor:

@@ -13,6 +13,7 @@ import numpy as np
 
 from minitorch.creation import full
 from minitorch.engine.node import new_tensor
+from minitorch.engine.recording import fixed
 from minitorch.functions import cat, pad, stack
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
@@ -141,7 +142,7 @@ def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = Fals
     """
     padded = as_tensor(padded_sequences)
     rows = padded.unbind(0 if batch_first else 1)
-    counts = as_tensor(lengths).tolist()
+    counts = fixed(as_tensor(lengths)._data).tolist()
     return [row[:count] for row, count in zip(rows, counts, strict=True)]
 
 
@@ -162,7 +163,7 @@ def pack_padded_sequence(
         raise IndexError(f"{name}: expects a batch of sequences, (T, B, …) or (B, T, …), got shape {x.shape}")
     if batch_first:
         x = x.swapaxes(0, 1)
-    counts = as_tensor(lengths).cpu()._data.astype(np.int64)
+    counts = fixed(as_tensor(lengths).cpu()._data).astype(np.int64)
     time, batch = x.shape[:2]
     if counts.shape != (batch,):
         raise RuntimeError(
@@ -219,7 +220,7 @@ def pad_packed_sequence(
     name = "pad_packed_sequence"
     if not isinstance(sequence, PackedSequence):
         raise TypeError(f"{name}: expects a PackedSequence, got {type(sequence).__name__}")
-    data, sizes = sequence.data, sequence.batch_sizes.cpu()._data
+    data, sizes = sequence.data, fixed(sequence.batch_sizes.cpu()._data)
     steps, batch = len(sizes), int(sizes[0])
     time = steps if total_length is None else total_length
     if time < steps:
@@ -232,7 +233,7 @@ def pad_packed_sequence(
     rows[:steps][there] = np.arange(data.shape[0])
     lengths = there.sum(axis=0)
     if sequence.unsorted_indices is not None:
-        back = sequence.unsorted_indices.cpu()._data
+        back = fixed(sequence.unsorted_indices.cpu()._data)
         rows, lengths = rows[:, back], lengths[back]
     padding = full((1, *data.shape[1:]), padding_value, dtype=data.dtype, device=data.device)
     places = rows.T if batch_first else rows

@@ -57,9 +57,9 @@ class RandomDraws(Node):
                 f"multinomial: cannot draw {num_samples} of {weights.shape[-1]} without replacement; "
                 "write replacement=True"
             )
-        if not (np.isfinite(weights) & (weights >= 0)).all():
+        if violated(~(np.isfinite(weights) & (weights >= 0)).all()):
             raise RuntimeError("multinomial: a weight is negative, inf or nan")
-        if not (weights.sum(axis=-1) > 0).all():
+        if violated(~(weights.sum(axis=-1) > 0).all()):
             raise RuntimeError("multinomial: the weights sum to 0, so there is nothing to draw")
         source = generator or default_generator
         rows = weights.reshape(-1, weights.shape[-1])

@@ -27,6 +27,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from minitorch.compiler.trace.deferred import deferred
+from minitorch.compiler.trace.number import Number
 from minitorch.compiler.trace.observe import hooks
 from minitorch.compiler.trace.observe.hooks import CONTAINERS, lookup, own_method, rewriter
 from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, Observer
@@ -346,6 +348,11 @@ class CallObserver(Observer):
             return function(*args, **options)
         if isinstance(owner, type) and name in ("__new__", "mro", "__subclasses__", "__init_subclass__", "__prepare__"):
             return self._calls_new(function, owner, args, options)
+        if isinstance(owner, str) and name in ("format", "join") and not options:
+            parts = args if name == "format" else tuple(hooks.iterator(args[0]))
+            if any(isinstance(part, Number) for part in parts):
+                return deferred(lambda *texts: function(*texts) if name == "format" else function(texts), *parts)
+            args = args if name == "format" else (parts,)
         known = isinstance(owner, (*PLAIN, tuple, type, re.Pattern, re.Match, *_LOCKS)) or is_trusted_class(type(owner))
         if isinstance(owner, type) and name in _TELLS_TIME:
             raise self.refuse(f"it asks for the time ({name}); ask outside, and pass it as an argument")
@@ -421,6 +428,10 @@ class CallObserver(Observer):
                     return kind(hooks.observed_method(self, args[0], name))
             if kind is bool and args:
                 return hooks.truth(args[0])
+            if kind is str and args:
+                return deferred(str, *args)
+            if kind in (int, float) and len(args) == 1 and isinstance(args[0], Number):
+                return deferred(kind, args[0]) if not args[0].decides else kind(args[0])
             args = tuple([self._read(a) for a in args])
             return kind(*args, **options)
         if kind in (threading.Lock, threading.RLock, *_LOCKS):
@@ -563,10 +574,6 @@ class CallObserver(Observer):
         if isinstance(key, list):
             self.whole(key)
         return self.shown(key)
-
-    def to_be_shown(self, thing: Any) -> Any:
-        """Return a thing that is about to be formatted."""
-        return thing
 
     def type_fact(self, kind: type, name: str, value: Any) -> None:
         """Note what a class has under a name."""
@@ -921,6 +928,9 @@ _SPECIAL_BUILTINS: dict[Any, Any] = {
     object.__setattr__: _store_plainly,
     object.__getattribute__: _attribute_plainly,
     functools.reduce: _reduce,
+    repr: lambda o, thing: deferred(repr, thing),
+    format: lambda o, thing, spec="": hooks.format_(thing, spec, ""),
+    round: lambda o, number, *digits: deferred(round, number, *digits) if type(number) in (int, float) else round(number, *digits),
     **{each: _over(each) for each in (sum, min, max, sorted, any, all)},
     **{
         each: _refused(f"it calls {each.__name__}; call it outside")

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.compiler.trace.deferred import deferred
+from minitorch.compiler.trace.number import Number
 from minitorch.compiler.trace.observe.instrument import EXPANDED, Rewriter
 from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, Observer, current_observer
 from minitorch.compiler.trace.observe.whose import is_trusted, is_trusted_class
@@ -625,6 +627,8 @@ def binary(a: Any, b: Any, name: str) -> Any:
     o = current_observer()
     if o is None or type(a) in _PLAIN_TYPES and type(b) in _PLAIN_TYPES:
         return (into if in_place else plain)(a, b)
+    if isinstance(a, str) and special == "mod":
+        return deferred(lambda text, *parts: text % parts, a, *(b if type(b) is tuple else (b,))) if _is_late(b) else a % b
     names = [(a, f"__i{special}__", b)] if in_place else []
     names += [(a, f"__{special}__", b), (b, f"__r{special}__", a)]
     for one, method, other in names:
@@ -651,6 +655,11 @@ def binary(a: Any, b: Any, name: str) -> Any:
             whole(each)
     found = (into if in_place else plain)(a, b)
     return o.made(found) if isinstance(found, CONTAINERS) and not (in_place and found is a) else found
+
+
+def _is_late(thing: Any) -> bool:
+    """Tell whether something is, or holds, a number that the program gives."""
+    return any(isinstance(part, Number) for part in (thing if type(thing) is tuple else (thing,)))
 
 
 def _copied(things: Any) -> Any:
@@ -757,14 +766,15 @@ _CONVERSIONS = {"": lambda thing: thing, "s": str, "r": repr, "a": ascii}
 
 
 def format_(thing: Any, spec: str, how: str) -> str:
-    o = current_observer()
-    if o is not None:
-        thing = o.to_be_shown(thing)
-    return format(_CONVERSIONS[how](thing), spec)
+    if current_observer() is None:
+        return format(_CONVERSIONS[how](thing), spec)
+    if isinstance(thing, Node) and not how and thing.ndim == 0:
+        thing = thing.item()  # what its own __format__ shows
+    return deferred(lambda value, form: format(_CONVERSIONS[how](value), form), thing, spec)
 
 
 def joined(parts: tuple[str, ...]) -> str:
-    return "".join(parts)
+    return deferred(lambda *texts: "".join(texts), *parts)
 
 
 HOOKS = {
