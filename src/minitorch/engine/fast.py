@@ -18,7 +18,7 @@ from minitorch.engine.modes import attention, current
 from minitorch.engine.node import NO_ATTRIBUTES
 from minitorch.engine.record import TROUBLE, apply, second_try, tell
 from minitorch.engine.recording import recordings
-from minitorch.engine.versions import note_view, rebased
+from minitorch.engine.versions import VIEWED, is_view, note_view, rebased
 from minitorch.engine.watch import exposed, is_exposed, tick
 from minitorch.ops.op import REFUSED
 
@@ -52,6 +52,7 @@ def {name}({parameters}):
         out._inputs = ()
         out._attributes = NO_ATTRIBUTES
     out._time = tick()
+    out._view = None
     {look_for_a_view}
     if mode.observers:
         tell(mode, op, ({inputs}), {attributes}, out)
@@ -61,6 +62,7 @@ _NAMES = {
     "NO_ATTRIBUTES": NO_ATTRIBUTES,
     "REFUSED": REFUSED,
     "TROUBLE": TROUBLE,
+    "VIEWED": VIEWED,
     "apply": apply,
     "attention": attention,
     "asarray": np.asarray,
@@ -69,6 +71,7 @@ _NAMES = {
     "exposed": exposed,
     "generic": np.generic,
     "is_exposed": is_exposed,
+    "is_view": is_view,
     "ndarray": np.ndarray,
     "new": object.__new__,
     "node": node,
@@ -93,7 +96,7 @@ apply_unary = _short_path(
     "apply_unary",
     "Do what `apply` does for one Tensor.",
     parameters="op, x, attributes=NO_ATTRIBUTES",
-    is_view="hasattr(x, '_view')",
+    is_view="is_view(x)",
     is_exposed="attributes or is_exposed(x)",  # attributes may hold an index that others can write into
     or_uncommon=" or (op.floating and x._array.dtype.kind not in 'fc')",
     apply="apply(op, x, **attributes)",
@@ -105,8 +108,10 @@ apply_unary = _short_path(
     look_for_a_view="""
     if data.base is not None:
         if (data.base is x._array or data.base is x._array.base) and data.dtype is x._array.dtype:
-            out._view = (x, op, attributes, mode.enabled)  # what note_view does
-            x._viewed = True
+            # What note_view does.
+            out._view = x if out._requires_grad else (x, op, attributes, mode.enabled)
+            if x._view is None:
+                x._view = VIEWED
         else:
             note_view(out, x, op, attributes, mode.enabled)""",
 )
@@ -114,7 +119,7 @@ apply_binary = _short_path(
     "apply_binary",
     "Do what `apply` does for two Tensors of one dtype and no attributes.",
     parameters="op, a, b",
-    is_view="hasattr(a, '_view') or hasattr(b, '_view')",
+    is_view="is_view(a) or is_view(b)",
     is_exposed="is_exposed(a) or is_exposed(b)",
     or_uncommon=" or (op.floating and a._array.dtype.kind not in 'fc')",
     apply="apply(op, a, b)",
@@ -127,7 +132,7 @@ apply_to_number_and_tensor = _short_path(
     "apply_to_number_and_tensor",
     "Do what `apply` does for a Python number and a Tensor of floats.",
     parameters="op, number, x",
-    is_view="hasattr(x, '_view')",
+    is_view="is_view(x)",
     is_exposed="is_exposed(x)",
     apply="apply(op, number, x)",
     arrays="number, x._array",
@@ -139,7 +144,7 @@ apply_to_tensor_and_number = _short_path(
     "apply_to_tensor_and_number",
     "Do what `apply` does for a Tensor of floats and a Python number.",
     parameters="op, x, number",
-    is_view="hasattr(x, '_view')",
+    is_view="is_view(x)",
     is_exposed="is_exposed(x)",
     apply="apply(op, x, number)",
     arrays="x._array, number",
@@ -163,4 +168,5 @@ def new_result(array: Any, op: Any = None, _new: Any = object.__new__, _nothing:
     out._inputs = ()
     out._attributes = _nothing
     out._time = tick()
+    out._view = None
     return out

@@ -440,9 +440,7 @@ class Recording:
                     setattr(node, slot, np.array(content.array))
                 elif isinstance(content, list):
                     content[:] = [c.array if isinstance(c, Traced) else c for c in content]
-            for slot in ("_view", "_viewed"):  # each has memory of its own now
-                if hasattr(node, slot):
-                    delattr(node, slot)
+            node._view = None  # each has memory of its own now
             # The first call's results have a graph as any: it must not go on recording.
             if node._operation is not None:
                 node._inputs = _plain(node._inputs)
