@@ -269,7 +269,7 @@ class Shapes(Node):
     @property
     def T(self) -> Tensor:
         """The axes reversed: a matrix transposed."""
-        return apply_unary(ops.PERMUTE, self, {"axes": tuple(range(self._array.ndim))[::-1]})
+        return apply_unary(ops.PERMUTE, self, {"axes": tuple(range(self._array.ndim - 1, -1, -1))})
 
     @property
     def mT(self) -> Tensor:
