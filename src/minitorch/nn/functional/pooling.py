@@ -145,16 +145,13 @@ def max_pool3d(*args: Any, **kwargs: Any) -> Any:
     return _max_pool(3, *args, **kwargs)
 
 
-_WITH_INDICES: Any = {"return_indices": True}
-
-
 def max_pool1d_with_indices(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
     """Return max_pool1d and where each largest element is.
 
     >>> max_pool1d_with_indices(minitorch.tensor([[1.0, 3.0, 2.0, 2.0]]), 2)[1]
     tensor([[1, 2]])
     """
-    return _max_pool(1, *args, **kwargs, **_WITH_INDICES)
+    return max_pool1d(*args, **{**kwargs, "return_indices": True})
 
 
 def max_pool2d_with_indices(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
@@ -164,7 +161,7 @@ def max_pool2d_with_indices(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
     tensor([[[ 5,  7],
              [13, 15]]])
     """
-    return _max_pool(2, *args, **kwargs, **_WITH_INDICES)
+    return max_pool2d(*args, **{**kwargs, "return_indices": True})
 
 
 def max_pool3d_with_indices(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
@@ -173,7 +170,7 @@ def max_pool3d_with_indices(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
     >>> max_pool3d_with_indices(minitorch.arange(8.0).reshape(1, 1, 2, 2, 2), 2)[1].item()
     7
     """
-    return _max_pool(3, *args, **kwargs, **_WITH_INDICES)
+    return max_pool3d(*args, **{**kwargs, "return_indices": True})
 
 
 def _max_unpool(
