@@ -24,8 +24,9 @@ class _Loss(FunctionLayer):
     def _keep(self, **settings: Any) -> None:
         size_average, reduce = (settings.pop(name, None) for name in self._not_kept)
         if size_average is not None or reduce is not None:
-            reduction = settings["reduction"]
-            settings["reduction"] = reduction_of(type(self).__name__, size_average, reduce, reduction)
+            settings["reduction"] = reduction_of(
+                type(self).__name__, size_average, reduce, settings["reduction"], stacklevel=4
+            )
         super()._keep(**settings)
 
     def forward(self, input: Any, target: Any) -> Tensor:
