@@ -41,12 +41,15 @@ class Case:
 
 CASES: list[Case] = []
 SAME: Any = object()
+FUNCTIONAL: Any = object()  # PyTorch has it by the same name in torch.nn.functional
 
 
 def case(
     op: str, call: Callable[..., Any], *inputs: Maker, torch: Any = SAME, differentiable: bool = True
 ) -> None:
     """Add a row to the table."""
+    if torch is FUNCTIONAL:
+        torch = lambda t, *inputs: call(t.nn.functional, *inputs)
     CASES.append(Case(op, call, inputs, call if torch is SAME else torch, differentiable))
 
 

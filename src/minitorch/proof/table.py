@@ -13,6 +13,7 @@ import numpy as np
 
 from minitorch.proof.cases import CASES as CASES
 from minitorch.proof.cases import (
+    FUNCTIONAL,
     SAME,
     Maker,
     above_one,
@@ -84,31 +85,11 @@ plain_cases("atan2 hypot", normal(3, 5), normal(3, 1))
 
 plain_cases("tanh sigmoid relu", normal(3, 5))
 for _name in ("silu", "gelu", "softplus", "leaky_relu", "elu"):
-    case(
-        _name,
-        lambda m, x, n=_name: getattr(m, n)(x),
-        normal(3, 5),
-        torch=lambda t, x, n=_name: getattr(t.nn.functional, n)(x),
-    )
-case(
-    "gelu_tanh",
-    lambda m, x: m.gelu(x, approximate="tanh"),
-    normal(3, 5),
-    torch=lambda t, x: t.nn.functional.gelu(x, approximate="tanh"),
-)
-case(
-    "softplus",
-    lambda m, x: m.softplus(x, 2.0, 1.0),
-    normal(3, 5),
-    torch=lambda t, x: t.nn.functional.softplus(x, 2.0, 1.0),
-)
-case(
-    "leaky_relu",
-    lambda m, x: m.leaky_relu(x, 0.3),
-    normal(3, 5),
-    torch=lambda t, x: t.nn.functional.leaky_relu(x, 0.3),
-)
-case("elu", lambda m, x: m.elu(x, 0.7), normal(3, 5), torch=lambda t, x: t.nn.functional.elu(x, 0.7))
+    case(_name, lambda m, x, n=_name: getattr(m, n)(x), normal(3, 5), torch=FUNCTIONAL)
+case("gelu_tanh", lambda m, x: m.gelu(x, approximate="tanh"), normal(3, 5), torch=FUNCTIONAL)
+case("softplus", lambda m, x: m.softplus(x, 2.0, 1.0), normal(3, 5), torch=FUNCTIONAL)
+case("leaky_relu", lambda m, x: m.leaky_relu(x, 0.3), normal(3, 5), torch=FUNCTIONAL)
+case("elu", lambda m, x: m.elu(x, 0.7), normal(3, 5), torch=FUNCTIONAL)
 for _name in ("softmax", "log_softmax"):
     case(_name, lambda m, x, n=_name: getattr(m, n)(x, dim=-1), normal(3, 5))
     case(_name, lambda m, x, n=_name: getattr(m, n)(x, dim=0), normal(2, 3, 2))
@@ -320,25 +301,10 @@ case("tile", lambda m, x: m.tile(x, (2, 3)), normal(3, 2))
 case("tile", lambda m, x: x.repeat(2, 1, 3), normal(3, 2))
 case("repeat_interleave", lambda m, x: m.repeat_interleave(x, 2, dim=1), normal(3, 2))
 case("repeat_interleave", lambda m, x, n: m.repeat_interleave(x, n, dim=0), normal(3, 2), integers(4, 3))
-case(
-    "pad",
-    lambda m, x: m.pad(x, (1, 2), value=0.5),
-    normal(3, 5),
-    torch=lambda t, x: t.nn.functional.pad(x, (1, 2), value=0.5),
-)
-case(
-    "pad",
-    lambda m, x: m.pad(x, (-1, 2, 1, 0)),
-    normal(3, 5),
-    torch=lambda t, x: t.nn.functional.pad(x, (-1, 2, 1, 0)),
-)
+case("pad", lambda m, x: m.pad(x, (1, 2), value=0.5), normal(3, 5), torch=FUNCTIONAL)
+case("pad", lambda m, x: m.pad(x, (-1, 2, 1, 0)), normal(3, 5), torch=FUNCTIONAL)
 for _mode in ("reflect", "replicate", "circular"):
-    case(
-        "pad",
-        lambda m, x, mode=_mode: m.pad(x, (1, 2), mode=mode),
-        normal(2, 3, 5),
-        torch=lambda t, x, mode=_mode: t.nn.functional.pad(x, (1, 2), mode=mode),
-    )
+    case("pad", lambda m, x, mode=_mode: m.pad(x, (1, 2), mode=mode), normal(2, 3, 5), torch=FUNCTIONAL)
 case("tril", lambda m, x: m.tril(x, -1), normal(4, 4))
 plain_cases("triu", normal(2, 3, 5))
 case("diagonal", lambda m, x: m.diagonal(x, 1, 0, 2), normal(3, 2, 4))
