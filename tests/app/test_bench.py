@@ -175,7 +175,7 @@ def test_a_contender_that_dies_or_fails_is_left_out_there_only(checkout):
                    Ask("both", (Part("both, time"), Part("both, memory", unit=BYTES)))), rounds=1)  # fmt: skip
     found = Results(machine())
     notes = []
-    progress = run.Lines(sys.stderr)
+    progress = run.StageLines(sys.stderr)
     progress.note = notes.append
     measure.run([group], checkout / "benchmarks", found, progress, lambda: None)
     rows = found.sections["g"].rows
@@ -196,11 +196,11 @@ def test_what_failed_is_not_asked_again_in_the_next_round(checkout):
     asks = (Ask("die", (Part("die"),)), Ask("fine", (Part("fine"),)))
     group = Questions("g", "G", "worker.py", ("Peer",), asks, rounds=3)
     found = Results(machine())
-    measure.run([group], checkout / "benchmarks", found, run.Lines(sys.stderr), lambda: None)
+    measure.run([group], checkout / "benchmarks", found, run.StageLines(sys.stderr), lambda: None)
     assert found.sections["g"].rows["fine"].values["Peer"] == [2.0] * 3
     assert asked.read_text().count("started") == 1 + 3  # once to die, and once in each round
     inside = Questions("h", "H", "worker.py", ("Peer",), asks, rounds=3, rounds_inside=True)
-    measure.run([inside], checkout / "benchmarks", found, run.Lines(sys.stderr), lambda: None)
+    measure.run([inside], checkout / "benchmarks", found, run.StageLines(sys.stderr), lambda: None)
     assert asked.read_text().count("started") == 4 + 2  # once to die, once for all rounds of what is fine
 
 
@@ -448,7 +448,7 @@ def test_a_plot_survives_any_numbers():
 
 
 def test_plain_lines_when_nobody_watches(capsys):
-    lines = run.Lines(sys.stderr)
+    lines = run.StageLines(sys.stderr)
     lines.start(4)
     for done in range(4):
         lines.at(done, f"eager, round {1 + done // 2} of 2", "add")

@@ -364,3 +364,13 @@ def test_a_constant_result_holds_neither_inputs_nor_attributes():
     del places
     assert alive() is None
     assert y.tolist() == [0.0, 3.0]
+
+
+def test_a_view_of_a_recorded_op_holds_its_base_and_nothing_else():
+    x = minitorch.ones(2, 3, requires_grad=True) * 1.0
+    tracemalloc.start()
+    views = [x.reshape(3, 2) for _ in range(1000)]
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert all(view._view is x for view in views)
+    assert size / len(views) < 620  # the node, the array, the attributes and their shape, the inputs

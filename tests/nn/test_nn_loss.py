@@ -442,3 +442,15 @@ def test_losses_stay_on_the_device(name, options, inputs):
     for mine, other in zip(device, host, strict=True):
         if other.grad is not None:
             np.testing.assert_allclose(mine.grad.host, other.grad, rtol=1e-12, atol=1e-12)
+
+
+def test_a_layer_made_from_its_settings_says_what_it_takes_and_who_asked():
+    assert list(inspect.signature(nn.MaxPool2d).parameters)[:2] == ["kernel_size", "stride"]
+    with pytest.raises(TypeError, match="MaxPool2d: missing a required argument: 'kernel_size'"):
+        nn.MaxPool2d()
+    with pytest.raises(TypeError, match="L1Loss: got an unexpected keyword argument 'nonsense'"):
+        nn.L1Loss(nonsense=1)
+    with pytest.warns(UserWarning, match="deprecated") as found:
+        nn.L1Loss(size_average=False)
+    assert found[0].filename == __file__
+    assert list(inspect.signature(F.conv2d).parameters)[:3] == ["input", "weight", "bias"]

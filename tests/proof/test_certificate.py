@@ -2,14 +2,19 @@
 
 import re
 
-from minitorch.proof.certificate import Certificate, Line
+from minitorch.proof.certificate import Certificate, Finding
 
 
 def made():
-    broken = Line("broken", differentiable=True, cases=1, problem="ValueError: a < b")
+    broken = Finding("broken", differentiable=True, cases=1, problem="ValueError: a < b")
     broken.first = 0.5
     return Certificate(
-        [broken, Line("exp", differentiable=True, cases=2), Line("sign", differentiable=False, cases=1)], 1.0
+        [
+            broken,
+            Finding("exp", differentiable=True, cases=2),
+            Finding("sign", differentiable=False, cases=1),
+        ],
+        1.0,
     )
 
 

@@ -527,7 +527,7 @@ def test_a_long_sum_is_freed_by_backward():
         del loss
         total.backward()
         assert first() is None
-        assert len(total._history) <= 1
+        assert len(total._past.history) <= 1
         assert w.grad == 200_000
     finally:
         gc.enable()
@@ -585,7 +585,7 @@ def test_turning_a_buffer_again_and_again_leaves_nothing_behind():
     for _ in range(100):
         buffer.t_().unsqueeze_(0).squeeze_(0)
     assert buffer.shape == (2, 3)
-    assert not hasattr(buffer, "_history")
+    assert not hasattr(buffer, "_past")
     w = minitorch.ones(2, 3, requires_grad=True)
     product = buffer * w
     buffer.t_()
@@ -598,9 +598,9 @@ def test_a_shallow_copy_has_a_history_of_its_own():
     x = w * 2
     x += 1
     twin = copy.copy(x)
-    before = len(twin._history)
+    before = len(twin._past.history)
     x += 1
-    assert len(twin._history) == before
+    assert len(twin._past.history) == before
 
 
 # --- what fresh eyes found --------------------------------------------------------------------------------
@@ -767,11 +767,11 @@ def test_histories_stay_short():
         h.mul_(0.5).add_(w)
         h.sum().backward()
         h.detach_()
-    assert len(h._history) < 6
+    assert len(h._past.history) < 6
     buffer = minitorch.zeros(3)
     for _ in range(5):
         buffer.detach_()
-    assert not hasattr(buffer, "_history")
+    assert not hasattr(buffer, "_past")
 
 
 def test_long_chains_of_views_after_a_write_are_linear():

@@ -219,7 +219,7 @@ def _looking(wanted: bool) -> Callable[[modes.Mode], modes.Mode]:
     def change(mode: modes.Mode) -> modes.Mode:
         others = tuple(o for o in mode.observers if o is not observe)
         if not wanted:
-            return mode._replace(observers=others, gradient_check=None)
-        return mode._replace(observers=(*others, observe), gradient_check=check_gradient)
+            return modes.with_observers(mode, *others)._replace(gradient_check=None)
+        return modes.with_observers(mode, *others, observe)._replace(gradient_check=check_gradient)
 
     return change

@@ -49,7 +49,9 @@ def backpropagate(
     if recordings and (recorder := current().recorder) is not None:
         passed = order if useful is None else [n for n in order if n in useful and _leads_on(n, useful)]
         recorder.walking(passed, boundary)
-    rewritten = [node for node in order if hasattr(node, "_history")] if versions.renewed else ()
+    rewritten = (
+        [node for node in order if hasattr(node, "_past") and node._past.history] if versions.renewed else ()
+    )
     walk = Walk(create_graph, useful)
     pending, own = walk.pending, walk.own
     # On arrays, for all nodes, nobody looking on, as nearly always: then there is a short path for the commonest ops.
@@ -232,7 +234,7 @@ def keep(node: Node, g: Array) -> None:
     """Add a gradient to a node's own. Out of place: `g` may be another node's gradient too."""
     if recordings:
         node._grad = g if node._grad is None else node._grad + g
-    elif not versions.renewed or not hasattr(node, "_superseded"):
+    elif not versions.renewed or not versions.is_old(node):
         # (Nobody can ask for the gradient of an old version.)
         node._gradient = g if node._gradient is None else node._gradient + g
     node._grad_is_shared = True

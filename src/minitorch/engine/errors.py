@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.engine import watch
+from minitorch.engine import versions, watch
 from minitorch.engine.modes import current
 from minitorch.engine.reads import RESULT, reads_values
 
@@ -132,8 +132,7 @@ def _overwritten(node: Any, position: int, tensor: Any) -> str:
 
 
 def _changed(tensor: Any, node: Any, suspects: set[int]) -> bool:
-    superseded = getattr(tensor, "_superseded", None)
-    if superseded is not None and superseded.overwritten and tensor is not node:
+    if versions.is_old(tensor) and tensor._past.overwritten and tensor is not node:
         return True  # this version's values are gone, whoever asks for them
     if id(tensor) in suspects and watch.changed_since(tensor, node._time):
         return True

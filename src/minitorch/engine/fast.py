@@ -14,21 +14,23 @@ import numpy as np
 
 from minitorch.engine import complex as complex_numbers
 from minitorch.engine import node
-from minitorch.engine.modes import attention, current
+from minitorch.engine.modes import USUAL, attention, current
 from minitorch.engine.node import NO_ATTRIBUTES
-from minitorch.engine.record import TROUBLE, apply, second_try, tell
+from minitorch.engine.record import TROUBLE, apply, second_try
 from minitorch.engine.recording import recordings
-from minitorch.engine.versions import note_view, rebased
+from minitorch.engine.versions import VIEWED, is_view, note_view, rebased
 from minitorch.engine.watch import exposed, is_exposed, tick
 from minitorch.ops.op import REFUSED
 
 _TEMPLATE = """
 def {name}({parameters}):
+    {start}
     if (attention or exposed) and (
         recordings
         or (rebased and ({is_view}))
         or (exposed and ({is_exposed}))
         or (complex_met and op.complex is REFUSED)
+        or current().observers
     ){or_uncommon}:
         return {apply}
     forward = op.forward  # in a name of its own: calling it as a method would look it up the slow way
@@ -41,7 +43,7 @@ def {name}({parameters}):
     out._array = data if data.__class__ is ndarray or not isinstance(data, generic) else asarray(data)
     out._gradient = None
     out._hooks = None
-    if ({wants_gradient}) and mode.enabled and op.differentiable:
+    if ({wants_gradient}) and (mode is USUAL or mode.enabled) and op.differentiable:
         out._requires_grad = True
         out._operation = op
         out._inputs = ({inputs})
@@ -52,15 +54,16 @@ def {name}({parameters}):
         out._inputs = ()
         out._attributes = NO_ATTRIBUTES
     out._time = tick()
+    out._view = None
     {look_for_a_view}
-    if mode.observers:
-        tell(mode, op, ({inputs}), {attributes}, out)
     return out
 """
 _NAMES = {
     "NO_ATTRIBUTES": NO_ATTRIBUTES,
     "REFUSED": REFUSED,
     "TROUBLE": TROUBLE,
+    "USUAL": USUAL,
+    "VIEWED": VIEWED,
     "apply": apply,
     "attention": attention,
     "asarray": np.asarray,
@@ -69,6 +72,7 @@ _NAMES = {
     "exposed": exposed,
     "generic": np.generic,
     "is_exposed": is_exposed,
+    "is_view": is_view,
     "ndarray": np.ndarray,
     "new": object.__new__,
     "node": node,
@@ -76,14 +80,13 @@ _NAMES = {
     "rebased": rebased,
     "recordings": recordings,
     "second_try": second_try,
-    "tell": tell,
     "tick": tick,
 }
 
 
 def _short_path(name: str, documentation: str, **places: str) -> Any:
     space: dict[str, Any] = dict(_NAMES)
-    places = {"attributes": "NO_ATTRIBUTES", "or_uncommon": "", "look_for_a_view": "", **places}
+    places = {"attributes": "NO_ATTRIBUTES", "or_uncommon": "", "start": "", "look_for_a_view": "", **places}
     exec(compile(_TEMPLATE.format(name=name, **places), f"{__file__}:{name}", "exec"), space)
     space[name].__doc__ = documentation
     return space[name]
@@ -93,20 +96,23 @@ apply_unary = _short_path(
     "apply_unary",
     "Do what `apply` does for one Tensor.",
     parameters="op, x, attributes=NO_ATTRIBUTES",
-    is_view="hasattr(x, '_view')",
+    is_view="is_view(x)",
     is_exposed="attributes or is_exposed(x)",  # attributes may hold an index that others can write into
-    or_uncommon=" or (op.floating and x._array.dtype.kind not in 'fc')",
+    start="array = x._array",
+    or_uncommon=" or (op.floating and array.dtype.kind not in 'fc')",
     apply="apply(op, x, **attributes)",
-    arrays="x._array,",
-    forward="forward(x._array, **attributes) if attributes else forward(x._array)",
+    arrays="array,",
+    forward="forward(array, **attributes) if attributes else forward(array)",
     wants_gradient="x._requires_grad",
     inputs="x,",
     attributes="attributes",
     look_for_a_view="""
-    if data.base is not None:
-        if (data.base is x._array or data.base is x._array.base) and data.dtype is x._array.dtype:
-            out._view = (x, op, attributes, mode.enabled)  # what note_view does
-            x._viewed = True
+    # What note_view does. An op without attributes that gives a view (the real part) does not come here.
+    if attributes and (base := data.base) is not None:
+        if base is array or base is array.base:
+            out._view = x if out._requires_grad else (x, op, attributes, mode is USUAL or mode.enabled)
+            if x._view is None:
+                x._view = VIEWED
         else:
             note_view(out, x, op, attributes, mode.enabled)""",
 )
@@ -114,7 +120,7 @@ apply_binary = _short_path(
     "apply_binary",
     "Do what `apply` does for two Tensors of one dtype and no attributes.",
     parameters="op, a, b",
-    is_view="hasattr(a, '_view') or hasattr(b, '_view')",
+    is_view="is_view(a) or is_view(b)",
     is_exposed="is_exposed(a) or is_exposed(b)",
     or_uncommon=" or (op.floating and a._array.dtype.kind not in 'fc')",
     apply="apply(op, a, b)",
@@ -127,7 +133,7 @@ apply_to_number_and_tensor = _short_path(
     "apply_to_number_and_tensor",
     "Do what `apply` does for a Python number and a Tensor of floats.",
     parameters="op, number, x",
-    is_view="hasattr(x, '_view')",
+    is_view="is_view(x)",
     is_exposed="is_exposed(x)",
     apply="apply(op, number, x)",
     arrays="number, x._array",
@@ -139,7 +145,7 @@ apply_to_tensor_and_number = _short_path(
     "apply_to_tensor_and_number",
     "Do what `apply` does for a Tensor of floats and a Python number.",
     parameters="op, x, number",
-    is_view="hasattr(x, '_view')",
+    is_view="is_view(x)",
     is_exposed="is_exposed(x)",
     apply="apply(op, x, number)",
     arrays="x._array, number",
@@ -163,4 +169,5 @@ def new_result(array: Any, op: Any = None, _new: Any = object.__new__, _nothing:
     out._inputs = ()
     out._attributes = _nothing
     out._time = tick()
+    out._view = None
     return out

@@ -24,14 +24,21 @@ class Mode(NamedTuple):
     outer: Any = None  # the mode that comes back at the end of a `with` block
 
 
-_START = Mode(True)
-_mode: ContextVar[Mode] = ContextVar("minitorch_mode", default=_START)
+USUAL = Mode(True)  # outside every `with` block; short paths know it by `is`, which is quicker than asking it
+_mode: ContextVar[Mode] = ContextVar("minitorch_mode", default=USUAL)
 current = _mode.get
 
 # What short paths must look out for, as long as there is any of it: a recording (compiler/trace), views whose base was
-# written into (versions.py), complex numbers (complex.py). Nearly always nothing.
+# written into (versions.py), complex numbers (complex.py), somebody who observes. Nearly always nothing.
 attention: list[Any] = []
 switch = _mode.set
+
+
+def with_observers(mode: Mode, *observers: Callable[..., None]) -> Mode:
+    """Return a mode in which these, and nobody else, are shown each op."""
+    if observers and "observers" not in attention:
+        attention.append("observers")
+    return mode._replace(observers=observers)
 
 
 def is_grad_enabled() -> bool:
@@ -54,9 +61,7 @@ class ModeSwitch:
         switch(self._change(mode)._replace(outer=mode))
 
     def __exit__(self, *exception: object) -> None:
-        switch(
-            current().outer or _START
-        )  # none: entered in another context, as an abandoned generator may be
+        switch(current().outer or USUAL)  # none: entered in another context, as an abandoned generator may be
 
     def __call__(self, function: F) -> F:
         """Make a function that always runs under this mode: plain, generator, coroutine or both."""

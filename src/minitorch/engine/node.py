@@ -39,30 +39,26 @@ class Node:
         "_attributes",  # the op's keyword arguments
         "_grad_is_shared",  # `_grad` may be someone else's array too: copy before handing it out
         "_gradient",  # what `_grad` shows, likewise
-        "_history",  # what it was before it was written into (versions.py); not set if it never was
         "_hooks",
         "_inputs",  # what the op was given: Tensors, Python numbers; empty when consumed
         "_operation",  # the Op, None for a leaf
+        "_past",  # what writes made of it (versions.py); not set if it was never written into
         "_requires_grad",
-        "_superseded",  # of an old version: when it ended, and whether its values are gone; else not set
         "_time",  # when it was made, or last written into: parents are older than their children
-        "_view",  # whose memory it looks at, and through which op (versions.py); not set if it is its own
-        "_viewed",  # set if others look at its memory
+        "_view",  # whose memory it looks at, or that others look at its own (versions.py); else None
     )
 
     _array: Any
     _attributes: dict[str, Any]
     _grad_is_shared: bool
     _gradient: Any
-    _history: list[Any]
     _hooks: Any
     _inputs: tuple[Any, ...]
     _operation: Op | None
+    _past: Any
     _requires_grad: bool
-    _superseded: Any
     _time: int
     _view: Any
-    _viewed: bool
 
     # Equality is element by element (tensor.py), so hashing must not follow it: two tensors of
     # equal content are two nodes of the graph.
@@ -134,5 +130,6 @@ def write_down(
     node._inputs = inputs
     node._attributes = attributes
     node._time = tick()
+    node._view = None
     if recordings and (recorder := current().recorder) is not None:
         recorder.write_data(node, data)

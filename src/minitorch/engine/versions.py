@@ -39,12 +39,16 @@ class View(NamedTuple):
     recorded: bool
 
 
-class Superseded(NamedTuple):
-    """When an old version ended, whether its values are gone, and which node its views look at instead, if any."""
+class Past:
+    """What writes made of a node: the versions it had, and how it ended, if it is an old version itself."""
 
-    time: int
-    overwritten: bool
-    base_of_views: Any
+    __slots__ = ("base_of_views", "ended", "history", "overwritten")
+
+    def __init__(self) -> None:
+        self.history: Any = ()  # when each version began, and the version
+        self.ended: int | None = None  # when this version ended
+        self.overwritten = True  # whether its values are gone then
+        self.base_of_views: Any = None  # the node its views look at instead, if any
 
 
 # Filled when a tensor of the graph is first written into, and when one is that others look at: from then on the walk
@@ -53,6 +57,8 @@ renewed: list[bool] = []
 rebased: list[int] = []  # the time of the latest such write
 
 _first = itemgetter(0)
+# In place of a view: others look at this node's memory, which is its own.
+VIEWED = ()
 
 
 def note_view(out: Any, base: Any, op: Op | None, attributes: dict[str, Any], recorded: bool) -> None:
@@ -60,13 +66,47 @@ def note_view(out: Any, base: Any, op: Op | None, attributes: dict[str, Any], re
     memory, own = getattr(base, "_data", None), out._array
     if memory is not None and owner_of(own) is owner_of(memory):
         # The real part of a complex tensor has no op that leads back into it.
-        out._view = (base, op if own.dtype == memory.dtype else None, attributes, recorded)
-        base._viewed = True
+        op = op if own.dtype == memory.dtype else None
+        # Of a recorded op the base is enough: the node itself knows the op.
+        out._view = base if out._requires_grad and op is not None else (base, op, attributes, recorded)
+        note_viewed(base)
+
+
+def note_viewed(node: Any) -> None:
+    """Note that others look at a tensor's memory."""
+    if node._view is None:
+        node._view = VIEWED
+
+
+def is_view(node: Any) -> bool:
+    """Tell whether a tensor looks at another's memory."""
+    return node._view is not None and node._view is not VIEWED
 
 
 def view_of(node: Any) -> View | None:
     """Return whose memory a tensor looks at, and how; None if it is its own."""
-    return View(*node._view) if hasattr(node, "_view") else None
+    if not is_view(node):
+        return None
+    view = node._view
+    return View(view, node._operation, node._attributes, True) if isinstance(view, Node) else View(*view)
+
+
+def _past_of(node: Any) -> Past:
+    if not hasattr(node, "_past"):
+        node._past = Past()
+    return node._past
+
+
+def is_old(node: Any) -> bool:
+    """Tell whether a node is an old version of a tensor."""
+    return hasattr(node, "_past") and node._past.ended is not None
+
+
+def copy_past(node: Any, copied: Any) -> None:
+    """Give the copy of a node a history of its own."""
+    if hasattr(node, "_past"):
+        past = copied._past = Past()
+        past.history = list(node._past.history)
 
 
 def previous(node: Any) -> Any:
@@ -95,13 +135,13 @@ def renew(
     node._attributes = attributes
     node._requires_grad = op is not None
     node._time = tick()
-    before._superseded = Superseded(node._time, overwritten, base_of_views)
-    if not hasattr(node, "_history"):
-        node._history = []
-    node._history.append((before._time, before))
+    end, past = _past_of(before), _past_of(node)
+    end.ended, end.overwritten, end.base_of_views = node._time, overwritten, base_of_views
+    past.history = past.history or []
+    past.history.append((before._time, before))
     if not renewed:
         renewed.append(True)
-    if hasattr(node, "_viewed") or hasattr(node, "_view"):
+    if node._view is not None:
         if not rebased:
             attention.append("views")
         rebased[:] = [node._time]
@@ -135,21 +175,20 @@ def _refer_to(before: Any, node: Any, result: Any) -> None:
 
 
 def _base_of(node: Any) -> Any:
-    while hasattr(node, "_view"):
-        node = node._view[0]
+    while (view := view_of(node)) is not None:
+        node = view.base
     return node
 
 
 def look_anew(node: Any, op_on: Callable[[Any], Any]) -> None:
     """Let a node be another view of its memory: values stay, shape and place in the graph are the view's."""
     base = previous(node)  # what it was; from now on its other views look at this
-    if hasattr(node, "_view"):
-        base._view = node._view
+    base._view = view_of(node)
     view = op_on(base)
     if view is not base:
         node._data = view._data
         renew(node, base, view._operation, view._inputs, view._attributes, False, base)
-        node._view = view._view
+        node._view = view_of(view)
 
 
 def as_of(node: Any, time: int) -> Any:
@@ -165,9 +204,10 @@ def as_of(node: Any, time: int) -> Any:
 
 def _ended(node: Any, time: int) -> Any:
     """Return the version in a node's history that was at a time; None if a backward has freed it."""
-    place = bisect_right(node._history, time, key=_first)
-    version = node._history[place - 1][1] if place else None
-    return None if version is None or version._superseded.time < time else version
+    history = node._past.history
+    place = bisect_right(history, time, key=_first)
+    version = history[place - 1][1] if place else None
+    return None if version is None or version._past.ended < time else version
 
 
 def _old_version(node: Any, time: int) -> Any:
@@ -190,10 +230,10 @@ def inputs_of(node: Any) -> tuple[Any, ...]:
 
 def forget_consumed(node: Any) -> None:
     """Let go of versions that a backward has consumed, and of constants from before these."""
-    history = node._history
+    history = node._past.history
     consumed = [i for i, (_, v) in enumerate(history) if v._operation is not None and not v._inputs]
     if consumed:
-        node._history = [
+        node._past.history = [
             entry
             for i, entry in enumerate(history)
             if (entry[1]._operation is None and (i == 0 or i > consumed[-1])) or entry[1]._inputs
@@ -207,9 +247,9 @@ def synced(node: Any, strictly: bool = True) -> Any:
     """
     views = []
     base = node
-    while rebased and base._time < rebased[0] and hasattr(base, "_view"):
+    while rebased and base._time < rebased[0] and (view := view_of(base)) is not None:
         views.append(base)
-        base = base._view[0]
+        base = view.base
     while views:
         _follow(views.pop(), strictly)
     return node
@@ -217,22 +257,23 @@ def synced(node: Any, strictly: bool = True) -> Any:
 
 def _follow(node: Any, strictly: bool) -> None:
     """Bring a view up to date with its base, which is."""
-    view = View(*node._view)
+    view: Any = view_of(node)
     base = view.base
     if base._time <= node._time:
         return
     version = _ended(base, node._time)
-    ended = Superseded(0, True, None) if version is None else version._superseded
+    ended = Past() if version is None else version._past
     if ended.base_of_views is not None:  # the base only changed its shape (unsqueeze_)
         node._view = view._replace(base=synced(ended.base_of_views, strictly))
         _follow(node, strictly)
     elif not ended.overwritten and not base._requires_grad:
         pass  # the base was cut off from its graph (detach_): the view was not
     elif owner_of(base._data) is not owner_of(node._data):
-        del node._view  # the base was given other memory: a view no more
+        node._view = None  # the base was given other memory: a view no more
     elif strictly or (view.op is not None and view.recorded):
         check_may_follow(view, "its base, or another view of it, was written into in place")
         op, inputs = (view.op, (base,)) if base._requires_grad else (None, ())
+        node._view = view
         renew(node, previous(node), op, inputs, view.attributes)
 
 

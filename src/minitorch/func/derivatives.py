@@ -26,7 +26,7 @@ Func = Callable[..., Any]
 Argnums = int | tuple[int, ...]
 
 
-class _Run:
+class _Evaluation:
     """One run of a function on inputs of its own: what went in, what came out, and who else is involved."""
 
     def __init__(self, func: Func, primals: tuple[Any, ...], has_aux: bool, name: str) -> None:
@@ -158,7 +158,7 @@ def grad_and_value(func: Func, argnums: Argnums = 0, has_aux: bool = False) -> F
     @functools.wraps(func)
     def derivative(*args: Any, **kwargs: Any) -> Any:
         chosen, primals = _at(func, argnums, args, kwargs, "grad")
-        run = _Run(chosen, primals, has_aux, "grad")
+        run = _Evaluation(chosen, primals, has_aux, "grad")
         if len(run.outputs) != 1 or run.outputs[0]._data.ndim:
             shapes = [o.shape for o in run.outputs]
             raise RuntimeError(
@@ -213,7 +213,7 @@ def vjp(func: Func, *primals: Any, has_aux: bool = False) -> Any:
     >>> pull(minitorch.tensor([1.0, 10.0]))
     (tensor([ 2., 40.]),)
     """
-    run = _Run(func, primals, has_aux, "vjp")
+    run = _Evaluation(func, primals, has_aux, "vjp")
     _, build = flatten(primals)
 
     def pull(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
@@ -237,7 +237,7 @@ def jvp(func: Func, primals: Any, tangents: Any, *, strict: bool = False, has_au
     """
     if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
         raise RuntimeError("jvp: primals and tangents must be tuples, with an entry per argument")
-    run = _Run(func, primals, has_aux, "jvp")
+    run = _Evaluation(func, primals, has_aux, "jvp")
     moves = _matched(tangents, run.inputs, "jvp", "tangents")
     if strict and not all(o.requires_grad for o in run.outputs):
         raise RuntimeError("jvp: with strict=True every output must depend on the inputs")
@@ -255,7 +255,7 @@ def linearize(func: Func, *primals: Any) -> Any:
     >>> push(minitorch.tensor([1.0, 10.0]))
     tensor([ 2., 40.])
     """
-    run = _Run(func, primals, False, "linearize")
+    run = _Evaluation(func, primals, False, "linearize")
     push = run.pushing()
 
     def tangent(*tangents: Any) -> Any:
@@ -283,7 +283,7 @@ def _jacobian(func: Func, argnums: Argnums, has_aux: bool, name: str, forward: b
     @functools.wraps(func)
     def derivative(*args: Any, **kwargs: Any) -> Any:
         chosen, primals = _at(func, argnums, args, kwargs, name)
-        run = _Run(chosen, primals, has_aux, name)
+        run = _Evaluation(chosen, primals, has_aux, name)
         _, build = flatten(primals)
         outputs, inputs = run.outputs, run.inputs
         blocks: list[list[Any]] = []  # by output, by input

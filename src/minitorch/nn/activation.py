@@ -10,7 +10,7 @@ from typing import Any
 from minitorch import creation
 from minitorch.nn import functional as F
 from minitorch.nn import init as initialise
-from minitorch.nn.layer import FunctionLayer
+from minitorch.nn.layer import NEEDED, FunctionLayer, takes
 from minitorch.nn.module import Module
 from minitorch.nn.parameter import Parameter
 from minitorch.tensor import Tensor
@@ -48,9 +48,7 @@ class _Plain(_Activation):
 class _InPlace(_Activation):
     """A layer whose only option is `inplace`."""
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
+    _arguments = takes(inplace=False)
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""
@@ -62,10 +60,7 @@ class _WithAlpha(_Activation):
 
     _shown = ("alpha",)
 
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__()
-        self.alpha = alpha
-        self.inplace = inplace
+    _arguments = takes(alpha=1.0, inplace=False)
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""
@@ -75,11 +70,7 @@ class _WithAlpha(_Activation):
 class _Shrink(_Activation):
     """A layer that sets to 0 what is no further than lambd from it."""
 
-    _settings = ("lambd",)
-
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__()
-        self.lambd = lambd
+    _arguments = takes(lambd=0.5)
 
     def extra_repr(self) -> str:
         """Return the options."""
@@ -91,9 +82,7 @@ class _AlongAxis(_Activation):
 
     _shown = ("dim",)
 
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
+    _arguments = takes(dim=None)
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""
@@ -227,10 +216,7 @@ class LeakyReLU(_Activation):
 
     _shown = ("negative_slope",)
 
-    def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
-        super().__init__()
-        self.negative_slope = negative_slope
-        self.inplace = inplace
+    _arguments = takes(negative_slope=0.01, inplace=False)
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""
@@ -264,9 +250,7 @@ class GELU(_Activation):
     tensor([-0.1587,  1.9545])
     """
 
-    def __init__(self, approximate: str = "none") -> None:
-        super().__init__()
-        self.approximate = approximate
+    _arguments = takes(approximate="none")
 
     def forward(self, input: Tensor) -> Tensor:
         """Apply it."""
@@ -288,11 +272,7 @@ class RReLU(_Activation):
     _settings = ("lower", "upper", "training", "inplace")
     _shown = ("lower", "upper")
 
-    def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False) -> None:
-        super().__init__()
-        self.lower = lower
-        self.upper = upper
-        self.inplace = inplace
+    _arguments = takes(lower=1 / 8, upper=1 / 3, inplace=False)
 
 
 class Hardshrink(_Shrink):
@@ -323,12 +303,8 @@ class Softplus(_Activation):
     """
 
     _function = staticmethod(F.softplus)
-    _settings = _shown = ("beta", "threshold")
-
-    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
-        super().__init__()
-        self.beta = beta
-        self.threshold = threshold
+    _arguments = takes(beta=1.0, threshold=20.0)
+    _shown = ("beta", "threshold")
 
 
 class Threshold(_Activation):
@@ -339,14 +315,8 @@ class Threshold(_Activation):
     """
 
     _function = staticmethod(F.threshold)
-    _settings = ("threshold", "value", "inplace")
+    _arguments = takes(threshold=NEEDED, value=NEEDED, inplace=False)
     _shown = ("threshold", "value")
-
-    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
-        super().__init__()
-        self.threshold = threshold
-        self.value = value
-        self.inplace = inplace
 
 
 class GLU(_AlongAxis):
@@ -358,8 +328,7 @@ class GLU(_AlongAxis):
 
     _function = staticmethod(F.glu)
 
-    def __init__(self, dim: int = -1) -> None:
-        super().__init__(dim)
+    _arguments = takes(dim=-1)
 
 
 class Softmax(_AlongAxis):

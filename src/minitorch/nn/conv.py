@@ -13,7 +13,7 @@ from minitorch.functions import pad
 from minitorch.nn import functional as F
 from minitorch.nn import init
 from minitorch.nn.functional.conv import sizes
-from minitorch.nn.layer import FunctionLayer
+from minitorch.nn.layer import NEEDED, FunctionLayer, takes
 from minitorch.nn.module import Module
 from minitorch.nn.parameter import Parameter
 from minitorch.tensor import Tensor
@@ -276,14 +276,8 @@ class Unfold(FunctionLayer):
     """
 
     _function = staticmethod(F.unfold)
-    _settings = _shown = ("kernel_size", "dilation", "padding", "stride")
-
-    def __init__(self, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> None:
-        super().__init__()
-        self.kernel_size = kernel_size
-        self.dilation = dilation
-        self.padding = padding
-        self.stride = stride
+    _arguments = takes(kernel_size=NEEDED, dilation=1, padding=0, stride=1)
+    _shown = ("kernel_size", "dilation", "padding", "stride")
 
     def forward(self, input: Any) -> Tensor:
         """Return the windows: (N, C·K1·K2, windows)."""
@@ -298,17 +292,8 @@ class Fold(FunctionLayer):
     """
 
     _function = staticmethod(F.fold)
-    _settings = _shown = ("output_size", "kernel_size", "dilation", "padding", "stride")
-
-    def __init__(
-        self, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
-    ) -> None:
-        super().__init__()
-        self.output_size = output_size
-        self.kernel_size = kernel_size
-        self.dilation = dilation
-        self.padding = padding
-        self.stride = stride
+    _arguments = takes(output_size=NEEDED, kernel_size=NEEDED, dilation=1, padding=0, stride=1)
+    _shown = ("output_size", "kernel_size", "dilation", "padding", "stride")
 
     def forward(self, input: Any) -> Tensor:
         """Return the images: (N, C, *output_size)."""

@@ -14,7 +14,7 @@ from minitorch.tensor import Tensor
 __all__ = ["Embedding", "EmbeddingBag"]
 
 
-class _Table(Module):
+class _EmbeddingTable(Module):
     """What both share: a table of vectors, and how it starts."""
 
     weight: Parameter
@@ -27,7 +27,7 @@ class _Table(Module):
             self.weight.detach()[self.padding_idx] = 0
 
 
-class Embedding(_Table):
+class Embedding(_EmbeddingTable):
     """A table of num_embeddings vectors, drawn from the normal distribution; look up by index.
 
     padding_idx: a row of zeros that stays as it is. max_norm: rows that are longer are shortened when used.
@@ -136,7 +136,7 @@ class Embedding(_Table):
         )
 
 
-class EmbeddingBag(_Table):
+class EmbeddingBag(_EmbeddingTable):
     """The sum, mean or largest of the vectors of a bag of things, without an order among them.
 
     >>> words = EmbeddingBag(20, 8, mode="sum")

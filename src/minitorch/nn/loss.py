@@ -6,12 +6,11 @@ are buffers, so that they move with the model and are saved with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from minitorch.nn import functional as F
 from minitorch.nn.functional.loss import reduction_of
-from minitorch.nn.layer import FunctionLayer
+from minitorch.nn.layer import FunctionLayer, takes, takes_by_name
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
 
@@ -19,15 +18,16 @@ from minitorch.tensor.convert import as_tensor
 class _Loss(FunctionLayer):
     """A loss with a reduction: 'mean', 'sum' or 'none'."""
 
-    _settings: tuple[str, ...] = ("reduction",)
+    _arguments = takes(size_average=None, reduce=None, reduction="mean")
+    _not_kept = ("size_average", "reduce")
 
-    def __init__(
-        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
-    ) -> None:
-        super().__init__()
+    def _keep(self, **settings: Any) -> None:
+        size_average, reduce = (settings.pop(name, None) for name in self._not_kept)
         if size_average is not None or reduce is not None:
-            reduction = reduction_of(type(self).__name__, size_average, reduce, reduction)
-        self.reduction = reduction
+            settings["reduction"] = reduction_of(
+                type(self).__name__, size_average, reduce, settings["reduction"], stacklevel=4
+            )
+        super()._keep(**settings)
 
     def forward(self, input: Any, target: Any) -> Tensor:
         """Return the loss, as the function of nn.functional computes it."""
@@ -39,17 +39,14 @@ class _Loss(FunctionLayer):
 class _WeightedLoss(_Loss):
     """A loss with a weight per class, or per element, kept as a buffer."""
 
-    _settings: tuple[str, ...] = ("weight", "reduction")
+    _arguments = takes(weight=None, size_average=None, reduce=None, reduction="mean")
 
-    def __init__(
-        self,
-        weight: Any = None,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.register_buffer("weight", None if weight is None else as_tensor(weight))
+    def _keep(self, **settings: Any) -> None:
+        for name in ("weight", "pos_weight"):
+            if name in settings:
+                weight = settings.pop(name)
+                self.register_buffer(name, None if weight is None else as_tensor(weight))
+        super()._keep(**settings)
 
 
 class L1Loss(_Loss):
@@ -80,17 +77,7 @@ class SmoothL1Loss(_Loss):
     """
 
     _function = staticmethod(F.smooth_l1_loss)
-    _settings = ("reduction", "beta")
-
-    def __init__(
-        self,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-        beta: float = 1.0,
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.beta = beta
+    _arguments = takes(size_average=None, reduce=None, reduction="mean", beta=1.0)
 
 
 class HuberLoss(_Loss):
@@ -101,11 +88,7 @@ class HuberLoss(_Loss):
     """
 
     _function = staticmethod(F.huber_loss)
-    _settings = ("reduction", "delta")
-
-    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
-        super().__init__(reduction=reduction)
-        self.delta = delta
+    _arguments = takes(reduction="mean", delta=1.0)
 
 
 class CrossEntropyLoss(_WeightedLoss):
@@ -116,29 +99,10 @@ class CrossEntropyLoss(_WeightedLoss):
     tensor(1.6094)
     """
 
-    def __init__(
-        self,
-        weight: Any = None,
-        size_average: bool | None = None,
-        ignore_index: int = -100,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-        label_smoothing: float = 0.0,
-    ) -> None:
-        super().__init__(weight, size_average, reduce, reduction)
-        self.ignore_index = ignore_index
-        self.label_smoothing = label_smoothing
-
-    def forward(self, input: Any, target: Any) -> Tensor:
-        """Return the loss; see nn.functional.cross_entropy."""
-        return F.cross_entropy(
-            input,
-            target,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-            label_smoothing=self.label_smoothing,
-        )
+    _function = staticmethod(F.cross_entropy)
+    _arguments = takes(
+        weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0
+    )
 
 
 class NLLLoss(_WeightedLoss):
@@ -149,18 +113,7 @@ class NLLLoss(_WeightedLoss):
     """
 
     _function = staticmethod(F.nll_loss)
-    _settings = ("weight", "ignore_index", "reduction")
-
-    def __init__(
-        self,
-        weight: Any = None,
-        size_average: bool | None = None,
-        ignore_index: int = -100,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(weight, size_average, reduce, reduction)
-        self.ignore_index = ignore_index
+    _arguments = takes(weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean")
 
 
 class BCELoss(_WeightedLoss):
@@ -173,7 +126,7 @@ class BCELoss(_WeightedLoss):
     _function = staticmethod(F.binary_cross_entropy)
 
 
-class BCEWithLogitsLoss(_Loss):
+class BCEWithLogitsLoss(_WeightedLoss):
     """BCELoss of sigmoid(x), accurate for any x; see nn.functional.binary_cross_entropy_with_logits.
 
     >>> BCEWithLogitsLoss()(minitorch.tensor([0.0]), minitorch.tensor([1.0]))
@@ -181,19 +134,7 @@ class BCEWithLogitsLoss(_Loss):
     """
 
     _function = staticmethod(F.binary_cross_entropy_with_logits)
-    _settings = ("weight", "reduction", "pos_weight")
-
-    def __init__(
-        self,
-        weight: Any = None,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-        pos_weight: Any = None,
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.register_buffer("weight", None if weight is None else as_tensor(weight))
-        self.register_buffer("pos_weight", None if pos_weight is None else as_tensor(pos_weight))
+    _arguments = takes(weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None)
 
 
 class KLDivLoss(_Loss):
@@ -205,17 +146,7 @@ class KLDivLoss(_Loss):
     """
 
     _function = staticmethod(F.kl_div)
-    _settings = ("reduction", "log_target")
-
-    def __init__(
-        self,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-        log_target: bool = False,
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.log_target = log_target
+    _arguments = takes(size_average=None, reduce=None, reduction="mean", log_target=False)
 
 
 class PoissonNLLLoss(_Loss):
@@ -226,21 +157,7 @@ class PoissonNLLLoss(_Loss):
     """
 
     _function = staticmethod(F.poisson_nll_loss)
-    _settings = ("log_input", "full", "eps", "reduction")
-
-    def __init__(
-        self,
-        log_input: bool = True,
-        full: bool = False,
-        size_average: bool | None = None,
-        eps: float = 1e-8,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.log_input = log_input
-        self.full = full
-        self.eps = eps
+    _arguments = takes(log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean")
 
     def forward(self, log_input: Any, target: Any) -> Tensor:
         """Return the loss; see nn.functional.poisson_nll_loss."""
@@ -255,12 +172,7 @@ class GaussianNLLLoss(_Loss):
     """
 
     _function = staticmethod(F.gaussian_nll_loss)
-    _settings = ("full", "eps", "reduction")
-
-    def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
-        super().__init__(reduction=reduction)
-        self.full = full
-        self.eps = eps
+    _arguments = takes_by_name(full=False, eps=1e-6, reduction="mean")
 
     def forward(self, input: Any, target: Any, var: Any) -> Tensor:  # type: ignore[override]
         """Return the loss; see nn.functional.gaussian_nll_loss."""
@@ -275,33 +187,13 @@ class HingeEmbeddingLoss(_Loss):
     """
 
     _function = staticmethod(F.hinge_embedding_loss)
-    _settings = ("margin", "reduction")
-
-    def __init__(
-        self,
-        margin: float = 1.0,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
+    _arguments = takes(margin=1.0, size_average=None, reduce=None, reduction="mean")
 
 
 class _MarginLoss(_Loss):
     """A loss of two inputs that asks for a margin."""
 
-    _settings = ("margin", "reduction")
-
-    def __init__(
-        self,
-        margin: float = 0.0,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
+    _arguments = takes(margin=0.0, size_average=None, reduce=None, reduction="mean")
 
     def forward(self, input1: Any, input2: Any, target: Any) -> Tensor:  # type: ignore[override]
         """Return the loss, as the function of nn.functional computes it."""
@@ -368,29 +260,33 @@ class MultiMarginLoss(_WeightedLoss):
     """
 
     _function = staticmethod(F.multi_margin_loss)
-    _settings = ("p", "margin", "weight", "reduction")
+    _arguments = takes(p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean")
 
-    def __init__(
-        self,
-        p: int = 1,
-        margin: float = 1.0,
-        weight: Any = None,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(weight, size_average, reduce, reduction)
-        if p not in (1, 2):
-            raise ValueError(f"MultiMarginLoss: p must be 1 or 2, got {p}")
-        if weight is not None and self.weight.ndim != 1:
+    def _keep(self, **settings: Any) -> None:
+        super()._keep(**settings)
+        if self.p not in (1, 2):
+            raise ValueError(f"MultiMarginLoss: p must be 1 or 2, got {self.p}")
+        if self.weight is not None and self.weight.ndim != 1:
             raise ValueError(
                 f"MultiMarginLoss: weight must have one number per class, got shape {self.weight.shape}"
             )
-        self.p = p
-        self.margin = margin
 
 
-class TripletMarginLoss(_Loss):
+class _TripletLoss(_Loss):
+    """A loss of three inputs that asks for a margin."""
+
+    def _keep(self, **settings: Any) -> None:
+        if settings["margin"] <= 0:
+            name = type(self).__name__
+            raise ValueError(f"{name}: margin must be greater than 0, got {settings['margin']}")
+        super()._keep(**settings)
+
+    def forward(self, anchor: Any, positive: Any, negative: Any) -> Tensor:  # type: ignore[override]
+        """Return the loss, as the function of nn.functional computes it."""
+        return self._run(anchor, positive, negative)
+
+
+class TripletMarginLoss(_TripletLoss):
     """max(0, margin + ‖a - p‖ - ‖a - n‖); see nn.functional.triplet_margin_loss.
 
     >>> a, near, far = minitorch.zeros(1, 2), minitorch.tensor([[1.0, 0.0]]), minitorch.tensor([[0.0, 1.5]])
@@ -399,32 +295,12 @@ class TripletMarginLoss(_Loss):
     """
 
     _function = staticmethod(F.triplet_margin_loss)
-    _settings = ("margin", "p", "eps", "swap", "reduction")
-
-    def __init__(
-        self,
-        margin: float = 1.0,
-        p: float = 2.0,
-        eps: float = 1e-6,
-        swap: bool = False,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        if margin <= 0:
-            raise ValueError(f"TripletMarginLoss: margin must be greater than 0, got {margin}")
-        self.margin = margin
-        self.p = p
-        self.eps = eps
-        self.swap = swap
-
-    def forward(self, anchor: Any, positive: Any, negative: Any) -> Tensor:  # type: ignore[override]
-        """Return the loss; see nn.functional.triplet_margin_loss."""
-        return self._run(anchor, positive, negative)
+    _arguments = takes(
+        margin=1.0, p=2.0, eps=1e-6, swap=False, size_average=None, reduce=None, reduction="mean"
+    )
 
 
-class TripletMarginWithDistanceLoss(_Loss):
+class TripletMarginWithDistanceLoss(_TripletLoss):
     """max(0, margin + d(a, p) - d(a, n)); see nn.functional.triplet_margin_with_distance_loss.
 
     >>> a, near, far = minitorch.zeros(1, 2), minitorch.tensor([[1.0, 0.0]]), minitorch.tensor([[0.0, 1.5]])
@@ -434,26 +310,7 @@ class TripletMarginWithDistanceLoss(_Loss):
     """
 
     _function = staticmethod(F.triplet_margin_with_distance_loss)
-    _settings = ("distance_function", "margin", "swap", "reduction")
-
-    def __init__(
-        self,
-        *,
-        distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
-        margin: float = 1.0,
-        swap: bool = False,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(reduction=reduction)
-        if margin <= 0:
-            raise ValueError(f"TripletMarginWithDistanceLoss: margin must be greater than 0, got {margin}")
-        self.distance_function = distance_function
-        self.margin = margin
-        self.swap = swap
-
-    def forward(self, anchor: Any, positive: Any, negative: Any) -> Tensor:  # type: ignore[override]
-        """Return the loss; see nn.functional.triplet_margin_with_distance_loss."""
-        return self._run(anchor, positive, negative)
+    _arguments = takes_by_name(distance_function=None, margin=1.0, swap=False, reduction="mean")
 
 
 class CTCLoss(_Loss):
@@ -465,12 +322,7 @@ class CTCLoss(_Loss):
     """
 
     _function = staticmethod(F.ctc_loss)
-    _settings = ("blank", "reduction", "zero_infinity")
-
-    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
-        super().__init__(reduction=reduction)
-        self.blank = blank
-        self.zero_infinity = zero_infinity
+    _arguments = takes(blank=0, reduction="mean", zero_infinity=False)
 
     def forward(self, log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any) -> Tensor:  # type: ignore[override]
         """Return the loss; see nn.functional.ctc_loss."""

@@ -12,7 +12,7 @@ from minitorch import creation
 from minitorch.engine.recording import number
 from minitorch.nn import functional as F
 from minitorch.nn import init
-from minitorch.nn.layer import FunctionLayer
+from minitorch.nn.layer import NEEDED, FunctionLayer, takes
 from minitorch.nn.module import Module
 from minitorch.nn.parameter import Parameter
 from minitorch.tensor import Tensor
@@ -368,14 +368,7 @@ class LocalResponseNorm(FunctionLayer):
     """
 
     _function = staticmethod(F.local_response_norm)
-    _settings = ("size", "alpha", "beta", "k")
-
-    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
-        super().__init__()
-        self.size = size
-        self.alpha = alpha
-        self.beta = beta
-        self.k = k
+    _arguments = takes(size=NEEDED, alpha=1e-4, beta=0.75, k=1.0)
 
     def forward(self, input: Tensor) -> Tensor:
         """Divide by what the neighbours amount to."""

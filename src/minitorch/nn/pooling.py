@@ -9,7 +9,7 @@ from typing import Any
 
 from minitorch.nn import functional as F
 from minitorch.nn.functional.conv import sizes
-from minitorch.nn.layer import RankedLayer
+from minitorch.nn.layer import NEEDED, RankedLayer, takes
 from minitorch.tensor import Tensor
 
 __all__ = [
@@ -20,6 +20,11 @@ __all__ = [
 
 
 class _Pool(RankedLayer):
+    def _keep(self, **settings: Any) -> None:
+        if "stride" in settings and settings["stride"] is None:
+            settings["stride"] = settings["kernel_size"]
+        super()._keep(**settings)
+
     def forward(self, input: Any) -> Any:
         """Pool; see the function of nn.functional."""
         function = self._functions[self.rank - 1]
@@ -28,25 +33,10 @@ class _Pool(RankedLayer):
 
 class _MaxPool(_Pool):
     _functions = (F.max_pool1d, F.max_pool2d, F.max_pool3d)
-    _settings = ("kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices")
+    _arguments = takes(
+        kernel_size=NEEDED, stride=None, padding=0, dilation=1, return_indices=False, ceil_mode=False
+    )
     _shown = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
-
-    def __init__(
-        self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
-        dilation: Any = 1,
-        return_indices: bool = False,
-        ceil_mode: bool = False,
-    ) -> None:
-        super().__init__()
-        self.kernel_size = kernel_size
-        self.stride = kernel_size if stride is None else stride
-        self.padding = padding
-        self.dilation = dilation
-        self.return_indices = return_indices
-        self.ceil_mode = ceil_mode
 
 
 class MaxPool1d(_MaxPool):
@@ -127,9 +117,18 @@ class MaxUnpool3d(_MaxUnpool):
     rank = 3
 
 
+_AVERAGES: dict[str, Any] = {
+    "kernel_size": NEEDED,
+    "stride": None,
+    "padding": 0,
+    "ceil_mode": False,
+    "count_include_pad": True,
+}
+
+
 class _AvgPool(_Pool):
     _functions = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)
-    _settings: tuple[str, ...] = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad")
+    _arguments = takes(**_AVERAGES)
     _shown = ("kernel_size", "stride", "padding")
 
 
@@ -142,41 +141,14 @@ class AvgPool1d(_AvgPool):
 
     rank = 1
 
-    def __init__(
-        self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-    ) -> None:
-        super().__init__()
-        self.kernel_size = sizes(kernel_size, 1, "AvgPool1d: kernel_size")
-        self.stride = sizes(kernel_size if stride is None else stride, 1, "AvgPool1d: stride")
-        self.padding = sizes(padding, 1, "AvgPool1d: padding")
-        self.ceil_mode = ceil_mode
-        self.count_include_pad = count_include_pad
+    def _keep(self, **settings: Any) -> None:
+        super()._keep(**settings)
+        for name in self._shown:
+            setattr(self, name, sizes(getattr(self, name), 1, f"AvgPool1d: {name}"))
 
 
 class _AvgPoolNd(_AvgPool):
-    _settings = (*_AvgPool._settings, "divisor_override")
-
-    def __init__(
-        self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-        divisor_override: int | None = None,
-    ) -> None:
-        super().__init__()
-        self.kernel_size = kernel_size
-        self.stride = kernel_size if stride is None else stride
-        self.padding = padding
-        self.ceil_mode = ceil_mode
-        self.count_include_pad = count_include_pad
-        self.divisor_override = divisor_override
+    _arguments = takes(**_AVERAGES, divisor_override=None)
 
 
 class AvgPool2d(_AvgPoolNd):
@@ -201,11 +173,8 @@ class AvgPool3d(_AvgPoolNd):
 
 class _AdaptiveAvgPool(_Pool):
     _functions = (F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d)
-    _settings = _shown = ("output_size",)
-
-    def __init__(self, output_size: Any) -> None:
-        super().__init__()
-        self.output_size = output_size
+    _arguments = takes(output_size=NEEDED)
+    _shown = ("output_size",)
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
@@ -240,13 +209,8 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPool):
 
 class _AdaptiveMaxPool(_Pool):
     _functions = (F.adaptive_max_pool1d, F.adaptive_max_pool2d, F.adaptive_max_pool3d)
-    _settings = ("output_size", "return_indices")
+    _arguments = takes(output_size=NEEDED, return_indices=False)
     _shown = ("output_size",)
-
-    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
-        super().__init__()
-        self.output_size = output_size
-        self.return_indices = return_indices
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool):

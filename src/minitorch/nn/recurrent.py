@@ -322,32 +322,8 @@ class LSTM(RNNBase):
     ((3, 7, 16), (2, 3, 8), (2, 3, 8))
     """
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        bias: bool = True,
-        batch_first: bool = False,
-        dropout: float = 0.0,
-        bidirectional: bool = False,
-        proj_size: int = 0,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(
-            "LSTM",
-            input_size,
-            hidden_size,
-            num_layers,
-            bias,
-            batch_first,
-            dropout,
-            bidirectional,
-            proj_size,
-            device,
-            dtype,
-        )
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # RNNBase's, from input_size on
+        super().__init__("LSTM", *args, **kwargs)
 
 
 class GRU(RNNBase):
@@ -358,30 +334,8 @@ class GRU(RNNBase):
     ((7, 3, 8), (1, 3, 8))
     """
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        bias: bool = True,
-        batch_first: bool = False,
-        dropout: float = 0.0,
-        bidirectional: bool = False,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(
-            "GRU",
-            input_size,
-            hidden_size,
-            num_layers,
-            bias,
-            batch_first,
-            dropout,
-            bidirectional,
-            device=device,
-            dtype=dtype,
-        )
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # RNNBase's, from input_size on
+        super().__init__("GRU", *args, **kwargs)
 
 
 # --- cells: one step at a time ------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 from minitorch.functions import pad
 from minitorch.nn import functional as F
 from minitorch.nn.functional.conv import sizes
-from minitorch.nn.layer import FunctionLayer
+from minitorch.nn.layer import NEEDED, FunctionLayer, takes
 from minitorch.nn.module import Module
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
@@ -31,26 +31,17 @@ class Upsample(FunctionLayer):
     """
 
     _function = staticmethod(F.interpolate)
-    _settings = ("size", "scale_factor", "mode", "align_corners", "recompute_scale_factor")
+    _arguments = takes(
+        size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None
+    )
 
-    def __init__(
-        self,
-        size: Any = None,
-        scale_factor: Any = None,
-        mode: str = "nearest",
-        align_corners: bool | None = None,
-        recompute_scale_factor: bool | None = None,
-    ) -> None:
-        super().__init__()
-        self.name = type(self).__name__
-        self.size = size
-        if isinstance(scale_factor, (tuple, list)):
-            self.scale_factor: Any = tuple(float(factor) for factor in scale_factor)
+    def _keep(self, **settings: Any) -> None:
+        factor = settings.pop("scale_factor")
+        if isinstance(factor, (tuple, list)):
+            factor = tuple(float(each) for each in factor)
         else:
-            self.scale_factor = float(scale_factor) if scale_factor else None
-        self.mode = mode
-        self.align_corners = align_corners
-        self.recompute_scale_factor = recompute_scale_factor
+            factor = float(factor) if factor else None
+        super()._keep(name=type(self).__name__, scale_factor=factor, **settings)
 
     def forward(self, input: Any) -> Tensor:
         """Return the images at their new size."""
@@ -94,11 +85,8 @@ class PixelShuffle(FunctionLayer):
     """
 
     _function = staticmethod(F.pixel_shuffle)
-    _settings = _shown = ("upscale_factor",)
-
-    def __init__(self, upscale_factor: int) -> None:
-        super().__init__()
-        self.upscale_factor = upscale_factor
+    _arguments = takes(upscale_factor=NEEDED)
+    _shown = ("upscale_factor",)
 
     def forward(self, input: Any) -> Tensor:
         """(…, C·r², H, W) → (…, C, H·r, W·r)."""
@@ -113,11 +101,8 @@ class PixelUnshuffle(FunctionLayer):
     """
 
     _function = staticmethod(F.pixel_unshuffle)
-    _settings = _shown = ("downscale_factor",)
-
-    def __init__(self, downscale_factor: int) -> None:
-        super().__init__()
-        self.downscale_factor = downscale_factor
+    _arguments = takes(downscale_factor=NEEDED)
+    _shown = ("downscale_factor",)
 
     def forward(self, input: Any) -> Tensor:
         """(…, C, H·r, W·r) → (…, C·r², H, W)."""
@@ -132,11 +117,8 @@ class ChannelShuffle(FunctionLayer):
     """
 
     _function = staticmethod(F.channel_shuffle)
-    _settings = _shown = ("groups",)
-
-    def __init__(self, groups: int) -> None:
-        super().__init__()
-        self.groups = groups
+    _arguments = takes(groups=NEEDED)
+    _shown = ("groups",)
 
     def forward(self, input: Any) -> Tensor:
         """Return the same channels in another order."""

@@ -41,13 +41,25 @@ class Case:
 
 CASES: list[Case] = []
 SAME: Any = object()
+FUNCTIONAL: Any = object()  # PyTorch has it by the same name in torch.nn.functional
 
 
 def case(
     op: str, call: Callable[..., Any], *inputs: Maker, torch: Any = SAME, differentiable: bool = True
 ) -> None:
     """Add a row to the table."""
+    if torch is FUNCTIONAL:
+        torch = lambda t, *inputs: call(t.nn.functional, *inputs)
     CASES.append(Case(op, call, inputs, call if torch is SAME else torch, differentiable))
+
+
+def plain_cases(ops: str, *inputs: Maker, differentiable: bool = True) -> None:
+    """Add a row for each of several ops that are functions of these names, called with the inputs alone.
+
+    ops: their names, with spaces between.
+    """
+    for op in ops.split():
+        case(op, lambda m, *xs, name=op: getattr(m, name)(*xs), *inputs, differentiable=differentiable)
 
 
 # --- inputs: away from kinks and poles, where a derivative exists --------------------------------

@@ -30,7 +30,7 @@ SECOND_ORDER_LIMIT = 1e-4
 
 
 @dataclass
-class Line:
+class Finding:
     """What was found about one op."""
 
     op: str
@@ -78,7 +78,7 @@ def second_order_error(case: Case, trial: int) -> float:
     return 0.0 if slope is None else _largest(c.error for c in compare(slope, arguments, eps=STEP))
 
 
-def prove(case: Case, trial: int, line: Line) -> None:
+def prove(case: Case, trial: int, line: Finding) -> None:
     """Try one case and enter what was found."""
     line.cases += 1
     try:
@@ -96,12 +96,12 @@ def certify(
     only: str | None = None,
     progress: Callable[[int, int, str], None] | None = None,
     cases: list[Case] | None = None,
-) -> list[Line]:
+) -> list[Finding]:
     """Prove every op (or those whose name contains `only`), each case `trials` times with other numbers."""
     chosen = [c for c in (CASES if cases is None else cases) if only is None or only in c.op]
-    lines: dict[str, Line] = {}
+    lines: dict[str, Finding] = {}
     for i, case in enumerate(chosen):
-        line = lines.setdefault(case.op, Line(case.op, differentiable=False))
+        line = lines.setdefault(case.op, Finding(case.op, differentiable=False))
         line.differentiable = line.differentiable or case.differentiable
         for trial in range(trials):
             prove(case, trial, line)
@@ -114,7 +114,7 @@ def certify(
 class Certificate:
     """All lines, with where and how long."""
 
-    lines: list[Line]
+    lines: list[Finding]
     seconds: float
 
     @property

@@ -194,11 +194,11 @@ def operand(value: Any, name: str = "operand") -> Any:
 
 def binary(op: Op, a: Any, b: Any) -> Tensor:
     """Run an elementwise op on two operands, at least one of them a Tensor, after dtype promotion."""
-    if isinstance(a, Node) and isinstance(b, Node):
-        if a._array.dtype is b._array.dtype:
-            return apply_binary(op, a, b)
-        return apply(op, *_prepared(op, a, b))
     if isinstance(a, Node):
+        if a.__class__ is b.__class__ or isinstance(b, Node):
+            if a._array.dtype is b._array.dtype:
+                return apply_binary(op, a, b)
+            return apply(op, *_prepared(op, a, b))
         if b.__class__ in _REAL and a._array.dtype.kind == "f":
             return apply_to_tensor_and_number(op, a, b)  # the common case: it does not widen the floats
     elif isinstance(b, Node) and a.__class__ in _REAL and b._array.dtype.kind == "f":

@@ -198,56 +198,42 @@ class Facts(Node):
         return made.requires_grad_(requires_grad)
 
     def _new(
-        self, name: str, shape: tuple[Any, ...], size: Any, dtype: Any, device: Any, requires_grad: Bool
-    ) -> Tensor:
-        chosen = self._array.dtype if dtype is None else np.dtype(dtype)
-        made = new_tensor(getattr(np, name)(shape_of(shape, size, f"new_{name}"), chosen))
-        return move(made, self.device if device is None else device).requires_grad_(requires_grad)
-
-    def new_zeros(
         self,
-        *sizes: Any,
+        name: str,
+        sizes: tuple[Any, ...],
+        *,
         size: Any = None,
         dtype: Any = None,
         device: Any = None,
         requires_grad: Bool = False,
     ) -> Tensor:
-        """Zeros of another shape, in this tensor's dtype and device.
+        chosen = self._array.dtype if dtype is None else np.dtype(dtype)
+        made = new_tensor(getattr(np, name)(shape_of(sizes, size, f"new_{name}"), chosen))
+        return move(made, self.device if device is None else device).requires_grad_(requires_grad)
+
+    def new_zeros(self, *sizes: Any, **options: Any) -> Tensor:
+        """Zeros of another shape, in this tensor's dtype and device; options: size, dtype, device, requires_grad.
 
         >>> minitorch.Tensor([1]).new_zeros(2)
         tensor([0, 0])
         """
-        return self._new("zeros", sizes, size, dtype, device, requires_grad)
+        return self._new("zeros", sizes, **options)
 
-    def new_ones(
-        self,
-        *sizes: Any,
-        size: Any = None,
-        dtype: Any = None,
-        device: Any = None,
-        requires_grad: Bool = False,
-    ) -> Tensor:
-        """Ones of another shape, in this tensor's dtype and device.
+    def new_ones(self, *sizes: Any, **options: Any) -> Tensor:
+        """Ones of another shape, in this tensor's dtype and device; options as for new_zeros.
 
         >>> minitorch.Tensor([1]).new_ones(2)
         tensor([1, 1])
         """
-        return self._new("ones", sizes, size, dtype, device, requires_grad)
+        return self._new("ones", sizes, **options)
 
-    def new_empty(
-        self,
-        *sizes: Any,
-        size: Any = None,
-        dtype: Any = None,
-        device: Any = None,
-        requires_grad: Bool = False,
-    ) -> Tensor:
-        """Whatever is in memory, in another shape and this tensor's dtype and device.
+    def new_empty(self, *sizes: Any, **options: Any) -> Tensor:
+        """Whatever is in memory, in another shape and this tensor's dtype and device; options as for new_zeros.
 
         >>> minitorch.Tensor([1]).new_empty(2).shape
         (2,)
         """
-        return self._new("empty", sizes, size, dtype, device, requires_grad)
+        return self._new("empty", sizes, **options)
 
     def new_full(
         self,
@@ -263,7 +249,7 @@ class Facts(Node):
         >>> minitorch.Tensor([1.0]).new_full((2,), 7)
         tensor([7., 7.])
         """
-        made = self._new("empty", (size,), None, dtype, device, False)
+        made = self._new("empty", (size,), dtype=dtype, device=device)
         return made.fill_(fill_value).requires_grad_(requires_grad)
 
     def new(self, *args: Any) -> Tensor:

@@ -18,7 +18,7 @@ from minitorch.engine.hooks import Hooks
 from minitorch.engine.node import Node, new_tensor, write_down
 from minitorch.engine.record import apply, made_by
 from minitorch.engine.recording import changed, recorder
-from minitorch.engine.versions import inputs_of, rebased, synced
+from minitorch.engine.versions import copy_past, inputs_of, note_viewed, rebased, synced
 from minitorch.ops import arithmetic, comparison
 from minitorch.ops.op import Op
 from minitorch.ops.shape import CLONE
@@ -274,7 +274,7 @@ class Tensor(
         >>> (x * 2).detach().requires_grad
         False
         """
-        self._viewed = True  # others look at its memory now
+        note_viewed(self)
         return new_tensor(self._data)
 
     def clone(self) -> Tensor:
@@ -480,9 +480,8 @@ class Tensor(
             if name != "__weakref__" and hasattr(self, name):
                 setattr(copied, name, getattr(self, name))
         copied._time = watch.tick()
-        if hasattr(self, "_history"):
-            copied._history = list(self._history)
-        self._viewed = True
+        copy_past(self, copied)
+        note_viewed(self)
         return copied
 
     def __reduce__(self) -> Any:

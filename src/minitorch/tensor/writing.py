@@ -208,9 +208,8 @@ class Writing(RandomFills):
     def _look_anew(self, name: str, *args: Any, **kwargs: Any) -> Tensor:
         """Let x be another view of its memory: the values stay, the shape and its place in the graph are new."""
         x: Any = versions.synced(self)
-        looked_at = hasattr(x, "_view") or hasattr(x, "_viewed")
         leaf = x._operation is None
-        if not (x._requires_grad or looked_at) or (leaf and not is_grad_enabled()):
+        if not (x._requires_grad or x._view is not None) or (leaf and not is_grad_enabled()):
             x._data = getattr(versions.previous(x), name)(*args, **kwargs)._data
             watch.touch(x, f"x.{name}_()")
             return x
@@ -283,7 +282,7 @@ class Writing(RandomFills):
         False
         """
         x: Any = versions.synced(self)
-        if x._requires_grad and hasattr(x, "_view"):
+        if x._requires_grad and versions.is_view(x):
             raise RuntimeError("x.detach_(): x is a view, whose graph is its base's; write x = x.detach()")
         if x._requires_grad:
             versions.renew(x, versions.previous(x), None, (), {}, overwritten=False)

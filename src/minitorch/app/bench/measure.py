@@ -28,7 +28,7 @@ class WorkerEnded(RuntimeError):
     """A contender's process ended before it answered."""
 
 
-class Worker:
+class ContenderProcess:
     """A contender in its own process: `ask` sends it a line and waits for its answer."""
 
     def __init__(self, script: str, contender: str, threads: int = 1) -> None:
@@ -73,7 +73,7 @@ class Worker:
         return json.loads(line)
 
 
-class Progress(Protocol):
+class BenchProgress(Protocol):
     """Who is told what happens."""
 
     def start(self, total: int) -> None:
@@ -90,7 +90,11 @@ class Progress(Protocol):
 
 
 def run(
-    groups: Sequence[Questions], where: Path, results: Results, progress: Progress, save: Callable[[], None]
+    groups: Sequence[Questions],
+    where: Path,
+    results: Results,
+    progress: BenchProgress,
+    save: Callable[[], None],
 ) -> None:
     """Ask everything, entering each answer as it comes, and save now and then; whatever happens, save at the end."""
     total = sum(len(g.asks) * len(g.contenders) * g.rounds for g in groups)
@@ -162,10 +166,10 @@ def enter(results: Results, group: Questions, ask: Ask, contender: str, answer: 
 class _Workers(contextlib.AbstractContextManager["_Workers"]):
     """The processes of a group. One that cannot be imported, or that dies, is left out with a line that says so."""
 
-    def __init__(self, group: Questions, where: Path, results: Results, progress: Progress) -> None:
+    def __init__(self, group: Questions, where: Path, results: Results, progress: BenchProgress) -> None:
         self.group, self.results, self.progress = group, results, progress
         self.script = str(where / group.script)
-        self.running: dict[str, Worker] = {}
+        self.running: dict[str, ContenderProcess] = {}
         self.absent: set[str] = set()
         self.failed: set[tuple[str, str]] = set()  # not asked again in the next round
 
@@ -204,8 +208,8 @@ class _Workers(contextlib.AbstractContextManager["_Workers"]):
             worker.close()
         self.running.clear()
 
-    def _start(self, contender: str) -> Worker | None:
-        worker = Worker(self.script, contender, self.group.threads)
+    def _start(self, contender: str) -> ContenderProcess | None:
+        worker = ContenderProcess(self.script, contender, self.group.threads)
         if worker.greeting is None:
             worker.close()
             self.absent.add(contender)

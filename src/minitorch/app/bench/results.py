@@ -264,7 +264,7 @@ class Change:
 
 
 @dataclass
-class Comparison:
+class RunComparison:
     """Everything two runs have in common."""
 
     changes: list[Change]
@@ -289,7 +289,7 @@ def comparable(old: Results, new: Results) -> str | None:
     return None
 
 
-def compare(old: Results, new: Results) -> Comparison:
+def compare(old: Results, new: Results) -> RunComparison:
     """Set our rows in two runs side by side.
 
     A machine is never twice the same: the peers of a section, where their versions are the same in both runs, tell
@@ -324,4 +324,4 @@ def compare(old: Results, new: Results) -> Comparison:
                 noise = max(least, *(row.spread(name) for row in (before, after) for name in row.present))
                 change = (before.best(contender), after.best(contender), factor, noise)
                 changes.append(Change(name, after.name, contender, after.unit, *change))
-    return Comparison(changes, drift)
+    return RunComparison(changes, drift)

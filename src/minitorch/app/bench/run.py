@@ -14,7 +14,7 @@ from minitorch.app.bench.results import Results, busy, comparable, compare, load
 from minitorch.serialization import atomically
 
 
-class Lines:
+class StageLines:
     """Plain lines, for a log: one whenever a new stage begins."""
 
     def __init__(self, out: IO[str]) -> None:
@@ -77,14 +77,14 @@ class Live:
         self.progress.stop()
 
 
-def choose_progress() -> measure.Progress:
+def choose_progress() -> measure.BenchProgress:
     """A live bar where there is a terminal and rich, else plain lines."""
     if sys.stderr.isatty():
         try:
             return Live()
         except ImportError:
             pass
-    return Lines(sys.stderr)
+    return StageLines(sys.stderr)
 
 
 def bench(chosen: Any) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from minitorch.app.bench.plan import BYTES, INSTRUCTIONS, SECONDS
-from minitorch.app.bench.results import Comparison, Results, Row, Section, busy, in_a_line
+from minitorch.app.bench.results import Results, Row, RunComparison, Section, busy, in_a_line
 
 SCALES = {
     SECONDS: ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
@@ -105,7 +105,7 @@ def markdown(results: Results) -> str:
     return "\n".join([*lines, "", where, f"{results.versions_in_a_line()}."])
 
 
-def compared(comparison: Comparison) -> str:
+def compared(comparison: RunComparison) -> str:
     """Say what became slower and what faster, beyond the noise."""
     lines = []
     for name, factor in comparison.drift.items():

@@ -164,6 +164,8 @@ class Recording:
         """Return what stands for a number that may change."""
         value = holder[key] if isinstance(holder, dict) else getattr(holder, key)
         name = (id(holder), key)
+        if isinstance(value, Number) or (self.observer is not None and self.observer.is_written(holder, key)):
+            return value  # the function itself has just set it
         if not isinstance(value, float) or (key not in _ALWAYS and name not in self.promoted):
             return value
         if name not in self._numbers:
@@ -506,9 +508,7 @@ class Recording:
                     setattr(node, slot, np.array(content.array))
                 elif isinstance(content, list):
                     content[:] = [c.array if isinstance(c, Traced) else c for c in content]
-            for slot in ("_view", "_viewed"):  # each has memory of its own now
-                if hasattr(node, slot):
-                    delattr(node, slot)
+            node._view = None  # each has memory of its own now
             # The first call's results have a graph as any: it must not go on recording.
             if node._operation is not None:
                 node._inputs = _plain(node._inputs)

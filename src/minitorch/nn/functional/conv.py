@@ -14,6 +14,7 @@ from minitorch.engine.record import apply
 from minitorch.ops import conv as ops
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
+from minitorch.tensor.methods.public import takes_what
 
 __all__ = [
     "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "fold",
@@ -106,11 +107,11 @@ def _conv(
     rank: int,
     input: Any,
     weight: Any,
-    bias: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    groups: int,
+    bias: Any = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
 ) -> Tensor:
     name = f"conv{rank}d"
     x, unbatched, w, b, how = _checked(name, rank, input, weight, bias, stride, dilation, groups)
@@ -155,15 +156,8 @@ def _named_padding(
     return tuple((n // 2, n - n // 2) for n in totals)
 
 
-def conv1d(
-    input: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-) -> Tensor:
+@takes_what(_conv)
+def conv1d(*args: Any, **kwargs: Any) -> Tensor:
     """Slide kernels (O, C/groups, K) along a signal (N, C, L): (N, O, L′).
 
     out[o, p] = bias[o] + Σ_{c,t} input[c, stride·p + dilation·t - padding] · weight[o, c, t]
@@ -173,18 +167,11 @@ def conv1d(
     >>> conv1d(x, minitorch.tensor([[[-1.0, 1.0]]]))            # differences of neighbours
     tensor([[1., 2., 4.]])
     """
-    return _conv(1, input, weight, bias, stride, padding, dilation, groups)
+    return _conv(1, *args, **kwargs)
 
 
-def conv2d(
-    input: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-) -> Tensor:
+@takes_what(_conv)
+def conv2d(*args: Any, **kwargs: Any) -> Tensor:
     """Slide kernels (O, C/groups, K1, K2) over images (N, C, H, W): (N, O, H′, W′).
 
     Each window is a column, all kernels are the rows of a matrix: im2col, then one matmul. The gradient
@@ -198,36 +185,29 @@ def conv2d(
               [6., 9., 6.],
               [4., 6., 4.]]]])
     """
-    return _conv(2, input, weight, bias, stride, padding, dilation, groups)
+    return _conv(2, *args, **kwargs)
 
 
-def conv3d(
-    input: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-) -> Tensor:
+@takes_what(_conv)
+def conv3d(*args: Any, **kwargs: Any) -> Tensor:
     """Slide kernels (O, C/groups, K1, K2, K3) through volumes (N, C, D, H, W). See conv2d.
 
     >>> conv3d(minitorch.ones(1, 1, 2, 2, 2), minitorch.ones(1, 1, 2, 2, 2)).item()
     8.0
     """
-    return _conv(3, input, weight, bias, stride, padding, dilation, groups)
+    return _conv(3, *args, **kwargs)
 
 
 def _conv_transpose(
     rank: int,
     input: Any,
     weight: Any,
-    bias: Any,
-    stride: Any,
-    padding: Any,
-    output_padding: Any,
-    groups: int,
-    dilation: Any,
+    bias: Any = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
 ) -> Tensor:
     name = f"conv_transpose{rank}d"
     x, unbatched, w, b, how = _checked(name, rank, input, weight, bias, stride, dilation, groups)
@@ -260,16 +240,8 @@ def _conv_transpose(
     return out.squeeze(0) if unbatched else out
 
 
-def conv_transpose1d(
-    input: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
-    groups: int = 1,
-    dilation: Any = 1,
-) -> Tensor:
+@takes_what(_conv_transpose)
+def conv_transpose1d(*args: Any, **kwargs: Any) -> Tensor:
     """Lay kernels (C, O/groups, K) down along (N, C, L), each weighted by the input, and add them up.
 
     This is the gradient of conv1d for its input, as an operation of its own.
@@ -279,44 +251,28 @@ def conv_transpose1d(
     >>> conv_transpose1d(x, minitorch.tensor([[[1.0, 2.0, 3.0]]]), stride=2)
     tensor([[ 1.,  2., 13., 20., 30.]])
     """
-    return _conv_transpose(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _conv_transpose(1, *args, **kwargs)
 
 
-def conv_transpose2d(
-    input: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
-    groups: int = 1,
-    dilation: Any = 1,
-) -> Tensor:
+@takes_what(_conv_transpose)
+def conv_transpose2d(*args: Any, **kwargs: Any) -> Tensor:
     """Lay kernels (C, O/groups, K1, K2) down over (N, C, H, W), weighted by the input. See conv_transpose1d.
 
     >>> conv_transpose2d(minitorch.ones(1, 1, 1, 2), minitorch.ones(1, 1, 2, 2))
     tensor([[[[1., 2., 1.],
               [1., 2., 1.]]]])
     """
-    return _conv_transpose(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _conv_transpose(2, *args, **kwargs)
 
 
-def conv_transpose3d(
-    input: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
-    groups: int = 1,
-    dilation: Any = 1,
-) -> Tensor:
+@takes_what(_conv_transpose)
+def conv_transpose3d(*args: Any, **kwargs: Any) -> Tensor:
     """Lay kernels (C, O/groups, K1, K2, K3) down through (N, C, D, H, W). See conv_transpose1d.
 
     >>> conv_transpose3d(minitorch.ones(1, 2, 2, 2, 2), minitorch.ones(2, 3, 2, 2, 2), stride=2).shape
     (1, 3, 4, 4, 4)
     """
-    return _conv_transpose(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _conv_transpose(3, *args, **kwargs)
 
 
 # --- fold and unfold ------------------------------------------------------------------------------

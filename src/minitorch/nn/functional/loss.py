@@ -24,7 +24,12 @@ REDUCTIONS = ("mean", "sum", "none")
 
 
 def reduction_of(
-    name: str, size_average: bool | None, reduce: bool | None, reduction: str, allowed: Any = REDUCTIONS
+    name: str,
+    size_average: bool | None,
+    reduce: bool | None,
+    reduction: str,
+    allowed: Any = REDUCTIONS,
+    stacklevel: int = 3,
 ) -> str:
     """Return the reduction asked for, also where it is asked in the words used before 2018."""
     if size_average is not None or reduce is not None:
@@ -32,7 +37,7 @@ def reduction_of(
         reduction = "none" if reduce is False else "mean" if averaged else "sum"
         warnings.warn(
             f"{name}: size_average and reduce are deprecated; write reduction={reduction!r} instead",
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
     if reduction not in allowed:
         wanted = ", ".join(repr(word) for word in allowed)

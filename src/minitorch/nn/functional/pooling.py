@@ -18,6 +18,7 @@ from minitorch.ops import pool as ops
 from minitorch.ops.op import certain, violated
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
+from minitorch.tensor.methods.public import takes_what
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
@@ -76,14 +77,14 @@ def _max_pool(
     rank: int,
     input: Any,
     kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    ceil_mode: bool,
-    return_indices: bool,
-    name: str = "max_pool",
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+    _name: str = "max_pool",
 ) -> Any:
-    name = f"{name}{rank}d"
+    name = f"{_name}{rank}d"
     x, unbatched = with_batch(as_tensor(input), rank, name)
     how = _geometry(name, x.shape[2:], kernel_size, stride, padding, dilation, ceil_mode)
     if not return_indices:
@@ -110,15 +111,8 @@ def _places(chosen: Tensor, size: tuple[int, ...], how: dict[str, Any]) -> Tenso
     return place
 
 
-def max_pool1d(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
+@takes_what(_max_pool)
+def max_pool1d(*args: Any, **kwargs: Any) -> Any:
     """Return the largest element of each window of (N, C, L); windows follow each other unless stride is given.
 
     dx = g at the largest element, of equals the first; 0 elsewhere
@@ -127,91 +121,56 @@ def max_pool1d(
     >>> max_pool1d(minitorch.tensor([[1.0, 3.0, 2.0, 2.0]]), 2)
     tensor([[3., 2.]])
     """
-    return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+    return _max_pool(1, *args, **kwargs)
 
 
-def max_pool2d(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
+@takes_what(_max_pool)
+def max_pool2d(*args: Any, **kwargs: Any) -> Any:
     """Return the largest element of each window of (N, C, H, W). See max_pool1d.
 
     >>> max_pool2d(minitorch.arange(16.0).reshape(1, 4, 4), 2)
     tensor([[[ 5.,  7.],
              [13., 15.]]])
     """
-    return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+    return _max_pool(2, *args, **kwargs)
 
 
-def max_pool3d(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
+@takes_what(_max_pool)
+def max_pool3d(*args: Any, **kwargs: Any) -> Any:
     """Return the largest element of each window of (N, C, D, H, W). See max_pool1d.
 
     >>> max_pool3d(minitorch.arange(8.0).reshape(1, 1, 2, 2, 2), 2).item()
     7.0
     """
-    return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+    return _max_pool(3, *args, **kwargs)
 
 
-def max_pool1d_with_indices(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-) -> tuple[Tensor, Tensor]:
+def max_pool1d_with_indices(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
     """Return max_pool1d and where each largest element is.
 
     >>> max_pool1d_with_indices(minitorch.tensor([[1.0, 3.0, 2.0, 2.0]]), 2)[1]
     tensor([[1, 2]])
     """
-    return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+    return max_pool1d(*args, **{**kwargs, "return_indices": True})
 
 
-def max_pool2d_with_indices(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-) -> tuple[Tensor, Tensor]:
+def max_pool2d_with_indices(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
     """Return max_pool2d and where each largest element is, numbered row by row.
 
     >>> max_pool2d_with_indices(minitorch.arange(16.0).reshape(1, 4, 4), 2)[1]
     tensor([[[ 5,  7],
              [13, 15]]])
     """
-    return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+    return max_pool2d(*args, **{**kwargs, "return_indices": True})
 
 
-def max_pool3d_with_indices(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-) -> tuple[Tensor, Tensor]:
+def max_pool3d_with_indices(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
     """Return max_pool3d and where each largest element is.
 
     >>> max_pool3d_with_indices(minitorch.arange(8.0).reshape(1, 1, 2, 2, 2), 2)[1].item()
     7
     """
-    return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+    return max_pool3d(*args, **{**kwargs, "return_indices": True})
 
 
 def _max_unpool(
@@ -296,14 +255,14 @@ def _avg_pool(
     rank: int,
     input: Any,
     kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    ceil_mode: bool,
-    count_include_pad: bool,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
     divisor_override: int | None = None,
-    name: str = "avg_pool",
+    _name: str = "avg_pool",
 ) -> Tensor:
-    name = f"{name}{rank}d"
+    name = f"{_name}{rank}d"
     x, unbatched = with_batch(as_tensor(input), rank, name)
     if x.dtype.kind != "f":
         raise RuntimeError(f"{name}: a mean needs floating-point input, got {x.dtype}; write x.float()")
@@ -355,15 +314,8 @@ def avg_pool1d(
     return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
-def avg_pool2d(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Tensor:
+@takes_what(_avg_pool)
+def avg_pool2d(*args: Any, **kwargs: Any) -> Tensor:
     """Return the mean of each window of (N, C, H, W). See avg_pool1d.
 
     divisor_override: divide each window's sum by this number instead.
@@ -372,24 +324,17 @@ def avg_pool2d(
     tensor([[[ 2.5000,  4.5000],
              [10.5000, 12.5000]]])
     """
-    return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return _avg_pool(2, *args, **kwargs)
 
 
-def avg_pool3d(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Tensor:
+@takes_what(_avg_pool)
+def avg_pool3d(*args: Any, **kwargs: Any) -> Tensor:
     """Return the mean of each window of (N, C, D, H, W). See avg_pool2d.
 
     >>> avg_pool3d(minitorch.arange(8.0).reshape(1, 1, 2, 2, 2), 2).item()
     3.5
     """
-    return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return _avg_pool(3, *args, **kwargs)
 
 
 # --- adaptive -------------------------------------------------------------------------------------
@@ -512,7 +457,7 @@ def _adaptive_max_pool(name: str, rank: int, input: Any, output_size: Any, retur
     goal = _goal(output_size, size, name)
     if all(o and n % o == 0 for n, o in zip(size, goal, strict=True)):
         kernel = tuple(n // o for n, o in zip(size, goal, strict=True))
-        out = _max_pool(rank, x, kernel, None, 0, 1, False, return_indices, "adaptive_max_pool")
+        out = _max_pool(rank, x, kernel, return_indices=return_indices, _name="adaptive_max_pool")
     else:
         out = _max_of_regions(x, size, goal)
         out = out if return_indices else out[0]
@@ -594,7 +539,7 @@ def _lp_pool(
 ) -> Tensor:
     kernel = sizes(kernel_size, rank, f"lp_pool{rank}d: kernel_size")
     powers = as_tensor(input) ** norm_type
-    means = _avg_pool(rank, powers, kernel, stride, 0, ceil_mode, True, name="lp_pool")
+    means = _avg_pool(rank, powers, kernel, stride, ceil_mode=ceil_mode, _name="lp_pool")
     # A sum below 0 (an odd power of negative numbers) counts as 0, whose root has no slope: so is its gradient.
     return (sign(means) * abs(means).relu() * math.prod(kernel)) ** (1.0 / norm_type)
 

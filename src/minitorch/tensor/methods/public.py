@@ -17,6 +17,7 @@ written as a function.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -49,6 +50,23 @@ def function(
 
     run.__qualname__ = method.__name__
     return run
+
+
+def takes_what(
+    helper: Callable[Concatenate[Any, P], Any],
+) -> Callable[[Callable[..., R]], Callable[P, R]]:
+    """Mark a function that hands all it is given on to a helper, behind a first argument: it shows the same signature.
+
+    What begins with an underscore is between the helper and its other callers.
+    """
+    signature = inspect.signature(helper)
+    taken = [p for p in signature.parameters.values() if not p.name.startswith("_")][1:]
+
+    def mark(function: Any) -> Any:
+        function.__signature__ = signature.replace(parameters=taken)
+        return function
+
+    return mark
 
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])

@@ -63,7 +63,7 @@ class Shapes(Node):
         if scattered and not np.may_share_memory(self._data, out._data):
             # PyTorch lays out most results in the order of their axes, NumPy like their inputs: as long as nobody
             # else looks at this memory it may be laid out anew.
-            if hasattr(self, "_view") or hasattr(self, "_viewed") or watch.is_exposed(self):
+            if self._view is not None or watch.is_exposed(self):
                 raise RuntimeError(
                     f"view: the elements of shape {self._array.shape} lie too scattered to be seen as shape "
                     f"{out._array.shape}; write x.reshape(…), which copies them"
@@ -269,7 +269,7 @@ class Shapes(Node):
     @property
     def T(self) -> Tensor:
         """The axes reversed: a matrix transposed."""
-        return apply_unary(ops.PERMUTE, self, {"axes": tuple(range(self._array.ndim))[::-1]})
+        return apply_unary(ops.PERMUTE, self, {"axes": tuple(range(self._array.ndim - 1, -1, -1))})
 
     @property
     def mT(self) -> Tensor:
