@@ -40,6 +40,7 @@ class Cache:
         self.reasons: list[str] = []
         self.compilations = 0
         self.eager_calls = 0
+        self.audits = 0  # calls that were audited, and found to be right
         self.eager_because: str | None = None
         self.latest: Specialisation | None = (
             None  # the program used last, whose entry (entry.py) is tried first
@@ -65,6 +66,16 @@ class Cache:
         group = self.programs.setdefault(program.key, [])
         group.insert(0, program)
         del group[MOST_OF_A_KEY:]
+
+    def forget(self, program: Specialisation) -> None:
+        """Forget one program."""
+        group = self.programs.get(program.key, [])
+        if program in group:
+            group.remove(program)
+        if not group:
+            self.programs.pop(program.key, None)
+        if program is self.latest:
+            self.latest = None
 
     def drop(self, key: CacheKey) -> None:
         """Forget the programs of a key."""

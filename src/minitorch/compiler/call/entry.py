@@ -200,7 +200,8 @@ class _EntryWriter:
     def _results(self) -> None:
         s, program = self.source, self.program
         s.names.update(new_result=new_result, filled=filled, PlainArray=PlainArray)
-        s.add(f"{s.bind(program.counted)}[0] += 1")
+        # Counting down to the next audit.
+        s.add(f"if next({s.bind(program.audits.ticks)}, None) is None: {s.bind(program.audits.tick)}()")
         names = []
         roots = () if program.backward is None else program.backward.roots
         for i, result in enumerate(program.results):

@@ -12,6 +12,7 @@ import functools
 import inspect
 import os
 import sys
+import time
 import types
 import warnings
 import weakref
@@ -169,12 +170,18 @@ class CompiledFunction(FunctionWrapper):
             if program.fits(arguments.leaves):
                 if program.overlaps(arguments.leaves):
                     return self.function(*arguments.args, **arguments.options)
+                began = time.perf_counter()
                 try:
+                    if program.audits.due:
+                        program.decide(arguments)
+                        return self._audit(program, arguments)
                     results = program.run(arguments)
                 except Redecided:
                     continue
                 except Refused:
                     return self._refused(program, arguments)
+                if program.audits.wanted and program.entry is None:
+                    program.audits.measured(time.perf_counter() - began, program.audit_seconds)
                 if not program.entry_is_made:
                     program.entry, program.entry_is_made = make_entry(program, mode), True
                 cache.use(program)
@@ -197,6 +204,38 @@ class CompiledFunction(FunctionWrapper):
             else:
                 cache.eager_calls += 1
         return self.function(*arguments.args, **arguments.options)
+
+    def _audit(self, program: Specialisation, arguments: Arguments) -> Any:
+        """Run the function itself, and look whether it still does what a program does."""
+        cache = self.cache
+        began = time.perf_counter()
+        with cache.lock:
+            outcome = record_call(
+                self.function, arguments, program.key, cache.promoted, self.backend, self.verify,
+                "an audit", program,
+            )  # fmt: skip
+            program.audit_seconds = time.perf_counter() - began
+            program.entry, program.entry_is_made = None, False  # its ticks are over
+            differs = outcome.differs or outcome.changed or str(outcome.refused or "") or outcome.mistake
+            if outcome.asks_for_floats:
+                return self.function(*arguments.args, **arguments.options)
+            if not differs:
+                program.audits.passed()
+                cache.audits += 1
+                return outcome.results
+            cache.forget(program)
+            cache.reasons.append(f"an audit: {differs}")
+            warnings.warn(
+                f"compile: {describe(self.function)} did not do what its program did, as an audit found at call "
+                f"{program.calls + 1}: {differs}. The program is used no more; please report this",
+                Disagreement,
+                stacklevel=_level_outside(),
+            )
+            if outcome.refused is not None:
+                return self.function(*arguments.args, **arguments.options)
+            if outcome.program is not None:
+                cache.add(outcome.program)
+            return outcome.results
 
     def _refused(self, program: Specialisation, arguments: Arguments) -> Any:
         """Let the function say in its own words what is wrong with a call; nothing was changed."""

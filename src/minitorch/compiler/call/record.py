@@ -18,12 +18,13 @@ import numpy as np
 from minitorch.compiler import backends
 from minitorch.compiler.call import verify
 from minitorch.compiler.call.again import OnceMore
+from minitorch.compiler.call.audit import Audits, difference
 from minitorch.compiler.call.containers import collect, rebuilt, template
 from minitorch.compiler.call.guards import Environment, is_place_of_number
 from minitorch.compiler.call.key import Arguments, CacheKey, is_record
 from minitorch.compiler.call.library import MEETABLE, KnownObjects
 from minitorch.compiler.call.names import describe
-from minitorch.compiler.call.specialisation import Result, Specialisation, changing
+from minitorch.compiler.call.specialisation import Result, Specialisation
 from minitorch.compiler.call.undo import Aside, Before
 from minitorch.compiler.trace.backward import Backward, differentiate, is_consumed
 from minitorch.compiler.trace.number import Number, as_float
@@ -58,6 +59,7 @@ class RecordedCall:
     refused: it cannot be written down, and nothing was done; nor at the next call, as long as what it relied on, up to
     there, is as it was. changed: what the function relies on and itself changed.
     mistake: what the compiler did wrong. asks_for_floats: nothing was done, because a float must not be an input.
+    differs: of an audited call, where it differs from the program that is kept for it.
     """
 
     results: Any = None
@@ -67,6 +69,7 @@ class RecordedCall:
     changed: str = ""
     mistake: str = ""
     asks_for_floats: bool = False
+    differs: str = ""
 
 
 def run_plainly(function: Any, environment: Environment, arguments: Arguments, tensors: list[Any]) -> Any:
@@ -90,10 +93,11 @@ def record_call(
     backend: str,
     verified: bool,
     reason: str,
+    kept: Specialisation | None = None,
 ) -> RecordedCall:
     """Run a function on the arguments of a call, and make a program of it.
 
-    promoted: options and attributes, by holder and name, that are inputs because they were seen to change; more of them
+    kept: the program that is kept for such calls: another one is made only if it is not the same. promoted: options and attributes, by holder and name, that are inputs because they were seen to change; more of them
     may be found. verified: compare the program with the function. reason: why there is to be a new one.
     """
     began = time.perf_counter()
@@ -122,6 +126,12 @@ def record_call(
         promoted.update(run.fed_back())
         return RecordedCall(results, changed=changed)
     found = collect((run.results, run.stored))
+    parts = template((run.results, run.stored), {id(r): i for i, r in enumerate(found)})
+    differs = "" if kept is None else difference(kept, recorded, observer.changes, parts)
+    if kept is not None and not differs:
+        active.forget([])
+        observer.forget()
+        return RecordedCall(results)
     try:
         made_by = backends.named(backend)
         runner = made_by.compile(recorded.program, _updates(recorded), _number_inputs(recorded))
@@ -133,11 +143,10 @@ def record_call(
             results, mistake=f"its program could not be compiled ({type(error).__name__}: {error})"
         )
     environment, aliases = run.guards()
-    parts = template((run.results, run.stored), {id(r): i for i, r in enumerate(found)})
     program = Specialisation(
         recorded, environment, key, parts[0], [_result(r, arguments.leaves, active) for r in found], runner,
-        run.backward, run.given, reason, change=changing([c.plainly() for c in observer.changes], parts[1]),
-        aliases=aliases, compared=observer.compared,
+        run.backward, run.given, reason, changes=[c.plainly() for c in observer.changes], stored=parts[1],
+        audits=Audits(verified), aliases=aliases, compared=observer.compared,
     )  # fmt: skip
     if run.backward is not None:
         run.backward.again = OnceMore(function, program)
@@ -150,7 +159,7 @@ def record_call(
         run.backward.expected = []
     runner.settle()
     program.seconds = time.perf_counter() - began
-    return RecordedCall(results, program)
+    return RecordedCall(results, program, differs=differs)
 
 
 class _Run:

@@ -7,6 +7,7 @@ does what the function did.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.compiler.call.audit import Audits
 from minitorch.compiler.call.conditions import (
     MISS,
     TESTS,
@@ -149,15 +151,15 @@ class Specialisation:
     given: GivenNumbers
     reason: str  # why it was compiled
     seconds: float = 0.0
-    counted: list[int] = field(
-        default_factory=lambda: [0]
-    )  # calls; a list, so that its entry need not hold it
+    audit_seconds: float = 0.0  # what the last audit took
     used: int = 0  # when, last
     asked_about: list[Any] = field(default_factory=list)  # the arguments, while decisions on them are taken
     entry: Any = None  # the generated function (entry.py), if there is one, and it is made
     entry_is_made: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
-    change: Callable[[list[Any]], None] | None = None  # does to Python's objects what the function does
+    changes: list[Change] = field(default_factory=list)  # to Python's objects, done at each call
+    stored: list[Any] = field(default_factory=list)  # the templates of what they store
+    audits: Audits = field(default_factory=lambda: Audits(wanted=False))
     aliases: list[tuple[Fact, int]] = field(default_factory=list)  # facts that found an argument, and which
     compared: dict[int, Any] = field(default_factory=dict)  # what no argument may be, by id
 
@@ -184,6 +186,11 @@ class Specialisation:
         # A run may be given up after the draws: an index is out of range, a matrix singular.
         self.may_need_undoing = self.has_effects or bool(self._streams and self.runner.may_fail)
         self._written_owners = self._owners_of_written()
+        self.change = changing(self.changes, self.stored)
+        self.audits.program = weakref.ref(self)
+        if self.has_effects and self.decisions:
+            # In the middle of a call a schedule may turn a decision: what the function then does is not this.
+            self.audits.stop()
         others = [*self.compared.values(), *(each.tensor for each in self.captured)]
         others += [s.array for s in recorded.sources if isinstance(s, FromArray)]
         self.others = {id(each): each for each in others}
@@ -193,7 +200,7 @@ class Specialisation:
     @property
     def calls(self) -> int:
         """How many calls it has run."""
-        return self.counted[0]
+        return self.audits.calls
 
     # --- does it fit? ---------------------------------------------------------------------------------
 
@@ -281,14 +288,14 @@ class Specialisation:
         """Run it on one call's arguments; raises Refused, with nothing changed, if a check fails."""
         recorded, leaves = self.recorded, arguments.leaves
         call = Call(leaves)
-        self._decide(arguments)
+        self.decide(arguments)
         before = self.undo()
         try:
             for step in recorded.script:
                 call.script.append(step.run())
                 if step.__class__ is Effect:
                     # A schedule may have changed the number a decision was about.
-                    self._decide(arguments)
+                    self.decide(arguments)
             inputs = [np.asarray(source.read(call)) for source in recorded.sources]
             with self.lock:
                 outputs = self.runner(inputs)
@@ -307,7 +314,7 @@ class Specialisation:
                 tensor._grad_is_shared = False
             else:
                 watch.touch(tensor)
-        self.counted[0] += 1
+        self.audits.tick()
         found: list[Any] = []
         for i, result in enumerate(self.results):
             if result.given is not None:
@@ -323,7 +330,7 @@ class Specialisation:
             self.change(found)
         return filled(self.template, found)
 
-    def _decide(self, arguments: Arguments) -> None:
+    def decide(self, arguments: Arguments) -> None:
         """Raise Redecided if a decision on a number goes another way than in the recording."""
         if self.decisions or self.key.inputs:
             with self._asking(arguments):
