@@ -88,6 +88,7 @@ class Recording:
         self._arrays: dict[int, Traced] = {}
         self._numbers: dict[tuple[int, str], Number] = {}
         self._positions = {id(a): i for i, a in reversed(list(enumerate(arguments)))}
+        self._asked_about: list[Value] = []  # what decisions are about
         self._fresh: list[weakref.ref[Any]] = []
         self._outputs: dict[int, int] = {}  # of updated Tensors, by their _Held's id: which output they get
         self.scratch: dict[Any, Any] = {}
@@ -229,6 +230,8 @@ class Recording:
             raise refuse(
                 "a decision on a random number, or on one that a schedule changes,", "decide it outside"
             )
+
+        self._asked_about.append(value)
 
         def read() -> np.ndarray:
             call = Call(self.arguments)
@@ -414,7 +417,7 @@ class Recording:
                 self.after.append(held.now.array)
         outputs += [c.value for c in self.checks]
         self.after += [c.array for c in self.checks]
-        moved = self._drop_unread_gradients(outputs)
+        moved = self._drop_unread(outputs, {u.input for u in updates})
         updates = [Update(u.output, moved[u.input]) for u in updates]
         written = {u.input for u in updates}
         self.before = [a.copy() if i in written else a for i, a in enumerate(self.concrete)]
@@ -425,11 +428,13 @@ class Recording:
         self._refuse_shared_memory(recorded)
         return recorded
 
-    def _drop_unread_gradients(self, outputs: list[Value]) -> dict[int, int]:
-        """Leave out gradients that were replaced without being read. Return the inputs' new numbers."""
-        needed = set(in_order(outputs))
-        gradient = lambda s: isinstance(s, FromGradient) or (isinstance(s, FromArgument) and s.gradient)
-        kept = [i for i, s in enumerate(self.sources) if self.inputs[i] in needed or not gradient(s)]
+    def _drop_unread(self, outputs: list[Value], written: set[int]) -> dict[int, int]:
+        """Leave out Tensors of which nothing but the shape was read, and gradients that were replaced without being
+        read. Return the inputs' new numbers."""
+        needed = set(in_order([*outputs, *self._asked_about]))
+        found = lambda s: isinstance(s, (FromTensor, FromGradient)) or (isinstance(s, FromArgument) and s.gradient)
+        needed.update(self.inputs[i] for i in written)
+        kept = [i for i, s in enumerate(self.sources) if self.inputs[i] in needed or not found(s)]
         for new, old in enumerate(kept):
             self.inputs[old].attributes["index"] = new
         self.inputs = [self.inputs[i] for i in kept]
