@@ -46,7 +46,7 @@ from minitorch.compiler.trace.recorded import (
     Source,
     Update,
 )
-from minitorch.compiler.trace.refusal import CheckFailed, CompileError, StaysEager
+from minitorch.compiler.trace.refusal import CheckFailed, CompileError, StaysEager, where_in_user_code
 from minitorch.compiler.trace.traced import Traced, as_traced
 from minitorch.engine import recording, watch
 from minitorch.engine.modes import current, switch
@@ -166,6 +166,8 @@ class Recording:
         name = (id(holder), key)
         if not isinstance(value, float) or (key not in _ALWAYS and name not in self.promoted):
             return value
+        if self.observer is not None and self.observer.has_set(holder, key):
+            return value  # as the function has computed it in this run
         if name not in self._numbers:
             reading = ReadNumber(holder, key)
             self.symbolic.add(name)
@@ -190,6 +192,12 @@ class Recording:
     def observed(self, function: Any) -> Any:
         """Return what to call in place of a function that a program has given to this library."""
         return function if self.observer is None else self.observer.observed(function)
+
+    def refusal(self, why: str) -> CompileError:
+        """Return the error which says why the function cannot be recorded."""
+        if self.observer is not None:
+            return self.observer.refuse(why)
+        return CompileError(f"compile: {why}\n  {where_in_user_code()}")
 
     def made(self, thing: Any) -> None:
         """Note that an object was made in this run."""

@@ -120,6 +120,8 @@ class CallObserver(Observer):
             return self._makes(function, args, options)
         if kind in _IN_C:
             return self._calls_c(function, args, options)
+        if kind is _BY_CYTHON and _home_of(function).startswith(("numpy", "scipy")):
+            return self._calls_trusted(function, args, options)
         if kind is functools.partial:
             parts = [
                 self.fact("a partial function", "attribute", function, part, getattr(function, part))
@@ -200,7 +202,7 @@ class CallObserver(Observer):
         return function
 
     def _calls_trusted(self, function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        home = getattr(function, "__module__", None) or ""
+        home = _home_of(function)
         if home.startswith(("numpy.random", "mtrand")) or isinstance(getattr(function, "__self__", None), _RANDOM):
             raise self._refuse_draw()
         by_value = home.startswith(("numpy", "scipy"))
@@ -643,6 +645,7 @@ _IN_C = (
     types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType,
     types.ClassMethodDescriptorType,
 )  # fmt: skip
+_BY_CYTHON = type(np.random.default_rng)
 _LRU_CACHE = type(functools.lru_cache(lambda: None))
 _LOCKS = (type(threading.Lock()), type(threading.RLock()))
 
@@ -658,6 +661,11 @@ def _raised_by_tensors(error: BaseException) -> bool:
         trace = trace.tb_next
     code = trace.tb_frame.f_code
     return is_trusted(code) and "observe" not in code.co_filename and not code.co_filename.startswith("<frozen")
+
+
+def _home_of(function: Any) -> str:
+    """Return the name of the module that a function, or the class of the object it is bound to, is from."""
+    return getattr(function, "__module__", None) or type(getattr(function, "__self__", None)).__module__
 
 
 def _held_by_a_call() -> int:
