@@ -317,9 +317,10 @@ class Specialisation:
                 found.append(outputs[i].view(PlainArray) if result.is_plain else outputs[i])
         if self.backward is not None:
             self.backward.attach(found, outputs, leaves)
+        results = filled(self.template, found)  # numbers among them are read before they are changed
         if self.change is not None:
             self.change(found)
-        return filled(self.template, found)
+        return results
 
     def _decide(self, arguments: Arguments) -> None:
         """Raise Redecided if a decision on a number goes another way than in the recording."""
