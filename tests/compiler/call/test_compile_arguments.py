@@ -67,10 +67,10 @@ def test_an_unknown_object_returned_stays_eager(compile):
             self.content = content
 
     f = compile(lambda x: Box(x * 2))
-    with pytest.warns(CompileWarning, match="a Box, which cannot be made anew at each call") as told:
-        for i in range(4):
-            assert f(mt.ones(2) * i).content.tolist() == [2.0 * i] * 2
-    assert len(told) == 1
+    with pytest.warns(CompileWarning, match="a Box, which cannot be made anew at each call"):
+        f(mt.ones(2))
+    for i in range(4):
+        assert f(mt.ones(2) * i).content.tolist() == [2.0 * i] * 2
     assert "Box" in str(f.explain())
     assert f.compilations == 0
 
@@ -143,10 +143,9 @@ def test_overlapping_arguments_at_the_first_call_are_refused(compile):
         compile(f, fullgraph=True)(z, z[:])
     assert z.tolist() == [0, 0, 0, 0]
     compiled = compile(f)
-    with pytest.warns(CompileWarning, match="share memory") as told:
+    with pytest.warns(CompileWarning, match="share memory"):
         assert compiled(z, z[:]).tolist() == [2, 2, 2, 2]
-        assert compiled(z, z[:]).tolist() == [4, 4, 4, 4]
-    assert len(told) == 1
+    assert compiled(z, z[:]).tolist() == [4, 4, 4, 4]
     assert compiled.compilations == 0
     assert compiled(z, mt.zeros(4)).tolist() == [3, 3, 3, 3]
     assert compiled.compilations == 1
@@ -177,10 +176,9 @@ def test_parameters_that_come_to_overlap(compile):
     f(mt.ones(4))
     f(mt.ones(4))
     b.data = a.data
-    with pytest.warns(CompileWarning, match="clone") as told:
+    with pytest.warns(CompileWarning, match="clone"):
         assert f(mt.ones(4)).tolist() == [8, 8, 8, 8]
-        assert f(mt.ones(4)).tolist() == [10, 10, 10, 10]
-    assert len(told) == 1
+    assert f(mt.ones(4)).tolist() == [10, 10, 10, 10]
     b.data = np.zeros(4, np.float32)
     assert f(mt.ones(4)).tolist() == [6, 6, 6, 6]
     assert f.compilations == 1

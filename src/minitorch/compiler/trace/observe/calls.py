@@ -132,7 +132,10 @@ class CallObserver(Observer):
             self.whole(parts[2])
             return self.calls(parts[0], (*parts[1], *args), {**parts[2], **options})
         if isinstance(function, weakref.ref):
-            return self.fact("what a weak reference refers to", "referent", function, None, function())
+            if (found := function()) is not None and self.is_outside(function):
+                # A program that relied on it would keep it alive.
+                raise self.refuse("it asks a weak reference, which may have nothing at the next call; pass what it refers to")
+            return found
         if kind in (operator.attrgetter, operator.itemgetter, operator.methodcaller):
             return self._calls_getter(function, args)
         if kind is _LRU_CACHE:
@@ -259,9 +262,10 @@ class CallObserver(Observer):
     def _calls_cached(self, function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         if any(isinstance(a, (Node, Traced)) for a in (*args, *options.values())):
             raise self.refuse("it calls a function that remembers its results (lru_cache) with a tensor")
-        self.fact(f"what {function.__name__} remembers", "remembered", function, None, function.cache_info().misses)
         with self.paused():
-            return function(*args, **options)
+            found = function(*args, **options)
+        key = (args, tuple(options.items()))
+        return self.fact(f"what {function.__name__} remembers", "remembered", function, key, found)
 
     # --- functions in C -------------------------------------------------------------------------------
 
@@ -572,7 +576,7 @@ class CallObserver(Observer):
     def type_fact(self, kind: type, name: str, value: Any) -> None:
         """Note what a class has under a name."""
         if self.is_outside(kind):
-            self.fact(f"{kind.__name__}.{name}", "type", kind, name, value, is_trusted_class(kind))
+            self.fact(f"{kind.__name__}.{name}", "type", kind, name, value)
 
     # --- what a call brings along ---------------------------------------------------------------------
 
