@@ -35,6 +35,9 @@ class Recorder(Protocol):
     def renewing(self, node: Any) -> None:
         """Be told that a node gets another place in the graph: refuse it for one from before."""
 
+    def refusal(self, why: str) -> Exception:
+        """Return the error which says why the function that is recorded cannot be."""
+
     def changeable(self, holder: Any, key: str) -> Any:
         """Return what stands for a number that may be another one at the next call."""
 
@@ -49,9 +52,6 @@ class Recorder(Protocol):
 
     def flagging(self, node: Any) -> None:
         """Be told that a node's requires_grad is about to change; refuse it for one from before."""
-
-    def refuse(self, why: str) -> None:
-        """Refuse to go on."""
 
     def made(self, thing: Any) -> None:
         """Be told of an object that this library has made and a program will be given."""
@@ -174,4 +174,6 @@ def replayed(method: F) -> F:
 def refuse_inside_recording(what: str) -> None:
     """Refuse to answer what would be another answer at the next call of a compiled function."""
     if (active := recorder()) is not None:
-        active.refuse(f"{what} would give the same answer at every call of the compiled function; read it outside")
+        raise active.refusal(
+            f"{what} would be the same at every call of the compiled function; do that outside"
+        )

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.engine.dtypes import float16, float32, float64
-from minitorch.engine.recording import drawing
+from minitorch.engine.recording import drawing, refuse_inside_recording, replayed
 
 
 class Generator:
@@ -34,29 +34,37 @@ class Generator:
         seed = int(seed)
         if not -(2**63) <= seed < 2**64:
             raise RuntimeError(f"manual_seed: {seed} does not fit 64 bits")
-        self._seed = seed % 2**64
+        self._start(seed % 2**64)
+        return self
+
+    @replayed
+    def _start(self, seed: int) -> None:
+        self._seed = seed
         legacy = np.random.MT19937()
-        legacy._legacy_seeding(self._seed % 2**32)
+        legacy._legacy_seeding(seed % 2**32)
         self._bits = legacy
         self._next_normal: float | None = None
-        return self
 
     def seed(self) -> int:
         """Start the stream anew from a seed nobody can guess, and return it."""
+        refuse_inside_recording("the seed of a random generator")
         chosen = secrets.randbits(63)
         self.manual_seed(chosen)
         return chosen
 
     def initial_seed(self) -> int:
         """Return the seed the stream was last started from."""
+        refuse_inside_recording("the seed of a random generator")
         return self._seed
 
     def get_state(self) -> dict[str, Any]:
         """Return everything that determines the numbers to come; give it to set_state."""
+        refuse_inside_recording("the state of a random generator")
         return {"seed": self._seed, "bits": self._bits.state, "next_normal": self._next_normal}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Continue from a state that get_state returned."""
+        refuse_inside_recording("the state of a random generator")
         self._seed = state["seed"]
         self._bits.state = state["bits"]
         self._next_normal = state["next_normal"]

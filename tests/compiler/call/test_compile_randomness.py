@@ -8,8 +8,8 @@ import pytest
 import minitorch as mt
 import minitorch.nn.functional as F
 from minitorch import nn
-from minitorch.compiler.call.compiled import CompileError
-from scenarios import both
+from minitorch.compiler.call.compiled import CompileError, CompileWarning
+from scenarios import both, plain
 
 
 def test_random_numbers_are_eagers(compile):
@@ -51,9 +51,12 @@ def test_seeding_inside(compile):
             mt.set_rng_state(state)
             return x + y
 
-        return [f(mt.zeros(3)) for _ in range(5)], [g(mt.zeros(3)) for _ in range(5)]
+        results = [f(mt.zeros(3)) for _ in range(5)], [g(mt.zeros(3)) for _ in range(5)]
+        if compile is not plain:
+            assert (f.compilations, g.compilations) == (1, 0)
+        return results
 
-    both(scenario, compile)
+    both(scenario, compile, refused="the state of a random generator")
 
 
 def test_seeding_between_calls(compile):
@@ -74,17 +77,24 @@ def test_seeding_between_calls(compile):
 def test_foreign_random_numbers_are_refused(compile, draw):
     weight = mt.ones(2)
 
-    @compile
     def f(x):
         weight.add_(1)
         return x * draw()
 
-    before = np.random.get_state()[1].tobytes(), random.getstate(), RNG.bit_generator.state, OWN.getstate()
+    def state():
+        return np.random.get_state()[1].tobytes(), random.getstate(), RNG.bit_generator.state, OWN.getstate()
+
+    before = state()
     with pytest.raises(CompileError, match="random generator"):
-        f(mt.ones(2))
-    after = np.random.get_state()[1].tobytes(), random.getstate(), RNG.bit_generator.state, OWN.getstate()
-    assert before == after
+        compile(f, fullgraph=True)(mt.ones(2))
+    assert before == state()
     assert weight.tolist() == [1, 1]
+    compiled = compile(f)
+    with pytest.warns(CompileWarning, match="random generator") as told:
+        results = [compiled(mt.ones(2)).tolist() for _ in range(3)]
+    assert len(told) == 1
+    assert results[0] != results[1] != results[2]
+    assert weight.tolist() == [4, 4]
 
 
 RNG = np.random.default_rng(0)

@@ -10,6 +10,7 @@ import pytest
 import minitorch as mt
 from compiled import BACKENDS
 from minitorch import nn, optim
+from minitorch.compiler.call.compiled import CompileWarning
 
 
 @pytest.fixture(params=BACKENDS)
@@ -71,10 +72,17 @@ def test_a_function_may_leave_another_mode_than_it_found(compile):
         return x * 2
 
     compiled = compile(f)
-    for _ in range(3):
-        with mt.enable_grad():
-            assert compiled(mt.ones(2)).tolist() == [2, 2]
-            assert not mt.is_grad_enabled()
+
+    def calls():
+        for _ in range(4):
+            with mt.enable_grad():
+                assert compiled(mt.ones(2)).tolist() == [2, 2]
+                assert not mt.is_grad_enabled()
+
+    with pytest.warns(CompileWarning, match="whether gradients are recorded") as told:
+        calls()
+    assert len(told) == 1
+    assert compiled.compilations == 0
 
 
 def test_the_default_dtype(compile):

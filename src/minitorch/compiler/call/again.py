@@ -142,8 +142,9 @@ class _SameDraws:
     def flagging(self, node: Any) -> None:
         """Let any node's requires_grad change."""
 
-    def refuse(self, why: str) -> None:
-        """Refuse nothing: it was recorded before."""
+    def refusal(self, why: str) -> Exception:
+        """Return an error: what was recorded is not refused."""
+        return AssertionError(why)
 
     def made(self, thing: Any) -> None:
         """Take no notice of what is made."""

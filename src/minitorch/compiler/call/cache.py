@@ -34,7 +34,7 @@ class Cache:
         ] = {}  # the floats of the first call, by key without floats
         self.inputs: dict[CacheKey, tuple[int, ...]] = {}  # which of them have changed, and so are inputs
         self.fixed: set[CacheKey] = set()  # keys whose floats cannot be inputs
-        self.refused: dict[CacheKey, list[Any]] = {}  # guards on what calls relied on that cannot be recorded
+        self.refused: dict[Any, list[Any]] = {}  # guards on what calls relied on that cannot be recorded
         self.unstable: dict[CacheKey, int] = {}  # calls in a row that changed what the function relies on
         self.promoted: set[tuple[int, str]] = set()  # options and attributes that have changed: holder, key
         self.reasons: list[str] = []
@@ -94,7 +94,7 @@ class Cache:
                     self.latest.used = program.used
         self.latest = program
 
-    def refuse(self, key: CacheKey, relied_on: Any) -> None:
+    def refuse(self, key: Any, relied_on: Any) -> None:
         """Note that a call cannot be recorded as long as what it relied on is as it is."""
         group = self.refused.setdefault(key, [])
         group.insert(0, relied_on)
@@ -102,7 +102,7 @@ class Cache:
         if len(self.refused) > MOST_SEEN:
             del self.refused[next(iter(self.refused))]
 
-    def is_refused(self, key: CacheKey) -> bool:
+    def is_refused(self, key: Any) -> bool:
         """Tell whether calls of a key are known to be such."""
         return any(relied_on.holds() for relied_on in self.refused.get(key, ()))
 

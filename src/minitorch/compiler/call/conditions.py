@@ -154,9 +154,10 @@ class Condition:
             now = function_of(self.look, len(operands))(*operands)
         except GONE as error:
             return f"{self.words} is gone ({error})"
-        if function_of(TESTS[self.test], 2)(now, self.expected):
+        expected = call[self.expected] if self.expected.__class__ is Local else self.expected
+        if function_of(TESTS[self.test], 2)(now, expected):
             return ""
-        return self.told or f"{self.words} was {brief(self.expected)} and is {brief(now)}"
+        return self.told or f"{self.words} was {brief(expected)} and is {brief(now)}"
 
     def source(self, source: SourceCode) -> str:
         """Return it as an expression that is true if it holds."""

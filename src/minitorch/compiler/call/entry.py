@@ -18,6 +18,7 @@ from minitorch.compiler.backends.llvm.native import HELD_BY_POOL, SMALL, Native
 from minitorch.compiler.call.conditions import Condition, Requirement, SourceCode, compiled_from
 from minitorch.compiler.call.containers import Leaf, filled
 from minitorch.compiler.call.specialisation import Redecided, Specialisation
+from minitorch.compiler.trace.observe.observer import PLAIN
 from minitorch.compiler.trace.recorded import (
     Draw,
     Effect,
@@ -226,16 +227,20 @@ class _EntryWriter:
             call = f"(args, options, [{drawn}])"
             s.add(f"{s.bind(program.backward.attach)}(found, [{', '.join(outputs)}], [{leaves}], {call})")
             names = [f"found[{i}]" for i in range(len(names))]
-        if program.change is not None:
+        elif program.change is not None:
             s.add(f"found = [{', '.join(names)}]")
-            s.add(f"{s.bind(program.change)}(found)")  # (no method: it would hold the program, which holds this)
             names = [f"found[{i}]" for i in range(len(names))]
         if isinstance(program.template, Leaf):
-            s.add(f"return {names[program.template.number]}")
-        elif not names:
-            s.add(f"return {s.bind(program.template)}")
+            results = names[program.template.number]
+        elif isinstance(program.template, PLAIN):
+            results = s.bind(program.template)
         else:
-            s.add(f"return filled({s.bind(program.template)}, [{', '.join(names)}])")
+            results = f"filled({s.bind(program.template)}, [{', '.join(names)}])"
+        if program.change is not None:
+            s.add(f"results = {results}")  # numbers among them are read before they are changed
+            s.add(f"{s.bind(program.change)}(found)")  # (no method: it would hold the program, which holds this)
+            results = "results"
+        s.add(f"return {results}")
 
 
 class _Slot:

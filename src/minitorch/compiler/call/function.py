@@ -197,7 +197,7 @@ class CompiledFunction(FunctionWrapper):
                         return program.run(arguments)
                     except (Redecided, Refused):
                         continue
-            if cache.is_refused(key):
+            if cache.is_refused((key, arguments.sharing())):
                 cache.eager_calls += 1
             elif cache.is_worth_it(key):
                 return self._record(key, arguments, self._why(arguments, group))
@@ -271,7 +271,7 @@ class CompiledFunction(FunctionWrapper):
         elif outcome.refused is not None:
             if self.fullgraph:
                 raise outcome.refused
-            cache.refuse(key, outcome.relied_on)
+            cache.refuse((key, arguments.sharing()), outcome.relied_on)
             self._stay_eager(str(outcome.refused).removeprefix("compile: "))
             return self.function(*arguments.args, **arguments.options)
         elif outcome.mistake:

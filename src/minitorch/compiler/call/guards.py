@@ -53,7 +53,7 @@ _LOOKS: dict[str, tuple[str, str | None]] = {
     "layout": ("({0}.shape, {0}.dtype, {0}.strides)", "=="),
     "content": ("{0}.tobytes()", "=="),
     "bytes": ("bytes({0})", "=="),
-    "remembered": ("{0}.cache_info().misses", "=="),
+    "remembered": ("{0}(*{1}[0], **dict({1}[1]))", None),
     "context": ("{0}.get(*{1})", None),
 }
 

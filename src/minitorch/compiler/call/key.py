@@ -21,6 +21,7 @@ from minitorch.engine.dtypes import get_default_dtype
 from minitorch.engine.modes import Mode
 from minitorch.engine.node import Node
 from minitorch.engine.recording import ARRAY, GRADIENT
+from minitorch.engine.watch import owner_of
 from minitorch.optim.optimizer import ParameterGroup
 
 # --- one Tensor or array --------------------------------------------------------------------------------------
@@ -195,6 +196,11 @@ class Arguments:
         given = self.numbers if numbers is None else numbers
         fixed = tuple(exactly(n) for i, n in enumerate(given) if i not in inputs)
         return self.key._replace(inputs=inputs, numbers=fixed)
+
+    def sharing(self) -> tuple[int, ...]:
+        """Return which of the arrays lie in the memory of an earlier one."""
+        arrays = [leaf._data if isinstance(leaf, Node) else leaf for leaf in self.leaves]
+        return _identical([owner_of(array) for array in arrays])
 
     def objects(self) -> list[Any]:
         """Return what the key knows by identity only."""

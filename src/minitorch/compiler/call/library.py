@@ -40,9 +40,10 @@ class KnownObjects:
     def meet(self, thing: Any) -> None:
         """Guard an object that this library's code may read."""
         if isinstance(thing, MEETABLE):
-            count = len(self.environment.optimizers), len(self.environment.schedulers)
+            met = self.environment.optimizers, self.environment.schedulers, self.environment.streams
+            count = list(map(len, met))
             self.environment.look(thing)
-            if count != (len(self.environment.optimizers), len(self.environment.schedulers)):
+            if count != list(map(len, met)):
                 self.before.look(self.environment)
         elif isinstance(thing, type(self.active)):
             raise AssertionError("a recording is observed by itself")

@@ -326,9 +326,10 @@ class Specialisation:
         if self.backward is not None:
             drawn = [call.script[i] for i in self.draws]
             self.backward.attach(found, outputs, leaves, (arguments.args, arguments.options, drawn))
+        results = filled(self.template, found)  # numbers among them are read before they are changed
         if self.change is not None:
             self.change(found)
-        return filled(self.template, found)
+        return results
 
     def decide(self, arguments: Arguments) -> None:
         """Raise Redecided if a decision on a number goes another way than in the recording."""

@@ -80,7 +80,7 @@ class Recording:
         self.decisions: list[tuple[Callable[[], Any], Any]] = []
         self.checks: list[Traced] = []
         self.symbolic: set[tuple[int, str]] = set()
-        self.asked: set[int] = set()  # Tensors, by id, whose gradient was looked at before it was written
+        self._bare: dict[int, Any] = {}  # Tensors, by id, whose gradient was asked for when they had none
         self.observer: Any = None  # observes the function, if anyone does
         self._around_pause = around_pause
         self._data: dict[int, _Held] = {}
@@ -165,7 +165,7 @@ class Recording:
         """Return what stands for a number that may change."""
         value = holder[key] if isinstance(holder, dict) else getattr(holder, key)
         name = (id(holder), key)
-        if isinstance(value, Number) or (self.observer is not None and self.observer.is_written(holder, key)):
+        if isinstance(value, Number) or (self.observer is not None and self.observer.has_set(holder, key)):
             return value  # the function itself has just set it
         if not isinstance(value, float) or (key not in _ALWAYS and name not in self.promoted):
             return value
@@ -193,6 +193,12 @@ class Recording:
     def observed(self, function: Any) -> Any:
         """Return what to call in place of a function that a program has given to this library."""
         return function if self.observer is None else self.observer.observed(function)
+
+    def refusal(self, why: str) -> CompileError:
+        """Return the error which says why the function cannot be recorded."""
+        if self.observer is not None:
+            return self.observer.refuse(why)
+        return CompileError(f"compile: {why}\n  {where_in_user_code()}")
 
     def made(self, thing: Any) -> None:
         """Note that an object was made in this run."""
@@ -301,10 +307,6 @@ class Recording:
                 f"  {where_in_user_code()}\ndo that outside"
             )
 
-    def refuse(self, why: str) -> None:
-        """Refuse to be recorded."""
-        raise CompileError(f"compile: {why}\n  {where_in_user_code()}")
-
     def read_data(self, node: Node) -> Any:
         """Return what a node shows as its array."""
         array = node._array
@@ -349,8 +351,9 @@ class Recording:
         gradient = node._gradient
         held = self._grads.get(id(node))
         if held is None:
-            self.asked.add(id(node))
             if gradient is None or isinstance(gradient, (Traced, list)) or self.is_fresh(node):
+                if gradient is None and not self.is_fresh(node):
+                    self._bare[id(node)] = node
                 return gradient
             place = self._positions.get(id(node))
             source = FromGradient(node) if place is None else FromArgument(place, gradient=True)
@@ -489,15 +492,15 @@ class Recording:
             self.after[self._outputs[id(held)]] = held.now._array = array
 
     def without_gradient(self) -> list[Any]:
-        """Return the Tensors that had no gradient when the function asked for it, and got one since."""
-        return [h.node for i, h in self._grads.items() if h.at_first is None and i in self.asked]
+        """Return the Tensors from before that had no gradient when the function asked for it."""
+        return list(self._bare.values())
 
     def forget(self, arguments: list[Any]) -> None:
         """Let go of the arrays of this run. arguments: where decisions on numbers find those of a call from now on."""
         self.arguments = arguments
         self.concrete, self.before, self.after, self.checks, self._fresh = [], [], [], [], []
         self.live = {}
-        for held in (self._data, self._grads, self._arrays, self._numbers, self.scratch):
+        for held in (self._data, self._grads, self._bare, self._arrays, self._numbers, self.scratch):
             held.clear()
 
     def release(self) -> None:

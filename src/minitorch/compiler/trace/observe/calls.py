@@ -122,6 +122,8 @@ class CallObserver(Observer):
             return self._makes(function, args, options)
         if kind in _IN_C:
             return self._calls_c(function, args, options)
+        if kind is _BY_CYTHON and _home_of(function).startswith(("numpy", "scipy")):
+            return self._calls_trusted(function, args, options)
         if kind is functools.partial:
             parts = [
                 self.fact("a partial function", "attribute", function, part, getattr(function, part))
@@ -132,8 +134,10 @@ class CallObserver(Observer):
             self.whole(parts[2])
             return self.calls(parts[0], (*parts[1], *args), {**parts[2], **options})
         if isinstance(function, weakref.ref):
-            # (A guard on what it refers to would keep that alive.)
-            raise self.refuse("it follows a weak reference, whose object may be gone at the next call")
+            if (found := function()) is not None and self.is_outside(function):
+                # A program that relied on it would keep it alive.
+                raise self.refuse("it asks a weak reference, which may have nothing at the next call; pass what it refers to")
+            return found
         if kind in (operator.attrgetter, operator.itemgetter, operator.methodcaller):
             return self._calls_getter(function, args)
         if kind is _LRU_CACHE:
@@ -203,7 +207,7 @@ class CallObserver(Observer):
         return function
 
     def _calls_trusted(self, function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        home = getattr(function, "__module__", None) or ""
+        home = _home_of(function)
         if home.startswith(("numpy.random", "mtrand")) or isinstance(getattr(function, "__self__", None), _RANDOM):
             raise self._refuse_draw()
         by_value = home.startswith(("numpy", "scipy"))
@@ -260,9 +264,10 @@ class CallObserver(Observer):
     def _calls_cached(self, function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         if any(isinstance(a, (Node, Traced)) for a in (*args, *options.values())):
             raise self.refuse("it calls a function that remembers its results (lru_cache) with a tensor")
-        self.fact(f"what {function.__name__} remembers", "remembered", function, None, function.cache_info().misses)
         with self.paused():
-            return function(*args, **options)
+            found = function(*args, **options)
+        key = (args, tuple(options.items()))
+        return self.fact(f"what {function.__name__} remembers", "remembered", function, key, found)
 
     # --- functions in C -------------------------------------------------------------------------------
 
@@ -655,6 +660,7 @@ _IN_C = (
     types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType,
     types.ClassMethodDescriptorType,
 )  # fmt: skip
+_BY_CYTHON = type(np.random.default_rng)
 _LRU_CACHE = type(functools.lru_cache(lambda: None))
 _LOCKS = (type(threading.Lock()), type(threading.RLock()))
 
@@ -670,6 +676,11 @@ def _raised_by_tensors(error: BaseException) -> bool:
         trace = trace.tb_next
     code = trace.tb_frame.f_code
     return is_trusted(code) and "observe" not in code.co_filename and not code.co_filename.startswith("<frozen")
+
+
+def _home_of(function: Any) -> str:
+    """Return the name of the module that a function, or the class of the object it is bound to, is from."""
+    return getattr(function, "__module__", None) or type(getattr(function, "__self__", None)).__module__
 
 
 def _held_by_a_call() -> int:

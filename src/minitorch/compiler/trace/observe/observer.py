@@ -220,6 +220,10 @@ class Observer:
         """Tell whether this run has written a place."""
         return (id(holder), _hashable(key)) in self._written or id(holder) in self._restructured
 
+    def has_set(self, thing: Any, name: Any) -> bool:
+        """Tell whether this run has given something an option or attribute of this name."""
+        return self.is_written(thing, name) or self.is_written(getattr(thing, "__dict__", None), name)
+
     def undo(self) -> None:
         """Put back what was stored outside, as far as it can be."""
         while self._undo:
