@@ -36,9 +36,10 @@ class Key:
             self.mask = as_traced(parts[0])  # only to be written through
             return
         for part in parts:
-            if isinstance(part, Traced) and _is_mask(part):
+            if _is_mask(part) and (isinstance(part, Traced) or not part.ndim):
                 raise _refuse_mask()
-        self.key = tuple(concrete(p) for p in parts)
+        # A number nobody knows yet selects as an integer does: NumPy makes a view then.
+        self.key = tuple(int(p.array) if isinstance(p, Traced) and not p.ndim else concrete(p) for p in parts)
         self._take_apart(x, _complete(parts, x.ndim))
 
     def _take_apart(self, x: Traced, parts: list[Any]) -> None:
