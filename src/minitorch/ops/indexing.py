@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.ops.fast import has_many_values, sum_rows
-from minitorch.ops.op import Array, Op, zeros
+from minitorch.ops.op import Array, Op, in_axis_order, zeros
 
 Key = Any
 
@@ -95,7 +95,7 @@ def _along(index: Array, axis: int) -> tuple[Array, ...]:
 def _gather(x: Array, index: Array, *, axis: int) -> Array:
     if x.ndim == 0:
         return x.reshape(1)[index.reshape(-1)].reshape(index.shape)
-    return x[_along(index, axis)] if index.ndim else x[index]
+    return in_axis_order(x[_along(index, axis)]) if index.ndim else x[index]
 
 
 def _gather_rule(g: Array, out: Array, x: Array, index: Array, *, axis: int) -> Array:

@@ -212,6 +212,21 @@ def zeros(shape: tuple[int, ...], like: Array) -> Array:
     return np.zeros(shape, dtype=like.dtype, like=like)
 
 
+def in_axis_order(x: Array) -> Array:
+    """Return an array that lies in memory in the order of its axes, as PyTorch's result of some ops always does.
+
+    Where numbers are drawn into a tensor like it, they are drawn in the order of its memory.
+    """
+    return x if x.flags.c_contiguous else x.copy()
+
+
+def order_of(x: Array) -> Any:
+    """Return in which order a copy of an array lies in memory: in the array's own, or, if expanded, its axes'."""
+    if x.flags.c_contiguous:
+        return "K"
+    return "C" if any(not step and n > 1 for step, n in zip(x.strides, x.shape, strict=True)) else "K"
+
+
 def axes_of(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
     """Return `axis` as a tuple of numbers from 0 to ndim - 1; None means every axis.
 

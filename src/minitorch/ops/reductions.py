@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.ops.fast import stretch, total
-from minitorch.ops.op import Array, Op, axes_of, certain, count_of, keep_axes
+from minitorch.ops.op import Array, Op, axes_of, certain, count_of, in_axis_order, keep_axes
 
 Axis = int | Sequence[int] | None
 
@@ -44,7 +44,7 @@ MEAN = Op(
 )
 CUMSUM = Op(
     "cumsum",
-    lambda x, *, axis: np.cumsum(x, axis=axis),
+    lambda x, *, axis: in_axis_order(np.cumsum(x, axis=axis)),
     lambda g, out, x, *, axis: np.flip(np.cumsum(np.flip(g, axis), axis=axis), axis),
 )
 
@@ -177,7 +177,7 @@ def _cumprod_rule(g: Array, out: Array, x: Array, *, axis: int) -> Array:
     return _exclusive_cumprod(x, axis) * np.stack(following[::-1], axis=axis)
 
 
-CUMPROD = Op("cumprod", lambda x, *, axis: np.cumprod(x, axis=axis), _cumprod_rule)
+CUMPROD = Op("cumprod", lambda x, *, axis: in_axis_order(np.cumprod(x, axis=axis)), _cumprod_rule)
 
 # --- norms and log-sum-exp -----------------------------------------------------------------------
 
@@ -259,7 +259,7 @@ def _logcumsumexp_rule(g: Array, out: Array, x: Array, *, axis: int) -> Array:
 
 LOGCUMSUMEXP = Op(
     "logcumsumexp",
-    lambda x, *, axis: np.logaddexp.accumulate(x, axis=axis) if x.shape[axis] else x.copy(),
+    lambda x, *, axis: in_axis_order(np.logaddexp.accumulate(x, axis=axis)) if x.shape[axis] else x.copy(),
     _logcumsumexp_rule,
     floating=True,
 )

@@ -132,6 +132,8 @@ class Key:
         value = self._sliced(x.value)
         if self.basic:
             return Traced(value, array, x.known)
+        if not np.may_share_memory(array, x.array):
+            array = np.ascontiguousarray(array)  # as GETITEM's result lies in memory
         index, shape, axes = self._linear()
         front = make.permute(value, self._front(axes))
         rest = front.shape[len(axes) :]

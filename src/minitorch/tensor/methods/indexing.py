@@ -297,12 +297,12 @@ class Indexing(Node):
         held = check_mask(mask, "masked_fill")
         value = operand(value, "masked_fill")
         if not isinstance(value, Node):
-            return where(held, fill_of(value, self._array.dtype, "masked_fill"), self)
+            return where(held, fill_of(value, self._array.dtype, "masked_fill"), self).contiguous()
         if value._array.ndim:
             raise RuntimeError(
                 f"masked_fill: value must be one number, got shape {value._array.shape}; write where(mask, value, x)"
             )
-        return where(held, cast(value, self._array.dtype), self)
+        return where(held, cast(value, self._array.dtype), self).contiguous()
 
     @in_place
     def masked_scatter(self: Any, mask: Any, source: Any) -> Tensor:
