@@ -302,7 +302,7 @@ def test_numbers_are_drawn_in_the_order_of_memory(draw):
             continue
         seeded(7)
         mine, theirs = (eval(draw, {"m": m, "x": make(m)}) for m in (minitorch, torch))
-        close = dict(rtol=1e-5, atol=1e-6, err_msg=f"{draw}, {name}")
+        close = {"rtol": 1e-5, "atol": 1e-6, "err_msg": f"{draw}, {name}"}
         np.testing.assert_allclose(mine.numpy(), theirs.numpy(), **close)
         assert_same(minitorch.rand(2), torch.rand(2))
 

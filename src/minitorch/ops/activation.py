@@ -9,6 +9,7 @@ import numpy as np
 from minitorch.ops.fast import kept, one_minus, positive_part
 from minitorch.ops.op import Array, Op, in_axis_order
 from minitorch.ops.special import ERF
+from minitorch.ops.sums import rounded_once
 
 # --- curves --------------------------------------------------------------------------------------
 
@@ -120,7 +121,7 @@ def _softmax_rule(g: Array, out: Array, x: Array, *, axis: int) -> Array:
     return weighted - out * weighted.sum(axis=axis, keepdims=True)
 
 
-SOFTMAX = Op("softmax", _softmax, _softmax_rule, floating=True)
+SOFTMAX = Op("softmax", rounded_once(_softmax), _softmax_rule, floating=True)
 
 
 def _log_softmax(x: Array, *, axis: int) -> Array:
@@ -131,7 +132,7 @@ def _log_softmax(x: Array, *, axis: int) -> Array:
 
 LOG_SOFTMAX = Op(
     "log_softmax",
-    _log_softmax,
+    rounded_once(_log_softmax),
     lambda g, out, x, *, axis: g - np.exp(out) * g.sum(axis=axis, keepdims=True),
     floating=True,
 )

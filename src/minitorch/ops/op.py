@@ -1,6 +1,6 @@
 """What an operation is: a forward and its derivative rules, in plain NumPy.
 
-Enters: NumPy functions. Leaves: `Op` objects, listed by name in `OPS`. Imports NumPy alone.
+Enters: NumPy functions. Leaves: `Op` objects, listed by name in `OPS`. Knows NumPy alone.
 
 A rule answers one question: given `g`, the gradient of the loss with respect to this op's output,
 what is the gradient with respect to one of its inputs? It receives `g`, then the output, then all
@@ -24,6 +24,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+
+from minitorch.ops.sums import total
 
 # An array of any kind that speaks NumPy's protocols: numpy.ndarray, cupy.ndarray, Tensor, …
 Array = Any
@@ -160,7 +162,7 @@ def unbroadcast(gradient: Array, shape: tuple[int, ...]) -> Array:
         i + extra for i, n in enumerate(shape) if n == 1 and have[i + extra] != 1
     )
     if stretched:
-        gradient = gradient.sum(axis=stretched, keepdims=True)
+        gradient = total(gradient, axis=stretched, keepdims=True)
     return gradient.reshape(shape)
 
 
