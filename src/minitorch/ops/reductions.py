@@ -57,8 +57,9 @@ CUMSUM = Op(
 def _var(x: Array, *, axis: Axis, correction: float, keepdims: bool) -> Array:
     count = count_of(x.shape, axis)
     difference = x - total(x, axis=axis, keepdims=True) / count if count else x
-    # max: with no degrees of freedom left the variance is 0/0 = nan, not negative.
-    return total(difference * difference, axis=axis, keepdims=keepdims) / max(count - correction, 0)
+    # max: with no degrees of freedom left the variance is 0/0 = nan or inf, not negative; of nothing it is nan.
+    degrees = max(count - correction, 0) if count else 0
+    return total(difference * difference, axis=axis, keepdims=keepdims) / degrees
 
 
 def _centred(x: Array, axis: Axis) -> Array:
@@ -66,21 +67,22 @@ def _centred(x: Array, axis: Axis) -> Array:
 
 
 def _var_rule(g: Array, out: Array, x: Array, *, axis: Axis, correction: float, keepdims: bool) -> Array:
-    degrees = max(count_of(x.shape, axis) - correction, 0)
+    degrees = count_of(x.shape, axis) - correction
+    centred = _centred(x, axis)
+    if axis is None and degrees <= 0:  # what PyTorch gives: of nowhere defined, nan at the mean and inf elsewhere
+        return g * np.where(centred == 0, math.nan, math.inf)
     scale = 2 / degrees if degrees else math.inf
-    return _restore(g, x.shape, axis) * (scale * _centred(x, axis))
+    return _restore(g, x.shape, axis) * (scale * centred)
 
 
 VAR = Op("var", rounded_once(_var), _var_rule)
 
 
-def _std_rule(g: Array, out: Array, x: Array, *, axis: Axis, correction: float, keepdims: bool) -> Array:
-    degrees = max(count_of(x.shape, axis) - correction, 0)
-    scale = 1 / degrees if degrees else math.inf
+def _std_rule(g: Array, out: Array, x: Array, **attributes: Any) -> Array:
     # A constant has std 0, a kink like |x|'s: its slope is 0 there.
     flat = out == 0
-    slope = np.where(flat, 0, g / np.where(flat, 1, out))
-    return _restore(slope, x.shape, axis) * (scale * _centred(x, axis))
+    slope = np.where(flat, 0, g / np.where(flat, 1, 2 * out))
+    return _var_rule(slope, out, x, **attributes)
 
 
 STD = Op("std", rounded_once(lambda x, **attributes: np.sqrt(_var(x, **attributes))), _std_rule)
