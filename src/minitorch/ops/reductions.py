@@ -69,7 +69,9 @@ def _centred(x: Array, axis: Axis) -> Array:
 def _var_rule(g: Array, out: Array, x: Array, *, axis: Axis, correction: float, keepdims: bool) -> Array:
     degrees = count_of(x.shape, axis) - correction
     centred = _centred(x, axis)
-    if axis is None and degrees <= 0:  # what PyTorch gives: of nowhere defined, nan at the mean and inf elsewhere
+    if (
+        axis is None and degrees <= 0
+    ):  # what PyTorch gives: of nowhere defined, nan at the mean and inf elsewhere
         return g * np.where(centred == 0, math.nan, math.inf)
     scale = 2 / degrees if degrees else math.inf
     return _restore(g, x.shape, axis) * (scale * centred)

@@ -18,7 +18,7 @@ from minitorch.engine.hooks import Hooks
 from minitorch.engine.node import Node, new_tensor, write_down
 from minitorch.engine.record import apply, made_by
 from minitorch.engine.recording import changed
-from minitorch.engine.versions import inputs_of, rebased, synced
+from minitorch.engine.versions import inputs_of, let_views_follow, rebased, synced
 from minitorch.ops import arithmetic, comparison
 from minitorch.ops.op import Op
 from minitorch.ops.shape import CLONE
@@ -178,6 +178,8 @@ class Tensor(
                 "requires_grad: only a leaf's flag can be changed; write x.detach() to cut it off"
             )
         self._requires_grad = bool(wanted)
+        if wanted and hasattr(self, "_viewed"):
+            let_views_follow(watch.tick())
         changed()
 
     @property
