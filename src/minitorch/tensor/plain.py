@@ -8,9 +8,9 @@ Where both libraries have a method of one name and mean different things:
 - NumPy's words (`axis=`, `keepdims=`, `ddof=`, `out=`) and NumPy's functions (`np.std(g)`) mean NumPy's.
 - PyTorch's words (`dim=`, `keepdim=`, `unbiased=`, `correction=`, `descending=`) mean PyTorch's.
 - With neither, it is NumPy's, except where PyTorch's programs would silently get something else: `std`, `var`,
-  `max`/`min` along an axis (`out.data.max(1)[1]`: values and indices), `sort` (likewise; NumPy's sorts the array itself)
-  and `repeat` with a count for each axis are PyTorch's. So is the dtype of arithmetic with integers: `x.data / 2` is
-  float32, where NumPy's would be float64.
+  `max`/`min` along an axis (`out.data.max(1)[1]`: values and indices), `sort` (likewise; NumPy's sorts the array
+  itself) and `repeat` with a count for each axis are PyTorch's. So is the dtype of arithmetic with integers:
+  `x.data / 2` is float32, where NumPy's would be float64.
 """
 
 from __future__ import annotations
