@@ -82,7 +82,8 @@ def test_a_room_imports_only_rooms_below_it(path):
 
 # What each of its rooms may import of the library. Where no room outside the compiler is named, no Tensor is seen.
 COMPILER = {
-    "ir": ["compiler.ir"],
+    # (How numbers are added up is said once, in NumPy alone.)
+    "ir": ["compiler.ir", "ops.sums"],
     "schedule": ["compiler.ir", "compiler.schedule"],
     # (The process's own memory is the engine's to speak to, and no Tensor is involved.)
     "backends": ["compiler.ir", "compiler.schedule", "compiler.backends", "engine.memory"],

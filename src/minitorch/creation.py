@@ -11,7 +11,7 @@ from minitorch.engine import watch
 from minitorch.engine.complex import meet_complex
 from minitorch.engine.dtypes import common_dtype, dtype_of_number, get_default_dtype, int64
 from minitorch.engine.node import Node, new_tensor
-from minitorch.ops.op import violated
+from minitorch.ops.op import order_of, violated
 from minitorch.tensor import Tensor, check_device, move
 from minitorch.tensor.convert import as_array, one_int, shape_of
 from minitorch.tensor.convert import as_tensor as shared
@@ -263,7 +263,8 @@ def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gr
     >>> zeros_like(tensor([1.0, 2.0]))
     tensor([0., 0.])
     """
-    return _leaf(np.zeros_like(shared(input)._data, dtype=dtype, order="C"), requires_grad, device)
+    like = shared(input)._data
+    return _leaf(np.zeros_like(like, dtype=dtype, order=order_of(like)), requires_grad, device)
 
 
 def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -272,7 +273,8 @@ def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gra
     >>> ones_like(tensor([1.0, 2.0]))
     tensor([1., 1.])
     """
-    return _leaf(np.ones_like(shared(input)._data, dtype=dtype, order="C"), requires_grad, device)
+    like = shared(input)._data
+    return _leaf(np.ones_like(like, dtype=dtype, order=order_of(like)), requires_grad, device)
 
 
 def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -281,7 +283,8 @@ def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gr
     >>> empty_like(tensor([1.0, 2.0])).shape
     (2,)
     """
-    return _leaf(np.empty_like(shared(input)._data, dtype=dtype, order="C"), requires_grad, device)
+    like = shared(input)._data
+    return _leaf(np.empty_like(like, dtype=dtype, order=order_of(like)), requires_grad, device)
 
 
 def full_like(
@@ -295,7 +298,7 @@ def full_like(
     like = shared(input)._data
     chosen = like.dtype if dtype is None else np.dtype(dtype)
     value = fill_of(_number(fill_value, "full_like"), chosen, "full_like")
-    return _leaf(np.full_like(like, value, dtype=chosen, order="C"), requires_grad, device)
+    return _leaf(np.full_like(like, value, dtype=chosen, order=order_of(like)), requires_grad, device)
 
 
 def one_hot(labels: Any, num_classes: int = -1) -> Tensor:

@@ -20,6 +20,7 @@ from minitorch.tensor import Tensor, move
 from minitorch.tensor.convert import as_tensor, operand, promoted, shape_of
 from minitorch.tensor.generator import Generator, default_generator
 from minitorch.tensor.generator import use_own_stream as use_own_stream
+from minitorch.tensor.memory_order import in_axis_order, laid_out_like
 from minitorch.tensor.methods.random import bernoulli as bernoulli
 from minitorch.tensor.methods.random import multinomial as multinomial
 
@@ -118,7 +119,8 @@ def rand_like(
     """
     like = as_tensor(input)
     kind, place = dtype or like.dtype, device or like.device
-    return rand(like.shape, generator=generator, dtype=kind, device=place, requires_grad=requires_grad)
+    values = _drawn((generator or default_generator).uniforms, like.numel(), kind, "rand_like", 1.0)
+    return _made(laid_out_like(values, like._data), like.shape, place, requires_grad)
 
 
 def randn_like(
@@ -131,7 +133,10 @@ def randn_like(
     """
     like = as_tensor(input)
     kind, place = dtype or like.dtype, device or like.device
-    return randn(like.shape, generator=generator, dtype=kind, device=place, requires_grad=requires_grad)
+    contiguous = in_axis_order(like._data)
+    draw = lambda count, part: (generator or default_generator).normals(count, part, contiguous)
+    values = _drawn(draw, like.numel(), kind, "randn_like", math.sqrt(0.5))
+    return _made(laid_out_like(values, like._data), like.shape, place, requires_grad)
 
 
 def randint(
@@ -175,7 +180,8 @@ def randint_like(
     """
     like = as_tensor(input)
     bounds = (0, low) if high is None else (low, high)
-    return randint(*bounds, like.shape, dtype=dtype or like.dtype, device=device or like.device)
+    drawn = randint(*bounds, (like.numel(),), dtype=dtype or like.dtype, device=device or like.device)
+    return new_tensor(laid_out_like(drawn._data, like._data))
 
 
 def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None) -> Tensor:

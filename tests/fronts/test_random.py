@@ -263,3 +263,51 @@ def test_what_cannot_be_drawn():
 def test_bernoulli_keeps_no_graph():
     x = Tensor([0.5, 0.5], requires_grad=True)
     assert minitorch.bernoulli(x).requires_grad is False
+
+
+# --- in the order of memory ---------------------------------------------------------------------
+
+LAYOUTS = {
+    "contiguous": lambda m: m.zeros(3, 4, 5),
+    "permuted": lambda m: m.zeros(5, 3, 4).permute(1, 2, 0),
+    "reversed": lambda m: m.zeros(5, 4, 3).permute(2, 1, 0),
+    "small": lambda m: m.zeros(3, 4).t(),
+    "sliced": lambda m: m.zeros(3, 8, 5)[:, ::2],
+    "a part": lambda m: m.zeros(3, 4, 9)[..., 2:7],
+    "permuted and sliced": lambda m: m.zeros(10, 3, 4).permute(1, 2, 0)[..., ::2],
+    "an axis of one": lambda m: m.zeros(4, 5).t()[:, None],
+    "heads": lambda m: m.zeros(2, 3, 4, 5).transpose(1, 2),
+    "float64": lambda m: m.zeros(5, 3, 4, dtype=m.float64).permute(1, 2, 0),
+    "diagonal": lambda m: m.zeros(20, 20).diagonal(),
+}
+DRAWS = [
+    "m.rand_like(x)", "m.randn_like(x)", "m.randint_like(x, 9)", "m.nn.functional.dropout(x + 1, 0.3)", "m.nn.Dropout(0.5)(x + 1)",
+    "m.nn.functional.alpha_dropout(x + 1, 0.5, True)", "x.normal_()", "x.normal_(2, 3)", "x.uniform_()", "x.uniform_(-2, 3)",
+    "x.bernoulli_(0.3)", "x.bernoulli_(m.full(tuple(x.shape), 0.4))", "(x + 0.4).bernoulli()", "x.bernoulli(0.3)", "x.exponential_()",
+    "x.cauchy_()", "x.geometric_(0.3)", "x.log_normal_()", "x.random_(10)", "m.normal(x, 1.0)", "m.poisson(x + 2)",
+    "m.nn.functional.gumbel_softmax(x)", "m.nn.functional.rrelu(x - 1, training=True)", "m.nn.init.normal_(x)", "m.nn.init.uniform_(x)",
+    "m.nn.init.trunc_normal_(x)", "m.rand_like(x.clone())", "m.rand_like(x.contiguous())", "m.rand_like(m.zeros_like(x))",
+    "m.rand_like(m.ones_like(x.double()))", "m.rand_like(m.relu(x + 1) * 2 + x)", "m.rand_like(x.softmax(-1))", "m.rand_like(x.log_softmax(0))",
+    "m.rand_like(x.masked_fill(x > 0, 1))", "m.rand_like(m.cat([x, x]))", "m.rand_like(m.stack([x, x]))", "m.rand_like(x.cumsum(0))",
+    "m.rand_like(m.nn.functional.layer_norm(x, (x.shape[-1],)))", "m.rand_like(m.nn.functional.pad(x, (1, 1)))", "m.rand_like(x.flip(0))",
+    "m.rand_like(x.roll(1, 0))", "m.rand_like(m.where(x > 0, x, x))", "m.rand_like(x @ m.ones(x.shape[-1], 3, dtype=x.dtype))",
+    "m.rand_like(x[None].expand(2, *x.shape))", "m.rand_like(x.mean(-1))", "m.rand_like(x.sum(0))",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+def test_numbers_are_drawn_in_the_order_of_memory(draw):
+    for name, make in LAYOUTS.items():
+        if name == "diagonal" and ("dim" in draw or ".permute" in draw or "gumbel" in draw):
+            continue
+        seeded(7)
+        mine, theirs = (eval(draw, {"m": m, "x": make(m)}) for m in (minitorch, torch))
+        close = {"rtol": 1e-5, "atol": 1e-6, "err_msg": f"{draw}, {name}"}
+        np.testing.assert_allclose(mine.numpy(), theirs.numpy(), **close)
+        assert_same(minitorch.rand(2), torch.rand(2))
+
+
+def test_draws_without_replacement_follow_memory():
+    seeded(3)
+    mine, theirs = (m.ones(6, 4).t().multinomial(2) for m in (minitorch, torch))
+    assert_same(mine, theirs)

@@ -9,6 +9,7 @@ import pytest
 
 import minitorch
 import minitorch.nn.functional as F
+from compiled import BACKENDS
 from minitorch import nn
 from minitorch.engine.node import new_tensor
 from pytorch import torch
@@ -383,12 +384,34 @@ def test_ctc_sums_over_all_alignments():
     assert minitorch.gradgradcheck(lambda x: F.ctc_loss(x, *given, reduction="none"), (logp,))
 
 
-def test_ctc_of_a_target_that_does_not_fit_is_infinite():
-    logp = minitorch.tensor(STEPS, requires_grad=True)
-    loss = F.ctc_loss(logp.log_softmax(-1), minitorch.tensor(SPELLED), [3, 7, 7], [3, 2, 3], reduction="none")
-    assert np.isinf(loss.detach().numpy()).tolist() == [True, False, False]
-    loss.sum().backward()
-    assert np.isfinite(logp.grad).all()
+IMPOSSIBLE = [([3, 7, 7], [3, 2, 3]), ([3, 1, 2], [3, 2, 3]), ([0, 7, 0], [3, 2, 0]), ([3, 7, 2], [3, 2, 1])]
+
+
+@pytest.mark.parametrize(("times", "lengths"), IMPOSSIBLE)
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("zero_infinity", [False, True])
+def test_ctc_of_a_target_that_does_not_fit(times, lengths, reduction, zero_infinity):
+    """Its loss is infinite, and its gradient nan at the steps it reads; those of the others in the batch are as ever."""
+
+    def call(m, logits):
+        given = m.log_softmax(logits, -1), m.tensor(SPELLED), m.tensor(times), m.tensor(lengths)
+        return m.nn.functional.ctc_loss(*given, reduction=reduction, zero_infinity=zero_infinity)
+
+    agree(call, STEPS, tol=1e-6)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_ctc_recorded_tells_what_does_not_fit(backend):
+    def gradient(targets, logits):
+        x = logits.detach().requires_grad_()
+        F.ctc_loss(x.log_softmax(-1), targets, [4, 7, 7], [3, 2, 3], reduction="sum").backward()
+        return minitorch.tensor(x.grad)
+
+    fast = minitorch.compile(gradient, backend=backend)
+    for targets in (SPELLED, SPELLED[[1, 0, 2]], np.array([[1, 1, 1], [1, 2, 0], [2, 3, 1]])):
+        given = minitorch.tensor(targets), minitorch.tensor(STEPS)
+        np.testing.assert_allclose(fast(*given).numpy(), gradient(*given).numpy(), atol=1e-9)
+    assert np.isnan(fast(*given).numpy()[:4, 0]).all()
 
 
 @pytest.mark.parametrize(

@@ -796,3 +796,42 @@ def test_ops_of_a_single_call_are_not_remembered():
         out += 1
     assert len(reads._found) <= remembered + 4
     assert held is w.data
+
+
+# --- a view taken before its base requires grad -----------------------------------------------------
+
+BEFORE = {
+    "view": lambda x: x.view(6), "index": lambda x: x[0], "transpose": lambda x: x.t(), "of a view": lambda x: x.view(6)[:3],
+    "unbind": lambda x: x.unbind(0)[0], "expand": lambda x: x.expand(2, 2, 3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("take", BEFORE.values(), ids=BEFORE)
+def test_a_view_taken_before_its_base_requires_grad_requires_it_too(take):
+    for m in (minitorch, torch):
+        x, other = m.ones(2, 3), m.ones(1, requires_grad=True)
+        view = take(x)
+        x.requires_grad_()
+        assert view.requires_grad
+        assert view.is_leaf
+        assert (view * 2).requires_grad
+        for write in ("view.mul_(2)", "view[0].fill_(5.0)", "view.add_(other)"):
+            with pytest.raises(RuntimeError):
+                eval(write, {"view": view, "other": other})
+        (x.sum() + view.sum()).backward()
+        assert x.grad.tolist() == [[1, 1, 1], [1, 1, 1]]  # the view is a leaf of its own
+        if take is not BEFORE["expand"]:
+            with m.no_grad():
+                view.mul_(2)
+            assert x.detach()[0, 0] == 2
+
+
+def test_views_of_others_are_left_alone():
+    x, y = minitorch.ones(4), minitorch.ones(4)
+    of_x, of_y, numbers = x[:2], y[:2], minitorch.arange(4)
+    of_numbers = numbers[:2]
+    x.requires_grad_()
+    of_y.add_(1.0)
+    of_numbers.add_(1)
+    assert (of_x.requires_grad, of_y.requires_grad, of_numbers.requires_grad) == (True, False, False)
+    assert y.tolist() == [2, 2, 1, 1]

@@ -1,10 +1,11 @@
 """Indices of every kind: x[key], its gradient, x[key] = value, gather and its relatives, against PyTorch.
 
-x[key] means what NumPy means by it. PyTorch agrees, except that it refuses negative steps, reads a list
-of lists as a tuple, and takes an int beside index arrays out before it looks where the arrays stand.
+x[key] means what PyTorch means by it: the integers are applied first, and then it counts whether the arrays stand side by
+side (NumPy counts an integer as an array). Beyond PyTorch, steps may be negative.
 """
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -12,8 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import minitorch
+from compiled import BACKENDS, assert_same
+from minitorch.engine.node import new_tensor
 from pytorch import torch
 from same_as_torch import agree, line
+from standin import DeviceArray
 from strategies import values
 
 # --- x[key] -------------------------------------------------------------------------------------
@@ -79,58 +83,62 @@ def arrays_and_keys(draw):
 def as_written(key, wrap):
     """The same key with its arrays as `wrap` makes them."""
     parts = [wrap(p) if isinstance(p, np.ndarray) else p for p in (key if isinstance(key, tuple) else (key,))]
-    return tuple(parts) if isinstance(key, tuple) else parts[0]
+    # A list of lists alone is read as a tuple.
+    return tuple(parts) if isinstance(key, tuple) or isinstance(parts[0], list) else parts[0]
+
+
+def selection(shape, key):
+    """Where PyTorch finds the elements of x[key], among all; slices with negative steps are applied before."""
+    numbers, parts, axis = np.arange(int(np.prod(shape))).reshape(shape), [], 0
+    for part in key if isinstance(key, tuple) else (key,):
+        if isinstance(part, slice) and (part.step or 1) < 0:
+            numbers, part = numbers[(slice(None),) * axis + (part,)], slice(None)
+        parts.append(part)
+        if part is not None and part is not ...:
+            axis += part.ndim if isinstance(part, np.ndarray) and part.dtype == bool else 1
+    return torch.tensor(numbers.copy())[as_written(tuple(parts), torch.as_tensor)]
 
 
 def check_getitem(array, key):
-    """Hold x[key] and its gradient to NumPy's selection and PyTorch's gradient of the same selection."""
+    """Hold x[key], its gradient and writing there to PyTorch's selection of the same elements."""
     try:
-        places = np.arange(array.size).reshape(array.shape)[key]
+        places = selection(array.shape, key)
     except IndexError:
         with pytest.raises(IndexError):
             minitorch.tensor(array)[as_written(key, minitorch.tensor)]
         return
     theirs = torch.tensor(array, requires_grad=True)
-    selected = theirs.reshape(-1)[torch.tensor(places.copy())]
-    weights = np.cos(np.arange(places.size)).reshape(places.shape)
+    selected = theirs.reshape(-1)[places]
+    weights = np.cos(np.arange(places.numel())).reshape(places.shape)
     selected.backward(torch.tensor(weights))
+    written = np.array(np.sin(array))
+    written.reshape(-1)[places.numpy()] = weights
+    twice = len(set(places.reshape(-1).tolist())) < places.numel()
     for wrap in (minitorch.tensor, np.asarray, lambda a: a.tolist() if a.size else a):
         x = minitorch.tensor(array, requires_grad=True)
         out = x[as_written(key, wrap)]
-        assert out.shape == places.shape
+        assert out.shape == tuple(places.shape)
         assert type(out._data) is np.ndarray
         np.testing.assert_array_equal(out.data, selected.detach().numpy())
         out.backward(weights)
         np.testing.assert_allclose(x.grad, theirs.grad.numpy(), rtol=1e-12, atol=1e-12)
+        if twice:
+            continue  # which of two values stays is open
+        new = minitorch.tensor(weights, requires_grad=True)
+        x.grad = None
+        y = x.sin()
+        y[as_written(key, wrap)] = new
+        y.square().sum().backward()
+        np.testing.assert_array_equal(y.data, written)
+        np.testing.assert_allclose(new.grad, 2 * weights, rtol=1e-12)
+        expected = np.array(2 * np.sin(array) * np.cos(array))
+        expected.reshape(-1)[places.numpy()] = 0
+        np.testing.assert_allclose(x.grad, expected, rtol=1e-12, atol=1e-12)
 
 
 @given(arrays_and_keys())
-def test_getitem_and_its_gradient(drawn):
+def test_getitem_its_gradient_and_setitem(drawn):
     check_getitem(*drawn)
-
-
-@given(arrays_and_keys())
-def test_getitem_is_pytorchs_where_pytorch_reads_the_key_alike(drawn):
-    array, key = drawn
-    parts = key if isinstance(key, tuple) else (key,)
-    # PyTorch takes ints (and 0-d index tensors) out before it looks where the arrays stand.
-    single = [isinstance(p, int) or (isinstance(p, np.ndarray) and p.shape == ()) for p in parts]
-    mixed = any(single) and any(isinstance(p, np.ndarray) and p.ndim for p in parts)
-    backwards = any(isinstance(p, slice) and (p.step or 1) < 0 for p in parts)
-    if mixed or backwards:
-        return
-    theirs, ours = torch.tensor(array, requires_grad=True), minitorch.tensor(array, requires_grad=True)
-    try:
-        expected = theirs[as_written(key, torch.as_tensor)]
-    except IndexError:
-        with pytest.raises(IndexError):
-            ours[as_written(key, minitorch.tensor)]
-        return
-    out = ours[as_written(key, minitorch.tensor)]
-    assert out.shape == tuple(expected.shape)
-    expected.square().sum().backward()
-    out.square().sum().backward()
-    np.testing.assert_allclose(ours.grad, theirs.grad.numpy(), rtol=1e-12, atol=1e-12)
 
 
 WRITTEN = [
@@ -158,10 +166,107 @@ def test_keys_as_people_write_them(key):
         agree(line(f"x[{key}]"), array, where=f"x[{key}] of {array.shape}:")
 
 
-def test_an_int_beside_arrays_counts_as_an_array_as_in_numpy():
-    # PyTorch takes the int out first and finds the array alone, behind a slice: (3, 2).
-    x = minitorch.arange(24.0).reshape(2, 3, 4)
-    assert x[0, :, [0, 1]].shape == x.numpy()[0, :, [0, 1]].shape == (2, 3)
+INTEGERS_FIRST = [
+    "0, :, [0, 1]", ":, [0, 1], :1, -1", "[0, 1], :, 0", "0, None, [2, 0]", "[1, 0], None, 0", "0, ..., [0, 1]", "..., 0, :, [0, 1]",
+    "m.tensor(0), :, m.tensor([[0], [1]])", "m.tensor([0, 1]), :, m.tensor(-1)", "m.tensor(1, dtype=m.int32), :, [True, False, True, False]",
+    "np.int64(1), :, np.array([1, 3])", "0, :, m.tensor([True, False, True, True])", "[True, False], :, 2", "0, True, :, [0, 1]",
+    "True, 0, :, [0, 1]", "0, :, m.tensor([], dtype=m.int64)", ":, 1, None, [[0], [3]]", "0, :, (0, 1)", "0, :, range(2)",
+    "-1, 1:, m.tensor([0, 0, 3])", "m.tensor(True), 1, :, [0]",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", INTEGERS_FIRST)
+def test_integers_are_applied_first(key):
+    """Reading, its first and second derivative, every way to write, on PyTorch's terms; then recorded."""
+    x, scope = values((2, 3, 4, 2) if key.endswith(":1, -1") else (2, 3, 4), 3), {"np": np}
+    read = eval(f"lambda m, x: x[{key}]", scope)
+    agree(read, x)
+    agree(lambda m, x: m.autograd.grad((read(m, x) ** 3).sum(), x, create_graph=True)[0], x)
+    lines = (
+        "y[{}] = 7",
+        "y[{}] = v",
+        "y[{}] = v[-1:]",
+        "y[{}] += v",
+        "y[{}] *= y.detach()[{}]",
+        "y[{}].add_(v)",
+    )
+    for text in lines:
+        exec(f"def write(m, x, v):\n    y = x * 2\n    {text.format(key, key)}\n    return y", scope)
+        room = values(read(minitorch, minitorch.tensor(x)).shape, 4)
+        if "v[-1:]" in text and not len(room):
+            continue
+        agree(scope["write"], x, room, where=text.format(key, key))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_integers_are_applied_first_when_recorded_too(backend):
+    def step(x, i, rows):
+        y = x * 3
+        y[1, :, rows] = x[i, :, rows] * 2
+        y[i].mul_(2.0)  # an index that is a tensor of one integer makes a view
+        y[i, 0] += 1.0
+        return y.reshape(3, 4, 2, 2)[:, rows, :2, -1] * x[i, :, rows].sum()
+
+    numbers = values((3, 4, 4), 5)
+    for i, rows in ((0, [0, 2, 1]), (2, [3, 3, 0])):
+        given = minitorch.tensor(i), minitorch.tensor(rows)
+        fast = minitorch.compile(step, backend=backend, fullgraph=True)
+        results = []
+        for f in (step, fast, fast):
+            x = minitorch.tensor(numbers, requires_grad=True)
+            out = f(x, *given)
+            out.sum().backward()
+            results.append((out, x.grad))
+        theirs = torch.tensor(numbers, requires_grad=True)
+        out = step(theirs, *(torch.tensor(g.tolist()) for g in given))
+        out.sum().backward()
+        for mine, gradient in results:
+            assert_same(mine, out.detach().numpy())
+            assert_same(gradient, theirs.grad.numpy())
+
+
+def test_integers_are_applied_first_on_a_device():
+    x = new_tensor(DeviceArray(np.arange(24.0).reshape(2, 3, 4))).requires_grad_()
+    for key in (
+        (0, slice(None), [1, 3]),
+        (new_tensor(DeviceArray(np.array(0))), slice(None), new_tensor(DeviceArray(np.array([1, 3])))),
+    ):
+        x.grad = None
+        out = x[key]
+        np.testing.assert_array_equal(out._data.host, np.arange(24.0).reshape(2, 3, 4)[0][:, [1, 3]])
+        out.sum().backward()
+        assert x._grad.host.sum() == 6
+        assert x._grad.host[0, 2, 3] == 1
+
+
+def test_a_tensor_of_one_integer_makes_a_view():
+    for index in (minitorch.tensor(1), np.array(1), np.int32(1), minitorch.tensor(-1, dtype=np.int32)):
+        x = minitorch.zeros(2, 3)
+        x[index].fill_(5.0)
+        assert x.tolist() == [[0, 0, 0], [5, 5, 5]]
+
+
+def test_uint8_is_a_mask_with_a_warning():
+    x = minitorch.arange(12.0).reshape(3, 4)
+    for mask in (minitorch.tensor([0, 1, 1], dtype=np.uint8), np.array([0, 1, 1], np.uint8)):
+        with pytest.warns(UserWarning, match="uint8"):
+            assert x[mask].tolist() == x[1:].tolist()
+    assert x[minitorch.tensor(1, dtype=np.uint8)].shape == (1, 3, 4)
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["[[0, 1], [1, 2]]", "[0, slice(None)]", "[m.tensor(0), m.tensor(1)]", "[None, 0]", "[[0, 1]] * 33"],
+)
+def test_a_list_of_more_than_numbers_is_a_tuple(key):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        agree(line(f"x[{key}]"), values((3, 4), 1))
+
+
+def test_reading_a_list_as_a_tuple_warns():
+    with pytest.warns(UserWarning, match="tuple of indices"):
+        minitorch.ones(2, 2)[[[0, 1], [0, 1]]]
 
 
 def test_negative_steps_work():
@@ -191,7 +296,7 @@ def test_repeated_rows_add_up(shape, count):
     np.testing.assert_allclose(x.grad, expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8"])
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
 def test_index_dtypes(dtype):
     rows = np.array([[2, 0], [2, 1]], dtype=dtype)
     x = minitorch.arange(12.0).reshape(3, 4)

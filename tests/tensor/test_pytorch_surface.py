@@ -28,7 +28,7 @@ LINES = [
     "x.grad.max(1)[1]", "x.grad.max(dim=1).values", "x.grad.min(0)[0]", "x.grad.max()", "x.data.max(1, keepdim=True)[1]",
     "x.grad.clone()", "x.grad.detach()", "x.grad.data", "x.data.view(-1)", "x.data.view(3, 2)", "x.data.t()", "x.grad.numel()",
     "x.data.dim()", "tuple(x.data.size())", "x.data.size(1)", "tuple(x.grad.shape)", "x.grad.flatten()", "x.grad.flatten(0, 1)",
-    "x.data.transpose(0, 1)" , "x.data[None].transpose(0, 2)", "x.grad.unsqueeze(0)", "x.grad.gt(3.0)", "x.grad.item() if x.grad.numel() == 1 else 0",
+    "x.data.transpose(0, 1)", "x.data[None].transpose(0, 2)", "x.grad.unsqueeze(0)", "x.grad.gt(3.0)", "x.grad.item() if x.grad.numel() == 1 else 0",
     "(0.1 * x.grad).std().log10().item()", "(x.grad.std() / x.data.std()).log10()", "x.data.cpu().numpy()", "x.grad.tolist()",
     "x.data.argmax(dim=1)", "x.data.pow(2).sum().sqrt()", "x.data.softmax(dim=1)", "x.data @ x.grad.t()", "x.grad.eq(x.grad).all()",
     "x.data.type_as(x)", "x.data.double()", "x.grad.is_sparse", "x.grad.requires_grad", "x.data.new_zeros(2)", "m.norm(x.grad)",
@@ -36,6 +36,7 @@ LINES = [
     "x.grad.data.clamp(-1, 1)", "x.grad.sort(dim=1)[0]", "x.grad.sort(descending=True)[1]", "x.data.squeeze(dim=0)",
     "x.data.repeat_interleave(2)", "x.grad.topk(2)[0]", "x.grad.cumsum(dim=1)", "x.grad.all(dim=1)", "x.data.masked_fill(x.data > 0, 0.0)",
     "x.data.expand(2, 2, 3)", "x.data.permute(1, 0)", "x.grad.ndimension()", "x.grad.element_size()", "len(x.grad)", "x.grad[0].norm()",
+    "x.data.sort()[0]", "x.data.sort(0)[1]", "x.data.sort().values", "x.data.repeat(2, 1)", "x.data.transpose(1, 0)",
 ]  # fmt: skip
 
 
@@ -45,12 +46,53 @@ def plain(value):
 
 @pytest.mark.parametrize("line", LINES)
 def test_arrays_understand_pytorchs_spelling(line):
-    if line == "x.data.transpose(0, 1)":
-        pytest.skip("NumPy's permutation, as Tensor.transpose on two axes (docs/coming-from-pytorch.md)")
     ours, theirs = (
         plain(eval(line, {"x": backward_of(library), "m": library})) for library in (minitorch, torch)
     )
     np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+DTYPES = [
+    "x.data / 2", "2 / x.data", "x.data * 0.5", "1.5 - x.data", "x.data ** 0.5", "x.data // 2.0", "x.data % 1.5", "x.data / x.data",
+    "x.data + y.data", "y.data * x.data", "x.data + 1", "x.data * x.data", "x.data // 2", "x.data + z.data",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", DTYPES)
+@pytest.mark.parametrize("kind", ["int64", "int32", "int8"])
+def test_arithmetic_of_integers_has_pytorchs_dtypes(line, kind):
+    ours, theirs = (
+        eval(
+            line,
+            {
+                "x": m.tensor([[3, 1], [2, 5]], dtype=getattr(m, kind)),
+                "y": m.ones(2),
+                "z": m.ones(2, dtype=m.float64),
+            },
+        )
+        for m in (minitorch, torch)
+    )
+    assert str(ours.dtype) == str(theirs.dtype).removeprefix("torch.")
+    np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-6)
+
+
+def test_sort_leaves_the_tensor_as_it_was_unless_numpys_words_ask():
+    x = minitorch.tensor([3.0, 1.0, 2.0])
+    values, indices = x.data.sort()
+    assert (values.tolist(), indices.tolist(), x.tolist()) == ([1, 2, 3], [1, 2, 0], [3, 1, 2])
+    assert x.data.sort(axis=0) is None
+    assert x.tolist() == [1, 2, 3]
+
+
+def test_numpys_functions_mean_numpys():
+    x = minitorch.tensor([3, 1, 2, 1]).data
+    assert np.unique(x).tolist() == [1, 2, 3]
+    assert np.sort(x).tolist() == [1, 1, 2, 3]
+    assert np.repeat(x, 2).tolist() == [3, 3, 1, 1, 2, 2, 1, 1]
+    assert np.nonzero(x)[0].tolist() == [0, 1, 2, 3]
+    assert np.median(x) == 1.5
+    assert (x.tolist(), np.divide(x, 2).dtype, np.std(x)) == ([3, 1, 2, 1], np.float64, np.std([3, 1, 2, 1]))
+    assert np.union1d(x, x).tolist() == [1, 2, 3]
 
 
 WRITING = [
@@ -107,7 +149,7 @@ def test_numpys_words_mean_numpys():
     ):  # fmt: skip
         np.testing.assert_array_equal(call(g), call(a))
     b = g.copy()
-    assert b.sort() is None  # in place, as NumPy's
+    assert b.sort(axis=-1) is None  # in place, as NumPy's
     assert f"{g.sum():.3f}" == f"{a.sum():.3f}"
     assert round(g.sum(), 1) == round(float(a.sum()), 1)
     assert g.size == 6

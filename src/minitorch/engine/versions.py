@@ -10,7 +10,9 @@ was given (`inputs_of`). Nothing depends on who else holds the tensor.
 
 A view (a reshape, a slice) shares its base's memory, so a write into either is seen by both. Its place in the graph
 follows when it is next used: if the base was written into since, the view becomes the same op on the base as it is
-now (`synced`). The values a version had are gone; a rule that needs them is refused in backward, by name.
+now (`synced`). The values a version had are gone; a rule that needs them is refused in backward, by name. Where a leaf
+is told to require grad after a view of it was taken, the view requires grad too, as a leaf of its own: it may not be
+written into, and its gradient does not reach the base.
 """
 
 from __future__ import annotations
@@ -142,9 +144,14 @@ def renew(
     if not renewed:
         renewed.append(True)
     if node._view is not None:
-        if not rebased:
-            attention.append("views")
-        rebased[:] = [node._time]
+        let_views_follow(node._time)
+
+
+def let_views_follow(time: int) -> None:
+    """Have views made before a time brought up to date when they are used."""
+    if not rebased:
+        attention.append("views")
+    rebased[:] = [time]
 
 
 def take_place(node: Any, before: Any, result: Any) -> None:
@@ -260,6 +267,9 @@ def _follow(node: Any, strictly: bool) -> None:
     view: Any = view_of(node)
     base = view.base
     if base._time <= node._time:
+        # The base of a view that was never recorded may have been told to require grad since: then the view does too.
+        if node._operation is None and base._requires_grad and node._array.dtype.kind in "fc":
+            node._requires_grad = True
         return
     version = _ended(base, node._time)
     ended = Past() if version is None else version._past

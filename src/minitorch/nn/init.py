@@ -14,6 +14,7 @@ import numpy as np
 from minitorch import random
 from minitorch.engine import watch
 from minitorch.tensor import Tensor
+from minitorch.tensor.memory_order import laid_out_like
 
 __all__ = [
     "calculate_gain", "constant_", "dirac_", "eye_", "kaiming_normal_", "kaiming_uniform_", "normal_",
@@ -26,9 +27,7 @@ Generator = random.Generator
 
 def _write(tensor: Tensor, values: Any) -> Tensor:
     """Write into a tensor's own array, whatever it requires: an initialiser is not part of a computation."""
-    data = (
-        tensor._data if isinstance(tensor, Tensor) else np.asarray(tensor)
-    )  # of `normal_(layer.weight.data)`
+    data = _array(tensor)
     if isinstance(values, np.ndarray) and not isinstance(data, np.ndarray):
         values = np.asarray(values, like=data)  # drawn on the host, needed on the device
     data[...] = values
@@ -36,18 +35,24 @@ def _write(tensor: Tensor, values: Any) -> Tensor:
     return tensor
 
 
+def _array(tensor: Any) -> Any:
+    return (
+        tensor._data if isinstance(tensor, Tensor) else np.asarray(tensor)
+    )  # of `normal_(layer.weight.data)`
+
+
 def _uniforms(tensor: Tensor, a: float, b: float, generator: Generator | None) -> np.ndarray:
     kind = tensor.dtype.type
     drawn = (generator or random.default_generator).uniforms(tensor.numel(), tensor.dtype)
     # Multiplied and added with one rounding at the end, as the processor does it for PyTorch.
     spread, low = np.float64(kind(b) - kind(a)), np.float64(kind(a))
-    return (drawn.astype(np.float64) * spread + low).astype(tensor.dtype).reshape(tensor.shape)
+    return laid_out_like((drawn.astype(np.float64) * spread + low).astype(tensor.dtype), _array(tensor))
 
 
-def _normals(tensor: Tensor, mean: float, std: float, generator: Generator | None) -> np.ndarray:
-    kind = tensor.dtype.type
-    drawn = (generator or random.default_generator).normals(tensor.numel(), tensor.dtype)
-    return (drawn * kind(std) + kind(mean)).reshape(tensor.shape)
+def _normals(tensor: Any, mean: float, std: float, generator: Generator | None) -> np.ndarray:
+    array = _array(tensor)
+    drawn = (generator or random.default_generator).normals_into(array, mean, std)
+    return laid_out_like(drawn.astype(tensor.dtype, copy=False), array)
 
 
 def calculate_gain(nonlinearity: str, param: Any = None) -> float:
@@ -120,7 +125,8 @@ def trunc_normal_(
         low, high = tensor.dtype.type(a), tensor.dtype.type(b)
         values = _normals(tensor, mean, std, generator)
         while (outside := (values < low) | (values > high)).any():
-            values = np.where(outside, _normals(tensor, mean, std, generator), values)
+            again = _normals(np.empty_like(values), mean, std, generator)  # into memory of its own
+            values = np.where(outside, again, values)
         return _write(tensor, values)
     # Few do: draw from [a, b] and keep each number with a chance that follows the density, 1 at its peak.
     peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2

@@ -432,8 +432,7 @@ class Module:
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of every parameter, or fill them with zeros."""
         for parameter in self.parameters():
-            if parameter._grad is not None:
-                parameter.grad = None if set_to_none else np.zeros_like(parameter._grad)
+            zero_gradient(parameter, set_to_none)
 
     # --- dtype and device -----------------------------------------------------------------------
 
@@ -862,6 +861,17 @@ def _write(member: Tensor, value: Any) -> None:
     if value is not member._data:
         member._data[...] = value
         watch.touch(member._data)
+
+
+def zero_gradient(tensor: Tensor, set_to_none: bool) -> None:
+    """Forget a gradient, or fill it with zeros: the very array, so that whoever holds it sees them."""
+    gradient: Any = tensor.grad
+    if set_to_none or gradient is None:
+        tensor.grad = None
+    elif hasattr(gradient, "__decide__"):  # it is being recorded
+        tensor.grad = np.zeros_like(gradient)
+    else:
+        gradient[...] = 0
 
 
 def add_hook(hooks: dict[Any, Any], hook: Any, first: bool = False) -> HookHandle:

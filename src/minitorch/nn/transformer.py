@@ -212,14 +212,8 @@ class _TransformerLayer(Module):
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
     def _found(self, attention: MultiheadAttention, dropout: Any, *inputs: Any, **masks: Any) -> Tensor:
-        """Attend, and drop from what was found.
-
-        PyTorch's attention works time first, and its masks are drawn in that order.
-        """
-        x, _ = attention(*inputs, need_weights=False, **masks)
-        if not attention.batch_first or x.ndim < 3 or not dropout.training or not dropout.p:
-            return dropout(x)
-        return dropout(x.swapaxes(0, 1)).swapaxes(0, 1)
+        """Attend, and drop from what was found."""
+        return dropout(attention(*inputs, need_weights=False, **masks)[0])
 
 
 class TransformerEncoderLayer(_TransformerLayer):

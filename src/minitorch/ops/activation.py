@@ -7,8 +7,9 @@ import math
 import numpy as np
 
 from minitorch.ops.fast import kept, one_minus, positive_part
-from minitorch.ops.op import Array, Op
+from minitorch.ops.op import Array, Op, in_axis_order
 from minitorch.ops.special import ERF
+from minitorch.ops.sums import rounded_once
 
 # --- curves --------------------------------------------------------------------------------------
 
@@ -111,7 +112,7 @@ def _shifted(x: Array, axis: int) -> Array:
 def _softmax(x: Array, *, axis: int) -> Array:
     out = _shifted(x, axis)  # an array of our own: what follows may write into it
     np.exp(out, out=out)
-    return np.divide(out, out.sum(axis=axis, keepdims=True), out=out)
+    return in_axis_order(np.divide(out, out.sum(axis=axis, keepdims=True), out=out))
 
 
 def _softmax_rule(g: Array, out: Array, x: Array, *, axis: int) -> Array:
@@ -120,18 +121,18 @@ def _softmax_rule(g: Array, out: Array, x: Array, *, axis: int) -> Array:
     return weighted - out * weighted.sum(axis=axis, keepdims=True)
 
 
-SOFTMAX = Op("softmax", _softmax, _softmax_rule, floating=True)
+SOFTMAX = Op("softmax", rounded_once(_softmax), _softmax_rule, floating=True)
 
 
 def _log_softmax(x: Array, *, axis: int) -> Array:
     shifted = _shifted(x, axis)
     total = np.exp(shifted).sum(axis=axis, keepdims=True)
-    return np.subtract(shifted, np.log(total), out=shifted)
+    return in_axis_order(np.subtract(shifted, np.log(total), out=shifted))
 
 
 LOG_SOFTMAX = Op(
     "log_softmax",
-    _log_softmax,
+    rounded_once(_log_softmax),
     lambda g, out, x, *, axis: g - np.exp(out) * g.sum(axis=axis, keepdims=True),
     floating=True,
 )

@@ -7,8 +7,6 @@ ops may take the name for that line, and skip this file.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -63,16 +61,6 @@ def power(x: Array, y: Array) -> Array:
         if y == 4:
             return np.square(np.square(x))
     return x**y
-
-
-_add_reduce: Any = np.add.reduce
-
-
-def total(x: Array, *, axis: int | Sequence[int] | None, keepdims: bool) -> Array:
-    """Return `x.sum(axis=axis, keepdims=keepdims)`, for arrays without its detour through Python."""
-    if x.__class__ is np.ndarray:
-        return _add_reduce(x, axis, None, None, keepdims)
-    return x.sum(axis=axis, keepdims=keepdims)
 
 
 def stretch(x: Array, shape: tuple[int, ...]) -> Array:

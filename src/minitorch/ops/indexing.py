@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 
 from minitorch.ops.fast import has_many_values, sum_rows
-from minitorch.ops.op import Array, Op, zeros
+from minitorch.ops.op import Array, Op, in_axis_order, zeros
 
 Key = Any
 
 # --- x[key], and what puts things back -----------------------------------------------------------
 
 
-def _parts(key: Key) -> tuple[Any, ...]:
+def parts_of(key: Key) -> tuple[Any, ...]:
+    """Return an index as a tuple with a part for each axis (or more, or none)."""
     return key if isinstance(key, tuple) else (key,)
 
 
@@ -27,7 +28,7 @@ _BASIC = (int, slice, type(None), type(...))
 
 def _may_repeat(key: Key) -> bool:
     """Tell whether an index can name one element twice: only arrays of integers can."""
-    for part in _parts(key):
+    for part in parts_of(key):
         if part.__class__ not in _BASIC and hasattr(part, "dtype") and part.dtype.kind in "iu" and part.ndim:
             return True
     return False
@@ -47,7 +48,7 @@ def _put_add(g: Array, *, key: Key, shape: tuple[int, ...]) -> Array:
     """Zeros of `shape` with `g` added at `key`; what the key names twice is added twice."""
     repeats = _may_repeat(key)
     if repeats and has_many_values(g):
-        parts = _parts(key)
+        parts = parts_of(key)
         if len(parts) == 1:
             rows = parts[0].reshape(-1)
             rows = np.where(rows < 0, rows + shape[0], rows)
@@ -65,7 +66,7 @@ def _getitem(x: Array, *, key: Key) -> Array:
     out = x[key]
     if isinstance(out, np.generic):
         # One int per axis gives a scalar, which is a copy; with an ellipsis behind them it is a view.
-        return x[(*_parts(key), ...)]
+        return x[(*parts_of(key), ...)]
     if out.__class__ is np.ndarray and out.base is not None and out.base is not x and out.base is not x.base:
         # NumPy picks by arrays along the first axis and turns the copy; PyTorch's lies in the order of its axes.
         return np.ascontiguousarray(out)
@@ -94,7 +95,7 @@ def _along(index: Array, axis: int) -> tuple[Array, ...]:
 def _gather(x: Array, index: Array, *, axis: int) -> Array:
     if x.ndim == 0:
         return x.reshape(1)[index.reshape(-1)].reshape(index.shape)
-    return x[_along(index, axis)] if index.ndim else x[index]
+    return in_axis_order(x[_along(index, axis)]) if index.ndim else x[index]
 
 
 def _gather_rule(g: Array, out: Array, x: Array, index: Array, *, axis: int) -> Array:

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from minitorch.ops.op import Array, Op
+from minitorch.ops.op import Array, Op, in_axis_order
 
 
 def _cat_rule(i: int, g: Array, out: Array, *inputs: Array, axis: int, starts: tuple[int, ...]) -> Array:
     return g[(slice(None),) * axis + (slice(starts[i], starts[i + 1]),)]
 
 
-CAT = Op("cat", lambda *xs, axis, starts: np.concatenate(xs, axis=axis), each=_cat_rule)
+CAT = Op("cat", lambda *xs, axis, starts: in_axis_order(np.concatenate(xs, axis=axis)), each=_cat_rule)
 STACK = Op(
     "stack",
-    lambda *xs, axis: np.stack(xs, axis=axis),
+    lambda *xs, axis: in_axis_order(np.stack(xs, axis=axis)),
     each=lambda i, g, out, *xs, axis: g[(slice(None),) * axis + (i,)],
 )
 

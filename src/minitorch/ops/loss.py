@@ -10,6 +10,21 @@ from minitorch.ops.activation import LOG_SOFTMAX, SOFTMAX
 from minitorch.ops.indexing import GATHER, SCATTER_ADD
 from minitorch.ops.op import Array, Op, certain
 
+# --- what cannot be spelled ----------------------------------------------------------------------
+
+# Losses where no alignment exists: infinite, with a gradient of nan at every step that was to be read.
+IMPOSSIBLE = Op(
+    "ctc_impossible",
+    lambda losses, logp, impossible, running: np.where(impossible, np.inf, losses),
+    lambda g, out, losses, logp, impossible, running: np.where(impossible, 0, g),
+    lambda g, out, losses, logp, impossible, running: (
+        np.where(running & impossible, np.nan, 0)[..., None] + np.zeros_like(logp)
+    ),
+    None,
+    None,
+    register=False,
+)
+
 # --- cross-entropy -------------------------------------------------------------------------------
 
 

@@ -1,6 +1,6 @@
 """What an operation is: a forward and its derivative rules, in plain NumPy.
 
-Enters: NumPy functions. Leaves: `Op` objects, listed by name in `OPS`. Imports NumPy alone.
+Enters: NumPy functions. Leaves: `Op` objects, listed by name in `OPS`. Knows NumPy alone.
 
 A rule answers one question: given `g`, the gradient of the loss with respect to this op's output,
 what is the gradient with respect to one of its inputs? It receives `g`, then the output, then all
@@ -24,6 +24,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+
+from minitorch.ops.sums import total
 
 # An array of any kind that speaks NumPy's protocols: numpy.ndarray, cupy.ndarray, Tensor, …
 Array = Any
@@ -160,7 +162,7 @@ def unbroadcast(gradient: Array, shape: tuple[int, ...]) -> Array:
         i + extra for i, n in enumerate(shape) if n == 1 and have[i + extra] != 1
     )
     if stretched:
-        gradient = gradient.sum(axis=stretched, keepdims=True)
+        gradient = total(gradient, axis=stretched, keepdims=True)
     return gradient.reshape(shape)
 
 
@@ -210,6 +212,21 @@ def zeros(shape: tuple[int, ...], like: Array) -> Array:
     if like.__class__ is np.ndarray:  # asking NumPy to dispatch costs as much as the zeros themselves
         return np.zeros(shape, dtype=like.dtype)
     return np.zeros(shape, dtype=like.dtype, like=like)
+
+
+def in_axis_order(x: Array) -> Array:
+    """Return an array that lies in memory in the order of its axes, as PyTorch's result of some ops always does.
+
+    Where numbers are drawn into a tensor like it, they are drawn in the order of its memory.
+    """
+    return x if x.flags.c_contiguous else x.copy()
+
+
+def order_of(x: Array) -> Any:
+    """Return in which order a copy of an array lies in memory: in the array's own, or, if expanded, its axes'."""
+    if x.flags.c_contiguous:
+        return "K"
+    return "C" if any(not step and n > 1 for step, n in zip(x.strides, x.shape, strict=True)) else "K"
 
 
 def axes_of(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.ops.fast import stretch, total
-from minitorch.ops.op import Array, Op, axes_of, certain, count_of, keep_axes
+from minitorch.ops.fast import stretch
+from minitorch.ops.op import Array, Op, axes_of, certain, count_of, in_axis_order, keep_axes
+from minitorch.ops.sums import rounded_once, total
 
 Axis = int | Sequence[int] | None
 
@@ -39,12 +40,14 @@ SUM = Op(
 )
 MEAN = Op(
     "mean",
-    lambda x, *, axis, keepdims: x.sum(axis=axis, keepdims=keepdims) / count_of(x.shape, axis),
+    rounded_once(
+        lambda x, *, axis, keepdims: total(x, axis=axis, keepdims=keepdims) / count_of(x.shape, axis)
+    ),
     lambda g, out, x, *, axis, keepdims: _spread(g / max(count_of(x.shape, axis), 1), x.shape, axis),
 )
 CUMSUM = Op(
     "cumsum",
-    lambda x, *, axis: np.cumsum(x, axis=axis),
+    rounded_once(lambda x, *, axis: in_axis_order(np.cumsum(x, axis=axis))),
     lambda g, out, x, *, axis: np.flip(np.cumsum(np.flip(g, axis), axis=axis), axis),
 )
 
@@ -53,34 +56,38 @@ CUMSUM = Op(
 
 def _var(x: Array, *, axis: Axis, correction: float, keepdims: bool) -> Array:
     count = count_of(x.shape, axis)
-    difference = x - x.sum(axis=axis, keepdims=True) / count if count else x
-    # max: with no degrees of freedom left the variance is 0/0 = nan, not negative.
-    return (difference * difference).sum(axis=axis, keepdims=keepdims) / max(count - correction, 0)
+    difference = x - total(x, axis=axis, keepdims=True) / count if count else x
+    # max: with no degrees of freedom left the variance is 0/0 = nan or inf, not negative; of nothing it is nan.
+    degrees = max(count - correction, 0) if count else 0
+    return total(difference * difference, axis=axis, keepdims=keepdims) / degrees
 
 
 def _centred(x: Array, axis: Axis) -> Array:
-    return x - x.sum(axis=axis, keepdims=True) / max(count_of(x.shape, axis), 1)
+    return x - total(x, axis=axis, keepdims=True) / max(count_of(x.shape, axis), 1)
 
 
 def _var_rule(g: Array, out: Array, x: Array, *, axis: Axis, correction: float, keepdims: bool) -> Array:
-    degrees = max(count_of(x.shape, axis) - correction, 0)
+    degrees = count_of(x.shape, axis) - correction
+    centred = _centred(x, axis)
+    if (
+        axis is None and degrees <= 0
+    ):  # what PyTorch gives: of nowhere defined, nan at the mean and inf elsewhere
+        return g * np.where(centred == 0, math.nan, math.inf)
     scale = 2 / degrees if degrees else math.inf
-    return _restore(g, x.shape, axis) * (scale * _centred(x, axis))
+    return _restore(g, x.shape, axis) * (scale * centred)
 
 
-VAR = Op("var", _var, _var_rule)
+VAR = Op("var", rounded_once(_var), _var_rule)
 
 
-def _std_rule(g: Array, out: Array, x: Array, *, axis: Axis, correction: float, keepdims: bool) -> Array:
-    degrees = max(count_of(x.shape, axis) - correction, 0)
-    scale = 1 / degrees if degrees else math.inf
+def _std_rule(g: Array, out: Array, x: Array, **attributes: Any) -> Array:
     # A constant has std 0, a kink like |x|'s: its slope is 0 there.
     flat = out == 0
-    slope = np.where(flat, 0, g / np.where(flat, 1, out))
-    return _restore(slope, x.shape, axis) * (scale * _centred(x, axis))
+    slope = np.where(flat, 0, g / np.where(flat, 1, 2 * out))
+    return _var_rule(slope, out, x, **attributes)
 
 
-STD = Op("std", lambda x, **attributes: np.sqrt(_var(x, **attributes)), _std_rule)
+STD = Op("std", rounded_once(lambda x, **attributes: np.sqrt(_var(x, **attributes))), _std_rule)
 
 # --- extremes ------------------------------------------------------------------------------------
 
@@ -156,7 +163,7 @@ def _prod_rule(g: Array, out: Array, x: Array, *, axis: Axis, keepdims: bool) ->
     return _restore(g, x.shape, axis) * np.transpose(others, back)
 
 
-PROD = Op("prod", lambda x, *, axis, keepdims: x.prod(axis=axis, keepdims=keepdims), _prod_rule)
+PROD = Op("prod", rounded_once(lambda x, *, axis, keepdims: x.prod(axis=axis, keepdims=keepdims)), _prod_rule)
 
 
 def _cumprod_rule(g: Array, out: Array, x: Array, *, axis: int) -> Array:
@@ -177,7 +184,9 @@ def _cumprod_rule(g: Array, out: Array, x: Array, *, axis: int) -> Array:
     return _exclusive_cumprod(x, axis) * np.stack(following[::-1], axis=axis)
 
 
-CUMPROD = Op("cumprod", lambda x, *, axis: np.cumprod(x, axis=axis), _cumprod_rule)
+CUMPROD = Op(
+    "cumprod", rounded_once(lambda x, *, axis: in_axis_order(np.cumprod(x, axis=axis))), _cumprod_rule
+)
 
 # --- norms and log-sum-exp -----------------------------------------------------------------------
 
@@ -217,7 +226,7 @@ def _norm_rule(g: Array, out: Array, x: Array, *, p: float, axis: Axis, keepdims
     return np.where(origin, 0, g) * (np.sign(x) * ratio ** (p - 1))
 
 
-NORM = Op("norm", _norm, _norm_rule)
+NORM = Op("norm", rounded_once(_norm), _norm_rule)
 
 
 def _logsumexp(x: Array, *, axis: Axis, keepdims: bool) -> Array:
@@ -232,7 +241,7 @@ def _logsumexp(x: Array, *, axis: Axis, keepdims: bool) -> Array:
 
 LOGSUMEXP = Op(
     "logsumexp",
-    _logsumexp,
+    rounded_once(_logsumexp),
     lambda g, out, x, *, axis, keepdims: (
         _restore(g, x.shape, axis) * np.exp(x - _restore(out, x.shape, axis))
     ),
@@ -259,7 +268,7 @@ def _logcumsumexp_rule(g: Array, out: Array, x: Array, *, axis: int) -> Array:
 
 LOGCUMSUMEXP = Op(
     "logcumsumexp",
-    lambda x, *, axis: np.logaddexp.accumulate(x, axis=axis) if x.shape[axis] else x.copy(),
+    lambda x, *, axis: in_axis_order(np.logaddexp.accumulate(x, axis=axis)) if x.shape[axis] else x.copy(),
     _logcumsumexp_rule,
     floating=True,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from minitorch.ops.fast import kept
-from minitorch.ops.op import Op
+from minitorch.ops.op import Op, order_of
 
 # Flat almost everywhere: the derivative is 0, and it is recorded so that backward() runs through.
 _flat = lambda g, out, x: np.zeros_like(g)
@@ -27,5 +27,5 @@ NEXTAFTER = Op(
 # --- other dtypes --------------------------------------------------------------------------------
 
 # A cast's rule gives g back as it is: the engine returns every gradient in its tensor's dtype.
-CAST = Op("cast", lambda x, *, dtype: x.astype(dtype), lambda g, out, x, *, dtype: g)
+CAST = Op("cast", lambda x, *, dtype: x.astype(dtype, order_of(x)), lambda g, out, x, *, dtype: g)
 TO_INT = Op("to_int", lambda x, *, dtype: x.astype(dtype))  # integers and bools carry no gradient

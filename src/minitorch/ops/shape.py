@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from minitorch.ops.op import Array, Op, zeros
+from minitorch.ops.op import Array, Op, in_axis_order, order_of, zeros
 
 
 def inverse_permutation(axes: Sequence[int]) -> tuple[int, ...]:
@@ -44,9 +44,12 @@ BROADCAST_TO = Op(
 # --- copies --------------------------------------------------------------------------------------
 
 # An array of its own, as in PyTorch: NumPy's is a view from the other end, which few others can look through.
-FLIP = Op("flip", lambda x, *, axis: np.flip(x, axis).copy(), lambda g, out, x, *, axis: np.flip(g, axis))
+FLIP = Op(
+    "flip", lambda x, *, axis: np.flip(x, axis).copy(order_of(x)), lambda g, out, x, *, axis: np.flip(g, axis)
+)
 # An array of its own: what a person gets from clone() can be written into without touching the source.
-CLONE = Op("clone", lambda x: x.copy(), lambda g, out, x: g)
+# It lies in memory as the source does, or in the order of its axes ("C").
+CLONE = Op("clone", lambda x, *, order=None: x.copy(order or order_of(x)), lambda g, out, x, *, order=None: g)
 
 
 def _tile_rule(g: Array, out: Array, x: Array, *, times: tuple[int, ...]) -> Array:
@@ -59,7 +62,7 @@ def _tile_rule(g: Array, out: Array, x: Array, *, times: tuple[int, ...]) -> Arr
 TILE = Op("tile", lambda x, *, times: np.tile(x, times), _tile_rule)
 ROLL = Op(
     "roll",
-    lambda x, *, shifts, axis: np.roll(x, shifts, axis),
+    lambda x, *, shifts, axis: in_axis_order(np.roll(x, shifts, axis)),
     lambda g, out, x, *, shifts, axis: np.roll(
         g, tuple(-s for s in shifts) if isinstance(shifts, tuple) else -shifts, axis
     ),
@@ -70,7 +73,7 @@ def _pad(x: Array, *, widths: tuple[tuple[int, int], ...], value: float) -> Arra
     # A negative width crops.
     cropped = x[tuple(slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(widths, x.shape, strict=True))]
     grow = tuple((max(a, 0), max(b, 0)) for a, b in widths)
-    return np.pad(cropped, grow, constant_values=value) if grow else cropped.copy()
+    return in_axis_order(np.pad(cropped, grow, constant_values=value)) if grow else cropped.copy()
 
 
 PAD: Op = Op(
@@ -81,8 +84,8 @@ PAD: Op = Op(
 
 # --- triangles, diagonals, windows ---------------------------------------------------------------
 
-TRIL = Op("tril", lambda x, *, k: np.tril(x, k), lambda g, out, x, *, k: np.tril(g, k))
-TRIU = Op("triu", lambda x, *, k: np.triu(x, k), lambda g, out, x, *, k: np.triu(g, k))
+TRIL = Op("tril", lambda x, *, k: in_axis_order(np.tril(x, k)), lambda g, out, x, *, k: np.tril(g, k))
+TRIU = Op("triu", lambda x, *, k: in_axis_order(np.triu(x, k)), lambda g, out, x, *, k: np.triu(g, k))
 
 
 def _put_diagonal(x: Array, *, shape: tuple[int, ...], offset: int, axis1: int, axis2: int) -> Array:

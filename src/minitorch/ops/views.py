@@ -11,16 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.ops.indexing import INDEX_PUT
-from minitorch.ops.op import Op
+from minitorch.ops.indexing import INDEX_PUT, parts_of
+from minitorch.ops.op import Array, Op
 
 Path = tuple[tuple[Op, dict[str, Any]], ...]
 
 
-def _places(shape: tuple[int, ...], path: Path) -> np.ndarray:
+def _places(shape: tuple[int, ...], path: Path) -> Array:
     """Return where each element of the view lies in the flattened base: the view of the elements' numbers."""
-    places = np.arange(math.prod(shape)).reshape(shape)
+    places: Array = np.arange(math.prod(shape)).reshape(shape)
     for op, attributes in path:
+        for part in parts_of(attributes.get("key")):
+            if hasattr(
+                part, "__decide__"
+            ):  # an index that a recording does not know: then nor does it the places
+                places = np.asarray(places, like=part)
         places = op.forward(places, **attributes)
     return places
 

@@ -26,7 +26,7 @@ from minitorch.engine.node import new_tensor
 from minitorch.engine.recording import changeable, changed, recorder
 from minitorch.engine.recording import number as only_number
 from minitorch.engine.watch import touch
-from minitorch.nn.module import add_hook
+from minitorch.nn.module import add_hook, zero_gradient
 from minitorch.tensor import HookHandle, Tensor
 from minitorch.tensor.convert import as_tensor
 
@@ -247,10 +247,7 @@ class Optimizer:
         """
         for group in self.param_groups:
             for p in group["params"]:
-                if set_to_none or p.grad is None:
-                    p.grad = None
-                else:
-                    p.grad = np.zeros_like(p._data)
+                zero_gradient(p, set_to_none)
 
     # --- the step -------------------------------------------------------------------------------
 

@@ -239,6 +239,25 @@ library does what PyTorch does, and keeps the promise behind the rule: never a s
 - Allowed here and not in PyTorch: `x *= x`, and writing where input and output overlap in part (`x[1:] += x[:-1]`): the
   result is computed first, then written.
 - A leaf's `.grad` is added to in place: whoever holds that array sees the sum.
+- A view taken before its base was told to require grad requires grad too, as a leaf of its own.
+
+## Indexing
+
+Integers are applied first, then it counts whether the index arrays stand side by side: `x[0, :, idx]` is `x[0][:, idx]`. (For
+NumPy an integer is an index array.) A tensor of one integer is an integer, and makes a view; a tensor of uint8 is a mask,
+with a warning; a list that holds sequences is a tuple of indices, with a warning. Steps may be negative.
+
+## `.data` and `.grad`
+
+Arrays of NumPy that know PyTorch's methods. Where both libraries have a method of one name, NumPy's words (`axis=`) mean
+NumPy's and PyTorch's words (`dim=`) PyTorch's. With neither it is NumPy's, except for `std`, `var`, `max` and `min` along an
+axis, `sort` (values and indices; `sort(axis=-1)` sorts in place), `transpose` of two axes, and `repeat` with a count for each
+axis. Arithmetic with integers gives PyTorch's dtypes: `x.data / 2` is float32. NumPy's functions (`np.divide`) are NumPy's.
+
+## Accuracy
+
+Sums over any axes are as accurate as PyTorch's, in eager and in compiled programs: many rows are added up in blocks, float16 in
+float32.
 
 ## cross_entropy
 

@@ -292,4 +292,4 @@ class Facts(Node):
         >>> minitorch.Tensor([[1.0, 2.0], [3.0, 4.0]]).T.contiguous().is_contiguous()
         True
         """
-        return self if self.is_contiguous() else apply(CLONE, self)  # type: ignore[return-value]
+        return self if self.is_contiguous() else apply(CLONE, self, order="C")  # type: ignore[return-value]

@@ -102,11 +102,22 @@ class Generator:
         return rounded
 
     @drawing
-    def normals(self, count: int, dtype: Any) -> np.ndarray:
-        """Draw from the standard normal distribution, by Box and Muller's transformation."""
-        if count >= 16:
+    def normals(self, count: int, dtype: Any, contiguous: bool = True) -> np.ndarray:
+        """Draw from the standard normal distribution, by Box and Muller's transformation.
+
+        contiguous: whether they go into contiguous memory: PyTorch draws them in blocks then, where there are enough.
+        """
+        if count >= 16 and contiguous:
             return self._normals_in_blocks(count, dtype)
         return np.array([self.one_normal() for _ in range(count)], dtype=dtype)
+
+    def normals_into(self, array: Any, mean: float, std: float) -> np.ndarray:
+        """Draw normal numbers one after the other, as many and in the way in which PyTorch fills an array with them."""
+        kind = array.dtype
+        if array.size < 16 or not array.flags.c_contiguous:
+            kind = np.dtype(np.float64)  # one at a time, and rounded at the end
+        drawn = self.normals(array.size, kind, bool(array.flags.c_contiguous))
+        return drawn * kind.type(std) + kind.type(mean)
 
     def one_normal(self) -> float:
         """Draw one normal number."""

@@ -7,8 +7,10 @@ respect (printed form, indexing, ufuncs, files) and beyond that knows every meth
 Where both libraries have a method of one name and mean different things:
 - NumPy's words (`axis=`, `keepdims=`, `ddof=`, `out=`) and NumPy's functions (`np.std(g)`) mean NumPy's.
 - PyTorch's words (`dim=`, `keepdim=`, `unbiased=`, `correction=`, `descending=`) mean PyTorch's.
-- With neither, it is NumPy's, with one exception where PyTorch's programs would silently get other numbers:
-  `std`, `var`, and `max`/`min` along an axis (`out.data.max(1)[1]`: values and indices) are PyTorch's.
+- With neither, it is NumPy's, except where PyTorch's programs would silently get something else: `std`, `var`,
+  `max`/`min` along an axis (`out.data.max(1)[1]`: values and indices), `sort` (likewise; NumPy's sorts the array
+  itself) and `repeat` with a count for each axis are PyTorch's. So is the dtype of arithmetic with integers:
+  `x.data / 2` is float32, where NumPy's would be float64.
 """
 
 from __future__ import annotations
@@ -78,9 +80,9 @@ class PyTorchsSpelling:
         return of.view(*args, **kwargs)
 
     def transpose(self, *axes: Any) -> Any:
-        """NumPy's permutation of all axes; two ints on another rank than two exchange these, as in PyTorch."""
+        """NumPy's permutation of all axes; two ints exchange these, as in PyTorch."""
         of: Any = super()
-        if len(axes) == 2 and of.ndim != 2:
+        if len(axes) == 2:
             return of.swapaxes(*axes)
         return of.transpose(*axes)
 
@@ -121,6 +123,12 @@ class PlainArray(PyTorchsSpelling, np.ndarray):
         # A reduction to one element stays an array of no axes: `(lr * p.grad).std().log10()` goes on.
         return array if type(array) is PlainArray else array.view(PlainArray)
 
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        # NumPy's functions compute on NumPy's arrays: what they call inside (`sort` in np.unique) means NumPy's.
+        if not all(issubclass(kind, np.ndarray) for kind in types):
+            return NotImplemented
+        return _as_plain(function(*_as_numpy(args), **_as_numpy(kwargs)))
+
     def _memory(self) -> np.ndarray:
         return np.asarray(self)
 
@@ -129,6 +137,22 @@ class PlainArray(PyTorchsSpelling, np.ndarray):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return np.asarray(self).__reduce_ex__(protocol)
+
+
+def _as_numpy(given: Any) -> Any:
+    """Return arguments with NumPy's own arrays in place of these, without a copy."""
+    if type(given) is PlainArray:
+        return np.asarray(given)
+    if type(given) in (list, tuple):
+        return type(given)(_as_numpy(each) for each in given)
+    return {name: _as_numpy(each) for name, each in given.items()} if type(given) is dict else given
+
+
+def _as_plain(answer: Any) -> Any:
+    """Return what a function of NumPy gave, arrays as PlainArrays."""
+    if type(answer) is np.ndarray:
+        return answer.view(PlainArray)
+    return type(answer)(map(_as_plain, answer)) if type(answer) in (list, tuple) else answer
 
 
 def _handed_back(array: PyTorchsSpelling, tensor: Any, answer: Any) -> Any:
@@ -160,6 +184,10 @@ def _both(name: str) -> Any:
             pytorchs = pytorchs or not kwargs
         elif name in ("max", "min"):
             pytorchs = pytorchs or (bool(args) and not kwargs and args[0] is not None)
+        elif name == "sort":
+            pytorchs = pytorchs or not kwargs
+        elif name == "repeat":  # a count for each axis
+            pytorchs = pytorchs or (not kwargs and len(args) >= self.ndim > 0)  # type: ignore[attr-defined]
         if pytorchs:
             return _call(self, name, *args, **kwargs)
         return getattr(super(PyTorchsSpelling, self), name)(*args, **kwargs)
@@ -171,9 +199,29 @@ def _both(name: str) -> Any:
 
 for _name in (
     *("all", "any", "argmax", "argmin", "argsort", "cumprod", "cumsum", "diagonal", "max", "mean", "min"),
-    *("prod", "sort", "squeeze", "std", "sum", "var"),
+    *("prod", "repeat", "sort", "squeeze", "std", "sum", "var"),
 ):
     setattr(PyTorchsSpelling, _name, _both(_name))
+
+
+def _operator(name: str) -> Any:
+    """Make an arithmetic operator: NumPy's, but where that widens integers to float64 it is PyTorch's."""
+
+    def method(self: PyTorchsSpelling, other: Any) -> Any:
+        of: Any = super(PyTorchsSpelling, self)
+        answer = getattr(of, name)(other)
+        wide = answer is not NotImplemented and answer.dtype == np.float64 != of.dtype
+        if wide and getattr(other, "dtype", None) != np.float64:
+            return _call(self, name, other)
+        return answer
+
+    method.__name__ = name
+    return method
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
+    for _spelled in (f"__{_name}__", f"__r{_name}__"):
+        setattr(PyTorchsSpelling, _spelled, _operator(_spelled))
 
 
 # `p.grad is p.grad`: while someone holds the view of an array, others get the same one.

@@ -1,4 +1,4 @@
-"""Filling a Tensor with random numbers, in place, as PyTorch draws them.
+"""Filling a Tensor with random numbers, in place, as PyTorch draws them: in the order of its memory.
 
 Enters: a tensor and a distribution's parameters. Leaves: the same tensor, filled.
 """
@@ -11,6 +11,7 @@ import numpy as np
 
 from minitorch.engine.node import Node, new_tensor
 from minitorch.tensor.generator import Generator, default_generator
+from minitorch.tensor.memory_order import laid_out_like
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
@@ -30,7 +31,7 @@ class RandomFills(Node):
             raise RuntimeError(
                 f"{name}_: not offered for complex numbers; fill the real and the imaginary part"
             )
-        drawn = np.asarray(values.reshape(data.shape).astype(data.dtype), like=data)
+        drawn = np.asarray(laid_out_like(values, data).astype(data.dtype), like=data)
         return self._write(..., new_tensor(drawn), f"x.{name}_()")
 
     def _doubles(self, generator: Generator | None) -> np.ndarray:
@@ -57,9 +58,7 @@ class RandomFills(Node):
         >>> seeded = minitorch.manual_seed(0); minitorch.tensor([0.0, 0.0]).normal_()
         tensor([ 1.5410, -0.2934])
         """
-        kind = self._array.dtype.type
-        drawn = (generator or default_generator).normals(self._array.size, self._array.dtype)
-        return self._filled("normal", drawn * kind(std) + kind(mean))
+        return self._filled("normal", (generator or default_generator).normals_into(self._data, mean, std))
 
     def bernoulli_(self, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
         """Fill with 1 at probability p (a number, or a tensor of them), else 0, in place.
@@ -70,8 +69,8 @@ class RandomFills(Node):
         if isinstance(p, Node):
             chance = np.broadcast_to(p._data, self._array.shape)
             kind = chance.dtype if chance.dtype.kind == "f" else np.dtype(np.float32)
-            drawn = (generator or default_generator).uniforms(chance.size, kind).reshape(chance.shape)
-            return self._filled("bernoulli", drawn < chance)
+            drawn = (generator or default_generator).uniforms(chance.size, kind)
+            return self._write(..., laid_out_like(drawn, self._data) < chance, "x.bernoulli_()")
         if not 0 <= p <= 1:
             raise RuntimeError(f"bernoulli_: a probability is between 0 and 1, got {p}")
         return self._filled("bernoulli", self._doubles(generator) < p)

@@ -18,7 +18,7 @@ from minitorch.engine.hooks import Hooks
 from minitorch.engine.node import Node, new_tensor, write_down
 from minitorch.engine.record import apply, made_by
 from minitorch.engine.recording import changed, recorder
-from minitorch.engine.versions import copy_past, inputs_of, note_viewed, rebased, synced
+from minitorch.engine.versions import copy_past, inputs_of, let_views_follow, note_viewed, rebased, synced
 from minitorch.ops import arithmetic, comparison
 from minitorch.ops.op import Op
 from minitorch.ops.shape import CLONE
@@ -180,6 +180,8 @@ class Tensor(
         if bool(wanted) != self._requires_grad and (active := recorder()) is not None:
             active.flagging(self)
         self._requires_grad = bool(wanted)
+        if wanted and self._view is not None:
+            let_views_follow(watch.tick())
         changed()
 
     @property

@@ -173,7 +173,7 @@ class Writing(RandomFills):
         """Write at x[key]: into its memory, and, where x or the value has a graph, as a recorded op."""
         x: Any = versions.synced(self)
         value = operand(value, spelling)
-        key = index_key(key, x._array.ndim)
+        integers, key = index_key(key, x._data)
         tracked = _is_tracked(x, (value,))
         if tracked and x._array.dtype.kind not in "fc":
             raise RuntimeError(
@@ -183,6 +183,9 @@ class Writing(RandomFills):
         _check_writable(x, spelling)
         if tracked:
             check_may_be_rewritten(x, spelling, "where, masked_fill, scatter or index_add")
+        if integers is not None:
+            x[integers]._write(key, value, spelling)
+            return x
         shape = x._array.shape
         if not isinstance(value, Node):
             value = fill_of(value, x._array.dtype, spelling)

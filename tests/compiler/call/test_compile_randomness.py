@@ -99,3 +99,30 @@ def test_foreign_random_numbers_are_refused(compile, draw):
 
 RNG = np.random.default_rng(0)
 OWN = random.Random(0)
+
+
+def test_numbers_are_drawn_in_the_order_of_memory(compile):
+    def scenario(compile):
+        @compile
+        def f(x):
+            y = x.transpose(0, 1)
+            filled = mt.empty(5, 4).t()
+            filled.normal_()
+            return [
+                F.dropout(y, 0.4),
+                mt.randn_like(y * 2),
+                filled,
+                mt.rand_like(y.clone()),
+                F.dropout(y.softmax(-1), 0.5),
+            ]
+
+        mt.manual_seed(4)
+        layouts = (
+            mt.ones(4, 5, 3),
+            mt.ones(3, 5, 4).permute(2, 1, 0),
+            mt.ones(5, 3, 4).permute(2, 0, 1),
+            mt.ones(4, 5, 6)[..., ::2],
+        )
+        return [f(x) for x in layouts for _ in range(2)]
+
+    both(scenario, compile)

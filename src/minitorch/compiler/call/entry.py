@@ -54,7 +54,7 @@ class _EntryWriter:
         key = program.key
         if not isinstance(program.runner, Native) or program.writes_arguments:
             raise _NoEntry
-        if not all(leaf.contiguous for leaf in key.leaves):
+        if not all(leaf.contiguous is True for leaf in key.leaves):
             raise _NoEntry
         self.program = program
         self.recorded = program.recorded

@@ -35,13 +35,14 @@ class Fact(NamedTuple):
     test: str = "is"
 
 
-# Of an array, a Tensor's or one by itself. Where it is read-only, it does not matter whether it is contiguous: None.
+# Of an array, a Tensor's or one by itself. Where it is not contiguous its steps in memory count: random numbers are
+# drawn into results like it in their order.
 OF_ARRAY = {
     "array": Fact("the array of {}", "{0}.__class__"),
     "shape": Fact("the shape of {}", "{0}.shape", "=="),
     "dtype": Fact("the dtype of {}", "{0}.dtype", "=="),
     "contiguous": Fact(
-        "whether {} is contiguous", "({0}.flags.carray or (False if {0}.flags.writeable else None))"
+        "whether {} is contiguous", "({0}.flags.carray or ({0}.strides, {0}.flags.writeable))", "=="
     ),
 }
 OF_TENSOR = {
@@ -62,7 +63,7 @@ class Signature(NamedTuple):
     array: type
     shape: tuple[int, ...]
     dtype: Any
-    contiguous: bool | None
+    contiguous: Any  # True, or its strides and whether it may be written into
     tensor: Any  # from here on None for an array by itself
     requires_grad: bool | None
     no_gradient: bool | None
@@ -342,7 +343,7 @@ def in_words(key: CacheKey) -> list[str]:
         if how == "leaf":
             of = next(signatures)
             text = f"{(of.tensor or of.array).__name__} {of.dtype}[{'×'.join(map(str, of.shape))}]"
-            text += "" if of.contiguous else " read-only" if of.contiguous is None else " strided"
+            text += "" if of.contiguous is True else " strided" if of.contiguous[1] else " read-only"
             return text + (" requires grad" if of.requires_grad else "")
         if how == "float":
             return "a float"

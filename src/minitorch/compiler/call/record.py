@@ -110,13 +110,13 @@ def record_call(
         return RecordedCall(run_plainly(function, run.environment, arguments, []))
     except CompileError as refusal:
         run.put_back()
-        return RecordedCall(refused=run.observer.refusal or refusal, relied_on=run.relied_on())
+        return run.refused(refusal)
     except BaseException as error:
         run.put_back()
         if key.inputs and isinstance(error, Exception):
             return RecordedCall(asks_for_floats=True)
         if run.observer.refusal is not None:
-            return RecordedCall(refused=run.observer.refusal, relied_on=run.relied_on())
+            return run.refused(run.observer.refusal)
         raise
     recorded, active, observer = run.recorded, run.active, run.observer
     run.settle_changes()
@@ -307,12 +307,15 @@ class _Run:
             if is_place_of_number(f) and self.observer.is_written(f.holder, f.key)
         ]
 
-    def relied_on(self) -> Environment:
-        """Return guards on what was looked at so far."""
+    def refused(self, error: CompileError) -> RecordedCall:
+        """Return what becomes of a call that cannot be recorded, with guards on what was looked at so far."""
+        error = self.observer.refusal or error
+        error.__traceback__ = None  # it would keep everything alive that the function came across
         environment = Environment(self.promoted)
         environment.add(self.observer.facts.values())
         environment.finish()
-        return environment
+        self.observer.forget()
+        return RecordedCall(refused=error, relied_on=environment)
 
     def guards(self) -> tuple[Environment, list[tuple[Any, int]]]:
         """Return the guards of the program, and facts that are about arguments, with their positions."""

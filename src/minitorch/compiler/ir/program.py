@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from minitorch.ops.sums import total
+
 Shape = tuple[int, ...]
 DType = np.dtype
 
@@ -154,6 +156,8 @@ def _map(*operands: Any, function: str, to: Any = None) -> Any:
 
 
 def _reduce(x: Any, *, function: str, axes: Shape) -> Any:
+    if function == "add" and x.dtype.kind != "b":
+        return total(x, axis=axes, keepdims=False)
     return getattr(np, function).reduce(x, axis=axes)
 
 

@@ -36,9 +36,10 @@ class Key:
             self.mask = as_traced(parts[0])  # only to be written through
             return
         for part in parts:
-            if isinstance(part, Traced) and _is_mask(part):
+            if _is_mask(part) and (isinstance(part, Traced) or not part.ndim):
                 raise _refuse_mask()
-        self.key = tuple(concrete(p) for p in parts)
+        # A number nobody knows yet selects as an integer does: NumPy makes a view then.
+        self.key = tuple(int(p.array) if isinstance(p, Traced) and not p.ndim else concrete(p) for p in parts)
         self._take_apart(x, _complete(parts, x.ndim))
 
     def _take_apart(self, x: Traced, parts: list[Any]) -> None:
@@ -131,6 +132,8 @@ class Key:
         value = self._sliced(x.value)
         if self.basic:
             return Traced(value, array, x.known)
+        if not np.may_share_memory(array, x.array):
+            array = np.ascontiguousarray(array)  # as GETITEM's result lies in memory
         index, shape, axes = self._linear()
         front = make.permute(value, self._front(axes))
         rest = front.shape[len(axes) :]

@@ -84,25 +84,26 @@ def _stack(arrays: Any, axis: int = 0, **options: Any) -> Any:
     return _concatenate([p.reshape((*p.shape[:axis], 1, *p.shape[axis:])) for p in parts], axis)
 
 
-def _filled(like: Any, number: Any, dtype: Any, shape: Any) -> Traced:
+def _filled(like: Any, number: Any, dtype: Any, shape: Any, order: Any = "C") -> Traced:
+    memory = np.empty(shape, bool) if shape is not None else np.empty_like(concrete(like), bool, order)
     shape = like.shape if shape is None else tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     dtype = like.dtype if dtype is None else np.dtype(dtype)
     number = np.asarray(number).astype(dtype)
-    return Traced(make.full(shape, number, dtype), np.full(shape, number, dtype), known=True)
+    return Traced(make.full(shape, number, dtype), np.full_like(memory, number, dtype), known=True)
 
 
 @_implements(np.zeros_like, np.empty_like)
 def _zeros_like(
     x: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, **more: Any
 ) -> Traced:
-    return _filled(x, 0, dtype, shape)
+    return _filled(x, 0, dtype, shape, order)
 
 
 @_implements(np.ones_like)
 def _ones_like(
     x: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, **more: Any
 ) -> Traced:
-    return _filled(x, 1, dtype, shape)
+    return _filled(x, 1, dtype, shape, order)
 
 
 @_implements(np.full_like)
@@ -119,7 +120,7 @@ def _full_like(
         return broadcast_to(
             as_traced(fill_value).astype(dtype or x.dtype), x.shape if shape is None else shape
         )
-    return _filled(x, fill_value, dtype, shape)
+    return _filled(x, fill_value, dtype, shape, order)
 
 
 @_implements(np.zeros, np.empty)

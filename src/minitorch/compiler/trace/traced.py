@@ -273,7 +273,7 @@ class Traced:
         if not copy and self.dtype == dtype:
             return self
         with np.errstate(all="ignore"):
-            array = self.array.astype(dtype, casting=casting)  # type: ignore[call-overload]
+            array = self.array.astype(dtype, order, casting)  # type: ignore[call-overload]
         return Traced(make.cast(self.value, dtype), array, self.known)
 
     def copy(self, order: str = "C") -> Traced:

@@ -24,6 +24,7 @@ from minitorch.compiler.trace.traced import (
     operand_value,
     scalar_kind,
 )
+from minitorch.ops.sums import total
 
 # --- ufuncs ---------------------------------------------------------------------------------------
 
@@ -118,7 +119,10 @@ def reduce_traced(ufunc: Any, x: Any, axis: Any, keepdims: bool, dtype: Any = No
     """Fold axes by a ufunc."""
     x = as_traced(x)
     with np.errstate(all="ignore"):
-        array = np.asarray(ufunc.reduce(x.array, axis=axis, keepdims=keepdims, dtype=dtype))
+        if ufunc is np.add and dtype is None:
+            array = np.asarray(total(x.array, axis=axis, keepdims=keepdims))
+        else:
+            array = np.asarray(ufunc.reduce(x.array, axis=axis, keepdims=keepdims, dtype=dtype))
     value = x.value
     if ufunc in (np.logical_and, np.logical_or):
         value = make.cast(value, np.bool_)

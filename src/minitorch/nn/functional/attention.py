@@ -254,7 +254,8 @@ def attend(
         mixed = scaled_dot_product_attention(q, k, v, mask, dropout_p, causal)
     # (N, H, L, D) → (N, L, E)
     out = linear(mixed.swapaxes(1, 2).reshape(batch, length, width), out_proj_weight, out_proj_bias)
-    return out, weights
+    # PyTorch's attention works time first: so does its result lie in memory, and numbers are drawn into it.
+    return out.swapaxes(0, 1).contiguous().swapaxes(0, 1), weights
 
 
 def _project_together(q: Tensor, k: Tensor, v: Tensor, weight: Tensor, bias: Any) -> Any:

@@ -15,6 +15,7 @@ from minitorch import random
 from minitorch.engine.node import new_tensor
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
+from minitorch.tensor.memory_order import laid_out_like
 from minitorch.tensor.writing import rewrite
 
 __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"]
@@ -25,10 +26,11 @@ def _check(p: float, name: str) -> None:
         raise ValueError(f"{name}: the probability p must be between 0 and 1, got {p}")
 
 
-def _kept(shape: tuple[int, ...], p: float) -> Any:
-    """Draw which elements stay, each with probability 1 - p."""
-    count = math.prod(shape)
-    return (random.default_generator.uniforms(count, np.dtype(np.float64)) < 1 - p).reshape(shape)
+def _kept(x: Tensor, p: float, shape: tuple[int, ...] | None) -> Any:
+    """Draw which elements of x (or of a shape) stay, each with probability 1 - p, in the order of memory."""
+    count = x.numel() if shape is None else math.prod(shape)
+    kept = random.default_generator.uniforms(count, np.dtype(np.float64)) < 1 - p
+    return laid_out_like(kept, x._data) if shape is None else kept.reshape(shape)
 
 
 def _beside(mask: Any, x: Tensor) -> Tensor:
@@ -36,12 +38,12 @@ def _beside(mask: Any, x: Tensor) -> Tensor:
     return new_tensor(mask.astype(x.dtype)).to(device=x.device)
 
 
-def _drop(x: Tensor, p: float, shape: tuple[int, ...]) -> Tensor:
+def _drop(x: Tensor, p: float, shape: tuple[int, ...] | None = None) -> Tensor:
     if p == 0:
         return x * 1.0  # nothing is drawn
     if p == 1:
         return x * 0.0
-    return x * _beside(_kept(shape, p) * (1 / (1 - p)), x)
+    return x * _beside(_kept(x, p, shape) * (1 / (1 - p)), x)
 
 
 def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -56,7 +58,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
         return rewrite(input, lambda x: dropout(x, p, training), "dropout(x, inplace=True)")
     _check(p, "dropout")
     x = as_tensor(input)
-    return _drop(x, p, x.shape) if training else x
+    return _drop(x, p) if training else x
 
 
 def _channels(x: Tensor, p: float, training: bool, name: str, ranks: tuple[int, int]) -> Tensor:
@@ -116,14 +118,14 @@ def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 _SELU_FLOOR = -1.7580993408473766
 
 
-def _alpha_drop(x: Tensor, p: float, shape: tuple[int, ...]) -> Tensor:
+def _alpha_drop(x: Tensor, p: float, shape: tuple[int, ...] | None = None) -> Tensor:
     if p == 0:
         return x * 1.0
     if p == 1:
         return x * 0.0
     # y = a·(x·mask + floor·(1 - mask)) + b; a and b bring mean 0 and variance 1 back.
     a = 1 / ((_SELU_FLOOR**2 * p + 1) * (1 - p)) ** 0.5
-    kept = _kept(shape, p)
+    kept = _kept(x, p, shape)
     shift = np.where(kept, 0.0, a * _SELU_FLOOR) - a * _SELU_FLOOR * p
     return x * _beside(kept * a, x) + _beside(shift, x)
 
@@ -138,7 +140,7 @@ def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: b
         return rewrite(input, lambda x: alpha_dropout(x, p, training), "alpha_dropout(x, inplace=True)")
     _check(p, "alpha_dropout")
     x = as_tensor(input)
-    return _alpha_drop(x, p, x.shape) if training else x
+    return _alpha_drop(x, p) if training else x
 
 
 def feature_alpha_dropout(

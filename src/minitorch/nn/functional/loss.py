@@ -15,8 +15,8 @@ import numpy as np
 from minitorch.engine.node import new_tensor
 from minitorch.engine.record import apply
 from minitorch.functions import pad, stack, where
-from minitorch.ops.loss import BINARY_CROSS_ENTROPY, CROSS_ENTROPY
-from minitorch.ops.op import certain, violated
+from minitorch.ops.loss import BINARY_CROSS_ENTROPY, CROSS_ENTROPY, IMPOSSIBLE
+from minitorch.ops.op import certain, possible, violated
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor, cast, one_int, operand, to_floating
 
@@ -524,7 +524,7 @@ def ctc_loss(
     log_probs (T, N, C), or (T, C): at each time the log-probabilities of C labels, one of them the blank. An
     alignment spells what is left after repeated labels are merged and then blanks removed. targets (N, S), or all
     targets one after the other. mean divides each loss by its target's length first. A target too long for its
-    input has an infinite loss, 0 with zero_infinity, and no gradient.
+    input has an infinite loss and a gradient of nan, or with zero_infinity a loss of 0 and no gradient.
 
     The gradient is that of log_probs themselves; PyTorch gives the one of the logits before log_softmax, which is
     the same once it went through log_softmax.
@@ -585,7 +585,12 @@ def ctc_loss(
     allowed = np.stack([np.zeros(batch), np.where(lengths > 0, 0.0, _IMPOSSIBLE)], axis=1)
     found = score.gather(1, beside(ends)) + beside(allowed.astype(logp.dtype))
     losses = -found.logsumexp(1)
-    losses = where(losses > -_IMPOSSIBLE / 2, 0.0 if zero_infinity else math.inf, losses)
+    impossible = losses.detach() > -_IMPOSSIBLE / 2
+    if zero_infinity:
+        losses = where(impossible, 0.0, losses)
+    elif possible(impossible.any()._data):
+        running = beside(np.arange(steps)[:, None] < times)
+        losses = apply(IMPOSSIBLE, losses, logp, impossible, running)
     if reduction == "mean":
         return (losses / beside(np.maximum(lengths, 1).astype(logp.dtype))).mean()
     losses = losses.reshape(()) if alone else losses

@@ -6,6 +6,7 @@ Enters: a tensor, indices, and what to write. Leaves: a new tensor; nothing is w
 from __future__ import annotations
 
 import math
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,7 +52,9 @@ class Indexing(Node):
 
     def __getitem__(self, key: Any) -> Tensor:
         if key.__class__ not in _BASIC:
-            key = index_key(key, self._array.ndim)
+            integers, key = index_key(key, self._data)
+            if integers is not None:
+                return apply_unary(ops.GETITEM, self, {"key": integers})[key]
         return apply_unary(ops.GETITEM, self, {"key": key})
 
     def gather(
@@ -215,7 +218,7 @@ class Indexing(Node):
         >>> index_put(minitorch.tensor([1.0, 2.0, 3.0]), (minitorch.tensor([0, 2]),), minitorch.tensor(9.0))
         tensor([9., 2., 9.])
         """
-        key = index_key(tuple(slice(None) if part is None else part for part in indices))
+        key = tuple(slice(None) if part is None else _index_part(part, self._data) for part in indices)
         written = as_tensor(values)
         if written._array.dtype != self._array.dtype:
             raise RuntimeError(f"index_put: values are {written._array.dtype}, but x is {self._array.dtype}")
@@ -223,8 +226,8 @@ class Indexing(Node):
             return _written(self, key, written, "index_put")
         if self._array.dtype.kind == "b":  # of bools the sum is `or`
             return index_put(cast(self, np.int64), indices, cast(written, np.int64), True) != 0
-        region = self.detach()[tuple(indices) if not any(p is None for p in indices) else key]
-        return self + apply(ops.PUT_ADD, written.broadcast_to(region.shape), key=key, shape=self.shape)
+        region = apply(ops.GETITEM, self.detach(), key=key).shape
+        return self + apply(ops.PUT_ADD, written.broadcast_to(region), key=key, shape=self.shape)
 
     @in_place
     def index_fill(
@@ -294,12 +297,12 @@ class Indexing(Node):
         held = check_mask(mask, "masked_fill")
         value = operand(value, "masked_fill")
         if not isinstance(value, Node):
-            return where(held, fill_of(value, self._array.dtype, "masked_fill"), self)
+            return where(held, fill_of(value, self._array.dtype, "masked_fill"), self).contiguous()
         if value._array.ndim:
             raise RuntimeError(
                 f"masked_fill: value must be one number, got shape {value._array.shape}; write where(mask, value, x)"
             )
-        return where(held, cast(value, self._array.dtype), self)
+        return where(held, cast(value, self._array.dtype), self).contiguous()
 
     @in_place
     def masked_scatter(self: Any, mask: Any, source: Any) -> Tensor:
@@ -504,17 +507,61 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
 _BASIC = (int, slice, type(None), type(...))
 
 
-def index_key(key: Any, ndim: int | None = None) -> Any:
-    """Return an index (into a tensor of `ndim` axes) as arrays understand it: Tensors and lists become arrays."""
+def index_key(key: Any, x: Any) -> tuple[Any, Any]:
+    """Return an index into an array as arrays understand it: x[key], or x[integers][key].
+
+    Tensors and lists become arrays. PyTorch applies the integers first, and then looks whether the arrays stand side
+    by side: the axes they make stay there, or else come first. For NumPy an integer is an array too, so where a slice
+    stands between them it is applied alone before.
+    """
+    if _means_a_tuple(key):
+        key = tuple(key)
     if not isinstance(key, tuple):
-        return _index_part(key)
-    parts = tuple(_index_part(part) for part in key)
-    kinds = [part.__class__ for part in parts]
-    if ndim is None or type(...) not in kinds or all(kind in _BASIC for kind in kinds):
-        return parts
-    # An ellipsis between arrays that stands for no axis separates them for NumPy, and not for PyTorch.
-    used = sum(_axes_used(part) for part in parts)
-    return tuple(part for part in parts if part is not ...) if used == ndim else parts
+        return None, _index_part(key, x)
+    parts = tuple(_index_part(part, x) for part in key)
+    for part in parts:
+        if part.__class__ not in _BASIC:
+            break
+    else:
+        return None, parts
+    if any(part is ... for part in parts) and sum(_axes_used(part) for part in parts) == x.ndim:
+        # An ellipsis between arrays that stands for no axis separates them for NumPy, and not for PyTorch.
+        parts = tuple(part for part in parts if part is not ...)
+    advanced = [i for i, part in enumerate(parts) if part.__class__ not in _SEPARATING]
+    together = advanced[-1] - advanced[0] == len(advanced) - 1
+    if together or all(_is_integer(parts[i]) for i in advanced):
+        return None, parts
+    integers: list[Any] = []
+    for part in parts:
+        if _is_integer(part) or part is ...:
+            integers.append(part)
+        else:
+            integers += [slice(None)] * _axes_used(part)
+    if all(part.__class__ in _SEPARATING for part in integers):
+        return None, parts
+    return tuple(integers), tuple(part for part in parts if not _is_integer(part))
+
+
+_SEPARATING = (slice, type(None), type(...))
+
+
+def _means_a_tuple(key: Any) -> bool:
+    """Tell whether PyTorch reads a list as a tuple of indices: where something in it is more than a number."""
+    if not isinstance(key, list) or len(key) >= 32:
+        return False
+    if all(isinstance(part, (int, float, np.generic)) for part in key):
+        return False
+    warnings.warn(
+        "getitem: a list of sequences is read as a tuple of indices, one for each axis; write x[tuple(seq)], or for "
+        "one index of more axes x[minitorch.tensor(seq)]",
+        stacklevel=4,
+    )
+    return True
+
+
+def _is_integer(part: Any) -> bool:
+    """Tell whether a part of an index drops an axis: a number, or an array of one whose value is not known yet."""
+    return part.__class__ is int or (hasattr(part, "dtype") and not part.ndim and part.dtype.kind in "iu")
 
 
 def _axes_used(part: Any) -> int:
@@ -524,20 +571,35 @@ def _axes_used(part: Any) -> int:
     return part.ndim if hasattr(part, "dtype") and part.dtype.kind == "b" else 1
 
 
-def _index_part(part: Any) -> Any:
-    if part.__class__ in _BASIC:
+def _index_part(part: Any, x: Any) -> Any:
+    if part.__class__ in _BASIC or part.__class__ is bool:
         return part
     if isinstance(part, Node):
         array = part._data
-        if array.dtype.kind not in "biu":
-            raise IndexError(f"getitem: tensors used as indices must hold ints or bools, got {array.dtype}")
-        return array
-    if isinstance(part, (list, np.ndarray)):
-        array = as_tensor(part)._data
-        return array.astype(np.int64) if array.size == 0 and array.dtype.kind == "f" else array
-    if isinstance(part, (str, bytes, dict, set)):
+    elif isinstance(part, (list, tuple, range, np.ndarray)):
+        array = as_tensor(part if isinstance(part, np.ndarray) else list(part))._data
+        array = array.astype(np.int64) if array.size == 0 and array.dtype.kind == "f" else array
+        if x.__class__ is not np.ndarray and not isinstance(part, np.ndarray):
+            array = np.asarray(array.tolist(), dtype=array.dtype, like=x)
+    elif isinstance(part, (str, bytes, dict, set)):
         raise TypeError(f"getitem: {part!r} is no index; use ints, slices, None, ..., or tensors of them")
-    return part
+    else:
+        return int(part) if isinstance(part, (int, np.integer)) else part
+    if array.dtype.kind not in "biu":
+        raise IndexError(f"getitem: tensors used as indices must hold ints or bools, got {array.dtype}")
+    if array.dtype == np.uint8:
+        if array.ndim:
+            warnings.warn(
+                "getitem: an index of uint8 is read as a mask; write mask.bool(), or index.long() for places",
+                stacklevel=5,
+            )
+        return array.astype(np.bool_)
+    # A tensor of one integer selects as an integer does: a view. What is recorded does not know its value.
+    return (
+        int(array)
+        if not array.ndim and array.dtype.kind != "b" and not hasattr(array, "__decide__")
+        else array
+    )
 
 
 def _along_axis(x: Any, axis: Any, index: Any, name: str) -> tuple[int, Tensor]:

@@ -12,6 +12,7 @@ import numpy as np
 from minitorch.engine.node import Node, new_tensor
 from minitorch.ops.op import violated
 from minitorch.tensor.generator import Generator, default_generator
+from minitorch.tensor.memory_order import laid_out_like
 from minitorch.tensor.methods.public import function
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class RandomDraws(Node):
         tensor([0., 1.])
         """
         if p is not None:
-            return new_tensor(np.zeros_like(self._data)).bernoulli_(p, generator=generator)
+            return new_tensor(np.zeros_like(self._data, order="C")).bernoulli_(p, generator=generator)
         chance = self._data
         if chance.dtype.kind != "f" or violated(((chance < 0) | (chance > 1)).any()):
             raise RuntimeError("bernoulli: probabilities must be floats between 0 and 1")
@@ -72,7 +73,7 @@ class RandomDraws(Node):
         else:
             # Waiting times: each index rings after an exponential time at its rate, the first ones win.
             drawn = source.uniforms(rows.size, np.dtype(np.float64))
-            waits = -np.log1p(-drawn).astype(rows.dtype).reshape(rows.shape)
+            waits = -np.log1p(-laid_out_like(drawn, weights).reshape(rows.shape)).astype(rows.dtype)
             with np.errstate(divide="ignore", invalid="ignore"):
                 order = np.argsort(-(rows / waits), axis=-1, kind="stable")
             chosen = order[:, :num_samples]

@@ -7,6 +7,7 @@ negative counted from the end; `dim` and `keepdim` are other names of `axis` and
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -497,7 +498,14 @@ def _spread_of(
     if x._array.dtype.kind in "biu":
         raise RuntimeError(f"{op.name}: of {x._array.dtype} there is none; write x.float().{op.name}()")
     by = float(int(unbiased)) if correction is None else correction
-    return apply(op, x, correction=by, **_over(x, axis, dim, keepdims, False, op.name))
+    over = _over(x, axis, dim, keepdims, False, op.name)
+    if count_of(x._array.shape, over["axis"]) <= by:
+        warnings.warn(
+            f"{op.name}: {count_of(x._array.shape, over['axis'])} elements leave no degrees of freedom with a "
+            f"correction of {by:g}: the result is nan or inf; write correction=0 for the mean square deviation",
+            stacklevel=3,
+        )
+    return apply(op, x, correction=by, **over)
 
 
 def _without_nans(x: Tensor) -> Tensor:
