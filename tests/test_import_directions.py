@@ -34,6 +34,7 @@ OUTSIDE = {"numpy", "scipy", "cupy"}
 EXTRAS = {
     "compiler": ("llvmlite",),
     "testing": ("hypothesis",),
+    "course": ("hypothesis",),
     "app": ("rich", "matplotlib", "sklearn", "threadpoolctl"),
 }
 FILES = sorted(
