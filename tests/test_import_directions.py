@@ -25,12 +25,18 @@ FLOORS = [
     ["optim", "utils", "serialization", "distributions", "func"],
     ["compiler"],
     ["proof"],
+    ["course"],
     ["app"],
 ]
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 OUTSIDE = {"numpy", "scipy", "cupy"}
 # Imported where they are used, and only there; their absence is explained.
-EXTRAS = {"compiler": ("llvmlite",), "app": ("rich", "matplotlib", "sklearn", "threadpoolctl")}
+EXTRAS = {
+    "compiler": ("llvmlite",),
+    "testing": ("hypothesis",),
+    "course": ("hypothesis",),
+    "app": ("rich", "matplotlib", "sklearn", "threadpoolctl"),
+}
 FILES = sorted(
     p for p in PACKAGE.rglob("*.py") if p.name not in ("__init__.py", "__main__.py") or p.parent != PACKAGE
 )

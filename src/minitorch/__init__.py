@@ -99,6 +99,7 @@ _ROOMS = {
     "backends": (),
     "compiler.call.compiled": ("compile",),
     "cuda": (),
+    "course": (),
     "distributions": (),
     "fft": (),
     "func": ("vmap",),

@@ -44,7 +44,9 @@ def test_targets_of_make_exist(page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_are_understood(page):
     for code in quoted(page):
-        words = re.match(r"(?:\w+=\w+ )?(?:\.venv/bin/)?minitorch ((?:check|train|list|bench)\b.*)", code)
+        words = re.match(
+            r"(?:\w+=\w+ )?(?:\.venv/bin/)?minitorch ((?:check|train|list|bench|learn)\b.*)", code
+        )
         if words:
             chosen = command.parser().parse_args(shlex.split(words[1].partition("#")[0]))
             if chosen.command == "train" and chosen.name != "NAME":

@@ -1,4 +1,4 @@
-"""The `minitorch` command: check, train, list, bench. Enters: arguments. Leaves: words or JSON, an exit code.
+"""The `minitorch` command: check, train, list, bench, learn. Enters: arguments. Leaves: words or JSON, an exit code.
 
 Exit codes: 0 done, 1 something failed, 2 a wrong argument, 130 interrupted with Ctrl-C.
 """
@@ -112,7 +112,55 @@ def parser() -> argparse.ArgumentParser:
     bench.add_argument(
         "--from", dest="given", type=Path, metavar="FILE", help="measure nothing: show what FILE holds"
     )
+    _describe_learn(commands)
     return top
+
+
+def _describe_learn(commands: Any) -> None:
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument(
+        "--lang", metavar="LANGUAGE", help="en or es; a folder remembers the one it was started in"
+    )
+    where = argparse.ArgumentParser(add_help=False)
+    where.add_argument(
+        "--folder",
+        type=Path,
+        metavar="FOLDER",
+        default=argparse.SUPPRESS,
+        help="the learner's folder (minitorch-course if not given)",
+    )
+    learn = commands.add_parser(
+        "learn",
+        help="the course: write your own tensor.py, and have it checked",
+        description="Without a further word: list the labs. `learn start` writes a folder to work in.",
+        allow_abbrev=False,
+        parents=[common, where],
+    )
+    learn.set_defaults(action="list", lang=None, folder=None, place=None)
+    actions = learn.add_subparsers(metavar="ACTION", parser_class=Parser)
+    for name, words in (
+        (
+            "start",
+            "write a folder with skeletons and a page for each lab; nothing that exists is overwritten",
+        ),
+        ("check", "check your files: one lab, or all in order up to the first that fails"),
+        ("hint", "show a lab's next hint"),
+        ("solution", "show the course's own lines for a lab"),
+    ):
+        parents = [common] if name == "start" else [common, where]
+        action = actions.add_parser(name, help=words, description=words, allow_abbrev=False, parents=parents)
+        action.set_defaults(action=name)
+        if name == "start":
+            action.add_argument(
+                "place", nargs="?", type=Path, metavar="FOLDER", help="minitorch-course if not given"
+            )
+        else:
+            many = {"nargs": "?"} if name == "check" else {}
+            action.add_argument("lab", metavar="LAB", help="a lab's name or number", **many)
+        if name == "check":
+            action.add_argument(
+                "--seconds", type=_positive, default=60, metavar="N", help="stop a check after N seconds (60)"
+            )
 
 
 def _positive(text: str) -> int:
@@ -286,6 +334,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from minitorch.app.bench.run import bench
 
             return bench(chosen)
+        if chosen.command == "learn":
+            from minitorch.course.learn import learn
+
+            return learn(chosen)
         return check(chosen.html, chosen.only, chosen.trials)
     except BrokenPipeError:  # the reader (head, less) has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
