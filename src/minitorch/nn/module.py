@@ -7,6 +7,7 @@ files it in one of three dictionaries; everything below walks these.
 
 from __future__ import annotations
 
+import functools
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -47,6 +48,27 @@ class _Loading(OrderedDict[str, Any]):
         self._metadata = getattr(entries, "_metadata", None)
 
 
+class Members(dict[str, Any]):
+    """The parameters, buffers or children of a Module, by name. Compiled functions are told when one changes."""
+
+    __slots__ = ()
+
+
+def _telling(name: str) -> Any:
+    method = getattr(dict, name)
+
+    @functools.wraps(method)
+    def change(self: Members, *args: Any, **options: Any) -> Any:
+        changed()
+        return method(self, *args, **options)
+
+    return change
+
+
+for _name in ("__setitem__", "__delitem__", "__ior__", "clear", "pop", "popitem", "setdefault", "update"):
+    setattr(Members, _name, _telling(_name))
+
+
 class Module:
     """The base class of all layers and models. Subclasses make their parts in __init__ and compute in forward.
 
@@ -84,10 +106,10 @@ class Module:
             )
         start = super().__setattr__
         start("training", True)
-        start("_parameters", {})
-        start("_buffers", {})
+        start("_parameters", Members())
+        start("_buffers", Members())
         start("_non_persistent_buffers_set", set())
-        start("_modules", {})
+        start("_modules", Members())
         for hooks in _HOOKS:
             start(hooks, {})
 

@@ -24,9 +24,11 @@ from minitorch.compiler.trace.recorded import (
     Effect,
     FromArgument,
     FromArray,
+    FromPlace,
     FromScript,
     FromTensor,
     ReadNumber,
+    look_at,
 )
 from minitorch.engine import recording, watch
 from minitorch.engine.fast import new_result
@@ -125,6 +127,9 @@ class _EntryWriter:
                 if not array.flags.c_contiguous:
                     raise _NoEntry
                 names[i] = s.bind(array)
+            elif isinstance(source, FromPlace):
+                look = look_at(source.holder, source.key) + "._array"
+                names[i] = look.format(s.bind(source.holder), s.write(source.key))
             elif isinstance(source, FromScript):
                 names[i] = f"n{source.step}"
                 if isinstance(script[source.step], ReadNumber) != (i in self.native.numbers):
@@ -152,7 +157,7 @@ class _EntryWriter:
         return [names[i] for i in range(len(names))]
 
     def _number(self, step: ReadNumber) -> str:
-        return step.look().format(self.source.bind(step.holder), self.source.write(step.key))
+        return look_at(step.holder, step.key).format(self.source.bind(step.holder), self.source.write(step.key))
 
     # --- running --------------------------------------------------------------------------------------------------
 

@@ -11,8 +11,11 @@ their own changes (recording.changes counts them), so that guards on all of them
 from __future__ import annotations
 
 import inspect
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+
+import numpy as np
 
 from minitorch.compiler.call.conditions import (
     ATTRIBUTE,
@@ -26,8 +29,9 @@ from minitorch.compiler.call.conditions import (
     same,
 )
 from minitorch.compiler.trace.observe.hooks import lookup
-from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, Fact
+from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, Fact, reported_places
 from minitorch.compiler.trace.observe.whose import is_trusted, is_trusted_class
+from minitorch.compiler.trace.recorded import FromPlace, look_at
 from minitorch.engine import recording
 from minitorch.engine.node import Node
 from minitorch.engine.recording import GRADIENT
@@ -35,6 +39,7 @@ from minitorch.nn.module import Module
 from minitorch.optim.lr_scheduler import LRScheduler
 from minitorch.optim.optimizer import Optimizer
 from minitorch.random import Generator
+from minitorch.tensor import Tensor
 
 _MEMBERS = ("_parameters", "_buffers", "_modules")
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -63,6 +68,33 @@ def is_place_of_number(fact: Fact) -> bool:
     if type(fact.value) not in (float, int):
         return False
     return fact.kind in ("item", "cell", "slot") or (fact.kind == "index" and type(fact.holder) is list)
+
+
+def can_be_placed(thing: Any) -> bool:
+    """Tell whether a Tensor is a bare one, so that another such may stand in its place at the next call."""
+    if type(thing) is not Tensor or type(thing._array) is not np.ndarray:
+        return False
+    return not thing._requires_grad and thing._operation is None and thing._hooks is None and thing._array.flags.carray
+
+
+def conditions_on_place(source: FromPlace, value: Any, others: dict[int, Any]) -> list[Condition]:
+    """Return the conditions on whatever Tensor is at a place. others: what it may not be, by id."""
+    operands = (source.holder, source.key)
+    place = look_at(*operands)
+    operands = operands if "{1}" in place else operands[:1]
+    words = f"the tensor at {source.key!r:.40}"
+    conditions = [
+        Condition(words, f"type({place})", operands, Tensor),
+        Condition(f"{words}.requires_grad", f"{place}._requires_grad", operands, False),
+        Condition(f"the graph of {words}", f"{place}._operation", operands, None),
+        Condition(f"the hooks of {words}", f"{place}._hooks", operands, None),
+        Condition(f"the array of {words}", f"type({place}._array)", operands, np.ndarray),
+        Condition(f"the shape of {words}", f"{place}._array.shape", operands, value.shape, "=="),
+        Condition(f"the dtype of {words}", f"{place}._array.dtype", operands, value.dtype, "=="),
+        Condition(f"whether {words} is contiguous", f"{place}._array.flags.carray", operands, True),
+    ]
+    last = f"{{{len(operands)}}}"
+    return [*conditions, Condition(f"which {words} is", f"(id({place}) in {last})", (*operands, others), False)]
 
 
 def condition_of(fact: Fact, expected: Any = MISSING) -> Condition:
@@ -125,13 +157,17 @@ class Environment:
         self.guards = list(reversed(asked.values()))
         self.unreported = [guard for guard in self.guards if not guard.reported]
         self.unreported_hold = compiled(self.unreported)
-        self._reported_hold = compiled([guard for guard in self.guards if guard.reported])
+        reported = [guard for guard in self.guards if guard.reported]
+        self._reported_hold = compiled(reported)
+        places = [(id(g.operands[0]), g.operands[1]) for g in reported if len(g.operands) == 2]
+        reported_places.update(places)
+        weakref.finalize(self, _forget, places).atexit = False
 
     def changed_numbers(self) -> Iterator[tuple[Any, Any]]:
         """Yield the changeable numbers that are not what they were: holder and key."""
         for holder, key, was in self.numbers:
             now = _at(holder, key)
-            if type(now) is type(was) and not same(now, was):
+            if type(now) is type(was) and not (now is was if isinstance(was, Node) else same(now, was)):
                 yield holder, key
 
     def holds(self) -> bool:
@@ -151,7 +187,7 @@ class Environment:
     def add(self, facts: Iterable[Fact]) -> None:
         """Guard facts."""
         for fact in facts:
-            if is_place_of_number(fact):
+            if is_place_of_number(fact) or (fact.kind in ("item", "cell") and can_be_placed(fact.value)):
                 self.numbers.append((fact.holder, fact.key, fact.value))
             self.guards.append(condition_of(fact))
 
@@ -167,7 +203,7 @@ class Environment:
     def _item(self, words: str, items: Any, key: Any, reported: bool = False) -> Any:
         """Guard what a dict has under a key; return it."""
         now = items[key]
-        if not self._written(items, key):
+        if not self._written(items, key) and (id(items), key) not in self.symbolic:
             self.guards.append(condition_of(Fact(words, "item", items, key, now, reported)))
         return now
 
@@ -298,6 +334,14 @@ class Environment:
                 self._look_at_state(f"{words}[…]", now)
             elif isinstance(now, Node):
                 self._look_into(f"{words}[{key!r:.30}]", now)
+
+
+def _forget(places: list[tuple[int, Any]]) -> None:
+    """Let changes to places be reported for one program less."""
+    reported_places.subtract(places)
+    for place in places:
+        if reported_places[place] <= 0:
+            del reported_places[place]
 
 
 def _at(holder: Any, key: Any) -> Any:

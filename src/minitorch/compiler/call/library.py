@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.compiler.call.guards import Environment
+from minitorch.compiler.call.guards import Environment, can_be_placed
 from minitorch.compiler.call.undo import Before
 from minitorch.compiler.trace.number import Number, as_float
 from minitorch.compiler.trace.observe.observer import MISSING
-from minitorch.compiler.trace.recorded import ReadNumber
+from minitorch.compiler.trace.recorded import FromPlace, ReadNumber
 from minitorch.compiler.trace.recorder import Recording
 from minitorch.compiler.trace.traced import Traced
 from minitorch.engine.node import Node
@@ -61,7 +61,7 @@ class KnownObjects:
         if isinstance(thing, Optimizer):
             return name not in ("param_groups", "state")
         own = vars(thing)
-        return name != "training" and not any(name in own[part] for part in ("_parameters", "_buffers", "_modules"))
+        return name != "training" and not any(name in own[part] for part in ("_parameters", "_modules"))
 
     def option(self, group: Any, key: Any) -> Any:
         """Return what stands for an option of a parameter group; MISSING if it is none."""
@@ -73,6 +73,13 @@ class KnownObjects:
     def number(self, holder: Any, key: Any, value: Any) -> Any:
         """Make an input of a number that was seen to change."""
         return self.active.promoted_number(ReadNumber(holder, key, type(value)), value)
+
+    def placed(self, holder: Any, key: Any, tensor: Any) -> bool:
+        """Make an input of whatever Tensor is at a place; tell whether that can be done."""
+        if not can_be_placed(tensor):
+            return False
+        self.active.placed[id(tensor)] = FromPlace(holder, key)
+        return True
 
     def shown(self, array: np.ndarray) -> Any:
         """Return what stands for an array from outside."""

@@ -20,7 +20,7 @@ from minitorch.compiler.call import verify
 from minitorch.compiler.call.again import OnceMore
 from minitorch.compiler.call.audit import Audits, difference
 from minitorch.compiler.call.containers import collect, rebuilt, template
-from minitorch.compiler.call.guards import Environment, is_place_of_number
+from minitorch.compiler.call.guards import Environment, can_be_placed, conditions_on_place, is_place_of_number
 from minitorch.compiler.call.key import Arguments, CacheKey, is_record
 from minitorch.compiler.call.library import MEETABLE, KnownObjects
 from minitorch.compiler.call.names import describe
@@ -34,6 +34,7 @@ from minitorch.compiler.trace.observe.watchdog import watchdog
 from minitorch.compiler.trace.plain import PlainTraced
 from minitorch.compiler.trace.recorded import (
     FromGradient,
+    FromPlace,
     FromScript,
     FromTensor,
     GivenNumbers,
@@ -304,7 +305,8 @@ class _Run:
         return [
             (id(f.holder), f.key)
             for f in self.observer.facts.values()
-            if is_place_of_number(f) and self.observer.is_written(f.holder, f.key)
+            if self.observer.is_written(f.holder, f.key)
+            and (is_place_of_number(f) or (f.kind in ("item", "cell") and can_be_placed(f.value)))
         ]
 
     def refused(self, error: CompileError) -> RecordedCall:
@@ -326,11 +328,15 @@ class _Run:
         environment.add(fact for fact in facts if id(fact.value) not in positions)
         given = set(positions)
         for thing in list(self.environment.met.values()):
-            if id(thing) not in given and isinstance(thing, MEETABLE):
+            if id(thing) not in given and isinstance(thing, MEETABLE) and id(thing) not in self.active.placed:
                 environment.look(thing)
         for source in self.recorded.sources:
             if isinstance(source, (FromTensor, FromGradient)) and id(source.tensor) not in given:
                 environment.look(source.tensor)
+        others = {id(s.tensor): s.tensor for s in self.recorded.sources if isinstance(s, (FromTensor, FromGradient))}
+        for source, value in zip(self.recorded.sources, self.recorded.program.inputs, strict=True):
+            if isinstance(source, FromPlace):
+                environment.guards += conditions_on_place(source, value, others)
         for tensor in self.active.without_gradient():
             if id(tensor) not in given:
                 environment.add_bare(tensor)

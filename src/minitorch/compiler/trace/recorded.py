@@ -16,6 +16,23 @@ import numpy as np
 from minitorch.compiler.ir.program import Program
 from minitorch.engine.node import Node
 
+# --- places ------------------------------------------------------------------------------------------
+
+
+def look_at(holder: Any, key: Any) -> str:
+    """Return how to look at a place, as an expression in which {0} is the holder, {1} the key."""
+    if isinstance(holder, (dict, list)):
+        return "{0}[{1}]"
+    return "{0}.cell_contents" if isinstance(holder, types.CellType) else f"{{0}}.{key}"
+
+
+def found_at(holder: Any, key: Any) -> Any:
+    """Return what is at a place: an item of a dict or list, an attribute, the content of a cell."""
+    if isinstance(holder, (dict, list)):
+        return holder[key]
+    return getattr(holder, "cell_contents" if isinstance(holder, types.CellType) else key)
+
+
 # --- where a program's inputs come from -------------------------------------------------------------
 
 
@@ -28,6 +45,18 @@ class FromTensor:
     def read(self, call: Call) -> np.ndarray:
         """Return the array it has now."""
         return self.tensor._data
+
+
+@dataclass(frozen=True, eq=False)
+class FromPlace:
+    """The array of whatever Tensor is at a place where another one was found at each call: a hidden state."""
+
+    holder: Any
+    key: Any
+
+    def read(self, call: Call) -> np.ndarray:
+        """Return the array of the one that is there now."""
+        return found_at(self.holder, self.key)._data
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +107,7 @@ class FromScript:
         return call.script[self.step]
 
 
-Source = FromTensor | FromGradient | FromArgument | FromArray | FromScript
+Source = FromTensor | FromPlace | FromGradient | FromArgument | FromArray | FromScript
 
 
 @dataclass
@@ -104,18 +133,9 @@ class ReadNumber:
     key: Any
     kind: type = float
 
-    def look(self) -> str:
-        """Return how it is read, as an expression in which {0} is the holder, {1} the key."""
-        if isinstance(self.holder, (dict, list)):
-            return "{0}[{1}]"
-        return "{0}.cell_contents" if isinstance(self.holder, types.CellType) else f"{{0}}.{self.key}"
-
     def run(self) -> Any:
         """Return it as it is now."""
-        if isinstance(self.holder, (dict, list)):
-            return self.kind(self.holder[self.key])
-        name = "cell_contents" if isinstance(self.holder, types.CellType) else self.key
-        return self.kind(getattr(self.holder, name))
+        return self.kind(found_at(self.holder, self.key))
 
 
 @dataclass(frozen=True, eq=False)

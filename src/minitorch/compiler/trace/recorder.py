@@ -38,6 +38,7 @@ from minitorch.compiler.trace.recorded import (
     FromArgument,
     FromArray,
     FromGradient,
+    FromPlace,
     FromScript,
     FromTensor,
     ReadNumber,
@@ -88,6 +89,7 @@ class Recording:
         self._arrays: dict[int, Traced] = {}
         self._numbers: dict[tuple[int, str], Number] = {}
         self._positions = {id(a): i for i, a in reversed(list(enumerate(arguments)))}
+        self.placed: dict[int, FromPlace] = {}  # Tensors, by id, that are found at places where others were before
         self._asked_about: list[Value] = []  # what decisions are about
         self._fresh: list[weakref.ref[Any]] = []
         self._outputs: dict[int, int] = {}  # of updated Tensors, by their _Held's id: which output they get
@@ -326,7 +328,8 @@ class Recording:
             with self.paused():
                 synced(node, strictly=False)
             place = self._positions.get(id(node))
-            source = FromTensor(node) if place is None else FromArgument(place)
+            found = self.placed.get(id(node), FromTensor(node))
+            source = found if place is None else FromArgument(place)
             traced = self.add_input(source, array)
             held_data = self._data[id(node)] = _Held(node, traced, traced, traced.value)
         return held_data.now
@@ -429,13 +432,14 @@ class Recording:
             program, self.sources, self.script, self.decisions, updates, rebinds, self.symbolic
         )
         self._refuse_shared_memory(recorded)
+        self._refuse_writing_into_places(recorded)
         return recorded
 
     def _drop_unread(self, outputs: list[Value], written: set[int]) -> dict[int, int]:
         """Leave out Tensors of which nothing but the shape was read, and gradients that were replaced without being
         read. Return the inputs' new numbers."""
         needed = set(in_order([*outputs, *self._asked_about]))
-        found = lambda s: isinstance(s, (FromTensor, FromGradient)) or (isinstance(s, FromArgument) and s.gradient)
+        found = lambda s: isinstance(s, (FromTensor, FromPlace, FromGradient)) or (isinstance(s, FromArgument) and s.gradient)
         needed.update(self.inputs[i] for i in written)
         kept = [i for i, s in enumerate(self.sources) if self.inputs[i] in needed or not found(s)]
         for new, old in enumerate(kept):
@@ -444,6 +448,12 @@ class Recording:
         self.sources = [self.sources[i] for i in kept]
         self.concrete = [self.concrete[i] for i in kept]
         return {old: new for new, old in enumerate(kept)}
+
+    def _refuse_writing_into_places(self, recorded: Recorded) -> None:
+        written = [self.sources[u.input] for u in recorded.updates]
+        rebound = [id(r.tensor) for r in recorded.rebinds if not isinstance(r.tensor, int)]
+        if any(isinstance(source, FromPlace) for source in written) or not self.placed.keys().isdisjoint(rebound):
+            raise StaysEager("compile: it writes into a tensor where it finds another one at each call")
 
     def _refuse_shared_memory(self, recorded: Recorded) -> None:
         """Arrays that overlap are one in NumPy and two in a program: if one of them is written, refuse."""

@@ -85,6 +85,9 @@ class Library(Protocol):
     def number(self, holder: Any, key: Any, value: Any) -> Any:
         """Make an input of a number that was seen to change."""
 
+    def placed(self, holder: Any, key: Any, tensor: Any) -> bool:
+        """Make an input of whatever Tensor is at a place; tell whether that can be done."""
+
     def shown(self, array: np.ndarray) -> Any:
         """Return what stands for an array from outside."""
 
@@ -96,7 +99,7 @@ class CallObserver(Observer):
     """An Observer that follows calls."""
 
     def __init__(self, given: dict[int, Any], promoted: set[tuple[int, Any]], library: Library) -> None:
-        super().__init__(given, promoted, library.number, library.meet, library.is_managed)
+        super().__init__(given, promoted, library.number, library.placed, library.meet, library.is_managed)
         self.library = library
         self.is_managed = library.is_managed
         self.takes_plainly = library.takes_plainly
@@ -107,7 +110,7 @@ class CallObserver(Observer):
         """Let go of what was made, and of what was given, in this run."""
         super().forget()
         self._of_functions.clear()
-        del self.library, self.is_managed, self.takes_plainly, self._number, self._meet, self._is_managed
+        del self.library, self.is_managed, self.takes_plainly, self._number, self._placed, self._meet, self._is_managed
 
     # --- calling --------------------------------------------------------------------------------------
 

@@ -278,6 +278,9 @@ def _described(o: Observer, descriptor: Any, thing: Any, kind: type) -> Any:
 
 
 def _missing(o: Observer, thing: Any, name: str) -> Any:
+    if o.is_outside(thing) and name in (buffers := getattr(thing, "__dict__", {}).get("_buffers", ())):
+        if o.is_managed(thing):
+            return o.fact(f"{type(thing).__name__}.{name}", "item", buffers, name, buffers[name], True)
     getter = lookup(type(thing), "__getattr__")
     if isinstance(getter, types.FunctionType):
         if not is_trusted(getter.__code__):
@@ -367,10 +370,13 @@ def plain_store(o: Observer, thing: Any, name: str, value: Any) -> None:
         raise o.refuse(f"it changes {name} of an object from outside")
     if o.is_managed(thing) and not o.takes_plainly(thing, name, value):
         raise o.refuse(f"it gives a {type(thing).__name__} from outside another {name}; do that outside")
-    _note_store(o, "space", space, name, value, space.get(name, MISSING))
     if o.is_managed(thing):
+        members = space.get("_buffers", ())
+        space = members if name in members else space
+        _note_store(o, "space", space, name, value, space.get(name, MISSING))
         dict.__setitem__(space, name, value)
     else:
+        _note_store(o, "space", space, name, value, space.get(name, MISSING))
         setattr(thing, name, value)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ import numpy as np
 
 from minitorch.compiler.trace.refusal import CompileError, where_in_user_code
 from minitorch.engine.node import Node
+from minitorch.engine.recording import changed
 
 # Compared by value; everything else is by identity.
 PLAIN = (
@@ -25,6 +27,8 @@ PLAIN = (
 )  # fmt: skip
 MISSING: Any = object()  # what is found where there is nothing
 
+# Places of which other programs are told when they change, each with how many programs there are.
+reported_places: Counter[tuple[int, Any]] = Counter()
 _local = threading.local()
 
 
@@ -87,6 +91,8 @@ class Change:
             holder[key] = value
         elif self.kind == "space":
             dict.__setitem__(holder, key, value)
+            if (id(holder), key) in reported_places:
+                changed()
         elif self.kind == "attribute":
             object.__setattr__(holder, key, value)
         elif self.kind == "type_attribute":
@@ -106,7 +112,8 @@ class Observer:
     """Observes one run in one thread.
 
     given: the things a call brings along, by id: what is known of them is in the key. promoted: numbers that were seen
-    to change, by place: inputs. number: makes an input of a number at a place. meet: is told of objects that this
+    to change, by place: inputs, as are Tensors of which others were found there. number: makes an input of a number at a
+    place, placed: of a Tensor. meet: is told of objects that this
     library's own code reads (Modules, optimisers, generators), when they are first come across.
     """
 
@@ -115,6 +122,7 @@ class Observer:
         given: dict[int, Any],
         promoted: set[tuple[int, Any]],
         number: Callable[[Any, Any, Any], Any],
+        placed: Callable[[Any, Any, Any], bool],
         meet: Callable[[Any], None],
         is_managed: Callable[[Any], bool],
     ) -> None:
@@ -127,6 +135,7 @@ class Observer:
         self.compared: dict[int, Any] = {}  # what something given was compared with by identity
         self.fresh: dict[int, Any] = {}  # made in this run; kept alive, so that an id stays its own
         self._number = number
+        self._placed = placed
         self._meet = meet
         self._is_managed = is_managed
         self._met: dict[int, Any] = {}
@@ -182,8 +191,11 @@ class Observer:
             return value
         if id(holder) in self._restructured:
             raise self.refuse(f"it looks into a {type(holder).__name__} from outside that it has itself changed")
-        if place in self.promoted and type(value) in (float, int):
-            return self._number(holder, key, value)
+        if place in self.promoted and id(value) not in self.given:
+            if type(value) in (float, int):
+                return self._number(holder, key, value)
+            if isinstance(value, Node) and self._placed(holder, key, value):
+                return value
         name = (id(holder), kind, place[1])
         if name not in self.facts:
             self.facts[name] = Fact(words, kind, holder, key, value, reported)
