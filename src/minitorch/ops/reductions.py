@@ -40,7 +40,7 @@ SUM = Op(
 MEAN = Op(
     "mean",
     lambda x, *, axis, keepdims: x.sum(axis=axis, keepdims=keepdims) / count_of(x.shape, axis),
-    lambda g, out, x, *, axis, keepdims: _spread(g / max(count_of(x.shape, axis), 1), x.shape, axis),
+    lambda g, out, x, *, axis, keepdims: _spread(g / count_of(x.shape, axis), x.shape, axis),
 )
 CUMSUM = Op(
     "cumsum",

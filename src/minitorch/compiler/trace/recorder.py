@@ -27,6 +27,7 @@ from minitorch.compiler.trace import (
     indexing as indexing,  # these enter themselves in traced.py's tables
 )
 from minitorch.compiler.trace import lowerings as lowerings
+from minitorch.compiler.trace import masked as masked
 from minitorch.compiler.trace import numpy_functions as numpy_functions
 from minitorch.compiler.trace import plain as plain
 from minitorch.compiler.trace.number import Number
@@ -46,7 +47,7 @@ from minitorch.compiler.trace.recorded import (
     Update,
 )
 from minitorch.compiler.trace.refusal import CheckFailed, CompileError, StaysEager, refuse
-from minitorch.compiler.trace.traced import Traced, as_traced
+from minitorch.compiler.trace.traced import Traced, as_traced, is_known
 from minitorch.engine import recording, watch
 from minitorch.engine.modes import current, switch
 from minitorch.engine.node import Node
@@ -90,6 +91,7 @@ class Recording:
         self._outputs: dict[int, int] = {}  # of updated Tensors, by their _Held's id: which output they get
         self.scratch: dict[Any, Any] = {}
         self.is_over = False
+        self.masks: dict[Any, Any] = {}  # how many places masks hold (masked.py)
         self.before: list[np.ndarray] = []
         self.after: list[np.ndarray] = []
         for i, given in enumerate(arguments):
@@ -216,9 +218,10 @@ class Recording:
 
     def draw(self, source: Any, method: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Draw now, and at every call."""
-        if any(isinstance(each, Traced) and not each.known for each in args):
+        if any(isinstance(each, (Number, Traced)) and not is_known(each) for each in args):
             raise StaysEager(
-                "it draws random numbers by rejection (gamma, poisson), as many as the rates of the call ask for"
+                "it draws as many random numbers as the values of the call ask for: by rejection (gamma, poisson), or "
+                "for the places that a mask holds"
             )
         step = Draw(source, method, args)
         with self.paused():
@@ -446,7 +449,7 @@ class Recording:
         self.arguments = arguments
         self.concrete, self.before, self.after, self.checks, self._fresh = [], [], [], [], []
         self.live = {}
-        for held in (self._data, self._grads, self._arrays, self._numbers, self.scratch):
+        for held in (self._data, self._grads, self._arrays, self._numbers, self.scratch, self.masks):
             held.clear()
 
     def release(self) -> None:
@@ -459,9 +462,9 @@ class Recording:
             for slot in ("_array", "_gradient"):
                 content = getattr(node, slot)
                 if isinstance(content, Traced):
-                    setattr(node, slot, np.array(content.array))
+                    setattr(node, slot, content.settled())
                 elif isinstance(content, list):
-                    content[:] = [c.array if isinstance(c, Traced) else c for c in content]
+                    content[:] = [c.settled() if isinstance(c, Traced) else c for c in content]
             for slot in ("_view", "_viewed"):  # each has memory of its own now
                 if hasattr(node, slot):
                     delattr(node, slot)
@@ -474,7 +477,7 @@ class Recording:
 def _plain(thing: Any) -> Any:
     """Return what an op was given with the arrays and numbers of this run in it."""
     if isinstance(thing, Traced):
-        return thing.array
+        return thing.settled()
     if isinstance(thing, Number):
         return thing.concrete
     if type(thing) in (tuple, list):
