@@ -211,7 +211,7 @@ def zeros(shape: tuple[int, ...], like: Array) -> Array:
     """
     if like.__class__ is np.ndarray:  # asking NumPy to dispatch costs as much as the zeros themselves
         return np.zeros(shape, dtype=like.dtype)
-    return np.zeros(shape, dtype=like.dtype, like=like)
+    return np.zeros_like(like, shape=shape)
 
 
 def in_axis_order(x: Array) -> Array:

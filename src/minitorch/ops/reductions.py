@@ -43,7 +43,7 @@ MEAN = Op(
     rounded_once(
         lambda x, *, axis, keepdims: total(x, axis=axis, keepdims=keepdims) / count_of(x.shape, axis)
     ),
-    lambda g, out, x, *, axis, keepdims: _spread(g / max(count_of(x.shape, axis), 1), x.shape, axis),
+    lambda g, out, x, *, axis, keepdims: _spread(g / count_of(x.shape, axis), x.shape, axis),
 )
 CUMSUM = Op(
     "cumsum",

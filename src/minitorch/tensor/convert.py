@@ -257,7 +257,7 @@ def shape_of(given: Sequence[Any], keyword: Any = None, name: str = "shape") -> 
     elif len(given) == 1 and isinstance(given[0], (tuple, list)):
         given = given[0]
     try:
-        return tuple(map(index, given))
+        return tuple(n if n.__class__ is int else index(n) for n in given)
     except TypeError:
         raise TypeError(f"{name}: expects ints, or a tuple of ints, got {given!r}") from None
 

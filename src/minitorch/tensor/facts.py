@@ -97,7 +97,7 @@ class Facts(Node):
         >>> minitorch.Tensor([[1.0, 2.0]]).numel()
         2
         """
-        return int(self._array.size)
+        return self._array.size
 
     nelement = numel
     ndimension = dim

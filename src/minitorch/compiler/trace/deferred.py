@@ -51,11 +51,11 @@ class Deferred(Number):
         if self.function is None and dtype is not None:
             array, place = self.operands
             return make.reshape(make.cast(array[place].value, dtype), ())
-        ufunc = _UFUNCS.get(self.function)
-        if ufunc is None or dtype != np.float64 or ufunc.__name__ not in FUNCTIONS:
+        ufunc: Any = _UFUNCS.get(self.function, self.function)
+        if dtype not in (np.float64, np.int64) or getattr(ufunc, "__name__", "") not in FUNCTIONS:
             raise self._refusal("arithmetic on tensor.item() beside a tensor")
         values = [o.value if isinstance(o, Number) else make.constant(np.asarray(o)) for o in self.operands]
-        return make.map_values(ufunc.__name__, *(make.cast(v, np.float64) for v in values))
+        return make.map_values(ufunc.__name__, *(make.cast(v, dtype) for v in values))
 
     def leaves(self) -> list[Traced]:
         """Return the arrays it is computed from."""

@@ -127,7 +127,7 @@ class Key:
     def read(self, x: Traced) -> Traced:
         """Return x[key]."""
         if self.mask is not None:
-            raise _refuse_mask()
+            return HANDLERS["select by a mask"](x, self.mask)
         array = np.asarray(x.array[self._view_key(x)])
         value = self._sliced(x.value)
         if self.basic:
@@ -148,6 +148,8 @@ class Key:
 
     def write(self, x: Traced, new: Any, function: str) -> Traced:
         """Return x with x[key] set to `new`, or `new` added to it, as a handle of its own."""
+        if self.mask is not None and function == "set" and _has_rows(new, x.ndim - self.mask.ndim):
+            return HANDLERS["put by a mask"](x, self.mask, new)
         array = x.array.copy()
         given = as_traced(new) if not isinstance(new, (int, float, bool)) else None
         value_of = (
@@ -158,7 +160,9 @@ class Key:
         given_array = concrete(new)
         known = x.known and is_known(new)
         if self.mask is not None:
-            if np.ndim(given_array) != 0 or function != "set":
+            if function != "set":
+                raise refuse("adding through a mask", "write minitorch.where(mask, new, x)")
+            if np.ndim(given_array) != 0:
                 raise refuse("writing an array through a mask", "write minitorch.where(mask, new, x)")
             array[self.mask.array] = given_array
             mask = self.mask.value
@@ -246,6 +250,14 @@ def _fitting(value: Value, shape: tuple[int, ...]) -> Value:
     return value
 
 
+def _has_rows(new: Any, ndim: int) -> bool:
+    """Tell whether what is written through a mask is rows of the mask, or one row, which has so many axes."""
+    if isinstance(new, Traced) and new.is_masked:
+        return True
+    shape = np.shape(concrete(new))
+    return bool(shape) and (len(shape) <= ndim or (len(shape) == ndim + 1 and shape[0] == 1))
+
+
 def _is_mask(part: Any) -> bool:
     return getattr(part, "dtype", None) == np.bool_
 
@@ -299,10 +311,27 @@ def _refuse_mask() -> CompileError:
     )
 
 
+def _after_a_mask(key: Any) -> Any:
+    """Return a mask that is not known and the index behind it, if that is what an index is; else None."""
+    if not isinstance(key, tuple) or not key or not (isinstance(key[0], Traced) and _is_mask(key[0])):
+        return None
+    rest = key[1:]
+    basic = all(part is None or isinstance(part, (int, slice)) for part in rest)
+    return None if key[0].known or not rest or not basic else (key[0], (slice(None), *rest))
+
+
 def read(x: Traced, key: Any) -> Traced:
     """Return x[key]: a view where NumPy makes one."""
+    behind = _after_a_mask(key)
+    if behind is not None:
+        mask, rest = behind
+        return read(x, mask)[rest]
+    if isinstance(key, Traced) and key.is_masked and not _is_mask(key):
+        return HANDLERS["take by rows"](x, key)
     plan = Key(x, key)
     out = plan.read(x)
+    if plan.mask is not None:
+        return out
     out.view_of(x, plan.read, lambda source, view: plan.write(source, view, "set"))
     out._place = plan.place
     return out
@@ -310,6 +339,13 @@ def read(x: Traced, key: Any) -> Traced:
 
 def write(x: Traced, key: Any, new: Any) -> None:
     """Do x[key] = new."""
+    behind = _after_a_mask(key)
+    if behind is not None:
+        mask, rest = behind
+        rows = read(x, mask)
+        rows[rest] = new
+        write(x, mask, rows)
+        return
     plan = Key(x, key)
     if isinstance(new, Traced) and new._source is x and new._place is not None and new._place == plan.place:
         return  # the end of x[key] += …: the view was written, and x through it

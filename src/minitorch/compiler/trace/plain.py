@@ -110,7 +110,7 @@ _handed_out: WeakValueDictionary[int, PlainTraced] = WeakValueDictionary()
 
 def _plain(traced: Any) -> Any:
     """Return a Traced as a person gets it; anything else as it is."""
-    if not isinstance(traced, Traced) or isinstance(traced, PlainTraced):
+    if not isinstance(traced, Traced) or isinstance(traced, PlainTraced) or traced.is_masked:
         return traced
     found = _handed_out.get(id(traced))
     if found is None or found._source is not traced:

@@ -27,6 +27,7 @@ from minitorch.compiler.trace import (
     indexing as indexing,  # these enter themselves in traced.py's tables
 )
 from minitorch.compiler.trace import lowerings as lowerings
+from minitorch.compiler.trace import masked as masked
 from minitorch.compiler.trace import numpy_functions as numpy_functions
 from minitorch.compiler.trace import plain as plain
 from minitorch.compiler.trace.number import Number, as_float, as_int
@@ -48,7 +49,7 @@ from minitorch.compiler.trace.recorded import (
     Update,
 )
 from minitorch.compiler.trace.refusal import CheckFailed, CompileError, StaysEager, refuse, where_in_user_code
-from minitorch.compiler.trace.traced import Traced, as_traced
+from minitorch.compiler.trace.traced import Traced, as_traced, is_known
 from minitorch.engine import recording, watch
 from minitorch.engine.modes import current, switch
 from minitorch.engine.node import Node
@@ -95,6 +96,7 @@ class Recording:
         self._outputs: dict[int, int] = {}  # of updated Tensors, by their _Held's id: which output they get
         self.scratch: dict[Any, Any] = {}
         self.is_over = False
+        self.masks: dict[Any, Any] = {}  # how many places masks hold (masked.py)
         self.before: list[np.ndarray] = []
         self.after: list[np.ndarray] = []
         for i, given in enumerate(arguments):
@@ -251,9 +253,10 @@ class Recording:
         """Draw now, and at every call."""
         if self.observer is not None and not self.observer.is_outside(source):
             raise self.observer.refuse("it draws from a generator that it makes itself, anew at each call")
-        if any(isinstance(each, Traced) and not each.known for each in args):
+        if any(isinstance(each, (Number, Traced)) and not is_known(each) for each in args):
             raise StaysEager(
-                "it draws random numbers by rejection (gamma, poisson), as many as the rates of the call ask for"
+                "it draws as many random numbers as the values of the call ask for: by rejection (gamma, poisson), or "
+                "for the places that a mask holds"
             )
         step = Draw(source, method, args)
         with self.paused():
@@ -510,7 +513,7 @@ class Recording:
         self.arguments = arguments
         self.concrete, self.before, self.after, self.checks, self._fresh = [], [], [], [], []
         self.live = {}
-        for held in (self._data, self._grads, self._bare, self._arrays, self._numbers, self.scratch):
+        for held in (self._data, self._grads, self._bare, self._arrays, self._numbers, self.scratch, self.masks):
             held.clear()
 
     def release(self) -> None:
@@ -523,9 +526,9 @@ class Recording:
             for slot in ("_array", "_gradient"):
                 content = getattr(node, slot)
                 if isinstance(content, Traced):
-                    setattr(node, slot, np.array(content.array))
+                    setattr(node, slot, content.settled())
                 elif isinstance(content, list):
-                    content[:] = [c.array if isinstance(c, Traced) else c for c in content]
+                    content[:] = [c.settled() if isinstance(c, Traced) else c for c in content]
             node._view = None  # each has memory of its own now
             # The first call's results have a graph as any: it must not go on recording.
             if node._operation is not None:
@@ -536,7 +539,7 @@ class Recording:
 def _plain(thing: Any) -> Any:
     """Return what an op was given with the arrays and numbers of this run in it."""
     if isinstance(thing, Traced):
-        return thing.array
+        return thing.settled()
     if isinstance(thing, Number):
         return thing.concrete
     if type(thing) in (tuple, list):

@@ -31,7 +31,8 @@ FUNCTIONS_OF_NUMPY: dict[Any, Callable[..., Any]] = {}
 # What an op of ours becomes, where its own lines would not make a good program (lowerings.py).
 LOWERINGS: dict[str, Callable[..., Any]] = {}
 # The rest of NumPy: 'ufunc' and 'call back' (ufuncs.py), 'read' and 'write' by an index (indexing.py); 'plain', what a
-# person gets as `.data` or `.grad` (plain.py); 'item' and 'tolist' (deferred.py).
+# person gets as `.data` or `.grad` (plain.py); 'item' and 'tolist' (deferred.py);
+# 'select by a mask', 'put by a mask' and 'take by rows' (masked.py).
 HANDLERS: dict[str, Callable[..., Any]] = {}
 
 
@@ -55,6 +56,7 @@ class Traced:
     )
 
     __array_priority__ = 2000
+    is_masked = False  # whether it is rows that a mask has chosen (masked.py)
 
     def __init__(self, value: Value, array: Any, known: bool = False) -> None:
         if array.__class__ is not np.ndarray:
@@ -106,6 +108,10 @@ class Traced:
         """Whether its numbers are the same at every call."""
         self._update()
         return self._known
+
+    def settled(self) -> np.ndarray:
+        """Return the array of this run, for whoever keeps it."""
+        return np.array(self.array)
 
     def assign(self, new: Traced) -> None:
         """Write: stand for another value of the same shape from now on, through views as well."""
