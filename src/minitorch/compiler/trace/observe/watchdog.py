@@ -7,6 +7,7 @@ without having been told to observe them, do not pass the hooks: what they read 
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,8 +53,12 @@ def watchdog(observer: Observer) -> Iterator[None]:
             code = frame.f_code
             observer.refuse(f"{code.co_qualname} is called where it cannot be observed")
 
+    collects = gc.isenabled()
+    gc.disable()  # it may call anything at any moment: finalisers, callbacks
     sys.setprofile(look)
     try:
         yield
     finally:
         sys.setprofile(None)
+        if collects:
+            gc.enable()
