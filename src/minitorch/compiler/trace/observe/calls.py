@@ -61,6 +61,7 @@ _TAKERS = {
 _WRITES_ARRAY = {"fill", "sort", "put", "resize", "itemset", "partition", "setfield", "setflags", "__setitem__", "byteswap"}
 _TELLS_TIME = {"now", "today", "utcnow", "fromtimestamp"}
 _RANDOM = (np.random.Generator, np.random.RandomState, random.Random, np.random.BitGenerator)
+_SEEDED = (np.random.default_rng, np.random.RandomState)
 _LOGGED = {
     logging.debug, logging.info, logging.warning, logging.error, logging.critical, logging.log,
     *(getattr(logging.Logger, name) for name in ("debug", "info", "warning", "error", "critical", "log", "exception")),
@@ -211,14 +212,25 @@ class CallObserver(Observer):
 
     def _calls_trusted(self, function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         home = _home_of(function)
-        if home.startswith(("numpy.random", "mtrand")) or isinstance(getattr(function, "__self__", None), _RANDOM):
-            raise self._refuse_draw()
+        if home.startswith(("numpy.random", "mtrand")):
+            return self._draws(function, args, options)
         by_value = home.startswith(("numpy", "scipy"))
         args = tuple([self._passed(a, by_value) for a in args])
         options = {k: self._passed(v, by_value) for k, v in options.items()}
         if isinstance(options.get("out"), np.ndarray) and self.is_outside(options["out"]):
             raise self.refuse("it writes into a NumPy array from outside; make it a Tensor, or write into it outside")
         return self._new(function(*args, **options))
+
+    def _draws(self, function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Call something of NumPy's random numbers: from a generator made here with a seed they are always the same."""
+        owner = args[0] if args and isinstance(args[0], _RANDOM) else getattr(function, "__self__", None)
+        if isinstance(owner, _RANDOM) and not self.is_outside(owner):
+            if not all(isinstance(a, (*PLAIN, tuple)) or not self.is_outside(a) for a in (*args, *options.values())):
+                raise self._refuse_draw()  # it may write into what it is given
+            return self._new(function(*args, **options))
+        if function in _SEEDED and args and not options and type(args[0]) is int:
+            return self.made(function(*args))
+        raise self._refuse_draw()
 
     def _passed(self, thing: Any, by_value: bool, depth: int = 0) -> Any:
         """Return what is given to this library's or NumPy's code in place of a thing."""
@@ -342,7 +354,9 @@ class CallObserver(Observer):
         if isinstance(owner, np.ndarray):
             return self._calls_array(function, owner, name, args, options)
         if isinstance(owner, _RANDOM):
-            raise self._refuse_draw()
+            if self.is_outside(owner) or (name == "seed" and (not args or args[0] is None)):
+                raise self._refuse_draw()
+            return function(*args, **options)
         if isinstance(owner, io.IOBase):
             if name in ("write", "flush", "writelines"):
                 return self.happens(function, args, options)
@@ -449,7 +463,7 @@ class CallObserver(Observer):
             return self.calls(meta_call, (kind, *args), options)
         if is_trusted_class(kind):
             if kind.__module__.startswith("numpy.random"):
-                raise self._refuse_draw()
+                return self._draws(kind, args, options)
             new = self._calls_trusted(kind, args, options)
             return new if isinstance(new, np.generic) else self.made(new)
         new, begin = lookup(kind, "__new__"), lookup(kind, "__init__")
