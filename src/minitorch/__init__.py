@@ -100,6 +100,7 @@ _ROOMS = {
     "compiler.call.compiled": ("compile",),
     "cuda": (),
     "course": (),
+    "course.explorer": ("explore",),
     "distributions": (),
     "fft": (),
     "func": ("vmap",),
@@ -124,6 +125,14 @@ _ROOMS = {
     "utils": (),
 }  # fmt: skip
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
+
+
+def _explore(self: Tensor, path: _Any = None, **options: _Any) -> _Any:
+    """Write a page on which the backward pass can be stepped through; see minitorch.explore."""
+    return _importlib.import_module("minitorch.course.explorer").explore(self, path, **options)
+
+
+Tensor.explore = _explore  # type: ignore[attr-defined]
 
 
 def __getattr__(name: str) -> _Any:

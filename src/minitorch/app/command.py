@@ -1,4 +1,4 @@
-"""The `minitorch` command: check, train, list, bench, learn. Enters: arguments. Leaves: words or JSON, an exit code.
+"""The `minitorch` command: check, train, list, bench, learn, explore. Enters: arguments. Leaves: words, an exit code.
 
 Exit codes: 0 done, 1 something failed, 2 a wrong argument, 130 interrupted with Ctrl-C.
 """
@@ -113,6 +113,22 @@ def parser() -> argparse.ArgumentParser:
         "--from", dest="given", type=Path, metavar="FILE", help="measure nothing: show what FILE holds"
     )
     _describe_learn(commands)
+    explore = commands.add_parser(
+        "explore",
+        help="run a script up to its backward(), and write a page to step through it",
+        description="Run a script up to its first backward(), and write a page on which it can be stepped through.",
+        allow_abbrev=False,
+    )
+    explore.add_argument("script", type=Path, metavar="SCRIPT", help="a Python file")
+    explore.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="what the script is given")
+    explore.add_argument(
+        "--out",
+        type=Path,
+        default=Path("explore.html"),
+        metavar="FILE",
+        help="the page (explore.html if not given)",
+    )
+    explore.add_argument("--backward", type=_positive, default=1, metavar="N", help="the N-th backward (1)")
     return top
 
 
@@ -291,6 +307,30 @@ def train(chosen: Any) -> int:
     return 0
 
 
+def explore(script: Path, arguments: Sequence[str], out: Path, which: int) -> int:
+    """Run a script up to a backward, and write its page."""
+    from minitorch.course.explorer.script import run_script
+
+    problem = ""
+    if not script.is_file():
+        problem = f"there is no file {script}"
+    elif not out.parent.is_dir():
+        problem = f"the folder {out.parent} does not exist"
+    if problem:
+        print(f"minitorch explore: {problem}", file=sys.stderr)
+        return 2
+    found = run_script(script, arguments, which)
+    if found is None:
+        print(
+            f"minitorch explore: {script} makes no backward number {which}, and leaves no tensor called loss",
+            file=sys.stderr,
+        )
+        return 1
+    found.write(out)
+    print(f"{len(found.nodes)} nodes, written to {out}")
+    return 0
+
+
 def _one_thread() -> contextlib.AbstractContextManager[Any]:
     # The matrices here are small: a second thread in the BLAS waits, spinning, longer than it computes. On
     # a machine that is busy with other things that made training ten times slower.
@@ -338,6 +378,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from minitorch.course.learn import learn
 
             return learn(chosen)
+        if chosen.command == "explore":
+            return explore(chosen.script, chosen.arguments, chosen.out, chosen.backward)
         return check(chosen.html, chosen.only, chosen.trials)
     except BrokenPipeError:  # the reader (head, less) has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
