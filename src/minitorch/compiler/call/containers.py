@@ -29,13 +29,30 @@ class Leaf:
         self.number = number
 
 
-def rebuilt(thing: Any, change: Callable[[Any], Any]) -> Any:
-    """Return nested containers with everything in them that is no container replaced by change(it)."""
+class Itself:
+    """A container from outside: not one like it, but the very one."""
+
+    __slots__ = ("thing",)
+
+    def __init__(self, thing: Any) -> None:
+        self.thing = thing
+
+
+def rebuilt(
+    thing: Any, change: Callable[[Any], Any], is_from_outside: Callable[[Any], bool] = lambda thing: False
+) -> Any:
+    """Return nested containers with everything in them that is no container replaced by change(it).
+
+    is_from_outside: tells which containers are left alone, as Itself.
+    """
+    if isinstance(thing, (list, dict)) or is_record(thing):
+        if is_from_outside(thing):
+            return Itself(thing)
     if isinstance(thing, (tuple, list)):
-        parts = [rebuilt(i, change) for i in thing]
+        parts = [rebuilt(i, change, is_from_outside) for i in thing]
         return type(thing)(*parts) if hasattr(thing, "_fields") else type(thing)(parts)
     if isinstance(thing, dict) and not isinstance(thing, ParameterGroup):
-        new = {k: rebuilt(v, change) for k, v in thing.items()}
+        new = {k: rebuilt(v, change, is_from_outside) for k, v in thing.items()}
         if type(thing) is dict:
             return new
         other = copy.copy(thing)
@@ -44,7 +61,7 @@ def rebuilt(thing: Any, change: Callable[[Any], Any]) -> Any:
     if is_record(thing):
         other = copy.copy(thing)
         for each in dataclasses.fields(thing):
-            object.__setattr__(other, each.name, rebuilt(getattr(thing, each.name), change))
+            object.__setattr__(other, each.name, rebuilt(getattr(thing, each.name), change, is_from_outside))
         return other
     return change(thing)
 
@@ -99,6 +116,8 @@ def filled(shape: Any, leaves: list[Any]) -> Any:
     def part_of_it(part: Any) -> Any:
         if part.__class__ is Leaf:
             return leaves[part.number]
+        if part.__class__ is Itself:
+            return part.thing
         if part.__class__ is _Computed:
             return part.compute(leaves)
         return part

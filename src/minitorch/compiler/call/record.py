@@ -19,7 +19,7 @@ from minitorch.compiler import backends
 from minitorch.compiler.call import verify
 from minitorch.compiler.call.again import OnceMore
 from minitorch.compiler.call.audit import Audits, difference
-from minitorch.compiler.call.containers import collect, rebuilt, template
+from minitorch.compiler.call.containers import Itself, collect, rebuilt, template
 from minitorch.compiler.call.guards import Environment, can_be_placed, conditions_on_place, is_place_of_number
 from minitorch.compiler.call.key import Arguments, CacheKey, is_record
 from minitorch.compiler.call.library import MEETABLE, KnownObjects
@@ -27,12 +27,14 @@ from minitorch.compiler.call.names import describe
 from minitorch.compiler.call.specialisation import Result, Specialisation
 from minitorch.compiler.call.undo import Aside, Before
 from minitorch.compiler.trace.backward import Backward, differentiate, is_consumed
+from minitorch.compiler.trace.deferred import given_by_program
 from minitorch.compiler.trace.number import Number, as_float
 from minitorch.compiler.trace.observe.calls import CallObserver
 from minitorch.compiler.trace.observe.observer import PLAIN, watched_by
 from minitorch.compiler.trace.observe.watchdog import watchdog
 from minitorch.compiler.trace.plain import PlainTraced
 from minitorch.compiler.trace.recorded import (
+    Effect,
     FromGradient,
     FromPlace,
     FromScript,
@@ -209,11 +211,15 @@ class _Run:
             return differentiate(self.active, recorded, found, self.arguments.leaves)
 
         def all_of(results: Any) -> list[Any]:
-            self.results = results
-            self.stored = [_snapshot(change.value) for change in self.observer.changes]
-            return collect((results, self.stored))
+            self._returned = results
+            stored = [change.value for change in self.observer.changes]
+            self.results, self.stored = rebuilt((results, stored), _as_it_is, self._is_from_outside)
+            if any(isinstance(step, Effect) for step in self.active.script):
+                # What a number is read from may be changed by then: the program gives it.
+                self.results, self.stored = rebuilt((self.results, self.stored), _given_by_program)
+            return collect((self.results, self.stored))
 
-        self.results, self.recorded, self.backward = self.active.run(self._call, all_of, then)
+        _, self.recorded, self.backward = self.active.run(self._call, all_of, then)
         self.active.observer = None
         if self.observer.refusal is not None:
             raise self.observer.refusal
@@ -327,9 +333,15 @@ class _Run:
         aliases = [(fact, positions[id(fact.value)]) for fact in facts if id(fact.value) in positions]
         environment.add(fact for fact in facts if id(fact.value) not in positions)
         given = set(positions)
+        is_input = {id(s.tensor) for s in self.recorded.sources if isinstance(s, FromTensor)}
+        unread = {id(tensor): tensor for tensor in self.active.unread}
         for thing in list(self.environment.met.values()):
-            if id(thing) not in given and isinstance(thing, MEETABLE) and id(thing) not in self.active.placed:
-                environment.look(thing)
+            is_fresh = isinstance(thing, Node) and self.active.is_fresh(thing)
+            if id(thing) in given or is_fresh or not isinstance(thing, MEETABLE) or id(thing) in self.active.placed:
+                continue
+            environment.look(thing)
+            if isinstance(thing, Node) and id(thing) not in is_input:
+                unread[id(thing)] = thing
         for source in self.recorded.sources:
             if isinstance(source, (FromTensor, FromGradient)) and id(source.tensor) not in given:
                 environment.look(source.tensor)
@@ -337,21 +349,35 @@ class _Run:
         for source, value in zip(self.recorded.sources, self.recorded.program.inputs, strict=True):
             if isinstance(source, FromPlace):
                 environment.guards += conditions_on_place(source, value, others)
-        for tensor in self.active.without_gradient():
-            if id(tensor) not in given:
-                environment.add_bare(tensor)
+        for tensor in unread.values():
+            environment.look(tensor)
+            environment.add_layout(tensor)
+        read = {id(s.tensor) for s in self.recorded.sources if isinstance(s, FromGradient)}
+        for tensor, had_gradient in self.active.asked.values():
+            if id(tensor) not in given and id(tensor) not in read:
+                environment.add_gradient(tensor, had_gradient)
         environment.finish()
         return environment, aliases
 
+    def _is_from_outside(self, container: Any) -> bool:
+        return not self.observer.is_given(container) and self.observer.knows(container)
+
     def _refuse_what_is_not_made_anew(self, found: list[Any]) -> None:
         refused = _not_made_anew((self.results, self.stored), found, self.observer, self.active)
+        made = _containers((self._returned, [change.value for change in self.observer.changes]))
+        containers = [id(each) for each in made if not self._is_from_outside(each)]
+        if len(set(containers)) != len(containers):
+            refused = "it returns, or stores, one list or dict in two places; make two of them"
         if refused:
             raise StaysEager(f"compile: {refused}")
 
 
-def _snapshot(value: Any) -> Any:
-    """Return what was stored as it is now: containers that are changed later on are kept as they are."""
-    return rebuilt(value, lambda part: part)
+def _given_by_program(part: Any) -> Any:
+    return given_by_program(part) if isinstance(part, Number) else part
+
+
+def _as_it_is(part: Any) -> Any:
+    return part
 
 
 def _updates(recorded: Recorded) -> dict[int, int]:
@@ -381,7 +407,7 @@ def _not_made_anew(results: Any, found: list[Any], observer: CallObserver, activ
     strange: list[str] = []
 
     def look(part: Any) -> None:
-        if isinstance(part, Number):
+        if isinstance(part, (Number, Itself)):
             return
         if id(part) in known:
             if isinstance(part, Node) and active.is_fresh(part):
@@ -399,10 +425,21 @@ def _not_made_anew(results: Any, found: list[Any], observer: CallObserver, activ
     return strange[0] if strange else ""
 
 
+def _containers(thing: Any) -> Iterator[Any]:
+    """Yield the lists and dicts among results."""
+    if isinstance(thing, (list, dict)):
+        yield thing
+    if isinstance(thing, (list, tuple, dict)):
+        for part in thing.values() if isinstance(thing, dict) else thing:
+            yield from _containers(part)
+
+
 def untraced(part: Any) -> Any:
     """Return a recorded array or number as the plain one it was in this run."""
     if isinstance(part, Traced):
         return np.array(part.array).view(PlainArray if isinstance(part, PlainTraced) else np.ndarray)
+    if isinstance(part, Itself):
+        return part.thing
     return part.concrete if isinstance(part, Number) else part
 
 
