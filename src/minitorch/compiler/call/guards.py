@@ -201,8 +201,9 @@ class Environment:
 
     def add_layout(self, tensor: Any) -> None:
         """Guard the shape and dtype of a Tensor whose numbers are not read."""
-        layout = tensor._data.shape, tensor._data.dtype
-        self._guard("the shape of a tensor", "({0}._data.shape, {0}._data.dtype)", tensor, expected=layout, test="==")
+        for what in ("shape", "dtype"):
+            now = getattr(tensor._data, what)
+            self._guard(f"the {what} of a tensor", f"{{0}}._data.{what}", tensor, expected=now, test="==")
 
     def _guard(
         self, words: str, look: str, *operands: Any, expected: Any, test: str = "is", reported: bool = False
