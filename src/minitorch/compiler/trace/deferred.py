@@ -204,7 +204,8 @@ def _of_number(number: Number) -> Deferred:
     """Return a number that may be another one at the next call as one that the program gives."""
     if isinstance(number, Deferred):
         return number
-    return Deferred(None, (Traced(number.value, np.asarray(number.concrete)), ()), number.concrete)
+    concrete = np.asarray(number.concrete)
+    return Deferred(None, (Traced(make.cast(number.value, concrete.dtype), concrete), ()), number.concrete)
 
 
 def element(array: Traced, place: tuple[int, ...]) -> Deferred:
