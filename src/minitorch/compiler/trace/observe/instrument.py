@@ -12,6 +12,7 @@ import inspect
 import sys
 import types
 import weakref
+from importlib.util import find_spec
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -35,6 +36,15 @@ _REFUSED = {
     "LOAD_BUILD_CLASS", "BEFORE_ASYNC_WITH", "GET_AITER", "GET_ANEXT", "GET_AWAITABLE", "IMPORT_STAR",
     "MATCH_CLASS", "MATCH_MAPPING", "MATCH_SEQUENCE", "MATCH_KEYS", "SETUP_ANNOTATIONS",
 }  # fmt: skip
+
+
+def require_bytecode() -> None:
+    """Raise an error, if what this needs is not there."""
+    if find_spec("bytecode") is None:
+        raise ImportError(
+            "compile: needs the package bytecode, to observe what a function reads; in this repository's folder write: "
+            "pip install '.[compile]'"
+        )
 
 
 class Rewriter:
