@@ -191,7 +191,9 @@ def _linker(number: int) -> Any:
     """
     if not _linkers or number % LINKED_TOGETHER == 0:
         _linkers[:] = [
-            require_llvmlite().create_lljit_compiler(use_jit_link=sys.platform != "win32", suppress_errors=True)
+            require_llvmlite().create_lljit_compiler(
+                use_jit_link=sys.platform != "win32", suppress_errors=True
+            )
         ]
     return _linkers[0]
 
