@@ -888,7 +888,7 @@ def _write(member: Tensor, value: Any) -> None:
 def zero_gradient(tensor: Tensor, set_to_none: bool) -> None:
     """Forget a gradient, or fill it with zeros: the very array, so that whoever holds it sees them."""
     if set_to_none:
-        tensor.grad = None
+        tensor.grad = None  # without looking at it: a step that is recorded must not rely on there being one
         return
     gradient: Any = tensor.grad
     if gradient is None:

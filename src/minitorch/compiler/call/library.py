@@ -37,8 +37,10 @@ class KnownObjects:
         self.environment = environment
         self.before = before
 
-    def meet(self, thing: Any) -> None:
-        """Guard an object that this library's code may read."""
+    def meet(self, thing: Any) -> bool:
+        """Guard an object that this library's code may read. Return whether it was there before the run."""
+        if isinstance(thing, Node) and self.active.is_fresh(thing):
+            return False
         if isinstance(thing, MEETABLE):
             met = self.environment.optimizers, self.environment.schedulers, self.environment.streams
             count = list(map(len, met))
@@ -47,6 +49,7 @@ class KnownObjects:
                 self.before.look(self.environment)
         elif isinstance(thing, type(self.active)):
             raise AssertionError("a recording is observed by itself")
+        return True
 
     def is_managed(self, thing: Any) -> bool:
         """Tell whether an object reports its changes itself."""

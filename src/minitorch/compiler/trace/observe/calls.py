@@ -71,8 +71,8 @@ _LOGGED = {
 class Library(Protocol):
     """What the observer must know of this library's objects."""
 
-    def meet(self, thing: Any) -> None:
-        """Be told of an object from outside that was come across."""
+    def meet(self, thing: Any) -> bool:
+        """Be told of an object that was come across. Return whether it is from outside."""
 
     def is_managed(self, thing: Any) -> bool:
         """Tell whether an object reports its changes itself."""
@@ -182,7 +182,7 @@ class CallObserver(Observer):
             if function.__kwdefaults__:
                 self.whole(function.__kwdefaults__)
         new = types.FunctionType(
-            rewriter.instrumented(code, function.__globals__),
+            rewriter.instrumented(code),
             function.__globals__,
             function.__name__,
             function.__defaults__,

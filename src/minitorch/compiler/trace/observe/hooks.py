@@ -7,6 +7,7 @@ from __future__ import annotations
 import collections
 import functools
 import operator
+import sys
 import types
 import weakref
 from typing import Any
@@ -58,8 +59,9 @@ def observed_method(o: Observer, thing: Any, name: str, *args: Any) -> Any:
 # --- names ----------------------------------------------------------------------------------------------------
 
 
-def global_(space: dict[str, Any], name: str) -> Any:
+def global_(name: str) -> Any:
     o = current_observer()
+    space = sys._getframe(1).f_globals
     found = space.get(name, MISSING)
     if o is not None:
         found = o.fact(name, "item", space, name, found)
@@ -74,7 +76,8 @@ def global_(space: dict[str, Any], name: str) -> Any:
     return found
 
 
-def store_global(value: Any, space: dict[str, Any], name: str) -> None:
+def store_global(value: Any, name: str) -> None:
+    space = sys._getframe(1).f_globals
     if (o := current_observer()) is not None:
         _note_store(o, "space", space, name, value, space.get(name, MISSING))
     space[name] = value
@@ -111,12 +114,11 @@ def _restore_cell(holder: Any, before: Any) -> None:
         holder.cell_contents = before
 
 
-def import_(level: int, names: Any, name: str, space: dict[str, Any]) -> Any:
+def import_(level: int, names: Any, name: str) -> Any:
     o = current_observer()
+    space = sys._getframe(1).f_globals
     if o is None:
         return __import__(name, space, None, names, level)
-    import sys
-
     with o.paused():
         module = __import__(name, space, None, names, level)
     home = getattr(module, "__name__", name)

@@ -52,43 +52,44 @@ class Rewriter:
 
     def __init__(self, hooks: dict[str, Callable[..., Any]]) -> None:
         self.hooks = hooks
-        # By the ids of code and globals: the new code, as long as the old one is there.
-        self._made: dict[tuple[int, int], tuple[types.CodeType, Any]] = {}
+        # By the id of code: the new code, as long as the old one is there. (New code must not hold what holds the old
+        # one, its globals say: neither would ever go.)
+        self._made: dict[int, tuple[types.CodeType, Any]] = {}
         self._results: dict[int, Any] = {}
 
     def is_instrumented(self, code: types.CodeType) -> bool:
         """Tell whether code was made here."""
         return id(code) in self._results
 
-    def instrumented(self, code: types.CodeType, space: dict[str, Any]) -> types.CodeType:
-        """Return code that reports what it does. space: its globals."""
+    def instrumented(self, code: types.CodeType) -> types.CodeType:
+        """Return code that reports what it does."""
         if id(code) in self._results:
             return code
-        key = (id(code), id(space))
+        key = id(code)
         made = self._made.get(key)
         if made is None:
             with unobserved():
-                new = self._rewrite(code, space)
+                new = self._rewrite(code)
             made = self._made[key] = (new, weakref.ref(code, lambda _: self._made.pop(key, None)))
             number = id(new)
             self._results[number] = weakref.ref(new, lambda _: self._results.pop(number, None))
         return made[0]
 
-    def _rewrite(self, code: types.CodeType, space: dict[str, Any]) -> types.CodeType:
+    def _rewrite(self, code: types.CodeType) -> types.CodeType:
         from bytecode import Bytecode  # an extra, and 40 ms: only who compiles pays for it
 
         bytecode = Bytecode.from_code(code)
-        bytecode[:] = list(_Body(self, code, space, list(bytecode)).rewritten())
+        bytecode[:] = list(_Body(self, code, list(bytecode)).rewritten())
         return bytecode.to_code()
 
 
 class _Body:
     """The instructions of one piece of code, being rewritten."""
 
-    def __init__(self, rewriter: Rewriter, code: types.CodeType, space: dict[str, Any], body: list[Any]) -> None:
+    def __init__(self, rewriter: Rewriter, code: types.CodeType, body: list[Any]) -> None:
         from bytecode import CellVar, FreeVar, Instr
 
-        self.rewriter, self.code, self.space, self.body = rewriter, code, space, body
+        self.rewriter, self.code, self.body = rewriter, code, body
         self.hooks = rewriter.hooks
         self._instr, self._cell, self._free = Instr, CellVar, FreeVar
         self._where: Any = None
@@ -165,7 +166,7 @@ class _Body:
         if name == "LOAD_CONST" and isinstance(argument, types.CodeType):
             follower = self.body[following] if following < len(self.body) else None
             if getattr(follower, "name", "") == "MAKE_FUNCTION":
-                return [self._constant(self.rewriter.instrumented(argument, self.space))]
+                return [self._constant(self.rewriter.instrumented(argument))]
         return [each]
 
     def _on_resume(self, each: Any, argument: Any) -> list[Any]:
@@ -185,14 +186,14 @@ class _Body:
 
     def _on_load_global(self, each: Any, argument: Any) -> list[Any]:
         is_called, name = argument if isinstance(argument, tuple) else (False, argument)
-        found = self._of_none("global_", self.space, name)
+        found = self._of_none("global_", name)
         return found + self._called() if is_called else found
 
     def _on_load_name(self, each: Any, argument: Any) -> list[Any]:
         return [*self._of_none("refuse", "the body of a class is not understood"), self._do("POP_TOP"), each]
 
     def _on_store_global(self, each: Any, argument: Any) -> list[Any]:
-        return [*self._of_one("store_global", self.space, argument), self._do("POP_TOP")]
+        return [*self._of_one("store_global", argument), self._do("POP_TOP")]
 
     def _on_delete_global(self, each: Any, argument: Any) -> list[Any]:
         return [*self._of_none("refuse", "deleting a global is not understood"), self._do("POP_TOP"), each]
@@ -269,7 +270,7 @@ class _Body:
         return self._of_one("iterator")
 
     def _on_import_name(self, each: Any, argument: Any) -> list[Any]:
-        return self._of_two("import_", argument, self.space)
+        return self._of_two("import_", argument)
 
     def _on_import_from(self, each: Any, argument: Any) -> list[Any]:
         return [self._do("COPY", 1), *self._of_one("attribute", argument)]

@@ -123,7 +123,7 @@ class Observer:
         promoted: set[tuple[int, Any]],
         number: Callable[[Any, Any, Any], Any],
         placed: Callable[[Any, Any, Any], bool],
-        meet: Callable[[Any], None],
+        meet: Callable[[Any], bool],
         is_managed: Callable[[Any], bool],
     ) -> None:
         self.given = given
@@ -178,9 +178,8 @@ class Observer:
 
     def meet(self, thing: Any) -> None:
         """Come across an object that this library's own code reads."""
-        if id(thing) not in self._met and id(thing) not in self.fresh:
+        if id(thing) not in self._met and id(thing) not in self.fresh and self._meet(thing):
             self._met[id(thing)] = thing
-            self._meet(thing)
 
     # --- looking --------------------------------------------------------------------------------------
 
