@@ -384,6 +384,7 @@ def plain_store(o: Observer, thing: Any, name: str, value: Any) -> None:
         _note_store(o, "space", space, name, value, space.get(name, MISSING))
         dict.__setitem__(space, name, value)
     else:
+        _note_space(o, thing, space)
         _note_store(o, "space", space, name, value, space.get(name, MISSING))
         setattr(thing, name, value)
 
