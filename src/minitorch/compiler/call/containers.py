@@ -29,13 +29,35 @@ class Leaf:
         self.number = number
 
 
-def rebuilt(thing: Any, change: Callable[[Any], Any]) -> Any:
-    """Return nested containers with everything in them that is no container replaced by change(it)."""
+class Same:
+    """In place of a container from outside: the very one, whatever is in it."""
+
+    __slots__ = ("thing",)
+
+    def __init__(self, thing: Any) -> None:
+        self.thing = thing
+
+
+def marked(thing: Any, is_outside: Callable[[Any], bool]) -> Any:
+    """Return nested containers, copied, with Same in place of those that come from outside."""
+    if isinstance(thing, (tuple, list, dict)) or is_record(thing):
+        if not isinstance(thing, tuple) and is_outside(thing):
+            return Same(thing)
+        return rebuilt(thing, lambda part: part, lambda part: marked(part, is_outside))
+    return thing
+
+
+def rebuilt(thing: Any, change: Callable[[Any], Any], inside: Callable[[Any], Any] | None = None) -> Any:
+    """Return nested containers with everything in them that is no container replaced by change(it).
+
+    inside: what is done with the parts of a container, if not the same.
+    """
+    again = inside or (lambda part: rebuilt(part, change))
     if isinstance(thing, (tuple, list)):
-        parts = [rebuilt(i, change) for i in thing]
+        parts = [again(i) for i in thing]
         return type(thing)(*parts) if hasattr(thing, "_fields") else type(thing)(parts)
     if isinstance(thing, dict) and not isinstance(thing, ParameterGroup):
-        new = {k: rebuilt(v, change) for k, v in thing.items()}
+        new = {k: again(v) for k, v in thing.items()}
         if type(thing) is dict:
             return new
         other = copy.copy(thing)
@@ -44,7 +66,7 @@ def rebuilt(thing: Any, change: Callable[[Any], Any]) -> Any:
     if is_record(thing):
         other = copy.copy(thing)
         for each in dataclasses.fields(thing):
-            object.__setattr__(other, each.name, rebuilt(getattr(thing, each.name), change))
+            object.__setattr__(other, each.name, again(getattr(thing, each.name)))
         return other
     return change(thing)
 
@@ -101,6 +123,6 @@ def filled(shape: Any, leaves: list[Any]) -> Any:
             return leaves[part.number]
         if part.__class__ is _Computed:
             return part.compute(leaves)
-        return part
+        return part.thing if part.__class__ is Same else part
 
     return rebuilt(shape, part_of_it)

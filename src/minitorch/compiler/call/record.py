@@ -19,7 +19,7 @@ from minitorch.compiler import backends
 from minitorch.compiler.call import verify
 from minitorch.compiler.call.again import OnceMore
 from minitorch.compiler.call.audit import Audits, difference
-from minitorch.compiler.call.containers import collect, rebuilt, template
+from minitorch.compiler.call.containers import Same, collect, marked, rebuilt, template
 from minitorch.compiler.call.guards import Environment, can_be_placed, conditions_on_place, is_place_of_number
 from minitorch.compiler.call.key import Arguments, CacheKey, is_record
 from minitorch.compiler.call.library import MEETABLE, KnownObjects
@@ -209,14 +209,19 @@ class _Run:
             return differentiate(self.active, recorded, found, self.arguments.leaves)
 
         def all_of(results: Any) -> list[Any]:
-            self.results = results
-            self.stored = [_snapshot(change.value) for change in self.observer.changes]
-            return collect((results, self.stored))
+            # Containers that are changed later on are kept as they are now.
+            self.results, self.stored = marked(
+                (results, [change.value for change in self.observer.changes]), self._is_from_outside
+            )
+            return collect((self.results, self.stored))
 
-        self.results, self.recorded, self.backward = self.active.run(self._call, all_of, then)
+        _, self.recorded, self.backward = self.active.run(self._call, all_of, then)
         self.active.observer = None
         if self.observer.refusal is not None:
             raise self.observer.refusal
+
+    def _is_from_outside(self, container: Any) -> bool:
+        return self.observer.knows(container) and not self.observer.is_given(container)
 
     def _call(self) -> Any:
         args, options = self.arguments.args, self.arguments.options
@@ -349,11 +354,6 @@ class _Run:
             raise StaysEager(f"compile: {refused}")
 
 
-def _snapshot(value: Any) -> Any:
-    """Return what was stored as it is now: containers that are changed later on are kept as they are."""
-    return rebuilt(value, lambda part: part)
-
-
 def _updates(recorded: Recorded) -> dict[int, int]:
     return {u.output: u.input for u in recorded.updates}
 
@@ -381,7 +381,7 @@ def _not_made_anew(results: Any, found: list[Any], observer: CallObserver, activ
     strange: list[str] = []
 
     def look(part: Any) -> None:
-        if isinstance(part, Number):
+        if isinstance(part, (Number, Same)):
             return
         if id(part) in known:
             if isinstance(part, Node) and active.is_fresh(part):
@@ -403,6 +403,8 @@ def untraced(part: Any) -> Any:
     """Return a recorded array or number as the plain one it was in this run."""
     if isinstance(part, Traced):
         return np.array(part.array).view(PlainArray if isinstance(part, PlainTraced) else np.ndarray)
+    if isinstance(part, Same):
+        return part.thing
     return part.concrete if isinstance(part, Number) else part
 
 

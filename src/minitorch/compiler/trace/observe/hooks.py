@@ -250,6 +250,7 @@ def _of_object(o: Observer, thing: Any, name: str) -> Any:
     if space is not None:
         found = space.get(name, MISSING)
         if outside:
+            _note_space(o, thing, space)
             found = o.fact(f"{kind.__name__}.{name}", "item", space, name, found, reported)
         if found is not MISSING:
             return found
@@ -297,6 +298,13 @@ def _space_of(thing: Any) -> Any:
     except (AttributeError, TypeError):
         return None
     return space if isinstance(space, dict) else None
+
+
+def _note_space(o: Observer, thing: Any, space: dict[str, Any]) -> None:
+    """Note which dict has the attributes of an object: it may be given another one."""
+    getter = lookup(type(thing), "__getattribute__")
+    if not o.is_managed(thing) and not isinstance(getter, types.FunctionType):
+        o.fact(f"the attributes of a {type(thing).__name__}", "attribute", thing, "__dict__", space)
 
 
 # What is read of objects made by C, and may be assigned.
@@ -378,6 +386,7 @@ def plain_store(o: Observer, thing: Any, name: str, value: Any) -> None:
         _note_store(o, "space", space, name, value, space.get(name, MISSING))
         dict.__setitem__(space, name, value)
     else:
+        _note_space(o, thing, space)
         _note_store(o, "space", space, name, value, space.get(name, MISSING))
         setattr(thing, name, value)
 
