@@ -3,6 +3,7 @@
 import ast
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -103,3 +104,21 @@ def test_a_folder_in_spanish_stays_spanish(tmp_path, capsys):
     assert "pista 1 de 3" in capsys.readouterr().out
     assert command.main(["learn", "--folder", str(tmp_path / "mío"), "--lang", "en"]) == 0
     assert "The node" in capsys.readouterr().out
+
+
+# --- the documents ------------------------------------------------------------------------------------------------------
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.mark.parametrize("name", ["guide.md", "course.md"])
+def test_the_guide_is_translated_from_the_english_of_today(name):
+    english, spanish = (path.read_text(encoding="utf-8") for path in (DOCS / name, DOCS / "es" / name))
+    of = re.match(r"<!-- of: (\w+) -->\n", spanish)
+    now = words.fingerprint(english)
+    assert of is not None
+    assert of[1] == now, (
+        f"docs/{name} has changed: bring docs/es/{name} up to date, and write `of: {now}` at its top"
+    )
+    assert _programs(english) == _programs(spanish)
+    assert english.count("\n## ") == spanish.count("\n## ")
