@@ -84,10 +84,14 @@ def difference(kept: Any, recorded: Recorded, changes: Sequence[Change], templat
         if type(a) is not type(b) or not (isinstance(a, FromScript) or _alike(vars(a), vars(b))):
             return f"input {i} comes from somewhere else"
     if len(old.script) != len(recorded.script) or not all(
-        type(a) is type(b) and _alike(vars(a), vars(b)) for a, b in zip(old.script, recorded.script, strict=True)
+        type(a) is type(b) and _alike(vars(a), vars(b))
+        for a, b in zip(old.script, recorded.script, strict=True)
     ):
         return "other numbers are read, or drawn"
-    for words, a, b in (("written", old.updates, recorded.updates), ("given to tensors", old.rebinds, recorded.rebinds)):
+    for words, a, b in (
+        ("written", old.updates, recorded.updates),
+        ("given to tensors", old.rebinds, recorded.rebinds),
+    ):
         if len(a) != len(b) or not all(_alike(vars(x), vars(y)) for x, y in zip(a, b, strict=True)):
             return f"something else is {words}"
     if [answer for _, answer in old.decisions] != [answer for _, answer in recorded.decisions]:
@@ -98,7 +102,11 @@ def difference(kept: Any, recorded: Recorded, changes: Sequence[Change], templat
         for a, b in zip(before, changes, strict=True)
     ):
         return "other objects of Python's are changed"
-    return "" if _alike(kept.template, template[0]) and _alike(kept.stored, template[1]) else "something else is returned"
+    return (
+        ""
+        if _alike(kept.template, template[0]) and _alike(kept.stored, template[1])
+        else "something else is returned"
+    )
 
 
 def _target(holder: Any) -> Any:
@@ -153,5 +161,3 @@ def _alike(a: Any, b: Any) -> bool:
         return _alike(vars(a), vars(b))
     slots = getattr(type(a), "__slots__", None)
     return bool(slots) and all(_alike(getattr(a, s), getattr(b, s)) for s in slots)
-
-

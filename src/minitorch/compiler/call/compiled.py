@@ -65,7 +65,9 @@ def compile(
     if backend not in known:
         raise ValueError(f"compile: backend must be one of {', '.join(known)}, got {backend!r}")
     if function is None:
-        return functools.partial(compile, backend=backend, verify=verify, fullgraph=fullgraph, disable=disable)
+        return functools.partial(
+            compile, backend=backend, verify=verify, fullgraph=fullgraph, disable=disable
+        )
     if disable:
         return function
     if backend != EAGER:

@@ -150,7 +150,9 @@ class CompiledFunction(FunctionWrapper):
         if cache.eager_because is not None or self.backend == EAGER or not is_unobserved(mode):
             return observed(self.function)(*args, **options)
         if not SUPPORTED:
-            cache.eager_because = f"observing is not made for Python {sys.version_info[0]}.{sys.version_info[1]} yet"
+            cache.eager_because = (
+                f"observing is not made for Python {sys.version_info[0]}.{sys.version_info[1]} yet"
+            )
             self._stay_eager(cache.eager_because)
             return self.function(*args, **options)
         arguments = Arguments(args, options, mode)

@@ -241,7 +241,9 @@ class _Run:
 
     def _note_given(self, thing: Any) -> None:
         """Note what the key knows of the arguments."""
-        if isinstance(thing, (list, tuple)) or (isinstance(thing, dict) and not isinstance(thing, ParameterGroup)):
+        if isinstance(thing, (list, tuple)) or (
+            isinstance(thing, dict) and not isinstance(thing, ParameterGroup)
+        ):
             self.observer.given[id(thing)] = thing
             for part in thing.values() if isinstance(thing, dict) else thing:
                 self._note_given(part)
@@ -338,7 +340,9 @@ class _Run:
         for source in self.recorded.sources:
             if isinstance(source, (FromTensor, FromGradient)) and id(source.tensor) not in given:
                 environment.look(source.tensor)
-        others = {id(s.tensor): s.tensor for s in self.recorded.sources if isinstance(s, (FromTensor, FromGradient))}
+        others = {
+            id(s.tensor): s.tensor for s in self.recorded.sources if isinstance(s, (FromTensor, FromGradient))
+        }
         for source, value in zip(self.recorded.sources, self.recorded.program.inputs, strict=True):
             if isinstance(source, FromPlace):
                 environment.guards += conditions_on_place(source, value, others)
@@ -389,7 +393,9 @@ def _not_made_anew(results: Any, found: list[Any], observer: CallObserver, activ
                     strange.append(f"it returns a new {type(part).__name__}")
                 elif part._requires_grad and part._operation is None:
                     strange.append("it returns a new leaf that requires grad; write requires_grad_() outside")
-        elif not isinstance(part, (*PLAIN, type, types.FunctionType, types.ModuleType)) and not observer.knows(part):
+        elif not isinstance(
+            part, (*PLAIN, type, types.FunctionType, types.ModuleType)
+        ) and not observer.knows(part):
             strange.append(
                 f"it returns, or stores, a {type(part).__name__}, which cannot be made anew at each call; use Tensors, or "
                 "tuples, lists, dicts, namedtuples and dataclasses of them"

@@ -90,7 +90,9 @@ class Recording:
         self._arrays: dict[int, Traced] = {}
         self._numbers: dict[tuple[int, str], Number] = {}
         self._positions = {id(a): i for i, a in reversed(list(enumerate(arguments)))}
-        self.placed: dict[int, FromPlace] = {}  # Tensors, by id, that are found at places where others were before
+        self.placed: dict[
+            int, FromPlace
+        ] = {}  # Tensors, by id, that are found at places where others were before
         self._asked_about: list[Value] = []  # what decisions are about
         self._fresh: list[weakref.ref[Any]] = []
         self._outputs: dict[int, int] = {}  # of updated Tensors, by their _Held's id: which output they get
@@ -442,7 +444,10 @@ class Recording:
         """Leave out Tensors of which nothing but the shape was read, and gradients that were replaced without being
         read. Return the inputs' new numbers."""
         needed = set(in_order([*outputs, *self._asked_about]))
-        found = lambda s: isinstance(s, (FromTensor, FromPlace, FromGradient)) or (isinstance(s, FromArgument) and s.gradient)
+        found = lambda s: (
+            isinstance(s, (FromTensor, FromPlace, FromGradient))
+            or (isinstance(s, FromArgument) and s.gradient)
+        )
         needed.update(self.inputs[i] for i in written)
         kept = [i for i, s in enumerate(self.sources) if self.inputs[i] in needed or not found(s)]
         for new, old in enumerate(kept):
@@ -455,7 +460,9 @@ class Recording:
     def _refuse_writing_into_places(self, recorded: Recorded) -> None:
         written = [self.sources[u.input] for u in recorded.updates]
         rebound = [id(r.tensor) for r in recorded.rebinds if not isinstance(r.tensor, int)]
-        if any(isinstance(source, FromPlace) for source in written) or not self.placed.keys().isdisjoint(rebound):
+        if any(isinstance(source, FromPlace) for source in written) or not self.placed.keys().isdisjoint(
+            rebound
+        ):
             raise StaysEager("compile: it writes into a tensor where it finds another one at each call")
 
     def _refuse_shared_memory(self, recorded: Recorded) -> None:
@@ -513,7 +520,15 @@ class Recording:
         self.arguments = arguments
         self.concrete, self.before, self.after, self.checks, self._fresh = [], [], [], [], []
         self.live = {}
-        for held in (self._data, self._grads, self._bare, self._arrays, self._numbers, self.scratch, self.masks):
+        for held in (
+            self._data,
+            self._grads,
+            self._bare,
+            self._arrays,
+            self._numbers,
+            self.scratch,
+            self.masks,
+        ):
             held.clear()
 
     def release(self) -> None:

@@ -167,7 +167,9 @@ def _is_ours(member: Any) -> bool:
 
 
 def _of_module(o: Observer, module: Any, name: str) -> Any:
-    found = o.fact(f"{module.__name__}.{name}", "item", module.__dict__, name, module.__dict__.get(name, MISSING))
+    found = o.fact(
+        f"{module.__name__}.{name}", "item", module.__dict__, name, module.__dict__.get(name, MISSING)
+    )
     if found is not MISSING:
         return found
     getter = module.__dict__.get("__getattr__", MISSING)
@@ -202,7 +204,15 @@ def _of_super(o: Observer, thing: Any, name: str) -> Any:
     return getattr(thing, name)
 
 
-_ADDRESSES = {"data_ptr", "untyped_storage", "storage", "storage_offset", "_version", "__array_interface__", "ctypes"}
+_ADDRESSES = {
+    "data_ptr",
+    "untyped_storage",
+    "storage",
+    "storage_offset",
+    "_version",
+    "__array_interface__",
+    "ctypes",
+}
 
 
 def _of_tensor(o: Observer, thing: Any, name: str) -> Any:
@@ -210,7 +220,9 @@ def _of_tensor(o: Observer, thing: Any, name: str) -> Any:
         if name in _ADDRESSES:
             raise o.refuse(f".{name} of a tensor is another one at each call; read it outside")
         if name in ("stride", "strides") and not o.is_fresh_tensor(thing) and not thing.is_contiguous():
-            raise o.refuse(f".{name} of a tensor that is not contiguous may be another one at each call; read it outside")
+            raise o.refuse(
+                f".{name} of a tensor that is not contiguous may be another one at each call; read it outside"
+            )
         o.type_fact(type(thing), name, lookup(type(thing), name))
         if o.is_outside(thing):
             o.meet(thing)
@@ -244,7 +256,9 @@ def _of_object(o: Observer, thing: Any, name: str) -> Any:
         return found if found is not MISSING else _missing(o, thing, name)
     if member is types.GetSetDescriptorType:
         return _of_c_object(o, thing, name, outside)
-    if on_class is not MISSING and (_python_method(member, "__set__") or _python_method(member, "__delete__")):
+    if on_class is not MISSING and (
+        _python_method(member, "__set__") or _python_method(member, "__delete__")
+    ):
         return _described(o, on_class, thing, kind)
     space = _space_of(thing)
     if space is not None:
@@ -308,7 +322,15 @@ def _note_space(o: Observer, thing: Any, space: dict[str, Any]) -> None:
 
 
 # What is read of objects made by C, and may be assigned.
-_ASSIGNABLE = {"__code__", "__defaults__", "__kwdefaults__", "__name__", "__qualname__", "__doc__", "__annotations__"}
+_ASSIGNABLE = {
+    "__code__",
+    "__defaults__",
+    "__kwdefaults__",
+    "__name__",
+    "__qualname__",
+    "__doc__",
+    "__annotations__",
+}
 
 
 def _of_c_object(o: Observer, thing: Any, name: str, outside: bool) -> Any:
@@ -349,7 +371,11 @@ def store_attribute(value: Any, thing: Any, name: str) -> None:
 
 def plain_store(o: Observer, thing: Any, name: str, value: Any) -> None:
     """Store an attribute where nothing in Python stands between."""
-    if isinstance(thing, Node) and _is_ours(lookup(type(thing), name)) and lookup(type(thing), name) is not MISSING:
+    if (
+        isinstance(thing, Node)
+        and _is_ours(lookup(type(thing), name))
+        and lookup(type(thing), name) is not MISSING
+    ):
         if name == "requires_grad" and o.is_outside(thing) and bool(value) != thing._requires_grad:
             raise o.refuse("it changes requires_grad of a tensor from outside; do that outside")
         setattr(thing, name, value)  # the recording's own concern
@@ -365,7 +391,9 @@ def plain_store(o: Observer, thing: Any, name: str, value: Any) -> None:
         return
     if isinstance(thing, type):
         before = thing.__dict__.get(name, MISSING)
-        undo = lambda: type.__delattr__(thing, name) if before is MISSING else type.__setattr__(thing, name, before)
+        undo = lambda: (
+            type.__delattr__(thing, name) if before is MISSING else type.__setattr__(thing, name, before)
+        )
         o.wrote("type_attribute", thing, name, value, undo)
         setattr(thing, name, value)
         return
@@ -426,7 +454,11 @@ def item(container: Any, key: Any) -> Any:
     if o is None:
         return container[key]
     kind = type(container)
-    if kind in _PLAIN_TYPES or isinstance(container, (Node, Traced, tuple)) and not own_method(container, "__getitem__"):
+    if (
+        kind in _PLAIN_TYPES
+        or isinstance(container, (Node, Traced, tuple))
+        and not own_method(container, "__getitem__")
+    ):
         return container[o.index(key)] if isinstance(container, (Node, Traced)) else container[key]
     if isinstance(container, type):
         return container[key]  # list[int]
@@ -444,9 +476,16 @@ def item(container: Any, key: Any) -> Any:
         if (number := o.group_option(container, key)) is not MISSING:
             return number
         reported = o.is_managed(container)
-        found = container.get(key, MISSING) if isinstance(container, types.MappingProxyType) else dict.get(container, key, MISSING)
+        found = (
+            container.get(key, MISSING)
+            if isinstance(container, types.MappingProxyType)
+            else dict.get(container, key, MISSING)
+        )
         if found is MISSING and lookup(kind, "__missing__") is not MISSING:
-            if isinstance(container, collections.defaultdict) and kind.__missing__ is collections.defaultdict.__missing__:
+            if (
+                isinstance(container, collections.defaultdict)
+                and kind.__missing__ is collections.defaultdict.__missing__
+            ):
                 o.fact(f"[{key!r:.40}]", "item", container, key, MISSING, reported)
                 if container.default_factory is None:
                     raise KeyError(key)
@@ -523,7 +562,11 @@ def delete_item(container: Any, key: Any) -> None:
     if o.is_given(container):
         raise o.refuse("it changes a container among its arguments; return the new one")
     if o.is_outside(container):
-        if not isinstance(container, dict) or is_trusted_class(type(container)) and type(container) is not dict:
+        if (
+            not isinstance(container, dict)
+            or is_trusted_class(type(container))
+            and type(container) is not dict
+        ):
             raise o.refuse(f"it deletes from a {type(container).__name__} from outside")
         found = o.fact(f"[{key!r:.40}]", "item", container, key, container.get(key, MISSING))
         if found is MISSING:
@@ -565,7 +608,14 @@ def truth(thing: Any) -> bool:
             break
     if o.is_outside(thing):
         if isinstance(thing, CONTAINERS) and not isinstance(thing, types.MappingProxyType):
-            o.fact(f"the length of a {type(thing).__name__}", "length", thing, None, len(thing), o.is_managed(thing))
+            o.fact(
+                f"the length of a {type(thing).__name__}",
+                "length",
+                thing,
+                None,
+                len(thing),
+                o.is_managed(thing),
+            )
         elif isinstance(thing, np.ndarray):
             return bool(o.of_array(thing, bool))
     return bool(thing)
@@ -576,14 +626,27 @@ def contains(key: Any, container: Any, negated: bool) -> bool:
     found: Any = NotImplemented
     if o is not None and type(container) not in _PLAIN_TYPES:
         found = observed_method(o, container, "__contains__", key)
-        if found is NotImplemented and own_method(container, "__iter__") is not None and lookup(type(container), "__contains__") is MISSING:
-            found = any(identical(each, key, False) or truth(compare(each, key, "eq")) for each in _each(o, container))
+        if (
+            found is NotImplemented
+            and own_method(container, "__iter__") is not None
+            and lookup(type(container), "__contains__") is MISSING
+        ):
+            found = any(
+                identical(each, key, False) or truth(compare(each, key, "eq")) for each in _each(o, container)
+            )
         if found is NotImplemented:
             if isinstance(container, (dict, set, frozenset)):
                 o.hashed(key, container)
                 if o.is_outside(container):
                     reported = o.is_managed(container)
-                    o.fact(f"whether {key!r:.40} is in it", "contains", container, key, key in container, reported)
+                    o.fact(
+                        f"whether {key!r:.40} is in it",
+                        "contains",
+                        container,
+                        key,
+                        key in container,
+                        reported,
+                    )
             elif isinstance(container, (list, tuple, collections.deque)):
                 whole(container)
                 o.compare_with(key, container)
@@ -634,7 +697,8 @@ _OPERATORS = {
     "true_divide": "truediv", "xor": "xor",
 }  # fmt: skip
 _SPECIAL = {
-    name: (getattr(operator, to), getattr(operator, "i" + to.rstrip("_")), to.rstrip("_")) for name, to in _OPERATORS.items()
+    name: (getattr(operator, to), getattr(operator, "i" + to.rstrip("_")), to.rstrip("_"))
+    for name, to in _OPERATORS.items()
 }
 
 
@@ -645,7 +709,11 @@ def binary(a: Any, b: Any, name: str) -> Any:
     if o is None or type(a) in _PLAIN_TYPES and type(b) in _PLAIN_TYPES:
         return (into if in_place else plain)(a, b)
     if isinstance(a, str) and special == "mod":
-        return deferred(lambda text, *parts: text % parts, a, *(b if type(b) is tuple else (b,))) if _is_late(b) else a % b
+        return (
+            deferred(lambda text, *parts: text % parts, a, *(b if type(b) is tuple else (b,)))
+            if _is_late(b)
+            else a % b
+        )
     names = [(a, f"__i{special}__", b)] if in_place else []
     names += [(a, f"__{special}__", b), (b, f"__r{special}__", a)]
     for one, method, other in names:
@@ -655,7 +723,9 @@ def binary(a: Any, b: Any, name: str) -> Any:
     arrays = [x for x in (a, b) if isinstance(x, np.ndarray) and o.is_outside(x)]
     if arrays:
         if in_place and a is arrays[0]:
-            raise o.refuse("it writes into a NumPy array from outside; make it a Tensor, or write into it outside")
+            raise o.refuse(
+                "it writes into a NumPy array from outside; make it a Tensor, or write into it outside"
+            )
         if isinstance(a, (Node, Traced)) or isinstance(b, (Node, Traced)):
             a, b = o.shown(a), o.shown(b)
         else:

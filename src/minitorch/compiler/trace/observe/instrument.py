@@ -104,7 +104,9 @@ class _Body:
 
     def _call(self, count: int) -> list[Any]:
         """Call with the function and its first argument below `count` further ones."""
-        return [self._do("CALL", count)] if _SINCE_12 else [self._do("PRECALL", count), self._do("CALL", count)]
+        return (
+            [self._do("CALL", count)] if _SINCE_12 else [self._do("PRECALL", count), self._do("CALL", count)]
+        )
 
     def _of_one(self, hook: str, *constants: Any) -> list[Any]:
         """Replace the topmost operand by hook(operand, *constants)."""
@@ -161,7 +163,9 @@ class _Body:
             return [*self._of_none("refuse", f"{name.lower()} is not understood"), self._do("POP_TOP"), each]
         if name == "TO_BOOL":
             return self._of_one("truth")
-        if not _SINCE_13 and (name == "UNARY_NOT" or name.startswith("POP_JUMP") and name.endswith(("TRUE", "FALSE"))):
+        if not _SINCE_13 and (
+            name == "UNARY_NOT" or name.startswith("POP_JUMP") and name.endswith(("TRUE", "FALSE"))
+        ):
             return [*self._of_one("truth"), each]
         if name == "LOAD_CONST" and isinstance(argument, types.CodeType):
             follower = self.body[following] if following < len(self.body) else None
@@ -207,7 +211,11 @@ class _Body:
     def _on_store_deref(self, each: Any, argument: Any) -> list[Any]:
         if argument.name in self.code.co_cellvars:
             return [each]
-        start = [self._constant(self.hooks["store_cell"]), self._do("SWAP", 2), self._do(_LOAD_CELL, argument)]
+        start = [
+            self._constant(self.hooks["store_cell"]),
+            self._do("SWAP", 2),
+            self._do(_LOAD_CELL, argument),
+        ]
         return [*start, *self._call(1), self._do("POP_TOP")]
 
     def _on_push_null(self, each: Any, argument: Any) -> list[Any]:
@@ -261,7 +269,9 @@ class _Body:
     def _on_compare_op(self, each: Any, argument: Any) -> list[Any]:
         name, _, cast = argument.name.lower().partition("_")
         compared = self._of_two("compare", name)
-        return [*compared, self._do("TO_BOOL")] if cast else compared  # (from 3.13 on jumps take nothing but bools)
+        return (
+            [*compared, self._do("TO_BOOL")] if cast else compared
+        )  # (from 3.13 on jumps take nothing but bools)
 
     def _on_binary_op(self, each: Any, argument: Any) -> list[Any]:
         return self._of_two("binary", argument.name.lower())
@@ -316,7 +326,11 @@ class _Body:
 
     def _is_bare_super(self, index: int) -> bool:
         each = self.body[index]
-        if each.name != "LOAD_GLOBAL" or each.arg != (True, "super") or "__class__" not in self.code.co_freevars:
+        if (
+            each.name != "LOAD_GLOBAL"
+            or each.arg != (True, "super")
+            or "__class__" not in self.code.co_freevars
+        ):
             return False
         after = [getattr(i, "name", "") for i in self.body[index + 1 : index + 3]]
         is_call = after[:1] == ["CALL"] if _SINCE_12 else after == ["PRECALL", "CALL"]
@@ -324,6 +338,15 @@ class _Body:
 
     def _super(self) -> list[Any]:
         first = self.code.co_varnames[0]
-        get = self._do("LOAD_DEREF", self._cell(first)) if first in self.code.co_cellvars else self._do("LOAD_FAST", first)
-        parts = [self._constant(super), self._do("LOAD_DEREF", self._free("__class__")), get, self._do("BUILD_TUPLE", 3)]
+        get = (
+            self._do("LOAD_DEREF", self._cell(first))
+            if first in self.code.co_cellvars
+            else self._do("LOAD_FAST", first)
+        )
+        parts = [
+            self._constant(super),
+            self._do("LOAD_DEREF", self._free("__class__")),
+            get,
+            self._do("BUILD_TUPLE", 3),
+        ]
         return [*parts, *self._of_one("super_of")]

@@ -189,7 +189,9 @@ class Observer:
         if place in self._written:
             return value
         if id(holder) in self._restructured:
-            raise self.refuse(f"it looks into a {type(holder).__name__} from outside that it has itself changed")
+            raise self.refuse(
+                f"it looks into a {type(holder).__name__} from outside that it has itself changed"
+            )
         if place in self.promoted and id(value) not in self.given:
             if type(value) in (float, int):
                 return self._number(holder, key, value)
@@ -213,7 +215,9 @@ class Observer:
         self.changes.append(Change(kind, holder, key, value))
         self._undo.append(undo)
 
-    def restructured(self, container: Any, method: Any, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+    def restructured(
+        self, container: Any, method: Any, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> None:
         """Note that a method which changes a container's length or order is about to be called."""
         kind = type(container)
         if not hasattr(container, "copy"):
@@ -242,7 +246,15 @@ class Observer:
 
     def forget(self) -> None:
         """Let go of what was made, and of what was given, in this run."""
-        for each in (self.given, self.fresh, self.facts, self.arrays, self._met, self._written, self._restructured):
+        for each in (
+            self.given,
+            self.fresh,
+            self.facts,
+            self.arrays,
+            self._met,
+            self._written,
+            self._restructured,
+        ):
             each.clear()
         for kept in (self._kept, self._undo):
             kept.clear()

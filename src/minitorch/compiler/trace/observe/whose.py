@@ -26,7 +26,9 @@ _PYTHON = str(Path(os.__file__).parent.resolve()) + os.sep
 
 @functools.lru_cache(maxsize=8192)
 def _is_trusted_file(file: str) -> bool:
-    if file.startswith(("<frozen importlib", "<frozen abc", "<__array_function__", "<the conditions of", "<the entry of")):
+    if file.startswith(
+        ("<frozen importlib", "<frozen abc", "<__array_function__", "<the conditions of", "<the entry of")
+    ):
         return True
     if file.startswith("<"):
         return False  # typed at a prompt, or generated
