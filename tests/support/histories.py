@@ -475,8 +475,11 @@ def generate(seed, backend="numpy"):
     x, y, options = rng.choice(POSITIONAL[:6]), rng.choice(SECOND), rng.sample(BY_NAME, rng.randint(0, 2))
     for i in range(rng.randint(6, 10)):
         if i > 1 and rng.random() < 0.45:
-            for _ in range(rng.choice([1, 1, 2])):
-                history.append(rng.choice(near) if near and rng.random() < 0.85 else rng.choice(CHANGES))
+            count = rng.choice([1, 1, 2])
+            history += [
+                rng.choice(near) if near and rng.random() < 0.85 else rng.choice(CHANGES)
+                for _ in range(count)
+            ]
         if rng.random() < 0.2:
             x = rng.choice(POSITIONAL)
         if rng.random() < 0.1:

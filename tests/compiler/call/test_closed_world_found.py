@@ -1,9 +1,6 @@
 """What random histories (tests/support/histories.py) have found, each as a few lines."""
 
-import pytest
-
 import minitorch as mt
-from minitorch import nn
 from scenarios import both, plain
 
 

@@ -40,9 +40,9 @@ def compile(
     some of it changes, the function is recorded anew; learning rates, counters, and numbers that turn out to change are
     inputs instead.
 
-    What the function does to Python's objects (a counter, a list it appends to, print) is done at each call. What cannot
-    be written down ahead of its numbers (an if on a Tensor's values, a mask as index, NumPy's random generators) gives
-    one warning, and is run as it is. Results are always new arrays, also where the function itself would return a view
+    What the function does to Python's objects (a counter, a list it appends to, print) is done at each call. What
+    cannot be written down ahead of its numbers (an if on a Tensor's values, NumPy's random generators) gives one
+    warning, and is run as it is. Results are always new arrays, also where the function itself would return a view
     of an argument; and only leaves and arguments get a .grad.
 
     backend: 'native' (the default); 'unfused' (native, one kernel per operation), 'numpy' (the recorded program run by

@@ -5,7 +5,8 @@ across: Modules, optimisers, Tensors, which this library's own code reads withou
 `Environment`, whose guards say that all of it is as it was.
 
 Numbers, strings and the like are compared by value, everything else by identity. Modules and parameter groups report
-their own changes (recording.changes counts them), so that guards on all of them cost one comparison while nothing changes.
+their own changes (recording.changes counts them), so that guards on all of them cost one comparison while nothing
+changes.
 """
 
 from __future__ import annotations
@@ -84,8 +85,8 @@ def can_be_placed(thing: Any) -> bool:
 
 def conditions_on_place(source: FromPlace, value: Any, others: dict[int, Any]) -> list[Condition]:
     """Return the conditions on whatever Tensor is at a place. others: what it may not be, by id."""
-    operands = (source.holder, source.key)
-    place = look_at(*operands)
+    operands: tuple[Any, ...] = (source.holder, source.key)
+    place = look_at(source.holder, source.key)
     operands = operands if "{1}" in place else operands[:1]
     words = f"the tensor at {source.key!r:.40}"
     conditions = [
@@ -351,7 +352,7 @@ class Environment:
 
     def _look_at_state(self, words: str, state: Any) -> None:
         self._guard(f"len({words})", LENGTH, state, expected=len(state), test="==")
-        for key, values in list(state.items()):
+        for key in list(state):
             now = self._item(f"{words}[…]", state, key)
             if isinstance(now, dict):
                 self._look_at_state(f"{words}[…]", now)

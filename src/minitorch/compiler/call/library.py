@@ -1,7 +1,7 @@
-"""What the observer of a run must know of this library's objects. Enters: objects come across. Leaves: how they are read.
+"""What the observer of a run must know of this library's objects.
 
-A Module, an optimiser, a Tensor or a generator that a function comes across is guarded as a whole (guards.py), since this
-library's own code is not observed.
+Enters: objects that a function comes across. Leaves: how they are read. A Module, an optimiser, a Tensor or a generator
+is guarded as a whole (guards.py), since this library's own code is not observed.
 """
 
 from __future__ import annotations
@@ -87,6 +87,10 @@ class KnownObjects:
     def shown(self, array: np.ndarray) -> Any:
         """Return what stands for an array from outside."""
         return self.active.foreign(array)
+
+    def is_fresh(self, tensor: Any) -> bool:
+        """Tell whether a Tensor was made in this run."""
+        return self.active.is_fresh(tensor)
 
     @contextmanager
     def paused(self) -> Iterator[None]:

@@ -98,7 +98,8 @@ def record_call(
 ) -> RecordedCall:
     """Run a function on the arguments of a call, and make a program of it.
 
-    kept: the program that is kept for such calls: another one is made only if it is not the same. promoted: options and attributes, by holder and name, that are inputs because they were seen to change; more of them
+    kept: the program that is kept for such calls: another one is made only if it is not the same.
+    promoted: options and attributes, by holder and name, that are inputs because they were seen to change; more of them
     may be found. verified: compare the program with the function. reason: why there is to be a new one.
     """
     began = time.perf_counter()
@@ -231,13 +232,19 @@ class _Run:
                 rebuilt(part, lambda thing: self._as_input(thing, count)) for part in (args, options)
             )
         if any(isinstance(given, np.ndarray) for given in self.arguments.leaves):
-            args, options = rebuilt((args, options), self.active.shown)  # a copy of one must be recorded too
+            args, options = rebuilt((args, options), self._shown)  # a copy of one must be recorded too
         self._note_given((args, options))
         with watched_by(self.observer), watchdog(self.observer):
             results = self.observer.calls(self.function, args, options)
         if self.observer.refusal is not None:
             raise self.observer.refusal
         return results
+
+    def _shown(self, thing: Any) -> Any:
+        shown = self.active.shown(thing)
+        if shown is not thing:
+            self.observer.originals[id(shown)] = thing
+        return shown
 
     def _note_given(self, thing: Any) -> None:
         """Note what the key knows of the arguments."""
@@ -397,8 +404,8 @@ def _not_made_anew(results: Any, found: list[Any], observer: CallObserver, activ
             part, (*PLAIN, type, types.FunctionType, types.ModuleType)
         ) and not observer.knows(part):
             strange.append(
-                f"it returns, or stores, a {type(part).__name__}, which cannot be made anew at each call; use Tensors, or "
-                "tuples, lists, dicts, namedtuples and dataclasses of them"
+                f"it returns, or stores, a {type(part).__name__}, which cannot be made anew at each call; use Tensors, "
+                "or tuples, lists, dicts, namedtuples and dataclasses of them"
             )
 
     rebuilt(results, look)

@@ -141,7 +141,7 @@ _OF_MATH: dict[Any, Any] = {
 def of_math(function: Any, *operands: Any) -> Any:
     """Return what a function of Python's math gives of numbers that may change; NotImplemented if it is another one."""
     numbers = [o for o in operands if isinstance(o, Number)]
-    ufunc = _OF_MATH.get(function)
+    ufunc: Any = _OF_MATH.get(function)
     if ufunc is None or len(operands) != ufunc.nin or not numbers or not all(n.decides for n in numbers):
         return NotImplemented
     concrete = function(*(o.concrete if isinstance(o, Number) else o for o in operands))
@@ -188,7 +188,7 @@ class _Int(Number):
         return getattr(ufunc, method)(*(int(i) if type(i) is _Int else i for i in inputs), **options)
 
 
-_WHOLE = {
+_WHOLE: dict[Any, Any] = {
     np.add: operator.add, np.subtract: operator.sub, np.multiply: operator.mul, np.floor_divide: operator.floordiv,
     np.remainder: operator.mod, np.negative: operator.neg, np.absolute: operator.abs,
 }  # fmt: skip

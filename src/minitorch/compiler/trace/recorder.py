@@ -301,9 +301,9 @@ class Recording:
         for node in nodes:
             if node._operation is not None and node not in boundary and not self.is_fresh(node):
                 raise StaysEager(
-                    f"compile: backward goes through the graph of a tensor from before the call (shape {node._array.shape}, "
-                    f"made by {node._operation.name}), which is another one at each call\n  {where_in_user_code()}\n"
-                    "compute it inside, or detach() it and go on outside"
+                    "compile: backward goes through the graph of a tensor from before the call (shape "
+                    f"{node._array.shape}, made by {node._operation.name}), which is another one at each call\n"
+                    f"  {where_in_user_code()}\ncompute it inside, or detach() it and go on outside"
                 )
 
     def flagging(self, node: Node) -> None:

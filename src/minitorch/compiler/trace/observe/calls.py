@@ -32,7 +32,7 @@ from minitorch.compiler.trace.number import Number, of_math
 from minitorch.compiler.trace.observe import hooks
 from minitorch.compiler.trace.observe.hooks import CONTAINERS, lookup, own_method, rewriter
 from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, Observer
-from minitorch.compiler.trace.observe.whose import is_pythons, is_trusted, is_trusted_class
+from minitorch.compiler.trace.observe.whose import is_trusted, is_trusted_class
 from minitorch.compiler.trace.refusal import CheckFailed, CompileError, Refused
 from minitorch.compiler.trace.traced import Traced
 from minitorch.engine.node import Node
@@ -40,8 +40,8 @@ from minitorch.engine.node import Node
 # Functions in C of these modules give what follows from their arguments alone.
 _PURE_MODULES = {
     "math", "cmath", "_operator", "itertools", "_functools", "_struct", "_bisect", "_string", "_collections",
-    "_abc", "binascii", "unicodedata", "_statistics", "_json", "_typing", "_warnings", "_sre", "_locale", "_stat", "_codecs",
-    "zlib", "_datetime", "_decimal", "_signal", "_symtable",
+    "_abc", "binascii", "unicodedata", "_statistics", "_json", "_typing", "_warnings", "_sre", "_locale", "_stat",
+    "_codecs", "zlib", "_datetime", "_decimal", "_signal", "_symtable",
 }  # fmt: skip
 _PURE_BUILTINS = {
     abs, all, any, ascii, bin, callable, chr, divmod, format, hash, hex, issubclass, len, max, min, oct, ord, pow, repr,
@@ -103,6 +103,9 @@ class Library(Protocol):
     def shown(self, array: np.ndarray) -> Any:
         """Return what stands for an array from outside."""
 
+    def is_fresh(self, tensor: Any) -> bool:
+        """Tell whether a Tensor was made in this run."""
+
     def paused(self) -> AbstractContextManager[Any]:
         """Let something be done that is not recorded."""
 
@@ -115,7 +118,7 @@ class CallObserver(Observer):
         self.library = library
         self.is_managed = library.is_managed
         self.takes_plainly = library.takes_plainly
-        self.values: dict[int, Any] = {}  # arrays from outside that were read by value
+        self.originals: dict[int, Any] = {}  # arrays, by the id of what stands for them
         self._of_functions: dict[int, Any] = {}
 
     def forget(self) -> None:
@@ -362,14 +365,14 @@ class CallObserver(Observer):
             raise self._refuse_draw()
         if home == "math" and (found := of_math(function, *args)) is not NotImplemented:
             return found
-        if home in _PURE_MODULES and function.__name__ not in _TELLS_TIME or function in _PURE_BUILTINS:
+        if (home in _PURE_MODULES and function.__name__ not in _TELLS_TIME) or function in _PURE_BUILTINS:
             args = tuple([self._read(a) for a in args])
             return self._new(function(*args, **{k: self._read(v) for k, v in options.items()}))
         if home == "_thread" or home == "_weakref":
             return function(*args, **options)
         raise self.refuse(
-            f"it calls {home}.{function.__name__}, of which it is not known what it reads; call it outside, and pass what "
-            "it gives as an argument"
+            f"it calls {home}.{function.__name__}, of which it is not known what it reads; call it outside, and pass "
+            "what it gives as an argument"
         )
 
     def _read(self, thing: Any) -> Any:
@@ -429,7 +432,7 @@ class CallObserver(Observer):
         if isinstance(owner, type) and name in _TELLS_TIME:
             raise self.refuse(f"it asks for the time ({name}); ask outside, and pass it as an argument")
         if name in ("__setattr__", "__delattr__", "__getattribute__"):
-            to = {"__setattr__": _store_plainly, "__getattribute__": _attribute_plainly}.get(name)
+            to: Any = {"__setattr__": _store_plainly, "__getattribute__": _attribute_plainly}.get(name)
             if to is None:
                 raise self.refuse("it deletes an attribute of an object from outside")
             return to(self, owner, *args)
@@ -470,10 +473,8 @@ class CallObserver(Observer):
         if self.is_given(owner) and name not in _READERS:
             raise self.refuse("it changes a container among its arguments; return the new one")
         if self.is_outside(owner):
-            if (
-                name in _READERS
-                or name.startswith("__i") is False
-                and name in ("__lt__", "__le__", "__gt__", "__ge__")
+            if name in _READERS or (
+                name.startswith("__i") is False and name in ("__lt__", "__le__", "__gt__", "__ge__")
             ):
                 self.whole(owner)
             elif name in _ADDERS:
@@ -548,7 +549,7 @@ class CallObserver(Observer):
             return new if isinstance(new, np.generic) else self.made(new)
         new, begin = lookup(kind, "__new__"), lookup(kind, "__init__")
         new = new.__func__ if isinstance(new, staticmethod) else new
-        for name, method in (("__new__", new), ("__init__", begin)):
+        for name in ("__new__", "__init__"):
             if not kind.__flags__ & hooks._IMMUTABLE_TYPE and self.is_outside(kind):
                 self.type_fact(kind, name, lookup(kind, name))
         if isinstance(new, types.FunctionType):
@@ -619,8 +620,7 @@ class CallObserver(Observer):
         elif isinstance(
             things, collections.abc.ItemsView | collections.abc.KeysView | collections.abc.ValuesView
         ):
-            mapping = getattr(things, "mapping", None)
-            self.whole(dict(mapping) if mapping is None else things.mapping)
+            self.whole(getattr(things, "mapping", {}))
         elif isinstance(things, Iterator):
             raise self._refuse_iterator(things)
         elif is_trusted_class(type(things)):
@@ -644,8 +644,8 @@ class CallObserver(Observer):
 
     def _refuse_draw(self) -> CompileError:
         return self.refuse(
-            "it draws from Python's or NumPy's own random generator, whose numbers would be the same at every call; draw by "
-            "minitorch.rand, randn, randint, or outside the function"
+            "it draws from Python's or NumPy's own random generator, whose numbers would be the same at every call; "
+            "draw by minitorch.rand, randn, randint, or outside the function"
         )
 
     def array(self, array: np.ndarray) -> None:
@@ -664,8 +664,8 @@ class CallObserver(Observer):
             raise self.refuse("it looks into a NumPy array of objects, which cannot be compared")
         if array.nbytes > MOST_COMPARED:
             raise self.refuse(
-                f"it looks into a NumPy array of {array.nbytes:,} bytes, too large to be compared at each call; make it a "
-                "Tensor (from_numpy), which is an input"
+                f"it looks into a NumPy array of {array.nbytes:,} bytes, too large to be compared at each call; make "
+                "it a Tensor (from_numpy), which is an input"
             )
         self.array(array)
         self.fact("the content of an array", "content", array, "content", array.tobytes())
@@ -684,12 +684,14 @@ class CallObserver(Observer):
         """Return what stands for an array from outside; anything else as it is."""
         if isinstance(thing, np.ndarray) and self.is_outside(thing) and id(thing) not in self.given:
             self.array(thing)
-            return self.library.shown(thing)
+            shown = self.library.shown(thing)
+            self.originals[id(shown)] = thing
+            return shown
         return thing
 
     def unshown(self, thing: Any) -> Any:
         """Return the array that something stands for; anything else as it is."""
-        return self.given.get(("shown", id(thing)), thing) if isinstance(thing, Traced) else thing
+        return self.originals.get(id(thing), thing) if isinstance(thing, Traced) else thing
 
     def index(self, key: Any) -> Any:
         """Return an index with arrays from outside replaced by what stands for them."""
@@ -706,7 +708,7 @@ class CallObserver(Observer):
 
     def is_fresh_tensor(self, thing: Any) -> bool:
         """Tell whether a Tensor was made in this run."""
-        return self.library.active.is_fresh(thing)
+        return self.library.is_fresh(thing)
 
     # --- what a call brings along ---------------------------------------------------------------------
 
@@ -715,6 +717,7 @@ class CallObserver(Observer):
         return id(thing) in self.given
 
     def is_outside(self, thing: Any) -> bool:
+        """Tell whether a thing was there before the run, and is not among the arguments."""
         return id(thing) not in self.fresh and id(thing) not in self.given
 
     def hashed(self, key: Any, container: Any) -> None:
@@ -922,7 +925,7 @@ def _globals(o: CallObserver) -> Any:
 
 
 def _id(o: CallObserver, thing: Any) -> int:
-    if id(thing) in o.given or not o.is_outside(thing) and not isinstance(thing, PLAIN):
+    if id(thing) in o.given or (not o.is_outside(thing) and not isinstance(thing, PLAIN)):
         raise o.refuse("it asks for the id of something that is another one at each call")
     o.meet(thing)
     return id(thing)
@@ -1019,7 +1022,7 @@ def _container(o: CallObserver, kind: Any, args: tuple[Any, ...], options: dict[
         found = hooks.observed_method(o, args[0], "__reversed__")
         if found is not NotImplemented:
             return found
-    options = {key: value for key, value in options.items()}
+    options = dict(options)
     first = args[1:] if kind is collections.defaultdict else args
     read = [
         o._read(a) if isinstance(a, CONTAINERS) or own_method(a, "__iter__") is None else hooks.iterator(a)
@@ -1101,14 +1104,14 @@ _SPECIAL_BUILTINS: dict[Any, Any] = {
 _SPECIAL_CLASSES: dict[Any, Any] = {
     type: _type_of,
     super: _super,
-    **{
-        each: _container
-        for each in (
+    **dict.fromkeys(
+        (
             list, tuple, set, frozenset, dict, enumerate, zip, reversed, map, filter, collections.deque,
             collections.OrderedDict, collections.defaultdict, itertools.chain, itertools.islice, itertools.product,
             itertools.repeat, itertools.accumulate, itertools.permutations, itertools.combinations, itertools.count,
             itertools.cycle, itertools.zip_longest, itertools.takewhile, itertools.dropwhile, itertools.starmap,
-        )
-    },
+        ),
+        _container,
+    ),
 }  # fmt: skip
 _SPECIAL_FUNCTIONS: dict[Any, Any] = {}

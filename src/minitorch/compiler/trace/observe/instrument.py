@@ -2,8 +2,8 @@
 or change, something that may be another thing at the next call.
 
 An instruction that loads a global, an attribute or an item, iterates, compares, calls, imports or stores becomes a call
-of a function of hooks.py with the instruction's own operands. Names of local variables, constants and jumps stay as they
-are; so do line numbers, hence tracebacks and breakpoints.
+of a function of hooks.py with the instruction's own operands. Names of local variables, constants and jumps stay as
+they are; so do line numbers, hence tracebacks and breakpoints.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import inspect
 import sys
 import types
 import weakref
-from importlib.util import find_spec
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from typing import Any
 
 from minitorch.compiler.trace.observe.observer import unobserved
@@ -164,7 +164,7 @@ class _Body:
         if name == "TO_BOOL":
             return self._of_one("truth")
         if not _SINCE_13 and (
-            name == "UNARY_NOT" or name.startswith("POP_JUMP") and name.endswith(("TRUE", "FALSE"))
+            name == "UNARY_NOT" or (name.startswith("POP_JUMP") and name.endswith(("TRUE", "FALSE")))
         ):
             return [*self._of_one("truth"), each]
         if name == "LOAD_CONST" and isinstance(argument, types.CodeType):

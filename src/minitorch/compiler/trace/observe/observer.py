@@ -32,8 +32,8 @@ reported_places: Counter[tuple[int, Any]] = Counter()
 _local = threading.local()
 
 
-def current_observer() -> Observer | None:
-    """Return who observes this thread."""
+def current_observer() -> Any:
+    """Return who observes this thread: a CallObserver (calls.py), or None."""
     return getattr(_local, "observer", None)
 
 
@@ -112,9 +112,9 @@ class Observer:
     """Observes one run in one thread.
 
     given: the things a call brings along, by id: what is known of them is in the key. promoted: numbers that were seen
-    to change, by place: inputs, as are Tensors of which others were found there. number: makes an input of a number at a
-    place, placed: of a Tensor. meet: is told of objects that this
-    library's own code reads (Modules, optimisers, generators), when they are first come across.
+    to change, by place: inputs, as are Tensors of which others were found there. number: makes an input of a number at
+    a place, placed: of a Tensor. meet: is told of objects that this library's own code reads (Modules, optimisers,
+    generators), when they are first come across.
     """
 
     def __init__(

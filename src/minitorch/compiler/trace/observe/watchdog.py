@@ -1,5 +1,6 @@
-"""The watchdog: refuses a run in which a program's own code ran unobserved. Enters: frames as they begin. Leaves: nothing,
-or a refusal.
+"""The watchdog: refuses a run in which a program's own code ran unobserved.
+
+Enters: frames as they begin. Leaves: nothing, or a refusal.
 
 Special methods that C calls (a key's __hash__, an __eq__ inside a list's index), and functions that this library calls
 without having been told to observe them, do not pass the hooks: what they read is not known.
