@@ -48,7 +48,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     return move(shared(data, dtype), device)
 
 
-def from_numpy(array: np.ndarray) -> Tensor:
+def from_numpy(array: Any) -> Tensor:
     """Return a tensor that shares memory with the array.
 
     >>> a = np.zeros(2); t = from_numpy(a); a[0] = 7.0; t

@@ -113,7 +113,7 @@ def test_folds(compile, text):
 @pytest.mark.parametrize("text", REFUSED.strip().splitlines())
 def test_what_needs_the_rows_is_refused(compile, text):
     with pytest.raises(CompileError, match="masked_fill|where"):
-        calls(compile(function_of(f"return {text}", "x, y, m, t, w, b")))
+        calls(compile(function_of(f"return {text}", "x, y, m, t, w, b"), fullgraph=True))
 
 
 WRITES = """

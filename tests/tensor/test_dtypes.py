@@ -493,3 +493,45 @@ def test_other_names_as_methods_and_functions(name):
     x, y = np.array([0.3, 0.7, -0.2]) + (1.5 if name == "arccosh" else 0), np.array([0.5, 0.7, 2.0])
     for spelling in (f"m.{name}(x{', y' if two else ''})", f"x.{name}({'y' if two else ''})"):
         agree(line(spelling, "x y"), x, y)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x.sum(dtype=d)",
+        "x.sum(0, dtype=d)",
+        "x.cumsum(0, dtype=d)",
+        "x.cumprod(0, dtype=d)",
+        "x.prod(dtype=d)",
+        "m.nansum(x, dtype=d)",
+    ],
+)
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "uint8", "int64", "float32", "float16"])
+def test_the_dtype_that_is_asked_for(line, dtype):
+    for source in ("int64", "int32", "uint8", "float32", "bool"):
+        made = [
+            eval(
+                line, {"m": m, "d": getattr(m, dtype), "x": m.tensor([[1, 2], [3, 0]]).to(getattr(m, source))}
+            )
+            for m in (minitorch, torch)
+        ]
+        assert str(made[0].dtype) == str(made[1].dtype).removeprefix("torch.") == dtype
+        np.testing.assert_array_equal(made[0].numpy(), made[1].numpy())
+
+
+ODD = [
+    "x.all()", "x.any(0)", "x.trace()", "m.xlogy(x, 3)", "m.xlogy(x, 2.5)", "m.special.xlog1py(x, 3)", "x.float().sign()", "(x.float() / 0).sign()",
+    "m.nn.functional.hardshrink(x.float() / 0)", "m.nn.functional.softshrink(x.float() / 0)", "m.fmod(x.float() + 1, x.float())",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", ODD)
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "float16", "float32"])
+def test_odd_dtypes_and_nans(line, dtype):
+    with np.errstate(all="ignore"):
+        mine, theirs = (
+            eval(line, {"m": m, "x": m.tensor([[1, 2], [3, 0]]).to(getattr(m, dtype))})
+            for m in (minitorch, torch)
+        )
+    assert str(mine.dtype) == str(theirs.dtype).removeprefix("torch.")
+    np.testing.assert_allclose(mine.numpy(), theirs.numpy(), rtol=2e-3)

@@ -68,7 +68,7 @@ class Row:
     @property
     def name(self) -> str:
         """What the check is called: it says itself what it does."""
-        return self.expression + (f" ({', '.join(self.constants)} constant)" if self.constants else "")
+        return self.expression + "".join(f", {name}.requires_grad=False" for name in self.constants)
 
     def __call__(self, engine: Engine) -> None:
         """Try the inputs, from small to large."""
@@ -156,7 +156,7 @@ def propagation(engine: Engine) -> None:
             raise Mistake("parents-missing", program=program, got=f"z._prev = {show(z._prev)}")
         if not (first or second) and parents:
             raise Mistake(
-                "graph-for-constants", program=program, expected="()", got=f"{len(parents)} parents"
+                "graph-for-constants", program=program, expected="()", got=f"len(z._prev) = {len(parents)}"
             )
         if not isinstance(z._op, str):
             raise Mistake("op-not-a-string", program=program, got=f"z._op = {show(z._op)}")
@@ -924,7 +924,7 @@ def no_grad_block(engine: Engine) -> None:
             "graph-under-no-grad",
             program="with no_grad(): y = x * x",
             expected="y.requires_grad = False, y._prev = ()",
-            got=f"y.requires_grad = {y.requires_grad}, {len(list(y._prev))} parents",
+            got=f"y.requires_grad = {y.requires_grad}, len(y._prev) = {len(list(y._prev))}",
         )
     if not after.requires_grad:
         raise Mistake(
@@ -1000,5 +1000,5 @@ def detach(engine: Engine) -> None:
     if cut.requires_grad or list(cut._prev):
         raise Mistake(
             "detach-keeps-graph", program="z = y.detach()", expected="z.requires_grad = False, z._prev = ()",
-            got=f"z.requires_grad = {cut.requires_grad}, {len(list(cut._prev))} parents",
+            got=f"z.requires_grad = {cut.requires_grad}, len(z._prev) = {len(list(cut._prev))}",
         )  # fmt: skip

@@ -96,17 +96,17 @@ def gradcheck_accepts(p: Practice) -> None:
 def gradcheck_rejects(p: Practice) -> None:
     """Wrong derivatives are noticed: everywhere, in one element, in the second input, when absent."""
     cases: list[tuple[str, Callable[..., Any], list[Any]]] = [
-        ("2x → -2x", lambda x: _wrong(x, x.data**2, -2 * x.data), [[1.0, 2.0]]),
-        ("2x → 2.01x", lambda x: _wrong(x, x.data**2, 2.01 * x.data), [[1.0, 2.0]]),
+        ("∂x² = −2x", lambda x: _wrong(x, x.data**2, -2 * x.data), [[1.0, 2.0]]),
+        ("∂x² = 2.01·x", lambda x: _wrong(x, x.data**2, 2.01 * x.data), [[1.0, 2.0]]),
         (
-            "2x, last element 0",
+            "∂x² = (2·x₀, 2·x₁, 0)",
             lambda x: _wrong(x, x.data**2, 2 * x.data * (np.arange(3) < 2)),
             [[1.0, 2.0, 3.0]],
         ),
-        ("y → 2y in the second input", lambda x, y: x * _wrong(y, y.data, 2.0), [[1.0], [2.0]]),
-        ("half of x²", lambda x: x * x.detach(), [[1.0, 2.0]]),
-        ("no gradient for y", lambda x, y: x * y.detach(), [[1.0], [2.0]]),
-        ("zero", lambda x: _wrong(x, x.data**2, 0.0 * x.data), [[1.0]]),
+        ("∂(x·y)/∂y = 2·x", lambda x, y: x * _wrong(y, y.data, 2.0), [[1.0], [2.0]]),
+        ("∂x² = x", lambda x: x * x.detach(), [[1.0, 2.0]]),
+        ("∂(x·y)/∂y = None", lambda x, y: x * y.detach(), [[1.0], [2.0]]),
+        ("∂x² = 0", lambda x: _wrong(x, x.data**2, 0.0 * x.data), [[1.0]]),
     ]
     for what, f, arrays in cases:
         facts = {"program": "gradcheck(f, inputs)", "inputs": "; ".join(show(np.array(a)) for a in arrays)}
@@ -250,7 +250,7 @@ def steps(p: Practice) -> None:
     """Two steps on x² from 1 with rate 0.1: 0.8, then 0.64."""
     x = leaf(np.array(1.0))
     losses = [p.call("train_step", lambda: x * x, [x], 0.1) for _ in range(2)]
-    facts = {"program": "train_step(lambda: x * x, [x], 0.1), twice", "inputs": "x = 1.0"}
+    facts = {"program": "train_step(lambda: x * x, [x], 0.1) × 2", "inputs": "x = 1.0"}
     got = float(np.asarray(x.data))
     if not close(got, 0.64, 1e-6):
         known = {
@@ -477,7 +477,7 @@ def function(p: Practice) -> None:
     x, factor = leaf(2.0), Tensor(np.array(5.0))
     p.guard(
         lambda: Scale.apply(x, factor).backward(),
-        "Scale.apply(x, factor).backward()  # backward returns (…, None)",
+        "Scale.apply(x, factor).backward()  # backward → (…, None)",
     )
     if not close(x.grad, 5.0):
         raise Mistake(

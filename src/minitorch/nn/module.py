@@ -887,10 +887,13 @@ def _write(member: Tensor, value: Any) -> None:
 
 def zero_gradient(tensor: Tensor, set_to_none: bool) -> None:
     """Forget a gradient, or fill it with zeros: the very array, so that whoever holds it sees them."""
-    gradient: Any = None if set_to_none else tensor.grad  # (who does not ask does not depend on it)
+    if set_to_none:
+        tensor.grad = None  # without looking at it: a step that is recorded must not rely on there being one
+        return
+    gradient: Any = tensor.grad
     if gradient is None:
-        tensor.grad = None
-    elif hasattr(gradient, "__decide__"):  # it is being recorded
+        return
+    if hasattr(gradient, "__decide__"):  # it is being recorded
         tensor.grad = np.zeros_like(gradient)
     else:
         gradient[...] = 0

@@ -69,7 +69,8 @@ POW = Op("pow", fast.power, _pow_base, _pow_exponent)
 # --- signs ---------------------------------------------------------------------------------------
 
 ABS = Op("abs", np.absolute, lambda g, out, x: g * np.sign(x))
-SIGN = Op("sign", np.sign, lambda g, out, x: np.zeros_like(g))
+# Of nan it is 0, as in PyTorch.
+SIGN = Op("sign", lambda x: np.where(x != x, 0, np.sign(x)), lambda g, out, x: np.zeros_like(g))
 COPYSIGN = Op(
     "copysign",
     np.copysign,
@@ -103,9 +104,7 @@ REMAINDER = Op(
     # How often y was taken off: not ⌊x / y⌋, which for 1.0 and 0.1 is 10, where 9 were taken.
     lambda g, out, x, y: -g * np.floor_divide(x, y),
 )
-FMOD = Op(
-    "fmod", np.fmod, lambda g, out, x, y: g, lambda g, out, x, y: -g * np.round((x - np.fmod(x, y)) / y)
-)
+FMOD = Op("fmod", np.fmod, lambda g, out, x, y: g, lambda g, out, x, y: -g * np.trunc(x / y))
 GCD = Op("gcd", lambda x, y: np.gcd(x, y))
 LCM = Op("lcm", lambda x, y: np.absolute(np.lcm(x, y)))
 

@@ -145,15 +145,20 @@ BESSEL_K1E = Op("scaled_modified_bessel_k1", _scipy("k1e"), floating=True)
 # --- logarithms of products ----------------------------------------------------------------------
 
 
+def _in_dtype_of(x: Array, number: Array) -> Array:
+    """Return a Python number in an array's dtype: np.where takes it for float64."""
+    return number if hasattr(number, "dtype") else x.dtype.type(number)
+
+
 def _xlogy(x: Array, y: Array) -> Array:
     # 0·log y is 0, also at y = 0; a nan stays one.
     zero = (x == 0) & ~np.isnan(y)
-    return np.where(zero, 0, x * np.log(np.where(zero, 1, y)))
+    return np.where(zero, 0, x * np.log(np.where(zero, 1, _in_dtype_of(x, y))))
 
 
 def _xlogy_x(g: Array, out: Array, x: Array, y: Array) -> Array:
     flat = (x == 0) & (y <= 0)
-    return np.where(flat, 0, g * np.log(np.where(flat, 1, y)))
+    return np.where(flat, 0, g * np.log(np.where(flat, 1, _in_dtype_of(x, y))))
 
 
 XLOGY = Op("xlogy", _xlogy, _xlogy_x, lambda g, out, x, y: g * x / y, floating=True)
@@ -161,12 +166,12 @@ XLOGY = Op("xlogy", _xlogy, _xlogy_x, lambda g, out, x, y: g * x / y, floating=T
 
 def _xlog1py(x: Array, y: Array) -> Array:
     zero = (x == 0) & ~np.isnan(y)
-    return np.where(zero, 0, x * np.log1p(np.where(zero, 0, y)))
+    return np.where(zero, 0, x * np.log1p(np.where(zero, 0, _in_dtype_of(x, y))))
 
 
 def _xlog1py_x(g: Array, out: Array, x: Array, y: Array) -> Array:
     flat = (x == 0) & (y <= -1)
-    return np.where(flat, 0, g * np.log1p(np.where(flat, 0, y)))
+    return np.where(flat, 0, g * np.log1p(np.where(flat, 0, _in_dtype_of(x, y))))
 
 
 XLOG1PY = Op("xlog1py", _xlog1py, _xlog1py_x, lambda g, out, x, y: g * x / (y + 1), floating=True)

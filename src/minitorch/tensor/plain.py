@@ -187,7 +187,7 @@ def _both(name: str) -> Any:
         elif name == "sort":
             pytorchs = pytorchs or not kwargs
         elif name == "repeat":  # a count for each axis
-            pytorchs = pytorchs or (not kwargs and len(args) >= self.ndim > 0)  # type: ignore[attr-defined]
+            pytorchs = pytorchs or (not kwargs and len(args) >= self.ndim > 0)
         if pytorchs:
             return _call(self, name, *args, **kwargs)
         return getattr(super(PyTorchsSpelling, self), name)(*args, **kwargs)

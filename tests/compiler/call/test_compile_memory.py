@@ -1,6 +1,10 @@
 """How much memory a compiled step holds: the parameters, their gradients, one arena, and nothing twice."""
 
+import gc
+import sys
 import tracemalloc
+import types
+import weakref
 
 import numpy as np
 import pytest
@@ -9,6 +13,8 @@ pytest.importorskip("llvmlite")
 
 import minitorch as mt
 from minitorch import nn, optim
+from minitorch.compiler.backends.llvm.machine import LINKED_TOGETHER, compile_module
+from minitorch.compiler.backends.llvm.target import host
 
 WIDTH, DEPTH = 256, 6
 MATRIX = 4 * WIDTH * WIDTH  # bytes: a layer's weights, and a layer's activations too
@@ -66,3 +72,35 @@ def test_the_arena_may_be_discarded_between_runs():
     for _ in range(4):
         step.cache.all()[0].runner.settle() if step.compilations else None
         assert step(x).item() == pytest.approx(other(x).item(), rel=1e-6)
+
+
+def test_a_dropped_module_and_its_functions_go():
+    """What observing them needs (rewritten code, tables by code) holds nothing that holds them."""
+
+    def run():
+        module = types.ModuleType("a_module")
+        exec("scale = 2\ndef double(x): return x * scale\ndef f(x): return double(x) + 1", module.__dict__)
+        compiled = mt.compile(module.f, backend="numpy")
+        assert compiled(mt.ones(2)).tolist() == compiled(mt.ones(2)).tolist() == [3, 3]
+        assert compiled.compilations == 1
+        return weakref.ref(module.f.__code__), weakref.ref(module.double)
+
+    references = run()
+    gc.collect()  # a module's functions and its globals hold each other
+    assert [reference() for reference in references] == [None, None]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux how much memory the process has")
+def test_dropped_machine_code_gives_its_memory_back():
+    def resident():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * 4096
+
+    def load(count):
+        for _ in range(count):
+            compile_module("define i64 @one() {\n  ret i64 1\n}\n", host(), ["one"])
+
+    load(3 * LINKED_TOGETHER)
+    before = resident()
+    load(6 * LINKED_TOGETHER)
+    assert resident() - before < 3 * LINKED_TOGETHER * 8192  # it kept 8 kB of each

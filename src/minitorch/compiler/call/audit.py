@@ -84,11 +84,17 @@ def difference(kept: Any, recorded: Recorded, changes: Sequence[Change], templat
         if type(a) is not type(b) or not (isinstance(a, FromScript) or _alike(vars(a), vars(b))):
             return f"input {i} comes from somewhere else"
     if len(old.script) != len(recorded.script) or not all(
-        type(a) is type(b) and _alike(vars(a), vars(b)) for a, b in zip(old.script, recorded.script, strict=True)
+        type(a) is type(b) and _alike(vars(a), vars(b))
+        for a, b in zip(old.script, recorded.script, strict=True)
     ):
         return "other numbers are read, or drawn"
-    for words, a, b in (("written", old.updates, recorded.updates), ("given to tensors", old.rebinds, recorded.rebinds)):
-        if len(a) != len(b) or not all(_alike(vars(x), vars(y)) for x, y in zip(a, b, strict=True)):
+    for words, one, other in (
+        ("written", old.updates, recorded.updates),
+        ("given to tensors", old.rebinds, recorded.rebinds),
+    ):
+        if len(one) != len(other) or not all(
+            _alike(vars(x), vars(y)) for x, y in zip(one, other, strict=True)
+        ):
             return f"something else is {words}"
     if [answer for _, answer in old.decisions] != [answer for _, answer in recorded.decisions]:
         return "something else is decided"
@@ -98,18 +104,23 @@ def difference(kept: Any, recorded: Recorded, changes: Sequence[Change], templat
         for a, b in zip(before, changes, strict=True)
     ):
         return "other objects of Python's are changed"
-    return "" if _alike(kept.template, template[0]) and _alike(kept.stored, template[1]) else "something else is returned"
+    return (
+        ""
+        if _alike(kept.template, template[0]) and _alike(kept.stored, template[1])
+        else "something else is returned"
+    )
 
 
 def _target(holder: Any) -> Any:
-    """Return what a change is about: of a method, its object and name (each time it is asked for, it is another one)."""
+    """Return what a change is about: of a method, which is made anew when it is asked for, its object and name."""
     owner = getattr(holder, "__self__", None)
     return holder if owner is None else (id(owner), holder.__name__)
 
 
 def _first_difference(old: Program, new: Program) -> str:
     if len(old.inputs) != len(new.inputs) or len(old.outputs) != len(new.outputs):
-        return f"it has {len(new.inputs)} inputs and {len(new.outputs)} outputs, not {len(old.inputs)} and {len(old.outputs)}"
+        counts = [f"{len(p.inputs)} inputs and {len(p.outputs)} outputs" for p in (new, old)]
+        return f"it has {counts[0]}, not {counts[1]}"
     first, second = old.values(), new.values()
     if len(first) != len(second):
         return f"it computes {len(second)} values, not {len(first)}"
@@ -151,7 +162,5 @@ def _alike(a: Any, b: Any) -> bool:
         return code is not None and code is getattr(b, "__code__", None)
     if is_record(a):
         return _alike(vars(a), vars(b))
-    slots = getattr(type(a), "__slots__", None)
+    slots: Any = getattr(type(a), "__slots__", None)
     return bool(slots) and all(_alike(getattr(a, s), getattr(b, s)) for s in slots)
-
-

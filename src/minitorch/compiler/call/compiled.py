@@ -14,6 +14,7 @@ from minitorch.compiler import backends
 from minitorch.compiler.call.function import EAGER, CompiledFunction, CompileWarning, Disagreement
 from minitorch.compiler.call.module import CompiledModule
 from minitorch.compiler.call.names import describe
+from minitorch.compiler.trace.observe.instrument import require_bytecode
 from minitorch.compiler.trace.refusal import CompileError
 from minitorch.nn.module import Module
 
@@ -34,21 +35,21 @@ def compile(
 ) -> Any:
     """Compile a function over Tensors, Modules and optimisers, or a Module: a forward pass or a whole training step.
 
-    The first call with a new key (shapes, dtypes and Python values of the arguments) runs the function once and writes
-    down what it computes; later calls run that. Everything else the function reads is watched: closed-over variables,
-    globals, attributes, options, train() and eval(). When some of it changes, the function is recorded anew;
-    learning rates, dropout rates, and floats among the arguments that turn out to change are read at each call instead.
+    The first call with a new key (shapes, dtypes and Python values of the arguments) runs the function once, observes
+    it, and writes down what it computes; later calls run that. Whatever the function has looked at is guarded: when
+    some of it changes, the function is recorded anew; learning rates, counters, and numbers that turn out to change are
+    inputs instead.
 
-    Python itself runs only while recording: print() prints then, and time.time() is the time of then. A function that
-    changes what it relies on (a counter, a list it appends to) is run as it is, and `explain()` tells why. What is
-    decided on a Tensor's values (if, while, int(), item(), tolist(), a mask as index) raises CompileError; so does
-    drawing from NumPy's or Python's random generators. Results are always new arrays, also where the function itself
-    would return a view of an argument; and only leaves and arguments get a .grad.
+    What the function does to Python's objects (a counter, a list it appends to, print) is done at each call. What
+    cannot be written down ahead of its numbers (an if on a Tensor's values, NumPy's random generators) gives one
+    warning, and is run as it is. Results are always new arrays, also where the function itself would return a view
+    of an argument; and only leaves and arguments get a .grad.
 
     backend: 'native' (the default); 'unfused' (native, one kernel per operation), 'numpy' (the recorded program run by
         NumPy) and 'eager' (the function itself) are for finding out where something goes wrong.
-    verify: compare each new program with the function itself before it is used.
-    disable: return the function as it is. fullgraph, dynamic, mode and options are accepted for PyTorch's sake.
+    verify: compare each new program with the function itself before it is used, and now and then afterwards.
+    fullgraph: raise a CompileError where something cannot be compiled.
+    disable: return the function as it is. dynamic, mode and options are accepted for PyTorch's sake.
 
     >>> import minitorch
     >>> @minitorch.compile(backend="numpy")
@@ -64,11 +65,14 @@ def compile(
     if backend not in known:
         raise ValueError(f"compile: backend must be one of {', '.join(known)}, got {backend!r}")
     if function is None:
-        return functools.partial(compile, backend=backend, verify=verify, fullgraph=fullgraph, disable=disable)
+        return functools.partial(
+            compile, backend=backend, verify=verify, fullgraph=fullgraph, disable=disable
+        )
     if disable:
         return function
     if backend != EAGER:
         backends.named(backend).require()
+        require_bytecode()
     if isinstance(function, (staticmethod, classmethod)):
         return type(function)(compile(function.__func__, backend=backend, verify=verify, fullgraph=fullgraph))
     if isinstance(function, type):

@@ -29,8 +29,8 @@ class Leaf:
         self.number = number
 
 
-class Itself:
-    """A container from outside: not one like it, but the very one."""
+class Same:
+    """In place of a container from outside: the very one, whatever is in it."""
 
     __slots__ = ("thing",)
 
@@ -38,21 +38,26 @@ class Itself:
         self.thing = thing
 
 
-def rebuilt(
-    thing: Any, change: Callable[[Any], Any], is_from_outside: Callable[[Any], bool] = lambda thing: False
-) -> Any:
+def marked(thing: Any, is_outside: Callable[[Any], bool]) -> Any:
+    """Return nested containers, copied, with Same in place of those that come from outside."""
+    if isinstance(thing, (tuple, list, dict)) or is_record(thing):
+        if not isinstance(thing, tuple) and is_outside(thing):
+            return Same(thing)
+        return rebuilt(thing, lambda part: part, lambda part: marked(part, is_outside))
+    return thing
+
+
+def rebuilt(thing: Any, change: Callable[[Any], Any], inside: Callable[[Any], Any] | None = None) -> Any:
     """Return nested containers with everything in them that is no container replaced by change(it).
 
-    is_from_outside: tells which containers are left alone, as Itself.
+    inside: what is done with the parts of a container, if not the same.
     """
-    if isinstance(thing, (list, dict)) or is_record(thing):
-        if is_from_outside(thing):
-            return Itself(thing)
+    again = inside or (lambda part: rebuilt(part, change))
     if isinstance(thing, (tuple, list)):
-        parts = [rebuilt(i, change, is_from_outside) for i in thing]
+        parts = [again(i) for i in thing]
         return type(thing)(*parts) if hasattr(thing, "_fields") else type(thing)(parts)
     if isinstance(thing, dict) and not isinstance(thing, ParameterGroup):
-        new = {k: rebuilt(v, change, is_from_outside) for k, v in thing.items()}
+        new = {k: again(v) for k, v in thing.items()}
         if type(thing) is dict:
             return new
         other = copy.copy(thing)
@@ -61,7 +66,7 @@ def rebuilt(
     if is_record(thing):
         other = copy.copy(thing)
         for each in dataclasses.fields(thing):
-            object.__setattr__(other, each.name, rebuilt(getattr(thing, each.name), change, is_from_outside))
+            object.__setattr__(other, each.name, again(getattr(thing, each.name)))
         return other
     return change(thing)
 
@@ -116,10 +121,8 @@ def filled(shape: Any, leaves: list[Any]) -> Any:
     def part_of_it(part: Any) -> Any:
         if part.__class__ is Leaf:
             return leaves[part.number]
-        if part.__class__ is Itself:
-            return part.thing
         if part.__class__ is _Computed:
             return part.compute(leaves)
-        return part
+        return part.thing if part.__class__ is Same else part
 
     return rebuilt(shape, part_of_it)

@@ -158,7 +158,9 @@ class _EntryWriter:
         return [names[i] for i in range(len(names))]
 
     def _number(self, step: ReadNumber) -> str:
-        return look_at(step.holder, step.key).format(self.source.bind(step.holder), self.source.write(step.key))
+        return look_at(step.holder, step.key).format(
+            self.source.bind(step.holder), self.source.write(step.key)
+        )
 
     # --- running --------------------------------------------------------------------------------------------------
 
@@ -244,7 +246,9 @@ class _EntryWriter:
             results = f"filled({s.bind(program.template)}, [{', '.join(names)}])"
         if program.change is not None:
             s.add(f"results = {results}")  # numbers among them are read before they are changed
-            s.add(f"{s.bind(program.change)}(found)")  # (no method: it would hold the program, which holds this)
+            s.add(
+                f"{s.bind(program.change)}(found)"
+            )  # (no method: it would hold the program, which holds this)
             results = "results"
         s.add(f"return {results}")
 

@@ -29,6 +29,7 @@ from minitorch.compiler.call.key import Arguments, CacheKey, in_words, is_unobse
 from minitorch.compiler.call.names import FunctionWrapper, describe
 from minitorch.compiler.call.record import record_call, run_plainly
 from minitorch.compiler.call.specialisation import REFUSALS, Redecided, Specialisation
+from minitorch.compiler.trace.observe.instrument import SUPPORTED
 from minitorch.compiler.trace.recorded import FromTensor
 from minitorch.compiler.trace.refusal import Refused
 from minitorch.engine.modes import Mode, current, observed
@@ -148,6 +149,12 @@ class CompiledFunction(FunctionWrapper):
         mode = current()
         if cache.eager_because is not None or self.backend == EAGER or not is_unobserved(mode):
             return observed(self.function)(*args, **options)
+        if not SUPPORTED:
+            cache.eager_because = (
+                f"observing is not made for Python {sys.version_info[0]}.{sys.version_info[1]} yet"
+            )
+            self._stay_eager(cache.eager_because)
+            return self.function(*args, **options)
         arguments = Arguments(args, options, mode)
         if any(type(leaf) is not np.ndarray and _is_foreign(leaf) for leaf in arguments.leaves):
             return self.function(*args, **options)

@@ -5,7 +5,8 @@ across: Modules, optimisers, Tensors, which this library's own code reads withou
 `Environment`, whose guards say that all of it is as it was.
 
 Numbers, strings and the like are compared by value, everything else by identity. Modules and parameter groups report
-their own changes (recording.changes counts them), so that guards on all of them cost one comparison while nothing changes.
+their own changes (recording.changes counts them), so that guards on all of them cost one comparison while nothing
+changes.
 """
 
 from __future__ import annotations
@@ -74,13 +75,18 @@ def can_be_placed(thing: Any) -> bool:
     """Tell whether a Tensor is a bare one, so that another such may stand in its place at the next call."""
     if type(thing) is not Tensor or type(thing._array) is not np.ndarray:
         return False
-    return not thing._requires_grad and thing._operation is None and thing._hooks is None and thing._array.flags.carray
+    return (
+        not thing._requires_grad
+        and thing._operation is None
+        and thing._hooks is None
+        and thing._array.flags.carray
+    )
 
 
 def conditions_on_place(source: FromPlace, value: Any, others: dict[int, Any]) -> list[Condition]:
     """Return the conditions on whatever Tensor is at a place. others: what it may not be, by id."""
-    operands = (source.holder, source.key)
-    place = look_at(*operands)
+    operands: tuple[Any, ...] = (source.holder, source.key)
+    place = look_at(source.holder, source.key)
     operands = operands if "{1}" in place else operands[:1]
     words = f"the tensor at {source.key!r:.40}"
     conditions = [
@@ -94,7 +100,10 @@ def conditions_on_place(source: FromPlace, value: Any, others: dict[int, Any]) -
         Condition(f"whether {words} is contiguous", f"{place}._array.flags.carray", operands, True),
     ]
     last = f"{{{len(operands)}}}"
-    return [*conditions, Condition(f"which {words} is", f"(id({place}) in {last})", (*operands, others), False)]
+    return [
+        *conditions,
+        Condition(f"which {words} is", f"(id({place}) in {last})", (*operands, others), False),
+    ]
 
 
 def condition_of(fact: Fact, expected: Any = MISSING) -> Condition:
@@ -103,7 +112,9 @@ def condition_of(fact: Fact, expected: Any = MISSING) -> Condition:
     look, test, operands = _look_of(fact)
     if look is CONTAINS:
         told = f"{fact.words} was not there and is now" if fact.kind == "item" else ""
-        return Condition(fact.words, CONTAINS, operands, fact.kind != "item" and value, "is", fact.reported, told)
+        return Condition(
+            fact.words, CONTAINS, operands, fact.kind != "item" and value, "is", fact.reported, told
+        )
     if test is None:
         test = "same" if isinstance(value, PLAIN) else "is"
     return Condition(fact.words, look, operands, value, test, fact.reported)
@@ -219,7 +230,14 @@ class Environment:
 
     def _keys(self, words: str, items: Any, reported: bool = False) -> None:
         if not self._written(items, "keys of it"):
-            self._guard(f"the keys of {words}", "tuple({0})", items, expected=tuple(items), test="alike", reported=reported)
+            self._guard(
+                f"the keys of {words}",
+                "tuple({0})",
+                items,
+                expected=tuple(items),
+                test="alike",
+                reported=reported,
+            )
 
     # --- objects of this library --------------------------------------------------------------------
 
@@ -253,13 +271,17 @@ class Environment:
 
     def _look_at_hooks(self, words: str, hooks: dict[int, Any]) -> None:
         """Hooks are numbered, so that the numbers tell whether they are the same ones."""
-        self._guard(f"the hooks of {words}", "tuple({0})", hooks, expected=tuple(hooks), test="==", reported=True)
+        self._guard(
+            f"the hooks of {words}", "tuple({0})", hooks, expected=tuple(hooks), test="==", reported=True
+        )
 
     def _method(self, kind: type, name: str) -> None:
         """Guard a method of a class that this library's code calls."""
         if (id(kind), name) not in self._methods:
             self._methods.add((id(kind), name))
-            self.guards.append(condition_of(Fact(f"{kind.__name__}.{name}", "type", kind, name, lookup(kind, name))))
+            self.guards.append(
+                condition_of(Fact(f"{kind.__name__}.{name}", "type", kind, name, lookup(kind, name)))
+            )
 
     def _look_at_module(self, words: str, module: Any) -> None:
         kind = type(module)
@@ -267,7 +289,9 @@ class Environment:
         self._method(kind, "forward")
         attributes = vars(module)
         if "forward" not in attributes:
-            self.guards.append(condition_of(Fact(f"{words}.forward", "item", attributes, "forward", MISSING, True)))
+            self.guards.append(
+                condition_of(Fact(f"{words}.forward", "item", attributes, "forward", MISSING, True))
+            )
         # What a class of this library reads of itself is not observed, and may be anything it has.
         ours = any(is_trusted_class(base) and base not in (Module, object) for base in kind.__mro__)
         for name in list(attributes):
@@ -338,7 +362,7 @@ class Environment:
 
     def _look_at_state(self, words: str, state: Any) -> None:
         self._guard(f"len({words})", LENGTH, state, expected=len(state), test="==")
-        for key, values in list(state.items()):
+        for key in list(state):
             now = self._item(f"{words}[…]", state, key)
             if isinstance(now, dict):
                 self._look_at_state(f"{words}[…]", now)

@@ -1,7 +1,7 @@
-"""What the observer of a run must know of this library's objects. Enters: objects come across. Leaves: how they are read.
+"""What the observer of a run must know of this library's objects.
 
-A Module, an optimiser, a Tensor or a generator that a function comes across is guarded as a whole (guards.py), since this
-library's own code is not observed.
+Enters: objects that a function comes across. Leaves: how they are read. A Module, an optimiser, a Tensor or a generator
+is guarded as a whole (guards.py), since this library's own code is not observed.
 """
 
 from __future__ import annotations
@@ -37,8 +37,10 @@ class KnownObjects:
         self.environment = environment
         self.before = before
 
-    def meet(self, thing: Any) -> None:
-        """Guard an object that this library's code may read."""
+    def meet(self, thing: Any) -> bool:
+        """Guard an object that this library's code may read. Return whether it was there before the run."""
+        if isinstance(thing, Node) and self.active.is_fresh(thing):
+            return False
         if isinstance(thing, MEETABLE):
             met = self.environment.optimizers, self.environment.schedulers, self.environment.streams
             count = list(map(len, met))
@@ -47,6 +49,7 @@ class KnownObjects:
                 self.before.look(self.environment)
         elif isinstance(thing, type(self.active)):
             raise AssertionError("a recording is observed by itself")
+        return True
 
     def is_managed(self, thing: Any) -> bool:
         """Tell whether an object reports its changes itself."""
@@ -84,6 +87,10 @@ class KnownObjects:
     def shown(self, array: np.ndarray) -> Any:
         """Return what stands for an array from outside."""
         return self.active.foreign(array)
+
+    def is_fresh(self, tensor: Any) -> bool:
+        """Tell whether a Tensor was made in this run."""
+        return self.active.is_fresh(tensor)
 
     @contextmanager
     def paused(self) -> Iterator[None]:

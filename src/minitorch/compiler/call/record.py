@@ -19,7 +19,7 @@ from minitorch.compiler import backends
 from minitorch.compiler.call import verify
 from minitorch.compiler.call.again import OnceMore
 from minitorch.compiler.call.audit import Audits, difference
-from minitorch.compiler.call.containers import Itself, collect, rebuilt, template
+from minitorch.compiler.call.containers import Same, collect, marked, rebuilt, template
 from minitorch.compiler.call.guards import Environment, can_be_placed, conditions_on_place, is_place_of_number
 from minitorch.compiler.call.key import Arguments, CacheKey, is_record
 from minitorch.compiler.call.library import MEETABLE, KnownObjects
@@ -100,7 +100,8 @@ def record_call(
 ) -> RecordedCall:
     """Run a function on the arguments of a call, and make a program of it.
 
-    kept: the program that is kept for such calls: another one is made only if it is not the same. promoted: options and attributes, by holder and name, that are inputs because they were seen to change; more of them
+    kept: the program that is kept for such calls: another one is made only if it is not the same.
+    promoted: options and attributes, by holder and name, that are inputs because they were seen to change; more of them
     may be found. verified: compare the program with the function. reason: why there is to be a new one.
     """
     began = time.perf_counter()
@@ -211,9 +212,11 @@ class _Run:
             return differentiate(self.active, recorded, found, self.arguments.leaves)
 
         def all_of(results: Any) -> list[Any]:
+            # Containers that are changed later on are kept as they are now.
             self._returned = results
-            stored = [change.value for change in self.observer.changes]
-            self.results, self.stored = rebuilt((results, stored), _as_it_is, self._is_from_outside)
+            self.results, self.stored = marked(
+                (results, [change.value for change in self.observer.changes]), self._is_from_outside
+            )
             if any(isinstance(step, Effect) for step in self.active.script):
                 # What a number is read from may be changed by then: the program gives it.
                 self.results, self.stored = rebuilt((self.results, self.stored), _given_by_program)
@@ -224,6 +227,9 @@ class _Run:
         if self.observer.refusal is not None:
             raise self.observer.refusal
 
+    def _is_from_outside(self, container: Any) -> bool:
+        return self.observer.knows(container) and not self.observer.is_given(container)
+
     def _call(self) -> Any:
         args, options = self.arguments.args, self.arguments.options
         if self.inputs:
@@ -232,7 +238,7 @@ class _Run:
                 rebuilt(part, lambda thing: self._as_input(thing, count)) for part in (args, options)
             )
         if any(isinstance(given, np.ndarray) for given in self.arguments.leaves):
-            args, options = rebuilt((args, options), self.active.shown)  # a copy of one must be recorded too
+            args, options = rebuilt((args, options), self._shown)  # a copy of one must be recorded too
         self._note_given((args, options))
         with watched_by(self.observer), watchdog(self.observer):
             results = self.observer.calls(self.function, args, options)
@@ -240,9 +246,17 @@ class _Run:
             raise self.observer.refusal
         return results
 
+    def _shown(self, thing: Any) -> Any:
+        shown = self.active.shown(thing)
+        if shown is not thing:
+            self.observer.originals[id(shown)] = thing
+        return shown
+
     def _note_given(self, thing: Any) -> None:
         """Note what the key knows of the arguments."""
-        if isinstance(thing, (list, tuple)) or (isinstance(thing, dict) and not isinstance(thing, ParameterGroup)):
+        if isinstance(thing, (list, tuple)) or (
+            isinstance(thing, dict) and not isinstance(thing, ParameterGroup)
+        ):
             self.observer.given[id(thing)] = thing
             for part in thing.values() if isinstance(thing, dict) else thing:
                 self._note_given(part)
@@ -345,7 +359,9 @@ class _Run:
         for source in self.recorded.sources:
             if isinstance(source, (FromTensor, FromGradient)) and id(source.tensor) not in given:
                 environment.look(source.tensor)
-        others = {id(s.tensor): s.tensor for s in self.recorded.sources if isinstance(s, (FromTensor, FromGradient))}
+        others = {
+            id(s.tensor): s.tensor for s in self.recorded.sources if isinstance(s, (FromTensor, FromGradient))
+        }
         for source, value in zip(self.recorded.sources, self.recorded.program.inputs, strict=True):
             if isinstance(source, FromPlace):
                 environment.guards += conditions_on_place(source, value, others)
@@ -359,9 +375,6 @@ class _Run:
         environment.finish()
         return environment, aliases
 
-    def _is_from_outside(self, container: Any) -> bool:
-        return not self.observer.is_given(container) and self.observer.knows(container)
-
     def _refuse_what_is_not_made_anew(self, found: list[Any]) -> None:
         refused = _not_made_anew((self.results, self.stored), found, self.observer, self.active)
         made = _containers((self._returned, [change.value for change in self.observer.changes]))
@@ -374,10 +387,6 @@ class _Run:
 
 def _given_by_program(part: Any) -> Any:
     return given_by_program(part) if isinstance(part, Number) else part
-
-
-def _as_it_is(part: Any) -> Any:
-    return part
 
 
 def _updates(recorded: Recorded) -> dict[int, int]:
@@ -407,7 +416,7 @@ def _not_made_anew(results: Any, found: list[Any], observer: CallObserver, activ
     strange: list[str] = []
 
     def look(part: Any) -> None:
-        if isinstance(part, (Number, Itself)):
+        if isinstance(part, (Number, Same)):
             return
         if id(part) in known:
             if isinstance(part, Node) and active.is_fresh(part):
@@ -415,10 +424,12 @@ def _not_made_anew(results: Any, found: list[Any], observer: CallObserver, activ
                     strange.append(f"it returns a new {type(part).__name__}")
                 elif part._requires_grad and part._operation is None:
                     strange.append("it returns a new leaf that requires grad; write requires_grad_() outside")
-        elif not isinstance(part, (*PLAIN, type, types.FunctionType, types.ModuleType)) and not observer.knows(part):
+        elif not isinstance(
+            part, (*PLAIN, type, types.FunctionType, types.ModuleType)
+        ) and not observer.knows(part):
             strange.append(
-                f"it returns, or stores, a {type(part).__name__}, which cannot be made anew at each call; use Tensors, or "
-                "tuples, lists, dicts, namedtuples and dataclasses of them"
+                f"it returns, or stores, a {type(part).__name__}, which cannot be made anew at each call; use Tensors, "
+                "or tuples, lists, dicts, namedtuples and dataclasses of them"
             )
 
     rebuilt(results, look)
@@ -438,7 +449,7 @@ def untraced(part: Any) -> Any:
     """Return a recorded array or number as the plain one it was in this run."""
     if isinstance(part, Traced):
         return np.array(part.array).view(PlainArray if isinstance(part, PlainTraced) else np.ndarray)
-    if isinstance(part, Itself):
+    if isinstance(part, Same):
         return part.thing
     return part.concrete if isinstance(part, Number) else part
 

@@ -97,7 +97,8 @@ class _Shake:
         if getattr(array, "dtype", None) not in _FLOATS:
             return array
         # In few arrays of its own dtype: a large model has to be shaken too.
-        moved = np.asarray(self.noise.random(array.shape, array.dtype))
+        drawn = np.float32 if array.dtype == np.float16 else array.dtype
+        moved = np.asarray(self.noise.random(array.shape, drawn)).astype(array.dtype, copy=False)
         moved -= 0.5
         moved *= 2 * ERRORS * np.finfo(array.dtype).eps
         size = np.asarray(np.abs(array if sized is None else sized))
@@ -110,7 +111,7 @@ class _Shake:
         return moved
 
 
-_FLOATS = (np.float32, np.float64)
+_FLOATS = (np.float16, np.float32, np.float64)
 _DISTANCE = {
     "e": "f",
     "f": "f",

@@ -53,7 +53,7 @@ class Deferred(Number):
             return make.reshape(make.cast(array[place].value, dtype), ())
         ufunc: Any = _UFUNCS.get(self.function, self.function)
         if dtype not in (np.float64, np.int64) or getattr(ufunc, "__name__", "") not in FUNCTIONS:
-            raise self._refusal("arithmetic on tensor.item() beside a tensor")
+            raise self._refusal("arithmetic on a tensor's value beside a tensor")
         values = [o.value if isinstance(o, Number) else make.constant(np.asarray(o)) for o in self.operands]
         return make.map_values(ufunc.__name__, *(make.cast(v, dtype) for v in values))
 
@@ -93,7 +93,7 @@ class Deferred(Number):
 
     def _now(self, function: Callable[..., Any], *others: Any) -> Any:
         if not self._is_over():
-            raise self._refusal(f"{function.__name__} of tensor.item()")
+            raise self._refusal(f"{function.__name__} of a tensor's value")
         return function(self.concrete, *(o.concrete if isinstance(o, Number) else o for o in others))
 
     def __neg__(self) -> Any:
@@ -204,8 +204,8 @@ def given_by_program(number: Number) -> Deferred:
     """Return a number that may be another one at the next call as one that the program gives."""
     if isinstance(number, Deferred):
         return number
-    found = Deferred(None, (Traced(number.value, np.asarray(number.concrete)), ()), number.concrete)
-    return Deferred(int, (found,), number.concrete) if type(number.concrete) is int else found
+    concrete = np.asarray(number.concrete)
+    return Deferred(None, (Traced(make.cast(number.value, concrete.dtype), concrete), ()), number.concrete)
 
 
 def element(array: Traced, place: tuple[int, ...]) -> Deferred:

@@ -6,6 +6,7 @@ what it computes.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -129,6 +130,27 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     setattr(Number, f"__{_name}__", _comparison(getattr(operator, _name)))
 
 
+_OF_MATH: dict[Any, Any] = {
+    math.cos: np.cos, math.sin: np.sin, math.tan: np.tan, math.exp: np.exp, math.log: np.log, math.sqrt: np.sqrt,
+    math.tanh: np.tanh, math.pow: np.power, math.log10: np.log10, math.log2: np.log2, math.log1p: np.log1p,
+    math.expm1: np.expm1, math.fabs: np.absolute, math.hypot: np.hypot, math.atan: np.arctan, math.cosh: np.cosh,
+    math.sinh: np.sinh, math.acos: np.arccos, math.asin: np.arcsin,
+}  # fmt: skip
+
+
+def of_math(function: Any, *operands: Any) -> Any:
+    """Return what a function of Python's math gives of numbers that may change; NotImplemented if it is another one."""
+    numbers = [o for o in operands if isinstance(o, Number)]
+    ufunc: Any = _OF_MATH.get(function)
+    if ufunc is None or len(operands) != ufunc.nin or not numbers or not all(n.decides for n in numbers):
+        return NotImplemented
+    concrete = function(*(o.concrete if isinstance(o, Number) else o for o in operands))
+    values = [o.value if isinstance(o, Number) else make.constant(np.float64(o)) for o in operands]
+    readers = [o.read if isinstance(o, Number) else (lambda o=o: o) for o in operands]
+    value = make.map_values(ufunc.__name__, *values)
+    return as_float(Number(value, concrete, lambda: function(*(r() for r in readers)), numbers[0].decide))
+
+
 class _Float(Number):
     """A number that passes for a Python float, wherever one is asked for."""
 
@@ -166,7 +188,7 @@ class _Int(Number):
         return getattr(ufunc, method)(*(int(i) if type(i) is _Int else i for i in inputs), **options)
 
 
-_WHOLE = {
+_WHOLE: dict[Any, Any] = {
     np.add: operator.add, np.subtract: operator.sub, np.multiply: operator.mul, np.floor_divide: operator.floordiv,
     np.remainder: operator.mod, np.negative: operator.neg, np.absolute: operator.abs,
 }  # fmt: skip

@@ -91,7 +91,9 @@ class Recording:
         self._arrays: dict[int, Traced] = {}
         self._numbers: dict[tuple[int, str], Number] = {}
         self._positions = {id(a): i for i, a in reversed(list(enumerate(arguments)))}
-        self.placed: dict[int, FromPlace] = {}  # Tensors, by id, that are found at places where others were before
+        self.placed: dict[
+            int, FromPlace
+        ] = {}  # Tensors, by id, that are found at places where others were before
         self._asked_about: list[Value] = []  # what decisions are about
         self._fresh: list[weakref.ref[Any]] = []
         self._outputs: dict[int, int] = {}  # of updated Tensors, by their _Held's id: which output they get
@@ -300,9 +302,9 @@ class Recording:
         for node in nodes:
             if node._operation is not None and node not in boundary and not self.is_fresh(node):
                 raise StaysEager(
-                    f"compile: backward goes through the graph of a tensor from before the call (shape {node._array.shape}, "
-                    f"made by {node._operation.name}), which is another one at each call\n  {where_in_user_code()}\n"
-                    "compute it inside, or detach() it and go on outside"
+                    "compile: backward goes through the graph of a tensor from before the call (shape "
+                    f"{node._array.shape}, made by {node._operation.name}), which is another one at each call\n"
+                    f"  {where_in_user_code()}\ncompute it inside, or detach() it and go on outside"
                 )
 
     def flagging(self, node: Node) -> None:
@@ -461,7 +463,9 @@ class Recording:
     def _refuse_writing_into_places(self, recorded: Recorded) -> None:
         written = [self.sources[u.input] for u in recorded.updates]
         rebound = [id(r.tensor) for r in recorded.rebinds if not isinstance(r.tensor, int)]
-        if any(isinstance(source, FromPlace) for source in written) or not self.placed.keys().isdisjoint(rebound):
+        if any(isinstance(source, FromPlace) for source in written) or not self.placed.keys().isdisjoint(
+            rebound
+        ):
             raise StaysEager("compile: it writes into a tensor where it finds another one at each call")
 
     def _refuse_shared_memory(self, recorded: Recorded) -> None:

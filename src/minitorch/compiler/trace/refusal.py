@@ -32,7 +32,11 @@ def where_in_user_code() -> str:
     """Return the line outside this library that is being run: 'file.py:12: the line'."""
     for frame in reversed(traceback.extract_stack()):
         path = Path(frame.filename)
-        ours = PACKAGE in path.parents and path.relative_to(PACKAGE).parts[0] not in ("app", "course", "proof")
+        ours = PACKAGE in path.parents and path.relative_to(PACKAGE).parts[0] not in (
+            "app",
+            "course",
+            "proof",
+        )
         python = frame.filename.startswith("<frozen") or (
             PYTHON in path.parents and "site-packages" not in path.parts
         )

@@ -262,7 +262,7 @@ def hardshrink(input: Any, lambd: float = 0.5) -> Tensor:
     tensor([-1.,  0.])
     """
     x = as_tensor(input)
-    return where(x.detach().abs() > lambd, x, 0.0)
+    return where(x.detach().abs() <= lambd, 0.0, x)  # so that nan stays nan
 
 
 def softshrink(input: Any, lambd: float = 0.5) -> Tensor:
@@ -275,7 +275,7 @@ def softshrink(input: Any, lambd: float = 0.5) -> Tensor:
         raise RuntimeError(f"softshrink: lambd must not be negative, got {lambd}")
     x = as_tensor(input)
     fixed = x.detach()
-    return where(fixed.abs() > lambd, x - fixed.sign() * lambd, 0.0)
+    return where(fixed.abs() <= lambd, 0.0, x - fixed.sign() * lambd)  # so that nan stays nan
 
 
 def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Tensor:

@@ -504,7 +504,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
 
 # --- keys and checks -----------------------------------------------------------------------------
 
-_BASIC = (int, slice, type(None), type(...))
+_BASIC = frozenset((int, slice, type(None), type(...)))
 
 
 def index_key(key: Any, x: Any) -> tuple[Any, Any]:
@@ -514,17 +514,15 @@ def index_key(key: Any, x: Any) -> tuple[Any, Any]:
     by side: the axes they make stay there, or else come first. For NumPy an integer is an array too, so where a slice
     stands between them it is applied alone before.
     """
-    if _means_a_tuple(key):
+    if isinstance(key, list) and _means_a_tuple(key):
         key = tuple(key)
     if not isinstance(key, tuple):
         return None, _index_part(key, x)
-    parts = tuple(_index_part(part, x) for part in key)
-    for part in parts:
-        if part.__class__ not in _BASIC:
-            break
-    else:
+    parts = tuple([_index_part(part, x) for part in key])
+    kinds = {part.__class__ for part in parts}
+    if kinds.issubset(_BASIC) or kinds.isdisjoint(_SEPARATING):
         return None, parts
-    if any(part is ... for part in parts) and sum(_axes_used(part) for part in parts) == x.ndim:
+    if type(...) in kinds and sum(map(_axes_used, parts)) == x.ndim:
         # An ellipsis between arrays that stands for no axis separates them for NumPy, and not for PyTorch.
         parts = tuple(part for part in parts if part is not ...)
     advanced = [i for i, part in enumerate(parts) if part.__class__ not in _SEPARATING]
@@ -542,14 +540,12 @@ def index_key(key: Any, x: Any) -> tuple[Any, Any]:
     return tuple(integers), tuple(part for part in parts if not _is_integer(part))
 
 
-_SEPARATING = (slice, type(None), type(...))
+_SEPARATING = frozenset((slice, type(None), type(...)))
 
 
 def _means_a_tuple(key: Any) -> bool:
     """Tell whether PyTorch reads a list as a tuple of indices: where something in it is more than a number."""
-    if not isinstance(key, list) or len(key) >= 32:
-        return False
-    if all(isinstance(part, (int, float, np.generic)) for part in key):
+    if len(key) >= 32 or all(isinstance(part, (int, float, np.generic)) for part in key):
         return False
     warnings.warn(
         "getitem: a list of sequences is read as a tuple of indices, one for each axis; write x[tuple(seq)], or for "
@@ -585,7 +581,10 @@ def _index_part(part: Any, x: Any) -> Any:
         raise TypeError(f"getitem: {part!r} is no index; use ints, slices, None, ..., or tensors of them")
     else:
         return int(part) if isinstance(part, (int, np.integer)) else part
-    if array.dtype.kind not in "biu":
+    kind = array.dtype.kind
+    if kind == "i" and array.ndim:
+        return array
+    if kind not in "biu":
         raise IndexError(f"getitem: tensors used as indices must hold ints or bools, got {array.dtype}")
     if array.dtype == np.uint8:
         if array.ndim:
@@ -595,11 +594,7 @@ def _index_part(part: Any, x: Any) -> Any:
             )
         return array.astype(np.bool_)
     # A tensor of one integer selects as an integer does: a view. What is recorded does not know its value.
-    return (
-        int(array)
-        if not array.ndim and array.dtype.kind != "b" and not hasattr(array, "__decide__")
-        else array
-    )
+    return array if array.ndim or kind == "b" or hasattr(array, "__decide__") else int(array)
 
 
 def _along_axis(x: Any, axis: Any, index: Any, name: str) -> tuple[int, Tensor]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from minitorch.engine.dtypes import int64
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply, apply_many
 from minitorch.ops import linalg as ops
@@ -117,7 +118,7 @@ class LinearAlgebra(Node):
             raise RuntimeError(
                 f"trace: expects a matrix, got shape {self._array.shape}; write x.diagonal(0, -2, -1).sum(-1)"
             )
-        return apply(ops.TRACE, self)
+        return apply(ops.TRACE, cast(self, int64) if self._array.dtype.kind in "biu" else self)
 
     # --- factorisations --------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from minitorch.engine.dtypes import int64
+from minitorch.engine.dtypes import int64, uint8
 from minitorch.engine.fast import apply_unary
 from minitorch.engine.node import Node
 from minitorch.engine.record import apply
@@ -73,7 +73,8 @@ class Reductions(Node):
         x = cast(self, dtype) if dtype is not None else self
         if x._array.dtype.kind in "biu" and dtype is None:
             x = cast(x, int64)
-        return apply_unary(ops.SUM, x, _over(self, axis, dim, keepdims, keepdim, "sum"))
+        out = apply_unary(ops.SUM, x, _over(self, axis, dim, keepdims, keepdim, "sum"))
+        return out if dtype is None else cast(out, dtype)  # NumPy's sum of small integers is int64
 
     def mean(
         self,
@@ -458,12 +459,14 @@ def _summable(x: Any, dtype: Any) -> Tensor:
 def _along_one(op: Op, x: Any, axis: Any, dtype: Any) -> Tensor:
     at = required_axis(x, axis, op.name)
     x = _summable(x, dtype)
-    return apply(op, x, axis=at) if x._array.ndim else x.clone()
+    out = apply(op, x, axis=at) if x._array.ndim else x.clone()
+    return cast(out, x._array.dtype)  # NumPy's sums of small integers are int64
 
 
 def _question(x: Any, op: Op, axis: Any, keepdims: bool) -> Tensor:
     axes = reduction_axis(axis, x._array.ndim, op.name)  # an empty tuple reduces nothing, as in PyTorch
-    return apply(op, x, axis=axes, keepdims=keepdims)
+    out = apply(op, x, axis=axes, keepdims=keepdims)
+    return cast(out, uint8) if x._array.dtype == uint8 else out  # PyTorch's bools of old
 
 
 def _extreme(x: Any, axis: Any, keepdims: bool, name: str) -> Any:

@@ -490,7 +490,7 @@ def test_every_function_is_supported_for_floats():
 
 
 def test_what_numpy_refuses_or_promotes_is_not_supported():
-    assert not any(supported(name, np.dtype("f2")) for name in program.FUNCTIONS)
+    assert {name for name in program.FUNCTIONS if supported(name, np.dtype("f2"))} == {"cast", "where"}
     assert not any(supported(name, np.dtype("c16")) for name in program.FUNCTIONS)
     assert not supported("exp", np.dtype("i4"))
     assert not supported("divide", np.dtype("i8"))

@@ -374,6 +374,23 @@ def test_well_formed_nonsense_is_made_anew(cache):
     assert call(machine.compile_module(SEVEN, target.host(), ["seven"]), "seven") == 7
 
 
+@pytest.mark.skipif(os.name != "posix", reason="POSIX has such things")
+@pytest.mark.parametrize("what", ["a pipe", "a folder", "a huge file", "a link to nothing"])
+def test_what_else_lies_in_the_place_of_a_file_is_not_read(cache, what):
+    place = object_cache.file_for(object_cache.key(SEVEN, target.host(), machine.OPTIMIZATION))
+    if what == "a pipe":
+        os.mkfifo(place)  # whoever opens one to read waits for a writer
+    elif what == "a folder":
+        place.mkdir()
+    elif what == "a huge file":
+        with open(place, "wb") as file:
+            file.truncate(1 << 40)  # takes no room on the disk, but would in memory
+    else:
+        place.symlink_to(cache / "nothing")
+    assert call(machine.compile_module(SEVEN, target.host(), ["seven"]), "seven") == 7
+    assert place.is_dir() if what == "a folder" else place.is_file() and place.stat().st_size < 1 << 20
+
+
 @pytest.mark.parametrize("how", ["none", "a file", "forbidden", "anyone's"])
 def test_without_a_usable_folder_it_works_too(tmp_path, monkeypatch, how):
     folder = tmp_path / "cache"

@@ -5,7 +5,7 @@ What has no machine code is computed by NumPy in between, called back from the n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,8 @@ from minitorch.compiler.backends.llvm.lower import Lowering
 from minitorch.compiler.backends.llvm.machine import compile_functions
 from minitorch.compiler.backends.llvm.target import Target, host
 from minitorch.compiler.backends.llvm.threads import threads as thread_count
-from minitorch.compiler.ir.program import Value
+from minitorch.compiler.ir.halves import widened
+from minitorch.compiler.ir.program import Program, Value
 from minitorch.compiler.schedule.groups import Group
 from minitorch.compiler.schedule.machine import Machine
 from minitorch.compiler.schedule.memory import MemoryPlan, Placed, Scratch
@@ -106,6 +107,10 @@ class Assembler(ScheduledBackend):
         self.fuse = fuse
         self.machine = machine or Cpu()
         self._target, self._threads, self.keep_text = target, threads, keep_text
+
+    def build(self, program: Program, updates: Mapping[int, int], numbers: Collection[int] = ()) -> Any:
+        """Make a native program."""
+        return super().build(widened(program), updates, numbers)
 
     @property
     def target(self) -> Target:

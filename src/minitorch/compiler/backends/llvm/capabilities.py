@@ -45,6 +45,11 @@ class Cpu:
         if not is_expressible(value):
             return False
         function = value.attributes.get("function", "")
+        if (
+            value.primitive in ("arg_reduce", "contract", "sort", "argsort")
+            and value.inputs[0].dtype == np.float16
+        ):
+            return False
         if value.primitive == "map":
             operand = value.inputs[0 if function == "cast" else -1]
             return functions.supported(function, operand.dtype)

@@ -177,18 +177,25 @@ def _parse(text: str, machine: Any, target: Target) -> Any:
 
 # --- loading it -------------------------------------------------------------------------------------------
 
+LINKED_TOGETHER = 32  # modules that share a linker
 _library_number = itertools.count().__next__
-
-
 _linking = threading.Lock()
+_linkers: list[Any] = []  # the one in use
 
 
-@functools.cache
-def _linker() -> Any:
-    """LLVM's linker in memory, one for all: it puts a module's code and constants side by side."""
-    return require_llvmlite().create_lljit_compiler(
-        use_jit_link=sys.platform != "win32", suppress_errors=True
-    )
+def _linker(number: int) -> Any:
+    """LLVM's linker in memory: it puts a module's code and constants side by side.
+
+    It keeps something (8 kB) of every module that was ever linked; so there is a new one now and then (1 ms), and the
+    old one goes with the last of its modules.
+    """
+    if not _linkers or number % LINKED_TOGETHER == 0:
+        _linkers[:] = [
+            require_llvmlite().create_lljit_compiler(
+                use_jit_link=sys.platform != "win32", suppress_errors=True
+            )
+        ]
+    return _linkers[0]
 
 
 def _link(code: bytes, names: list[str], imports: Mapping[str, int]) -> MachineCode:
@@ -197,10 +204,10 @@ def _link(code: bytes, names: list[str], imports: Mapping[str, int]) -> MachineC
         builder.export_symbol(name)
     for name, address in imports.items():
         builder.import_symbol(name, address)
-    library = f"minitorch{_library_number()}"
     try:
         with _linking:
-            tracker = builder.link(_linker(), library)
+            number = _library_number()
+            tracker = builder.link(_linker(number), f"minitorch{number}")
     except RuntimeError as error:
         known = ", ".join(sorted(imports)) or "none"
         raise RuntimeError(

@@ -28,11 +28,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from minitorch.compiler.trace.deferred import deferred
-from minitorch.compiler.trace.number import Number
+from minitorch.compiler.trace.number import Number, of_math
 from minitorch.compiler.trace.observe import hooks
 from minitorch.compiler.trace.observe.hooks import CONTAINERS, lookup, own_method, rewriter
 from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, Observer
-from minitorch.compiler.trace.observe.whose import is_pythons, is_trusted, is_trusted_class
+from minitorch.compiler.trace.observe.whose import is_trusted, is_trusted_class
 from minitorch.compiler.trace.refusal import CheckFailed, CompileError, Refused
 from minitorch.compiler.trace.traced import Traced
 from minitorch.engine.node import Node
@@ -40,8 +40,8 @@ from minitorch.engine.node import Node
 # Functions in C of these modules give what follows from their arguments alone.
 _PURE_MODULES = {
     "math", "cmath", "_operator", "itertools", "_functools", "_struct", "_bisect", "_string", "_collections",
-    "_abc", "binascii", "unicodedata", "_statistics", "_json", "_typing", "_warnings", "_sre", "_locale", "_stat", "_codecs",
-    "zlib", "_datetime", "_decimal", "_signal", "_symtable",
+    "_abc", "binascii", "unicodedata", "_statistics", "_json", "_typing", "_warnings", "_sre", "_locale", "_stat",
+    "_codecs", "zlib", "_datetime", "_decimal", "_signal", "_symtable",
 }  # fmt: skip
 _PURE_BUILTINS = {
     abs, all, any, ascii, bin, callable, chr, divmod, format, hash, hex, issubclass, len, max, min, oct, ord, pow, repr,
@@ -58,7 +58,18 @@ _TAKERS = {
     "pop", "popitem", "popleft", "remove", "sort", "reverse", "rotate", "setdefault", "move_to_end", "__delitem__",
     "difference_update", "intersection_update", "symmetric_difference_update", "__ior__", "__iadd__",
 }  # fmt: skip
-_WRITES_ARRAY = {"fill", "sort", "put", "resize", "itemset", "partition", "setfield", "setflags", "__setitem__", "byteswap"}
+_WRITES_ARRAY = {
+    "fill",
+    "sort",
+    "put",
+    "resize",
+    "itemset",
+    "partition",
+    "setfield",
+    "setflags",
+    "__setitem__",
+    "byteswap",
+}
 _TELLS_TIME = {"now", "today", "utcnow", "fromtimestamp"}
 _RANDOM = (np.random.Generator, np.random.RandomState, random.Random, np.random.BitGenerator)
 _SEEDED = (np.random.default_rng, np.random.RandomState)
@@ -71,8 +82,8 @@ _LOGGED = {
 class Library(Protocol):
     """What the observer must know of this library's objects."""
 
-    def meet(self, thing: Any) -> None:
-        """Be told of an object from outside that was come across."""
+    def meet(self, thing: Any) -> bool:
+        """Be told of an object that was come across. Return whether it is from outside."""
 
     def is_managed(self, thing: Any) -> bool:
         """Tell whether an object reports its changes itself."""
@@ -92,6 +103,9 @@ class Library(Protocol):
     def shown(self, array: np.ndarray) -> Any:
         """Return what stands for an array from outside."""
 
+    def is_fresh(self, tensor: Any) -> bool:
+        """Tell whether a Tensor was made in this run."""
+
     def paused(self) -> AbstractContextManager[Any]:
         """Let something be done that is not recorded."""
 
@@ -104,14 +118,22 @@ class CallObserver(Observer):
         self.library = library
         self.is_managed = library.is_managed
         self.takes_plainly = library.takes_plainly
-        self.values: dict[int, Any] = {}  # arrays from outside that were read by value
+        self.originals: dict[int, Any] = {}  # arrays, by the id of what stands for them
         self._of_functions: dict[int, Any] = {}
 
     def forget(self) -> None:
         """Let go of what was made, and of what was given, in this run."""
         super().forget()
         self._of_functions.clear()
-        del self.library, self.is_managed, self.takes_plainly, self._number, self._placed, self._meet, self._is_managed
+        del (
+            self.library,
+            self.is_managed,
+            self.takes_plainly,
+            self._number,
+            self._placed,
+            self._meet,
+            self._is_managed,
+        )
 
     # --- calling --------------------------------------------------------------------------------------
 
@@ -140,7 +162,9 @@ class CallObserver(Observer):
         if isinstance(function, weakref.ref):
             if (found := function()) is not None and self.is_outside(function):
                 # A program that relied on it would keep it alive.
-                raise self.refuse("it asks a weak reference, which may have nothing at the next call; pass what it refers to")
+                raise self.refuse(
+                    "it asks a weak reference, which may have nothing at the next call; pass what it refers to"
+                )
             return found
         if kind in (operator.attrgetter, operator.itemgetter, operator.methodcaller):
             return self._calls_getter(function, args)
@@ -178,11 +202,13 @@ class CallObserver(Observer):
             for part in ("__code__", "__defaults__", "__kwdefaults__"):
                 now = getattr(function, part)
                 if part == "__code__" or now is not None:
-                    self.fact(f"{part.strip('_')} of {function.__qualname__}", "attribute", function, part, now)
+                    self.fact(
+                        f"{part.strip('_')} of {function.__qualname__}", "attribute", function, part, now
+                    )
             if function.__kwdefaults__:
                 self.whole(function.__kwdefaults__)
         new = types.FunctionType(
-            rewriter.instrumented(code, function.__globals__),
+            rewriter.instrumented(code),
             function.__globals__,
             function.__name__,
             function.__defaults__,
@@ -218,14 +244,18 @@ class CallObserver(Observer):
         args = tuple([self._passed(a, by_value) for a in args])
         options = {k: self._passed(v, by_value) for k, v in options.items()}
         if isinstance(options.get("out"), np.ndarray) and self.is_outside(options["out"]):
-            raise self.refuse("it writes into a NumPy array from outside; make it a Tensor, or write into it outside")
+            raise self.refuse(
+                "it writes into a NumPy array from outside; make it a Tensor, or write into it outside"
+            )
         return self._new(function(*args, **options))
 
     def _draws(self, function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Call something of NumPy's random numbers: from a generator made here with a seed they are always the same."""
         owner = args[0] if args and isinstance(args[0], _RANDOM) else getattr(function, "__self__", None)
         if isinstance(owner, _RANDOM) and not self.is_outside(owner):
-            if not all(isinstance(a, (*PLAIN, tuple)) or not self.is_outside(a) for a in (*args, *options.values())):
+            if not all(
+                isinstance(a, (*PLAIN, tuple)) or not self.is_outside(a) for a in (*args, *options.values())
+            ):
                 raise self._refuse_draw()  # it may write into what it is given
             return self._new(function(*args, **options))
         if function in _SEEDED and args and not options and type(args[0]) is int:
@@ -262,7 +292,10 @@ class CallObserver(Observer):
 
     def _new(self, thing: Any) -> Any:
         """Note that what a call gave was made by it, if nobody else holds it."""
-        if isinstance(thing, (*CONTAINERS, np.ndarray, Iterator)) and sys.getrefcount(thing) <= _HELD_BY_A_CALL:
+        if (
+            isinstance(thing, (*CONTAINERS, np.ndarray, Iterator))
+            and sys.getrefcount(thing) <= _HELD_BY_A_CALL
+        ):
             self.made(thing)
         return thing
 
@@ -310,7 +343,15 @@ class CallObserver(Observer):
 
     def _calls_wrapper(self, function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Call a special method of C's as it stands in a class: object.__init__(self)."""
-        if function.__name__ in ("__init__", "__new__", "__init_subclass__", "__repr__", "__str__", "__eq__", "__hash__"):
+        if function.__name__ in (
+            "__init__",
+            "__new__",
+            "__init_subclass__",
+            "__repr__",
+            "__str__",
+            "__eq__",
+            "__hash__",
+        ):
             return function(*args, **options)
         return self._calls_method(function.__get__(args[0], type(args[0])), args[0], args[1:], options)
 
@@ -322,14 +363,16 @@ class CallObserver(Observer):
             return self._calls_trusted(function, args, options)
         if home == "_random" or home.startswith("random"):
             raise self._refuse_draw()
-        if home in _PURE_MODULES and function.__name__ not in _TELLS_TIME or function in _PURE_BUILTINS:
+        if home == "math" and (found := of_math(function, *args)) is not NotImplemented:
+            return found
+        if (home in _PURE_MODULES and function.__name__ not in _TELLS_TIME) or function in _PURE_BUILTINS:
             args = tuple([self._read(a) for a in args])
             return self._new(function(*args, **{k: self._read(v) for k, v in options.items()}))
         if home == "_thread" or home == "_weakref":
             return function(*args, **options)
         raise self.refuse(
-            f"it calls {home}.{function.__name__}, of which it is not known what it reads; call it outside, and pass what "
-            "it gives as an argument"
+            f"it calls {home}.{function.__name__}, of which it is not known what it reads; call it outside, and pass "
+            "what it gives as an argument"
         )
 
     def _read(self, thing: Any) -> Any:
@@ -368,25 +411,41 @@ class CallObserver(Observer):
         if isinstance(owner, types.GeneratorType):
             self._must_be_ours(owner)
             return function(*args, **options)
-        if isinstance(owner, type) and name in ("__new__", "mro", "__subclasses__", "__init_subclass__", "__prepare__"):
+        if isinstance(owner, type) and name in (
+            "__new__",
+            "mro",
+            "__subclasses__",
+            "__init_subclass__",
+            "__prepare__",
+        ):
             return self._calls_new(function, owner, args, options)
         if isinstance(owner, str) and name in ("format", "join") and not options:
             parts = args if name == "format" else tuple(hooks.iterator(args[0]))
             if any(isinstance(part, Number) for part in parts):
-                return deferred(lambda *texts: function(*texts) if name == "format" else function(texts), *parts)
+                return deferred(
+                    lambda *texts: function(*texts) if name == "format" else function(texts), *parts
+                )
             args = args if name == "format" else (parts,)
-        known = isinstance(owner, (*PLAIN, tuple, type, re.Pattern, re.Match, *_LOCKS)) or is_trusted_class(type(owner))
+        known = isinstance(owner, (*PLAIN, tuple, type, re.Pattern, re.Match, *_LOCKS)) or is_trusted_class(
+            type(owner)
+        )
         if isinstance(owner, type) and name in _TELLS_TIME:
             raise self.refuse(f"it asks for the time ({name}); ask outside, and pass it as an argument")
         if name in ("__setattr__", "__delattr__", "__getattribute__"):
-            to = {"__setattr__": _store_plainly, "__getattribute__": _attribute_plainly}.get(name)
+            to: Any = {"__setattr__": _store_plainly, "__getattribute__": _attribute_plainly}.get(name)
             if to is None:
                 raise self.refuse("it deletes an attribute of an object from outside")
             return to(self, owner, *args)
-        if known or not self.is_outside(owner) or name in ("__init__", "__repr__", "__str__", "__eq__", "__hash__", "__format__"):
+        if (
+            known
+            or not self.is_outside(owner)
+            or name in ("__init__", "__repr__", "__str__", "__eq__", "__hash__", "__format__")
+        ):
             args = tuple([self._read(a) for a in args])
             return self._new(function(*args, **options))
-        raise self.refuse(f"it calls {name} of a {type(owner).__name__}, of which it is not known what it reads")
+        raise self.refuse(
+            f"it calls {name} of a {type(owner).__name__}, of which it is not known what it reads"
+        )
 
     def _calls_new(self, function: Any, owner: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         found = function(*args, **options)
@@ -395,7 +454,12 @@ class CallObserver(Observer):
     def _calls_container(
         self, function: Any, owner: Any, name: str, args: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
-        args = tuple([self._read(a) if isinstance(a, (*CONTAINERS, Iterator)) or own_method(a, "__iter__") else a for a in args])
+        args = tuple(
+            [
+                self._read(a) if isinstance(a, (*CONTAINERS, Iterator)) or own_method(a, "__iter__") else a
+                for a in args
+            ]
+        )
         if isinstance(owner, dict) and name in _AS_ITEMS and (self.is_outside(owner) or self.is_given(owner)):
             return _AS_ITEMS[name](self, owner, *args, **options)
         if name == "__contains__":
@@ -409,10 +473,15 @@ class CallObserver(Observer):
         if self.is_given(owner) and name not in _READERS:
             raise self.refuse("it changes a container among its arguments; return the new one")
         if self.is_outside(owner):
-            if name in _READERS or name.startswith("__i") is False and name in ("__lt__", "__le__", "__gt__", "__ge__"):
+            if name in _READERS or (
+                name.startswith("__i") is False and name in ("__lt__", "__le__", "__gt__", "__ge__")
+            ):
                 self.whole(owner)
             elif name in _ADDERS:
-                if is_trusted_class(type(owner)) and type(owner).__module__ not in ("builtins", "collections"):
+                if is_trusted_class(type(owner)) and type(owner).__module__ not in (
+                    "builtins",
+                    "collections",
+                ):
                     raise self.refuse(f"it changes a {type(owner).__name__} from outside; do that outside")
                 given = tuple([hooks._copied(a) for a in args])
                 if isinstance(owner, collections.deque) and owner.maxlen is not None:
@@ -422,7 +491,9 @@ class CallObserver(Observer):
                 self.whole(owner)
                 self.restructured(owner, function, args, options)
             elif name not in ("__init__", "__repr__", "__str__", "__hash__", "__reduce_ex__", "__reduce__"):
-                raise self.refuse(f"it calls {name} of a {type(owner).__name__}, of which it is not known what it reads")
+                raise self.refuse(
+                    f"it calls {name} of a {type(owner).__name__}, of which it is not known what it reads"
+                )
         if "key" in options:
             options = {**options, "key": self.observed(options["key"])}
         return self._new(function(*args, **options))
@@ -432,7 +503,9 @@ class CallObserver(Observer):
     ) -> Any:
         if self.is_outside(owner) and id(owner) not in self.given:
             if name in _WRITES_ARRAY:
-                raise self.refuse("it writes into a NumPy array from outside; make it a Tensor, or write into it outside")
+                raise self.refuse(
+                    "it writes into a NumPy array from outside; make it a Tensor, or write into it outside"
+                )
             self.read_by_value(owner)
         return self._calls_trusted(function, args, options)
 
@@ -445,7 +518,15 @@ class CallObserver(Observer):
         if issubclass(kind, BaseException) and not isinstance(lookup(kind, "__init__"), types.FunctionType):
             return self.made(kind(*args, **options))
         if kind in hooks._PLAIN_TYPES or kind in (object, property, np.ndarray):
-            for name in ("__float__", "__int__", "__index__", "__str__", "__repr__", "__bool__", "__complex__"):
+            for name in (
+                "__float__",
+                "__int__",
+                "__index__",
+                "__str__",
+                "__repr__",
+                "__bool__",
+                "__complex__",
+            ):
                 if args and name.strip("_") == kind.__name__ and own_method(args[0], name):
                     return kind(hooks.observed_method(self, args[0], name))
             if kind is bool and args:
@@ -470,17 +551,29 @@ class CallObserver(Observer):
             return new if isinstance(new, np.generic) else self.made(new)
         new, begin = lookup(kind, "__new__"), lookup(kind, "__init__")
         new = new.__func__ if isinstance(new, staticmethod) else new
-        for name, method in (("__new__", new), ("__init__", begin)):
+        for name in ("__new__", "__init__"):
             if not kind.__flags__ & hooks._IMMUTABLE_TYPE and self.is_outside(kind):
                 self.type_fact(kind, name, lookup(kind, name))
         if isinstance(new, types.FunctionType):
             thing = self.calls(new, (kind, *args), options)
         elif new is object.__new__:
-            thing = self.made(object.__new__(kind)) if begin is not object.__init__ or not (args or options) else kind(*args, **options)
-        elif isinstance(begin, types.FunctionType) or not kind.__flags__ & hooks._HEAP_TYPE or type(kind) is not type:
+            thing = (
+                self.made(object.__new__(kind))
+                if begin is not object.__init__ or not (args or options)
+                else kind(*args, **options)
+            )
+        elif (
+            isinstance(begin, types.FunctionType)
+            or not kind.__flags__ & hooks._HEAP_TYPE
+            or type(kind) is not type
+        ):
             for each in (*args, *options.values()):
                 self._read(each)
-            thing = self.made(kind.__new__(kind, *args, **options)) if isinstance(begin, types.FunctionType) else self._new(kind(*args, **options))
+            thing = (
+                self.made(kind.__new__(kind, *args, **options))
+                if isinstance(begin, types.FunctionType)
+                else self._new(kind(*args, **options))
+            )
             if not isinstance(begin, types.FunctionType):
                 return self.made(thing) if not isinstance(thing, PLAIN) else thing
         else:
@@ -526,9 +619,10 @@ class CallObserver(Observer):
             self.read_by_value(things)
         elif isinstance(things, (types.MethodType, types.FunctionType, type, types.ModuleType)):
             return
-        elif isinstance(things, collections.abc.ItemsView | collections.abc.KeysView | collections.abc.ValuesView):
-            mapping = getattr(things, "mapping", None)
-            self.whole(dict(mapping) if mapping is None else things.mapping)
+        elif isinstance(
+            things, collections.abc.ItemsView | collections.abc.KeysView | collections.abc.ValuesView
+        ):
+            self.whole(getattr(things, "mapping", {}))
         elif isinstance(things, Iterator):
             raise self._refuse_iterator(things)
         elif is_trusted_class(type(things)):
@@ -537,7 +631,11 @@ class CallObserver(Observer):
             raise self.refuse(f"it looks through a {type(things).__name__}, which is not understood")
 
     def _must_be_ours(self, generator: Any) -> None:
-        if not rewriter.is_instrumented(generator.gi_code) and not is_trusted(generator.gi_code) and self.is_outside(generator):
+        if (
+            not rewriter.is_instrumented(generator.gi_code)
+            and not is_trusted(generator.gi_code)
+            and self.is_outside(generator)
+        ):
             raise self._refuse_iterator(generator)
 
     def _refuse_iterator(self, thing: Any) -> CompileError:
@@ -548,15 +646,17 @@ class CallObserver(Observer):
 
     def _refuse_draw(self) -> CompileError:
         return self.refuse(
-            "it draws from Python's or NumPy's own random generator, whose numbers would be the same at every call; draw by "
-            "minitorch.rand, randn, randint, or outside the function"
+            "it draws from Python's or NumPy's own random generator, whose numbers would be the same at every call; "
+            "draw by minitorch.rand, randn, randint, or outside the function"
         )
 
     def array(self, array: np.ndarray) -> None:
         """Note that an array from outside was come across."""
         if id(array) not in self.given:
             self.arrays[id(array)] = array
-            self.fact("the layout of an array", "layout", array, "layout", (array.shape, array.dtype, array.strides))
+            self.fact(
+                "the layout of an array", "layout", array, "layout", (array.shape, array.dtype, array.strides)
+            )
 
     def read_by_value(self, array: np.ndarray) -> None:
         """Note that the content of an array from outside was looked at."""
@@ -566,15 +666,17 @@ class CallObserver(Observer):
             raise self.refuse("it looks into a NumPy array of objects, which cannot be compared")
         if array.nbytes > MOST_COMPARED:
             raise self.refuse(
-                f"it looks into a NumPy array of {array.nbytes:,} bytes, too large to be compared at each call; make it a "
-                "Tensor (from_numpy), which is an input"
+                f"it looks into a NumPy array of {array.nbytes:,} bytes, too large to be compared at each call; make "
+                "it a Tensor (from_numpy), which is an input"
             )
         self.array(array)
         self.fact("the content of an array", "content", array, "content", array.tobytes())
 
     def of_array(self, array: Any, look: Callable[[Any], Any], key: Any = None) -> Any:
         """Return what is found in an array from outside."""
-        if isinstance(key, (Node, Traced)) or (type(key) is tuple and any(isinstance(k, (Node, Traced)) for k in key)):
+        if isinstance(key, (Node, Traced)) or (
+            type(key) is tuple and any(isinstance(k, (Node, Traced)) for k in key)
+        ):
             return look(self.shown(array))
         if self.is_outside(array) and id(array) not in self.given:
             self.read_by_value(array)
@@ -584,12 +686,14 @@ class CallObserver(Observer):
         """Return what stands for an array from outside; anything else as it is."""
         if isinstance(thing, np.ndarray) and self.is_outside(thing) and id(thing) not in self.given:
             self.array(thing)
-            return self.library.shown(thing)
+            shown = self.library.shown(thing)
+            self.originals[id(shown)] = thing
+            return shown
         return thing
 
     def unshown(self, thing: Any) -> Any:
         """Return the array that something stands for; anything else as it is."""
-        return self.given.get(("shown", id(thing)), thing) if isinstance(thing, Traced) else thing
+        return self.originals.get(id(thing), thing) if isinstance(thing, Traced) else thing
 
     def index(self, key: Any) -> Any:
         """Return an index with arrays from outside replaced by what stands for them."""
@@ -606,7 +710,7 @@ class CallObserver(Observer):
 
     def is_fresh_tensor(self, thing: Any) -> bool:
         """Tell whether a Tensor was made in this run."""
-        return self.library.active.is_fresh(thing)
+        return self.library.is_fresh(thing)
 
     # --- what a call brings along ---------------------------------------------------------------------
 
@@ -615,6 +719,7 @@ class CallObserver(Observer):
         return id(thing) in self.given
 
     def is_outside(self, thing: Any) -> bool:
+        """Tell whether a thing was there before the run, and is not among the arguments."""
         return id(thing) not in self.fresh and id(thing) not in self.given
 
     def hashed(self, key: Any, container: Any) -> None:
@@ -622,7 +727,9 @@ class CallObserver(Observer):
         parts = key if type(key) is tuple else (key,)
         for part in parts:
             if isinstance(part, (Node, Traced)) and id(part) in self.given and self.is_outside(container):
-                raise self.refuse("it looks an argument up in a dict, by its identity, which is another one at each call")
+                raise self.refuse(
+                    "it looks an argument up in a dict, by its identity, which is another one at each call"
+                )
 
     def compare_with(self, one: Any, others: Any) -> None:
         """Note that an argument was compared, by identity, with things from outside."""
@@ -665,9 +772,13 @@ class CallObserver(Observer):
         self.made(error)
         if isinstance(error, (CompileError, CheckFailed, Refused)):
             if self.refusal is None:
-                self.refusal = error if isinstance(error, CompileError) else CompileError("compile: a check failed")
+                self.refusal = (
+                    error if isinstance(error, CompileError) else CompileError("compile: a check failed")
+                )
         elif _raised_by_tensors(error):
-            self.refuse(f"it catches an error of a Tensor operation ({type(error).__name__}), which later calls need not raise")
+            self.refuse(
+                f"it catches an error of a Tensor operation ({type(error).__name__}), which later calls need not raise"
+            )
 
     def paused(self) -> AbstractContextManager[Any]:
         """Let something be done that is not recorded, nor observed."""
@@ -694,7 +805,9 @@ def _raised_by_tensors(error: BaseException) -> bool:
     while trace.tb_next is not None:
         trace = trace.tb_next
     code = trace.tb_frame.f_code
-    return is_trusted(code) and "observe" not in code.co_filename and not code.co_filename.startswith("<frozen")
+    return (
+        is_trusted(code) and "observe" not in code.co_filename and not code.co_filename.startswith("<frozen")
+    )
 
 
 def _home_of(function: Any) -> str:
@@ -717,17 +830,29 @@ def _length(o: CallObserver, thing: Any) -> int:
     if found is not NotImplemented:
         return len(range(found))
     if o.is_outside(thing) and isinstance(thing, CONTAINERS):
-        o.fact(f"the length of a {type(thing).__name__}", "length", thing, None, len(thing), o.is_managed(thing))
+        o.fact(
+            f"the length of a {type(thing).__name__}", "length", thing, None, len(thing), o.is_managed(thing)
+        )
     elif isinstance(thing, np.ndarray) and o.is_outside(thing):
         o.array(thing)
-    elif o.is_outside(thing) and not isinstance(thing, (*PLAIN, tuple, Node, Traced)) and is_trusted_class(type(thing)):
+    elif (
+        o.is_outside(thing)
+        and not isinstance(thing, (*PLAIN, tuple, Node, Traced))
+        and is_trusted_class(type(thing))
+    ):
         o.meet(thing)
     return len(thing)
 
 
 def _isinstance(o: CallObserver, thing: Any, kinds: Any) -> bool:
-    if o.is_outside(thing) and type(thing).__flags__ & hooks._HEAP_TYPE and not isinstance(thing, (Node, type)):
-        o.fact(f"the class of a {type(thing).__name__}", "class", thing, None, type(thing), o.is_managed(thing))
+    if (
+        o.is_outside(thing)
+        and type(thing).__flags__ & hooks._HEAP_TYPE
+        and not isinstance(thing, (Node, type))
+    ):
+        o.fact(
+            f"the class of a {type(thing).__name__}", "class", thing, None, type(thing), o.is_managed(thing)
+        )
     if isinstance(thing, Traced):
         return isinstance(thing, kinds)
     return isinstance(thing, kinds)
@@ -737,8 +862,14 @@ def _type_of(o: CallObserver, kind: Any, args: tuple[Any, ...], options: dict[st
     if len(args) != 1:
         raise o.refuse("it makes a class")
     thing = args[0]
-    if o.is_outside(thing) and type(thing).__flags__ & hooks._HEAP_TYPE and not isinstance(thing, (Node, type)):
-        o.fact(f"the class of a {type(thing).__name__}", "class", thing, None, type(thing), o.is_managed(thing))
+    if (
+        o.is_outside(thing)
+        and type(thing).__flags__ & hooks._HEAP_TYPE
+        and not isinstance(thing, (Node, type))
+    ):
+        o.fact(
+            f"the class of a {type(thing).__name__}", "class", thing, None, type(thing), o.is_managed(thing)
+        )
     return type(thing)
 
 
@@ -796,7 +927,7 @@ def _globals(o: CallObserver) -> Any:
 
 
 def _id(o: CallObserver, thing: Any) -> int:
-    if id(thing) in o.given or not o.is_outside(thing) and not isinstance(thing, PLAIN):
+    if id(thing) in o.given or (not o.is_outside(thing) and not isinstance(thing, PLAIN)):
         raise o.refuse("it asks for the id of something that is another one at each call")
     o.meet(thing)
     return id(thing)
@@ -893,9 +1024,12 @@ def _container(o: CallObserver, kind: Any, args: tuple[Any, ...], options: dict[
         found = hooks.observed_method(o, args[0], "__reversed__")
         if found is not NotImplemented:
             return found
-    options = {key: value for key, value in options.items()}
+    options = dict(options)
     first = args[1:] if kind is collections.defaultdict else args
-    read = [o._read(a) if isinstance(a, CONTAINERS) or own_method(a, "__iter__") is None else hooks.iterator(a) for a in first]
+    read = [
+        o._read(a) if isinstance(a, CONTAINERS) or own_method(a, "__iter__") is None else hooks.iterator(a)
+        for a in first
+    ]
     return o.made(kind(*(args[:1] if kind is collections.defaultdict else ()), *read, **options))
 
 
@@ -960,7 +1094,9 @@ _SPECIAL_BUILTINS: dict[Any, Any] = {
     functools.reduce: _reduce,
     repr: lambda o, thing: deferred(repr, thing),
     format: lambda o, thing, spec="": hooks.format_(thing, spec, ""),
-    round: lambda o, number, *digits: deferred(round, number, *digits) if type(number) in (int, float) else round(number, *digits),
+    round: lambda o, number, *digits: (
+        deferred(round, number, *digits) if type(number) in (int, float) else round(number, *digits)
+    ),
     **{each: _over(each) for each in (sum, min, max, sorted, any, all)},
     **{
         each: _refused(f"it calls {each.__name__}; call it outside")
@@ -970,14 +1106,14 @@ _SPECIAL_BUILTINS: dict[Any, Any] = {
 _SPECIAL_CLASSES: dict[Any, Any] = {
     type: _type_of,
     super: _super,
-    **{
-        each: _container
-        for each in (
+    **dict.fromkeys(
+        (
             list, tuple, set, frozenset, dict, enumerate, zip, reversed, map, filter, collections.deque,
             collections.OrderedDict, collections.defaultdict, itertools.chain, itertools.islice, itertools.product,
             itertools.repeat, itertools.accumulate, itertools.permutations, itertools.combinations, itertools.count,
             itertools.cycle, itertools.zip_longest, itertools.takewhile, itertools.dropwhile, itertools.starmap,
-        )
-    },
+        ),
+        _container,
+    ),
 }  # fmt: skip
 _SPECIAL_FUNCTIONS: dict[Any, Any] = {}

@@ -7,8 +7,8 @@ from __future__ import annotations
 import collections
 import functools
 import operator
+import sys
 import types
-import weakref
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,15 @@ import numpy as np
 from minitorch.compiler.trace.deferred import deferred
 from minitorch.compiler.trace.number import Number
 from minitorch.compiler.trace.observe.instrument import EXPANDED, Rewriter
-from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, Observer, current_observer
+from minitorch.compiler.trace.observe.observer import MISSING, current_observer
 from minitorch.compiler.trace.observe.whose import is_trusted, is_trusted_class
-from minitorch.compiler.trace.refusal import CheckFailed, CompileError, Refused
 from minitorch.compiler.trace.traced import Traced
 from minitorch.engine.node import Node
 
+# What is recorded itself. (Any, for the type checker: what they have beside is the Tensor's concern.)
+TENSORS: tuple[Any, ...] = (Node, Traced)
+_NODE: Any = Node
+_CLASS: Any = type
 CONTAINERS = (list, dict, set, frozenset, collections.deque, bytearray, types.MappingProxyType)
 _PLAIN_TYPES = frozenset({int, float, complex, str, bytes, bool, type(None), slice, range, type(...)})
 _IMMUTABLE_TYPE = 1 << 8  # type flags of CPython
@@ -45,7 +48,7 @@ def own_method(thing: Any, name: str) -> Any:
     return None
 
 
-def observed_method(o: Observer, thing: Any, name: str, *args: Any) -> Any:
+def observed_method(o: Any, thing: Any, name: str, *args: Any) -> Any:
     """Call such a method; NotImplemented where there is none."""
     method = own_method(thing, name)
     if method is None:
@@ -58,8 +61,10 @@ def observed_method(o: Observer, thing: Any, name: str, *args: Any) -> Any:
 # --- names ----------------------------------------------------------------------------------------------------
 
 
-def global_(space: dict[str, Any], name: str) -> Any:
+def global_(name: str) -> Any:
+    """Load a global, or a builtin."""
     o = current_observer()
+    space = sys._getframe(1).f_globals
     found = space.get(name, MISSING)
     if o is not None:
         found = o.fact(name, "item", space, name, found)
@@ -74,13 +79,16 @@ def global_(space: dict[str, Any], name: str) -> Any:
     return found
 
 
-def store_global(value: Any, space: dict[str, Any], name: str) -> None:
+def store_global(value: Any, name: str) -> None:
+    """Store a global."""
+    space = sys._getframe(1).f_globals
     if (o := current_observer()) is not None:
         _note_store(o, "space", space, name, value, space.get(name, MISSING))
     space[name] = value
 
 
 def cell(holder: Any, name: str) -> Any:
+    """Load a variable that is closed over."""
     try:
         found = holder.cell_contents
     except ValueError:
@@ -94,6 +102,7 @@ def cell(holder: Any, name: str) -> Any:
 
 
 def store_cell(value: Any, holder: Any) -> None:
+    """Store a variable that is closed over."""
     o = current_observer()
     if o is not None and o.is_outside(holder):
         try:
@@ -111,12 +120,12 @@ def _restore_cell(holder: Any, before: Any) -> None:
         holder.cell_contents = before
 
 
-def import_(level: int, names: Any, name: str, space: dict[str, Any]) -> Any:
+def import_(level: int, names: Any, name: str) -> Any:
+    """Import a module."""
     o = current_observer()
+    space = sys._getframe(1).f_globals
     if o is None:
         return __import__(name, space, None, names, level)
-    import sys
-
     with o.paused():
         module = __import__(name, space, None, names, level)
     home = getattr(module, "__name__", name)
@@ -128,6 +137,7 @@ def import_(level: int, names: Any, name: str, space: dict[str, Any]) -> Any:
 
 
 def attribute(thing: Any, name: str, *default: Any) -> Any:
+    """Load an attribute."""
     o = current_observer()
     if o is None or type(thing) in _PLAIN_TYPES:
         return getattr(thing, name, *default)
@@ -139,7 +149,7 @@ def attribute(thing: Any, name: str, *default: Any) -> Any:
         raise
 
 
-def _attribute(o: Observer, thing: Any, name: str) -> Any:
+def _attribute(o: Any, thing: Any, name: str) -> Any:
     kind = type(thing)
     if isinstance(thing, types.ModuleType):
         return _of_module(o, thing, name)
@@ -147,7 +157,7 @@ def _attribute(o: Observer, thing: Any, name: str) -> Any:
         return _of_class(o, thing, name)
     if kind is super:
         return _of_super(o, thing, name)
-    if isinstance(thing, (Node, Traced)) and _is_ours(lookup(kind, name)):
+    if isinstance(thing, TENSORS) and _is_ours(lookup(kind, name)):
         return _of_tensor(o, thing, name)
     if isinstance(thing, np.ndarray):
         if o.is_outside(thing):
@@ -164,8 +174,10 @@ def _is_ours(member: Any) -> bool:
     return not isinstance(member, types.FunctionType) or is_trusted(member.__code__)
 
 
-def _of_module(o: Observer, module: Any, name: str) -> Any:
-    found = o.fact(f"{module.__name__}.{name}", "item", module.__dict__, name, module.__dict__.get(name, MISSING))
+def _of_module(o: Any, module: Any, name: str) -> Any:
+    found = o.fact(
+        f"{module.__name__}.{name}", "item", module.__dict__, name, module.__dict__.get(name, MISSING)
+    )
     if found is not MISSING:
         return found
     getter = module.__dict__.get("__getattr__", MISSING)
@@ -174,7 +186,7 @@ def _of_module(o: Observer, module: Any, name: str) -> Any:
     return getattr(module, name)
 
 
-def _of_class(o: Observer, kind: Any, name: str) -> Any:
+def _of_class(o: Any, kind: Any, name: str) -> Any:
     meta = type(kind)
     getter = lookup(meta, "__getattribute__")
     if isinstance(getter, types.FunctionType) and not is_trusted(getter.__code__):
@@ -187,7 +199,7 @@ def _of_class(o: Observer, kind: Any, name: str) -> Any:
     return getattr(kind, name)
 
 
-def _of_super(o: Observer, thing: Any, name: str) -> Any:
+def _of_super(o: Any, thing: Any, name: str) -> Any:
     order = thing.__self_class__.__mro__
     for base in order[order.index(thing.__thisclass__) + 1 :]:
         found = base.__dict__.get(name, MISSING)
@@ -200,15 +212,25 @@ def _of_super(o: Observer, thing: Any, name: str) -> Any:
     return getattr(thing, name)
 
 
-_ADDRESSES = {"data_ptr", "untyped_storage", "storage", "storage_offset", "_version", "__array_interface__", "ctypes"}
+_ADDRESSES = {
+    "data_ptr",
+    "untyped_storage",
+    "storage",
+    "storage_offset",
+    "_version",
+    "__array_interface__",
+    "ctypes",
+}
 
 
-def _of_tensor(o: Observer, thing: Any, name: str) -> Any:
-    if isinstance(thing, Node):
+def _of_tensor(o: Any, thing: Any, name: str) -> Any:
+    if isinstance(thing, _NODE):
         if name in _ADDRESSES:
             raise o.refuse(f".{name} of a tensor is another one at each call; read it outside")
         if name in ("stride", "strides") and not o.is_fresh_tensor(thing) and not thing.is_contiguous():
-            raise o.refuse(f".{name} of a tensor that is not contiguous may be another one at each call; read it outside")
+            raise o.refuse(
+                f".{name} of a tensor that is not contiguous may be another one at each call; read it outside"
+            )
         o.type_fact(type(thing), name, lookup(type(thing), name))
         if o.is_outside(thing):
             o.meet(thing)
@@ -218,7 +240,7 @@ def _of_tensor(o: Observer, thing: Any, name: str) -> Any:
     return getattr(thing, name)
 
 
-def _of_object(o: Observer, thing: Any, name: str) -> Any:
+def _of_object(o: Any, thing: Any, name: str) -> Any:
     kind = type(thing)
     outside = o.is_outside(thing)
     reported = False
@@ -242,12 +264,15 @@ def _of_object(o: Observer, thing: Any, name: str) -> Any:
         return found if found is not MISSING else _missing(o, thing, name)
     if member is types.GetSetDescriptorType:
         return _of_c_object(o, thing, name, outside)
-    if on_class is not MISSING and (_python_method(member, "__set__") or _python_method(member, "__delete__")):
+    if on_class is not MISSING and (
+        _python_method(member, "__set__") or _python_method(member, "__delete__")
+    ):
         return _described(o, on_class, thing, kind)
     space = _space_of(thing)
     if space is not None:
         found = space.get(name, MISSING)
         if outside:
+            _note_space(o, thing, space)
             found = o.fact(f"{kind.__name__}.{name}", "item", space, name, found, reported)
         if found is not MISSING:
             return found
@@ -258,7 +283,7 @@ def _of_object(o: Observer, thing: Any, name: str) -> Any:
     return _missing(o, thing, name)
 
 
-def _or_else(o: Observer, thing: Any, name: str, get: Any) -> Any:
+def _or_else(o: Any, thing: Any, name: str, get: Any) -> Any:
     try:
         return get()
     except AttributeError:
@@ -272,15 +297,15 @@ def _python_method(kind: type, name: str) -> Any:
     return method if isinstance(method, types.FunctionType) else None
 
 
-def _described(o: Observer, descriptor: Any, thing: Any, kind: type) -> Any:
+def _described(o: Any, descriptor: Any, thing: Any, kind: type) -> Any:
     getter = _python_method(type(descriptor), "__get__")
     return o.calls(getter, (descriptor, thing, kind), {})
 
 
-def _missing(o: Observer, thing: Any, name: str) -> Any:
-    if o.is_outside(thing) and name in (buffers := getattr(thing, "__dict__", {}).get("_buffers", ())):
-        if o.is_managed(thing):
-            return o.fact(f"{type(thing).__name__}.{name}", "item", buffers, name, buffers[name], True)
+def _missing(o: Any, thing: Any, name: str) -> Any:
+    buffers = getattr(thing, "__dict__", {}).get("_buffers", ())
+    if name in buffers and o.is_outside(thing) and o.is_managed(thing):
+        return o.fact(f"{type(thing).__name__}.{name}", "item", buffers, name, buffers[name], True)
     getter = lookup(type(thing), "__getattr__")
     if isinstance(getter, types.FunctionType):
         if not is_trusted(getter.__code__):
@@ -297,11 +322,26 @@ def _space_of(thing: Any) -> Any:
     return space if isinstance(space, dict) else None
 
 
+def _note_space(o: Any, thing: Any, space: dict[str, Any]) -> None:
+    """Note which dict has the attributes of an object: it may be given another one."""
+    getter = lookup(type(thing), "__getattribute__")
+    if not o.is_managed(thing) and not isinstance(getter, types.FunctionType):
+        o.fact(f"the attributes of a {type(thing).__name__}", "attribute", thing, "__dict__", space)
+
+
 # What is read of objects made by C, and may be assigned.
-_ASSIGNABLE = {"__code__", "__defaults__", "__kwdefaults__", "__name__", "__qualname__", "__doc__", "__annotations__"}
+_ASSIGNABLE = {
+    "__code__",
+    "__defaults__",
+    "__kwdefaults__",
+    "__name__",
+    "__qualname__",
+    "__doc__",
+    "__annotations__",
+}
 
 
-def _of_c_object(o: Observer, thing: Any, name: str, outside: bool) -> Any:
+def _of_c_object(o: Any, thing: Any, name: str, outside: bool) -> Any:
     found = getattr(thing, name)
     if name == "__class__" or not outside:
         return found
@@ -315,6 +355,7 @@ def _of_c_object(o: Observer, thing: Any, name: str, outside: bool) -> Any:
 
 
 def store_attribute(value: Any, thing: Any, name: str) -> None:
+    """Store an attribute."""
     o = current_observer()
     if o is None:
         setattr(thing, name, value)
@@ -337,9 +378,13 @@ def store_attribute(value: Any, thing: Any, name: str) -> None:
     plain_store(o, thing, name, value)
 
 
-def plain_store(o: Observer, thing: Any, name: str, value: Any) -> None:
+def plain_store(o: Any, thing: Any, name: str, value: Any) -> None:
     """Store an attribute where nothing in Python stands between."""
-    if isinstance(thing, Node) and _is_ours(lookup(type(thing), name)) and lookup(type(thing), name) is not MISSING:
+    if (
+        isinstance(thing, Node)
+        and _is_ours(lookup(type(thing), name))
+        and lookup(type(thing), name) is not MISSING
+    ):
         if name == "requires_grad" and o.is_outside(thing) and bool(value) != thing._requires_grad:
             raise o.refuse("it changes requires_grad of a tensor from outside; do that outside")
         setattr(thing, name, value)  # the recording's own concern
@@ -355,7 +400,9 @@ def plain_store(o: Observer, thing: Any, name: str, value: Any) -> None:
         return
     if isinstance(thing, type):
         before = thing.__dict__.get(name, MISSING)
-        undo = lambda: type.__delattr__(thing, name) if before is MISSING else type.__setattr__(thing, name, before)
+        undo = lambda: (
+            type.__delattr__(thing, name) if before is MISSING else type.__setattr__(thing, name, before)
+        )
         o.wrote("type_attribute", thing, name, value, undo)
         setattr(thing, name, value)
         return
@@ -376,11 +423,13 @@ def plain_store(o: Observer, thing: Any, name: str, value: Any) -> None:
         _note_store(o, "space", space, name, value, space.get(name, MISSING))
         dict.__setitem__(space, name, value)
     else:
+        _note_space(o, thing, space)
         _note_store(o, "space", space, name, value, space.get(name, MISSING))
         setattr(thing, name, value)
 
 
 def delete_attribute(thing: Any, name: str) -> None:
+    """Delete an attribute."""
     o = current_observer()
     if o is None or not o.is_outside(thing):
         delattr(thing, name)
@@ -395,7 +444,7 @@ def delete_attribute(thing: Any, name: str) -> None:
     delattr(thing, name)
 
 
-def _note_store(o: Observer, kind: str, holder: Any, key: Any, value: Any, before: Any) -> None:
+def _note_store(o: Any, kind: str, holder: Any, key: Any, value: Any, before: Any) -> None:
     def undo() -> None:
         if before is MISSING:
             dict.pop(holder, key, None)
@@ -411,13 +460,16 @@ def _note_store(o: Observer, kind: str, holder: Any, key: Any, value: Any, befor
 
 
 def item(container: Any, key: Any) -> Any:
+    """Load an item, or a slice."""
     o = current_observer()
     if o is None:
         return container[key]
     kind = type(container)
-    if kind in _PLAIN_TYPES or isinstance(container, (Node, Traced, tuple)) and not own_method(container, "__getitem__"):
-        return container[o.index(key)] if isinstance(container, (Node, Traced)) else container[key]
-    if isinstance(container, type):
+    if kind in _PLAIN_TYPES or (
+        isinstance(container, (*TENSORS, tuple)) and not own_method(container, "__getitem__")
+    ):
+        return container[o.index(key)] if isinstance(container, TENSORS) else container[key]
+    if isinstance(container, _CLASS):
         return container[key]  # list[int]
     found = observed_method(o, container, "__getitem__", key)
     if found is not NotImplemented:
@@ -433,9 +485,16 @@ def item(container: Any, key: Any) -> Any:
         if (number := o.group_option(container, key)) is not MISSING:
             return number
         reported = o.is_managed(container)
-        found = container.get(key, MISSING) if isinstance(container, types.MappingProxyType) else dict.get(container, key, MISSING)
+        found = (
+            container.get(key, MISSING)
+            if isinstance(container, types.MappingProxyType)
+            else dict.get(container, key, MISSING)
+        )
         if found is MISSING and lookup(kind, "__missing__") is not MISSING:
-            if isinstance(container, collections.defaultdict) and kind.__missing__ is collections.defaultdict.__missing__:
+            if (
+                isinstance(container, collections.defaultdict)
+                and kind.__missing__ is collections.defaultdict.__missing__
+            ):
                 o.fact(f"[{key!r:.40}]", "item", container, key, MISSING, reported)
                 if container.default_factory is None:
                     raise KeyError(key)
@@ -465,12 +524,13 @@ def item(container: Any, key: Any) -> Any:
 
 
 def store_item(operands: tuple[Any, Any, Any]) -> None:
+    """Store an item."""
     value, container, key = operands
     o = current_observer()
     if o is None:
         container[key] = value
         return
-    if isinstance(container, (Node, Traced)):
+    if isinstance(container, TENSORS):
         container[o.index(key)] = o.shown(value)
         return
     done = observed_method(o, container, "__setitem__", key, value)
@@ -503,6 +563,7 @@ def store_item(operands: tuple[Any, Any, Any]) -> None:
 
 
 def delete_item(container: Any, key: Any) -> None:
+    """Delete an item."""
     o = current_observer()
     if o is None:
         del container[key]
@@ -512,7 +573,9 @@ def delete_item(container: Any, key: Any) -> None:
     if o.is_given(container):
         raise o.refuse("it changes a container among its arguments; return the new one")
     if o.is_outside(container):
-        if not isinstance(container, dict) or is_trusted_class(type(container)) and type(container) is not dict:
+        if not isinstance(container, dict) or (
+            is_trusted_class(type(container)) and type(container) is not dict
+        ):
             raise o.refuse(f"it deletes from a {type(container).__name__} from outside")
         found = o.fact(f"[{key!r:.40}]", "item", container, key, container.get(key, MISSING))
         if found is MISSING:
@@ -526,7 +589,7 @@ def whole(things: Any) -> Any:
     o = current_observer()
     if o is None:
         return things
-    if type(things) in (tuple, str) or not o.is_outside(things) and isinstance(things, CONTAINERS):
+    if type(things) in (tuple, str) or (not o.is_outside(things) and isinstance(things, CONTAINERS)):
         return things
     if own_method(things, "__iter__") is not None:
         if isinstance(things, dict) or own_method(things, "keys") is not None:
@@ -537,12 +600,13 @@ def whole(things: Any) -> Any:
     return things
 
 
-def _each(o: Observer, things: Any) -> Any:
+def _each(o: Any, things: Any) -> Any:
     iterating = iterator(things)
     return iterating
 
 
 def truth(thing: Any) -> bool:
+    """Ask for the truth of something."""
     o = current_observer()
     if o is None or type(thing) in _PLAIN_TYPES:
         return bool(thing)
@@ -554,25 +618,46 @@ def truth(thing: Any) -> bool:
             break
     if o.is_outside(thing):
         if isinstance(thing, CONTAINERS) and not isinstance(thing, types.MappingProxyType):
-            o.fact(f"the length of a {type(thing).__name__}", "length", thing, None, len(thing), o.is_managed(thing))
+            o.fact(
+                f"the length of a {type(thing).__name__}",
+                "length",
+                thing,
+                None,
+                len(thing),
+                o.is_managed(thing),
+            )
         elif isinstance(thing, np.ndarray):
             return bool(o.of_array(thing, bool))
     return bool(thing)
 
 
 def contains(key: Any, container: Any, negated: bool) -> bool:
+    """Ask whether something is in a container."""
     o = current_observer()
     found: Any = NotImplemented
     if o is not None and type(container) not in _PLAIN_TYPES:
         found = observed_method(o, container, "__contains__", key)
-        if found is NotImplemented and own_method(container, "__iter__") is not None and lookup(type(container), "__contains__") is MISSING:
-            found = any(identical(each, key, False) or truth(compare(each, key, "eq")) for each in _each(o, container))
+        if (
+            found is NotImplemented
+            and own_method(container, "__iter__") is not None
+            and lookup(type(container), "__contains__") is MISSING
+        ):
+            found = any(
+                identical(each, key, False) or truth(compare(each, key, "eq")) for each in _each(o, container)
+            )
         if found is NotImplemented:
             if isinstance(container, (dict, set, frozenset)):
                 o.hashed(key, container)
                 if o.is_outside(container):
                     reported = o.is_managed(container)
-                    o.fact(f"whether {key!r:.40} is in it", "contains", container, key, key in container, reported)
+                    o.fact(
+                        f"whether {key!r:.40} is in it",
+                        "contains",
+                        container,
+                        key,
+                        key in container,
+                        reported,
+                    )
             elif isinstance(container, (list, tuple, collections.deque)):
                 whole(container)
                 o.compare_with(key, container)
@@ -585,6 +670,7 @@ def contains(key: Any, container: Any, negated: bool) -> bool:
 
 
 def identical(a: Any, b: Any, negated: bool) -> bool:
+    """Ask whether two things are one."""
     o = current_observer()
     if o is not None:
         o.compare_with(a, (b,))
@@ -598,6 +684,7 @@ _REFLECTED = {"lt": "gt", "le": "ge", "eq": "eq", "ne": "ne", "gt": "lt", "ge": 
 
 
 def compare(a: Any, b: Any, name: str) -> Any:
+    """Compare two things."""
     o = current_observer()
     if o is not None and not (type(a) in _PLAIN_TYPES and type(b) in _PLAIN_TYPES):
         found = observed_method(o, a, f"__{name}__", b)
@@ -611,7 +698,7 @@ def compare(a: Any, b: Any, name: str) -> Any:
         for one, other in ((a, b), (b, a)):
             if isinstance(one, CONTAINERS):
                 whole(one)
-            elif isinstance(one, np.ndarray) and o.is_outside(one) and not isinstance(other, (Node, Traced)):
+            elif isinstance(one, np.ndarray) and o.is_outside(one) and not isinstance(other, TENSORS):
                 o.read_by_value(one)
         o.compare_with(a, (b,))
     return _COMPARISONS[name](a, b)
@@ -623,18 +710,24 @@ _OPERATORS = {
     "true_divide": "truediv", "xor": "xor",
 }  # fmt: skip
 _SPECIAL = {
-    name: (getattr(operator, to), getattr(operator, "i" + to.rstrip("_")), to.rstrip("_")) for name, to in _OPERATORS.items()
+    name: (getattr(operator, to), getattr(operator, "i" + to.rstrip("_")), to.rstrip("_"))
+    for name, to in _OPERATORS.items()
 }
 
 
 def binary(a: Any, b: Any, name: str) -> Any:
+    """Compute a binary operator, in place or not."""
     in_place, name = (True, name[8:]) if name.startswith("inplace_") else (False, name)
     plain, into, special = _SPECIAL[name]
     o = current_observer()
-    if o is None or type(a) in _PLAIN_TYPES and type(b) in _PLAIN_TYPES:
+    if o is None or (type(a) in _PLAIN_TYPES and type(b) in _PLAIN_TYPES):
         return (into if in_place else plain)(a, b)
     if isinstance(a, str) and special == "mod":
-        return deferred(lambda text, *parts: text % parts, a, *(b if type(b) is tuple else (b,))) if _is_late(b) else a % b
+        return (
+            deferred(lambda text, *parts: text % parts, a, *(b if type(b) is tuple else (b,)))
+            if _is_late(b)
+            else a % b
+        )
     names = [(a, f"__i{special}__", b)] if in_place else []
     names += [(a, f"__{special}__", b), (b, f"__r{special}__", a)]
     for one, method, other in names:
@@ -644,8 +737,10 @@ def binary(a: Any, b: Any, name: str) -> Any:
     arrays = [x for x in (a, b) if isinstance(x, np.ndarray) and o.is_outside(x)]
     if arrays:
         if in_place and a is arrays[0]:
-            raise o.refuse("it writes into a NumPy array from outside; make it a Tensor, or write into it outside")
-        if isinstance(a, (Node, Traced)) or isinstance(b, (Node, Traced)):
+            raise o.refuse(
+                "it writes into a NumPy array from outside; make it a Tensor, or write into it outside"
+            )
+        if isinstance(a, TENSORS) or isinstance(b, TENSORS):
             a, b = o.shown(a), o.shown(b)
         else:
             for each in arrays:
@@ -673,6 +768,7 @@ def _copied(things: Any) -> Any:
 
 
 def iterator(things: Any) -> Any:
+    """Begin to go through something."""
     o = current_observer()
     if o is None:
         return iter(things)
@@ -690,7 +786,7 @@ def iterator(things: Any) -> Any:
     return _steps(o, found) if own_method(found, "__next__") is not None else found
 
 
-def _steps(o: Observer, iterating: Any) -> Any:
+def _steps(o: Any, iterating: Any) -> Any:
     while True:
         try:
             found = observed_method(o, iterating, "__next__")
@@ -699,7 +795,7 @@ def _steps(o: Observer, iterating: Any) -> Any:
         yield found
 
 
-def _by_index(o: Observer, things: Any) -> Any:
+def _by_index(o: Any, things: Any) -> Any:
     index = 0
     while True:
         try:
@@ -713,6 +809,7 @@ def _by_index(o: Observer, things: Any) -> Any:
 
 
 def call(function: Any, *args: Any, **options: Any) -> Any:
+    """Call something."""
     if args and args[-1] is EXPANDED:
         args, options = args[0], dict(whole(args[1])) if len(args) > 2 else {}
         args = tuple(_each_of(args))
@@ -725,11 +822,13 @@ def _each_of(args: Any) -> Any:
 
 
 def super_of(parts: tuple[Any, Any, Any]) -> Any:
+    """Make a super object."""
     made, kind, thing = parts
     return made(kind, thing)
 
 
 def enter(manager: Any) -> tuple[Any, Any]:
+    """Enter a with block; return its value, and what leaves it."""
     kind = type(manager)
     o = current_observer()
     if o is None:
@@ -746,12 +845,14 @@ def enter(manager: Any) -> tuple[Any, Any]:
 
 
 def caught(error: BaseException) -> None:
+    """Be told that an error is about to be handled."""
     o = current_observer()
     if o is not None:
         o.caught(error)
 
 
 def refuse(why: str) -> None:
+    """Refuse an instruction that is not understood."""
     o = current_observer()
     if o is not None:
         raise o.refuse(why)
@@ -768,27 +869,29 @@ def made(thing: Any, cells: tuple[str, ...] = ()) -> None:
                     o.made(each)
 
 
-_CONVERSIONS = {"": lambda thing: thing, "s": str, "r": repr, "a": ascii}
+_CONVERSIONS: dict[str, Any] = {"": lambda thing: thing, "s": str, "r": repr, "a": ascii}
 
 
 def format_(thing: Any, spec: str, how: str) -> str:
+    """Format a part of a text."""
     if current_observer() is None:
         return format(_CONVERSIONS[how](thing), spec)
-    if isinstance(thing, Node) and not how and thing.ndim == 0:
+    if isinstance(thing, _NODE) and not how and thing.ndim == 0:
         thing = thing.item()  # what its own __format__ shows
     return deferred(lambda value, form: format(_CONVERSIONS[how](value), form), thing, spec)
 
 
 def joined(parts: tuple[str, ...]) -> str:
+    """Join the parts of a text."""
     return deferred(lambda *texts: "".join(texts), *parts)
 
 
 HOOKS = {
     function.__name__: function
     for function in (
-        global_, store_global, cell, store_cell, import_, attribute, store_attribute, delete_attribute, item, store_item,
-        delete_item, whole, truth, contains, identical, compare, binary, iterator, call, super_of, enter, caught, refuse,
-        made, format_, joined,
+        global_, store_global, cell, store_cell, import_, attribute, store_attribute, delete_attribute, item,
+        store_item, delete_item, whole, truth, contains, identical, compare, binary, iterator, call, super_of, enter,
+        caught, refuse, made, format_, joined,
     )
 }  # fmt: skip
 rewriter = Rewriter(HOOKS)

@@ -2,8 +2,8 @@
 or change, something that may be another thing at the next call.
 
 An instruction that loads a global, an attribute or an item, iterates, compares, calls, imports or stores becomes a call
-of a function of hooks.py with the instruction's own operands. Names of local variables, constants and jumps stay as they
-are; so do line numbers, hence tracebacks and breakpoints.
+of a function of hooks.py with the instruction's own operands. Names of local variables, constants and jumps stay as
+they are; so do line numbers, hence tracebacks and breakpoints.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 import types
 import weakref
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from typing import Any
 
 from minitorch.compiler.trace.observe.observer import unobserved
@@ -37,48 +38,58 @@ _REFUSED = {
 }  # fmt: skip
 
 
+def require_bytecode() -> None:
+    """Raise an error, if what this needs is not there."""
+    if find_spec("bytecode") is None:
+        raise ImportError(
+            "compile: needs the package bytecode, to observe what a function reads; in this repository's folder write: "
+            "pip install '.[compile]'"
+        )
+
+
 class Rewriter:
     """Instruments code, each piece once. hooks: the functions that rewritten code calls, by name."""
 
     def __init__(self, hooks: dict[str, Callable[..., Any]]) -> None:
         self.hooks = hooks
-        # By the ids of code and globals: the new code, as long as the old one is there.
-        self._made: dict[tuple[int, int], tuple[types.CodeType, Any]] = {}
+        # By the id of code: the new code, as long as the old one is there. (New code must not hold what holds the old
+        # one, its globals say: neither would ever go.)
+        self._made: dict[int, tuple[types.CodeType, Any]] = {}
         self._results: dict[int, Any] = {}
 
     def is_instrumented(self, code: types.CodeType) -> bool:
         """Tell whether code was made here."""
         return id(code) in self._results
 
-    def instrumented(self, code: types.CodeType, space: dict[str, Any]) -> types.CodeType:
-        """Return code that reports what it does. space: its globals."""
+    def instrumented(self, code: types.CodeType) -> types.CodeType:
+        """Return code that reports what it does."""
         if id(code) in self._results:
             return code
-        key = (id(code), id(space))
+        key = id(code)
         made = self._made.get(key)
         if made is None:
             with unobserved():
-                new = self._rewrite(code, space)
+                new = self._rewrite(code)
             made = self._made[key] = (new, weakref.ref(code, lambda _: self._made.pop(key, None)))
             number = id(new)
             self._results[number] = weakref.ref(new, lambda _: self._results.pop(number, None))
         return made[0]
 
-    def _rewrite(self, code: types.CodeType, space: dict[str, Any]) -> types.CodeType:
+    def _rewrite(self, code: types.CodeType) -> types.CodeType:
         from bytecode import Bytecode  # an extra, and 40 ms: only who compiles pays for it
 
         bytecode = Bytecode.from_code(code)
-        bytecode[:] = list(_Body(self, code, space, list(bytecode)).rewritten())
+        bytecode[:] = list(_Body(self, code, list(bytecode)).rewritten())
         return bytecode.to_code()
 
 
 class _Body:
     """The instructions of one piece of code, being rewritten."""
 
-    def __init__(self, rewriter: Rewriter, code: types.CodeType, space: dict[str, Any], body: list[Any]) -> None:
+    def __init__(self, rewriter: Rewriter, code: types.CodeType, body: list[Any]) -> None:
         from bytecode import CellVar, FreeVar, Instr
 
-        self.rewriter, self.code, self.space, self.body = rewriter, code, space, body
+        self.rewriter, self.code, self.body = rewriter, code, body
         self.hooks = rewriter.hooks
         self._instr, self._cell, self._free = Instr, CellVar, FreeVar
         self._where: Any = None
@@ -93,7 +104,9 @@ class _Body:
 
     def _call(self, count: int) -> list[Any]:
         """Call with the function and its first argument below `count` further ones."""
-        return [self._do("CALL", count)] if _SINCE_12 else [self._do("PRECALL", count), self._do("CALL", count)]
+        return (
+            [self._do("CALL", count)] if _SINCE_12 else [self._do("PRECALL", count), self._do("CALL", count)]
+        )
 
     def _of_one(self, hook: str, *constants: Any) -> list[Any]:
         """Replace the topmost operand by hook(operand, *constants)."""
@@ -150,12 +163,14 @@ class _Body:
             return [*self._of_none("refuse", f"{name.lower()} is not understood"), self._do("POP_TOP"), each]
         if name == "TO_BOOL":
             return self._of_one("truth")
-        if not _SINCE_13 and (name == "UNARY_NOT" or name.startswith("POP_JUMP") and name.endswith(("TRUE", "FALSE"))):
+        if not _SINCE_13 and (
+            name == "UNARY_NOT" or (name.startswith("POP_JUMP") and name.endswith(("TRUE", "FALSE")))
+        ):
             return [*self._of_one("truth"), each]
         if name == "LOAD_CONST" and isinstance(argument, types.CodeType):
             follower = self.body[following] if following < len(self.body) else None
             if getattr(follower, "name", "") == "MAKE_FUNCTION":
-                return [self._constant(self.rewriter.instrumented(argument, self.space))]
+                return [self._constant(self.rewriter.instrumented(argument))]
         return [each]
 
     def _on_resume(self, each: Any, argument: Any) -> list[Any]:
@@ -175,14 +190,14 @@ class _Body:
 
     def _on_load_global(self, each: Any, argument: Any) -> list[Any]:
         is_called, name = argument if isinstance(argument, tuple) else (False, argument)
-        found = self._of_none("global_", self.space, name)
+        found = self._of_none("global_", name)
         return found + self._called() if is_called else found
 
     def _on_load_name(self, each: Any, argument: Any) -> list[Any]:
         return [*self._of_none("refuse", "the body of a class is not understood"), self._do("POP_TOP"), each]
 
     def _on_store_global(self, each: Any, argument: Any) -> list[Any]:
-        return [*self._of_one("store_global", self.space, argument), self._do("POP_TOP")]
+        return [*self._of_one("store_global", argument), self._do("POP_TOP")]
 
     def _on_delete_global(self, each: Any, argument: Any) -> list[Any]:
         return [*self._of_none("refuse", "deleting a global is not understood"), self._do("POP_TOP"), each]
@@ -196,7 +211,11 @@ class _Body:
     def _on_store_deref(self, each: Any, argument: Any) -> list[Any]:
         if argument.name in self.code.co_cellvars:
             return [each]
-        start = [self._constant(self.hooks["store_cell"]), self._do("SWAP", 2), self._do(_LOAD_CELL, argument)]
+        start = [
+            self._constant(self.hooks["store_cell"]),
+            self._do("SWAP", 2),
+            self._do(_LOAD_CELL, argument),
+        ]
         return [*start, *self._call(1), self._do("POP_TOP")]
 
     def _on_push_null(self, each: Any, argument: Any) -> list[Any]:
@@ -250,7 +269,9 @@ class _Body:
     def _on_compare_op(self, each: Any, argument: Any) -> list[Any]:
         name, _, cast = argument.name.lower().partition("_")
         compared = self._of_two("compare", name)
-        return [*compared, self._do("TO_BOOL")] if cast else compared  # (from 3.13 on jumps take nothing but bools)
+        return (
+            [*compared, self._do("TO_BOOL")] if cast else compared
+        )  # (from 3.13 on jumps take nothing but bools)
 
     def _on_binary_op(self, each: Any, argument: Any) -> list[Any]:
         return self._of_two("binary", argument.name.lower())
@@ -259,7 +280,7 @@ class _Body:
         return self._of_one("iterator")
 
     def _on_import_name(self, each: Any, argument: Any) -> list[Any]:
-        return self._of_two("import_", argument, self.space)
+        return self._of_two("import_", argument)
 
     def _on_import_from(self, each: Any, argument: Any) -> list[Any]:
         return [self._do("COPY", 1), *self._of_one("attribute", argument)]
@@ -305,7 +326,11 @@ class _Body:
 
     def _is_bare_super(self, index: int) -> bool:
         each = self.body[index]
-        if each.name != "LOAD_GLOBAL" or each.arg != (True, "super") or "__class__" not in self.code.co_freevars:
+        if (
+            each.name != "LOAD_GLOBAL"
+            or each.arg != (True, "super")
+            or "__class__" not in self.code.co_freevars
+        ):
             return False
         after = [getattr(i, "name", "") for i in self.body[index + 1 : index + 3]]
         is_call = after[:1] == ["CALL"] if _SINCE_12 else after == ["PRECALL", "CALL"]
@@ -313,6 +338,15 @@ class _Body:
 
     def _super(self) -> list[Any]:
         first = self.code.co_varnames[0]
-        get = self._do("LOAD_DEREF", self._cell(first)) if first in self.code.co_cellvars else self._do("LOAD_FAST", first)
-        parts = [self._constant(super), self._do("LOAD_DEREF", self._free("__class__")), get, self._do("BUILD_TUPLE", 3)]
+        get = (
+            self._do("LOAD_DEREF", self._cell(first))
+            if first in self.code.co_cellvars
+            else self._do("LOAD_FAST", first)
+        )
+        parts = [
+            self._constant(super),
+            self._do("LOAD_DEREF", self._free("__class__")),
+            get,
+            self._do("BUILD_TUPLE", 3),
+        ]
         return [*parts, *self._of_one("super_of")]

@@ -32,8 +32,8 @@ reported_places: Counter[tuple[int, Any]] = Counter()
 _local = threading.local()
 
 
-def current_observer() -> Observer | None:
-    """Return who observes this thread."""
+def current_observer() -> Any:
+    """Return who observes this thread: a CallObserver (calls.py), or None."""
     return getattr(_local, "observer", None)
 
 
@@ -112,9 +112,9 @@ class Observer:
     """Observes one run in one thread.
 
     given: the things a call brings along, by id: what is known of them is in the key. promoted: numbers that were seen
-    to change, by place: inputs, as are Tensors of which others were found there. number: makes an input of a number at a
-    place, placed: of a Tensor. meet: is told of objects that this
-    library's own code reads (Modules, optimisers, generators), when they are first come across.
+    to change, by place: inputs, as are Tensors of which others were found there. number: makes an input of a number at
+    a place, placed: of a Tensor. meet: is told of objects that this library's own code reads (Modules, optimisers,
+    generators), when they are first come across.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Observer:
         promoted: set[tuple[int, Any]],
         number: Callable[[Any, Any, Any], Any],
         placed: Callable[[Any, Any, Any], bool],
-        meet: Callable[[Any], None],
+        meet: Callable[[Any], bool],
         is_managed: Callable[[Any], bool],
     ) -> None:
         self.given = given
@@ -178,9 +178,8 @@ class Observer:
 
     def meet(self, thing: Any) -> None:
         """Come across an object that this library's own code reads."""
-        if id(thing) not in self._met and id(thing) not in self.fresh:
+        if id(thing) not in self._met and id(thing) not in self.fresh and self._meet(thing):
             self._met[id(thing)] = thing
-            self._meet(thing)
 
     # --- looking --------------------------------------------------------------------------------------
 
@@ -190,7 +189,9 @@ class Observer:
         if place in self._written:
             return value
         if id(holder) in self._restructured:
-            raise self.refuse(f"it looks into a {type(holder).__name__} from outside that it has itself changed")
+            raise self.refuse(
+                f"it looks into a {type(holder).__name__} from outside that it has itself changed"
+            )
         if place in self.promoted and id(value) not in self.given:
             if type(value) in (float, int):
                 return self._number(holder, key, value)
@@ -214,7 +215,9 @@ class Observer:
         self.changes.append(Change(kind, holder, key, value))
         self._undo.append(undo)
 
-    def restructured(self, container: Any, method: Any, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+    def restructured(
+        self, container: Any, method: Any, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> None:
         """Note that a method which changes a container's length or order is about to be called."""
         kind = type(container)
         if not hasattr(container, "copy"):
@@ -243,7 +246,15 @@ class Observer:
 
     def forget(self) -> None:
         """Let go of what was made, and of what was given, in this run."""
-        for each in (self.given, self.fresh, self.facts, self.arrays, self._met, self._written, self._restructured):
+        for each in (
+            self.given,
+            self.fresh,
+            self.facts,
+            self.arrays,
+            self._met,
+            self._written,
+            self._restructured,
+        ):
             each.clear()
         for kept in (self._kept, self._undo):
             kept.clear()

@@ -1,5 +1,6 @@
-"""The watchdog: refuses a run in which a program's own code ran unobserved. Enters: frames as they begin. Leaves: nothing,
-or a refusal.
+"""The watchdog: refuses a run in which a program's own code ran unobserved.
+
+Enters: frames as they begin. Leaves: nothing, or a refusal.
 
 Special methods that C calls (a key's __hash__, an __eq__ inside a list's index), and functions that this library calls
 without having been told to observe them, do not pass the hooks: what they read is not known.
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,13 +19,13 @@ from minitorch.compiler.trace.observe.hooks import rewriter
 from minitorch.compiler.trace.observe.observer import Observer, current_observer
 from minitorch.compiler.trace.observe.whose import is_pythons, is_trusted, is_user_module
 
-_harmless: set[int] = set()  # code, by id, that was looked at before
-_kept: list[Any] = []
+_harmless: dict[int, Any] = {}  # code, by id, that was looked at before: a weak reference to it
 
 
 def _is_harmless(frame: Any) -> bool:
     code = frame.f_code
-    if id(code) in _harmless:
+    number = id(code)
+    if number in _harmless:
         return True
     ours = is_trusted(code) or is_pythons(code.co_filename) or _is_tool(code)
     if code.co_filename.startswith("<"):  # generated: whose it is, its globals tell
@@ -31,8 +33,7 @@ def _is_harmless(frame: Any) -> bool:
         ours |= home.partition(".")[0] in ("minitorch", "numpy", "scipy") and not is_user_module(home)
         ours |= home.startswith("namedtuple_")  # it makes a tuple, and that is all
     if ours or rewriter.is_instrumented(code):
-        _harmless.add(id(code))
-        _kept.append(code)  # its id stays its own
+        _harmless[number] = weakref.ref(code, lambda _: _harmless.pop(number, None))
         return True
     return False
 

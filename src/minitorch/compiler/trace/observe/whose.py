@@ -19,14 +19,17 @@ _HERE = str(Path(__file__).parents[3].resolve())
 _ROOMS_OF_USERS = ("app", "course", "proof")
 _USERS = tuple(os.path.join(_HERE, room) + os.sep for room in _ROOMS_OF_USERS)
 _TRUSTED = tuple(
-    folder + os.sep for folder in (_HERE, *(str(Path(m.__file__).parent.resolve()) for m in (np, scipy)))
+    folder + os.sep
+    for folder in (_HERE, *(str(Path(m.__file__ or "").parent.resolve()) for m in (np, scipy)))
 )
 _PYTHON = str(Path(os.__file__).parent.resolve()) + os.sep
 
 
 @functools.lru_cache(maxsize=8192)
 def _is_trusted_file(file: str) -> bool:
-    if file.startswith(("<frozen importlib", "<frozen abc", "<__array_function__", "<the conditions of", "<the entry of")):
+    if file.startswith(
+        ("<frozen importlib", "<frozen abc", "<__array_function__", "<the conditions of", "<the entry of")
+    ):
         return True
     if file.startswith("<"):
         return False  # typed at a prompt, or generated

@@ -90,6 +90,8 @@ def _supported(name: str, dtype: np.dtype) -> bool:
         return False
     if name in ("where", "cast"):
         return True
+    if dtype == np.float16:
+        return False
     if name not in _table(dtype) or (name == "power" and dtype.kind == "i"):
         return False
     result = BOOL if name in program.COMPARISONS | program.TESTS | program.LOGIC else dtype

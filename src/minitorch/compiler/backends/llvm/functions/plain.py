@@ -12,6 +12,7 @@ import numpy as np
 
 from minitorch.compiler.backends.llvm.functions.lanes import (
     BOOL,
+    FLOAT32,
     FLOAT64,
     Lanes,
     bit_count,
@@ -20,6 +21,7 @@ from minitorch.compiler.backends.llvm.functions.lanes import (
 )
 
 INF = float("inf")
+FLOAT16, UINT16, UINT32 = np.dtype(np.float16), np.dtype(np.uint16), np.dtype(np.uint32)
 
 
 def maximum(x: Lanes, y: Lanes) -> Lanes:
@@ -179,6 +181,10 @@ def cast(x: Lanes, to: np.dtype) -> Lanes:
     source = x.dtype
     if source == to:
         return x
+    if source == FLOAT16:
+        return cast(_from_half(x), to)
+    if to == FLOAT16:
+        return _to_half(_rounded_to_odd(x) if source == FLOAT64 else cast(x, FLOAT32))
     if to == BOOL:
         return x.differs(0)
     if source.kind == "f":
@@ -190,6 +196,39 @@ def cast(x: Lanes, to: np.dtype) -> Lanes:
     if bit_count(to) == bit_count(source):
         return x.made(x.name, to)
     return x.convert("sext" if source.kind == "i" else "zext", to)
+
+
+def _from_half(x: Lanes) -> Lanes:
+    """A float16's bits as a float32: moved to where a float32 has them, and multiplied by what the exponents differ."""
+    bits = x.made(x.name, UINT16).convert("zext", UINT32)
+    moved = (bits & 0x7FFF) << 13
+    number = moved.float_of_bits() * 2.0**112
+    endless = (moved | 0x7F800000).float_of_bits()  # infinities and nans have the largest exponent
+    size = where(moved < 0x0F800000, number, endless)
+    return (size.bits() | ((bits & 0x8000) << 16)).float_of_bits()
+
+
+def _to_half(x: Lanes) -> Lanes:
+    """A float32 as the bits of the nearest float16, of two equally near ones the even one."""
+    bits = x.bits()
+    size = bits & 0x7FFFFFFF
+    # Below the smallest normal number an addition rounds: beside 0.5 a float32 has steps of the smallest float16.
+    tiny = (size.float_of_bits() + 0.5).bits() - 0x3F000000
+    odd = (size >> 13) & 1
+    number = (size - 0x38000000 + 0xFFF + odd) >> 13
+    endless = where(size > 0x7F800000, size.constant(0x7E00), size.constant(0x7C00))
+    rounded = where(size < 0x38800000, tiny, where(size < 0x47800000, number, endless))
+    half = (rounded | ((bits >> 16) & 0x8000)).convert("trunc", UINT16)
+    return half.made(half.name, FLOAT16)
+
+
+def _rounded_to_odd(x: Lanes) -> Lanes:
+    """A float64 as a float32 that is odd unless it is exact: rounded once more it becomes what x itself would."""
+    near = x.convert("fptrunc", FLOAT32)
+    back = near.convert("fpext", FLOAT64)
+    bits = near.bits()
+    shorter = where(back.absolute() > x.absolute(), bits - 1, bits)
+    return where(back.differs(x), shorter | 1, shorter).float_of_bits()
 
 
 def _float_to_float(x: Lanes, to: np.dtype) -> Lanes:
