@@ -25,13 +25,11 @@ DECISIONS = {
     "tolist": lambda x: sorted(x.tolist()),
     "hash": lambda x: {x[0].item(): 1},
     "index": lambda x: x[x.long()[0].item() + 0],
-    "text": lambda x: str(x[0].item()),
     "mask": lambda x: x[x > 0],
     "bool": lambda x: bool(x[0]),
     "and": lambda x: x[0] and x[1],
     "range": lambda x: list(range(x.long()[0])),
     "numpy": lambda x: np.linalg.norm(x.numpy()) if False else np.asarray(x.numpy()).tolist(),
-    "format": lambda x: f"{x[0].item():.3f}",
 }
 
 

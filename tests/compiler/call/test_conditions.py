@@ -286,6 +286,16 @@ def with_module(change, model=lambda: nn.Linear(2, 2)):
     return make
 
 
+def with_unread(change):
+    """A Tensor of which nothing but its shape is read."""
+
+    def make():
+        w = mt.ones(2, 3)
+        return lambda x: x * w.shape[0], lambda: setattr(w, "data", change(w.data))
+
+    return make
+
+
 def with_optimizer(change):
     def make():
         p = nn.Parameter(mt.ones(2))
@@ -405,7 +415,7 @@ guard(
 )
 guard(
     "group",
-    "len(SGD.param_groups)",
+    "SGD.param_groups",
     with_optimizer(lambda o: o.add_param_group({"params": [mt.zeros(1)]})),
 )
 guard("state", "len(SGD.state)", with_optimizer(lambda o: o.state.clear()))
@@ -571,6 +581,10 @@ guard(
 )
 guard("zero_grad", "SGD.zero_grad was", with_optimizer(
     lambda o: patched(optim.Optimizer, "zero_grad", lambda self: None)()))  # fmt: skip
+guard("attributes_replaced", "the attributes of a Own",
+      with_thing(lambda t: setattr(t, "__dict__", {"number": 3.0})))  # fmt: skip
+guard("unread_shape", "the shape of a tensor", with_unread(lambda a: a.T))
+guard("unread_dtype", "the dtype of a tensor", with_unread(lambda a: a.astype(np.float64)))
 guard("remembered", "what factor remembers was 2.0 and is 3.0", a_cached_function)
 guard("context", "a context variable was 2.0 and is 3.0", a_context_variable)
 guard("partial", "a partial function was", a_partial)
@@ -601,7 +615,7 @@ def readings(program, args, options, written):
     quick = quick and program.fits(arguments.leaves) and not program.overlaps(arguments.leaves)
     if quick:
         try:
-            program._decide(arguments)
+            program.decide(arguments)
         except Redecided:
             quick = False
     told = program.violation(arguments)
@@ -685,6 +699,8 @@ def kind(condition):
         ("{0}.", "lookup")
     ):
         return "a class's", "is"
+    if isinstance(next(iter(condition.operands), None), functools.partial):
+        return "a partial function's", "is"
     return condition.look, condition.test
 
 

@@ -433,6 +433,8 @@ class CallObserver(Observer):
             raise self.refuse(f"it asks for the time ({name}); ask outside, and pass it as an argument")
         if name in ("__setattr__", "__delattr__", "__getattribute__"):
             to: Any = {"__setattr__": _store_plainly, "__getattribute__": _attribute_plainly}.get(name)
+            if to is None and not self.is_outside(owner):
+                return function(*args)
             if to is None:
                 raise self.refuse("it deletes an attribute of an object from outside")
             return to(self, owner, *args)
@@ -933,6 +935,11 @@ def _id(o: CallObserver, thing: Any) -> int:
     return id(thing)
 
 
+def _repr(o: CallObserver, thing: Any) -> Any:
+    found = hooks.observed_method(o, thing, "__repr__")
+    return deferred(repr, thing) if found is NotImplemented else found
+
+
 def _hash(o: CallObserver, thing: Any) -> int:
     found = hooks.observed_method(o, thing, "__hash__")
     if found is not NotImplemented:
@@ -1092,7 +1099,7 @@ _SPECIAL_BUILTINS: dict[Any, Any] = {
     object.__setattr__: _store_plainly,
     object.__getattribute__: _attribute_plainly,
     functools.reduce: _reduce,
-    repr: lambda o, thing: deferred(repr, thing),
+    repr: _repr,
     format: lambda o, thing, spec="": hooks.format_(thing, spec, ""),
     round: lambda o, number, *digits: (
         deferred(round, number, *digits) if type(number) in (int, float) else round(number, *digits)

@@ -133,6 +133,19 @@ def import_(level: int, names: Any, name: str) -> Any:
     return module
 
 
+def imported(module: Any, name: str) -> Any:
+    """Return what a module has under a name, or its part of that name."""
+    try:
+        return attribute(module, name)
+    except AttributeError:
+        home = getattr(module, "__name__", "<unknown module name>")
+        if (part := item(sys.modules, f"{home}.{name}") if f"{home}.{name}" in sys.modules else None) is not None:
+            return part
+        file = getattr(module, "__file__", None) or "unknown location"
+        text = f"cannot import name {name!r} from {home!r} ({file})"
+        raise ImportError(text, name=home, path=getattr(module, "__file__", None)) from None
+
+
 # --- attributes -----------------------------------------------------------------------------------------------
 
 
@@ -343,6 +356,8 @@ _ASSIGNABLE = {
 
 def _of_c_object(o: Any, thing: Any, name: str, outside: bool) -> Any:
     found = getattr(thing, name)
+    if name == "__dict__" and not outside:
+        return o.made(found)
     if name == "__class__" or not outside:
         return found
     if name == "__dict__":
@@ -431,10 +446,14 @@ def plain_store(o: Any, thing: Any, name: str, value: Any) -> None:
 def delete_attribute(thing: Any, name: str) -> None:
     """Delete an attribute."""
     o = current_observer()
+    remover = lookup(type(thing), "__delattr__")
+    if o is not None and isinstance(remover, types.FunctionType) and not is_trusted(remover.__code__):
+        o.type_fact(type(thing), "__delattr__", remover)
+        o.calls(remover, (thing, name), {})
+        return
     if o is None or not o.is_outside(thing):
         delattr(thing, name)
         return
-    remover = lookup(type(thing), "__delattr__")
     space = _space_of(thing)
     if isinstance(remover, types.FunctionType) or space is None or name not in space:
         raise o.refuse(f"it deletes {name} of a {type(thing).__name__} from outside")
@@ -814,7 +833,18 @@ def call(function: Any, *args: Any, **options: Any) -> Any:
         args, options = args[0], dict(whole(args[1])) if len(args) > 2 else {}
         args = tuple(_each_of(args))
     o = current_observer()
-    return function(*args, **options) if o is None else o.calls(function, args, options)
+    if o is not None:
+        return o.calls(function, args, options)
+    if id(function) in _OF_THE_FRAME:
+        frame = sys._getframe(1)
+        if function is globals or function is locals:
+            return frame.f_globals if function is globals else frame.f_locals
+        if len(args) == 1:
+            args = (*args, frame.f_globals, frame.f_locals)
+    return function(*args, **options)
+
+
+_OF_THE_FRAME = {id(each) for each in (globals, locals, eval, exec)}  # they look at who calls them
 
 
 def _each_of(args: Any) -> Any:
@@ -889,7 +919,7 @@ def joined(parts: tuple[str, ...]) -> str:
 HOOKS = {
     function.__name__: function
     for function in (
-        global_, store_global, cell, store_cell, import_, attribute, store_attribute, delete_attribute, item,
+        global_, store_global, cell, store_cell, import_, imported, attribute, store_attribute, delete_attribute, item,
         store_item, delete_item, whole, truth, contains, identical, compare, binary, iterator, call, super_of, enter,
         caught, refuse, made, format_, joined,
     )

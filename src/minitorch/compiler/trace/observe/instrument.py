@@ -283,7 +283,7 @@ class _Body:
         return self._of_two("import_", argument)
 
     def _on_import_from(self, each: Any, argument: Any) -> list[Any]:
-        return [self._do("COPY", 1), *self._of_one("attribute", argument)]
+        return [self._do("COPY", 1), *self._of_one("imported", argument)]
 
     def _on_before_with(self, each: Any, argument: Any) -> list[Any]:
         return [*self._of_one("enter"), self._do("UNPACK_SEQUENCE", 2)]
