@@ -156,6 +156,13 @@ class _EntryWriter:
                 s.add(f"n{number} = float({self._number(step)})")
         return [names[i] for i in range(len(names))]
 
+    def _given(self, given: Any) -> str:
+        if isinstance(given, int):
+            return self.spelled.leaves[given]
+        if isinstance(given, FromPlace):
+            return look_at(given.holder, given.key).format(self.source.bind(given.holder), self.source.write(given.key))
+        return self.source.bind(given)
+
     def _number(self, step: ReadNumber) -> str:
         return look_at(step.holder, step.key).format(
             self.source.bind(step.holder), self.source.write(step.key)
@@ -214,8 +221,7 @@ class _EntryWriter:
         roots = () if program.backward is None else program.backward.roots
         for i, result in enumerate(program.results):
             if result.given is not None:
-                given = isinstance(result.given, int)
-                names.append(self.spelled.leaves[result.given] if given else s.bind(result.given))
+                names.append(self._given(result.given))
             elif i in roots:
                 names.append("None")  # until it is a node of the graph
             elif not result.is_tensor:

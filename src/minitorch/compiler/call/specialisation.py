@@ -40,9 +40,11 @@ from minitorch.compiler.trace.recorded import (
     FromArgument,
     FromArray,
     FromGradient,
+    FromPlace,
     FromTensor,
     GivenNumbers,
     Recorded,
+    found_at,
 )
 from minitorch.compiler.trace.refusal import Refused
 from minitorch.engine import watch
@@ -112,7 +114,8 @@ class Captured:
 class Result:
     """A Tensor or array among the results.
 
-    given: None if it is made anew at each call; else a Tensor from before, or an argument's position.
+    given: None if it is made anew at each call; else a Tensor from before, a place where there is one, or an argument's
+    position.
     used_up: the op of a Tensor whose graph a backward inside has used up.
     is_plain: an array that understands PyTorch's spelling too, as `.data` and `.grad` do.
     """
@@ -121,6 +124,12 @@ class Result:
     is_tensor: bool
     used_up: Any = None
     is_plain: bool = False
+
+    def given_at(self, leaves: Sequence[Any]) -> Any:
+        """Return the Tensor that is given at a call with these arguments."""
+        if isinstance(self.given, int):
+            return leaves[self.given]
+        return found_at(self.given.holder, self.given.key) if isinstance(self.given, FromPlace) else self.given
 
 
 def changing(changes: list[Change], stored: list[Any]) -> Callable[[list[Any]], None] | None:
@@ -318,7 +327,7 @@ class Specialisation:
         found: list[Any] = []
         for i, result in enumerate(self.results):
             if result.given is not None:
-                found.append(leaves[result.given] if isinstance(result.given, int) else result.given)
+                found.append(result.given_at(leaves))
             elif result.is_tensor:
                 found.append(new_tensor(outputs[i], result.used_up))
             else:
