@@ -148,7 +148,8 @@ class _EntryWriter:
                 s.names["Redecided"] = Redecided
                 s.require(self.program.decisions, otherwise="raise Redecided")
             elif number < first:
-                s.add(f"n{number} = {self._number(step)}")
+                s.add(f"try: n{number} = {self._number(step)}")
+                s.add("except GONE: return MISS")
                 s.add(f"if n{number}.__class__ is not {step.kind.__name__}: return MISS")
                 if step.kind is not float:
                     s.add(f"n{number} = float(n{number})")

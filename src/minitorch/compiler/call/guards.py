@@ -202,9 +202,19 @@ class Environment:
                 self.numbers.append((fact.holder, fact.key, fact.value))
             self.guards.append(condition_of(fact))
 
-    def add_bare(self, tensor: Any) -> None:
-        """Guard that a Tensor has no gradient."""
-        self._guard(f"the gradient of a tensor of shape {tensor.shape}", GRADIENT, tensor, expected=None)
+    def add_gradient(self, tensor: Any, is_there: bool) -> None:
+        """Guard whether a Tensor has a gradient."""
+        words = f"the gradient of a tensor of shape {tensor.shape}"
+        if is_there:
+            self._guard(f"whether {words} is missing", f"({GRADIENT} is None)", tensor, expected=False)
+        else:
+            self._guard(words, GRADIENT, tensor, expected=None)
+
+    def add_layout(self, tensor: Any) -> None:
+        """Guard the shape and dtype of a Tensor whose numbers are not read."""
+        for what in ("shape", "dtype"):
+            now = getattr(tensor._data, what)
+            self._guard(f"the {what} of a tensor", f"{{0}}._data.{what}", tensor, expected=now, test="==")
 
     def _guard(
         self, words: str, look: str, *operands: Any, expected: Any, test: str = "is", reported: bool = False

@@ -27,12 +27,14 @@ from minitorch.compiler.call.names import describe
 from minitorch.compiler.call.specialisation import Result, Specialisation
 from minitorch.compiler.call.undo import Aside, Before
 from minitorch.compiler.trace.backward import Backward, differentiate, is_consumed
+from minitorch.compiler.trace.deferred import given_by_program
 from minitorch.compiler.trace.number import Number, as_float
 from minitorch.compiler.trace.observe.calls import CallObserver
 from minitorch.compiler.trace.observe.observer import PLAIN, watched_by
 from minitorch.compiler.trace.observe.watchdog import watchdog
 from minitorch.compiler.trace.plain import PlainTraced
 from minitorch.compiler.trace.recorded import (
+    Effect,
     FromGradient,
     FromPlace,
     FromScript,
@@ -211,9 +213,13 @@ class _Run:
 
         def all_of(results: Any) -> list[Any]:
             # Containers that are changed later on are kept as they are now.
+            self._returned = results
             self.results, self.stored = marked(
                 (results, [change.value for change in self.observer.changes]), self._is_from_outside
             )
+            if any(isinstance(step, Effect) for step in self.active.script):
+                # What a number is read from may be changed by then: the program gives it.
+                self.results, self.stored = rebuilt((self.results, self.stored), _given_by_program)
             return collect((self.results, self.stored))
 
         _, self.recorded, self.backward = self.active.run(self._call, all_of, then)
@@ -341,9 +347,15 @@ class _Run:
         aliases = [(fact, positions[id(fact.value)]) for fact in facts if id(fact.value) in positions]
         environment.add(fact for fact in facts if id(fact.value) not in positions)
         given = set(positions)
+        is_input = {id(s.tensor) for s in self.recorded.sources if isinstance(s, FromTensor)}
+        unread = {id(tensor): tensor for tensor in self.active.unread}
         for thing in list(self.environment.met.values()):
-            if id(thing) not in given and isinstance(thing, MEETABLE) and id(thing) not in self.active.placed:
-                environment.look(thing)
+            is_fresh = isinstance(thing, Node) and self.active.is_fresh(thing)
+            if id(thing) in given or is_fresh or not isinstance(thing, MEETABLE) or id(thing) in self.active.placed:
+                continue
+            environment.look(thing)
+            if isinstance(thing, Node) and id(thing) not in is_input:
+                unread[id(thing)] = thing
         for source in self.recorded.sources:
             if isinstance(source, (FromTensor, FromGradient)) and id(source.tensor) not in given:
                 environment.look(source.tensor)
@@ -353,16 +365,28 @@ class _Run:
         for source, value in zip(self.recorded.sources, self.recorded.program.inputs, strict=True):
             if isinstance(source, FromPlace):
                 environment.guards += conditions_on_place(source, value, others)
-        for tensor in self.active.without_gradient():
-            if id(tensor) not in given:
-                environment.add_bare(tensor)
+        for tensor in unread.values():
+            environment.look(tensor)
+            environment.add_layout(tensor)
+        read = {id(s.tensor) for s in self.recorded.sources if isinstance(s, FromGradient)}
+        for tensor, had_gradient in self.active.asked.values():
+            if id(tensor) not in given and id(tensor) not in read:
+                environment.add_gradient(tensor, had_gradient)
         environment.finish()
         return environment, aliases
 
     def _refuse_what_is_not_made_anew(self, found: list[Any]) -> None:
         refused = _not_made_anew((self.results, self.stored), found, self.observer, self.active)
+        made = _containers((self._returned, [change.value for change in self.observer.changes]))
+        containers = [id(each) for each in made if not self._is_from_outside(each)]
+        if len(set(containers)) != len(containers):
+            refused = "it returns, or stores, one list or dict in two places; make two of them"
         if refused:
             raise StaysEager(f"compile: {refused}")
+
+
+def _given_by_program(part: Any) -> Any:
+    return given_by_program(part) if isinstance(part, Number) else part
 
 
 def _updates(recorded: Recorded) -> dict[int, int]:
@@ -412,6 +436,15 @@ def _not_made_anew(results: Any, found: list[Any], observer: CallObserver, activ
 
     rebuilt(results, look)
     return strange[0] if strange else ""
+
+
+def _containers(thing: Any) -> Iterator[Any]:
+    """Yield the lists and dicts among results."""
+    if isinstance(thing, (list, dict)):
+        yield thing
+    if isinstance(thing, (list, tuple, dict)):
+        for part in thing.values() if isinstance(thing, dict) else thing:
+            yield from _containers(part)
 
 
 def untraced(part: Any) -> Any:

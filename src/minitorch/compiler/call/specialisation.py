@@ -17,6 +17,7 @@ import numpy as np
 
 from minitorch.compiler.call.audit import Audits
 from minitorch.compiler.call.conditions import (
+    GONE,
     MISS,
     TESTS,
     Condition,
@@ -43,6 +44,7 @@ from minitorch.compiler.trace.recorded import (
     FromPlace,
     FromTensor,
     GivenNumbers,
+    ReadNumber,
     Recorded,
     found_at,
 )
@@ -132,6 +134,24 @@ class Result:
         return found_at(self.given.holder, self.given.key) if isinstance(self.given, FromPlace) else self.given
 
 
+def _is_there(step: ReadNumber) -> bool:
+    """Tell whether there is a number where one is to be read."""
+    try:
+        return type(step.find()) in (int, float)
+    except GONE:
+        return False
+
+
+def _given_by(step: Any) -> Any:
+    """Return what a step of the script gives; raise Redecided where a number is gone."""
+    if not isinstance(step, ReadNumber):
+        return step.run()
+    try:
+        return step.run()
+    except GONE:
+        raise Redecided from None
+
+
 def changing(changes: list[Change], stored: list[Any]) -> Callable[[list[Any]], None] | None:
     """Return what does to Python's objects what a function did, given the Tensors and arrays among results.
 
@@ -188,6 +208,7 @@ class Specialisation:
         self._decided = compiled(self.decisions) if self.decisions else lambda: True
         self.writes_arguments = any(isinstance(recorded.sources[i], FromArgument) for i in written)
         self.draws = [i for i, step in enumerate(recorded.script) if isinstance(step, Draw)]
+        self._numbers = [s for s in recorded.script if isinstance(s, ReadNumber) and s.holder is not self.given]
         self.has_effects = any(isinstance(step, Effect) for step in recorded.script)
         self._streams = list(
             {id(s.source): s.source for s in recorded.script if isinstance(s, Draw)}.values()
@@ -238,7 +259,7 @@ class Specialisation:
 
     def fits(self, leaves: Sequence[Any]) -> bool:
         """Tell whether a call that has its key can be run by it, but for decisions on numbers."""
-        if not self.environment.holds() or not self.is_apart(*leaves):
+        if not self.environment.holds() or not self.is_apart(*leaves) or not all(map(_is_there, self._numbers)):
             return False
         replaced = False
         for each in self.captured:
@@ -301,7 +322,7 @@ class Specialisation:
         before = self.undo()
         try:
             for step in recorded.script:
-                call.script.append(step.run())
+                call.script.append(_given_by(step))
                 if step.__class__ is Effect:
                     # A schedule may have changed the number a decision was about.
                     self.decide(arguments)

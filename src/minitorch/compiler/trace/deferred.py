@@ -85,7 +85,7 @@ class Deferred(Number):
     def _apply(self, function: Callable[..., Any], *operands: Any) -> Any:
         if self._is_over():
             return function(*(o.concrete if isinstance(o, Number) else o for o in operands))
-        operands = tuple(_of_number(o) if isinstance(o, Number) else o for o in operands)
+        operands = tuple(given_by_program(o) if isinstance(o, Number) else o for o in operands)
         if not all(isinstance(o, (int, float, complex, str)) for o in operands):
             return NotImplemented
         concrete = function(*(o.concrete if isinstance(o, Deferred) else o for o in operands))
@@ -200,7 +200,7 @@ def deferred(function: Callable[..., Any], *operands: Any) -> Any:
     return Deferred(function, operands, concrete)
 
 
-def _of_number(number: Number) -> Deferred:
+def given_by_program(number: Number) -> Deferred:
     """Return a number that may be another one at the next call as one that the program gives."""
     if isinstance(number, Deferred):
         return number

@@ -135,7 +135,11 @@ class ReadNumber:
 
     def run(self) -> Any:
         """Return it as it is now."""
-        return self.kind(found_at(self.holder, self.key))
+        return self.kind(self.find())
+
+    def find(self) -> Any:
+        """Return what is at its place."""
+        return found_at(self.holder, self.key)
 
 
 @dataclass(frozen=True, eq=False)

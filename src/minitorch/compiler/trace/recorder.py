@@ -82,7 +82,8 @@ class Recording:
         self.decisions: list[tuple[Callable[[], Any], Any]] = []
         self.checks: list[Traced] = []
         self.symbolic: set[tuple[int, str]] = set()
-        self._bare: dict[int, Any] = {}  # Tensors, by id, whose gradient was asked for when they had none
+        self.asked: dict[int, tuple[Any, bool]] = {}  # Tensors whose gradient was asked for, and whether they had one
+        self.unread: list[Any] = []  # Tensors from before of which nothing but the shape was read
         self.observer: Any = None  # observes the function, if anyone does
         self._around_pause = around_pause
         self._data: dict[int, _Held] = {}
@@ -359,15 +360,19 @@ class Recording:
         gradient = node._gradient
         held = self._grads.get(id(node))
         if held is None:
+            if not self.is_fresh(node):
+                self.asked[id(node)] = (node, gradient is not None)
             if gradient is None or isinstance(gradient, (Traced, list)) or self.is_fresh(node):
-                if gradient is None and not self.is_fresh(node):
-                    self._bare[id(node)] = node
                 return gradient
-            place = self._positions.get(id(node))
-            source = FromGradient(node) if place is None else FromArgument(place, gradient=True)
-            traced = self.add_input(source, np.asarray(gradient))
-            held = self._grads[id(node)] = _Held(node, traced, traced, traced.value)
+            held = self._hold_gradient(node)
         return held.now
+
+    def _hold_gradient(self, node: Node) -> _Held:
+        place = self._positions.get(id(node))
+        source = FromGradient(node) if place is None else FromArgument(place, gradient=True)
+        traced = self.add_input(source, np.asarray(node._gradient))
+        held = self._grads[id(node)] = _Held(node, traced, traced, traced.value)
+        return held
 
     def write_grad(self, node: Node, new: Any) -> None:
         """Give a node another gradient: aside, if it is from before."""
@@ -377,9 +382,8 @@ class Recording:
                 self._fresh.append(weakref.ref(node))
             return
         if id(node) not in self._grads:
-            before = node._gradient
-            if before is not None:
-                self.read_grad(node)
+            if node._gradient is not None:
+                self._hold_gradient(node)
             else:
                 self._grads[id(node)] = _Held(node, None, None, None)
         if new is not None and not isinstance(new, Traced):
@@ -444,11 +448,10 @@ class Recording:
         """Leave out Tensors of which nothing but the shape was read, and gradients that were replaced without being
         read. Return the inputs' new numbers."""
         needed = set(in_order([*outputs, *self._asked_about]))
-        found = lambda s: (
-            isinstance(s, (FromTensor, FromPlace, FromGradient))
-            or (isinstance(s, FromArgument) and s.gradient)
-        )
+        found = lambda s: isinstance(s, (FromTensor, FromGradient)) or (isinstance(s, FromArgument) and s.gradient)
         needed.update(self.inputs[i] for i in written)
+        unread = [s for i, s in enumerate(self.sources) if isinstance(s, FromTensor) and self.inputs[i] not in needed]
+        self.unread = [source.tensor for source in unread]
         kept = [i for i, s in enumerate(self.sources) if self.inputs[i] in needed or not found(s)]
         for new, old in enumerate(kept):
             self.inputs[old].attributes["index"] = new
@@ -511,24 +514,12 @@ class Recording:
             # It is what the function gave: the other one may go.
             self.after[self._outputs[id(held)]] = held.now._array = array
 
-    def without_gradient(self) -> list[Any]:
-        """Return the Tensors from before that had no gradient when the function asked for it."""
-        return list(self._bare.values())
-
     def forget(self, arguments: list[Any]) -> None:
         """Let go of the arrays of this run. arguments: where decisions on numbers find those of a call from now on."""
         self.arguments = arguments
         self.concrete, self.before, self.after, self.checks, self._fresh = [], [], [], [], []
         self.live = {}
-        for held in (
-            self._data,
-            self._grads,
-            self._bare,
-            self._arrays,
-            self._numbers,
-            self.scratch,
-            self.masks,
-        ):
+        for held in (self._data, self._grads, self.asked, self._arrays, self._numbers, self.scratch, self.masks):
             held.clear()
 
     def release(self) -> None:
