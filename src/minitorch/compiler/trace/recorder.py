@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from minitorch.compiler.ir import builder as make
 from minitorch.compiler.ir.program import Program, Value, in_order, interpret
@@ -471,17 +472,20 @@ class Recording:
     def _refuse_shared_memory(self, recorded: Recorded) -> None:
         """Arrays that overlap are one in NumPy and two in a program: if one of them is written, refuse."""
         written = {u.input for u in recorded.updates}
-        for i in written:
-            for j, other in enumerate(self.concrete):
-                if (
-                    j != i
-                    and np.may_share_memory(self.concrete[i], other)
-                    and np.shares_memory(self.concrete[i], other)
-                ):
+        if not written:
+            return
+        bounds = [byte_bounds(array) if array.size else (0, 0) for array in self.concrete]
+        before: list[int] = []  # those that begin earlier and may reach further than where this one begins
+        for i in sorted(range(len(bounds)), key=bounds.__getitem__):
+            before = [j for j in before if bounds[j][1] > bounds[i][0]]
+            for j in before:
+                mine, other = self.concrete[i], self.concrete[j]
+                if (i in written or j in written) and np.shares_memory(mine, other):
                     raise CompileError(
-                        f"compile: two tensors of shapes {self.concrete[i].shape} and {other.shape} share memory, and "
-                        "the function writes into one of them; clone() one of the two"
+                        f"compile: two tensors of shapes {mine.shape} and {other.shape} share memory, and the function "
+                        "writes into one of them; clone() one of the two"
                     )
+            before.append(i)
 
     def commit(self) -> None:
         """Do to the Tensors from before what the function did, by the arrays of this run.
