@@ -205,7 +205,7 @@ class _EntryWriter:
         for rebind in self.recorded.rebinds:
             given = isinstance(rebind.tensor, int)
             tensor = self.spelled.leaves[rebind.tensor] if given else s.bind(rebind.tensor)
-            if rebind.attribute != "_grad":
+            if rebind.attribute != "_grad" or rebind.in_place:
                 raise _NoEntry
             s.add(
                 (TAKE_GRADIENT if rebind.output is None else GIVE_GRADIENT).format(

@@ -339,6 +339,10 @@ class Specialisation:
             watch.touch(inputs[update.input])
         for rebind in recorded.rebinds:
             tensor = leaves[rebind.tensor] if isinstance(rebind.tensor, int) else rebind.tensor
+            there = tensor._grad if rebind.in_place else None
+            if there is not None and there.flags.writeable:
+                there[...] = outputs[rebind.output]
+                continue
             setattr(tensor, rebind.attribute, None if rebind.output is None else outputs[rebind.output])
             if rebind.attribute == "_grad":
                 tensor._grad_is_shared = False

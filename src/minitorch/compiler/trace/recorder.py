@@ -428,7 +428,7 @@ class Recording:
             if held.now is None:
                 rebinds.append(Rebind(place, "_grad", None))
             elif held.now.value is not held.value:
-                rebinds.append(Rebind(place, "_grad", len(outputs)))
+                rebinds.append(Rebind(place, "_grad", len(outputs), held.now is held.at_first))
                 outputs.append(held.now.value)
                 self.after.append(held.now.array)
         outputs += [c.value for c in self.checks]
@@ -436,6 +436,9 @@ class Recording:
         moved = self._drop_unread(outputs, {u.input for u in updates})
         updates = [Update(u.output, moved[u.input]) for u in updates]
         written = {u.input for u in updates}
+        for held in self._grads.values():
+            if held.value is not None and held.now is held.at_first:
+                written.add(held.value.attributes["index"])
         self.before = [a.copy() if i in written else a for i, a in enumerate(self.concrete)]
         program = Program(self.inputs, outputs)
         recorded = Recorded(
@@ -508,8 +511,12 @@ class Recording:
                 gradient = None if held.now is None else held.now.array
                 if gradient is not None and is_given(gradient):
                     gradient = gradient.copy()
-                held.node._gradient = gradient
-                held.node._grad_is_shared = gradient is not None  # whoever looks gets a copy if it is
+                there = held.node._gradient
+                if held.now is held.at_first and isinstance(there, np.ndarray) and there.flags.writeable:
+                    there[...] = gradient  # whoever holds it sees the new one
+                else:
+                    held.node._gradient = gradient
+                    held.node._grad_is_shared = gradient is not None  # whoever looks gets a copy if it is
         while written:
             held, new = written.pop()
             array = held.node._array
