@@ -59,6 +59,6 @@ def test_the_certificate_unfolds_a_derivation(tmp_path, capsys):
     assert code == 0
     assert "softmax" in capsys.readouterr().out
     assert (
-        "<summary><code>softmax</code></summary><h3>Softmax and its Jacobian</h3>"
+        '<summary><code>softmax</code></summary><h3 id="softmax-and-its-jacobian">Softmax and its Jacobian</h3>'
         in (tmp_path / "c.html").read_text()
     )

@@ -8,11 +8,11 @@ conventions whose case begins so. Its numbers are doctests. `python -m minitorch
 from __future__ import annotations
 
 import functools
-import html as escaping
 import inspect
 import re
 from pathlib import Path
 
+from minitorch.course.markdown import to_html
 from minitorch.course.rules import declarations
 from minitorch.ops import op
 from minitorch.proof.conventions import KINKS, Kink
@@ -87,39 +87,8 @@ def _numbers(row: Kink) -> str:
 
 
 def html(name: str) -> str:
-    """Return a page as HTML, to stand inside another."""
-    parts: list[str] = []
-    blocks = re.split(r"^```\w*\n(.*?)^```$", markdown(name), flags=re.DOTALL | re.MULTILINE)
-    for i, block in enumerate(blocks):
-        if i % 2:
-            parts.append(f"<pre>{escaping.escape(block.rstrip())}</pre>")
-        else:
-            parts += [_paragraph(each) for each in re.split(r"\n\s*\n", block) if each.strip()]
-    return "\n".join(parts)
-
-
-def _paragraph(text: str) -> str:
-    if text.startswith("    "):
-        return f"<pre class=formula>{escaping.escape(text.rstrip())}</pre>"
-    if text.startswith("#"):
-        return f"<h3>{_inline(text.lstrip('# '))}</h3>"
-    if text.lstrip().startswith("|"):
-        rows = [
-            line.strip().strip("|").split("|")
-            for line in text.strip().splitlines()
-            if not line.startswith("|---")
-        ]
-        cells = ["".join(f"<td>{_inline(cell.strip())}</td>" for cell in row) for row in rows]
-        return f"<table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
-    return f"<p>{_inline(' '.join(text.split()))}</p>"
-
-
-def _inline(text: str) -> str:
-    text = escaping.escape(text, quote=False)
-    text = re.sub(r"`([^`]+)`", r"<code>\1</code>", text)
-    text = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", text)  # other pages are not here
-    text = re.sub(r"\*\*([^*]+)\*\*", r"<b>\1</b>", text)
-    return re.sub(r"\*([^*]+)\*", r"<i>\1</i>", text)
+    """Return a page as HTML, to stand inside another; the other pages, which are not there, are not linked."""
+    return to_html(markdown(name), link=lambda target: None, top=3)
 
 
 def index() -> str:
