@@ -13,7 +13,7 @@ from minitorch.app import command
 from minitorch.course import tensor as course
 from minitorch.course.explorer import Explorer, explore
 from minitorch.course.explorer.names import boxes, names_in
-from minitorch.course.explorer.rules import FORMULAS, declarations, source
+from minitorch.course.rules import FORMULAS, declarations, source
 from minitorch.ops import OPS
 
 

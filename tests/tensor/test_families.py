@@ -109,3 +109,27 @@ def test_a_factor_has_its_gradient_in_the_triangle_that_is_read(upper):
         call(minitorch, minitorch.tensor(right), ours).square().sum().backward()
         call(torch, torch.tensor(right), theirs).square().sum().backward()
         np.testing.assert_allclose(np.asarray(ours.grad), triangle(theirs.grad.numpy()), atol=1e-12)
+
+
+SPREADS = [
+    f"x.{name}({arguments})"
+    for name in ("std", "var")
+    for arguments in ("correction=9", "correction=10", "1, correction=3", "1, correction=4", "1, correction=3.5", "(0, 1), correction=9")
+] + ["x[0, 0].std()", "x[:1].var(0)", "x[1].std(correction=3)", "m.std_mean(x, 1, correction=4)[0]"]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", SPREADS)
+def test_spreads_without_degrees_of_freedom(line):
+    """nan or inf, with PyTorch's gradient and a warning."""
+    found = []
+    for m in (minitorch, torch):
+        x = m.tensor(
+            [[1.0, 2.0, 4.0], [3.0, 3.0, 3.0], [0.0, -1.0, 5.0]], dtype=m.float64, requires_grad=True
+        )
+        with pytest.warns(UserWarning, match="degrees of freedom"), np.errstate(all="ignore"):
+            out = eval(line, {"m": m, "x": x})
+        with np.errstate(all="ignore"):
+            out.sum().backward()
+        found.append((out.detach().numpy(), np.asarray(x.grad)))
+    for mine, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(mine, theirs)

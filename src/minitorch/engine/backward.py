@@ -252,10 +252,10 @@ def deposit(gradients: list[tuple[Node, Array, bool]]) -> None:
             held = own_gradient(tensor)
             if held is None:
                 tensor._grad = g if own else g.copy()
-            elif recordings or not isinstance(held, np.ndarray) or not held.flags.writeable:
-                tensor._grad = held + g
+            elif hasattr(held, "__decide__") or (isinstance(held, np.ndarray) and held.flags.writeable):
+                np.add(held, g, out=held)  # in place, also where it is recorded: whoever holds the array sees the sum
             else:
-                np.add(held, g, out=held)  # in place: whoever holds the array sees the sum
+                tensor._grad = held + g
             tensor._grad_is_shared = False
     for tensor in tensors:
         if tensor._hooks:

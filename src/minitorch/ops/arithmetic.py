@@ -104,7 +104,9 @@ REMAINDER = Op(
     # How often y was taken off: not ⌊x / y⌋, which for 1.0 and 0.1 is 10, where 9 were taken.
     lambda g, out, x, y: -g * np.floor_divide(x, y),
 )
-FMOD = Op("fmod", np.fmod, lambda g, out, x, y: g, lambda g, out, x, y: -g * np.trunc(x / y))
+FMOD = Op(
+    "fmod", np.fmod, lambda g, out, x, y: g, lambda g, out, x, y: -g * np.round((x - np.fmod(x, y)) / y)
+)
 GCD = Op("gcd", lambda x, y: np.gcd(x, y))
 LCM = Op("lcm", lambda x, y: np.absolute(np.lcm(x, y)))
 

@@ -9,7 +9,7 @@ import html
 import math
 import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,8 +152,9 @@ class Certificate:
             rows.append(f"{line.op:18} {first:>10} {second:>10} {line.cases:>6}  {verdict}")
         return "\n".join([*rows, "", self.headline, self.machine])
 
-    def html(self) -> str:
-        """Return the table as a page of its own."""
+    def html(self, derivations: Mapping[str, str] | None = None) -> str:
+        """Return the table as a page of its own. derivations: HTML by op, to unfold under its name."""
+        texts = derivations or {}
         cells = []
         for line in self.lines:
             first = f"{line.first:.1e}{_bar(line.first)}" if line.differentiable else "–"
@@ -162,8 +163,11 @@ class Certificate:
             if line.ok and not line.differentiable:
                 verdict = "ran"
             kind = "ok" if line.ok else "bad"
+            name = f"<code>{html.escape(line.op)}</code>"
+            if line.op in texts:
+                name = f"<details><summary>{name}</summary>{texts[line.op]}</details>"
             cells.append(
-                f"<tr class={kind}><td><code>{html.escape(line.op)}</code></td><td class=n>{first}</td>"
+                f"<tr class={kind}><td>{name}</td><td class=n>{first}</td>"
                 f"<td class=n>{second}</td><td class=n>{line.cases}</td><td>{verdict}</td></tr>"
             )
         return _PAGE.format(
@@ -189,6 +193,9 @@ td, th {{ padding: .2rem .6rem; border-bottom: 1px solid var(--line); text-align
 td:first-child, td:last-child {{ min-width: 4rem; }}
 .n {{ text-align: right; font-variant-numeric: tabular-nums; overflow-wrap: normal; }}
 .ok td:last-child {{ color: var(--good); }} .bad td {{ color: var(--bad); font-weight: 600; }}
+summary {{ cursor: pointer; }} details[open] {{ font-weight: 400; }}
+pre {{ overflow: auto; background: #8881; padding: .4rem .6rem; max-width: 46rem; font-size: 13px; }}
+tr:has(details[open]) {{ vertical-align: top; }}
 .scale {{ background: var(--line); border-radius: 2px; }}
 .bar {{ height: .3rem; background: var(--bar); border-radius: 2px; min-width: 2px; }}
 @media (max-width: 30rem) {{ body {{ font-size: 14px; margin-top: 1rem; }} td, th {{ padding: .2rem .3rem; }} }}

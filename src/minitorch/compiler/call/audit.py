@@ -33,6 +33,7 @@ class Audits:
     def __init__(self, wanted: bool) -> None:
         self.wanted = wanted
         self.due = wanted
+        self.unmeasured = False  # whether an audit has passed since a call was last measured
         self.program: Any = lambda: None  # a weak reference to whose audits they are
         self._before = 0  # calls before the first of these ticks
         self._count = 0
@@ -64,13 +65,13 @@ class Audits:
 
     def passed(self) -> None:
         """Note that an audit found nothing. The next call is measured, to tell how far off the next audit is."""
-        self.due = False
+        self.due, self.unmeasured = False, True
         self._before += 1
         self._spread(0)
 
     def measured(self, seconds: float, audit: float) -> None:
         """Be told how long a call takes, and an audit."""
-        self.due = False
+        self.due = self.unmeasured = False
         self._spread(int(audit / SHARE / max(seconds, 1e-9)) if self.wanted else MOST_APART)
 
 

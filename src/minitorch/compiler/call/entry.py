@@ -157,6 +157,13 @@ class _EntryWriter:
                 s.add(f"n{number} = float({self._number(step)})")
         return [names[i] for i in range(len(names))]
 
+    def _given(self, given: Any) -> str:
+        if isinstance(given, int):
+            return self.spelled.leaves[given]
+        if isinstance(given, FromPlace):
+            return look_at(given.holder, given.key).format(self.source.bind(given.holder), self.source.write(given.key))
+        return self.source.bind(given)
+
     def _number(self, step: ReadNumber) -> str:
         return look_at(step.holder, step.key).format(
             self.source.bind(step.holder), self.source.write(step.key)
@@ -198,7 +205,7 @@ class _EntryWriter:
         for rebind in self.recorded.rebinds:
             given = isinstance(rebind.tensor, int)
             tensor = self.spelled.leaves[rebind.tensor] if given else s.bind(rebind.tensor)
-            if rebind.attribute != "_grad":
+            if rebind.attribute != "_grad" or rebind.in_place:
                 raise _NoEntry
             s.add(
                 (TAKE_GRADIENT if rebind.output is None else GIVE_GRADIENT).format(
@@ -215,8 +222,7 @@ class _EntryWriter:
         roots = () if program.backward is None else program.backward.roots
         for i, result in enumerate(program.results):
             if result.given is not None:
-                given = isinstance(result.given, int)
-                names.append(self.spelled.leaves[result.given] if given else s.bind(result.given))
+                names.append(self._given(result.given))
             elif i in roots:
                 names.append("None")  # until it is a node of the graph
             elif not result.is_tensor:

@@ -187,7 +187,7 @@ class CompiledFunction(FunctionWrapper):
                     continue
                 except Refused:
                     return self._refused(program, arguments)
-                if program.audits.wanted and program.entry is None:
+                if program.audits.unmeasured:
                     program.audits.measured(time.perf_counter() - began, program.audit_seconds)
                 if not program.entry_is_made:
                     program.entry, program.entry_is_made = make_entry(program, mode), True

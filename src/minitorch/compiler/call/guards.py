@@ -162,14 +162,14 @@ class Environment:
         self.finish()
 
     def finish(self) -> None:
-        """Make one function of all guards."""
-        # Several facts and objects may ask for the same.
+        """Leave out guards that ask for the same, and say which places are guarded."""
         asked = {(g.look, g.test, *map(id, g.operands)): g for g in reversed(self.guards)}
         self.guards = list(reversed(asked.values()))
         self.unreported = [guard for guard in self.guards if not guard.reported]
-        self.unreported_hold = compiled(self.unreported)
         reported = [guard for guard in self.guards if guard.reported]
-        self._reported_hold = compiled(reported)
+        # One function of each, when it is first asked: many environments never are.
+        self._unreported_hold: Callable[[], bool] | None = None
+        self._reported_hold: Callable[[], bool] | None = None
         places = [(id(g.operands[0]), g.operands[1]) for g in reported if len(g.operands) == 2]
         reported_places.update(places)
         weakref.finalize(self, _forget, places).atexit = False
@@ -181,9 +181,18 @@ class Environment:
             if type(now) is type(was) and not (now is was if isinstance(was, Node) else same(now, was)):
                 yield holder, key
 
+    @property
+    def unreported_hold(self) -> Callable[[], bool]:
+        """One function that tells whether the guards hold on what does not report its changes."""
+        if self._unreported_hold is None:
+            self._unreported_hold = compiled(self.unreported)
+        return self._unreported_hold
+
     def holds(self) -> bool:
         """Tell whether all guards hold."""
         if self._changes != recording.changes[0]:
+            if self._reported_hold is None:
+                self._reported_hold = compiled([guard for guard in self.guards if guard.reported])
             if not self._reported_hold():
                 return False
             self._changes = recording.changes[0]

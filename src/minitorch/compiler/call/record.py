@@ -405,7 +405,9 @@ def _number_inputs(recorded: Recorded) -> list[int]:
 def _result(result: Any, leaves: list[Any], active: Recording) -> Result:
     is_tensor = isinstance(result, Node)
     place = next((i for i, leaf in enumerate(leaves) if leaf is result), None)
-    given = place if place is not None else result if is_tensor and not active.is_fresh(result) else None
+    given: Any = place
+    if place is None and is_tensor and not active.is_fresh(result):
+        given = active.placed.get(id(result), result)
     used_up = is_tensor and result._operation is not None and is_consumed(result)
     return Result(given, is_tensor, result._operation if used_up else None, isinstance(result, PlainTraced))
 

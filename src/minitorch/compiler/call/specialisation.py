@@ -41,10 +41,12 @@ from minitorch.compiler.trace.recorded import (
     FromArgument,
     FromArray,
     FromGradient,
+    FromPlace,
     FromTensor,
     GivenNumbers,
     ReadNumber,
     Recorded,
+    found_at,
 )
 from minitorch.compiler.trace.refusal import Refused
 from minitorch.engine import watch
@@ -114,7 +116,8 @@ class Captured:
 class Result:
     """A Tensor or array among the results.
 
-    given: None if it is made anew at each call; else a Tensor from before, or an argument's position.
+    given: None if it is made anew at each call; else a Tensor from before, a place where there is one, or an argument's
+    position.
     used_up: the op of a Tensor whose graph a backward inside has used up.
     is_plain: an array that understands PyTorch's spelling too, as `.data` and `.grad` do.
     """
@@ -123,6 +126,12 @@ class Result:
     is_tensor: bool
     used_up: Any = None
     is_plain: bool = False
+
+    def given_at(self, leaves: Sequence[Any]) -> Any:
+        """Return the Tensor that is given at a call with these arguments."""
+        if isinstance(self.given, int):
+            return leaves[self.given]
+        return found_at(self.given.holder, self.given.key) if isinstance(self.given, FromPlace) else self.given
 
 
 def _is_there(step: ReadNumber) -> bool:
@@ -330,6 +339,10 @@ class Specialisation:
             watch.touch(inputs[update.input])
         for rebind in recorded.rebinds:
             tensor = leaves[rebind.tensor] if isinstance(rebind.tensor, int) else rebind.tensor
+            there = tensor._grad if rebind.in_place else None
+            if there is not None and there.flags.writeable:
+                there[...] = outputs[rebind.output]
+                continue
             setattr(tensor, rebind.attribute, None if rebind.output is None else outputs[rebind.output])
             if rebind.attribute == "_grad":
                 tensor._grad_is_shared = False
@@ -339,7 +352,7 @@ class Specialisation:
         found: list[Any] = []
         for i, result in enumerate(self.results):
             if result.given is not None:
-                found.append(leaves[result.given] if isinstance(result.given, int) else result.given)
+                found.append(result.given_at(leaves))
             elif result.is_tensor:
                 found.append(new_tensor(outputs[i], result.used_up))
             else:

@@ -102,7 +102,8 @@ class Fuser(Grouping):
 
     def new_group(self, kind: Kind) -> Group:
         """Return an empty group."""
-        group = Group(len(self.groups), kind)
+        group = Group(len(self.made), kind)
+        self.made.append(group)
         self.groups.append(group)
         return group
 

@@ -25,6 +25,7 @@ class Grouping:
         self.program = program
         self.machine = machine
         self.groups: list[Group] = []
+        self.made: list[Group] = []  # by number: with those that others have taken in
         self.group_of: dict[Value, Group] = {}
         self.readers: dict[Value, list[Group]] = {}
         self.checks: dict[Check, Group] = {}
@@ -132,6 +133,7 @@ class Grouping:
 
     def reads(self, group: Group, leaf: Value) -> None:
         """Note that a group needs a value that another computes."""
+        group.needs[leaf] = None
         readers = self.readers.setdefault(leaf, [])
         if group not in readers:
             readers.append(group)
@@ -141,11 +143,12 @@ class Grouping:
 
     def after(self, group: Group, earlier: Group) -> None:
         """Note that one group comes after another."""
+        earlier.is_followed = True
         new = earlier.ancestors | earlier.bit
         if group.ancestors | new == group.ancestors:
             return
         group.ancestors |= new
-        for other in self.groups:
+        for other in self.groups if group.is_followed else ():
             if other.ancestors & group.bit:
                 other.ancestors |= group.ancestors
 

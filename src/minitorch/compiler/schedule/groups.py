@@ -99,6 +99,8 @@ class Group:
     indices: dict[tuple[int, ...], list[Index]] = field(
         default_factory=dict
     )  # under which values lie, by shape
+    needs: dict[Value, None] = field(default_factory=dict)  # what it reads
+    is_followed: bool = False  # whether a group may have to come after it
     bit: int = field(init=False)  # this group among others' ancestors
 
     def __post_init__(self) -> None:

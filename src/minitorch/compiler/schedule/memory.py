@@ -6,6 +6,7 @@ placed first, each as low as it fits between those that live at the same time.
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -44,10 +45,6 @@ class Lifetime:
     first: int
     last: int
 
-    def overlaps(self, other: Lifetime) -> bool:
-        """Whether there is a step at which both are needed."""
-        return self.first <= other.last and other.first <= self.last
-
 
 def plan_memory(steps: Sequence[Sequence[Placed]], alignment: int) -> MemoryPlan:
     """Give everything that steps touch a place.
@@ -63,15 +60,12 @@ def plan_memory(steps: Sequence[Sequence[Placed]], alignment: int) -> MemoryPlan
             size = -(-thing.nbytes // alignment) * alignment
             lives.setdefault(thing, Lifetime(thing, size, step, step)).last = step
     plan = MemoryPlan(unshared=sum(life.size for life in lives.values()))
-    placed: list[Lifetime] = []
+    placed: list[tuple[int, int, int, int]] = []  # begin, end, first and last step; by begin (tuples: there are many)
     for life in sorted(lives.values(), key=lambda life: (-life.thing.nbytes, life.first)):
-        taken = sorted(
-            (plan.offsets[other.thing], plan.offsets[other.thing] + other.size)
-            for other in placed
-            if other.overlaps(life)
-        )
+        begins, ends = life.first, life.last
+        taken = [(begin, end) for begin, end, first, last in placed if first <= ends and begins <= last]
         offset = _narrowest_gap(taken, life.size)
-        placed.append(life)
+        bisect.insort(placed, (offset, offset + life.size, begins, ends))
         plan.offsets[life.thing] = offset
         plan.size = max(plan.size, offset + life.size)
     return plan

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from minitorch.compiler.ir.index import Dim, Index
-from minitorch.compiler.ir.program import Value
+from minitorch.compiler.ir.program import Shape, Value
 from minitorch.compiler.schedule.grouping import Grouping
 from minitorch.compiler.schedule.groups import Group, Obstacle
 
@@ -60,11 +60,7 @@ def _why_apart(grouping: Grouping, group: Group, other: Group, leaf: Value, rena
     elif other.inner is not None or group.inner is None or here != set(group.outer):
         return "one goes through more elements than the other"
     # Nothing may have to come between the two.
-    if other.comes_after(group) or any(
-        between.ancestors & other.bit and group.ancestors & between.bit
-        for between in grouping.groups
-        if between is not group
-    ):
+    if other.comes_after(group) or _is_one_between(grouping, group, other):
         return "something has to be computed between the two"
     # What the other's folds give must not be wanted at another place by members here, nor the reverse.
     if any(
@@ -74,6 +70,17 @@ def _why_apart(grouping: Grouping, group: Group, other: Group, leaf: Value, rena
     if not _reads_in_place(grouping, group, other, renaming):
         return "one reads elements of the other at several places"
     return None
+
+
+def _is_one_between(grouping: Grouping, group: Group, other: Group) -> bool:
+    """Whether a group has to come after the other and before this one."""
+    candidates = group.ancestors & ~other.ancestors & ~other.bit & ~group.bit
+    while candidates:
+        number = candidates.bit_length() - 1
+        if grouping.made[number].ancestors & other.bit:
+            return True
+        candidates ^= 1 << number
+    return False
 
 
 def _divided_alike(group: Group, other: Group, renaming: Renaming) -> bool:
@@ -109,25 +116,33 @@ def _take_in(grouping: Grouping, group: Group, other: Group, renaming: Renaming)
         group.outer = [renaming[d] for d in other.outer]
         group.blocks = other.blocks
     group.members = other.members + group.members
+    known: dict[tuple[Shape, Index], Index] = {}  # nearly all members have one shape, and lie at one index
     for member in other.members:
         grouping.group_of[member] = group
-        group.index[member] = _renamed(other.index[member], renaming)
-        group.remember(member.shape, group.index[member])
+        theirs = (member.shape, other.index[member])
+        mine = known.get(theirs)
+        if mine is None:
+            mine = known[theirs] = _renamed(theirs[1], renaming)
+            group.remember(member.shape, mine)
+        group.index[member] = mine
     for fold, index in other.source.items():
         group.source[fold] = _renamed(index, renaming)
         group.remember(fold.inputs[0].shape, group.source[fold])
     group.scope.update(other.scope)
-    for readers in grouping.readers.values():
-        if other in readers:
-            readers.remove(other)
-            if group not in readers:
-                readers.append(group)
+    for value in other.needs:
+        readers = grouping.readers[value]
+        readers.remove(other)
+        if group not in readers:
+            readers.append(group)
+    group.needs.update(other.needs)
     ancestors = (group.ancestors | other.ancestors) & ~other.bit & ~group.bit
     group.ancestors = ancestors
+    grouping.groups.remove(other)
     for each in grouping.groups:
         if each.ancestors & (other.bit | group.bit):
             each.ancestors = (each.ancestors & ~other.bit) | group.bit | ancestors
-    other.members = []
+            group.is_followed = True
+    other.members, other.needs = [], {}
 
 
 def _renamed(index: Index, renaming: Renaming) -> Index:

@@ -186,6 +186,7 @@ class Rebind:
     tensor: Any  # a Node, or an argument's position
     attribute: str  # "_data" or "_grad"
     output: int | None
+    in_place: bool = False  # whether it is written into the gradient that is there
 
 
 @dataclass

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from minitorch.compiler.ir import builder as make
 from minitorch.compiler.ir.program import Program, Value, in_order, interpret
@@ -427,7 +428,7 @@ class Recording:
             if held.now is None:
                 rebinds.append(Rebind(place, "_grad", None))
             elif held.now.value is not held.value:
-                rebinds.append(Rebind(place, "_grad", len(outputs)))
+                rebinds.append(Rebind(place, "_grad", len(outputs), held.now is held.at_first))
                 outputs.append(held.now.value)
                 self.after.append(held.now.array)
         outputs += [c.value for c in self.checks]
@@ -435,6 +436,9 @@ class Recording:
         moved = self._drop_unread(outputs, {u.input for u in updates})
         updates = [Update(u.output, moved[u.input]) for u in updates]
         written = {u.input for u in updates}
+        for held in self._grads.values():
+            if held.value is not None and held.now is held.at_first:
+                written.add(held.value.attributes["index"])
         self.before = [a.copy() if i in written else a for i, a in enumerate(self.concrete)]
         program = Program(self.inputs, outputs)
         recorded = Recorded(
@@ -471,17 +475,20 @@ class Recording:
     def _refuse_shared_memory(self, recorded: Recorded) -> None:
         """Arrays that overlap are one in NumPy and two in a program: if one of them is written, refuse."""
         written = {u.input for u in recorded.updates}
-        for i in written:
-            for j, other in enumerate(self.concrete):
-                if (
-                    j != i
-                    and np.may_share_memory(self.concrete[i], other)
-                    and np.shares_memory(self.concrete[i], other)
-                ):
+        if not written:
+            return
+        bounds = [byte_bounds(array) if array.size else (0, 0) for array in self.concrete]
+        before: list[int] = []  # those that begin earlier and may reach further than where this one begins
+        for i in sorted(range(len(bounds)), key=bounds.__getitem__):
+            before = [j for j in before if bounds[j][1] > bounds[i][0]]
+            for j in before:
+                mine, other = self.concrete[i], self.concrete[j]
+                if (i in written or j in written) and np.shares_memory(mine, other):
                     raise CompileError(
-                        f"compile: two tensors of shapes {self.concrete[i].shape} and {other.shape} share memory, and "
-                        "the function writes into one of them; clone() one of the two"
+                        f"compile: two tensors of shapes {mine.shape} and {other.shape} share memory, and the function "
+                        "writes into one of them; clone() one of the two"
                     )
+            before.append(i)
 
     def commit(self) -> None:
         """Do to the Tensors from before what the function did, by the arrays of this run.
@@ -504,8 +511,12 @@ class Recording:
                 gradient = None if held.now is None else held.now.array
                 if gradient is not None and is_given(gradient):
                     gradient = gradient.copy()
-                held.node._gradient = gradient
-                held.node._grad_is_shared = gradient is not None  # whoever looks gets a copy if it is
+                there = held.node._gradient
+                if held.now is held.at_first and isinstance(there, np.ndarray) and there.flags.writeable:
+                    there[...] = gradient  # whoever holds it sees the new one
+                else:
+                    held.node._gradient = gradient
+                    held.node._grad_is_shared = gradient is not None  # whoever looks gets a copy if it is
         while written:
             held, new = written.pop()
             array = held.node._array

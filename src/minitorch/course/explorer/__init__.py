@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.course.derivations import html as derivation
+from minitorch.course.derivations import page_of, title
 from minitorch.course.explorer.names import boxes, names_in
 from minitorch.course.explorer.record import Recorded, record
-from minitorch.course.explorer.rules import formula, source
+from minitorch.course.rules import formula, source
 from minitorch.nn import Module
 from minitorch.serialization import atomically
 
@@ -80,7 +82,11 @@ class Explorer:
         for node, box in zip(self.nodes, boxes(self.nodes, self.names), strict=True):
             if node.op and node.op not in rules:
                 backward = None if node.operation is not None else getattr(node.tensor, "_backward", None)
-                rules[node.op] = {"formula": formula(node.op), "code": source(node.operation, backward)}
+                rules[node.op] = {
+                    "formula": formula(node.op),
+                    "code": source(node.operation, backward),
+                    "derivation": page_of().get(node.op, ""),
+                }
             nodes.append(
                 {
                     "op": node.op,
@@ -99,9 +105,10 @@ class Explorer:
                     "us": round(node.seconds * 1e6, 1),
                 }
             )
-        return (
-            f'{{"nodes":{json.dumps(nodes)},"rules":{json.dumps(rules)},"arrays":[{",".join(arrays.texts)}]}}'
-        )
+        used = sorted({str(rule["derivation"]) for rule in rules.values()} - {""})
+        texts = {name: {"title": title(name), "html": derivation(name)} for name in used}
+        parts = {"nodes": nodes, "rules": rules, "derivations": texts}
+        return f'{json.dumps(parts)[:-1]},"arrays":[{",".join(arrays.texts)}]}}'
 
 
 class _Arrays:

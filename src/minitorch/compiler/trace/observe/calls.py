@@ -606,7 +606,8 @@ class CallObserver(Observer):
                 if self.library.option(things, key) is MISSING:
                     self.fact(f"[{key!r:.40}]", "item", things, key, value, reported)
         elif isinstance(things, (list, collections.deque)):
-            if things and all(isinstance(i, PLAIN) for i in things):
+            rewritten = any(self.is_written(things, i) for i in range(len(things)))
+            if things and not rewritten and all(isinstance(i, PLAIN) for i in things):
                 self.fact("a list", "alike", things, "all of it", list(things))
             else:
                 self.fact("the length of a list", "length", things, None, len(things))
@@ -756,6 +757,7 @@ class CallObserver(Observer):
 
     def note_new_key(self, holder: Any) -> None:
         """Note that a dict has a key more."""
+        self._grown[id(holder)] = holder
 
     def note_written(self, holder: Any, key: Any) -> None:
         """Note that a place has another name."""

@@ -29,6 +29,7 @@ MISSING: Any = object()  # what is found where there is nothing
 
 # Places of which other programs are told when they change, each with how many programs there are.
 reported_places: Counter[tuple[int, Any]] = Counter()
+_OF_THE_WHOLE = {"length", "keys", "members"}  # kinds of facts that depend on which keys there are
 _local = threading.local()
 
 
@@ -141,6 +142,7 @@ class Observer:
         self._met: dict[int, Any] = {}
         self._known: set[int] | None = None
         self._written: dict[tuple[int, Any], Any] = {}  # places written in this run
+        self._grown: dict[int, Any] = {}  # dicts that this run has given a key more
         self._restructured: dict[int, Any] = {}  # containers whose length or order this run has changed
         self._undo: list[Callable[[], None]] = []
         self._kept: list[Any] = []
@@ -188,7 +190,7 @@ class Observer:
         place = (id(holder), _hashable(key))
         if place in self._written:
             return value
-        if id(holder) in self._restructured:
+        if id(holder) in self._restructured or (kind in _OF_THE_WHOLE and id(holder) in self._grown):
             raise self.refuse(
                 f"it looks into a {type(holder).__name__} from outside that it has itself changed"
             )

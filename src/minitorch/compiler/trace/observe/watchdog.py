@@ -38,6 +38,15 @@ def _is_harmless(frame: Any) -> bool:
     return False
 
 
+def _is_imported(frame: Any) -> bool:
+    """Tell whether a frame finds or runs a module that this library imports only now: that is done once."""
+    while frame is not None and not rewriter.is_instrumented(frame.f_code):
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
 def _is_tool(code: Any) -> bool:
     return "/llvmlite/" in code.co_filename or "/bytecode/" in code.co_filename
 
@@ -50,7 +59,9 @@ def watchdog(observer: Observer) -> Iterator[None]:
         return
 
     def look(frame: Any, event: str, argument: Any) -> None:
-        if event == "call" and not _is_harmless(frame) and current_observer() is observer:
+        if event != "call" or _is_harmless(frame) or current_observer() is not observer:
+            return
+        if not _is_imported(frame):
             code = frame.f_code
             observer.refuse(f"{code.co_qualname} is called where it cannot be observed")
 

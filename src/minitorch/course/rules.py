@@ -75,7 +75,7 @@ def declarations() -> dict[str, str]:
             used = [n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and n.id in functions]
             parts = [functions[each] for each in dict.fromkeys(used)]
             blocks = ["\n".join(lines[n.lineno - 1 : n.end_lineno]) for n in [*parts, statement]]
-            found[str(name.value)] = "\n\n".join(blocks)
+            found[str(name.value)] = "\n\n\n".join(blocks)
     return found
 
 
