@@ -195,7 +195,9 @@ def always(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("kind", "make"), [(k, m) for k, makes in KINDS.items() for m in makes], ids=lambda p: getattr(p, "__name__", p)
+    ("kind", "make"),
+    [(k, m) for k, makes in KINDS.items() for m in makes],
+    ids=lambda p: getattr(p, "__name__", p),
 )
 def test_a_missing_guard_is_told(kind, make, always, monkeypatch):
     add = guards.Environment.add
@@ -215,7 +217,6 @@ def test_a_missing_guard_is_told(kind, make, always, monkeypatch):
         results = [f(x).tolist() for _ in range(4)]
     assert len(told) == 1
     assert results[-2:] == [function(x).tolist()] * 2
-
 
 
 def test_every_kind_of_fact_has_a_program():
