@@ -377,7 +377,8 @@ def classes():
     p = Point(2)
     return (
         (p + Point(3)).x, p == Point(2), p != Point(2), p[4], len(p), 2 in p, p(5), list(p), repr(p), bool(Point.zero()),
-        p < Point(3), )  # fmt: skip
+        p < Point(3),
+    )  # fmt: skip
 
 
 class Slotted:

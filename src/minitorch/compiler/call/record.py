@@ -351,7 +351,12 @@ class _Run:
         unread = {id(tensor): tensor for tensor in self.active.unread}
         for thing in list(self.environment.met.values()):
             is_fresh = isinstance(thing, Node) and self.active.is_fresh(thing)
-            if id(thing) in given or is_fresh or not isinstance(thing, MEETABLE) or id(thing) in self.active.placed:
+            if (
+                id(thing) in given
+                or is_fresh
+                or not isinstance(thing, MEETABLE)
+                or id(thing) in self.active.placed
+            ):
                 continue
             environment.look(thing)
             if isinstance(thing, Node) and id(thing) not in is_input:

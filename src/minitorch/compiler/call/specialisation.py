@@ -131,7 +131,9 @@ class Result:
         """Return the Tensor that is given at a call with these arguments."""
         if isinstance(self.given, int):
             return leaves[self.given]
-        return found_at(self.given.holder, self.given.key) if isinstance(self.given, FromPlace) else self.given
+        return (
+            found_at(self.given.holder, self.given.key) if isinstance(self.given, FromPlace) else self.given
+        )
 
 
 def _is_there(step: ReadNumber) -> bool:
@@ -208,7 +210,9 @@ class Specialisation:
         self._decided = compiled(self.decisions) if self.decisions else lambda: True
         self.writes_arguments = any(isinstance(recorded.sources[i], FromArgument) for i in written)
         self.draws = [i for i, step in enumerate(recorded.script) if isinstance(step, Draw)]
-        self._numbers = [s for s in recorded.script if isinstance(s, ReadNumber) and s.holder is not self.given]
+        self._numbers = [
+            s for s in recorded.script if isinstance(s, ReadNumber) and s.holder is not self.given
+        ]
         self.has_effects = any(isinstance(step, Effect) for step in recorded.script)
         self._streams = list(
             {id(s.source): s.source for s in recorded.script if isinstance(s, Draw)}.values()
@@ -259,7 +263,11 @@ class Specialisation:
 
     def fits(self, leaves: Sequence[Any]) -> bool:
         """Tell whether a call that has its key can be run by it, but for decisions on numbers."""
-        if not self.environment.holds() or not self.is_apart(*leaves) or not all(map(_is_there, self._numbers)):
+        if (
+            not self.environment.holds()
+            or not self.is_apart(*leaves)
+            or not all(map(_is_there, self._numbers))
+        ):
             return False
         replaced = False
         for each in self.captured:

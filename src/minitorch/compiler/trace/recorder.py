@@ -83,7 +83,9 @@ class Recording:
         self.decisions: list[tuple[Callable[[], Any], Any]] = []
         self.checks: list[Traced] = []
         self.symbolic: set[tuple[int, str]] = set()
-        self.asked: dict[int, tuple[Any, bool]] = {}  # Tensors whose gradient was asked for, and whether they had one
+        self.asked: dict[
+            int, tuple[Any, bool]
+        ] = {}  # Tensors whose gradient was asked for, and whether they had one
         self.unread: list[Any] = []  # Tensors from before of which nothing but the shape was read
         self.observer: Any = None  # observes the function, if anyone does
         self._around_pause = around_pause
@@ -452,9 +454,15 @@ class Recording:
         """Leave out Tensors of which nothing but the shape was read, and gradients that were replaced without being
         read. Return the inputs' new numbers."""
         needed = set(in_order([*outputs, *self._asked_about]))
-        found = lambda s: isinstance(s, (FromTensor, FromGradient)) or (isinstance(s, FromArgument) and s.gradient)
+        found = lambda s: (
+            isinstance(s, (FromTensor, FromGradient)) or (isinstance(s, FromArgument) and s.gradient)
+        )
         needed.update(self.inputs[i] for i in written)
-        unread = [s for i, s in enumerate(self.sources) if isinstance(s, FromTensor) and self.inputs[i] not in needed]
+        unread = [
+            s
+            for i, s in enumerate(self.sources)
+            if isinstance(s, FromTensor) and self.inputs[i] not in needed
+        ]
         self.unread = [source.tensor for source in unread]
         kept = [i for i, s in enumerate(self.sources) if self.inputs[i] in needed or not found(s)]
         for new, old in enumerate(kept):
@@ -530,7 +538,15 @@ class Recording:
         self.arguments = arguments
         self.concrete, self.before, self.after, self.checks, self._fresh = [], [], [], [], []
         self.live = {}
-        for held in (self._data, self._grads, self.asked, self._arrays, self._numbers, self.scratch, self.masks):
+        for held in (
+            self._data,
+            self._grads,
+            self.asked,
+            self._arrays,
+            self._numbers,
+            self.scratch,
+            self.masks,
+        ):
             held.clear()
 
     def release(self) -> None:

@@ -536,7 +536,8 @@ class CallObserver(Observer):
             if kind is str and args:
                 return deferred(str, *args)
             if kind in (int, float) and len(args) == 1 and isinstance(args[0], Node):
-                args = (args[0].item(),)
+                tensor: Any = args[0]
+                args = (tensor.item(),)
             if kind in (int, float) and len(args) == 1 and isinstance(args[0], Number):
                 return deferred(kind, args[0]) if not args[0].decides else kind(args[0])
             args = tuple([self._read(a) for a in args])

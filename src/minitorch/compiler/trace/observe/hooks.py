@@ -139,7 +139,9 @@ def imported(module: Any, name: str) -> Any:
         return attribute(module, name)
     except AttributeError:
         home = getattr(module, "__name__", "<unknown module name>")
-        if (part := item(sys.modules, f"{home}.{name}") if f"{home}.{name}" in sys.modules else None) is not None:
+        if (
+            part := item(sys.modules, f"{home}.{name}") if f"{home}.{name}" in sys.modules else None
+        ) is not None:
             return part
         file = getattr(module, "__file__", None) or "unknown location"
         text = f"cannot import name {name!r} from {home!r} ({file})"
