@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import contextvars
 import functools
+import gc
 import inspect
 import io
 import itertools
@@ -54,6 +55,7 @@ _READERS = {
     "endswith", "split", "__or__", "__add__", "__mul__", "__length_hint__", "tolist", "fromkeys",
 }  # fmt: skip
 _ADDERS = {"append", "appendleft", "add", "extend", "extendleft", "update", "insert", "discard", "clear"}
+_TAKE_ALL_OF_IT = {"extend", "extendleft", "update"}
 _TAKERS = {
     "pop", "popitem", "popleft", "remove", "sort", "reverse", "rotate", "setdefault", "move_to_end", "__delitem__",
     "difference_update", "intersection_update", "symmetric_difference_update", "__ior__", "__iadd__",
@@ -483,7 +485,7 @@ class CallObserver(Observer):
                     "collections",
                 ):
                     raise self.refuse(f"it changes a {type(owner).__name__} from outside; do that outside")
-                given = tuple([hooks._copied(a) for a in args])
+                given = tuple([hooks._copied(a) for a in args]) if name in _TAKE_ALL_OF_IT else args
                 if isinstance(owner, collections.deque) and owner.maxlen is not None:
                     self.fact("the length of a deque", "attribute", owner, "maxlen", owner.maxlen)
                 self.restructured(owner, function, given, options)
@@ -623,7 +625,8 @@ class CallObserver(Observer):
         elif isinstance(
             things, collections.abc.ItemsView | collections.abc.KeysView | collections.abc.ValuesView
         ):
-            self.whole(getattr(things, "mapping", {}))
+            # Of a dict's own view, the dict itself, which is what is written and known by its place.
+            self.whole(gc.get_referents(things)[0] if isinstance(things, _VIEWS) else things._mapping)
         elif isinstance(things, Iterator):
             raise self._refuse_iterator(things)
         elif is_trusted_class(type(things)):
@@ -793,6 +796,7 @@ _IN_C = (
     types.ClassMethodDescriptorType,
 )  # fmt: skip
 _BY_CYTHON = type(np.random.default_rng)
+_VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
 _LRU_CACHE = type(functools.lru_cache(lambda: None))
 _LOCKS = (type(threading.Lock()), type(threading.RLock()))
 
