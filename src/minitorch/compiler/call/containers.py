@@ -38,37 +38,44 @@ class Same:
         self.thing = thing
 
 
-def marked(thing: Any, is_outside: Callable[[Any], bool]) -> Any:
-    """Return nested containers, copied, with Same in place of those that come from outside."""
-    if isinstance(thing, (tuple, list, dict)) or is_record(thing):
-        if not isinstance(thing, tuple) and is_outside(thing):
-            return Same(thing)
-        return rebuilt(thing, lambda part: part, lambda part: marked(part, is_outside))
-    return thing
-
-
-def rebuilt(thing: Any, change: Callable[[Any], Any], inside: Callable[[Any], Any] | None = None) -> Any:
+def rebuilt(
+    thing: Any,
+    change: Callable[[Any], Any],
+    known: dict[int, Any] | None = None,
+    is_kept: Callable[[Any], bool] | None = None,
+) -> Any:
     """Return nested containers with everything in them that is no container replaced by change(it).
 
-    inside: what is done with the parts of a container, if not the same.
+    known: the new containers by the ids of the old ones, so that one that stands in two places is one in the new
+    ones too. is_kept: tells which containers are not looked into, but stay: Same in their place.
     """
-    again = inside or (lambda part: rebuilt(part, change))
-    if isinstance(thing, (tuple, list)):
+    known = {} if known is None else known
+    again = lambda part: rebuilt(part, change, known, is_kept)
+    if isinstance(thing, tuple):
         parts = [again(i) for i in thing]
         return type(thing)(*parts) if hasattr(thing, "_fields") else type(thing)(parts)
-    if isinstance(thing, dict) and not isinstance(thing, ParameterGroup):
+    if not isinstance(thing, (list, dict)) and not is_record(thing) or isinstance(thing, ParameterGroup):
+        return change(thing)
+    if id(thing) in known:
+        return known[id(thing)]
+    if is_kept is not None and is_kept(thing):
+        known[id(thing)] = Same(thing)
+        return known[id(thing)]
+    new: Any
+    if isinstance(thing, list):
+        parts = [again(i) for i in thing]
+        new = parts if type(thing) is list else type(thing)(parts)
+    elif isinstance(thing, dict):
         new = {k: again(v) for k, v in thing.items()}
-        if type(thing) is dict:
-            return new
-        other = copy.copy(thing)
-        other.update(new)
-        return other
-    if is_record(thing):
-        other = copy.copy(thing)
+        if type(thing) is not dict:
+            content, new = new, copy.copy(thing)
+            new.update(content)
+    else:
+        new = copy.copy(thing)
         for each in dataclasses.fields(thing):
-            object.__setattr__(other, each.name, again(getattr(thing, each.name)))
-        return other
-    return change(thing)
+            object.__setattr__(new, each.name, again(getattr(thing, each.name)))
+    known[id(thing)] = new
+    return new
 
 
 def collect(thing: Any) -> list[Any]:
@@ -115,8 +122,8 @@ def template(thing: Any, numbers: dict[int, int]) -> Any:
     return rebuilt(thing, part_of_it)
 
 
-def filled(shape: Any, leaves: list[Any]) -> Any:
-    """Return results from their template and the arrays of a call."""
+def filled(shape: Any, leaves: list[Any], known: dict[int, Any] | None = None) -> Any:
+    """Return results from their template and the arrays of a call. known: as of rebuilt."""
 
     def part_of_it(part: Any) -> Any:
         if part.__class__ is Leaf:
@@ -125,4 +132,4 @@ def filled(shape: Any, leaves: list[Any]) -> Any:
             return part.compute(leaves)
         return part.thing if part.__class__ is Same else part
 
-    return rebuilt(shape, part_of_it)
+    return rebuilt(shape, part_of_it, known)

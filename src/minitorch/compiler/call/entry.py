@@ -249,11 +249,13 @@ class _EntryWriter:
         elif isinstance(program.template, PLAIN):
             results = s.bind(program.template)
         else:
-            results = f"filled({s.bind(program.template)}, [{', '.join(names)}])"
+            known = "" if program.change is None else ", known"
+            results = f"filled({s.bind(program.template)}, [{', '.join(names)}]{known})"
         if program.change is not None:
+            s.add("known = {}")
             s.add(f"results = {results}")  # numbers among them are read before they are changed
             s.add(
-                f"{s.bind(program.change)}(found)"
+                f"{s.bind(program.change)}(found, known)"
             )  # (no method: it would hold the program, which holds this)
             results = "results"
         s.add(f"return {results}")

@@ -12,6 +12,7 @@ changes.
 from __future__ import annotations
 
 import inspect
+import types
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -33,6 +34,7 @@ from minitorch.compiler.trace.observe.hooks import lookup
 from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, Fact, reported_places
 from minitorch.compiler.trace.observe.whose import is_trusted, is_trusted_class
 from minitorch.compiler.trace.recorded import FromPlace, look_at
+from minitorch.compiler.trace.recorded import ReadNumber
 from minitorch.engine import recording
 from minitorch.engine.node import Node
 from minitorch.engine.recording import GRADIENT
@@ -225,6 +227,17 @@ class Environment:
             now = getattr(tensor._data, what)
             self._guard(f"the {what} of a tensor", f"{{0}}._data.{what}", tensor, expected=now, test="==")
 
+    def add_number(self, reading: ReadNumber) -> None:
+        """Guard that a number which is read at each call is of the type that it was."""
+        holder, key = reading.holder, reading.key
+        words = f"the type of the number {key!r}"
+        if isinstance(holder, (dict, list)):
+            self._guard(words, f"{INDEX}.__class__", holder, key, expected=reading.kind)
+        elif isinstance(holder, types.CellType):
+            self._guard("the type of a number", "{0}.cell_contents.__class__", holder, expected=reading.kind)
+        else:
+            self._guard(words, f"{{0}}.{key}.__class__", holder, expected=reading.kind)
+
     def _guard(
         self, words: str, look: str, *operands: Any, expected: Any, test: str = "is", reported: bool = False
     ) -> None:
@@ -389,7 +402,7 @@ def _forget(places: list[tuple[int, Any]]) -> None:
 
 def _at(holder: Any, key: Any) -> Any:
     """Return what is at a place of a number; None if there is nothing."""
-    if isinstance(holder, dict):
+    if isinstance(holder, (dict, types.MappingProxyType)):
         return holder.get(key)
     if isinstance(holder, list):
         return holder[key] if -len(holder) <= key < len(holder) else None

@@ -19,7 +19,7 @@ from minitorch.compiler import backends
 from minitorch.compiler.call import verify
 from minitorch.compiler.call.again import OnceMore
 from minitorch.compiler.call.audit import Audits, difference
-from minitorch.compiler.call.containers import Same, collect, marked, rebuilt, template
+from minitorch.compiler.call.containers import Same, collect, rebuilt, template
 from minitorch.compiler.call.guards import Environment, can_be_placed, conditions_on_place, is_place_of_number
 from minitorch.compiler.call.key import Arguments, CacheKey, is_record
 from minitorch.compiler.call.library import MEETABLE, KnownObjects
@@ -123,9 +123,10 @@ def record_call(
             return run.refused(run.observer.refusal)
         raise
     recorded, active, observer = run.recorded, run.active, run.observer
-    run.settle_changes()
+    known: dict[int, Any] = {}
+    run.settle_changes(known)
     changed = run.what_changed(mode)
-    results = rebuilt(run.results, untraced)
+    results = rebuilt(run.results, untraced, known)
     if changed:
         promoted.update(run.fed_back())
         return RecordedCall(results, changed=changed)
@@ -214,9 +215,9 @@ class _Run:
         def all_of(results: Any) -> list[Any]:
             # Containers that are changed later on are kept as they are now.
             self._returned = results
-            self.results, self.stored = marked(
-                (results, [change.value for change in self.observer.changes]), self._is_from_outside
-            )
+            stored = [change.value for change in self.observer.changes]
+            as_is = lambda part: part
+            self.results, self.stored = rebuilt((results, stored), as_is, {}, self._is_from_outside)
             if any(isinstance(step, Effect) for step in self.active.script):
                 # What a number is read from may be changed by then: the program gives it.
                 self.results, self.stored = rebuilt((self.results, self.stored), _given_by_program)
@@ -299,11 +300,14 @@ class _Run:
         self.observer.undo()
         self.before.restore()
 
-    def settle_changes(self) -> None:
-        """Do once more what the function has done to Python's objects: by the numbers and arrays of this run."""
+    def settle_changes(self, known: dict[int, Any]) -> None:
+        """Do once more what the function has done to Python's objects: by the numbers and arrays of this run.
+
+        known: gets the containers that were made for it.
+        """
         self.observer.undo()
         for change, value in zip(self.observer.changes, self.stored, strict=True):
-            change.redo(rebuilt(value, untraced))
+            change.redo(rebuilt(value, untraced, known))
 
     def what_changed(self, mode: Any) -> str:
         """Name something that the function relies on, and has changed itself; '' if there is nothing."""
@@ -377,6 +381,9 @@ class _Run:
         for tensor, had_gradient in self.active.asked.values():
             if id(tensor) not in given and id(tensor) not in read:
                 environment.add_gradient(tensor, had_gradient)
+        for step in self.recorded.script:
+            if isinstance(step, ReadNumber) and step.holder is not self.given:
+                environment.add_number(step)
         environment.finish()
         return environment, aliases
 

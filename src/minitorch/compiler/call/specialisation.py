@@ -154,14 +154,14 @@ def _given_by(step: Any) -> Any:
         raise Redecided from None
 
 
-def changing(changes: list[Change], stored: list[Any]) -> Callable[[list[Any]], None] | None:
+def changing(changes: list[Change], stored: list[Any]) -> Callable[[list[Any], dict[int, Any]], None] | None:
     """Return what does to Python's objects what a function did, given the Tensors and arrays among results.
 
-    stored: the templates of what each change stores.
+    stored: the templates of what each change stores. What it returns takes containers that are among the results, too.
     """
 
-    def change(found: list[Any]) -> None:
-        values = [filled(part, found) for part in stored]  # all of them before the first is stored
+    def change(found: list[Any], known: dict[int, Any]) -> None:
+        values = [filled(part, found, known) for part in stored]  # all of them before the first is stored
         for each, value in zip(changes, values, strict=True):
             each.redo(value)
 
@@ -368,9 +368,10 @@ class Specialisation:
         if self.backward is not None:
             drawn = [call.script[i] for i in self.draws]
             self.backward.attach(found, outputs, leaves, (arguments.args, arguments.options, drawn))
-        results = filled(self.template, found)  # numbers among them are read before they are changed
+        known: dict[int, Any] = {}
+        results = filled(self.template, found, known)  # numbers among them are read before they are changed
         if self.change is not None:
-            self.change(found)
+            self.change(found, known)
         return results
 
     def decide(self, arguments: Arguments) -> None:

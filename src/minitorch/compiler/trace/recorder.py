@@ -92,6 +92,7 @@ class Recording:
         self._data: dict[int, _Held] = {}
         self._grads: dict[int, _Held] = {}
         self._arrays: dict[int, Traced] = {}
+        self._at_first: dict[int, Value] = {}  # what they stand for before anything is written, by the same ids
         self._numbers: dict[tuple[int, str], Number] = {}
         self._positions = {id(a): i for i, a in reversed(list(enumerate(arguments)))}
         self.placed: dict[
@@ -107,7 +108,7 @@ class Recording:
         self.after: list[np.ndarray] = []
         for i, given in enumerate(arguments):
             if isinstance(given, np.ndarray):
-                self._arrays.setdefault(id(given), self.add_input(FromArgument(i), given))
+                self._hold(given, FromArgument(i))
 
     def run(
         self,
@@ -161,11 +162,22 @@ class Recording:
         held = self._arrays.get(id(array))
         if held is None:
             if id(array) in self.live:
-                held = self.add_input(FromArray(array), array)
+                held = self._hold(array, FromArray(array))
             else:
                 return Traced(make.constant(array.copy()), array, known=True)
-            self._arrays[id(array)] = held
         return held
+
+    def _hold(self, array: np.ndarray, source: Source) -> Traced:
+        if id(array) not in self._arrays:
+            held = self._arrays[id(array)] = self.add_input(source, array)
+            self._at_first[id(array)] = held.value
+        return self._arrays[id(array)]
+
+    def _written_arrays(self) -> Iterator[tuple[Traced, int]]:
+        """Yield arrays that are no Tensors', and were written into, and their numbers among the inputs."""
+        for key, held in self._arrays.items():
+            if held.value is not self._at_first[key]:
+                yield held, self._at_first[key].attributes["index"]
 
     def shown(self, part: Any) -> Any:
         """Return what stands for an array among the arguments, or the thing itself."""
@@ -180,7 +192,7 @@ class Recording:
         if not isinstance(value, float) or (key not in _ALWAYS and name not in self.promoted):
             return value
         if name not in self._numbers:
-            reading = ReadNumber(holder, key)
+            reading = ReadNumber(holder, key, type(value))
             self.symbolic.add(name)
             self._numbers[name] = self.scalar(value, reading)
         return self._numbers[name]
@@ -425,6 +437,15 @@ class Recording:
                 outputs.append(held.now.value)
             if len(outputs) > len(self.after):
                 self.after.append(held.now.array)
+        for array, number in self._written_arrays():
+            if isinstance(self.sources[number], FromArray):
+                raise StaysEager(
+                    "compile: it writes into a NumPy array from outside; make it a Tensor, or write into it outside"
+                )
+            updates.append(Update(len(outputs), number))
+            self._outputs[id(array)] = len(outputs)
+            outputs.append(array.value)
+            self.after.append(array.array)
         for held in self._grads.values():
             place = self._positions.get(id(held.node), held.node)
             if held.now is None:
@@ -525,6 +546,11 @@ class Recording:
                 else:
                     held.node._gradient = gradient
                     held.node._grad_is_shared = gradient is not None  # whoever looks gets a copy if it is
+        for traced, number in self._written_arrays():
+            array, new = self.concrete[number], traced.array
+            array[...] = new.copy() if is_given(new) else new
+            watch.touch(array)
+            self.after[self._outputs[id(traced)]] = array
         while written:
             held, new = written.pop()
             array = held.node._array
@@ -538,15 +564,8 @@ class Recording:
         self.arguments = arguments
         self.concrete, self.before, self.after, self.checks, self._fresh = [], [], [], [], []
         self.live = {}
-        for held in (
-            self._data,
-            self._grads,
-            self.asked,
-            self._arrays,
-            self._numbers,
-            self.scratch,
-            self.masks,
-        ):
+        held_things = (self._data, self._grads, self.asked, self._arrays, self._at_first, self._numbers)
+        for held in (*held_things, self.scratch, self.masks):
             held.clear()
 
     def release(self) -> None:

@@ -365,6 +365,11 @@ class Traced:
 
     # --- indexing -------------------------------------------------------------------------------
 
+    def __getattr__(self, name: str) -> Any:
+        if hasattr(np.ndarray, name) and not name.startswith("__"):
+            raise CompileError(f"compile: .{name} of an array cannot be recorded\n  {where_in_user_code()}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def __getitem__(self, key: Any) -> Traced:
         return HANDLERS["read"](self, key)
 

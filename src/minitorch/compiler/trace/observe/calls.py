@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import contextvars
 import functools
+import gc
 import inspect
 import io
 import itertools
@@ -54,6 +55,7 @@ _READERS = {
     "endswith", "split", "__or__", "__add__", "__mul__", "__length_hint__", "tolist", "fromkeys",
 }  # fmt: skip
 _ADDERS = {"append", "appendleft", "add", "extend", "extendleft", "update", "insert", "discard", "clear"}
+_TAKE_ALL_OF_IT = {"extend", "extendleft", "update"}
 _TAKERS = {
     "pop", "popitem", "popleft", "remove", "sort", "reverse", "rotate", "setdefault", "move_to_end", "__delitem__",
     "difference_update", "intersection_update", "symmetric_difference_update", "__ior__", "__iadd__",
@@ -485,7 +487,7 @@ class CallObserver(Observer):
                     "collections",
                 ):
                     raise self.refuse(f"it changes a {type(owner).__name__} from outside; do that outside")
-                given = tuple([hooks._copied(a) for a in args])
+                given = tuple([hooks._copied(a) for a in args]) if name in _TAKE_ALL_OF_IT else args
                 if isinstance(owner, collections.deque) and owner.maxlen is not None:
                     self.fact("the length of a deque", "attribute", owner, "maxlen", owner.maxlen)
                 self.restructured(owner, function, given, options)
@@ -626,7 +628,8 @@ class CallObserver(Observer):
         elif isinstance(
             things, collections.abc.ItemsView | collections.abc.KeysView | collections.abc.ValuesView
         ):
-            self.whole(getattr(things, "mapping", {}))
+            # Of a dict's own view, the dict itself, which is what is written and known by its place.
+            self.whole(gc.get_referents(things)[0] if isinstance(things, _VIEWS) else things._mapping)
         elif isinstance(things, Iterator):
             raise self._refuse_iterator(things)
         elif is_trusted_class(type(things)):
@@ -796,13 +799,17 @@ _IN_C = (
     types.ClassMethodDescriptorType,
 )  # fmt: skip
 _BY_CYTHON = type(np.random.default_rng)
+_VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
 _LRU_CACHE = type(functools.lru_cache(lambda: None))
 _LOCKS = (type(threading.Lock()), type(threading.RLock()))
 
 
 def _raised_by_tensors(error: BaseException) -> bool:
-    """Tell whether an error comes out of this library's or NumPy's code."""
-    if isinstance(error, (AttributeError, StopIteration, GeneratorExit, KeyError)):
+    """Tell whether an error comes out of this library's or NumPy's code, and depends on numbers.
+
+    Shapes and dtypes are part of the key: an error about them is raised at every such call.
+    """
+    if not isinstance(error, (ArithmeticError, IndexError, np.linalg.LinAlgError)):
         return False
     trace = error.__traceback__
     if trace is None:

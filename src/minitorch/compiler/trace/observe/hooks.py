@@ -523,6 +523,8 @@ def item(container: Any, key: Any) -> Any:
                 _note_store(o, "item", container, key, new, MISSING)
                 dict.__setitem__(container, key, new)
                 return new
+            o.fact(f"[{key!r:.40}]", "item", container, key, MISSING, reported)
+            o.type_fact(kind, "__missing__", lookup(kind, "__missing__"))
             return o.calls(lookup(kind, "__missing__"), (container, key), {})
         found = o.fact(f"[{key!r:.40}]", "item", container, key, found, reported)
         if found is MISSING:
