@@ -44,6 +44,8 @@ docs: .venv/test.stamp
 	$(BIN)/python docs/operators.py > docs/operators.md
 	$(BIN)/python -m minitorch.course.derivations docs/derivations
 	$(BIN)/minitorch bench --from docs/benchmarks.json --html docs/benchmarks.html > /dev/null
+	$(BIN)/python docs/site/build.py --certificate
+	@echo "Look at docs/_site/index.html"
 
 clean:
 	rm -rf .venv .venv-bench .pytest_cache .mypy_cache .ruff_cache .hypothesis certificate.html

@@ -32,7 +32,7 @@ LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 OUTSIDE = {"numpy", "scipy", "cupy"}
 # Imported where they are used, and only there; their absence is explained.
 EXTRAS = {
-    "compiler": ("llvmlite",),
+    "compiler": ("bytecode", "llvmlite"),
     "testing": ("hypothesis",),
     "course": ("hypothesis",),
     "app": ("rich", "matplotlib", "sklearn", "threadpoolctl"),
@@ -148,7 +148,7 @@ def test_the_program_knows_numpy_and_scipy_alone(path):
 @pytest.mark.parametrize("path", COMPILER_FILES, ids=inner_path)
 def test_the_compiler_imports_at_the_top(path):
     """An import inside a function hides a cycle; only what is optional, or slow and rarely needed, waits there."""
-    late = {"llvmlite", "scipy"}
+    late = {"bytecode", "llvmlite", "scipy"}
     tree = ast.parse(path.read_text(encoding="utf-8"))
     inside = [n for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) for n in ast.walk(f)]
     for node in inside:

@@ -25,6 +25,7 @@ PAGES = sorted(
         ("text:\n\n    a = b\n    c\n", "<p>text:</p>\n<pre class=formula>a = b\nc</pre>"),
         ("<!-- of: x -->\n## H", '<h2 id="h">H</h2>'),
         ("x ** 0 and 2 * 3 * 4", "<p>x ** 0 and 2 * 3 * 4</p>"),
+        ("|x|. A formula", "<p>|x|. A formula</p>"),
         ("intro:\n- a", "<p>intro:</p>\n<ul><li>a</li></ul>"),
     ],
 )  # fmt: skip

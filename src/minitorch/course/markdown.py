@@ -51,7 +51,7 @@ def _blocks(lines: list[str], link: Link, top: int) -> Iterator[str]:
             level = min(6, len(match[1]) + top - 1)
             yield f'<h{level} id="{slug(match[2])}">{inline(match[2], link)}</h{level}>'
             i += 1
-        elif line.startswith("|"):
+        elif _begins_table(lines, i):
             end = _while(lines, i, lambda each: each.startswith("|"))
             yield _table(lines[i:end], link)
             i = end
@@ -60,12 +60,23 @@ def _blocks(lines: list[str], link: Link, top: int) -> Iterator[str]:
             yield _list(lines[i:end], link)
             i = end
         else:
-            plain = lambda each: (
-                bool(each.strip()) and not re.match(r"```|#{1,6} |\|", each) and not ITEM.match(each)
-            )
-            end = max(i + 1, _while(lines, i, plain))
+            end = i + 1
+            while end < len(lines) and not _interrupts(lines, end):
+                end += 1
             yield f"<p>{inline(' '.join(each.strip() for each in lines[i:end]), link)}</p>"
             i = end
+
+
+def _begins_table(lines: list[str], i: int) -> bool:
+    """A row, and below it a row of dashes; |x| alone is a formula."""
+    return lines[i].startswith("|") and i + 1 < len(lines) and bool(re.fullmatch(r"\|[|:\- ]+", lines[i + 1]))
+
+
+def _interrupts(lines: list[str], i: int) -> bool:
+    """Whether a line ends the paragraph before it."""
+    line = lines[i]
+    begins = re.match(r"```|#{1,6} ", line) or ITEM.match(line)
+    return not line.strip() or bool(begins) or _begins_table(lines, i)
 
 
 def _while(lines: list[str], start: int, holds: Callable[[str], bool]) -> int:

@@ -253,7 +253,9 @@ def deposit(gradients: list[tuple[Node, Array, bool]]) -> None:
             if held is None:
                 tensor._grad = g if own else g.copy()
             elif hasattr(held, "__decide__") or (isinstance(held, np.ndarray) and held.flags.writeable):
-                np.add(held, g, out=held)  # in place, also where it is recorded: whoever holds the array sees the sum
+                np.add(
+                    held, g, out=held
+                )  # in place, also where it is recorded: whoever holds the array sees the sum
             else:
                 tensor._grad = held + g
             tensor._grad_is_shared = False

@@ -60,7 +60,9 @@ def plan_memory(steps: Sequence[Sequence[Placed]], alignment: int) -> MemoryPlan
             size = -(-thing.nbytes // alignment) * alignment
             lives.setdefault(thing, Lifetime(thing, size, step, step)).last = step
     plan = MemoryPlan(unshared=sum(life.size for life in lives.values()))
-    placed: list[tuple[int, int, int, int]] = []  # begin, end, first and last step; by begin (tuples: there are many)
+    placed: list[
+        tuple[int, int, int, int]
+    ] = []  # begin, end, first and last step; by begin (tuples: there are many)
     for life in sorted(lives.values(), key=lambda life: (-life.thing.nbytes, life.first)):
         begins, ends = life.first, life.last
         taken = [(begin, end) for begin, end, first, last in placed if first <= ends and begins <= last]
