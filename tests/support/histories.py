@@ -557,7 +557,10 @@ def generate(seed, backend="numpy"):
     for i in range(rng.randint(6, 10)):
         if i > 1 and rng.random() < 0.45:
             count = rng.choice([1, 1, 2])
-            history += [rng.choice(near) if near and rng.random() < 0.85 else rng.choice(CHANGES) for _ in range(count)]
+            history += [
+                rng.choice(near) if near and rng.random() < 0.85 else rng.choice(CHANGES)
+                for _ in range(count)
+            ]
         if rng.random() < 0.2:
             x = rng.choice(POSITIONAL)
         if rng.random() < 0.1:

@@ -440,6 +440,33 @@ def captured_shape():
 
 
 @case
+def an_option_of_another_type():
+    p = mt.ones(2, requires_grad=True)
+    optimizer = mt.optim.SGD([p], lr=0.5)
+
+    def step(x):
+        optimizer.zero_grad()
+        (p * x).sum().backward()
+        optimizer.step()
+        return p * 1
+
+    def change(x):
+        optimizer.param_groups[0]["lr"] = 1
+
+    return Case(step, ones(), change, "the type of the number 'lr' was")
+
+
+@case
+def a_rate_of_another_type():
+    layer = nn.Dropout(0.5)
+
+    def change(x):
+        vars(layer)["p"] = 1
+
+    return Case(lambda x: layer(x), ones(), change, "the type of the number 'p' was")
+
+
+@case
 def captured_gradient():
     p = mt.ones(2)
     p.grad = np.ones(2, np.float32)

@@ -148,11 +148,9 @@ class _EntryWriter:
                 s.names["Redecided"] = Redecided
                 s.require(self.program.decisions, otherwise="raise Redecided")
             elif number < first:
-                s.add(f"try: n{number} = {self._number(step)}")
-                s.add("except GONE: return MISS")
-                s.add(f"if n{number}.__class__ is not {step.kind.__name__}: return MISS")
-                if step.kind is not float:
-                    s.add(f"n{number} = float(n{number})")
+                # (That it is there, and of its type, a guard has just looked at.)
+                number_now = self._number(step)
+                s.add(f"n{number} = {number_now if step.kind is float else f'float({number_now})'}")
             else:
                 s.add(f"n{number} = float({self._number(step)})")
         return [names[i] for i in range(len(names))]

@@ -90,6 +90,9 @@ class ProgramReport:
         return sum(k.seconds for k in self.kernels)
 
 
+STAYS_EAGER = "stays eager: "  # how a reason begins that is one against compiling
+
+
 class Explanation:
     """What was made of a compiled function: print it, or look at `programs`, `reasons` and `eager_because`.
 
@@ -118,13 +121,18 @@ class Explanation:
             lines.append(f"  stays eager, because {self.eager_because}")
         if self.eager_calls:
             lines.append(
-                f"  {self.eager_calls} calls were run as they are: their arguments came too rarely, or they changed "
-                "what the function relies on"
+                f"  {self.eager_calls} calls were run as they are: they cannot be compiled, their arguments came too "
+                "rarely, or they changed what the function relies on"
             )
-        if not self.programs and not self.eager_because:
+        if not self.programs and not self.eager_because and not self.reasons:
             lines.append("  not called yet, or only with arguments that came too rarely")
-        for number, reason in enumerate(self.reasons, 1):
-            lines.append(f"  compilation {number}: {reason}")
+        compiled = 0
+        for reason in self.reasons:
+            if reason.startswith(STAYS_EAGER):
+                lines.append(f"  runs as it is: {reason.removeprefix(STAYS_EAGER)}")
+                continue
+            compiled += 1
+            lines.append(f"  compilation {compiled}: {reason}")
         for number, program in enumerate(self.programs, 1):
             lines += ["", f"program {number}: {', '.join(program.arguments) or 'no arguments'}"]
             lines += ["  " + line for line in _lines(program)]

@@ -24,7 +24,7 @@ import numpy as np
 from minitorch.compiler.call.cache import PATIENCE, Cache
 from minitorch.compiler.call.conditions import MISS
 from minitorch.compiler.call.entry import make_entry
-from minitorch.compiler.call.explain import Explanation, debug
+from minitorch.compiler.call.explain import STAYS_EAGER, Explanation, debug
 from minitorch.compiler.call.key import Arguments, CacheKey, in_words, is_unobserved
 from minitorch.compiler.call.names import FunctionWrapper, describe
 from minitorch.compiler.call.record import record_call, run_plainly
@@ -279,6 +279,7 @@ class CompiledFunction(FunctionWrapper):
             if self.fullgraph:
                 raise outcome.refused
             cache.refuse((key, arguments.sharing()), outcome.relied_on)
+            cache.eager_calls += 1
             self._stay_eager(str(outcome.refused).removeprefix("compile: "))
             return self.function(*arguments.args, **arguments.options)
         elif outcome.mistake:
@@ -291,8 +292,8 @@ class CompiledFunction(FunctionWrapper):
 
     def _stay_eager(self, because: str) -> None:
         """Tell that calls of a key are run as they are from now on: once for each line of source that is why."""
-        self.cache.reasons.append(f"stays eager: {because}")
-        self._tell(f"stays eager: {because}")
+        self.cache.reasons.append(STAYS_EAGER + because)
+        self._tell(STAYS_EAGER + because)
         if because not in _warned:
             _warned.add(because)
             text = f"compile: {describe(self.function)} runs as it is, not compiled: {because}"

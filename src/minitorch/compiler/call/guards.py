@@ -228,14 +228,11 @@ class Environment:
 
     def add_number(self, reading: ReadNumber) -> None:
         """Guard that a number which is read at each call is of the type that it was."""
-        holder, key = reading.holder, reading.key
-        words = f"the type of the number {key!r}"
-        if isinstance(holder, (dict, list)):
-            self._guard(words, f"{INDEX}.__class__", holder, key, expected=reading.kind)
-        elif isinstance(holder, types.CellType):
-            self._guard("the type of a number", "{0}.cell_contents.__class__", holder, expected=reading.kind)
-        else:
-            self._guard(words, f"{{0}}.{key}.__class__", holder, expected=reading.kind)
+        look = look_at(reading.holder, reading.key)
+        operands = (reading.holder, reading.key) if "{1}" in look else (reading.holder,)
+        self._guard(
+            f"the type of the number {reading.key!r}", f"{look}.__class__", *operands, expected=reading.kind
+        )
 
     def _guard(
         self, words: str, look: str, *operands: Any, expected: Any, test: str = "is", reported: bool = False
