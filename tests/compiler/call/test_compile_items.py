@@ -45,6 +45,8 @@ FUNCTIONS = {
     "abs": lambda x: abs(-x[0].item()),
     "numpy": lambda x: np.exp(x[0].item()),
     "before a write": lambda x: (x.clone(), x[0].item(), x.add_(1), x[0].item()),
+    "float": lambda x: (float(x.sum()), float(x[0]) * 2 + 1, int(x.argmax()), float(x.data.max())),
+    "float beside an array": lambda x: x * float(x[0]) + (float(x.sum()) + 1),
     "beside an array": lambda x: x * x[0].item(),
     "arithmetic beside an array": lambda x: x / (x[0].item() * 2 + 1) + x.argmax().item(),
     "a whole number beside an array": lambda x: x.long() * x.argmax().item(),

@@ -118,3 +118,43 @@ def test_results_understand_both_spellings(compile):
         plain, numpys = f(mt.ones(2) * i)
         assert plain.size() == (2,)
         assert type(numpys) is type(np.where(w.grad > 0, w.grad, 0))
+
+
+@pytest.mark.parametrize(
+    "write", ["p.grad.zero_()", "p.grad *= 0.5", "p.grad[0] = 0", "(p * x).sum().backward()", "p.grad = x"]
+)
+def test_whoever_holds_a_gradient_sees_what_is_written_into_it(compile, write):
+    body = function_of(write)
+
+    def run(compile):
+        p = nn.Parameter(mt.ones(3))
+        step = compile(lambda x: body(p, x))
+        found = []
+        for i in range(5):
+            p.grad = np.full(3, 2.0 + i, np.float32)
+            held = p.grad
+            step(mt.ones(3) * i)
+            found += [held.copy(), p.grad.copy(), p.grad is held]
+        return found
+
+    def same(a, b):
+        return np.array_equal(a, b)
+
+    assert all(map(same, run(compile), run(lambda f: f)))
+
+
+def test_a_gradient_that_is_written_into_must_be_there(compile):
+    p = nn.Parameter(mt.ones(3))
+    step = compile(lambda: p.grad.zero_() is None)
+    for _ in range(3):
+        p.grad = np.ones(3, np.float32)
+        step()
+    p.grad = None
+    with pytest.raises(AttributeError):
+        step()
+
+
+def function_of(statement):
+    space = {"mt": mt, "np": np}
+    exec(f"def body(p, x):\n    {statement}", space)
+    return space["body"]

@@ -20,7 +20,7 @@ DECISIONS = {
     "if": lambda x: x if x.sum() > 0 else -x,
     "while": _while,
     "int": lambda x: x * int(x.sum()),
-    "float": lambda x: x * float(x[0]),
+    "float": lambda x: x if float(x[0]) > 0 else -x,
     "item": lambda x: x if x[0].item() > 0 else -x,
     "tolist": lambda x: sorted(x.tolist()),
     "hash": lambda x: {x[0].item(): 1},

@@ -51,6 +51,8 @@ class Deferred(Number):
         if self.function is None and dtype is not None:
             array, place = self.operands
             return make.reshape(make.cast(array[place].value, dtype), ())
+        if self.function is float and isinstance(self.operands[0], Number):
+            return make.cast(self.operands[0].value, np.float64)
         ufunc: Any = _UFUNCS.get(self.function, self.function)
         if dtype not in (np.float64, np.int64) or getattr(ufunc, "__name__", "") not in FUNCTIONS:
             raise self._refusal("arithmetic on a tensor's value beside a tensor")

@@ -537,7 +537,7 @@ class CallObserver(Observer):
                 return hooks.truth(args[0])
             if kind is str and args:
                 return deferred(str, *args)
-            if kind in (int, float) and len(args) == 1 and isinstance(args[0], Node):
+            if kind in (int, float) and len(args) == 1 and isinstance(args[0], (Node, Traced)):
                 tensor: Any = args[0]
                 args = (tensor.item(),)
             if kind in (int, float) and len(args) == 1 and isinstance(args[0], Number):
