@@ -278,7 +278,12 @@ RARE_STEPS = [
     "try:\n    h = h * float(h.sum() * 0 + 1)\nexcept Exception:\n    h = h * 0",
     "box.t = box.t * 0.9 + {number}",
 ]  # fmt: skip
-RARE_EFFECTS = ["flag = not flag", "table_t['x'] = x.detach().mean(0)", "box.history = [*box.history, n]", "nums.reverse()"]
+RARE_EFFECTS = [
+    "flag = not flag",
+    "table_t['x'] = x.detach().mean(0)",
+    "box.history = [*box.history, n]",
+    "nums.reverse()",
+]
 EFFECTS = [
     "odd['n'] = n", "walk.parts.append({number})", "held.k = {number}", "out = {{'v': h.detach(), 'n': n}}\nbox.fresh = out\nlog.append(out)", "box.pair = Pair(h.detach(), n)", "box.batch = Batch(h.detach(), t)",
     "nest['new'] = {{'deep': [n, h.detach().sum()]}}", "box.history += [n]", "names[0] = name", "table['a'] *= 0.9", "box.cb = helper", "box.other = other", "stats.update(n=n)", "del names[1:]", "names[:] = [name]", "walk.depth = n",
@@ -391,7 +396,20 @@ CHANGES = [
     "np.copyto(b_vec.data, a_vec)", "b_vec = mt.from_numpy(a_vec)", "w_vec.data = b_vec.data", "box.t = kept[1]", "tens = tuple(tens)", "nums = tuple(nums)", "nums = collections.deque(nums)", "table = collections.OrderedDict(table)",
     "Slot.w = 3", "Conf.scale = 9.0", "Net.scale = 9.0", "net.__dict__['mode'] = 'other'", "vars(box)['k'] = 1.75", "globals()['level'] = 0.35", "object.__setattr__(box, 'k', 0.15)", "box.__dict__ = {**vars(box), 'k': 0.05}",
 ]  # fmt: skip
-POSITIONAL = ["xs[0]", "xs[1]", "mt.randn(3, 4)", "kept", "leaf", "xs[2]", "mt.randn(3, 4, requires_grad=True)", "xs[0].detach()", "w_mat", "leaf * 2", "mt.rand(2, 4)", "kept[:2]"]
+POSITIONAL = [
+    "xs[0]",
+    "xs[1]",
+    "mt.randn(3, 4)",
+    "kept",
+    "leaf",
+    "xs[2]",
+    "mt.randn(3, 4, requires_grad=True)",
+    "xs[0].detach()",
+    "w_mat",
+    "leaf * 2",
+    "mt.rand(2, 4)",
+    "kept[:2]",
+]
 SECOND = ["a_mat", "kept[:2]", "xs[1]", "kept", "mt.randn(3, 4)", "xs[0]", "leaf"]
 BY_NAME = [
     "n=1", "n=2", "n=3", "t=0.5", "t=0.3", "t=0.9", "t=1", "name='a'", "name='b'", "extra=b_vec", "extra=w_vec", "extra=mt.ones(4)", "extra=tens[0]", "extra=None", "bias=mt.ones(4)", "bias=b_vec", "batch=held", "batch=Batch(mt.ones(4), 0.5)", "batch=pair", "batch={'u': b_vec, 'k': 1}", "batch=[b_vec]", "batch=Pair(mt.ones(4), 2)", "extra=nums", "more=nums", "more=2",
@@ -447,7 +465,9 @@ class Program:
         method = "step" if self.form == "method" else "forward"
         function = [f"def {method}(self, {SIGNATURE}):", *("    " + line for line in lines)]
         inside = [*begin, *(["@compile"] if self.form == "method" else []), *function]
-        last = "trainer = Trainer()" if self.form == "method" else "trainer = Model(); step = compile(trainer)"
+        last = (
+            "trainer = Trainer()" if self.form == "method" else "trainer = Model(); step = compile(trainer)"
+        )
         return "\n".join([f"class {name}{base}:", *("    " + line for line in inside), last])
 
     def event(self, text):
@@ -472,7 +492,9 @@ def generate(seed, backend="numpy"):
     """The program of a seed."""
     rng = random.Random(seed)
     form = rng.choice(["global", "closure", "closure", "method", "module"])
-    few = rng.sample(range(1 << 30), 1)[0] % 4  # how much of the world it uses: a few names often, or many once
+    few = (
+        rng.sample(range(1 << 30), 1)[0] % 4
+    )  # how much of the world it uses: a few names often, or many once
 
     def narrowed(choices):
         return rng.sample(choices, min(len(choices), 3 + 6 * few))
@@ -484,7 +506,13 @@ def generate(seed, backend="numpy"):
         effects = [*effects[1:], rng.choice(RARE_EFFECTS)]
 
     def filled(text, depth=0):
-        pools = {"number": numbers, "tensor": tensors, "layer": layers, "question": questions, "rate": ["0.2", "0.5"]}
+        pools = {
+            "number": numbers,
+            "tensor": tensors,
+            "layer": layers,
+            "question": questions,
+            "rate": ["0.2", "0.5"],
+        }
 
         def one(found):
             name = found.group(1)
@@ -504,7 +532,9 @@ def generate(seed, backend="numpy"):
     if rng.random() < 0.1:
         body.insert(1, "if n == 3:\n    raise ValueError('three')")
     if rng.random() < 0.5:
-        body.append(f"h = {rng.choice(['lin(h)', 'h * w_vec', 'h @ w_mat', 'net.inner(h)'])}")  # so that there is a gradient
+        body.append(
+            f"h = {rng.choice(['lin(h)', 'h * w_vec', 'h @ w_mat', 'net.inner(h)'])}"
+        )  # so that there is a gradient
         body.append(filled(rng.choice(LOSSES)))
         body.append(rng.choice(TRAINING))
         body.append(filled(rng.choice(LOSS_RETURNS)))
@@ -526,8 +556,8 @@ def generate(seed, backend="numpy"):
     x, y, options = rng.choice(POSITIONAL[:6]), rng.choice(SECOND), rng.sample(BY_NAME, rng.randint(0, 2))
     for i in range(rng.randint(6, 10)):
         if i > 1 and rng.random() < 0.45:
-            for _ in range(rng.choice([1, 1, 2])):
-                history.append(rng.choice(near) if near and rng.random() < 0.85 else rng.choice(CHANGES))
+            often = near if near and rng.random() < 0.85 else CHANGES
+            history += [rng.choice(often) for _ in range(rng.choice([1, 1, 2]))]
         if rng.random() < 0.2:
             x = rng.choice(POSITIONAL)
         if rng.random() < 0.1:
@@ -536,13 +566,20 @@ def generate(seed, backend="numpy"):
             options = rng.sample(BY_NAME, rng.randint(0, 2))
         named = {option.partition("=")[0]: option for option in options}
         call = f"result = step({', '.join([x, y, *named.values()])})"
-        history.append(f"with mt.no_grad():\n    {call}" if rng.random() < 0.05 and "backward" not in " ".join(body) else call)
+        history.append(
+            f"with mt.no_grad():\n    {call}"
+            if rng.random() < 0.05 and "backward" not in " ".join(body)
+            else call
+        )
     return Program(seed, backend, form, needed(world, [*body, *history, *OWN.values()]), body, history)
 
 
 def needed(world, texts):
     """The pieces of a world whose names come up, and what those need."""
-    defined = [set(re.findall(r"(?:^|; |, )(\w+)(?=(?:, \w+)* = )|^(?:def|class) (\w+)", p, re.MULTILINE)) for p in world]
+    defined = [
+        set(re.findall(r"(?:^|; |, )(\w+)(?=(?:, \w+)* = )|^(?:def|class) (\w+)", p, re.MULTILINE))
+        for p in world
+    ]
     names = [{n for pair in found for n in pair if n} for found in defined]
     words, chosen = set(re.findall(r"\w+", " ".join(texts))), set()
     grown = True
@@ -685,15 +722,25 @@ class Picture:
         if isinstance(thing, types.FunctionType):
             cells = [c.cell_contents for c in thing.__closure__ or ()]
             cells = [c for c in cells if not isinstance(c, (type, types.FunctionType, CompiledFunction))]
-            return (thing.__name__, self.of(thing.__defaults__), self.of(thing.__kwdefaults__), self.of(vars(thing)), *map(self.of, cells))
+            return (
+                thing.__name__,
+                self.of(thing.__defaults__),
+                self.of(thing.__kwdefaults__),
+                self.of(vars(thing)),
+                *map(self.of, cells),
+            )
         if isinstance(thing, types.MethodType):
             return (self.of(thing.__self__), self.of(thing.__func__))
         if isinstance(thing, type):
             if thing.__module__.startswith("history_"):
-                return tuple((k, self.of(v)) for k, v in vars(thing).items() if isinstance(v, (int, str, float)))
+                return tuple(
+                    (k, self.of(v)) for k, v in vars(thing).items() if isinstance(v, (int, str, float))
+                )
             return (thing.__name__,)
         if isinstance(thing, dict):
-            return tuple((self.key(k), self.of(v)) for k, v in thing.items() if not str(k).startswith("_compiled_"))
+            return tuple(
+                (self.key(k), self.of(v)) for k, v in thing.items() if not str(k).startswith("_compiled_")
+            )
         if isinstance(thing, (list, tuple, collections.deque)):
             return tuple(map(self.of, thing))
         if isinstance(thing, (set, frozenset)):
@@ -836,7 +883,9 @@ def backend_of(seed):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--count", type=int, default=20000)
     parser.add_argument("--from", type=int, default=0, dest="start")
     parser.add_argument("--processes", type=int, default=multiprocessing.cpu_count())
@@ -854,7 +903,9 @@ def main():
     jobs = [(seed, backend_of(seed)) for seed in range(state["done"], options.start + options.count)]
     began = time.monotonic()
     with multiprocessing.get_context("spawn").Pool(options.processes, maxtasksperchild=500) as pool:
-        for i, (seed, backend, differs, calls, reasons) in enumerate(pool.imap(check_seed, jobs, chunksize=10)):
+        for i, (seed, backend, differs, calls, reasons) in enumerate(
+            pool.imap(check_seed, jobs, chunksize=10)
+        ):
             state["calls"] = [a + b for a, b in zip(state["calls"], calls, strict=True)]
             for reason in set(reasons):
                 state["reasons"][reason] = state["reasons"].get(reason, 0) + 1
@@ -881,7 +932,10 @@ def show(seed, backend, shrinking):
     said = check(program)[0]
     if said and shrinking:
         program = shrunk(program)
-    print(f"--- seed {seed}, backend {backend}\n{program.source()}\n--- {check(program)[0] or 'nothing differs'}\n", flush=True)
+    print(
+        f"--- seed {seed}, backend {backend}\n{program.source()}\n--- {check(program)[0] or 'nothing differs'}\n",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

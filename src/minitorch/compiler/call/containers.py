@@ -54,7 +54,7 @@ def rebuilt(
     if isinstance(thing, tuple):
         parts = [again(i) for i in thing]
         return type(thing)(*parts) if hasattr(thing, "_fields") else type(thing)(parts)
-    if not isinstance(thing, (list, dict)) and not is_record(thing) or isinstance(thing, ParameterGroup):
+    if (not isinstance(thing, (list, dict)) and not is_record(thing)) or isinstance(thing, ParameterGroup):
         return change(thing)
     if id(thing) in known:
         return known[id(thing)]

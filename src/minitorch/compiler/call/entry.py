@@ -161,7 +161,9 @@ class _EntryWriter:
         if isinstance(given, int):
             return self.spelled.leaves[given]
         if isinstance(given, FromPlace):
-            return look_at(given.holder, given.key).format(self.source.bind(given.holder), self.source.write(given.key))
+            return look_at(given.holder, given.key).format(
+                self.source.bind(given.holder), self.source.write(given.key)
+            )
         return self.source.bind(given)
 
     def _number(self, step: ReadNumber) -> str:

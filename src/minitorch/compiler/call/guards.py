@@ -33,8 +33,7 @@ from minitorch.compiler.call.conditions import (
 from minitorch.compiler.trace.observe.hooks import lookup
 from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, Fact, reported_places
 from minitorch.compiler.trace.observe.whose import is_trusted, is_trusted_class
-from minitorch.compiler.trace.recorded import FromPlace, look_at
-from minitorch.compiler.trace.recorded import ReadNumber
+from minitorch.compiler.trace.recorded import FromPlace, ReadNumber, look_at
 from minitorch.engine import recording
 from minitorch.engine.node import Node
 from minitorch.engine.recording import GRADIENT

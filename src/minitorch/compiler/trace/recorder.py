@@ -92,7 +92,9 @@ class Recording:
         self._data: dict[int, _Held] = {}
         self._grads: dict[int, _Held] = {}
         self._arrays: dict[int, Traced] = {}
-        self._at_first: dict[int, Value] = {}  # what they stand for before anything is written, by the same ids
+        self._at_first: dict[
+            int, Value
+        ] = {}  # what they stand for before anything is written, by the same ids
         self._numbers: dict[tuple[int, str], Number] = {}
         self._positions = {id(a): i for i, a in reversed(list(enumerate(arguments)))}
         self.placed: dict[
