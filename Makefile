@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-quick lint check count bench docs clean
+.PHONY: demo test test-quick fuzz lint check count bench docs clean
 
 demo: .venv/app.stamp
 	$(BIN)/minitorch check --html certificate.html
@@ -19,6 +19,12 @@ test: lint
 # About a minute on two cores: every test, of those with many cases each twentieth, none that is marked as slow; no doctests.
 test-quick: .venv/test.stamp
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --quick tests
+
+# Random programs with changes between their calls, compiled against eager: goes on where it was stopped, and exits with
+# 1 if anything differed. FUZZ passes options on: make fuzz FUZZ='--count 500 --state runs/other.json'
+FUZZ ?= --count 20000
+fuzz: .venv/test.stamp
+	PYTHONPATH=tests/support OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m histories $(FUZZ)
 
 lint: .venv/test.stamp
 	$(BIN)/ruff check .

@@ -556,11 +556,8 @@ def generate(seed, backend="numpy"):
     x, y, options = rng.choice(POSITIONAL[:6]), rng.choice(SECOND), rng.sample(BY_NAME, rng.randint(0, 2))
     for i in range(rng.randint(6, 10)):
         if i > 1 and rng.random() < 0.45:
-            count = rng.choice([1, 1, 2])
-            history += [
-                rng.choice(near) if near and rng.random() < 0.85 else rng.choice(CHANGES)
-                for _ in range(count)
-            ]
+            often = near if near and rng.random() < 0.85 else CHANGES
+            history += [rng.choice(often) for _ in range(rng.choice([1, 1, 2]))]
         if rng.random() < 0.2:
             x = rng.choice(POSITIONAL)
         if rng.random() < 0.1:

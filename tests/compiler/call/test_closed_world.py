@@ -1610,7 +1610,7 @@ def a_result_and_the_same_stored(compile):
     return [[f(ones(i)) is box.last, box.last] for i in range(4)]
 
 
-@program("effects", refused="one list or dict in two places")
+@program("effects")
 def a_list_returned_and_stored(compile):
     box = types.SimpleNamespace(last=None)
 

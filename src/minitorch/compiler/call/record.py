@@ -214,7 +214,6 @@ class _Run:
 
         def all_of(results: Any) -> list[Any]:
             # Containers that are changed later on are kept as they are now.
-            self._returned = results
             stored = [change.value for change in self.observer.changes]
             as_is = lambda part: part
             self.results, self.stored = rebuilt((results, stored), as_is, {}, self._is_from_outside)
@@ -389,10 +388,6 @@ class _Run:
 
     def _refuse_what_is_not_made_anew(self, found: list[Any]) -> None:
         refused = _not_made_anew((self.results, self.stored), found, self.observer, self.active)
-        made = _containers((self._returned, [change.value for change in self.observer.changes]))
-        containers = [id(each) for each in made if not self._is_from_outside(each)]
-        if len(set(containers)) != len(containers):
-            refused = "it returns, or stores, one list or dict in two places; make two of them"
         if refused:
             raise StaysEager(f"compile: {refused}")
 
@@ -448,15 +443,6 @@ def _not_made_anew(results: Any, found: list[Any], observer: CallObserver, activ
 
     rebuilt(results, look)
     return strange[0] if strange else ""
-
-
-def _containers(thing: Any) -> Iterator[Any]:
-    """Yield the lists and dicts among results."""
-    if isinstance(thing, (list, dict)):
-        yield thing
-    if isinstance(thing, (list, tuple, dict)):
-        for part in thing.values() if isinstance(thing, dict) else thing:
-            yield from _containers(part)
 
 
 def untraced(part: Any) -> Any:

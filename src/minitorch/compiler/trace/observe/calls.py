@@ -24,7 +24,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -629,10 +629,7 @@ class CallObserver(Observer):
             things, collections.abc.ItemsView | collections.abc.KeysView | collections.abc.ValuesView
         ):
             # Of a dict's own view, the dict itself, which is what is written and known by its place.
-            of: Any = (
-                gc.get_referents(things)[0] if isinstance(things, _VIEWS) else getattr(things, "_mapping", {})
-            )
-            self.whole(of)
+            self.whole(gc.get_referents(things)[0] if isinstance(things, _VIEWS) else cast(Any, things)._mapping)
         elif isinstance(things, Iterator):
             raise self._refuse_iterator(things)
         elif is_trusted_class(type(things)):
@@ -802,7 +799,7 @@ _IN_C = (
     types.ClassMethodDescriptorType,
 )  # fmt: skip
 _BY_CYTHON = type(np.random.default_rng)
-_VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.values()), type({}.items()))
+_VIEWS: Any = (type({}.keys()), type({}.values()), type({}.items()))
 _LRU_CACHE = type(functools.lru_cache(lambda: None))
 _LOCKS = (type(threading.Lock()), type(threading.RLock()))
 
