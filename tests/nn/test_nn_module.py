@@ -894,3 +894,14 @@ def test_calling_a_module_costs_little_memory_and_leaves_no_cycle():
         assert other() is None
     finally:
         gc.enable()
+
+
+def test_a_notebook_shows_a_table_of_modules():
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2, bias=False))
+    shown = model._repr_html_()
+    assert (
+        "<td>0</td><td>Linear(in_features=3, out_features=4, bias=True)</td><td>weight 4×3, bias 4</td><td>16</td>"
+        in shown
+    )
+    assert shown.count("<tr>") == 5
+    assert "<td>24</td>" in shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import textwrap
 from collections.abc import Iterable
@@ -34,6 +35,9 @@ class Report:
         return render(self.results, self.language)
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
 
 
 FACTS = ("program", "inputs", "arriving", "expected", "got", "error", "line")

@@ -8,6 +8,7 @@ files it in one of three dictionaries; everything below walks these.
 from __future__ import annotations
 
 import functools
+import html
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -812,6 +813,18 @@ class Module:
         if not children and len(head) <= 1:
             return f"{self._get_name()}({extra})"
         return "\n  ".join([f"{self._get_name()}(", *head, *children]) + "\n)"
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks: every module, its own parameters, and how many numbers they hold in all."""
+        rows = []
+        for name, module in self.named_modules():
+            own = {key: p for key, p in module._parameters.items() if p is not None}
+            shapes = ", ".join(f"{key} {'×'.join(map(str, p.shape)) or 'scalar'}" for key, p in own.items())
+            cells = (name or "–", f"{module._get_name()}({module.extra_repr()})", shapes)
+            count = sum(p.numel() for p in module.parameters())
+            rows.append("".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + f"<td>{count:,}</td>")
+        head = "".join(f"<th>{word}</th>" for word in ("name", "module", "parameters", "numbers"))
+        return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
 
 
 _HOOKS = (
