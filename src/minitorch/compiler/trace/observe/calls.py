@@ -629,7 +629,9 @@ class CallObserver(Observer):
             things, collections.abc.ItemsView | collections.abc.KeysView | collections.abc.ValuesView
         ):
             # Of a dict's own view, the dict itself, which is what is written and known by its place.
-            self.whole(gc.get_referents(things)[0] if isinstance(things, _VIEWS) else cast(Any, things)._mapping)
+            self.whole(
+                gc.get_referents(things)[0] if isinstance(things, _VIEWS) else cast(Any, things)._mapping
+            )
         elif isinstance(things, Iterator):
             raise self._refuse_iterator(things)
         elif is_trusted_class(type(things)):
