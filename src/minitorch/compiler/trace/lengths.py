@@ -20,7 +20,7 @@ from minitorch.engine.recording import recorder
 class Length(Deferred):
     """How many places a mask holds, or how many elements so many rows have.
 
-    It is never said to be equal to a number, and larger or less as in this run; the program checks that it is so.
+    It is said to be larger than any number, whatever it is in this run; the program checks that it is so.
     base, times: of the elements of rows, how many rows there are, and how many elements each has.
     """
 
@@ -69,7 +69,8 @@ class Length(Deferred):
             return self.concrete == other
         if type(other) is not int:
             raise self._refusal("comparing the number of places that a mask holds")
-        self.recording.check(np.equal(self.count, other))
+        if other >= 0:
+            self.recording.check(np.equal(self.count, other))
         return False
 
     def __ne__(self, other: object) -> bool:
@@ -89,10 +90,11 @@ def _comparison(name: str, ufunc: Any) -> Any:
             return bool(ufunc(0, 0))
         if self._is_over() or type(other) is not int:
             return deferred(self, other)
-        answer = bool(ufunc(self.concrete, other))
-        compared = ufunc(self.count, other)
-        self.recording.check(np.logical_not(compared) if answer else compared)
-        return answer
+        larger = bool(ufunc(1, 0))
+        if other > 0 or bool(ufunc(0, other)) != larger:  # else it is so for any count
+            compared = ufunc(self.count, other)
+            self.recording.check(np.logical_not(compared) if larger else compared)
+        return larger
 
     return method
 

@@ -593,7 +593,7 @@ def _complete(x: Any, shape: tuple[int, ...], name: str) -> tuple[int, ...]:
     if unknown == 1 and known and size % known == 0:
         shape = tuple(size // known if n == -1 else n for n in shape)
         known = size
-    if known != size or min(shape, default=0) < 0:
+    if known != size or any(n < 0 for n in shape):
         raise RuntimeError(
             f"{name}: {size} elements of shape {x._array.shape} do not fit shape {shape}"
             + ("; only one length may be -1" if unknown > 1 else "")
