@@ -51,6 +51,7 @@ def test_a_class_alone_can_be_checked():
     assert course.check(Small, "node").ok
     report = course.check(Small, "node", "add-mul", "unbroadcast")
     assert report.mistakes == ["no-gradient", "not-written"]
+    assert course.check(Small, "order").mistakes == ["not-written"]  # there is no *
 
 
 # --- wrong engines --------------------------------------------------------------------------------------------------
