@@ -65,6 +65,13 @@ def test_what_a_rule_gives_before_and_after_broadcasting_is_undone():
     ]
 
 
+def test_times_are_measured():
+    x = minitorch.ones(50, 50, requires_grad=True)
+    product = next(node for node in (x @ x).sum().explore().nodes if node.op == "matmul")
+    assert product.forward_seconds > 0
+    assert product.seconds > 0
+
+
 def test_ops_with_several_results():
     x = minitorch.tensor([3.0, 1.0, 2.0], requires_grad=True)
     values, places = x.sort()

@@ -6,6 +6,7 @@ page for each lab, and progress.json: the labs that have passed, the hints that 
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from collections.abc import Sequence
@@ -229,6 +230,8 @@ def learn(chosen: Any) -> int:
         problem = word("en", "language", asked=chosen.lang, known=", ".join(LANGUAGES))
         print(f"minitorch learn: {problem}", file=sys.stderr)
         return 2
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that knows no ✓ or Σ shows the rest
     course = Learn(chosen.place or chosen.folder, chosen.lang)
     try:
         if chosen.action == "start":

@@ -104,6 +104,7 @@ class Explorer:
                         for c in node.contributions
                     ],
                     "us": round(node.seconds * 1e6, 1),
+                    "forward_us": round(node.forward_seconds * 1e6, 1),
                 }
             )
         used = sorted({str(rule["derivation"]) for rule in rules.values()} - {""})
