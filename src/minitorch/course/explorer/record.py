@@ -121,8 +121,8 @@ def _pull_back(node: Recorded) -> Given:
 
 def _time_forward(engine_node: Any, inputs: Sequence[Any]) -> float:
     """Compute an op of the library again, and look at the clock; a user's own may do more than compute."""
-    operation: Any = engine_node._operation
-    if OPS.get(operation.name) is not operation:
+    operation = OPS.get(engine_node._operation.name)
+    if operation is None or operation is not engine_node._operation:
         return 0.0
     arrays = [each._data if isinstance(each, EngineNode) else each for each in inputs]
     began = time.perf_counter()
