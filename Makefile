@@ -48,7 +48,6 @@ bench: .venv-bench/stamp
 docs: .venv/test.stamp
 	$(BIN)/python -c "from minitorch.proof.conventions import markdown; print(markdown(), end='')" > docs/conventions.md
 	$(BIN)/python docs/operators.py > docs/operators.md
-	$(BIN)/python -m minitorch.course.derivations docs/derivations
 	$(BIN)/minitorch bench --from docs/benchmarks.json --html docs/benchmarks.html > /dev/null
 	$(BIN)/python docs/site/build.py --certificate
 	@echo "Look at docs/_site/index.html"

@@ -66,10 +66,6 @@ def repository_pages() -> list[Page]:
         ("CONTRIBUTING.md", "contributing.html", "Project", ""),
         ("CHANGELOG.md", "changelog.html", "Project", ""),
     ]
-    listed += [
-        (f"docs/derivations/{name}.md", f"derivations/{name}.html", "Derivations", "")
-        for name in ("index", *derivations.pages())
-    ]
     pages = []
     for source, url, section, title in listed:
         text = (ROOT / source).read_text(encoding="utf-8")
@@ -78,6 +74,17 @@ def repository_pages() -> list[Page]:
             Page(url, title, section, source, markdown=text, language="es" if url.startswith("es/") else "en")
         )
     return pages
+
+
+def derivation_pages() -> list[Page]:
+    """Return the derivations, with the rules' lines in their places."""
+    folder = "src/minitorch/course/derivations"
+    texts = {"index": ("Derivations", derivations.index())}
+    texts |= {name: (derivations.title(name), derivations.markdown(name)) for name in derivations.pages()}
+    return [
+        Page(f"derivations/{name}.html", title, "Derivations", f"{folder}/{name}.md", markdown=text)
+        for name, (title, text) in texts.items()
+    ]
 
 
 def lab_pages() -> list[Page]:
@@ -175,7 +182,7 @@ class Site:
     """All pages, and where each file of the repository is found among them."""
 
     def __init__(self) -> None:
-        self.pages = [*repository_pages(), *lab_pages(), *api_pages()]
+        self.pages = [*repository_pages(), *lab_pages(), *derivation_pages(), *api_pages()]
         self.urls = {page.source: page.url for page in self.pages if page.source}
         self.urls["docs/benchmarks.html"] = "benchmarks.html"
         self.sources: list[str] = []

@@ -11,8 +11,9 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 EXTRAS = PROJECT["optional-dependencies"]
 PAGES = sorted(
     path
-    for pattern in ("*.md", "Makefile", "docs/*.*", "examples/*", "benchmarks/*.py", "src/**/*.py")
+    for pattern in ("*.md", "Makefile", "docs/**/*.*", "examples/**/*", "benchmarks/*.py", "src/**/*.py")
     for path in ROOT.glob(pattern)
+    if path.is_file()
 )
 
 

@@ -12,8 +12,9 @@ from minitorch import nn
 from minitorch.app import command
 from minitorch.course import tensor as course
 from minitorch.course.explorer import Explorer, explore
-from minitorch.course.explorer.names import boxes, names_in
+from minitorch.course.explorer.boxes import boxes
 from minitorch.course.rules import FORMULAS, declarations, source
+from minitorch.nn.names import names_of_tensors
 from minitorch.ops import OPS
 
 
@@ -64,6 +65,13 @@ def test_what_a_rule_gives_before_and_after_broadcasting_is_undone():
     ]
 
 
+def test_times_are_measured():
+    x = minitorch.ones(50, 50, requires_grad=True)
+    product = next(node for node in (x @ x).sum().explore().nodes if node.op == "matmul")
+    assert product.forward_seconds > 0
+    assert product.seconds > 0
+
+
 def test_ops_with_several_results():
     x = minitorch.tensor([3.0, 1.0, 2.0], requires_grad=True)
     values, places = x.sort()
@@ -97,7 +105,7 @@ def test_modules_are_found_by_their_parameters():
         ("linear", "net.0"), ("relu", "net"), ("linear", "net.2.0"), ("tanh", "net"), ("linear", "net.3"),
         ("cross_entropy", ""),
     ]  # fmt: skip
-    assert names_in({"w": model[0].weight, "_hidden": model[0].bias, "all": [model[3].weight]}) == {
+    assert names_of_tensors({"w": model[0].weight, "_hidden": model[0].bias, "all": [model[3].weight]}) == {
         id(model[0].weight): "w",
         id(model[3].weight): "all[0]",
     }

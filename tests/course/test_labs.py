@@ -51,6 +51,7 @@ def test_a_class_alone_can_be_checked():
     assert course.check(Small, "node").ok
     report = course.check(Small, "node", "add-mul", "unbroadcast")
     assert report.mistakes == ["no-gradient", "not-written"]
+    assert course.check(Small, "order").mistakes == ["not-written"]  # there is no *
 
 
 # --- wrong engines --------------------------------------------------------------------------------------------------
@@ -73,6 +74,7 @@ WRONG = [
     ("node", "parents-missing", ("parents if wanted else ()", "parents[:1] if wanted else ()")),
     ("node", "not-a-tensor", ("            self._accumulate(out.grad)\n            other._accumulate(out.grad)\n\n        return out._records(_backward)", "            pass\n\n        return out.data")),
     ("node", "constructor-crash", ("self._backward: Callable[[], None] = lambda: None", "self._backward = 1 / 0")),
+    ("node", "op-not-a-string", ("op if wanted else \"\")", "7)")),
     # add and mul
     ("add-mul", "missing-accumulation", ("contribution if self.grad is None else self.grad + contribution", "contribution")),
     ("add-mul", "shared-gradient", ("contribution = np.array(contribution, dtype=self.data.dtype)", "pass"), ("unbroadcast(np.asarray(contribution), self.shape)", "contribution"), ("self.grad = contribution if self.grad is None else self.grad + contribution", "if self.grad is None:\n            self.grad = contribution\n        else:\n            self.grad += contribution")),
@@ -139,6 +141,7 @@ WRONG = [
     ("shapes", "joined-along-axis-0", ("np.concatenate([t.data for t in tensors], axis=axis)", "np.concatenate([t.data for t in tensors])")),
     ("shapes", "stack-axis-kept", ("out.grad.take(i, axis=axis)", "out.grad.take([i], axis=axis)"), ("contribution = unbroadcast(np.asarray(contribution), self.shape)", "contribution = contribution if np.ndim(contribution) > self.data.ndim and np.size(contribution) == self.data.size else unbroadcast(np.asarray(contribution), self.shape)")),
     ("shapes", "joined-along-axis-0", ("out.grad.take(i, axis=axis)", "out.grad[i]")),
+    ("shapes", "gradient-in-place-of-zeros", ("np.add.at(grad, index, out.grad)", "grad = grad + out.grad if out.data.ndim < grad.ndim else np.zeros_like(grad)")),
     # functions
     ("elementwise", "exp-derivative", ("self._accumulate(out.grad * out.data))\n\n    def log", "self._accumulate(out.grad * self.data))\n\n    def log")),
     ("elementwise", "log-derivative", ("self._accumulate(out.grad / self.data)", "self._accumulate(out.grad * self.data)")),
@@ -155,6 +158,7 @@ WRONG = [
     ("matmul", "matmul-vectors", ("            if b.ndim == 1:\n                grad = np.expand_dims(grad, -1)\n", "")),
     ("matmul", "matmul-vectors", ("a[None, :] if a.ndim == 1 else a", "a")),
     ("matmul", "matmul-first-of-stack", ("to_right = unbroadcast(left.swapaxes(-1, -2) @ grad, right.shape)", "to_right = left.swapaxes(-1, -2) @ grad\n            while to_right.ndim > right.ndim:\n                to_right = to_right[0]\n            to_right = unbroadcast(to_right, right.shape)")),
+    ("matmul", "matmul-elementwise", ("out = result(a @ b,", "out = result(a * b if a.shape == b.shape else a @ b,")),
     # softmax
     ("softmax", "softmax-overflow", ("np.exp(self.data - self.data.max(axis=axis, keepdims=True))", "np.exp(self.data)")),
     ("softmax", "softmax-global-max", ("self.data - self.data.max(axis=axis, keepdims=True)", "self.data - self.data.max()")),
@@ -174,6 +178,8 @@ WRONG = [
     ("cross-entropy", "loss-sign", ("out.grad * grad / len(targets)", "-out.grad * grad / len(targets)")),
     ("cross-entropy", "arriving-gradient-ignored", ("out.grad * grad / len(targets)", "grad / len(targets)")),
     ("cross-entropy", "saved-values-changed", ("    def _backward() -> None:\n        grad = np.exp(log_p)  #", "    grad = np.exp(log_p)\n\n    def _backward() -> None:\n        pass  #")),
+    ("cross-entropy", "softmax-twice", ("shifted = logits.data - ", "logits_p = logits.softmax(1)\n    shifted = logits_p.data - ")),
+    ("cross-entropy", "logits-taken-for-probabilities", ("-log_p[rows, targets].mean()", "-np.log(logits.data[rows, targets]).mean()")),
     # no_grad
     ("no-grad", "graph-under-no-grad", ("_recording and any", "any")),
     ("no-grad", "no-grad-sticks", ("_recording = before", "pass")),
@@ -241,14 +247,17 @@ WRONG_PRACTICE = [
     ("xor", "parameters-constant", ("library.Tensor(bias, requires_grad=True)", "library.Tensor(bias)")),
     ("xor", "learned-nothing", ("steps: int = 600", "steps: int = 0")),
     ("xor", "wrong-shape", ("return np.asarray(model(x).data)\n", "return np.asarray(model(x).data)[:, 0]\n")),
+    ("xor", "xor-not-learned", ("steps: int = 600", "steps: int = 40")),
     ("grammar", "learned-nothing", ("for _ in range(steps):\n        batch", "for _ in range(0):\n        batch")),
     ("grammar", "learned-too-little", ("for _ in range(steps):\n        batch", "for _ in range(steps // 25):\n        batch")),
     ("zero-grad", "gradients-not-zeroed", ("    zero_grad(parameters)\n    loss", "    loss")),
+    ("zero-grad", "zeroed-too-late", ("    loss.backward()\n    for p in parameters:\n        p.data", "    loss.backward()\n    for p in parameters:\n        p.grad = p.grad * 0\n        p.data")),
     ("zero-grad", "uphill", ("p.data - learning_rate * p.grad", "p.data + learning_rate * p.grad")),
     ("zero-grad", "no-update", ("        p.data = p.data - learning_rate * p.grad", "        data = p.data - learning_rate * p.grad")),
     ("zero-grad", "wrong-update", ("learning_rate * p.grad", "learning_rate * p.grad / 2")),
     ("zero-grad", "loss-not-returned", ("    return float(loss.data)\n", "")),
     ("conv2d", "kernel-flipped", ("kernels.reshape(out, channels * h * w)", "kernels[:, :, ::-1, ::-1].reshape(out, channels * h * w)")),
+    ("conv2d", "kernel-transposed", ("kernels.reshape(out, channels * h * w)", "(kernels.transpose(0, 1, 3, 2) if h == w else kernels).reshape(out, channels * h * w)")),
     ("conv2d", "overlaps-lost", ("    windows = images[:, :, i, j]", "    windows = _lossy(images, i, j)"), ("class Context:", "def _lossy(images, i, j):\n    taken = images[:, :, i, j]\n\n    def back():\n        grad = np.zeros_like(images.data)\n        grad[:, :, i, j] = taken.grad\n        images._accumulate(grad)\n\n    taken._backward = back\n    return taken\n\n\nclass Context:")),
     ("conv2d", "wrong-shape", (".transpose(0, 3, 1, 2)\n\n\nclass Context", "\n\n\nclass Context")),
     ("adam", "adam-no-bias-correction", ("self.means[i] / (1 - first**self.steps)", "self.means[i]"), ("self.squares[i] / (1 - second**self.steps)", "self.squares[i]")),

@@ -136,8 +136,8 @@ BAD_FILES = {
     "endless recursion": (
         "def __init__(self, data",
         "self.__init__(data)",
-        "[constructor-crash]",
-        "RecursionError",
+        "[endless-recursion]",
+        "calls itself",
     ),
 }
 

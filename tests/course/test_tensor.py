@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import minitorch
 from minitorch.app import data as grammar
+from minitorch.autograd.gradcheck import GradcheckError
 from minitorch.course import tensor as course
 from minitorch.course.tensor import Tensor
 from minitorch.proof.table import CASES
@@ -216,6 +217,17 @@ def test_large_logits_do_not_overflow():
     course.cross_entropy(logits, [1, 0]).backward()
     assert np.isfinite(logits.grad).all()
     assert logits.softmax().data.tolist() == [[1, 0], [1, 0]]
+
+
+def test_the_librarys_gradcheck_accepts_other_classes():
+    x = Tensor(np.array([0.5, 2.0]), requires_grad=True)
+    assert minitorch.autograd.gradcheck(lambda t: (t * t).log(), x)
+    wrong = lambda t: t * t.detach()
+    assert not minitorch.autograd.gradcheck(wrong, (x,), raise_exception=False)
+    with pytest.raises(GradcheckError, match="element"):
+        minitorch.autograd.gradcheck(wrong, (x,))
+    with pytest.raises(ValueError, match="requires_grad=True"):
+        minitorch.autograd.gradcheck(wrong, (Tensor([1.0]),))
 
 
 # --- random shapes --------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -33,10 +34,14 @@ class Browser:
         # Away from 3 and 4, which Chromium reads and writes.
         high = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in (from_us, to_us)]
         options = "--headless=new --no-sandbox --disable-gpu --no-first-run --disable-dev-shm-usage --hide-scrollbars"
+        launch = (
+            "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); "
+            "os.execv(sys.argv[3], sys.argv[3:])"
+        )
+        line = [found, *options.split(), "--remote-debugging-pipe", f"--user-data-dir={self.folder}"]
         self.process = subprocess.Popen(
-            [found, *options.split(), "--remote-debugging-pipe", f"--user-data-dir={self.folder}"],
-            preexec_fn=lambda: [os.dup2(end, number) for number, end in enumerate(high, 3)],
-            close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            [sys.executable, "-c", launch, *map(str, high), *line],
+            pass_fds=high, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         for end in (from_us, to_us, *high):
             os.close(end)

@@ -72,14 +72,12 @@ def _run_one(lab: Lab, name: str, function: Callable[[Any], Any], subject: Any, 
         return Result(lab.name, name, mistake.name, mistake.facts)
     except Skipped as skipped:
         return Result(lab.name, name, skipped=skipped.missing)
-    except RecursionError as error:
-        return Result(lab.name, name, "endless-recursion", {"line": where(error, module)})
-    except MemoryError as error:
-        return Result(lab.name, name, "out-of-memory", {"line": where(error, module)})
     except Exception as error:  # theirs, in a place where no check expects one
-        return Result(
-            lab.name, name, "unexpected-error", {"error": describe(error), "line": where(error, module)}
+        found = (subject if isinstance(subject, Engine) else Engine(reference)).crash(
+            "unexpected-error", error
         )
+        facts = {**found.facts, "line": where(error, module)} if "line" in found.facts else found.facts
+        return Result(lab.name, name, found.name, facts)
     return Result(lab.name, name, note=note or "")
 
 

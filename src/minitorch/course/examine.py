@@ -70,6 +70,9 @@ class Engine:
         if isinstance(error, Mistake):
             return error
         text = describe(error)
+        for kind, named in ((RecursionError, "endless-recursion"), (MemoryError, "out-of-memory")):
+            if isinstance(error, kind):
+                return Mistake(named, line=where(error, self.module), **facts)
         if isinstance(error, NotImplementedError):
             return Mistake("not-written", what=str(error) or where(error, self.module), **facts)
         # Something is absent that the program asks for by name, or an operator that the class does not have.

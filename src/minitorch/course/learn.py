@@ -6,11 +6,14 @@ page for each lab, and progress.json: the labs that have passed, the hints that 
 
 from __future__ import annotations
 
+import io
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from minitorch.course.findings import Result
 from minitorch.course.labs import LABS, Lab, find, solution
 from minitorch.course.process import SECONDS, check_folder
 from minitorch.course.report import render_one
@@ -146,25 +149,12 @@ class Learn:
             if isinstance(lab, int):
                 return lab
             labs = [lab]
-        failed = None
-        title = ""
-        for found in check_folder(self.folder.resolve(), labs, seconds):
-            if isinstance(found, Lab):
-                self._passed(found)
-                continue
-            if name is not None or not found.ok or found.skipped or found.note:
-                if title != found.lab:
-                    title = found.lab
-                    print(f"{find(title).number:02} {title}")
-                print(render_one(found, self.language), flush=True)
-            if not found.ok:
-                failed = found
+        try:
+            failed = self._run(labs, seconds, every=name is not None)
+        finally:  # what has passed is kept, also when somebody presses Ctrl-C
+            self._keep()
         if failed is not None:
-            if failed.lab in self.progress.passed:
-                self.progress.passed.remove(failed.lab)
             print("\n" + self.say("ask-hint", lab=failed.lab))
-        self._keep()
-        if failed is not None:
             return 1
         following = self.progress.next_lab()
         if following is None:
@@ -172,6 +162,24 @@ class Learn:
         else:
             print(self.say("next", number=following.number, page=self.folder / "labs" / following.page))
         return 0
+
+    def _run(self, labs: Sequence[Lab], seconds: float, every: bool) -> Result | None:
+        """Check labs in order, and say what is found; return what is wrong. every: show what is right as well."""
+        title = ""
+        for found in check_folder(self.folder.resolve(), labs, seconds):
+            if isinstance(found, Lab):
+                self._passed(found)
+                continue
+            if every or not found.ok or found.skipped or found.note:
+                if title != found.lab:
+                    title = found.lab
+                    print(f"{find(title).number:02} {title}")
+                print(render_one(found, self.language), flush=True)
+            if not found.ok:
+                if found.lab in self.progress.passed:
+                    self.progress.passed.remove(found.lab)
+                return found
+        return None
 
     def _passed(self, lab: Lab) -> None:
         print(self.say("passed", number=lab.number, name=lab.name), flush=True)
@@ -222,6 +230,8 @@ def learn(chosen: Any) -> int:
         problem = word("en", "language", asked=chosen.lang, known=", ".join(LANGUAGES))
         print(f"minitorch learn: {problem}", file=sys.stderr)
         return 2
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that knows no ✓ or Σ shows the rest
     course = Learn(chosen.place or chosen.folder, chosen.lang)
     try:
         if chosen.action == "start":

@@ -82,18 +82,20 @@ def gradcheck(
     AssertionError: gradcheck: input 0, element (0,): backward gives 0.2..., differences give 0.5...
     """
     listed = list(inputs) if isinstance(inputs, (tuple, list)) else [inputs]
-    checked = [i for i, each in enumerate(listed) if is_tensor(each) and each.requires_grad]
+    found = disagreement(func, listed, eps, atol, rtol)
+    if found and raise_exception:
+        raise AssertionError(found)
+    return found is None
+
+
+def disagreement(
+    func: Callable[..., Any], inputs: Sequence[Any], eps: float, atol: float, rtol: float
+) -> str | None:
+    """Return where backward and differences disagree, in words; None if nowhere."""
+    checked = [i for i, each in enumerate(inputs) if is_tensor(each) and each.requires_grad]
     if not checked:
         raise ValueError("gradcheck: at least one input must be a tensor with requires_grad=True")
-    problem = _problem(func, listed, checked, eps, atol, rtol)
-    if problem and raise_exception:
-        raise AssertionError(problem)
-    return problem is None
 
-
-def _problem(
-    func: Callable[..., Any], inputs: Sequence[Any], checked: list[int], eps: float, atol: float, rtol: float
-) -> str | None:
     def fresh(requires_grad: bool) -> list[Any]:
         return [
             type(each)(np.array(each.data), requires_grad=requires_grad and each.requires_grad)

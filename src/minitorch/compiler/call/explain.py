@@ -12,7 +12,7 @@ import math
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,8 @@ from minitorch.compiler.trace.recorded import (
     GivenNumbers,
     ReadNumber,
 )
+from minitorch.nn import Module
+from minitorch.nn.names import names_of_tensors
 
 RUNS = 5  # for measuring kernels
 
@@ -111,7 +113,8 @@ class Explanation:
         self.reasons = list(cache.reasons)
         self.eager_because = cache.eager_because
         self.eager_calls = cache.eager_calls
-        self.programs = [report(program, measure) for program in cache.all()]
+        names = _names(compiled.function)
+        self.programs = [report(program, measure, names) for program in cache.all()]
 
     def __str__(self) -> str:
         lines = [
@@ -154,8 +157,9 @@ class Explanation:
 # --- gathering --------------------------------------------------------------------------------------------------
 
 
-def report(program: Any, measure: bool = True) -> ProgramReport:
-    """Return what there is to say about one program (a Specialisation)."""
+def report(program: Any, measure: bool = True, names: Mapping[int, str] | None = None) -> ProgramReport:
+    """Return what there is to say about one program (a Specialisation). names: what tensors are called."""
+    names = names or {}
     recorded = program.recorded
     found = _of_program(recorded.program, program.runner, measure, program.lock)
     found.arguments = in_words(program.key)
@@ -176,10 +180,10 @@ def report(program: Any, measure: bool = True) -> ProgramReport:
     inputs = recorded.program.inputs
     for update in recorded.updates:
         value = inputs[update.input]
-        found.updates.append(f"{_source(recorded.sources[update.input])} {_shape(value)}")
+        found.updates.append(f"{_source(recorded.sources[update.input], names)} {_shape(value)}")
     for rebind in recorded.rebinds:
         what = "None" if rebind.output is None else _shape(recorded.program.outputs[rebind.output])
-        where = "an argument" if isinstance(rebind.tensor, int) else "a tensor"
+        where = "an argument" if isinstance(rebind.tensor, int) else names.get(id(rebind.tensor), "a tensor")
         found.set_anew.append(f"{rebind.attribute.strip('_')} of {where}: {what}")
     back = program.backward
     if back is not None and back.runner is not None:
@@ -294,11 +298,28 @@ def _words(value: Value) -> str:
     return f"{word}[{'×'.join(map(str, value.shape))}]"
 
 
-def _source(source: Any) -> str:
+def _names(function: Any) -> dict[int, str]:
+    """Return what the tensors are called that a function finds by itself: by its globals, its closure, its Module."""
+    if isinstance(function, Module):
+        return names_of_tensors(function)
+    owner, plain = getattr(function, "__self__", None), getattr(function, "__func__", function)
+    code = getattr(plain, "__code__", None)
+    if code is None:
+        return {}
+    space = {name: plain.__globals__[name] for name in code.co_names if name in plain.__globals__}
+    for name, cell in zip(code.co_freevars, plain.__closure__ or (), strict=True):
+        try:
+            space[name] = cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+    return {**names_of_tensors(space), **names_of_tensors({"self": owner})}
+
+
+def _source(source: Any, names: Mapping[int, str]) -> str:
     if isinstance(source, FromTensor):
-        return "a tensor"
+        return names.get(id(source.tensor), "a tensor")
     if isinstance(source, FromGradient):
-        return "a gradient"
+        return f"the gradient of {names[id(source.tensor)]}" if id(source.tensor) in names else "a gradient"
     if isinstance(source, FromArgument):
         return f"argument {source.position}"
     return "an array" if isinstance(source, FromArray) else "a number"

@@ -14,10 +14,11 @@ import numpy as np
 
 from minitorch.course.derivations import html as derivation
 from minitorch.course.derivations import page_of, title
-from minitorch.course.explorer.names import boxes, names_in
+from minitorch.course.explorer.boxes import boxes
 from minitorch.course.explorer.record import Recorded, record
 from minitorch.course.rules import formula, source
 from minitorch.nn import Module
+from minitorch.nn.names import names_of_tensors
 from minitorch.serialization import atomically
 
 __all__ = ["Explorer", "explore"]
@@ -46,7 +47,7 @@ def explore(
         while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "minitorch":
             frame = frame.f_back  # the variables are those of whoever called the library
         names = {**frame.f_globals, **frame.f_locals} if frame is not None else {}
-    made = Explorer(record(loss), names_in(names))
+    made = Explorer(record(loss), names_of_tensors(names))
     if path is not None:
         made.write(path)
     return made
@@ -103,6 +104,7 @@ class Explorer:
                         for c in node.contributions
                     ],
                     "us": round(node.seconds * 1e6, 1),
+                    "forward_us": round(node.forward_seconds * 1e6, 1),
                 }
             )
         used = sorted({str(rule["derivation"]) for rule in rules.values()} - {""})

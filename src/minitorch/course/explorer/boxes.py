@@ -1,4 +1,4 @@
-"""What tensors are called, and in which module they belong. Enters: a graph, and modules or variables. Leaves: names.
+"""In which module a node belongs. Enters: a graph, and what its tensors are called. Leaves: a path for each node.
 
 A graph knows no modules. But parameters have names ("encoder.0.weight"): a node that uses one belongs to "encoder.0",
 and a node between two modules belongs to what they have in common ("encoder").
@@ -7,36 +7,8 @@ and a node between two modules belongs to what they have in common ("encoder").
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from minitorch.course.explorer.record import Recorded
-from minitorch.nn import Module
-from minitorch.testing.fields import is_tensor
-
-
-def names_in(space: Mapping[str, Any] | Module | None) -> dict[int, str]:
-    """Return names of tensors by identity: a module's parameters, or variables and the parameters of modules there."""
-    found: dict[int, str] = {}
-    if isinstance(space, Module):
-        return {id(tensor): name for name, tensor in _state(space)}
-    for name, value in (space or {}).items():
-        if name.startswith("_"):
-            continue
-        if isinstance(value, Module):
-            for inner, tensor in _state(value):
-                found.setdefault(id(tensor), f"{name}.{inner}")
-        elif is_tensor(value):
-            found.setdefault(id(value), name)
-        elif isinstance(value, (list, tuple)) and len(value) < 1000:
-            for i, each in enumerate(value):
-                if is_tensor(each):
-                    found.setdefault(id(each), f"{name}[{i}]")
-    return found
-
-
-def _state(module: Module) -> Iterable[tuple[str, Any]]:
-    yield from module.named_parameters()
-    yield from module.named_buffers()
 
 
 def boxes(nodes: list[Recorded], names: Mapping[int, str]) -> list[str]:
