@@ -29,6 +29,7 @@ from minitorch.compiler.call.key import Arguments, CacheKey, in_words, is_unobse
 from minitorch.compiler.call.names import FunctionWrapper, describe
 from minitorch.compiler.call.record import record_call, run_plainly
 from minitorch.compiler.call.specialisation import REFUSALS, Redecided, Specialisation
+from minitorch.compiler.trace.interrupts import Uninterrupted
 from minitorch.compiler.trace.observe.instrument import SUPPORTED
 from minitorch.compiler.trace.recorded import FromTensor
 from minitorch.compiler.trace.refusal import Refused
@@ -135,7 +136,11 @@ class CompiledFunction(FunctionWrapper):
         if program is not None and (entry := program.entry) is not None:
             before = program.undo() if program.may_need_undoing else None
             try:
-                results = entry(args, options)
+                if program.must_not_be_interrupted:
+                    with Uninterrupted():
+                        results = entry(args, options)
+                else:
+                    results = entry(args, options)
             except BaseException as error:
                 if before is not None:
                     before.restore()
