@@ -1,4 +1,4 @@
-"""Ctrl-C waits while something must be done whole or not at all. Enters: a block of code. Leaves: the block, uninterrupted."""
+"""Ctrl-C waits while something must be done whole, or not at all. Enters: a block of code. Leaves: it, as a whole."""
 
 from __future__ import annotations
 
