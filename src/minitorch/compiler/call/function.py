@@ -221,6 +221,7 @@ class CompiledFunction(FunctionWrapper):
         """Run the function itself, and look whether it still does what a program does."""
         cache = self.cache
         began = time.perf_counter()
+        program.runner.settle()  # the function itself needs as much memory as the program does
         with cache.lock:
             outcome = record_call(
                 self.function, arguments, program.key, cache.promoted, self.backend, self.verify,
@@ -233,6 +234,7 @@ class CompiledFunction(FunctionWrapper):
                 return self.function(*arguments.args, **arguments.options)
             if not differs:
                 program.audits.passed()
+                program.runner.settle()
                 cache.audits += 1
                 return outcome.results
             cache.forget(program)
