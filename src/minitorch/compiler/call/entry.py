@@ -198,20 +198,35 @@ class _EntryWriter:
                 s.add(f"r{i} = {s.bind(native.pools[i].take)}()")
             outputs.append(f"r{i}")
         call = f"{s.bind(native.entry)}({', '.join([*inputs, *outputs])})"
-        s.add(f"if {call} is not None: {s.bind(native.fail)}()")
+        stores = []
         if self.recorded.updates:
             written = watch.WrittenTogether([c.known for c in self.program.captured if c.written])
-            s.add(f"{s.bind(written.touch)}()")
+            stores.append(f"{s.bind(written.touch)}()")
         for rebind in self.recorded.rebinds:
             given = isinstance(rebind.tensor, int)
             tensor = self.spelled.leaves[rebind.tensor] if given else s.bind(rebind.tensor)
             if rebind.attribute != "_grad" or rebind.in_place:
                 raise _NoEntry
-            s.add(
-                (TAKE_GRADIENT if rebind.output is None else GIVE_GRADIENT).format(
-                    tensor, f"r{rebind.output}"
-                )
-            )
+            give = TAKE_GRADIENT if rebind.output is None else GIVE_GRADIENT
+            stores.append(give.format(tensor, f"r{rebind.output}"))
+        if self.program.must_not_be_interrupted or not stores:
+            s.add(f"if {call} is not None: {s.bind(native.fail)}()")
+            for line in stores:
+                s.add(line)
+            return
+        # Ctrl-C may come when the machine code has changed the parameters: then the rest is done all the same. (On one
+        # line: from the first half to the call nothing can come between. Its own errors say that it has not run.)
+        s.add("has_run = False")
+        s.add("try:")
+        s.add(f"    has_run = True; {call}")
+        for line in stores:
+            s.add(f"    {line}")
+        s.add("except TypeError: raise")
+        s.add("except BaseException:")
+        s.add("    if has_run:")
+        for line in stores:
+            s.add(f"        {line}")
+        s.add("    raise")
 
     def _results(self) -> None:
         s, program = self.source, self.program

@@ -29,6 +29,7 @@ from minitorch.compiler.call.key import Arguments, CacheKey, in_words, is_unobse
 from minitorch.compiler.call.names import FunctionWrapper, describe
 from minitorch.compiler.call.record import record_call, run_plainly
 from minitorch.compiler.call.specialisation import REFUSALS, Redecided, Specialisation
+from minitorch.compiler.trace.interrupts import Uninterrupted
 from minitorch.compiler.trace.observe.instrument import SUPPORTED
 from minitorch.compiler.trace.recorded import FromTensor
 from minitorch.compiler.trace.refusal import Refused
@@ -135,7 +136,11 @@ class CompiledFunction(FunctionWrapper):
         if program is not None and (entry := program.entry) is not None:
             before = program.undo() if program.may_need_undoing else None
             try:
-                results = entry(args, options)
+                if program.must_not_be_interrupted:
+                    with Uninterrupted():
+                        results = entry(args, options)
+                else:
+                    results = entry(args, options)
             except BaseException as error:
                 if before is not None:
                     before.restore()
@@ -216,6 +221,7 @@ class CompiledFunction(FunctionWrapper):
         """Run the function itself, and look whether it still does what a program does."""
         cache = self.cache
         began = time.perf_counter()
+        program.runner.settle()  # the function itself needs as much memory as the program does
         with cache.lock:
             outcome = record_call(
                 self.function, arguments, program.key, cache.promoted, self.backend, self.verify,
@@ -228,6 +234,7 @@ class CompiledFunction(FunctionWrapper):
                 return self.function(*arguments.args, **arguments.options)
             if not differs:
                 program.audits.passed()
+                program.runner.settle()
                 cache.audits += 1
                 return outcome.results
             cache.forget(program)

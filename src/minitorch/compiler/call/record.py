@@ -116,17 +116,19 @@ def record_call(
         run.put_back()
         return run.refused(refusal)
     except BaseException as error:
+        if run.is_settled:
+            raise  # everything is done: Ctrl-C has waited for that
         run.put_back()
-        if key.inputs and isinstance(error, Exception):
+        if not isinstance(error, Exception):
+            raise
+        if key.inputs:
             return RecordedCall(asks_for_floats=True)
         if run.observer.refusal is not None:
             return run.refused(run.observer.refusal)
         raise
     recorded, active, observer = run.recorded, run.active, run.observer
-    known: dict[int, Any] = {}
-    run.settle_changes(known)
     changed = run.what_changed(mode)
-    results = rebuilt(run.results, untraced, known)
+    results = rebuilt(run.results, untraced, run.made_plain)
     if changed:
         promoted.update(run.fed_back())
         return RecordedCall(results, changed=changed)
@@ -186,6 +188,8 @@ class _Run:
         self.inputs = key.inputs
         self.promoted = promoted
         self.given = GivenNumbers()
+        self.is_settled = False  # whether what the function did is done for real
+        self.made_plain: dict[int, Any] = {}  # containers of what was stored, with plain arrays in them
         self.stored: list[Any] = []  # what was stored outside, change by change
         self.environment = Environment(promoted)  # as it was when each thing was first come across
         self.before = Before([default_generator])
@@ -210,7 +214,10 @@ class _Run:
                         f"compile: {describe(self.function)} writes into an array of shape {array.shape} that is "
                         "read-only; clone() it"
                     )
-            return differentiate(self.active, recorded, found, self.arguments.leaves)
+            backward = differentiate(self.active, recorded, found, self.arguments.leaves)
+            if self.observer.refusal is not None:
+                raise self.observer.refusal
+            return backward
 
         def all_of(results: Any) -> list[Any]:
             # Containers that are changed later on are kept as they are now.
@@ -222,10 +229,8 @@ class _Run:
                 self.results, self.stored = rebuilt((self.results, self.stored), _given_by_program)
             return collect((self.results, self.stored))
 
-        _, self.recorded, self.backward = self.active.run(self._call, all_of, then)
+        _, self.recorded, self.backward = self.active.run(self._call, all_of, then, self._settle_changes)
         self.active.observer = None
-        if self.observer.refusal is not None:
-            raise self.observer.refusal
 
     def _is_from_outside(self, container: Any) -> bool:
         return self.observer.knows(container) and not self.observer.is_given(container)
@@ -299,14 +304,12 @@ class _Run:
         self.observer.undo()
         self.before.restore()
 
-    def settle_changes(self, known: dict[int, Any]) -> None:
-        """Do once more what the function has done to Python's objects: by the numbers and arrays of this run.
-
-        known: gets the containers that were made for it.
-        """
+    def _settle_changes(self) -> None:
+        """Do once more what the function has done to Python's objects: by the numbers and arrays of this run."""
+        self.is_settled = True
         self.observer.undo()
         for change, value in zip(self.observer.changes, self.stored, strict=True):
-            change.redo(rebuilt(value, untraced, known))
+            change.redo(rebuilt(value, untraced, self.made_plain))
 
     def what_changed(self, mode: Any) -> str:
         """Name something that the function relies on, and has changed itself; '' if there is nothing."""

@@ -33,6 +33,7 @@ from minitorch.compiler.call.guards import Environment, condition_of
 from minitorch.compiler.call.key import OF_ARRAY, Arguments, CacheKey, Spelled
 from minitorch.compiler.call.undo import Before
 from minitorch.compiler.trace.backward import Backward
+from minitorch.compiler.trace.interrupts import Uninterrupted
 from minitorch.compiler.trace.observe.observer import Change, Fact
 from minitorch.compiler.trace.recorded import (
     Call,
@@ -219,6 +220,10 @@ class Specialisation:
         )
         # A run may be given up after the draws: an index is out of range, a matrix singular.
         self.may_need_undoing = self.has_effects or bool(self._streams and self.runner.may_fail)
+        # Where the entry could not make up for an interrupt, Ctrl-C has to wait for it.
+        self.must_not_be_interrupted = bool(
+            self.has_effects or self._streams or self.changes or self.runner.may_fail
+        )
         self._written_owners = self._owners_of_written()
         self.change = changing(self.changes, self.stored)
         self.audits.program = weakref.ref(self)
@@ -324,6 +329,10 @@ class Specialisation:
 
     def run(self, arguments: Arguments) -> Any:
         """Run it on one call's arguments; raises Refused, with nothing changed, if a check fails."""
+        with Uninterrupted():
+            return self._run(arguments)
+
+    def _run(self, arguments: Arguments) -> Any:
         recorded, leaves = self.recorded, arguments.leaves
         call = Call(leaves)
         self.decide(arguments)

@@ -57,8 +57,9 @@ def _differing(
     moved = [np.zeros(expected[i].shape, _DISTANCE.get(expected[i].dtype.char, "d")) for i in wrong]
     for seed in range(5):
         shake = _Shake(seed)
-        for k, shaken in enumerate(interpret(part, [shake.moved(a) for a in inputs], shake)):
-            there = expected[wrong[k]]
+        outputs = interpret(part, [shake.moved(a) for a in inputs], shake)
+        for k, there in enumerate([expected[i] for i in wrong]):
+            shaken, outputs[k] = outputs[k], None  # it may go when it was looked at
             with np.errstate(all="ignore"):
                 # (An index, a count or a truth may be another one after a rounding error: where, is what counts.)
                 apart = np.abs(shaken - there) if there.dtype.kind in "fc" else shaken != there

@@ -245,6 +245,7 @@ def interpret(
     then: what to make of each value, from its inputs' arrays and its own, as soon as it is computed.
     """
     known: dict[Value, Any] = dict(zip(program.inputs, arrays, strict=True))
+    del arrays  # (where nobody else holds them either, each goes when it was read for the last time)
     order = program.values()
     last = {i: number for number, value in enumerate(order) for i in value.inputs}  # who reads it last
     last.update(dict.fromkeys(program.outputs, len(order)))

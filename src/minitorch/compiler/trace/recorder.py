@@ -31,6 +31,7 @@ from minitorch.compiler.trace import lowerings as lowerings
 from minitorch.compiler.trace import masked as masked
 from minitorch.compiler.trace import numpy_functions as numpy_functions
 from minitorch.compiler.trace import plain as plain
+from minitorch.compiler.trace.interrupts import Uninterrupted
 from minitorch.compiler.trace.number import Number, as_float, as_int
 from minitorch.compiler.trace.observe.observer import unobserved
 from minitorch.compiler.trace.recorded import (
@@ -117,11 +118,13 @@ class Recording:
         function: Callable[[], Any],
         collect: Callable[[Any], list[Any]],
         then: Callable[[Recorded, list[Any]], Any] = lambda recorded, found: None,
+        settle: Callable[[], None] = lambda: None,
     ) -> tuple[Any, Recorded, Any]:
         """Run a function and write it down; return its results, what was written, and what `then` gave.
 
         collect: finds the Tensors and arrays among the results. then: what else to do while they are still being
-        recorded; if it fails, nothing was changed.
+        recorded; if it fails, nothing was changed. settle: what else is changed for real, when the Tensors are: all of
+        it, or, if the function was interrupted before, nothing.
         """
         try:
             with self._shown():
@@ -129,7 +132,10 @@ class Recording:
                 found = collect(results)
                 recorded = self.finish([as_traced(r._data if isinstance(r, Node) else r) for r in found])
                 more = then(recorded, found)
-            self.commit()
+            with Uninterrupted():
+                self.commit()
+                self.release()
+                settle()
         finally:
             self.release()
             self._around_pause = nullcontext  # whoever gave it may hold this, and would not be freed

@@ -12,7 +12,7 @@ from minitorch.compiler.ir import program
 
 pytest.importorskip("llvmlite")
 
-from minitorch.compiler.backends.llvm.functions import cost, emit_function, supported
+from minitorch.compiler.backends.llvm.functions import cost, emit_function, plain, supported
 from minitorch.compiler.backends.llvm.machine import compile_module
 from minitorch.compiler.backends.llvm.target import Target, avx2, baseline, host
 from minitorch.compiler.backends.llvm.text import TYPES, Emitter, literal, vector
@@ -457,6 +457,42 @@ def test_casts_of_floats_beyond_small_integers_keep_the_lower_bits(how):
     for to in ("i1", "u1", "i2", "u2"):
         with np.errstate(all="ignore"):
             check_same(run("cast", x, how=how, to=np.dtype(to)), x.astype(to))
+
+
+@pytest.mark.parametrize("source", [FLOAT32, FLOAT64], ids=str)
+@pytest.mark.parametrize("to", ["u1", "u2", "u4", "u8"])
+def test_casts_of_negative_floats_to_unsigned_integers_are_numpys(source, to, how):
+    """C leaves them open: processors wrap or clip, and NumPy with them."""
+    x = np.tile([-0.5, -1.0, -1.5, -77.9, -250.0, 3.7, 200.0], 16).astype(source)
+    if to in ("u4", "u8"):
+        x = np.concatenate([x, np.tile([-70000.5, -2147483000.0, 3e9, 4.2e9], 16).astype(source)])
+    if to == "u4" and host().has("avx2"):
+        x = np.concatenate([x, np.tile([-3e9, 5e9, np.inf, -np.inf], 16).astype(source)])
+    with np.errstate(all="ignore"):
+        check_same(run("cast", x, how=how, to=np.dtype(to)), x.astype(to))
+
+
+@pytest.fixture
+def as_on_arm(monkeypatch):
+    """Functions as they are on processors that order zeros, and clip; compiled by this one."""
+    _compiled.cache_clear()
+    monkeypatch.setattr(plain, "ZEROS_ARE_ORDERED", True)
+    monkeypatch.setattr(plain, "NEGATIVES_ARE_ZERO", True)
+    yield
+    _compiled.cache_clear()
+
+
+@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=str)
+def test_zeros_in_order_and_negatives_clipped(dtype, how, as_on_arm):
+    x = np.tile([0.0, -0.0, 0.0, -0.0, 1.0, -1.0, np.nan, 2.0], 16).astype(dtype)
+    y = np.tile([-0.0, 0.0, 0.0, -0.0, -0.0, 0.0, 0.0, np.nan], 16).astype(dtype)
+    for name, signs in (("maximum", [0, 0, 0, 1, 0, 0]), ("minimum", [1, 1, 0, 1, 1, 1])):
+        got = run(name, x, y, how=how)
+        np.testing.assert_array_equal(got, getattr(np, name)(x, y))
+        assert np.signbit(got[:6]).tolist() == list(map(bool, signs))
+    for to in ("u1", "u2", "u4", "u8"):
+        assert not run("cast", np.full(40, -1.5, dtype), how=how, to=np.dtype(to)).any()
+        assert (run("cast", np.full(40, 200.5, dtype), how=how, to=np.dtype(to)) == 200).all()
 
 
 # --- operands, and what is said about functions -----------------------------------------------------------

@@ -114,6 +114,8 @@ class Native:
 
     def settle(self) -> None:
         """Give back the memory that nobody needs before the next run."""
+        for pool in self.pools.values():
+            pool.arrays.clear()
         self.native.runner.settle()
         release_freed()
 
