@@ -63,6 +63,7 @@ class RecordedCall:
     there, is as it was. changed: what the function relies on and itself changed.
     mistake: what the compiler did wrong. asks_for_floats: nothing was done, because a float must not be an input.
     differs: of an audited call, where it differs from the program that is kept for it.
+    is_done: the function has run all the same, though it is refused.
     """
 
     results: Any = None
@@ -72,6 +73,7 @@ class RecordedCall:
     changed: str = ""
     mistake: str = ""
     asks_for_floats: bool = False
+    is_done: bool = False
     differs: str = ""
 
 
@@ -107,6 +109,7 @@ def record_call(
     began = time.perf_counter()
     run = _Run(function, arguments, key, promoted)
     mode = current()
+    failure: Exception | None = None
     try:
         run.go()
     except CheckFailed:
@@ -121,7 +124,16 @@ def record_call(
             return RecordedCall(asks_for_floats=True)
         if run.observer.refusal is not None:
             return run.refused(run.observer.refusal)
-        raise
+        if not isinstance(error, Exception):
+            raise
+        failure = error
+    if failure is not None:
+        # The function itself says what is wrong, in its own words and with what it prints; if nothing is, we are.
+        results = run_plainly(function, run.environment, arguments, [])
+        said = f"compile: it cannot be recorded ({type(failure).__name__}: {failure})"
+        outcome = run.refused(CompileError(said))
+        outcome.results, outcome.is_done = results, True
+        return outcome
     recorded, active, observer = run.recorded, run.active, run.observer
     known: dict[int, Any] = {}
     run.settle_changes(known)
@@ -147,11 +159,11 @@ def record_call(
         return RecordedCall(
             results, mistake=f"its program could not be compiled ({type(error).__name__}: {error})"
         )
-    environment, aliases = run.guards()
+    environment, aliases, pinned, others = run.guards()
     program = Specialisation(
         recorded, environment, key, parts[0], [_result(r, arguments.leaves, active) for r in found], runner,
         run.backward, run.given, reason, changes=[c.plainly() for c in observer.changes], stored=parts[1],
-        audits=Audits(verified), aliases=aliases, compared=observer.compared,
+        audits=Audits(verified), aliases=aliases, pinned=pinned, compared=others,
     )  # fmt: skip
     if run.backward is not None:
         run.backward.again = OnceMore(function, program)
@@ -210,7 +222,13 @@ class _Run:
                         f"compile: {describe(self.function)} writes into an array of shape {array.shape} that is "
                         "read-only; clone() it"
                     )
-            return differentiate(self.active, recorded, found, self.arguments.leaves)
+            try:
+                return differentiate(self.active, recorded, found, self.arguments.leaves)
+            except CompileError:
+                raise
+            except RuntimeError as error:
+                # The function itself does not mind: whoever asks for gradients later on is told.
+                raise StaysEager(f"compile: gradients of its results cannot be computed: {error}") from error
 
         def all_of(results: Any) -> list[Any]:
             # Containers that are changed later on are kept as they are now.
@@ -342,8 +360,12 @@ class _Run:
         self.observer.forget()
         return RecordedCall(refused=error, relied_on=environment)
 
-    def guards(self) -> tuple[Environment, list[tuple[Any, int]]]:
-        """Return the guards of the program, and facts that are about arguments, with their positions."""
+    def guards(self) -> tuple[Environment, list[tuple[Any, int]], list[tuple[int, Any]], dict[int, Any]]:
+        """Return the guards of the program, and what it asks of the arguments.
+
+        That is: facts that are about arguments, with their positions; arguments, by position, that were also found by
+        Modules and optimisers, and so must be the same ones; and what no argument may be, by id.
+        """
         environment = Environment(self.recorded.symbolic | self.promoted, self.observer.is_written)
         positions = {id(leaf): i for i, leaf in reversed(list(enumerate(self.arguments.leaves)))}
         facts = list(self.observer.facts.values())
@@ -384,7 +406,15 @@ class _Run:
             if isinstance(step, ReadNumber) and step.holder is not self.given:
                 environment.add_number(step)
         environment.finish()
-        return environment, aliases
+        found = {**self.environment.met, **environment.met}
+        pinned = [(i, leaf) for i, leaf in enumerate(self.arguments.leaves) if id(leaf) in found]
+        others = {
+            **self.observer.compared,
+            **{n: each for n, each in found.items() if isinstance(each, Node)},
+        }
+        for leaf in self.arguments.leaves:
+            others.pop(id(leaf), None)
+        return environment, aliases, pinned, others
 
     def _refuse_what_is_not_made_anew(self, found: list[Any]) -> None:
         refused = _not_made_anew((self.results, self.stored), found, self.observer, self.active)

@@ -192,6 +192,9 @@ class Specialisation:
     stored: list[Any] = field(default_factory=list)  # the templates of what they store
     audits: Audits = field(default_factory=lambda: Audits(wanted=False))
     aliases: list[tuple[Fact, int]] = field(default_factory=list)  # facts that found an argument, and which
+    pinned: list[tuple[int, Any]] = field(
+        default_factory=list
+    )  # arguments that must be the same ones, by position
     compared: dict[int, Any] = field(default_factory=dict)  # what no argument may be, by id
 
     def __post_init__(self) -> None:
@@ -245,6 +248,8 @@ class Specialisation:
     def identities(self, leaves: Sequence[Local]) -> list[Condition]:
         """Return the conditions on which things the arguments are. leaves: their names."""
         found = [condition_of(fact, leaves[position]) for fact, position in self.aliases]
+        words = "which tensor an argument is, which a Module or an optimiser has as well"
+        found += [Condition(words, "{0}", (leaves[i],), each) for i, each in self.pinned]
         if self.others:
             words = "whether an argument is something the function also finds by itself"
             found += [Condition(words, "(id({0}) in {1})", (leaf, self.others), False) for leaf in leaves]

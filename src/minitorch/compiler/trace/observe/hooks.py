@@ -406,6 +406,8 @@ def plain_store(o: Any, thing: Any, name: str, value: Any) -> None:
             raise o.refuse("it changes requires_grad of a tensor from outside; do that outside")
         setattr(thing, name, value)  # the recording's own concern
         return
+    if o.is_given(thing) and not isinstance(thing, (Node, np.ndarray)):
+        raise o.refuse("it changes an object among its arguments; return a new one")
     if not o.is_outside(thing) or (isinstance(thing, np.ndarray) and not o.is_outside(thing)):
         setattr(thing, name, value)
         return
