@@ -303,3 +303,31 @@ def test_a_rate_that_is_a_tensor_and_a_schedule(compile):
         return w, optimizer.param_groups[0]["lr"]
 
     both(scenario, compile)
+
+
+def test_a_container_among_the_arguments_is_returned_and_stored_itself(compile):
+    def scenario(compile):
+        class Box:
+            pass
+
+        box = Box()
+
+        @compile
+        def f(x, batch, *, more):
+            box.last = batch
+            return x * batch[0]["k"], batch[0], more, [more.u]
+
+        found = []
+        for i in range(5):
+            batch, more = [{"k": mt.ones(2) * i, "n": 3}], Batch([1.5])
+            h, first, same, inside = f(mt.ones(2), batch, more=more)
+            assert box.last is batch
+            assert first is batch[0]
+            assert same is more
+            assert inside[0] is more.u
+            found.append(h)
+        if compile is not plain:
+            assert f.compilations == 1
+        return found
+
+    both(scenario, compile)

@@ -19,7 +19,7 @@ from minitorch.compiler import backends
 from minitorch.compiler.call import verify
 from minitorch.compiler.call.again import OnceMore
 from minitorch.compiler.call.audit import Audits, difference
-from minitorch.compiler.call.containers import Same, collect, rebuilt, template
+from minitorch.compiler.call.containers import Same, Taken, collect, paths_of, rebuilt, template
 from minitorch.compiler.call.guards import Environment, can_be_placed, conditions_on_place, is_place_of_number
 from minitorch.compiler.call.key import Arguments, CacheKey, is_record
 from minitorch.compiler.call.library import MEETABLE, KnownObjects
@@ -138,7 +138,7 @@ def record_call(
     known: dict[int, Any] = {}
     run.settle_changes(known)
     changed = run.what_changed(mode)
-    results = rebuilt(run.results, untraced, known)
+    results = rebuilt(run.results, run.settled, known)
     if changed:
         promoted.update(run.fed_back())
         return RecordedCall(results, changed=changed)
@@ -198,6 +198,7 @@ class _Run:
         self.inputs = key.inputs
         self.promoted = promoted
         self.given = GivenNumbers()
+        self._paths: dict[int, tuple[Any, ...]] = {}  # of containers among the arguments, by id
         self.stored: list[Any] = []  # what was stored outside, change by change
         self.environment = Environment(promoted)  # as it was when each thing was first come across
         self.before = Before([default_generator])
@@ -234,7 +235,7 @@ class _Run:
             # Containers that are changed later on are kept as they are now.
             stored = [change.value for change in self.observer.changes]
             as_is = lambda part: part
-            self.results, self.stored = rebuilt((results, stored), as_is, {}, self._is_from_outside)
+            self.results, self.stored = rebuilt((results, stored), as_is, {}, self._kept)
             if any(isinstance(step, Effect) for step in self.active.script):
                 # What a number is read from may be changed by then: the program gives it.
                 self.results, self.stored = rebuilt((self.results, self.stored), _given_by_program)
@@ -245,8 +246,11 @@ class _Run:
         if self.observer.refusal is not None:
             raise self.observer.refusal
 
-    def _is_from_outside(self, container: Any) -> bool:
-        return self.observer.knows(container) and not self.observer.is_given(container)
+    def _kept(self, container: Any) -> Same | Taken | None:
+        """Return what stands for a container that is not made anew: from outside, or an argument."""
+        if id(container) in self._paths:
+            return Taken(self._paths[id(container)])
+        return Same(container) if self.observer.knows(container) else None
 
     def _call(self) -> Any:
         args, options = self.arguments.args, self.arguments.options
@@ -258,6 +262,7 @@ class _Run:
         if any(isinstance(given, np.ndarray) for given in self.arguments.leaves):
             args, options = rebuilt((args, options), self._shown)  # a copy of one must be recorded too
         self._note_given((args, options))
+        self._paths = {id(each): path for each, path in paths_of((args, options)) if path != (1,)}
         with watched_by(self.observer), watchdog(self.observer):
             results = self.observer.calls(self.function, args, options)
         if self.observer.refusal is not None:
@@ -317,6 +322,12 @@ class _Run:
         self.observer.undo()
         self.before.restore()
 
+    def settled(self, part: Any) -> Any:
+        """Return a part of the results, or of what is stored, as it is in this run."""
+        if isinstance(part, Taken):
+            return part.of((self.arguments.args, self.arguments.options))
+        return untraced(part)
+
     def settle_changes(self, known: dict[int, Any]) -> None:
         """Do once more what the function has done to Python's objects: by the numbers and arrays of this run.
 
@@ -324,7 +335,7 @@ class _Run:
         """
         self.observer.undo()
         for change, value in zip(self.observer.changes, self.stored, strict=True):
-            change.redo(rebuilt(value, untraced, known))
+            change.redo(rebuilt(value, self.settled, known))
 
     def what_changed(self, mode: Any) -> str:
         """Name something that the function relies on, and has changed itself; '' if there is nothing."""
@@ -455,7 +466,7 @@ def _not_made_anew(results: Any, found: list[Any], observer: CallObserver, activ
     strange: list[str] = []
 
     def look(part: Any) -> None:
-        if isinstance(part, (Number, Same)):
+        if isinstance(part, (Number, Same, Taken)):
             return
         if id(part) in known:
             if isinstance(part, Node) and active.is_fresh(part):

@@ -28,7 +28,7 @@ from minitorch.compiler.call.conditions import (
     first_violation,
     function_of,
 )
-from minitorch.compiler.call.containers import filled
+from minitorch.compiler.call.containers import filled, takes_from_call
 from minitorch.compiler.call.guards import Environment, condition_of
 from minitorch.compiler.call.key import OF_ARRAY, Arguments, CacheKey, Spelled
 from minitorch.compiler.call.undo import Before
@@ -224,6 +224,7 @@ class Specialisation:
         self.may_need_undoing = self.has_effects or bool(self._streams and self.runner.may_fail)
         self._written_owners = self._owners_of_written()
         self.change = changing(self.changes, self.stored)
+        self.takes_from_call = takes_from_call((self.template, self.stored))
         self.audits.program = weakref.ref(self)
         if self.has_effects and self.decisions:
             # In the middle of a call a schedule may turn a decision: what the function then does is not this.
@@ -374,6 +375,8 @@ class Specialisation:
             drawn = [call.script[i] for i in self.draws]
             self.backward.attach(found, outputs, leaves, (arguments.args, arguments.options, drawn))
         known: dict[int, Any] = {}
+        if self.takes_from_call:
+            found.append((arguments.args, arguments.options))
         results = filled(self.template, found, known)  # numbers among them are read before they are changed
         if self.change is not None:
             self.change(found, known)
