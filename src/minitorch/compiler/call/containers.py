@@ -39,7 +39,7 @@ class Same:
 
 
 class Taken:
-    """In place of a container among the arguments: the one of the call. path: how it is reached from (args, options)."""
+    """In place of a container among the arguments: the one of the call. path: the way to it from (args, options)."""
 
     __slots__ = ("path",)
 
@@ -159,9 +159,9 @@ def takes_from_call(shape: Any) -> bool:
 
 
 def filled(shape: Any, leaves: list[Any], known: dict[int, Any] | None = None) -> Any:
-    """Return results from their template and the arrays of a call, with (args, options) behind them if it takes from them.
+    """Return results from their template and the arrays of a call; known: as of rebuilt.
 
-    known: as of rebuilt.
+    Behind the arrays stands (args, options), if the template takes containers from there.
     """
 
     def part_of_it(part: Any) -> Any:
