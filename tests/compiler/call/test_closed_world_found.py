@@ -331,3 +331,23 @@ def test_a_container_among_the_arguments_is_returned_and_stored_itself(compile):
         return found
 
     both(scenario, compile)
+
+
+def test_slices_of_a_list_from_outside_are_set_and_deleted(compile):
+    def scenario(compile):
+        names, log = ["a", "b", "c"], [1, 2]
+
+        @compile
+        def f(x, name):
+            names[:] = [name, "z"]
+            del log[2:]
+            log.append(x * 2)
+            return x
+
+        for i in range(4):
+            f(mt.ones(2) * i, "n")
+        if compile is not plain:
+            assert f.compilations == 1
+        return names, log
+
+    both(scenario, compile)

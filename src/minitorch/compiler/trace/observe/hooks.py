@@ -577,6 +577,10 @@ def store_item(operands: tuple[Any, Any, Any]) -> None:
         o.wrote("item", container, key % len(container), value, lambda: container.__setitem__(key, before))
         o.note_written(container, key)
         container[key] = value
+    elif isinstance(container, list) and isinstance(key, slice) and key.step is None:
+        value = o.made(list(iterator(value)))
+        o.restructured(container, container.__setitem__, (key, _copied(value)), {})
+        container[key] = value
     elif isinstance(container, np.ndarray):
         raise o.refuse(
             "it writes into a NumPy array from outside; make it a Tensor (from_numpy), or write into it outside"
@@ -597,7 +601,9 @@ def delete_item(container: Any, key: Any) -> None:
         return
     if o.is_given(container):
         raise o.refuse("it changes a container among its arguments; return the new one")
-    if o.is_outside(container):
+    if o.is_outside(container) and isinstance(container, list) and isinstance(key, slice):
+        o.restructured(container, container.__delitem__, (key,), {})
+    elif o.is_outside(container):
         if not isinstance(container, dict) or (
             is_trusted_class(type(container)) and type(container) is not dict
         ):
