@@ -351,3 +351,14 @@ def test_slices_of_a_list_from_outside_are_set_and_deleted(compile):
         return names, log
 
     both(scenario, compile)
+
+
+def test_a_call_without_the_number_that_is_an_input(compile):
+    def scenario(compile):
+        @compile
+        def f(x, t=0.5):
+            return x * t
+
+        return [f(mt.ones(2), t=0.9), f(mt.ones(2), t=0.5), f(mt.ones(3)), f(mt.ones(2))]
+
+    both(scenario, compile)

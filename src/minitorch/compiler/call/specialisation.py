@@ -393,7 +393,8 @@ class Specialisation:
     def _asking(self, arguments: Arguments) -> Iterator[None]:
         """Let questions about numbers be about those of a call."""
         for i in self.key.inputs:
-            setattr(self.given, f"n{i}", arguments.numbers[i])
+            if i < len(arguments.numbers):  # who asks why a program does not fit may have fewer
+                setattr(self.given, f"n{i}", arguments.numbers[i])
         self.asked_about[:] = arguments.leaves
         try:
             yield
