@@ -362,3 +362,26 @@ def test_a_call_without_the_number_that_is_an_input(compile):
         return [f(mt.ones(2), t=0.9), f(mt.ones(2), t=0.5), f(mt.ones(3)), f(mt.ones(2))]
 
     both(scenario, compile)
+
+
+def test_a_number_that_changes_and_a_numpy_scalar(compile):
+    def scenario(compile):
+        class Stats:
+            total = 0.0
+
+        stats, level = Stats(), 0.5
+
+        @compile
+        def f(x):
+            stats.total = stats.total + level
+            return x * 2
+
+        for _ in range(3):
+            f(mt.ones(2))
+        level = np.float32(0.25)
+        with warned(compile):
+            f(mt.ones(2))
+            f(mt.ones(2))
+        return type(stats.total).__name__, float(stats.total)
+
+    both(scenario, compile)

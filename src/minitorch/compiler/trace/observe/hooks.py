@@ -765,6 +765,10 @@ def binary(a: Any, b: Any, name: str) -> Any:
         found = observed_method(o, one, method, other)
         if found is not NotImplemented:
             return found
+    if any(isinstance(x, Number) for x in (a, b)) and any(isinstance(x, np.generic) for x in (a, b)):
+        raise o.refuse(
+            "it computes with a number that changes and a NumPy scalar; make that a float or an int"
+        )
     arrays = [x for x in (a, b) if isinstance(x, np.ndarray) and o.is_outside(x)]
     if arrays:
         if in_place and a is arrays[0]:
