@@ -14,6 +14,7 @@ import contextlib
 import io
 import json
 import linecache
+import math
 import multiprocessing
 import random
 import re
@@ -154,6 +155,7 @@ class Batch:
     "def helper(h, by=0.5, *, plus=0.1):\n    return h * by + plus",
     "def scaled(h):\n    return h * level",
     "half = functools.partial(helper, by=0.25)",
+    "inner = compile(lambda h: h * level + 0.1); net_c = compile(Block(0.5))",
     "def first(thing):\n"
     "    if isinstance(thing, mt.Tensor):\n        return thing if thing.requires_grad else None\n"
     "    parts = thing.values() if isinstance(thing, dict) else thing if isinstance(thing, (list, tuple)) else ()\n"
@@ -217,6 +219,7 @@ TENSORS = [
     "(extra if extra is not None else b_vec)", "options.get('bias', b_vec)", "net.inner.bias", "mt.tensor(a_mat).mean(0)",
 ]  # fmt: skip
 LAYERS = [
+    "inner", "net_c",
     "net", "lin", "ln", "bn", "drop", "act", "seq", "blocks[0]", "blocks[-1]", 'table_m["a"]', "box.fn", "helper", "half", "scaled",
     "prop", "net.inner", "F.relu", "mt.sigmoid", "blocks[2].lin", "(lambda v: v * §gain)", "net.act", "§layer", "table_m[word]",
 ]  # fmt: skip
@@ -250,7 +253,7 @@ STEPS = [
     "def inside(v, k={number}):\n    return v * k\nh = inside(h)", "h = [v * 2 for v in (h, y)][0]", "parts = {{'h': h, 'k': {number}}}\nh = parts['h'] * parts['k']",
     "with mt.no_grad():\n    {effect}\n    h = h + {tensor}.sum() * 0.1", "h = box.fn(h) if callable(box.fn) else h", "batch = Batch(h, {number})\nh = batch.u * batch.k",
     "q = Pair(h, {number})\nh = q.v * q.k", "z = Box()\nz.k = {number}\nh = h * z.k + z.bump()", "h = h * {{'a': 0.5, 'b': 2.0}}[word]",
-    "h = h * box.bump()", "h = h + mt.full((4,), {number})", "h = h.expand(h.shape[0], 4)", "h = mt.tensor(h.shape[0] * 1.0) * h",
+    "h = h * box.bump()", "h = h * getattr(w_vec, 'tag', 0.5)", "h = h + mt.full((4,), {number})", "h = h.expand(h.shape[0], 4)", "h = mt.tensor(h.shape[0] * 1.0) * h",
     "h = h * odd['a'] + odd.b", "h = h * odd['q']", "for v in walk:\n    h = h * v", "h = h * walk[0] + len(walk.parts)", "with walk:\n    h = h * walk.depth", "h = walk.twice(h) * Walk.of(0.5)",
     "h = table_f[word](h)", "if 'batch' in options:\n    h = h + u_of(options['batch'])", "h = h * squared({number})", "for part in pieces(h):\n    h = h + part * 0.1", "h = depth(h, n)",
     "h = sum(pieces(h)) / 2", "h = h + max(table.values(), key=lambda v: -v)", "h = h * sum(map(lambda v: v * 0.5, nums))", "h = h + len([v for v in nums if v > 0.6])", "h = h * sorted(nums, reverse=True)[0]",
@@ -326,6 +329,8 @@ LOSS_RETURNS = [
 # --- what happens between the calls ---------------------------------------------------------------------------
 
 CHANGES = [
+    "F.relu = mt.tanh", "mt.tanh = mt.sigmoid", "nn.Linear.forward = lambda self, h: h * 2", "math.pi = 3.0", "nn.Tanh.forward = lambda self, h: h", "net_c.k = 0.9", "net_c.eval()", "inner = compile(lambda h: h - level)", "level = 0.45",
+    "np.sum = np.mean", "optim.SGD.step = lambda self: None", "nn.Dropout.forward = lambda self, h: h * 0.5", "mt.Tensor.tag = 3", "w_vec.tag = 2.0",
     "odd['a'] = 0.9", "odd['q'] = 0.8", "Odd.__missing__ = lambda self, key: 0.75", "walk.parts = [0.25, 0.5, 1.5]", "walk.parts.append(1.1)", "Walk.of = classmethod(lambda cls, k: k * 3)", "Walk.twice = staticmethod(mt.tanh)",
     "Walk.__getitem__ = lambda self, i: 2.0", "Walk.__iter__ = lambda self: iter([0.1])", "held.u = b_vec", "held.u.fill_(0.9)", "held = Batch(w_vec, 0.1)", "table_f['a'] = mt.sigmoid", "table_f = dict(reversed(table_f.items()))", "squared.cache_clear()", "squared(3)",
     "def depth(h, n):\n    return h * n", "def pieces(h):\n    yield h", "Prop.v = property(lambda self: 3.0)", "Box.bump = lambda self, by=1: 5", "box.bump = lambda by=1: 7", "Box.extra = 0.35", "net = copy.deepcopy(net)", "import copy; box = copy.copy(box)",
@@ -381,7 +386,7 @@ CHANGES = [
     def twice(h):
         return h * 2""",
     "odd, walk, held = Odd(a=0.5), Walk(), Batch(mt.full((4,), 0.35), 0.5)",
-    'table_f = {{"a": mt.tanh, "b": lambda h: h * level}}',
+    'table_f = {"a": mt.tanh, "b": lambda h: h * level}',
     "def u_of(batch):\n    return batch['u'] if isinstance(batch, dict) else batch.u if isinstance(batch, Batch) else batch[0]",
     "@functools.lru_cache\ndef squared(k):\n    return k * k",
     "def pieces(h):\n    for v in nums:\n        yield h * v",
@@ -611,6 +616,28 @@ class Run:
     reasons: list = field(default_factory=list)
 
 
+# What programs patch, and is put back: a class or a module, and a name.
+PATCHED = [
+    (nn.functional, "relu"), (mt, "tanh"), (nn.Linear, "forward"), (nn.Tanh, "forward"), (nn.Dropout, "forward"), (math, "pi"),
+    (np, "sum"), (optim.SGD, "step"), (mt.Tensor, "tag"),
+]  # fmt: skip
+MISSING = object()
+
+
+@contextlib.contextmanager
+def unpatched():
+    """Put back what a program patches."""
+    before = [(holder, name, vars(holder).get(name, MISSING)) for holder, name in PATCHED]
+    try:
+        yield
+    finally:
+        for holder, name, value in before:
+            if value is not MISSING:
+                setattr(holder, name, value)
+            elif name in vars(holder):
+                delattr(holder, name)
+
+
 class Failure(Exception):
     """The compiler has said itself that it is wrong."""
 
@@ -817,9 +844,11 @@ def compiling(program):
 
 def check(program):
     """Run a program compiled and eagerly; return where they differ ('' if nowhere), and the compiled run."""
-    expected = run(program, plain)
+    with unpatched():
+        expected = run(program, plain)
     try:
-        found = run(program, compiling(program))
+        with unpatched():
+            found = run(program, compiling(program))
     except Failure as failure:
         return f"a mistake: {failure}", Run([])
     for i, (one, other) in enumerate(zip(found.after, expected.after, strict=False)):

@@ -1,13 +1,26 @@
 """What random histories (tests/support/histories.py) have found, each as a few lines."""
 
+import functools
 from contextlib import nullcontext
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 import minitorch as mt
+from minitorch import nn, optim
 from minitorch.compiler.call.compiled import CompileWarning
 from scenarios import both, plain
+
+
+@dataclass
+class Batch:
+    u: object
+
+
+def warned(compile):
+    """Expect to be told that something runs as it is."""
+    return nullcontext() if compile is plain else pytest.warns(CompileWarning)
 
 
 def test_a_container_from_outside_is_returned_itself(compile):
@@ -136,7 +149,7 @@ def test_a_method_that_cannot_be_recorded_of_an_array_among_the_arguments(compil
             return x * 2
 
         y = np.array([3.0, 1.0, 2.0])
-        with pytest.warns(CompileWarning) if compile is not plain else nullcontext():
+        with warned(compile):
             return f(mt.ones(2), y), y
 
     both(scenario, compile)
@@ -183,5 +196,192 @@ def test_a_number_that_becomes_one_of_another_type(compile, other):
             numbers[0] = 0.5 + i if i < 4 else mt.ones(2) if other == "tensor" else other
             found.append(f(mt.ones(2, dtype=mt.int64)))
         return found
+
+    both(scenario, compile)
+
+
+def test_an_argument_that_an_optimiser_has_too(compile):
+    def scenario(compile):
+        kept = nn.Parameter(mt.ones(2))
+        w, optimizer = kept, optim.Adam([kept], lr=0.1)
+
+        @compile
+        def f(x, w):
+            optimizer.zero_grad()
+            (x * w).sum().backward()
+            optimizer.step()
+
+        for _ in range(3):
+            f(mt.ones(2), w)
+        w = nn.Parameter(mt.ones(2))
+        for _ in range(3):
+            f(mt.ones(2), w)
+        return kept, w, optimizer.state[kept]["step"]
+
+    both(scenario, compile)
+
+
+def test_a_record_among_the_arguments_is_changed(compile):
+    def scenario(compile):
+        held = Batch(mt.ones(2))
+
+        @compile
+        def f(batch):
+            batch.u = batch.u * 0.5
+            return batch.u
+
+        @compile
+        def g(batch):
+            held.u = held.u * 0.5
+            return held.u + batch.u
+
+        with warned(compile):
+            return [f(held) for _ in range(3)], [g(held) for _ in range(3)], held.u
+
+    both(scenario, compile)
+
+
+def test_a_backward_that_is_not_asked_for_may_be_impossible(compile):
+    def scenario(compile):
+        b = mt.ones(2)
+
+        @compile
+        def f(x):
+            h = x * b
+            b[0] = 0.5
+            return h
+
+        with warned(compile):
+            return [f(mt.ones(2, requires_grad=True)) for _ in range(3)], b
+
+    both(scenario, compile)
+
+
+def test_what_was_printed_before_an_error_stays_said(compile, capsys):
+    @compile
+    def f(x):
+        print("before", f"{x.sum().item():.1f}")
+        raise KeyError("x")
+
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            f(mt.ones(2))
+        assert capsys.readouterr().out == "before 2.0\n"
+
+
+def test_a_function_that_remembers_its_results_with_a_rate(compile):
+    def scenario(compile):
+        squared = functools.lru_cache(lambda k: k * k)
+        w = nn.Parameter(mt.ones(2))
+        optimizer = optim.SGD([w], lr=0.5)
+        f = compile(lambda x: x * squared(optimizer.param_groups[0]["lr"]))
+        found = []
+        for i in range(4):
+            optimizer.param_groups[0]["lr"] = 0.5 + i
+            found.append(f(mt.ones(2)))
+        return found
+
+    both(scenario, compile)
+
+
+def test_a_rate_that_is_a_tensor_and_a_schedule(compile):
+    def scenario(compile):
+        w = nn.Parameter(mt.ones(2))
+        optimizer = optim.SGD([w], lr=mt.tensor(0.5))
+        schedule = optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+
+        @compile
+        def f(x):
+            optimizer.zero_grad()
+            (x * w).sum().backward()
+            optimizer.step()
+            schedule.step()
+
+        with warned(compile):
+            for _ in range(4):
+                f(mt.ones(2))
+        return w, optimizer.param_groups[0]["lr"]
+
+    both(scenario, compile)
+
+
+def test_a_container_among_the_arguments_is_returned_and_stored_itself(compile):
+    def scenario(compile):
+        class Box:
+            pass
+
+        box = Box()
+
+        @compile
+        def f(x, batch, *, more):
+            box.last = batch
+            return x * batch[0]["k"], batch[0], more, [more.u]
+
+        found = []
+        for i in range(5):
+            batch, more = [{"k": mt.ones(2) * i, "n": 3}], Batch([1.5])
+            h, first, same, inside = f(mt.ones(2), batch, more=more)
+            assert box.last is batch
+            assert first is batch[0]
+            assert same is more
+            assert inside[0] is more.u
+            found.append(h)
+        if compile is not plain:
+            assert f.compilations == 1
+        return found
+
+    both(scenario, compile)
+
+
+def test_slices_of_a_list_from_outside_are_set_and_deleted(compile):
+    def scenario(compile):
+        names, log = ["a", "b", "c"], [1, 2]
+
+        @compile
+        def f(x, name):
+            names[:] = [name, "z"]
+            del log[2:]
+            log.append(x * 2)
+            return x
+
+        for i in range(4):
+            f(mt.ones(2) * i, "n")
+        if compile is not plain:
+            assert f.compilations == 1
+        return names, log
+
+    both(scenario, compile)
+
+
+def test_a_call_without_the_number_that_is_an_input(compile):
+    def scenario(compile):
+        @compile
+        def f(x, t=0.5):
+            return x * t
+
+        return [f(mt.ones(2), t=0.9), f(mt.ones(2), t=0.5), f(mt.ones(3)), f(mt.ones(2))]
+
+    both(scenario, compile)
+
+
+def test_a_number_that_changes_and_a_numpy_scalar(compile):
+    def scenario(compile):
+        class Stats:
+            total = 0.0
+
+        stats, level = Stats(), 0.5
+
+        @compile
+        def f(x):
+            stats.total = stats.total + level
+            return x * 2
+
+        for _ in range(3):
+            f(mt.ones(2))
+        level = np.float32(0.25)
+        with warned(compile):
+            f(mt.ones(2))
+            f(mt.ones(2))
+        return type(stats.total).__name__, float(stats.total)
 
     both(scenario, compile)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -38,19 +38,50 @@ class Same:
         self.thing = thing
 
 
+class Taken:
+    """In place of a container among the arguments: the one of the call. path: the way to it from (args, options)."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: tuple[Any, ...]) -> None:
+        self.path = path
+
+    def of(self, call: Any) -> Any:
+        """Return it. call: (args, options)."""
+        for key in self.path:
+            call = call[key] if isinstance(call, (tuple, list, dict)) else getattr(call, key)
+        return call
+
+
+def paths_of(thing: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    """Yield the lists, dicts and dataclasses among arguments, and how each is reached."""
+    if isinstance(thing, (list, tuple)):
+        parts: Any = enumerate(thing)
+    elif isinstance(thing, dict) and not isinstance(thing, ParameterGroup):
+        parts = thing.items()
+    elif is_record(thing):
+        parts = [(each.name, getattr(thing, each.name)) for each in dataclasses.fields(thing)]
+    else:
+        return
+    if not isinstance(thing, tuple):
+        yield thing, path
+    for key, part in parts:
+        yield from paths_of(part, (*path, key))
+
+
 def rebuilt(
     thing: Any,
     change: Callable[[Any], Any],
     known: dict[int, Any] | None = None,
-    is_kept: Callable[[Any], bool] | None = None,
+    kept: Callable[[Any], Same | Taken | None] | None = None,
 ) -> Any:
     """Return nested containers with everything in them that is no container replaced by change(it).
 
     known: the new containers by the ids of the old ones, so that one that stands in two places is one in the new
-    ones too. is_kept: tells which containers are not looked into, but stay: Same in their place.
+    ones too. kept: what stands in place of a container that is not looked into; None for others.
     """
     known = {} if known is None else known
-    again = lambda part: rebuilt(part, change, known, is_kept)
+    again = lambda part: rebuilt(part, change, known, kept)
     if isinstance(thing, tuple):
         parts = [again(i) for i in thing]
         return type(thing)(*parts) if hasattr(thing, "_fields") else type(thing)(parts)
@@ -58,9 +89,9 @@ def rebuilt(
         return change(thing)
     if id(thing) in known:
         return known[id(thing)]
-    if is_kept is not None and is_kept(thing):
-        known[id(thing)] = Same(thing)
-        return known[id(thing)]
+    if kept is not None and (instead := kept(thing)) is not None:
+        known[id(thing)] = instead
+        return instead
     new: Any
     if isinstance(thing, list):
         parts = [again(i) for i in thing]
@@ -122,14 +153,24 @@ def template(thing: Any, numbers: dict[int, int]) -> Any:
     return rebuilt(thing, part_of_it)
 
 
+def takes_from_call(shape: Any) -> bool:
+    """Tell whether a template has containers of the call in it."""
+    return any(part.__class__ is Taken for part in parts_of(shape))
+
+
 def filled(shape: Any, leaves: list[Any], known: dict[int, Any] | None = None) -> Any:
-    """Return results from their template and the arrays of a call. known: as of rebuilt."""
+    """Return results from their template and the arrays of a call; known: as of rebuilt.
+
+    Behind the arrays stands (args, options), if the template takes containers from there.
+    """
 
     def part_of_it(part: Any) -> Any:
         if part.__class__ is Leaf:
             return leaves[part.number]
         if part.__class__ is _Computed:
             return part.compute(leaves)
+        if part.__class__ is Taken:
+            return part.of(leaves[-1])  # the last of them is the call itself
         return part.thing if part.__class__ is Same else part
 
     return rebuilt(shape, part_of_it, known)

@@ -259,6 +259,10 @@ class _EntryWriter:
         elif program.change is not None:
             s.add(f"found = [{', '.join(names)}]")
             names = [f"found[{i}]" for i in range(len(names))]
+        if program.takes_from_call:
+            names.append("(args, options)")
+            if program.change is not None:
+                s.add("found.append((args, options))")
         if isinstance(program.template, Leaf):
             results = names[program.template.number]
         elif isinstance(program.template, PLAIN):

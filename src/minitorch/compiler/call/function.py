@@ -245,7 +245,7 @@ class CompiledFunction(FunctionWrapper):
                 Disagreement,
                 stacklevel=_level_outside(),
             )
-            if outcome.refused is not None:
+            if outcome.refused is not None and not outcome.is_done:
                 return self.function(*arguments.args, **arguments.options)
             if outcome.program is not None:
                 cache.add(outcome.program)
@@ -288,7 +288,8 @@ class CompiledFunction(FunctionWrapper):
             cache.refuse((key, arguments.sharing()), outcome.relied_on)
             cache.eager_calls += 1
             self._stay_eager(str(outcome.refused).removeprefix("compile: "))
-            return self.function(*arguments.args, **arguments.options)
+            if not outcome.is_done:
+                return self.function(*arguments.args, **arguments.options)
         elif outcome.mistake:
             self._leave(outcome.mistake)
         elif outcome.program is not None:

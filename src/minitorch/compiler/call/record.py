@@ -19,7 +19,7 @@ from minitorch.compiler import backends
 from minitorch.compiler.call import verify
 from minitorch.compiler.call.again import OnceMore
 from minitorch.compiler.call.audit import Audits, difference
-from minitorch.compiler.call.containers import Same, collect, rebuilt, template
+from minitorch.compiler.call.containers import Same, Taken, collect, paths_of, rebuilt, template
 from minitorch.compiler.call.guards import Environment, can_be_placed, conditions_on_place, is_place_of_number
 from minitorch.compiler.call.key import Arguments, CacheKey, is_record
 from minitorch.compiler.call.library import MEETABLE, KnownObjects
@@ -63,6 +63,7 @@ class RecordedCall:
     there, is as it was. changed: what the function relies on and itself changed.
     mistake: what the compiler did wrong. asks_for_floats: nothing was done, because a float must not be an input.
     differs: of an audited call, where it differs from the program that is kept for it.
+    is_done: the function has run all the same, though it is refused.
     """
 
     results: Any = None
@@ -72,6 +73,7 @@ class RecordedCall:
     changed: str = ""
     mistake: str = ""
     asks_for_floats: bool = False
+    is_done: bool = False
     differs: str = ""
 
 
@@ -107,6 +109,7 @@ def record_call(
     began = time.perf_counter()
     run = _Run(function, arguments, key, promoted)
     mode = current()
+    failure: Exception | None = None
     try:
         run.go()
     except CheckFailed:
@@ -125,10 +128,17 @@ def record_call(
             return RecordedCall(asks_for_floats=True)
         if run.observer.refusal is not None:
             return run.refused(run.observer.refusal)
-        raise
+        failure = error
+    if failure is not None:
+        # The function itself says what is wrong, in its own words and with what it prints; if nothing is, we are.
+        results = run_plainly(function, run.environment, arguments, [])
+        said = f"compile: it cannot be recorded ({type(failure).__name__}: {failure})"
+        outcome = run.refused(CompileError(said))
+        outcome.results, outcome.is_done = results, True
+        return outcome
     recorded, active, observer = run.recorded, run.active, run.observer
     changed = run.what_changed(mode)
-    results = rebuilt(run.results, untraced, run.made_plain)
+    results = rebuilt(run.results, run.settled, run.made_plain)
     if changed:
         promoted.update(run.fed_back())
         return RecordedCall(results, changed=changed)
@@ -149,11 +159,11 @@ def record_call(
         return RecordedCall(
             results, mistake=f"its program could not be compiled ({type(error).__name__}: {error})"
         )
-    environment, aliases = run.guards()
+    environment, aliases, pinned, others = run.guards()
     program = Specialisation(
         recorded, environment, key, parts[0], [_result(r, arguments.leaves, active) for r in found], runner,
         run.backward, run.given, reason, changes=[c.plainly() for c in observer.changes], stored=parts[1],
-        audits=Audits(verified), aliases=aliases, compared=observer.compared,
+        audits=Audits(verified), aliases=aliases, pinned=pinned, compared=others,
     )  # fmt: skip
     if run.backward is not None:
         run.backward.again = OnceMore(function, program)
@@ -190,6 +200,7 @@ class _Run:
         self.given = GivenNumbers()
         self.is_settled = False  # whether what the function did is done for real
         self.made_plain: dict[int, Any] = {}  # containers of what was stored, with plain arrays in them
+        self._paths: dict[int, tuple[Any, ...]] = {}  # of containers among the arguments, by id
         self.stored: list[Any] = []  # what was stored outside, change by change
         self.environment = Environment(promoted)  # as it was when each thing was first come across
         self.before = Before([default_generator])
@@ -214,7 +225,13 @@ class _Run:
                         f"compile: {describe(self.function)} writes into an array of shape {array.shape} that is "
                         "read-only; clone() it"
                     )
-            backward = differentiate(self.active, recorded, found, self.arguments.leaves)
+            try:
+                backward = differentiate(self.active, recorded, found, self.arguments.leaves)
+            except CompileError:
+                raise
+            except RuntimeError as error:
+                # The function itself does not mind: whoever asks for gradients later on is told.
+                raise StaysEager(f"compile: gradients of its results cannot be computed: {error}") from error
             if self.observer.refusal is not None:
                 raise self.observer.refusal
             return backward
@@ -223,7 +240,7 @@ class _Run:
             # Containers that are changed later on are kept as they are now.
             stored = [change.value for change in self.observer.changes]
             as_is = lambda part: part
-            self.results, self.stored = rebuilt((results, stored), as_is, {}, self._is_from_outside)
+            self.results, self.stored = rebuilt((results, stored), as_is, {}, self._kept)
             if any(isinstance(step, Effect) for step in self.active.script):
                 # What a number is read from may be changed by then: the program gives it.
                 self.results, self.stored = rebuilt((self.results, self.stored), _given_by_program)
@@ -232,8 +249,11 @@ class _Run:
         _, self.recorded, self.backward = self.active.run(self._call, all_of, then, self._settle_changes)
         self.active.observer = None
 
-    def _is_from_outside(self, container: Any) -> bool:
-        return self.observer.knows(container) and not self.observer.is_given(container)
+    def _kept(self, container: Any) -> Same | Taken | None:
+        """Return what stands for a container that is not made anew: from outside, or an argument."""
+        if id(container) in self._paths:
+            return Taken(self._paths[id(container)])
+        return Same(container) if self.observer.knows(container) else None
 
     def _call(self) -> Any:
         args, options = self.arguments.args, self.arguments.options
@@ -245,6 +265,7 @@ class _Run:
         if any(isinstance(given, np.ndarray) for given in self.arguments.leaves):
             args, options = rebuilt((args, options), self._shown)  # a copy of one must be recorded too
         self._note_given((args, options))
+        self._paths = {id(each): path for each, path in paths_of((args, options)) if path != (1,)}
         with watched_by(self.observer), watchdog(self.observer):
             results = self.observer.calls(self.function, args, options)
         if self.observer.refusal is not None:
@@ -304,12 +325,18 @@ class _Run:
         self.observer.undo()
         self.before.restore()
 
+    def settled(self, part: Any) -> Any:
+        """Return a part of the results, or of what is stored, as it is in this run."""
+        if isinstance(part, Taken):
+            return part.of((self.arguments.args, self.arguments.options))
+        return untraced(part)
+
     def _settle_changes(self) -> None:
         """Do once more what the function has done to Python's objects: by the numbers and arrays of this run."""
         self.is_settled = True
         self.observer.undo()
         for change, value in zip(self.observer.changes, self.stored, strict=True):
-            change.redo(rebuilt(value, untraced, self.made_plain))
+            change.redo(rebuilt(value, self.settled, self.made_plain))
 
     def what_changed(self, mode: Any) -> str:
         """Name something that the function relies on, and has changed itself; '' if there is nothing."""
@@ -345,8 +372,12 @@ class _Run:
         self.observer.forget()
         return RecordedCall(refused=error, relied_on=environment)
 
-    def guards(self) -> tuple[Environment, list[tuple[Any, int]]]:
-        """Return the guards of the program, and facts that are about arguments, with their positions."""
+    def guards(self) -> tuple[Environment, list[tuple[Any, int]], list[tuple[int, Any]], dict[int, Any]]:
+        """Return the guards of the program, and what it asks of the arguments.
+
+        That is: facts that are about arguments, with their positions; arguments, by position, that were also found by
+        Modules and optimisers, and so must be the same ones; and what no argument may be, by id.
+        """
         environment = Environment(self.recorded.symbolic | self.promoted, self.observer.is_written)
         positions = {id(leaf): i for i, leaf in reversed(list(enumerate(self.arguments.leaves)))}
         facts = list(self.observer.facts.values())
@@ -387,7 +418,15 @@ class _Run:
             if isinstance(step, ReadNumber) and step.holder is not self.given:
                 environment.add_number(step)
         environment.finish()
-        return environment, aliases
+        found = {**self.environment.met, **environment.met}
+        pinned = [(i, leaf) for i, leaf in enumerate(self.arguments.leaves) if id(leaf) in found]
+        others = {
+            **self.observer.compared,
+            **{n: each for n, each in found.items() if isinstance(each, Node)},
+        }
+        for leaf in self.arguments.leaves:
+            others.pop(id(leaf), None)
+        return environment, aliases, pinned, others
 
     def _refuse_what_is_not_made_anew(self, found: list[Any]) -> None:
         refused = _not_made_anew((self.results, self.stored), found, self.observer, self.active)
@@ -428,7 +467,7 @@ def _not_made_anew(results: Any, found: list[Any], observer: CallObserver, activ
     strange: list[str] = []
 
     def look(part: Any) -> None:
-        if isinstance(part, (Number, Same)):
+        if isinstance(part, (Number, Same, Taken)):
             return
         if id(part) in known:
             if isinstance(part, Node) and active.is_fresh(part):

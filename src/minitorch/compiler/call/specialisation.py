@@ -28,7 +28,7 @@ from minitorch.compiler.call.conditions import (
     first_violation,
     function_of,
 )
-from minitorch.compiler.call.containers import filled
+from minitorch.compiler.call.containers import filled, takes_from_call
 from minitorch.compiler.call.guards import Environment, condition_of
 from minitorch.compiler.call.key import OF_ARRAY, Arguments, CacheKey, Spelled
 from minitorch.compiler.call.undo import Before
@@ -193,6 +193,9 @@ class Specialisation:
     stored: list[Any] = field(default_factory=list)  # the templates of what they store
     audits: Audits = field(default_factory=lambda: Audits(wanted=False))
     aliases: list[tuple[Fact, int]] = field(default_factory=list)  # facts that found an argument, and which
+    pinned: list[tuple[int, Any]] = field(
+        default_factory=list
+    )  # arguments that must be the same ones, by position
     compared: dict[int, Any] = field(default_factory=dict)  # what no argument may be, by id
 
     def __post_init__(self) -> None:
@@ -226,6 +229,7 @@ class Specialisation:
         )
         self._written_owners = self._owners_of_written()
         self.change = changing(self.changes, self.stored)
+        self.takes_from_call = takes_from_call((self.template, self.stored))
         self.audits.program = weakref.ref(self)
         if self.has_effects and self.decisions:
             # In the middle of a call a schedule may turn a decision: what the function then does is not this.
@@ -250,6 +254,8 @@ class Specialisation:
     def identities(self, leaves: Sequence[Local]) -> list[Condition]:
         """Return the conditions on which things the arguments are. leaves: their names."""
         found = [condition_of(fact, leaves[position]) for fact, position in self.aliases]
+        words = "which tensor an argument is, which a Module or an optimiser has as well"
+        found += [Condition(words, "{0}", (leaves[i],), each) for i, each in self.pinned]
         if self.others:
             words = "whether an argument is something the function also finds by itself"
             found += [Condition(words, "(id({0}) in {1})", (leaf, self.others), False) for leaf in leaves]
@@ -378,6 +384,8 @@ class Specialisation:
             drawn = [call.script[i] for i in self.draws]
             self.backward.attach(found, outputs, leaves, (arguments.args, arguments.options, drawn))
         known: dict[int, Any] = {}
+        if self.takes_from_call:
+            found.append((arguments.args, arguments.options))
         results = filled(self.template, found, known)  # numbers among them are read before they are changed
         if self.change is not None:
             self.change(found, known)
@@ -394,7 +402,8 @@ class Specialisation:
     def _asking(self, arguments: Arguments) -> Iterator[None]:
         """Let questions about numbers be about those of a call."""
         for i in self.key.inputs:
-            setattr(self.given, f"n{i}", arguments.numbers[i])
+            if i < len(arguments.numbers):  # who asks why a program does not fit may have fewer
+                setattr(self.given, f"n{i}", arguments.numbers[i])
         self.asked_about[:] = arguments.leaves
         try:
             yield

@@ -292,6 +292,11 @@ class Recording:
 
     def replay(self, effect: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Do now, and at every call."""
+        schedule = getattr(effect, "__self__", args[0] if args else None)
+        groups = getattr(getattr(schedule, "optimizer", None), "param_groups", ())
+        if any(isinstance(group.get("lr"), Node) for group in groups):
+            # A schedule writes into it, and whatever has read it before would find the new one.
+            raise self.refusal("a schedule sets a learning rate that is a Tensor; make it a float")
         step = Effect(effect, args, options)
         with self.paused():
             step.run()

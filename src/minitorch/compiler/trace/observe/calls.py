@@ -314,6 +314,8 @@ class CallObserver(Observer):
     def _calls_cached(self, function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         if any(isinstance(a, (Node, Traced)) for a in (*args, *options.values())):
             raise self.refuse("it calls a function that remembers its results (lru_cache) with a tensor")
+        if any(isinstance(a, Number) for a in (*args, *options.values())):
+            return self.calls(function.__wrapped__, args, options)  # what is remembered is of other numbers
         with self.paused():
             found = function(*args, **options)
         key = (args, tuple(options.items()))

@@ -406,6 +406,8 @@ def plain_store(o: Any, thing: Any, name: str, value: Any) -> None:
             raise o.refuse("it changes requires_grad of a tensor from outside; do that outside")
         setattr(thing, name, value)  # the recording's own concern
         return
+    if o.is_given(thing) and not isinstance(thing, (Node, np.ndarray)):
+        raise o.refuse("it changes an object among its arguments; return a new one")
     if not o.is_outside(thing) or (isinstance(thing, np.ndarray) and not o.is_outside(thing)):
         setattr(thing, name, value)
         return
@@ -575,6 +577,10 @@ def store_item(operands: tuple[Any, Any, Any]) -> None:
         o.wrote("item", container, key % len(container), value, lambda: container.__setitem__(key, before))
         o.note_written(container, key)
         container[key] = value
+    elif isinstance(container, list) and isinstance(key, slice) and key.step is None:
+        value = o.made(list(iterator(value)))
+        o.restructured(container, container.__setitem__, (key, _copied(value)), {})
+        container[key] = value
     elif isinstance(container, np.ndarray):
         raise o.refuse(
             "it writes into a NumPy array from outside; make it a Tensor (from_numpy), or write into it outside"
@@ -595,7 +601,9 @@ def delete_item(container: Any, key: Any) -> None:
         return
     if o.is_given(container):
         raise o.refuse("it changes a container among its arguments; return the new one")
-    if o.is_outside(container):
+    if o.is_outside(container) and isinstance(container, list) and isinstance(key, slice):
+        o.restructured(container, container.__delitem__, (key,), {})
+    elif o.is_outside(container):
         if not isinstance(container, dict) or (
             is_trusted_class(type(container)) and type(container) is not dict
         ):
@@ -757,6 +765,10 @@ def binary(a: Any, b: Any, name: str) -> Any:
         found = observed_method(o, one, method, other)
         if found is not NotImplemented:
             return found
+    if any(isinstance(x, Number) for x in (a, b)) and any(isinstance(x, np.generic) for x in (a, b)):
+        raise o.refuse(
+            "it computes with a number that changes and a NumPy scalar; make that a float or an int"
+        )
     arrays = [x for x in (a, b) if isinstance(x, np.ndarray) and o.is_outside(x)]
     if arrays:
         if in_place and a is arrays[0]:

@@ -205,7 +205,7 @@ class Observer:
             self._kept.append((holder, key))
         if isinstance(value, np.ndarray):
             self.arrays[id(value)] = value
-        elif isinstance(value, (list, dict)) and id(value) in self.given:
+        elif id(value) in self.given and not isinstance(value, (Node, tuple)):
             raise self.refuse(f"{words} is also among the arguments: a container reached in two ways")
         return value
 
