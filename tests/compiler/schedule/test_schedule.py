@@ -3,6 +3,8 @@
 What it gives must be what the program means, whatever a machine's figures; and a mistake in a schedule must show.
 """
 
+import cProfile
+import pstats
 from dataclasses import replace
 
 import numpy as np
@@ -249,3 +251,34 @@ def test_memory_is_shared_between_values_that_do_not_meet():
         value = b.map_values("tanh", b.matmul(value, value))
     made = run([value], [x], [some(np.random.default_rng(0), (64, 64)) * np.float32(0.1)])
     assert made.report.arena <= 3 * 64 * 64 * 4 < made.report.unshared
+
+
+# --- how long it takes ----------------------------------------------------------------------------------------
+
+
+def a_long_sum(terms):
+    x = given((8,))
+    total = x
+    for i in range(terms):
+        total = b.map_values("add", total, b.map_values("multiply", x, b.constant(np.full(8, i + 1.5, F4))))
+    return [total], [x]
+
+
+def many_layers(count):
+    x, *weights = inputs = [given((4, 8)), *(given((8, 8)) for _ in range(count))]
+    for w in weights:
+        x = b.map_values("tanh", b.matmul(x, w))
+    return [x], inputs
+
+
+@pytest.mark.parametrize("make", [a_long_sum, many_layers])
+def test_scheduling_takes_time_linear_in_the_size(make):
+    """Counted in calls, not in seconds; twice as many would be four times as much if it were quadratic."""
+
+    def calls(size):
+        outputs, inputs = make(size)
+        profile = cProfile.Profile()
+        profile.runcall(scheduled, outputs, inputs, largest_group=100)
+        return pstats.Stats(profile).total_calls
+
+    assert calls(800) < 2.3 * calls(400)
