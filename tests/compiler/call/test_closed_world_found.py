@@ -77,10 +77,15 @@ def test_an_object_is_given_another_dict_of_attributes(compile):
             box.count += 1
             return x * box.k
 
-        found = [f(mt.ones(2)) for _ in range(3)]
+        @compile
+        def g(x):
+            vars(box)["seen"] = x * 2
+            return x
+
+        found = [(f(mt.ones(2)), g(mt.ones(2))) for _ in range(3)]
         box.__dict__ = {"k": 0.25, "count": 7}
-        found += [f(mt.ones(2)) for _ in range(3)]
-        return found, box.count
+        found += [(f(mt.ones(2)), g(mt.ones(2))) for _ in range(3)]
+        return found, box.count, box.seen
 
     both(scenario, compile)
 

@@ -365,6 +365,8 @@ def _of_c_object(o: Any, thing: Any, name: str, outside: bool) -> Any:
     if name == "__dict__":
         if o.is_managed(thing):
             o.whole(found)
+        else:
+            _note_space(o, thing, found)
         return found
     if isinstance(thing, (types.FunctionType, functools.partial, BaseException)) or name in _ASSIGNABLE:
         return o.fact(f"{type(thing).__name__}.{name}", "attribute", thing, name, found)
