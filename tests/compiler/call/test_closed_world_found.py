@@ -1,6 +1,7 @@
 """What random histories (tests/support/histories.py) have found, each as a few lines."""
 
 import functools
+import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -388,5 +389,50 @@ def test_a_number_that_changes_and_a_numpy_scalar(compile):
             f(mt.ones(2))
             f(mt.ones(2))
         return type(stats.total).__name__, float(stats.total)
+
+    both(scenario, compile)
+
+
+def test_a_sum_is_written_into_the_gradient_whoever_had_it_before(compile):
+    def scenario(compile):
+        layer = nn.Linear(2, 2)
+        optimizer = optim.SGD(layer.parameters(), lr=0.1)
+
+        @compile
+        def f(x):
+            layer(x).pow(2).mean().backward()
+            optimizer.step()
+
+        f(mt.ones(3, 2))
+        f(mt.ones(3, 2))
+        held = layer.weight.grad
+        f(mt.ones(3, 2))
+        layer.float()
+        f(mt.ones(3, 2))
+        (layer.weight + layer.weight).sum().backward()
+        f(mt.ones(3, 2))
+        return held, layer.weight, layer.weight.grad, layer.bias.grad
+
+    both(scenario, compile)
+
+
+def test_one_tensor_in_two_places_that_change(compile):
+    def scenario(compile):
+        table = {"u": mt.ones(2), "w": mt.ones(2) * 2}
+        f = compile(lambda x: x + table["u"] * 3 + table["w"])
+        found = [f(mt.ones(2))]
+        table["u"] = table["w"]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CompileWarning)
+            found += [f(mt.ones(2)), f(mt.ones(2))]
+            table["u"] = mt.ones(2) * 5
+            found += [f(mt.ones(2)), f(mt.ones(2))]
+            table["w"] = mt.ones(2) * 7
+            found += [f(mt.ones(2)), f(mt.ones(2))]
+            table["w"] = table["u"]
+            found += [f(mt.ones(2)), f(mt.ones(2))]
+            table["u"] = mt.ones(2) * 9
+            found += [f(mt.ones(2)), f(mt.ones(2))]
+        return found
 
     both(scenario, compile)

@@ -101,8 +101,8 @@ class KnownObjects:
         """Make an input of whatever Tensor is at a place; tell whether that can be done."""
         if not can_be_placed(tensor):
             return False
-        self.active.placed[id(tensor)] = FromPlace(holder, key)
-        return True
+        known = self.active.placed.setdefault(id(tensor), FromPlace(holder, key))
+        return known.holder is holder and known.key == key
 
     def shown(self, array: np.ndarray) -> Any:
         """Return what stands for an array from outside."""

@@ -222,6 +222,10 @@ class _Run:
         def then(recorded: Recorded, found: list[Any]) -> Backward | None:
             # Before anything is written for real: what would fail then fails now.
             self._refuse_what_is_not_made_anew(found)
+            if any(id(fact.value) in self.active.placed for fact in self.observer.facts.values()):
+                raise StaysEager(
+                    "compile: it finds one tensor in two places, in one of which another one was before"
+                )
             for update in recorded.updates:
                 array = self.active.concrete[update.input]
                 if not array.flags.writeable:

@@ -396,6 +396,9 @@ class Recording:
         return held.now
 
     def _hold_gradient(self, node: Node) -> _Held:
+        if node._grad_is_shared and node._gradient is not None:
+            # As whoever looks at it would get it: then a sum is written into it, in every recording alike.
+            node._gradient, node._grad_is_shared = node._gradient.copy(), False
         place = self._positions.get(id(node))
         source = FromGradient(node) if place is None else FromArgument(place, gradient=True)
         traced = self.add_input(source, np.asarray(node._gradient))
