@@ -19,7 +19,7 @@ from minitorch.compiler import backends
 from minitorch.compiler.call import verify
 from minitorch.compiler.call.again import OnceMore
 from minitorch.compiler.call.audit import Audits, difference
-from minitorch.compiler.call.containers import Same, Taken, collect, paths_of, rebuilt, template
+from minitorch.compiler.call.containers import Same, Taken, collect, parts_of, paths_of, rebuilt, template
 from minitorch.compiler.call.guards import Environment, can_be_placed, conditions_on_place, is_place_of_number
 from minitorch.compiler.call.key import Arguments, CacheKey, is_record
 from minitorch.compiler.call.library import MEETABLE, KnownObjects, NotYet
@@ -438,6 +438,16 @@ class _Run:
 
     def _refuse_what_is_not_made_anew(self, found: list[Any]) -> None:
         refused = _not_made_anew((self.results, self.stored), found, self.observer, self.active)
+        for part in parts_of(self.stored):
+            if (
+                isinstance(part, Node)
+                and self.active.is_fresh(part)
+                and self.active.looks_outside(part._data)
+            ):
+                refused = (
+                    f"it stores a view (shape {tuple(part._data.shape)}) of a tensor from before the call, which would "
+                    "follow what is written into that; store a clone()"
+                )
         if refused:
             raise StaysEager(f"compile: {refused}")
 

@@ -325,6 +325,13 @@ class Recording:
                 "that of what is written, is recorded; write out of place (x = x + y), or into a tensor made inside"
             )
 
+    def looks_outside(self, array: Any) -> bool:
+        """Tell whether an array lies in the memory of a Tensor, or an array, from before the recording."""
+        while isinstance(array, Traced) and array.base is not None:
+            array = array.base
+        outside = (*(held.at_first for held in self._data.values()), *self._arrays.values())
+        return isinstance(array, Traced) and any(array is each for each in outside)
+
     def walking(self, nodes: Iterable[Node], boundary: Collection[Node]) -> None:
         """Refuse to go backward through a graph from before the recording: later calls bring another one."""
         for node in nodes:
