@@ -1,6 +1,7 @@
 """What random histories (tests/support/histories.py) have found, each as a few lines."""
 
 import functools
+import math
 import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -434,5 +435,82 @@ def test_one_tensor_in_two_places_that_change(compile):
             table["u"] = mt.ones(2) * 9
             found += [f(mt.ones(2)), f(mt.ones(2))]
         return found
+
+    both(scenario, compile)
+
+
+def _or_zero(function, n):
+    try:
+        return function(n)
+    except ValueError:
+        return 0.0
+
+
+NUMBERS = {
+    "divide": (lambda n, x: x * (1 / n), [3, 4, 5, 0, 2]),
+    "divide a float": (lambda n, x: x * (1 / n), [3.0, 4.0, 5.0, 0.0, 2.0]),
+    "whole division": (lambda n, x: x * (7 // n), [3, 4, 5, 0, 2]),
+    "remainder": (lambda n, x: x * (7 % n), [3.0, 4.0, 5.0, 0.0, 2.0]),
+    "log": (lambda n, x: x * math.log(n), [3.0, 4.0, 5.0, 0.0, -1.0, 2.0]),
+    "exp": (lambda n, x: x * math.exp(n), [3.0, 4.0, 5.0, 1000.0, 2.0]),
+    "log that is caught": (lambda n, x: x * _or_zero(math.log, n), [3.0, 4.0, 0.0, -1.0, 5.0, 6.0]),
+    "power too large": (lambda n, x: x * 2.0**n, [3.0, 4.0, 5.0, 2000.0, 2.0]),
+    "complex root": (lambda n, x: x * n**0.5, [3.0, 4.0, 5.0, -2.0, 2.0]),
+    "square of a whole number": (lambda n, x: [mt.tensor([1, 2]) * n**2, n**2], [3, 4, 5, 6]),
+    "power of two": (lambda n, x: x * 2**n, [3, 4, 5, 6]),
+    "bits": (lambda n, x: [x * (n & 1), x * (1 << n)], [3, 4, 5, 6]),
+    "divmod": (lambda n, x: [divmod(n, 3), x * divmod(n, 3)[0]], [3, 4, 5, 6]),
+    "round": (lambda n, x: [round(n, 1), round(n)], [3, 4, 5, 6]),
+    "methods": (lambda n, x: [x * n.bit_length(), n.__class__ is int], [3, 4, 50, 6]),
+    "type": (lambda n, x: x * 2 if type(n) is int else x, [3, 4, 5.0, 6.0, 7]),
+    "isinstance": (lambda n, x: x * 2 if isinstance(n, int) else x, [3, 4, 5.0, 6.0, 7]),
+    "in a set": (lambda n, x: x * 2 if n in {3, 5, 7} else x, [3, 4, 5, 6, 7]),
+    "an index": (lambda n, x: [x[n % 3], x[: n % 3], x[..., n % 2]], [3, 4, 5, 6, 7]),
+    "sign of zero": (lambda n, x: x * math.copysign(1, n), [1.0, 2.0, -0.0, 0.0, -0.0]),
+    "large": (lambda n, x: x * (n % 7), [10, 10**5, 10**16 + 1, 10**17 + 3, 10**19, 10**30]),
+    "format by name": (lambda n, x: [f"{n:>5}|{n}", "%(a)s" % {"a": n}], [3, 4, 5, 6]),  # noqa: UP031
+}
+
+
+@pytest.mark.parametrize("what", NUMBERS)
+@pytest.mark.filterwarnings("ignore::minitorch.compiler.call.compiled.CompileWarning")
+def test_a_number_that_changes_computes_as_python_does(compile, what):
+    function, values = NUMBERS[what]
+
+    def scenario(compile):
+        class Box:
+            pass
+
+        box, found = Box(), []
+
+        @compile
+        def f(x):
+            return function(box.n, x)
+
+        for n in values:
+            box.n = n
+            try:
+                found.append(f(mt.arange(1.0, 4.0)))
+            except (ArithmeticError, ValueError) as error:
+                found.append([type(error), str(error)])
+        return found
+
+    both(scenario, compile)
+
+
+def test_text_is_made_of_a_tensors_number_by_name(compile):
+    def scenario(compile):
+        said = []
+
+        @compile
+        def f(x):
+            said.append("{loss:.2f}".format(loss=x.sum().item()))  # noqa: UP032
+            said.append("%(loss).2f" % {"loss": x.sum().item()})  # noqa: UP031
+            return x
+
+        found = [f(mt.ones(2) * i) for i in range(4)]
+        if compile is not plain:
+            assert f.compilations == 1
+        return found, said
 
     both(scenario, compile)

@@ -64,6 +64,8 @@ _LOOKS: dict[str, tuple[str, str | None]] = {
     "context": ("{0}.get(*{1})", None),
 }
 
+MOST = 1 << 53  # the largest whole number of which all smaller ones are float64s
+
 
 def is_place_of_number(fact: Fact) -> bool:
     """Tell whether a fact is about a number that can become an input, when it is seen to change."""
@@ -233,6 +235,13 @@ class Environment:
         self._guard(
             f"the type of the number {reading.key!r}", f"{look}.__class__", *operands, expected=reading.kind
         )
+        if reading.kind is int:  # the program computes in float64
+            self._guard(
+                f"whether {reading.key!r} is small",
+                f"(-{MOST} <= {look} <= {MOST})",
+                *operands,
+                expected=True,
+            )
 
     def _guard(
         self, words: str, look: str, *operands: Any, expected: Any, test: str = "is", reported: bool = False

@@ -138,6 +138,10 @@ class Result:
         )
 
 
+def _test_of(answer: Any) -> str:
+    return "same" if type(answer) is float else "=="  # of zeros, the sign too
+
+
 def _is_there(step: ReadNumber) -> bool:
     """Tell whether there is a number where one is to be read."""
     try:
@@ -209,7 +213,7 @@ class Specialisation:
         ]
         words = "a decision on a number goes the other way"
         self.decisions = [
-            Condition("a number", "{0}()", (question,), answer, "==", told=words)
+            Condition("a number", "{0}()", (question,), answer, _test_of(answer), told=words)
             for question, answer in recorded.decisions
         ]
         self._decided = compiled(self.decisions) if self.decisions else lambda: True

@@ -91,6 +91,12 @@ class Number:
     def __round__(self, digits: Any = None) -> Any:
         return round(float(self), digits)
 
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         for each in inputs:
             if hasattr(each, "__minitorch_op__"):  # an array that records: a number beside it is an operand
@@ -144,11 +150,60 @@ def of_math(function: Any, *operands: Any) -> Any:
     ufunc: Any = _OF_MATH.get(function)
     if ufunc is None or len(operands) != ufunc.nin or not numbers or not all(n.decides for n in numbers):
         return NotImplemented
-    concrete = function(*(o.concrete if isinstance(o, Number) else o for o in operands))
+    concrete = _concretely(function, operands)
     values = [o.value if isinstance(o, Number) else make.constant(np.float64(o)) for o in operands]
     readers = [o.read if isinstance(o, Number) else (lambda o=o: o) for o in operands]
     value = make.map_values(ufunc.__name__, *values)
+    numbers[0].decide(lambda: _gives_float(function, readers), True)
     return as_float(Number(value, concrete, lambda: function(*(r() for r in readers)), numbers[0].decide))
+
+
+def settled(thing: Any) -> Any:
+    """Return a number that may change as the plain one it is, which is decided on; anything else as it is."""
+    if not isinstance(thing, Number):
+        return thing
+    kind: Any = thing.__class__
+    return int(thing) if kind is int else float(thing)
+
+
+def _concretely(function: Callable[..., Any], operands: tuple[Any, ...]) -> Any:
+    """Return what a function gives in this run. An error is one of these very numbers, whoever catches it."""
+    try:
+        return function(*(o.concrete if isinstance(o, Number) else o for o in operands))
+    except (ArithmeticError, ValueError):
+        for each in operands:
+            settled(each)
+        raise
+
+
+def _gives_float(function: Callable[..., Any], readers: list[Callable[[], Any]]) -> bool:
+    try:
+        return isinstance(function(*(read() for read in readers)), float)
+    except (ArithmeticError, ValueError):
+        return False
+
+
+def _as_in_python(found: Any, ufunc: Any, operands: tuple[Any, ...]) -> Any:
+    """Decide that an operation does not fail, and gives a float: where Python raises an error, a program goes on."""
+    function = _MAY_FAIL.get(ufunc)
+    if function is None or not isinstance(found, Number):
+        return found
+    concrete = _concretely(function, operands)
+    if isinstance(concrete, complex):
+        return function(*map(settled, operands))
+    if function is operator.pow:
+        readers = [o.read if isinstance(o, Number) else (lambda o=o: o) for o in operands]
+        found.decide(lambda: _gives_float(function, readers), True)
+    elif isinstance(operands[1], Number):
+        divisor = operands[1].read
+        found.decide(lambda: divisor() != 0, True)
+    return found
+
+
+_MAY_FAIL: dict[Any, Any] = {
+    np.true_divide: operator.truediv, np.floor_divide: operator.floordiv, np.remainder: operator.mod,
+    np.power: operator.pow,
+}  # fmt: skip
 
 
 class _Float(Number):
@@ -159,7 +214,7 @@ class _Float(Number):
     __class__ = property(lambda self: float)
 
     def _with(self, ufunc: Any, *operands: Any) -> Any:
-        return as_float(Number._with(self, ufunc, *operands))
+        return _as_in_python(as_float(Number._with(self, ufunc, *operands)), ufunc, operands)
 
 
 class _Int(Number):
@@ -171,22 +226,36 @@ class _Int(Number):
 
     def _with(self, ufunc: Any, *operands: Any) -> Any:
         whole = all(type(o) in (int, bool) or type(o) is _Int for o in operands)
+        if whole and ufunc is np.power:
+            base, exponent = operands
+            if type(exponent) is int and 1 <= exponent <= 4:
+                return base if exponent == 1 else base * base ** (exponent - 1)
+            return settled(base) ** settled(exponent)
         if not whole or ufunc not in _WHOLE:
-            return as_float(Number._with(self, ufunc, *operands))
+            return _as_in_python(as_float(Number._with(self, ufunc, *operands)), ufunc, operands)
         function = _WHOLE[ufunc]
-        concrete = function(*(o.concrete if isinstance(o, Number) else o for o in operands))
+        concrete = _concretely(function, operands)
         if type(concrete) is not int or abs(concrete) > 1 << 53:
             return function(*(int(o) for o in operands))
         found = Number._with(self, ufunc, *operands)
         readers = [o.read if isinstance(o, Number) else (lambda o=o: o) for o in operands]
-        return _Int(found.value, concrete, lambda: function(*(r() for r in readers)), self.decide)
+        new = _Int(found.value, concrete, lambda: function(*(r() for r in readers)), self.decide)
+        return _as_in_python(new, ufunc, operands)
 
     def __index__(self) -> int:
         return int(self)
 
+    def __round__(self, digits: Any = None) -> Any:
+        return round(int(self), digits)
+
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         return getattr(ufunc, method)(*(int(i) if type(i) is _Int else i for i in inputs), **options)
 
+
+for _name in ("and", "or", "xor", "lshift", "rshift"):
+    _bits = getattr(operator, f"__{_name}__")
+    setattr(_Int, f"__{_name}__", lambda self, other, _f=_bits: _f(int(self), settled(other)))
+    setattr(_Int, f"__r{_name}__", lambda self, other, _f=_bits: _f(settled(other), int(self)))
 
 _WHOLE: dict[Any, Any] = {
     np.add: operator.add, np.subtract: operator.sub, np.multiply: operator.mul, np.floor_divide: operator.floordiv,

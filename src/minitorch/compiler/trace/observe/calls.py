@@ -29,7 +29,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from minitorch.compiler.trace.deferred import deferred
-from minitorch.compiler.trace.number import Number, of_math
+from minitorch.compiler.trace.number import Number, of_math, settled
 from minitorch.compiler.trace.observe import hooks
 from minitorch.compiler.trace.observe.hooks import CONTAINERS, lookup, own_method, rewriter
 from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, Observer
@@ -423,12 +423,17 @@ class CallObserver(Observer):
             "__prepare__",
         ):
             return self._calls_new(function, owner, args, options)
-        if isinstance(owner, str) and name in ("format", "join") and not options:
-            parts = args if name == "format" else tuple(hooks.iterator(args[0]))
+        if isinstance(owner, str) and name in ("format", "join"):
+            parts = (*args, *options.values()) if name == "format" else tuple(hooks.iterator(args[0]))
             if any(isinstance(part, Number) for part in parts):
-                return deferred(
-                    lambda *texts: function(*texts) if name == "format" else function(texts), *parts
-                )
+                count, names = len(args), tuple(options)
+
+                def said(*texts: Any) -> Any:
+                    if name == "join":
+                        return function(texts)
+                    return function(*texts[:count], **dict(zip(names, texts[count:], strict=True)))
+
+                return deferred(said, *parts)
             args = args if name == "format" else (parts,)
         known = isinstance(owner, (*PLAIN, tuple, type, re.Pattern, re.Match, *_LOCKS)) or is_trusted_class(
             type(owner)
@@ -712,7 +717,9 @@ class CallObserver(Observer):
             return tuple([self.index(k) for k in key])
         if isinstance(key, list):
             self.whole(key)
-        return self.shown(key)
+        if type(key) is slice:
+            return slice(settled(key.start), settled(key.stop), settled(key.step))
+        return self.shown(settled(key))
 
     def type_fact(self, kind: type, name: str, value: Any) -> None:
         """Note what a class has under a name."""
@@ -862,15 +869,14 @@ def _length(o: CallObserver, thing: Any) -> int:
 
 def _isinstance(o: CallObserver, thing: Any, kinds: Any) -> bool:
     if (
-        o.is_outside(thing)
+        not isinstance(thing, Number)
+        and o.is_outside(thing)
         and type(thing).__flags__ & hooks._HEAP_TYPE
         and not isinstance(thing, (Node, type))
     ):
         o.fact(
             f"the class of a {type(thing).__name__}", "class", thing, None, type(thing), o.is_managed(thing)
         )
-    if isinstance(thing, Traced):
-        return isinstance(thing, kinds)
     return isinstance(thing, kinds)
 
 
@@ -878,6 +884,8 @@ def _type_of(o: CallObserver, kind: Any, args: tuple[Any, ...], options: dict[st
     if len(args) != 1:
         raise o.refuse("it makes a class")
     thing = args[0]
+    if isinstance(thing, Number):
+        return thing.__class__
     if (
         o.is_outside(thing)
         and type(thing).__flags__ & hooks._HEAP_TYPE

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.trace.deferred import deferred
-from minitorch.compiler.trace.number import Number
+from minitorch.compiler.trace.number import Number, settled
 from minitorch.compiler.trace.observe.instrument import EXPANDED, Rewriter
 from minitorch.compiler.trace.observe.observer import MISSING, current_observer
 from minitorch.compiler.trace.observe.whose import is_trusted, is_trusted_class
@@ -156,6 +156,8 @@ def attribute(thing: Any, name: str, *default: Any) -> Any:
     o = current_observer()
     if o is None or type(thing) in _PLAIN_TYPES:
         return getattr(thing, name, *default)
+    if isinstance(thing, Number):
+        return getattr(settled(thing), name, *default)
     try:
         return _attribute(o, thing, name)
     except AttributeError:
@@ -489,6 +491,7 @@ def item(container: Any, key: Any) -> Any:
     o = current_observer()
     if o is None:
         return container[key]
+    key = settled(key)
     kind = type(container)
     if kind in _PLAIN_TYPES or (
         isinstance(container, (*TENSORS, tuple)) and not own_method(container, "__getitem__")
@@ -557,6 +560,7 @@ def store_item(operands: tuple[Any, Any, Any]) -> None:
     if o is None:
         container[key] = value
         return
+    key = settled(key)
     if isinstance(container, TENSORS):
         container[o.index(key)] = o.shown(value)
         return
@@ -599,6 +603,7 @@ def delete_item(container: Any, key: Any) -> None:
     if o is None:
         del container[key]
         return
+    key = settled(key)
     if observed_method(o, container, "__delitem__", key) is not NotImplemented:
         return
     if o.is_given(container):
@@ -680,6 +685,7 @@ def contains(key: Any, container: Any, negated: bool) -> bool:
             )
         if found is NotImplemented:
             if isinstance(container, (dict, set, frozenset)):
+                key = settled(key)
                 o.hashed(key, container)
                 if o.is_outside(container):
                     reported = o.is_managed(container)
@@ -756,6 +762,9 @@ def binary(a: Any, b: Any, name: str) -> Any:
     if o is None or (type(a) in _PLAIN_TYPES and type(b) in _PLAIN_TYPES):
         return (into if in_place else plain)(a, b)
     if isinstance(a, str) and special == "mod":
+        if type(b) is dict and _is_late(tuple(b.values())):
+            keys = tuple(b)
+            return deferred(lambda text, *parts: text % dict(zip(keys, parts, strict=True)), a, *b.values())
         return (
             deferred(lambda text, *parts: text % parts, a, *(b if type(b) is tuple else (b,)))
             if _is_late(b)
