@@ -221,7 +221,7 @@ def test_reductions_of_any_dtype(text, dtype):
 def test_all_and_any_answer_with_bools(dtype):
     # uint8 for uint8, as PyTorch does from the time before it had bools.
     x = minitorch.tensor(first(dtype))
-    assert x.all().dtype == x.any(0).dtype == (np.uint8 if dtype == np.uint8 else np.bool_)
+    assert x.all().dtype == x.any(0).dtype == (np.uint8 if np.dtype(dtype) == np.uint8 else np.bool_)
 
 
 TOGETHER = [
