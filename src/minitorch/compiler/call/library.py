@@ -6,7 +6,6 @@ is guarded as a whole (guards.py), since this library's own code is not observed
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -23,26 +22,11 @@ from minitorch.compiler.trace.traced import Traced
 from minitorch.engine.node import Node
 from minitorch.nn.module import Module
 from minitorch.optim.lr_scheduler import LRScheduler
-from minitorch.optim.optimizer import ElementwiseOptimizer, Optimizer, ParameterGroup
-from minitorch.optim.sgd import SGD
+from minitorch.optim.optimizer import Optimizer, ParameterGroup
 from minitorch.random import Generator
 from minitorch.tensor import Tensor
 
 MEETABLE = (Node, Module, Optimizer, LRScheduler, Generator)
-
-
-class NotYet(BaseException):
-    """What a recording of this call relies on will be another thing at the next: it is not worth its time."""
-
-
-_begun: weakref.WeakSet[Optimizer] = weakref.WeakSet()  # optimisers of which a first step was waited for
-
-
-def _is_about_to_begin(optimizer: Optimizer) -> bool:
-    """Tell whether an optimiser's first step, which makes its state, is still to come."""
-    if optimizer.state or optimizer in _begun or not isinstance(optimizer, ElementwiseOptimizer):
-        return False
-    return not isinstance(optimizer, SGD) or any(group["momentum"] for group in optimizer.param_groups)
 
 
 class KnownObjects:
@@ -61,10 +45,6 @@ class KnownObjects:
             met = self.environment.optimizers, self.environment.schedulers, self.environment.streams
             count = list(map(len, met))
             self.environment.look(thing)
-            for optimizer in self.environment.optimizers[count[0] :]:
-                if _is_about_to_begin(optimizer):
-                    _begun.add(optimizer)
-                    raise NotYet
             if count != list(map(len, met)):
                 self.before.look(self.environment)
         elif isinstance(thing, type(self.active)):

@@ -22,7 +22,7 @@ from minitorch.compiler.call.audit import Audits, difference
 from minitorch.compiler.call.containers import Same, Taken, collect, parts_of, paths_of, rebuilt, template
 from minitorch.compiler.call.guards import Environment, can_be_placed, conditions_on_place, is_place_of_number
 from minitorch.compiler.call.key import Arguments, CacheKey, is_record
-from minitorch.compiler.call.library import MEETABLE, KnownObjects, NotYet
+from minitorch.compiler.call.library import MEETABLE, KnownObjects
 from minitorch.compiler.call.names import describe
 from minitorch.compiler.call.specialisation import Result, Specialisation
 from minitorch.compiler.call.undo import Aside, Before
@@ -112,10 +112,6 @@ def record_call(
     failure: Exception | None = None
     try:
         run.go()
-    except NotYet:
-        run.put_back()
-        results = function(*arguments.args, **arguments.options)
-        return RecordedCall(results, changed="the state of an optimiser, which its first step makes")
     except CheckFailed:
         run.put_back()
         return RecordedCall(run_plainly(function, run.environment, arguments, []))
