@@ -1,5 +1,6 @@
 """Audits: a guard that is missing is found out, whatever its kind; what is right passes, and costs little."""
 
+import abc
 import functools
 import types
 from collections import deque
@@ -166,6 +167,17 @@ def _deque(scale):
     return (lambda x: x * values[0]), lambda: values.__setitem__(0, 5.0)
 
 
+def _registered(scale):
+    class Kind(metaclass=abc.ABCMeta):  # noqa: B024
+        pass
+
+    class Other:
+        pass
+
+    other = Other()
+    return (lambda x: x * (5.0 if isinstance(other, Kind) else scale)), lambda: Kind.register(Other)
+
+
 # How facts of a kind are lost, and a program that then lies.
 KINDS = {
     "item": [_dict, _absent, _proxy],
@@ -185,6 +197,7 @@ KINDS = {
     "layout": [_layout],
     "bytes": [_bytes],
     "remembered": [_remembered],
+    "subclass": [_registered],
 }
 
 

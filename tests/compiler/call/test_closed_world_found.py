@@ -1,5 +1,6 @@
 """What random histories (tests/support/histories.py) have found, each as a few lines."""
 
+import abc
 import functools
 import math
 import warnings
@@ -514,3 +515,107 @@ def test_text_is_made_of_a_tensors_number_by_name(compile):
         return found, said
 
     both(scenario, compile)
+
+
+def test_attributes_of_a_metaclass_an_array_and_a_number_of_ones_own(compile):
+    def scenario(compile):
+        class Meta(type):
+            k = 2.0
+
+        class Kind(metaclass=Meta):
+            pass
+
+        class Array(np.ndarray):
+            pass
+
+        class Real(float):
+            pass
+
+        class Box:
+            pass
+
+        box, array = Box(), np.ones(2).view(Array)
+
+        def change(n):
+            Meta.k, array.scale, box.number = 1.0 + n, 2.0 + n, Real(1.0)
+            box.number.scale = 3.0 + n
+
+        functions = [
+            compile(lambda x: x * Kind.k),
+            compile(lambda x: x * array.scale),
+            compile(lambda x: x * box.number.scale),
+        ]
+        found = []
+        for n in range(5):
+            change(n)
+            found += [f(mt.ones(2)) for f in functions for _ in range(2)]
+        return found
+
+    both(scenario, compile)
+
+
+def test_a_class_is_registered_later_on(compile):
+    def scenario(compile):
+        class Kind(metaclass=abc.ABCMeta):  # noqa: B024
+            pass
+
+        class Other:
+            pass
+
+        other = Other()
+        f = compile(lambda x: x * 2 if isinstance(other, Kind) else x)
+        found = [f(mt.ones(2)) for _ in range(3)]
+        Kind.register(Other)
+        return found + [f(mt.ones(2)) for _ in range(3)]
+
+    both(scenario, compile)
+
+
+def test_a_list_from_outside_is_begun_anew(compile):
+    def scenario(compile):
+        things = [1.0]
+
+        @compile
+        def f(x):
+            things.__init__([2.0, 3.0])
+            return x * 2
+
+        found = []
+        for _ in range(4):
+            things.append(5.0)
+            found += [f(mt.ones(2)), list(things)]
+        return found
+
+    both(scenario, compile, refused="__init__ of a list")
+
+
+def test_warnings_come_at_each_call_from_their_line(compile):
+    def scenario(compile):
+        @compile
+        def f(x):
+            warnings.warn(f"sum {x.sum().item()}", stacklevel=1)
+            return x * 2
+
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            found = [f(mt.ones(2) * i) for i in range(4)]
+        if compile is not plain:
+            assert f.compilations == 1
+        return found, [[str(w.message), w.category, w.filename, w.lineno] for w in told]
+
+    both(scenario, compile)
+
+
+def test_an_array_read_by_value_shares_memory_with_a_tensor_that_is_written(compile):
+    def scenario(compile):
+        array = np.ones(3, np.float32)
+        tensor = mt.from_numpy(array)
+
+        @compile
+        def f(x):
+            tensor.mul_(2)
+            return x * float(array.sum())
+
+        return [[f(mt.ones(2)), array.copy()] for _ in range(4)]
+
+    both(scenario, compile, refused="shares memory with a NumPy array")

@@ -4,6 +4,7 @@ The readings: the quick check (key, guards, captured arrays, memory, decisions),
 written out as source, and the entry of a program that runs natively.
 """
 
+import abc
 import contextvars
 import dataclasses
 import functools
@@ -320,6 +321,20 @@ def remove_gradient_and_set_it():
 
 reader = "def f(x): return x * g"
 maybe = "def f(x):\n try: return x * g\n except NameError: return x"
+
+
+def registered_class():
+    class Kind(metaclass=abc.ABCMeta):  # noqa: B024
+        pass
+
+    class Other:
+        pass
+
+    other = Other()
+    return (lambda x: x * 2 if isinstance(other, Kind) else x * 3), lambda: Kind.register(Other)
+
+
+guard("registered", "whether it is a Kind was False and is True", registered_class)
 guard("closure", "number was 2.0 and is 3.0", changed_cell)
 guard("empty_closure", "number is gone", emptied_cell)
 guard("global", "g was 2.0 and is 3.0", of_globals(reader, {"g": 2.0}, lambda s: s.update(g=3.0)))

@@ -31,8 +31,8 @@ def same(a: Any, b: Any) -> bool:
     """Tell whether two plain things are one and the same to a program: type, value, sign of zero; nan is nan."""
     if a is b:
         return True
-    if type(a) is not type(b) or not isinstance(a, PLAIN):
-        return False
+    if type(a) is not type(b) or not isinstance(a, PLAIN) or hasattr(a, "__dict__"):
+        return False  # (two that are equal may have other attributes)
     if isinstance(a, float):
         return (a == b and str(a) == str(b)) or (a != a and b != b)
     return bool(a == b)

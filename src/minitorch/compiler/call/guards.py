@@ -57,6 +57,7 @@ _LOOKS: dict[str, tuple[str, str | None]] = {
     "cell": ("{0}.cell_contents", None),
     "slot": ("getattr({0}, {1}, missing)", None),
     "contains": (CONTAINS, "is"),
+    "subclass": ("issubclass({0}, {1})", "is"),
     "layout": ("({0}.shape, {0}.dtype, {0}.strides)", "=="),
     "content": ("{0}.tobytes()", "=="),
     "bytes": ("bytes({0})", "=="),

@@ -222,8 +222,14 @@ class _Run:
                 raise StaysEager(
                     "compile: it finds one tensor in two places, in one of which another one was before"
                 )
+            by_value = [fact.holder for fact in self.observer.facts.values() if fact.kind == "content"]
             for update in recorded.updates:
                 array = self.active.concrete[update.input]
+                if any(np.may_share_memory(array, each) for each in by_value):
+                    raise StaysEager(
+                        "compile: it writes into a tensor that shares memory with a NumPy array whose numbers it "
+                        "reads; clone() one of the two"
+                    )
                 if not array.flags.writeable:
                     raise ValueError(
                         f"compile: {describe(self.function)} writes into an array of shape {array.shape} that is "

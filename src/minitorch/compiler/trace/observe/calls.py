@@ -6,6 +6,7 @@ in C, this file says what it reads of its arguments: anything it says nothing ab
 
 from __future__ import annotations
 
+import abc
 import collections
 import contextvars
 import functools
@@ -184,7 +185,7 @@ class CallObserver(Observer):
     def _calls_function(self, function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         if rewriter.is_instrumented(function.__code__):
             return function(*args, **options)
-        if function in _LOGGED or function is warnings.warn:
+        if function in _LOGGED:
             return self.happens(function, args, options)
         if function in _SPECIAL_FUNCTIONS:
             return _SPECIAL_FUNCTIONS[function](self, *args, **options)
@@ -501,7 +502,7 @@ class CallObserver(Observer):
             elif name in _TAKERS:
                 self.whole(owner)
                 self.restructured(owner, function, args, options)
-            elif name not in ("__init__", "__repr__", "__str__", "__hash__", "__reduce_ex__", "__reduce__"):
+            elif name not in ("__repr__", "__str__", "__hash__", "__reduce_ex__", "__reduce__"):
                 raise self.refuse(
                     f"it calls {name} of a {type(owner).__name__}, of which it is not known what it reads"
                 )
@@ -877,6 +878,10 @@ def _isinstance(o: CallObserver, thing: Any, kinds: Any) -> bool:
         o.fact(
             f"the class of a {type(thing).__name__}", "class", thing, None, type(thing), o.is_managed(thing)
         )
+    for each in kinds if type(kinds) is tuple else (kinds,):
+        if type(each) is abc.ABCMeta and not is_trusted_class(each) and o.is_outside(each):
+            known = issubclass(thing.__class__, each)  # others may be registered later on
+            o.fact(f"whether it is a {each.__name__}", "subclass", thing.__class__, each, known)
     return isinstance(thing, kinds)
 
 
@@ -1030,6 +1035,44 @@ def _print(o: CallObserver, *args: Any, **options: Any) -> None:
     o.happens(print, args, options)
 
 
+def _may_be_error(kind: Any) -> bool:
+    """Tell whether Python's filters may make an error of a warning of some kind."""
+    for action, text, category, module, line in warnings.filters:
+        if issubclass(kind, category):
+            if action == "error":
+                return True
+            if text is None and module is None and not line:
+                return False
+    return False
+
+
+def _warn(
+    o: CallObserver,
+    message: Any,
+    category: Any = None,
+    stacklevel: int = 1,
+    source: Any = None,
+    **options: Any,
+) -> None:
+    """Warn at each call, as from the line that does."""
+    kind = category or (type(message) if isinstance(message, Warning) else UserWarning)
+    if source is not None or options or _may_be_error(kind):
+        raise o.refuse("it warns, where a warning may be an error; do that outside")
+    frame = _caller()
+    for _ in range(stacklevel - 1):
+        outer = frame.f_back
+        while outer is not None and not rewriter.is_instrumented(outer.f_code):
+            outer = outer.f_back
+        frame = outer or frame
+    space, file, line = frame.f_globals, frame.f_code.co_filename, frame.f_lineno
+
+    def told(text: Any) -> None:
+        registry = space.setdefault("__warningregistry__", {})
+        warnings.warn_explicit(text, kind, file, line, space.get("__name__"), registry)
+
+    o.happens(told, (message,), {})
+
+
 def _refused(why: str) -> Any:
     def run(o: CallObserver, *args: Any, **options: Any) -> Any:
         raise o.refuse(why)
@@ -1118,6 +1161,7 @@ _SPECIAL_BUILTINS: dict[Any, Any] = {
     hash: _hash,
     callable: lambda o, thing: callable(thing),
     print: _print,
+    warnings.warn: _warn,
     object.__setattr__: _store_plainly,
     object.__getattribute__: _attribute_plainly,
     functools.reduce: _reduce,

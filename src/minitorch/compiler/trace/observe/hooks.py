@@ -179,7 +179,8 @@ def _attribute(o: Any, thing: Any, name: str) -> Any:
     if isinstance(thing, np.ndarray):
         if o.is_outside(thing):
             o.array(thing)
-        return getattr(thing, name)
+        if is_trusted_class(kind) or lookup(kind, name) is lookup(np.ndarray, name) is not MISSING:
+            return getattr(thing, name)
     getter = lookup(kind, "__getattribute__")
     if isinstance(getter, types.FunctionType) and not is_trusted(getter.__code__):
         return o.calls(getter, (thing, name), {})
@@ -211,6 +212,8 @@ def _of_class(o: Any, kind: Any, name: str) -> Any:
     if not kind.__flags__ & _IMMUTABLE_TYPE and o.is_outside(kind):
         o.type_fact(kind, name, lookup(kind, name))
     on_meta = lookup(meta, name)
+    if meta is not type and (on_meta is not MISSING or lookup(kind, name) is MISSING):
+        o.type_fact(meta, name, on_meta)
     if isinstance(on_meta, property) and not _is_ours(on_meta):
         return o.calls(on_meta.fget, (kind,), {})
     return getattr(kind, name)
