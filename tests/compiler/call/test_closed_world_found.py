@@ -619,3 +619,42 @@ def test_an_array_read_by_value_shares_memory_with_a_tensor_that_is_written(comp
         return [[f(mt.ones(2)), array.copy()] for _ in range(4)]
 
     both(scenario, compile, refused="shares memory with a NumPy array")
+
+
+def test_what_is_printed_is_as_it_was_then(compile, capsys):
+    def scenario(compile):
+        w = mt.ones(2)
+
+        @compile
+        def f(x):
+            print(w)
+            w.add_(x)
+            y = x * 2
+            print([w, y])
+            y.add_(1)
+            return y
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CompileWarning)
+            results = [f(mt.ones(2)) for _ in range(4)]
+        return results, w, capsys.readouterr().out
+
+    both(scenario, compile)
+
+
+def test_a_gradient_that_is_held_is_read_as_it_is_then(compile):
+    def scenario(compile):
+        w = mt.ones(2, requires_grad=True)
+        (w * 2).sum().backward()
+        held = w.grad
+
+        @compile
+        def f(x):
+            (w * x).sum().backward()
+            return held * 2
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CompileWarning)
+            return [f(mt.ones(2)) for _ in range(4)], w.grad
+
+    both(scenario, compile)

@@ -218,6 +218,7 @@ class _Run:
         def then(recorded: Recorded, found: list[Any]) -> Backward | None:
             # Before anything is written for real: what would fail then fails now.
             self._refuse_what_is_not_made_anew(found)
+            self.observer.refuse_what_was_shown_and_changed()
             if any(id(fact.value) in self.active.placed for fact in self.observer.facts.values()):
                 raise StaysEager(
                     "compile: it finds one tensor in two places, in one of which another one was before"

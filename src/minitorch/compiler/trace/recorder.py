@@ -527,6 +527,9 @@ class Recording:
     def _refuse_shared_memory(self, recorded: Recorded) -> None:
         """Arrays that overlap are one in NumPy and two in a program: if one of them is written, refuse."""
         written = {u.input for u in recorded.updates}
+        for held in self._grads.values():  # a gradient that is added to is written as well
+            if held.now is held.at_first and held.value is not None and held.now.value is not held.value:
+                written |= {i for i, value in enumerate(self.inputs) if value is held.value}
         if not written:
             return
         bounds = [byte_bounds(array) if array.size else (0, 0) for array in self.concrete]

@@ -121,6 +121,7 @@ class CallObserver(Observer):
         self.library = library
         self.is_managed = library.is_managed
         self.takes_plainly = library.takes_plainly
+        self._shown: list[tuple[Any, Any]] = []  # Tensors that are printed, or logged, and how they were then
         self.originals: dict[int, Any] = {}  # arrays, by the id of what stands for them
         self._of_functions: dict[int, Any] = {}
 
@@ -128,6 +129,7 @@ class CallObserver(Observer):
         """Let go of what was made, and of what was given, in this run."""
         super().forget()
         self._of_functions.clear()
+        self._shown.clear()
         del (
             self.library,
             self.is_managed,
@@ -784,8 +786,22 @@ class CallObserver(Observer):
         for each in (*args, *options.values()):
             if isinstance(each, CONTAINERS):
                 self.whole(each)
+        self._note_shown((*args, *options.values()))
         args = tuple([hooks._copied(a) for a in args])
         self.happened(function, args, options)
+
+    def _note_shown(self, things: Any) -> None:
+        """Note how Tensors are that will be shown at the end of the call."""
+        for each in things:
+            if isinstance(each, (list, tuple, dict)):
+                self._note_shown(each.values() if isinstance(each, dict) else each)
+            elif isinstance(each, hooks.TENSORS):
+                self._shown.append((each, _state_of(each)))
+
+    def refuse_what_was_shown_and_changed(self) -> None:
+        """Refuse a run that has changed a Tensor after it was printed, or logged: that happens at the end."""
+        if any(_state_of(each) != state for each, state in self._shown):
+            raise self.refuse("it changes a tensor after it has printed, or logged, it; print a clone()")
 
     def caught(self, error: BaseException) -> None:
         """Be told of an error that the function may be about to catch."""
@@ -814,6 +830,12 @@ _BY_CYTHON = type(np.random.default_rng)
 _VIEWS: Any = (type({}.keys()), type({}.values()), type({}.items()))
 _LRU_CACHE = type(functools.lru_cache(lambda: None))
 _LOCKS = (type(threading.Lock()), type(threading.RLock()))
+
+
+def _state_of(thing: Any) -> tuple[Any, ...]:
+    """Return what changes when a Tensor, or an array that is recorded, is written into."""
+    array = thing._data if isinstance(thing, Node) else thing
+    return id(array), getattr(array, "_version", None), getattr(thing, "_time", None)
 
 
 def _raised_by_tensors(error: BaseException) -> bool:
