@@ -224,13 +224,20 @@ class _Run:
                     "compile: it finds one tensor in two places, in one of which another one was before"
                 )
             by_value = [fact.holder for fact in self.observer.facts.values() if fact.kind == "content"]
+            written = [self.active.concrete[update.input] for update in recorded.updates]
+            for rebind in recorded.rebinds:
+                if rebind.in_place:  # a gradient that is added to
+                    given = isinstance(rebind.tensor, int)
+                    written.append(
+                        (self.arguments.leaves[rebind.tensor] if given else rebind.tensor)._gradient
+                    )
+            if any(np.may_share_memory(array, each) for array in written for each in by_value):
+                raise StaysEager(
+                    "compile: it writes into a tensor, or a gradient, that shares memory with a NumPy array whose "
+                    "numbers it reads; clone() one of the two"
+                )
             for update in recorded.updates:
                 array = self.active.concrete[update.input]
-                if any(np.may_share_memory(array, each) for each in by_value):
-                    raise StaysEager(
-                        "compile: it writes into a tensor that shares memory with a NumPy array whose numbers it "
-                        "reads; clone() one of the two"
-                    )
                 if not array.flags.writeable:
                     raise ValueError(
                         f"compile: {describe(self.function)} writes into an array of shape {array.shape} that is "
