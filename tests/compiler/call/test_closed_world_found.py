@@ -658,3 +658,15 @@ def test_a_gradient_that_is_held_is_read_as_it_is_then(compile):
             return [f(mt.ones(2)) for _ in range(4)], w.grad
 
     both(scenario, compile)
+
+
+def test_a_compiled_function_inside_while_views_have_moved(compile):
+    base = mt.ones(3, requires_grad=True) * 2
+    view = base[:2]
+    base.add_(1)
+    inner = compile(lambda x: x * 2)
+    inner(mt.ones(2))
+    outer = compile(lambda x: inner(x) + 1)
+    assert [outer(mt.ones(2)).tolist() for _ in range(3)] == [[3, 3]] * 3
+    assert outer.compilations == 1
+    assert view.tolist() == [3, 3]

@@ -45,6 +45,7 @@ def alike(a: Any, b: Any) -> bool:
 
 # The names that expressions may use beside their operands.
 NAMES: dict[str, Any] = {
+    "__name__": __name__,  # whose code it is
     "same": same, "alike": alike, "lookup": lookup, "is_": operator.is_, "missing": MISSING, "owner_of": owner_of,
     "current": current, "default_dtype": get_default_dtype, "MISS": MISS,
     "GONE": GONE,

@@ -77,7 +77,8 @@ def _finder(facts: dict[str, Fact]) -> Callable[[Any, Any], Signature]:
     of |= {name: fact.look.format("leaf") for name, fact in facts.items()}
     parts = ", ".join(of.get(name, "None") for name in Signature._fields)
     return eval(
-        f"lambda leaf, array: new(Signature, ({parts}))", {"new": tuple.__new__, "Signature": Signature}
+        f"lambda leaf, array: new(Signature, ({parts}))",
+        {"new": tuple.__new__, "Signature": Signature, "__name__": __name__},
     )
 
 
