@@ -218,7 +218,8 @@ class _EntryWriter:
         # line: from the first half to the call nothing can come between. Its own errors say that it has not run.)
         s.add("has_run = False")
         s.add("try:")
-        s.add(f"    has_run = True; {call}")
+        s.add(f"    has_run = True; failed = {call}")
+        s.add(f"    if failed is not None: has_run = False; {s.bind(native.fail)}()")
         for line in stores:
             s.add(f"    {line}")
         s.add("except TypeError: raise")

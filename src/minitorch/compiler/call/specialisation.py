@@ -229,9 +229,7 @@ class Specialisation:
         # A run may be given up after the draws: an index is out of range, a matrix singular.
         self.may_need_undoing = self.has_effects or bool(self._streams and self.runner.may_fail)
         # Where the entry could not make up for an interrupt, Ctrl-C has to wait for it.
-        self.must_not_be_interrupted = bool(
-            self.has_effects or self._streams or self.changes or self.runner.may_fail
-        )
+        self.must_not_be_interrupted = bool(self.has_effects or self._streams or self.changes)
         self._written_owners = self._owners_of_written()
         self.change = changing(self.changes, self.stored)
         self.takes_from_call = takes_from_call((self.template, self.stored))
