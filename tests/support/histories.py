@@ -44,6 +44,31 @@ from minitorch import nn, optim
 from minitorch.nn import functional as F"""
 
 # Each piece can be left out when a program is shrunk; {…} is chosen at random.
+ODD = """class Odd(dict):
+    def __missing__(self, key):
+        return 0.5
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self.get(name, 0.25)"""
+WALK = """class Walk:
+    def __init__(self):
+        self.parts, self.depth = [0.5, 0.75], 0
+    def __iter__(self):
+        return iter(self.parts)
+    def __getitem__(self, i):
+        return self.parts[i]
+    def __enter__(self):
+        self.depth += 1
+        return self
+    def __exit__(self, *error):
+        self.depth -= 1
+    @classmethod
+    def of(cls, k):
+        return k * 2
+    @staticmethod
+    def twice(h):
+        return h * 2"""
 WORLD = [
     'Pair = collections.namedtuple("Pair", ["v", "k"])',
     """@dataclasses.dataclass
@@ -121,31 +146,8 @@ class Batch:
     "pair, tail, seen, gen = Pair(mt.full((4,), 0.3), 0.5), collections.deque(maxlen=3), set(), mt.Generator().manual_seed(3)",
     "order = collections.OrderedDict(p=0.5, q=0.75); total, level, flag, word = 0, 0.5, True, 'a'",
     "xs = [mt.randn(3, 4), mt.randn(3, 4), mt.randn(4, 4)]; kept = mt.randn(3, 4); leaf = mt.randn(3, 4, requires_grad=True)",
-    """class Odd(dict):
-    def __missing__(self, key):
-        return 0.5
-    def __getattr__(self, name):
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return self.get(name, 0.25)""",
-    """class Walk:
-    def __init__(self):
-        self.parts, self.depth = [0.5, 0.75], 0
-    def __iter__(self):
-        return iter(self.parts)
-    def __getitem__(self, i):
-        return self.parts[i]
-    def __enter__(self):
-        self.depth += 1
-        return self
-    def __exit__(self, *error):
-        self.depth -= 1
-    @classmethod
-    def of(cls, k):
-        return k * 2
-    @staticmethod
-    def twice(h):
-        return h * 2""",
+    ODD,
+    WALK,
     "odd, walk, held = Odd(a=0.5), Walk(), Batch(mt.full((4,), 0.35), 0.5)",
     'table_f = {{"a": mt.tanh, "b": lambda h: h * level}}',
     "def u_of(batch):\n    return batch['u'] if isinstance(batch, dict) else batch.u if isinstance(batch, Batch) else batch[0]",
@@ -360,31 +362,8 @@ CHANGES = [
     "lin.bias = None", "lin.weight = w_mat", "lin.requires_grad_(False)", "lin.weight.grad = None", "lin = nn.Linear(4, 4, bias=False)", "lin = net.inner", "bn.eval()", "bn.train()", "bn.momentum = 0.5", "bn.eps = 0.1", "bn.running_mean.fill_(0.5)",
     "bn.reset_running_stats()", "bn.weight.data.fill_(2.0)", "drop.p = 0.2", "drop.p = 0.7", "drop.eval()", "drop.train()", "ln = nn.LayerNorm(4, elementwise_affine=False)", "act = mt.sigmoid", "act = nn.ReLU()", "act = F.relu", "act = helper",
     "helper.__defaults__ = (0.75,)", "helper.__kwdefaults__ = {'plus': 0.3}", "helper.__kwdefaults__['plus'] = 0.2", "half = functools.partial(helper, by=0.9)", "half.keywords['by'] = 0.4",
-    """class Odd(dict):
-    def __missing__(self, key):
-        return 0.5
-    def __getattr__(self, name):
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return self.get(name, 0.25)""",
-    """class Walk:
-    def __init__(self):
-        self.parts, self.depth = [0.5, 0.75], 0
-    def __iter__(self):
-        return iter(self.parts)
-    def __getitem__(self, i):
-        return self.parts[i]
-    def __enter__(self):
-        self.depth += 1
-        return self
-    def __exit__(self, *error):
-        self.depth -= 1
-    @classmethod
-    def of(cls, k):
-        return k * 2
-    @staticmethod
-    def twice(h):
-        return h * 2""",
+    ODD,
+    WALK,
     "odd, walk, held = Odd(a=0.5), Walk(), Batch(mt.full((4,), 0.35), 0.5)",
     'table_f = {"a": mt.tanh, "b": lambda h: h * level}',
     "def u_of(batch):\n    return batch['u'] if isinstance(batch, dict) else batch.u if isinstance(batch, Batch) else batch[0]",

@@ -26,7 +26,7 @@ from minitorch.compiler.call.conditions import MISS
 from minitorch.compiler.call.entry import make_entry
 from minitorch.compiler.call.explain import STAYS_EAGER, Explanation, debug
 from minitorch.compiler.call.key import Arguments, CacheKey, in_words, is_unobserved
-from minitorch.compiler.call.names import FunctionWrapper, describe
+from minitorch.compiler.call.names import describe
 from minitorch.compiler.call.record import record_call, run_plainly
 from minitorch.compiler.call.specialisation import REFUSALS, Redecided, Specialisation
 from minitorch.compiler.trace.interrupts import Uninterrupted
@@ -51,7 +51,7 @@ class CompileWarning(UserWarning):
 _warned: set[str] = set()  # what was said once
 
 
-class CompiledFunction(FunctionWrapper):
+class CompiledFunction:
     """A function and its programs. Call it like the function; `explain()` tells what was made of it."""
 
     def __init__(

@@ -1,15 +1,8 @@
-"""Names of functions, and what stands for one. Enters: a function, or something called like it. Leaves: words."""
+"""What to call a function. Enters: a function, or something called like it. Leaves: its name, for people."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
-
-
-class FunctionWrapper:
-    """Stands for a function and does what that does."""
-
-    function: Callable[..., Any]
 
 
 def describe(function: Any) -> str:

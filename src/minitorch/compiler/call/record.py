@@ -44,7 +44,7 @@ from minitorch.compiler.trace.recorded import (
     Recorded,
 )
 from minitorch.compiler.trace.recorder import Recording
-from minitorch.compiler.trace.refusal import CheckFailed, CompileError, StaysEager
+from minitorch.compiler.trace.refusal import CheckFailed, CompileError
 from minitorch.compiler.trace.traced import Traced
 from minitorch.engine.modes import current
 from minitorch.engine.node import Node
@@ -220,7 +220,7 @@ class _Run:
             self._refuse_what_is_not_made_anew(found)
             self.observer.refuse_what_was_shown_and_changed()
             if any(id(fact.value) in self.active.placed for fact in self.observer.facts.values()):
-                raise StaysEager(
+                raise CompileError(
                     "compile: it finds one tensor in two places, in one of which another one was before"
                 )
             by_value = [fact.holder for fact in self.observer.facts.values() if fact.kind == "content"]
@@ -232,7 +232,7 @@ class _Run:
                         (self.arguments.leaves[rebind.tensor] if given else rebind.tensor)._gradient
                     )
             if any(np.may_share_memory(array, each) for array in written for each in by_value):
-                raise StaysEager(
+                raise CompileError(
                     "compile: it writes into a tensor, or a gradient, that shares memory with a NumPy array whose "
                     "numbers it reads; clone() one of the two"
                 )
@@ -249,7 +249,9 @@ class _Run:
                 raise
             except RuntimeError as error:
                 # The function itself does not mind: whoever asks for gradients later on is told.
-                raise StaysEager(f"compile: gradients of its results cannot be computed: {error}") from error
+                raise CompileError(
+                    f"compile: gradients of its results cannot be computed: {error}"
+                ) from error
             if self.observer.refusal is not None:
                 raise self.observer.refusal
             return backward
@@ -459,7 +461,7 @@ class _Run:
                     "follow what is written into that; store a clone()"
                 )
         if refused:
-            raise StaysEager(f"compile: {refused}")
+            raise CompileError(f"compile: {refused}")
 
 
 def _given_by_program(part: Any) -> Any:

@@ -50,7 +50,7 @@ from minitorch.compiler.trace.recorded import (
     Source,
     Update,
 )
-from minitorch.compiler.trace.refusal import CheckFailed, CompileError, StaysEager, refuse, where_in_user_code
+from minitorch.compiler.trace.refusal import CheckFailed, CompileError, refuse, where_in_user_code
 from minitorch.compiler.trace.traced import Traced, as_traced, is_known
 from minitorch.engine import recording, watch
 from minitorch.engine.modes import current, switch
@@ -280,7 +280,7 @@ class Recording:
         if self.observer is not None and not self.observer.is_outside(source):
             raise self.observer.refuse("it draws from a generator that it makes itself, anew at each call")
         if any(isinstance(each, (Number, Traced)) and not is_known(each) for each in args):
-            raise StaysEager(
+            raise CompileError(
                 "it draws as many random numbers as the values of the call ask for: by rejection (gamma, poisson), or "
                 "for the places that a mask holds"
             )
@@ -320,7 +320,7 @@ class Recording:
     def renewing(self, node: Node) -> None:
         """Refuse to give a node from before another place in the graph: later calls could not do the same."""
         if not self.is_fresh(node):
-            raise StaysEager(
+            raise CompileError(
                 f"it writes into a tensor from before the call (shape {tuple(node._array.shape)}) where its graph, or "
                 "that of what is written, is recorded; write out of place (x = x + y), or into a tensor made inside"
             )
@@ -336,7 +336,7 @@ class Recording:
         """Refuse to go backward through a graph from before the recording: later calls bring another one."""
         for node in nodes:
             if node._operation is not None and node not in boundary and not self.is_fresh(node):
-                raise StaysEager(
+                raise CompileError(
                     "compile: backward goes through the graph of a tensor from before the call (shape "
                     f"{node._array.shape}, made by {node._operation.name}), which is another one at each call\n"
                     f"  {where_in_user_code()}\ncompute it inside, or detach() it and go on outside"
@@ -345,7 +345,7 @@ class Recording:
     def flagging(self, node: Node) -> None:
         """Refuse to change requires_grad of a tensor from before the recording."""
         if not self.is_fresh(node):
-            raise StaysEager(
+            raise CompileError(
                 f"compile: it changes requires_grad of a tensor from before the call (shape {node._array.shape})\n"
                 f"  {where_in_user_code()}\ndo that outside"
             )
@@ -383,7 +383,7 @@ class Recording:
                 self._fresh.append(weakref.ref(node))
             return
         if new.shape != node._array.shape or new.dtype != node._array.dtype:
-            raise StaysEager(
+            raise CompileError(
                 f"it gives a tensor from before it (shape {node._array.shape}, dtype {node._array.dtype}) data of "
                 f"shape {new.shape} and dtype {new.dtype}; do that outside"
             )
@@ -462,7 +462,7 @@ class Recording:
                 self.after.append(held.now.array)
         for array, number in self._written_arrays():
             if isinstance(self.sources[number], FromArray):
-                raise StaysEager(
+                raise CompileError(
                     "compile: it writes into a NumPy array from outside; make it a Tensor, or write into it outside"
                 )
             updates.append(Update(len(outputs), number))
@@ -522,7 +522,7 @@ class Recording:
         if any(isinstance(source, FromPlace) for source in written) or not self.placed.keys().isdisjoint(
             rebound
         ):
-            raise StaysEager("compile: it writes into a tensor where it finds another one at each call")
+            raise CompileError("compile: it writes into a tensor where it finds another one at each call")
 
     def _refuse_shared_memory(self, recorded: Recorded) -> None:
         """Arrays that overlap are one in NumPy and two in a program: if one of them is written, refuse."""

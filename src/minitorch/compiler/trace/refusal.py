@@ -8,8 +8,7 @@ from __future__ import annotations
 import traceback
 from pathlib import Path
 
-PACKAGE = Path(__file__).parents[2]
-PYTHON = Path(traceback.__file__).parent
+from minitorch.compiler.trace.observe.whose import is_pythons, is_trusted_file
 
 
 class Refused(Exception):
@@ -24,24 +23,11 @@ class CompileError(RuntimeError):
     """A function does something that cannot be written down ahead of its numbers."""
 
 
-class StaysEager(CompileError):
-    """A function does something that is done as it is, call by call."""
-
-
 def where_in_user_code() -> str:
     """Return the line outside this library that is being run: 'file.py:12: the line'."""
     for frame in reversed(traceback.extract_stack()):
-        path = Path(frame.filename)
-        ours = PACKAGE in path.parents and path.relative_to(PACKAGE).parts[0] not in (
-            "app",
-            "course",
-            "proof",
-        )
-        python = frame.filename.startswith("<frozen") or (
-            PYTHON in path.parents and "site-packages" not in path.parts
-        )
-        if not ours and not python and "numpy" not in path.parts:
-            return f"{path.name}:{frame.lineno}: {frame.line}"
+        if not is_trusted_file(frame.filename) and not is_pythons(frame.filename):
+            return f"{Path(frame.filename).name}:{frame.lineno}: {frame.line}"
     return "an unknown line"
 
 

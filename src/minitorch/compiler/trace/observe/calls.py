@@ -6,14 +6,12 @@ in C, this file says what it reads of its arguments: anything it says nothing ab
 
 from __future__ import annotations
 
-import abc
 import collections
 import contextvars
 import functools
 import gc
 import inspect
 import io
-import itertools
 import logging
 import operator
 import random
@@ -21,19 +19,26 @@ import re
 import sys
 import threading
 import types
-import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 
 from minitorch.compiler.trace.deferred import deferred
 from minitorch.compiler.trace.number import Number, of_math, settled
 from minitorch.compiler.trace.observe import hooks
+from minitorch.compiler.trace.observe.builtin_functions import (
+    AS_ITEMS,
+    SPECIAL_BUILTINS,
+    SPECIAL_CLASSES,
+    attribute_plainly,
+    length,
+    store_plainly,
+)
 from minitorch.compiler.trace.observe.hooks import CONTAINERS, lookup, own_method, rewriter
-from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, Observer
+from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, Library, Observer
 from minitorch.compiler.trace.observe.whose import is_trusted, is_trusted_class
 from minitorch.compiler.trace.refusal import CheckFailed, CompileError, Refused
 from minitorch.compiler.trace.traced import Traced
@@ -62,17 +67,8 @@ _TAKERS = {
     "difference_update", "intersection_update", "symmetric_difference_update", "__ior__", "__iadd__",
 }  # fmt: skip
 _WRITES_ARRAY = {
-    "fill",
-    "sort",
-    "put",
-    "resize",
-    "itemset",
-    "partition",
-    "setfield",
-    "setflags",
-    "__setitem__",
-    "byteswap",
-}
+    "fill", "sort", "put", "resize", "itemset", "partition", "setfield", "setflags", "__setitem__", "byteswap",
+}  # fmt: skip
 _TELLS_TIME = {"now", "today", "utcnow", "fromtimestamp"}
 _RANDOM = (np.random.Generator, np.random.RandomState, random.Random, np.random.BitGenerator)
 _SEEDED = (np.random.default_rng, np.random.RandomState)
@@ -82,43 +78,11 @@ _LOGGED = {
 }  # fmt: skip
 
 
-class Library(Protocol):
-    """What the observer must know of this library's objects."""
-
-    def meet(self, thing: Any) -> bool:
-        """Be told of an object that was come across. Return whether it is from outside."""
-
-    def is_managed(self, thing: Any) -> bool:
-        """Tell whether an object reports its changes itself."""
-
-    def takes_plainly(self, thing: Any, name: str, value: Any) -> bool:
-        """Tell whether storing an attribute of such an object is nothing but that."""
-
-    def option(self, group: Any, key: Any) -> Any:
-        """Return what stands for an option of a parameter group; MISSING if it is none."""
-
-    def number(self, holder: Any, key: Any, value: Any) -> Any:
-        """Make an input of a number that was seen to change."""
-
-    def placed(self, holder: Any, key: Any, tensor: Any) -> bool:
-        """Make an input of whatever Tensor is at a place; tell whether that can be done."""
-
-    def shown(self, array: np.ndarray) -> Any:
-        """Return what stands for an array from outside."""
-
-    def is_fresh(self, tensor: Any) -> bool:
-        """Tell whether a Tensor was made in this run."""
-
-    def paused(self) -> AbstractContextManager[Any]:
-        """Let something be done that is not recorded."""
-
-
 class CallObserver(Observer):
     """An Observer that follows calls."""
 
     def __init__(self, given: dict[int, Any], promoted: set[tuple[int, Any]], library: Library) -> None:
-        super().__init__(given, promoted, library.number, library.placed, library.meet, library.is_managed)
-        self.library = library
+        super().__init__(given, promoted, library)
         self.is_managed = library.is_managed
         self.takes_plainly = library.takes_plainly
         self._shown: list[tuple[Any, Any]] = []  # Tensors that are printed, or logged, and how they were then
@@ -130,15 +94,7 @@ class CallObserver(Observer):
         super().forget()
         self._of_functions.clear()
         self._shown.clear()
-        del (
-            self.library,
-            self.is_managed,
-            self.takes_plainly,
-            self._number,
-            self._placed,
-            self._meet,
-            self._is_managed,
-        )
+        del self.is_managed, self.takes_plainly
 
     # --- calling --------------------------------------------------------------------------------------
 
@@ -189,8 +145,6 @@ class CallObserver(Observer):
             return function(*args, **options)
         if function in _LOGGED:
             return self.happens(function, args, options)
-        if function in _SPECIAL_FUNCTIONS:
-            return _SPECIAL_FUNCTIONS[function](self, *args, **options)
         if is_trusted(function.__code__):
             return self._calls_trusted(function, args, options)
         return self.observed_function(function)(*args, **options)
@@ -290,7 +244,7 @@ class CallObserver(Observer):
                 return self.made(kind(new))
             return thing
         if isinstance(thing, Iterator) and self.is_outside(thing):
-            raise self._refuse_iterator(thing)
+            raise self.refuse_iterator(thing)
         if self.is_outside(thing):
             self.meet(thing)
         return thing
@@ -328,7 +282,7 @@ class CallObserver(Observer):
 
     def _calls_c(self, function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         try:
-            special = _SPECIAL_BUILTINS.get(function)
+            special = SPECIAL_BUILTINS.get(function)
         except TypeError:
             special = None
         if special is not None:
@@ -373,8 +327,8 @@ class CallObserver(Observer):
         if home == "math" and (found := of_math(function, *args)) is not NotImplemented:
             return found
         if (home in _PURE_MODULES and function.__name__ not in _TELLS_TIME) or function in _PURE_BUILTINS:
-            args = tuple([self._read(a) for a in args])
-            return self._new(function(*args, **{k: self._read(v) for k, v in options.items()}))
+            args = tuple([self.read(a) for a in args])
+            return self._new(function(*args, **{k: self.read(v) for k, v in options.items()}))
         if home == "_thread" or home == "_weakref":
             return function(*args, **options)
         raise self.refuse(
@@ -382,7 +336,7 @@ class CallObserver(Observer):
             "what it gives as an argument"
         )
 
-    def _read(self, thing: Any) -> Any:
+    def read(self, thing: Any) -> Any:
         """Return what a function in C that looks at the whole of a thing is given in its place."""
         if type(thing) in hooks._PLAIN_TYPES or isinstance(thing, (Node, Traced, tuple)):
             return thing
@@ -416,7 +370,7 @@ class CallObserver(Observer):
                 raise self.refuse(f"it calls {name} of a context variable")
             return self.fact("a context variable", "context", owner, args, owner.get(*args))
         if isinstance(owner, types.GeneratorType):
-            self._must_be_ours(owner)
+            self.must_be_ours(owner)
             return function(*args, **options)
         if isinstance(owner, type) and name in (
             "__new__",
@@ -444,7 +398,7 @@ class CallObserver(Observer):
         if isinstance(owner, type) and name in _TELLS_TIME:
             raise self.refuse(f"it asks for the time ({name}); ask outside, and pass it as an argument")
         if name in ("__setattr__", "__delattr__", "__getattribute__"):
-            to: Any = {"__setattr__": _store_plainly, "__getattribute__": _attribute_plainly}.get(name)
+            to: Any = {"__setattr__": store_plainly, "__getattribute__": attribute_plainly}.get(name)
             if to is None and not self.is_outside(owner):
                 return function(*args)
             if to is None:
@@ -455,7 +409,7 @@ class CallObserver(Observer):
             or not self.is_outside(owner)
             or name in ("__init__", "__repr__", "__str__", "__eq__", "__hash__", "__format__")
         ):
-            args = tuple([self._read(a) for a in args])
+            args = tuple([self.read(a) for a in args])
             return self._new(function(*args, **options))
         raise self.refuse(
             f"it calls {name} of a {type(owner).__name__}, of which it is not known what it reads"
@@ -470,12 +424,12 @@ class CallObserver(Observer):
     ) -> Any:
         args = tuple(
             [
-                self._read(a) if isinstance(a, (*CONTAINERS, Iterator)) or own_method(a, "__iter__") else a
+                self.read(a) if isinstance(a, (*CONTAINERS, Iterator)) or own_method(a, "__iter__") else a
                 for a in args
             ]
         )
-        if isinstance(owner, dict) and name in _AS_ITEMS and (self.is_outside(owner) or self.is_given(owner)):
-            return _AS_ITEMS[name](self, owner, *args, **options)
+        if isinstance(owner, dict) and name in AS_ITEMS and (self.is_outside(owner) or self.is_given(owner)):
+            return AS_ITEMS[name](self, owner, *args, **options)
         if name == "__contains__":
             return hooks.contains(args[0], owner, False)
         if name == "__getitem__":
@@ -483,7 +437,7 @@ class CallObserver(Observer):
         if name == "__setitem__":
             return hooks.store_item((args[1], owner, args[0]))
         if name == "__len__":
-            return _length(self, owner)
+            return length(self, owner)
         if self.is_given(owner) and name not in _READERS:
             raise self.refuse("it changes a container among its arguments; return the new one")
         if self.is_outside(owner):
@@ -526,7 +480,7 @@ class CallObserver(Observer):
     # --- classes --------------------------------------------------------------------------------------
 
     def _makes(self, kind: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        special = _SPECIAL_CLASSES.get(kind)
+        special = SPECIAL_CLASSES.get(kind)
         if special is not None:
             return special(self, kind, args, options)
         if issubclass(kind, BaseException) and not isinstance(lookup(kind, "__init__"), types.FunctionType):
@@ -552,7 +506,7 @@ class CallObserver(Observer):
                 args = (tensor.item(),)
             if kind in (int, float) and len(args) == 1 and isinstance(args[0], Number):
                 return deferred(kind, args[0]) if not args[0].decides else kind(args[0])
-            args = tuple([self._read(a) for a in args])
+            args = tuple([self.read(a) for a in args])
             return kind(*args, **options)
         if kind in (threading.Lock, threading.RLock, *_LOCKS):
             return self.made(kind(*args, **options))
@@ -583,7 +537,7 @@ class CallObserver(Observer):
             or type(kind) is not type
         ):
             for each in (*args, *options.values()):
-                self._read(each)
+                self.read(each)
             thing = (
                 self.made(kind.__new__(kind, *args, **options))
                 if isinstance(begin, types.FunctionType)
@@ -593,7 +547,7 @@ class CallObserver(Observer):
                 return self.made(thing) if not isinstance(thing, PLAIN) else thing
         else:
             for each in (*args, *options.values()):
-                self._read(each)
+                self.read(each)
             return self.made(kind(*args, **options))
         if isinstance(thing, kind) and isinstance(begin, types.FunctionType):
             self.calls(begin, (thing, *args), options)
@@ -608,7 +562,7 @@ class CallObserver(Observer):
         if type(things) in hooks._PLAIN_TYPES or isinstance(things, (tuple, Node, Traced, str)):
             return
         if isinstance(things, types.GeneratorType):
-            self._must_be_ours(things)
+            self.must_be_ours(things)
             return
         if not self.is_outside(things) or self.is_given(things):
             return
@@ -623,7 +577,7 @@ class CallObserver(Observer):
             if things and not rewritten and all(isinstance(i, PLAIN) for i in things):
                 self.fact("a list", "alike", things, "all of it", list(things))
             else:
-                self.fact("the length of a list", "length", things, None, len(things))
+                self.length_fact(things)
                 for i, each in enumerate(things):
                     self.fact(f"[{i}]", "index", things, i, each)
         elif isinstance(things, (set, frozenset)):
@@ -643,21 +597,23 @@ class CallObserver(Observer):
                 gc.get_referents(things)[0] if isinstance(things, _VIEWS) else cast(Any, things)._mapping
             )
         elif isinstance(things, Iterator):
-            raise self._refuse_iterator(things)
+            raise self.refuse_iterator(things)
         elif is_trusted_class(type(things)):
             self.meet(things)
         elif isinstance(things, collections.abc.Iterable) and own_method(things, "__iter__") is None:
             raise self.refuse(f"it looks through a {type(things).__name__}, which is not understood")
 
-    def _must_be_ours(self, generator: Any) -> None:
+    def must_be_ours(self, generator: Any) -> None:
+        """Refuse a generator that was begun outside."""
         if (
             not rewriter.is_instrumented(generator.gi_code)
             and not is_trusted(generator.gi_code)
             and self.is_outside(generator)
         ):
-            raise self._refuse_iterator(generator)
+            raise self.refuse_iterator(generator)
 
-    def _refuse_iterator(self, thing: Any) -> CompileError:
+    def refuse_iterator(self, thing: Any) -> CompileError:
+        """Return the refusal of something that gives another thing at each call."""
         return self.refuse(
             f"it takes from an iterator ({type(thing).__name__}), which has something else at each call; take what it "
             "needs outside, and pass it as an argument"
@@ -728,6 +684,18 @@ class CallObserver(Observer):
         """Note what a class has under a name."""
         if self.is_outside(kind):
             self.fact(f"{kind.__name__}.{name}", "type", kind, name, value)
+
+    def class_fact(self, thing: Any) -> None:
+        """Note which class an object from outside is of, if that can be changed."""
+        kind = type(thing)
+        if kind.__flags__ & hooks._HEAP_TYPE and self.is_outside(thing):
+            words = f"the class of a {kind.__name__}"
+            self.fact(words, "class", thing, None, kind, self.is_managed(thing))
+
+    def length_fact(self, container: Any) -> None:
+        """Note how long a container from outside is."""
+        words = f"the length of a {type(container).__name__}"
+        self.fact(words, "length", container, None, len(container), self.is_managed(container))
 
     def is_fresh_tensor(self, thing: Any) -> bool:
         """Tell whether a Tensor was made in this run."""
@@ -866,349 +834,3 @@ def _held_by_a_call() -> int:
 
 
 _HELD_BY_A_CALL = _held_by_a_call() + 2
-
-
-# --- builtins that look at what is outside ----------------------------------------------------------------------
-
-
-def _length(o: CallObserver, thing: Any) -> int:
-    found = hooks.observed_method(o, thing, "__len__")
-    if found is not NotImplemented:
-        return len(range(found))
-    if o.is_outside(thing) and isinstance(thing, CONTAINERS):
-        o.fact(
-            f"the length of a {type(thing).__name__}", "length", thing, None, len(thing), o.is_managed(thing)
-        )
-    elif isinstance(thing, np.ndarray) and o.is_outside(thing):
-        o.array(thing)
-    elif (
-        o.is_outside(thing)
-        and not isinstance(thing, (*PLAIN, tuple, Node, Traced))
-        and is_trusted_class(type(thing))
-    ):
-        o.meet(thing)
-    return len(thing)
-
-
-def _isinstance(o: CallObserver, thing: Any, kinds: Any) -> bool:
-    if (
-        not isinstance(thing, Number)
-        and o.is_outside(thing)
-        and type(thing).__flags__ & hooks._HEAP_TYPE
-        and not isinstance(thing, (Node, type))
-    ):
-        o.fact(
-            f"the class of a {type(thing).__name__}", "class", thing, None, type(thing), o.is_managed(thing)
-        )
-    for each in kinds if type(kinds) is tuple else (kinds,):
-        if type(each) is abc.ABCMeta and not is_trusted_class(each) and o.is_outside(each):
-            known = issubclass(thing.__class__, each)  # others may be registered later on
-            o.fact(f"whether it is a {each.__name__}", "subclass", thing.__class__, each, known)
-    return isinstance(thing, kinds)
-
-
-def _type_of(o: CallObserver, kind: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    if len(args) != 1:
-        raise o.refuse("it makes a class")
-    thing = args[0]
-    if isinstance(thing, Number):
-        return thing.__class__
-    if (
-        o.is_outside(thing)
-        and type(thing).__flags__ & hooks._HEAP_TYPE
-        and not isinstance(thing, (Node, type))
-    ):
-        o.fact(
-            f"the class of a {type(thing).__name__}", "class", thing, None, type(thing), o.is_managed(thing)
-        )
-    return type(thing)
-
-
-def _hasattr(o: CallObserver, thing: Any, name: str) -> bool:
-    try:
-        hooks.attribute(thing, name)
-    except AttributeError:
-        return False
-    return True
-
-
-def _next(o: CallObserver, iterating: Any, *default: Any) -> Any:
-    found = None
-    if own_method(iterating, "__next__") is not None:
-        try:
-            return hooks.observed_method(o, iterating, "__next__")
-        except StopIteration:
-            if default:
-                return default[0]
-            raise
-    if isinstance(iterating, types.GeneratorType):
-        o._must_be_ours(iterating)
-    elif o.is_outside(iterating):
-        raise o._refuse_iterator(iterating)
-    found = next(iterating, *default)
-    return found
-
-
-def _iter(o: CallObserver, thing: Any, *sentinel: Any) -> Any:
-    if sentinel:
-        raise o.refuse("it calls iter with two arguments")
-    return hooks.iterator(thing)
-
-
-def _vars(o: CallObserver, *thing: Any) -> Any:
-    if not thing:
-        return _locals(o)
-    return hooks.attribute(thing[0], "__dict__")
-
-
-def _caller() -> Any:
-    """Return the frame of the instrumented code that is being run."""
-    frame: Any = sys._getframe(1)
-    while frame is not None and not rewriter.is_instrumented(frame.f_code):
-        frame = frame.f_back
-    return frame
-
-
-def _locals(o: CallObserver) -> Any:
-    return o.made(dict(_caller().f_locals))
-
-
-def _globals(o: CallObserver) -> Any:
-    return _caller().f_globals
-
-
-def _id(o: CallObserver, thing: Any) -> int:
-    if id(thing) in o.given or (not o.is_outside(thing) and not isinstance(thing, PLAIN)):
-        raise o.refuse("it asks for the id of something that is another one at each call")
-    o.meet(thing)
-    return id(thing)
-
-
-def _repr(o: CallObserver, thing: Any) -> Any:
-    found = hooks.observed_method(o, thing, "__repr__")
-    return deferred(repr, thing) if found is NotImplemented else found
-
-
-def _hash(o: CallObserver, thing: Any) -> int:
-    found = hooks.observed_method(o, thing, "__hash__")
-    if found is not NotImplemented:
-        return found
-    if isinstance(thing, (Node, Traced)) or lookup(type(thing), "__hash__") is object.__hash__:
-        return _id(o, thing) and hash(thing)
-    return hash(thing)
-
-
-def _over(function: Any) -> Any:
-    """Return how a builtin that goes through an iterable is called."""
-
-    def run(o: CallObserver, *args: Any, **options: Any) -> Any:
-        if "key" in options and options["key"] is not None:
-            options["key"] = o.observed(options["key"])
-        if function is sum:
-            total = args[1] if len(args) > 1 else options.get("start", 0)
-            for each in hooks.iterator(args[0]):
-                total = hooks.binary(total, each, "add")
-            return total
-        if function in (any, all):
-            for each in hooks.iterator(args[0]):
-                if hooks.truth(each) is (function is any):
-                    return function is any
-            return function is all
-        if len(args) == 1:
-            args = (hooks.iterator(args[0]),)
-        found = function(*args, **options)
-        return o.made(found) if function is sorted else found
-
-    return run
-
-
-def _reduce(o: CallObserver, function: Any, things: Any, *start: Any) -> Any:
-    return functools.reduce(lambda a, b: o.calls(function, (a, b), {}), hooks.iterator(things), *start)
-
-
-def _setattr(o: CallObserver, thing: Any, name: str, value: Any) -> None:
-    hooks.store_attribute(value, thing, name)
-
-
-def _delattr(o: CallObserver, thing: Any, name: str) -> None:
-    hooks.delete_attribute(thing, name)
-
-
-def _store_plainly(o: CallObserver, thing: Any, name: str, value: Any) -> None:
-    if not o.is_outside(thing):
-        object.__setattr__(thing, name, value)
-    else:
-        hooks.plain_store(o, thing, name, value)
-
-
-def _attribute_plainly(o: CallObserver, thing: Any, name: str) -> Any:
-    return hooks._of_object(o, thing, name)
-
-
-def _super(o: CallObserver, kind: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    if not args:
-        frame = _caller()
-        first = frame.f_code.co_varnames[0]
-        return super(frame.f_locals["__class__"], frame.f_locals[first])
-    return super(*args)
-
-
-def _print(o: CallObserver, *args: Any, **options: Any) -> None:
-    o.happens(print, args, options)
-
-
-def _may_be_error(kind: Any) -> bool:
-    """Tell whether Python's filters may make an error of a warning of some kind."""
-    for action, text, category, module, line in warnings.filters:
-        if issubclass(kind, category):
-            if action == "error":
-                return True
-            if text is None and module is None and not line:
-                return False
-    return False
-
-
-def _warn(
-    o: CallObserver,
-    message: Any,
-    category: Any = None,
-    stacklevel: int = 1,
-    source: Any = None,
-    **options: Any,
-) -> None:
-    """Warn at each call, as from the line that does."""
-    kind = category or (type(message) if isinstance(message, Warning) else UserWarning)
-    if source is not None or options or _may_be_error(kind):
-        raise o.refuse("it warns, where a warning may be an error; do that outside")
-    frame = _caller()
-    for _ in range(stacklevel - 1):
-        outer = frame.f_back
-        while outer is not None and not rewriter.is_instrumented(outer.f_code):
-            outer = outer.f_back
-        frame = outer or frame
-    space, file, line = frame.f_globals, frame.f_code.co_filename, frame.f_lineno
-
-    def told(text: Any) -> None:
-        registry = space.setdefault("__warningregistry__", {})
-        warnings.warn_explicit(text, kind, file, line, space.get("__name__"), registry)
-
-    o.happens(told, (message,), {})
-
-
-def _refused(why: str) -> Any:
-    def run(o: CallObserver, *args: Any, **options: Any) -> Any:
-        raise o.refuse(why)
-
-    return run
-
-
-def _container(o: CallObserver, kind: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Make a container or an iterator of what is in others."""
-    if kind is dict and args and not isinstance(args[0], dict) and hasattr(args[0], "keys"):
-        keys = list(hooks.iterator(o.calls(hooks.attribute(args[0], "keys"), (), {})))
-        return o.made({key: hooks.item(args[0], key) for key in keys} | options)
-    if kind in (map, filter):
-        function, *things = args
-        each = [hooks.iterator(thing) for thing in things]
-        if kind is map:
-            return o.made(map(lambda *parts: o.calls(function, parts, {}), *each))
-        test = hooks.truth if function is None else lambda part: hooks.truth(o.calls(function, (part,), {}))
-        return o.made(filter(test, *each))
-    if kind is reversed:
-        found = hooks.observed_method(o, args[0], "__reversed__")
-        if found is not NotImplemented:
-            return found
-    options = dict(options)
-    first = args[1:] if kind is collections.defaultdict else args
-    read = [
-        o._read(a) if isinstance(a, CONTAINERS) or own_method(a, "__iter__") is None else hooks.iterator(a)
-        for a in first
-    ]
-    return o.made(kind(*(args[:1] if kind is collections.defaultdict else ()), *read, **options))
-
-
-def _of_items(o: CallObserver, things: Any, options: dict[str, Any]) -> dict[Any, Any]:
-    """Return what dict.update is given as one dict."""
-    new = _container(o, dict, (things,), {}) if things is not None else {}
-    return {**new, **options}
-
-
-def _update(o: CallObserver, owner: Any, things: Any = None, /, **options: Any) -> None:
-    for key, value in _of_items(o, things, options).items():
-        hooks.store_item((value, owner, key))
-
-
-def _setdefault(o: CallObserver, owner: Any, key: Any, default: Any = None) -> Any:
-    if not hooks.contains(key, owner, False):
-        hooks.store_item((default, owner, key))
-    return hooks.item(owner, key)
-
-
-def _get(o: CallObserver, owner: Any, key: Any, default: Any = None) -> Any:
-    try:
-        if not dict.__contains__(owner, key) and lookup(type(owner), "__missing__") is not MISSING:
-            o.fact(f"[{key!r:.40}]", "item", owner, key, MISSING, o.is_managed(owner))
-            return default
-        return hooks.item(owner, key)
-    except KeyError:
-        return default
-
-
-def _pop(o: CallObserver, owner: Any, key: Any, *default: Any) -> Any:
-    if not hooks.contains(key, owner, False):
-        if default:
-            return default[0]
-        raise KeyError(key)
-    found = hooks.item(owner, key)
-    hooks.delete_item(owner, key)
-    return found
-
-
-_AS_ITEMS: dict[str, Any] = {"update": _update, "setdefault": _setdefault, "get": _get, "pop": _pop}
-
-_SPECIAL_BUILTINS: dict[Any, Any] = {
-    getattr: lambda o, *args: hooks.attribute(*args),
-    hasattr: _hasattr,
-    setattr: _setattr,
-    delattr: _delattr,
-    len: _length,
-    isinstance: _isinstance,
-    issubclass: lambda o, *args: issubclass(*args),
-    next: _next,
-    iter: _iter,
-    vars: _vars,
-    globals: _globals,
-    locals: _locals,
-    id: _id,
-    hash: _hash,
-    callable: lambda o, thing: callable(thing),
-    print: _print,
-    warnings.warn: _warn,
-    object.__setattr__: _store_plainly,
-    object.__getattribute__: _attribute_plainly,
-    functools.reduce: _reduce,
-    repr: _repr,
-    format: lambda o, thing, spec="": hooks.format_(thing, spec, ""),
-    round: lambda o, number, *digits: (
-        deferred(round, number, *digits) if type(number) in (int, float) else round(number, *digits)
-    ),
-    **{each: _over(each) for each in (sum, min, max, sorted, any, all)},
-    **{
-        each: _refused(f"it calls {each.__name__}; call it outside")
-        for each in (eval, exec, compile, open, input, breakpoint, dir, __import__, memoryview, sys._getframe)
-    },
-}
-_SPECIAL_CLASSES: dict[Any, Any] = {
-    type: _type_of,
-    super: _super,
-    **dict.fromkeys(
-        (
-            list, tuple, set, frozenset, dict, enumerate, zip, reversed, map, filter, collections.deque,
-            collections.OrderedDict, collections.defaultdict, itertools.chain, itertools.islice, itertools.product,
-            itertools.repeat, itertools.accumulate, itertools.permutations, itertools.combinations, itertools.count,
-            itertools.cycle, itertools.zip_longest, itertools.takewhile, itertools.dropwhile, itertools.starmap,
-        ),
-        _container,
-    ),
-}  # fmt: skip
-_SPECIAL_FUNCTIONS: dict[Any, Any] = {}

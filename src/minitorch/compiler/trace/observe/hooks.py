@@ -267,8 +267,7 @@ def _of_object(o: Any, thing: Any, name: str) -> Any:
     if outside:
         o.meet(thing)
         reported = o.is_managed(thing)
-        if kind.__flags__ & _HEAP_TYPE:
-            o.fact(f"the class of a {kind.__name__}", "class", thing, None, kind, reported)
+        o.class_fact(thing)
     on_class = lookup(kind, name)
     if not kind.__flags__ & _IMMUTABLE_TYPE and o.is_outside(kind):
         o.type_fact(kind, name, on_class)
@@ -547,7 +546,7 @@ def item(container: Any, key: Any) -> Any:
         try:
             found = container[key]
         except IndexError:
-            o.fact("the length of a list", "length", container, None, len(container))
+            o.length_fact(container)
             raise
         return o.fact(f"[{key}]", "index", container, key, found)
     if is_trusted_class(kind):
@@ -659,14 +658,7 @@ def truth(thing: Any) -> bool:
             break
     if o.is_outside(thing):
         if isinstance(thing, CONTAINERS) and not isinstance(thing, types.MappingProxyType):
-            o.fact(
-                f"the length of a {type(thing).__name__}",
-                "length",
-                thing,
-                None,
-                len(thing),
-                o.is_managed(thing),
-            )
+            o.length_fact(thing)
         elif isinstance(thing, np.ndarray):
             return bool(o.of_array(thing, bool))
     return bool(thing)

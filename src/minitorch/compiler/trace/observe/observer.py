@@ -11,9 +11,9 @@ import enum
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -109,24 +109,46 @@ class Change:
             holder(*args, **options)
 
 
+class Library(Protocol):
+    """What the observer must know of this library's objects."""
+
+    def meet(self, thing: Any) -> bool:
+        """Be told of an object that was come across. Return whether it is from outside."""
+
+    def is_managed(self, thing: Any) -> bool:
+        """Tell whether an object reports its changes itself."""
+
+    def takes_plainly(self, thing: Any, name: str, value: Any) -> bool:
+        """Tell whether storing an attribute of such an object is nothing but that."""
+
+    def option(self, group: Any, key: Any) -> Any:
+        """Return what stands for an option of a parameter group; MISSING if it is none."""
+
+    def number(self, holder: Any, key: Any, value: Any) -> Any:
+        """Make an input of a number that was seen to change."""
+
+    def placed(self, holder: Any, key: Any, tensor: Any) -> bool:
+        """Make an input of whatever Tensor is at a place; tell whether that can be done."""
+
+    def shown(self, array: np.ndarray) -> Any:
+        """Return what stands for an array from outside."""
+
+    def is_fresh(self, tensor: Any) -> bool:
+        """Tell whether a Tensor was made in this run."""
+
+    def paused(self) -> AbstractContextManager[Any]:
+        """Let something be done that is not recorded."""
+
+
 class Observer:
     """Observes one run in one thread.
 
     given: the things a call brings along, by id: what is known of them is in the key. promoted: numbers that were seen
-    to change, by place: inputs, as are Tensors of which others were found there. number: makes an input of a number at
-    a place, placed: of a Tensor. meet: is told of objects that this library's own code reads (Modules, optimisers,
-    generators), when they are first come across.
+    to change, by place: inputs, as are Tensors of which others were found there. library: knows this library's objects.
     """
 
-    def __init__(
-        self,
-        given: dict[int, Any],
-        promoted: set[tuple[int, Any]],
-        number: Callable[[Any, Any, Any], Any],
-        placed: Callable[[Any, Any, Any], bool],
-        meet: Callable[[Any], bool],
-        is_managed: Callable[[Any], bool],
-    ) -> None:
+    def __init__(self, given: dict[int, Any], promoted: set[tuple[int, Any]], library: Library) -> None:
+        self.library = library
         self.given = given
         self.promoted = promoted
         self.facts: dict[tuple[int, str, Any], Fact] = {}
@@ -135,17 +157,12 @@ class Observer:
         self.arrays: dict[int, np.ndarray] = {}  # from outside
         self.compared: dict[int, Any] = {}  # what something given was compared with by identity
         self.fresh: dict[int, Any] = {}  # made in this run; kept alive, so that an id stays its own
-        self._number = number
-        self._placed = placed
-        self._meet = meet
-        self._is_managed = is_managed
         self._met: dict[int, Any] = {}
         self._known: set[int] | None = None
         self._written: dict[tuple[int, Any], Any] = {}  # places written in this run
         self._grown: dict[int, Any] = {}  # dicts that this run has given a key more
         self._restructured: dict[int, Any] = {}  # containers whose length or order this run has changed
         self._undo: list[Callable[[], None]] = []
-        self._kept: list[Any] = []
 
     def refuse(self, why: str) -> CompileError:
         """Note that this run cannot be recorded. Return the error that says so."""
@@ -180,7 +197,7 @@ class Observer:
 
     def meet(self, thing: Any) -> None:
         """Come across an object that this library's own code reads."""
-        if id(thing) not in self._met and id(thing) not in self.fresh and self._meet(thing):
+        if id(thing) not in self._met and id(thing) not in self.fresh and self.library.meet(thing):
             self._met[id(thing)] = thing
 
     # --- looking --------------------------------------------------------------------------------------
@@ -196,13 +213,12 @@ class Observer:
             )
         if place in self.promoted and id(value) not in self.given:
             if type(value) in (float, int):
-                return self._number(holder, key, value)
-            if isinstance(value, Node) and self._placed(holder, key, value):
+                return self.library.number(holder, key, value)
+            if isinstance(value, Node) and self.library.placed(holder, key, value):
                 return value
         name = (id(holder), kind, place[1])
         if name not in self.facts:
             self.facts[name] = Fact(words, kind, holder, key, value, reported)
-            self._kept.append((holder, key))
         if isinstance(value, np.ndarray):
             self.arrays[id(value)] = value
         elif id(value) in self.given and not isinstance(value, (Node, tuple)):
@@ -248,18 +264,11 @@ class Observer:
 
     def forget(self) -> None:
         """Let go of what was made, and of what was given, in this run."""
-        for each in (
-            self.given,
-            self.fresh,
-            self.facts,
-            self.arrays,
-            self._met,
-            self._written,
-            self._restructured,
-        ):
+        places = (self._met, self._written, self._grown, self._restructured)
+        for each in (self.given, self.fresh, self.facts, self.arrays, *places):
             each.clear()
-        for kept in (self._kept, self._undo):
-            kept.clear()
+        self._undo.clear()
+        del self.library
 
 
 def _hashable(key: Any) -> Any:

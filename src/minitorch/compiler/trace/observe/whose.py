@@ -26,7 +26,8 @@ _PYTHON = str(Path(os.__file__).parent.resolve()) + os.sep
 
 
 @functools.lru_cache(maxsize=8192)
-def _is_trusted_file(file: str) -> bool:
+def is_trusted_file(file: str) -> bool:
+    """Tell whether a file is this library's, but for the rooms that use it as a program does, or NumPy's."""
     if file.startswith(
         ("<frozen importlib", "<frozen abc", "<__array_function__", "<the conditions of", "<the entry of")
     ):
@@ -44,7 +45,7 @@ def is_user_module(name: str) -> bool:
 
 def is_trusted(code: types.CodeType) -> bool:
     """Tell whether code is this library's or NumPy's."""
-    return _is_trusted_file(code.co_filename)
+    return is_trusted_file(code.co_filename)
 
 
 @functools.lru_cache(maxsize=8192)
@@ -62,4 +63,4 @@ def is_trusted_class(kind: type) -> bool:
         return True
     module: Any = sys.modules.get(home)
     file = getattr(module, "__file__", None)
-    return file is not None and _is_trusted_file(file)
+    return file is not None and is_trusted_file(file)
