@@ -303,6 +303,7 @@ class Optimizer:
             | {"params": [number[id(p)] for p in group["params"]]}
             for group in self.param_groups
         ]
+        self._is_shown()
         state = {number.get(id(p), p): values for p, values in self.state.items()}
         saved = {"state": state, "param_groups": groups}
         for hook in tuple(self._state_dict_post_hooks.values()):
@@ -381,7 +382,13 @@ class Optimizer:
         """Call `hook(optimizer)` after a state_dict was loaded."""
         return add_hook(self._load_post_hooks, hook, prepend)
 
+    def _is_shown(self) -> None:
+        """Tell a recording that the program sees what is remembered of each parameter."""
+        if (active := recorder()) is not None:
+            active.shows(self.state)
+
     def __getstate__(self) -> dict[str, Any]:
+        self._is_shown()
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -444,11 +451,9 @@ class ElementwiseOptimizer(Optimizer):
         """Return the names of the state that the rule changes, where options add to it."""
         return self._remembers
 
-    def _begin(self, p: Tensor, state: State, group: ParameterGroup) -> None:
-        """Fill the state of a parameter that is updated for the first time."""
-        state["step"] = zero_step()
-        for name in self._remembered(group):
-            state[name] = zeros_like(p)
+    def _begin(self, p: Tensor, group: ParameterGroup) -> State:
+        """Return the state of a parameter that is updated for the first time."""
+        return {"step": zero_step(), **{name: zeros_like(p) for name in self._remembered(group)}}
 
     def _prepare(self, p: Tensor, state: State, group: ParameterGroup) -> tuple[list[Array], Any]:
         """Return the arrays of the state that the rule changes, and the numbers of this step."""
@@ -484,7 +489,6 @@ class ElementwiseOptimizer(Optimizer):
             with enable_grad():
                 loss = closure()
         active = recorder()
-        rooms = self._scratch if active is None else active.scratch
         for group in self.param_groups:
             decay, shrink = self._decay(group)
             maximize = group["maximize"]
@@ -499,13 +503,17 @@ class ElementwiseOptimizer(Optimizer):
                     )
                 state = self.state.get(p, {})
                 if not state:
-                    self._begin(p, state, group)
+                    begin = functools.partial(self._begin, p, group)
+                    state = begin() if active is None else active.beforehand(self.state, begin)
                 memory, numbers = self._prepare(p, state, group)
                 if state:
                     self.state[p] = state
                 x = p._data
                 for x_block, g_block, *memory_blocks in _blocks(x, g, memory):
-                    scratch = [self._room(rooms, x_block, i) for i in range(self._scratches + 1)]
+                    if active is None:
+                        scratch = [self._room(x_block, i) for i in range(self._scratches + 1)]
+                    else:  # what is written into a part of a room would be written down as the whole
+                        scratch = [np.empty_like(x_block) for _ in range(self._scratches + 1)]
                     if maximize:
                         g_block = np.negative(g_block, out=scratch[0])
                     if decay:
@@ -517,14 +525,13 @@ class ElementwiseOptimizer(Optimizer):
                 touch(x)
         return loss
 
-    @staticmethod
-    def _room(rooms: dict[Any, Array], like: Array, index: int) -> Array:
+    def _room(self, like: Array, index: int) -> Array:
         """Return memory to work in, of an array's shape and dtype: the same in every step."""
         key = (type(like), like.dtype, index)
-        room = rooms.get(key)
+        room = self._scratch.get(key)
         if room is None or room.size < like.size:
             room = np.empty_like(like, shape=(like.size,))
-            rooms[key] = room
+            self._scratch[key] = room
         return room[: like.size].reshape(like.shape)
 
 

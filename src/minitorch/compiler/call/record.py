@@ -365,7 +365,11 @@ class _Run:
         self._look_at_streams()
         if self._seeded:
             return "the state of a random generator, set by hand (seed it outside)"
-        self.environment.guards = [g for g in self.environment.guards if not self._is_written(g)]
+        self.environment.guards = [
+            guard
+            for guard in self.environment.guards
+            if not self._is_written(guard) and id(guard.operands[0]) not in self.active.begun
+        ]
         self.environment.add(self.observer.facts.values())
         return self.environment.violation()
 
