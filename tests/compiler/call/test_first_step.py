@@ -82,15 +82,17 @@ def test_a_function_that_has_seen_no_state_has_seen_none(look):
         np.testing.assert_allclose(compiled(x).data, plain(x).data, rtol=1e-5)
 
 
-def test_dampening_holds_from_the_second_step_on():
+@pytest.mark.parametrize("beside", [False, True])
+def test_dampening_holds_from_the_second_step_on(beside):
     def run(wrap):
         mt.manual_seed(0)
-        p = mt.randn(4).requires_grad_()
-        optimizer = optim.SGD([p], lr=0.1, momentum=0.9, dampening=0.5)
+        p, q = (mt.randn(4).requires_grad_() for _ in range(2))
+        groups = [{"params": [p], "dampening": 0.5}, {"params": [q]}]
+        optimizer = optim.SGD(groups[: 1 + beside], lr=0.1, momentum=0.9)
 
         def step(x):
             optimizer.zero_grad()
-            (p * x).sum().backward()
+            (p * q * x).sum().backward()
             optimizer.step()
 
         step = wrap(step)

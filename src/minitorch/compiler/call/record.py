@@ -10,7 +10,7 @@ import time
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from minitorch.compiler import backends
 from minitorch.compiler.call import verify
 from minitorch.compiler.call.again import OnceMore
 from minitorch.compiler.call.audit import Audits, difference
+from minitorch.compiler.call.conditions import LENGTH, Condition
 from minitorch.compiler.call.containers import Same, Taken, collect, parts_of, paths_of, rebuilt, template
 from minitorch.compiler.call.guards import Environment, can_be_placed, conditions_on_place, is_place_of_number
 from minitorch.compiler.call.key import Arguments, CacheKey, is_record
@@ -366,14 +367,17 @@ class _Run:
         if self._seeded:
             return "the state of a random generator, set by hand (seed it outside)"
         self.environment.guards = [
-            guard
-            for guard in self.environment.guards
-            if not self._is_written(guard) and id(guard.operands[0]) not in self.active.begun
+            self._with_begun(guard) for guard in self.environment.guards if not self._is_written(guard)
         ]
         self.environment.add(self.observer.facts.values())
         return self.environment.violation()
 
-    def _is_written(self, guard: Any) -> bool:
+    def _with_begun(self, guard: Condition) -> Condition:
+        """Return a guard as it is where the states that an optimiser has begun were there before the call."""
+        begun = self.active.begun.get(id(guard.operands[0]), 0) if guard.look == LENGTH else 0
+        return replace(guard, expected=guard.expected + begun) if begun else guard
+
+    def _is_written(self, guard: Condition) -> bool:
         operands = guard.operands
         return len(operands) == 2 and self.observer.is_written(*operands)
 

@@ -102,7 +102,9 @@ class Recording:
             int, FromPlace
         ] = {}  # Tensors, by id, that are found at places where others were before
         self._asked_about: list[Value] = []  # what decisions are about
-        self.begun: dict[int, Any] = {}  # states of optimisers that were made in this run, by id
+        self.begun: dict[
+            int, int
+        ] = {}  # how many of an optimiser's states were made in this run, by their dict's id
         self._shown_states: dict[int, Any] = {}
         self._fresh: list[weakref.ref[Any]] = []
         self._outputs: dict[int, int] = {}  # of updated Tensors, by their _Held's id: which output they get
@@ -243,7 +245,7 @@ class Recording:
         with self.paused():
             made = begin()
         if made:
-            self.begun[id(states)] = states
+            self.begun[id(states)] = self.begun.get(id(states), 0) + 1
         for each in made.values():
             if isinstance(each, Node):
                 each._time = self.began
