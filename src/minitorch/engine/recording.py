@@ -60,9 +60,6 @@ class Recorder(Protocol):
     def beforehand(self, states: Any, begin: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return a parameter's first state, made among an optimiser's `states` as if it had been there before."""
 
-    def shows(self, states: Any) -> None:
-        """Be told that a program is given an optimiser's states as they are."""
-
     def draw(self, source: Any, method: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Draw random numbers now, and again at every call."""
 

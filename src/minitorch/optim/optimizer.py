@@ -23,7 +23,7 @@ from minitorch.creation import zeros_like
 from minitorch.engine.dtypes import float32, float64, get_default_dtype
 from minitorch.engine.modes import observed
 from minitorch.engine.node import new_tensor
-from minitorch.engine.recording import changeable, changed, recorder
+from minitorch.engine.recording import changeable, changed, recorder, refuse_inside_recording
 from minitorch.engine.recording import number as only_number
 from minitorch.engine.watch import touch
 from minitorch.nn.module import add_hook, zero_gradient
@@ -292,6 +292,7 @@ class Optimizer:
         >>> saved["param_groups"][0]["lr"], saved["param_groups"][0]["params"]
         (0.1, [0])
         """
+        refuse_inside_recording("optimizer.state_dict()")
         for hook in tuple(self._state_dict_pre_hooks.values()):
             hook(self)
         number: dict[int, int] = {}
@@ -303,7 +304,6 @@ class Optimizer:
             | {"params": [number[id(p)] for p in group["params"]]}
             for group in self.param_groups
         ]
-        self._is_shown()
         state = {number.get(id(p), p): values for p, values in self.state.items()}
         saved = {"state": state, "param_groups": groups}
         for hook in tuple(self._state_dict_post_hooks.values()):
@@ -382,13 +382,8 @@ class Optimizer:
         """Call `hook(optimizer)` after a state_dict was loaded."""
         return add_hook(self._load_post_hooks, hook, prepend)
 
-    def _is_shown(self) -> None:
-        """Tell a recording that the program sees what is remembered of each parameter."""
-        if (active := recorder()) is not None:
-            active.shows(self.state)
-
     def __getstate__(self) -> dict[str, Any]:
-        self._is_shown()
+        refuse_inside_recording("a copy of an optimizer")
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -160,9 +160,6 @@ class _SameDraws:
         """Return a parameter's first state."""
         return begin()
 
-    def shows(self, states: Any) -> None:
-        """Do nothing."""
-
     def fixed(self, array: Any) -> Any:
         """Return an array."""
         return array

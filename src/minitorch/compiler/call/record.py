@@ -325,14 +325,21 @@ class _Run:
 
     @contextmanager
     def _around_pause(self) -> Iterator[None]:
-        # What a schedule does to the options of groups, and draws to generators, is done again at each call.
+        # What a schedule does to its own counters and to the options of groups, and draws to generators, is done again
+        # at each call: who reads such a number later on reads the one of his call.
         self._look_at_streams()
-        groups = [group for o in self.environment.optimizers for group in o.param_groups]
-        before = [dict(group) for group in groups]
+        places = [group for o in self.environment.optimizers for group in o.param_groups]
+        places += map(vars, self.environment.schedulers)
+        before = [dict(place) for place in places]
         yield
-        for group, was in zip(groups, before, strict=True):
-            changed = (k for k, v in group.items() if type(v) is float and v is not was.get(k))
-            self.promoted.update((id(group), key) for key in changed if key != "lr")
+        for place, was in zip(places, before, strict=True):
+            for key, now in place.items():
+                if now is was.get(key, place) or (key == "lr" and isinstance(place, ParameterGroup)):
+                    continue
+                if type(now) in (int, float):
+                    self.promoted.add((id(place), key))
+                else:
+                    self.observer.replayed.add((id(place), key))
         self._streams = {number: StreamState(state.stream) for number, state in self._streams.items()}
 
     def _look_at_streams(self) -> None:

@@ -105,7 +105,6 @@ class Recording:
         self.begun: dict[
             int, int
         ] = {}  # how many of an optimiser's states were made in this run, by their dict's id
-        self._shown_states: dict[int, Any] = {}
         self._fresh: list[weakref.ref[Any]] = []
         self._outputs: dict[int, int] = {}  # of updated Tensors, by their _Held's id: which output they get
         self.is_over = False
@@ -240,8 +239,6 @@ class Recording:
 
     def beforehand(self, states: Any, begin: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return a parameter's first state, made as if it had been there before: later calls will find it there."""
-        if id(states) in self._shown_states:
-            return begin()
         with self.paused():
             made = begin()
         if made:
@@ -250,10 +247,6 @@ class Recording:
             if isinstance(each, Node):
                 each._time = self.began
         return made
-
-    def shows(self, states: Any) -> None:
-        """Note that the function has seen an optimiser's states: what was not there then was not there before."""
-        self._shown_states[id(states)] = states
 
     def decide(self, question: Callable[[], Any], answer: Any) -> None:
         """Remember a decision on a number: it must be the same at every call."""
@@ -611,7 +604,7 @@ class Recording:
         self.concrete, self.before, self.after, self.checks, self._fresh = [], [], [], [], []
         self.live = {}
         held_things = (self._data, self._grads, self.asked, self._arrays, self._at_first, self._numbers)
-        for held in (*held_things, self.begun, self._shown_states, self.masks):
+        for held in (*held_things, self.begun, self.masks):
             held.clear()
 
     def release(self) -> None:
