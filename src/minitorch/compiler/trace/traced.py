@@ -154,6 +154,11 @@ class Traced:
         self._source, self._refresh, self._write_back = source, refresh, write_back
         self._seen = source._version
 
+    def refreshed(self, source: Traced) -> Traced:
+        """Return what this is a view of, `source` in its place, looked at in the same way."""
+        assert self._refresh is not None
+        return self._refresh(source)
+
     # --- what it is -----------------------------------------------------------------------------
 
     shape = property(lambda self: self._array.shape)
