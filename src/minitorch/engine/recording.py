@@ -63,6 +63,9 @@ class Recorder(Protocol):
     def draw(self, source: Any, method: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Draw random numbers now, and again at every call."""
 
+    def exchange(self, exchange: Any, arrays: Any) -> Any:
+        """Begin a collective (distributed/exchange.py) now, and at every call; return what gives its results."""
+
     def replay(self, effect: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Do something to Python's objects now, and again at every call."""
 
