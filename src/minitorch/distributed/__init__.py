@@ -1,11 +1,13 @@
 """torch.distributed on MPI: process groups, collectives, messages. Enters: Tensors of this rank. Leaves: the others'.
 
-Ranks are processes that mpirun (or srun) has started: `mpirun -n 4 python script.py`. The files, in the order data walks:
-world (MPI begun and left; what happens when a rank fails), groups (which ranks talk to each other), checks (do they mean
-the same?), transport (arrays through MPI), exchange (one collective on arrays, begun and waited for), waiting (but not
-forever), work (a handle), collectives (on Tensors), objects (on anything that can be pickled), nn (with gradients),
-buckets (gradients of many parameters, for DistributedDataParallel), shards (a batch divided among ranks).
+Ranks are processes that mpirun (or srun) has started: `mpirun -n 4 python script.py`. The files, in the order data
+walks: world (MPI begun and left; what happens when a rank fails), groups (which ranks talk to each other), checks (do
+they mean the same?), transport (arrays through MPI), exchange (one collective on arrays, begun and waited for), waiting
+(but not forever), work (a handle), collectives (on Tensors), objects (on anything that can be pickled), nn (with
+gradients), buckets (gradients of many parameters, for DistributedDataParallel), shards (a batch divided among ranks).
 """
+
+# ruff: noqa: F401, F403
 
 from minitorch.distributed import nn
 from minitorch.distributed.checks import (

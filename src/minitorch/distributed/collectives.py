@@ -1,7 +1,7 @@
-"""The collectives on Tensors, in PyTorch's spelling. Enters: Tensors of this rank. Leaves: Tensors that were written into.
+"""The collectives on Tensors, in PyTorch's spelling. Enters: Tensors of this rank. Leaves: Tensors, written into.
 
-Each is an exchange of arrays (exchange.py) whose results are written into Tensors: at once, or, with async_op=True, when
-the Work that is returned is waited for.
+Each is an exchange of arrays (exchange.py) whose results are written into Tensors: at once, or, with async_op=True,
+when the Work that is returned is waited for.
 """
 
 from __future__ import annotations
@@ -306,7 +306,9 @@ def isend(
         return None
     to = _root(found, dst, group_dst, "isend")
     if to == found.rank():
-        raise ValueError("Invalid destination rank: destination rank should not be the same as the rank of the current process.")  # fmt: skip
+        raise ValueError(
+            "Invalid destination rank: destination rank should not be the same as the rank of the current process."
+        )
     work = exchange.send(found, to, tag)
     return _run(work, [_check("isend", tensor)._data], lambda arrays: [tensor], True)
 

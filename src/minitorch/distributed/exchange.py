@@ -23,6 +23,10 @@ Arrays = tuple[np.ndarray, ...]
 Begin = Callable[[list[np.ndarray]], tuple[Any, Callable[[], Arrays]]]
 
 
+# Collectives that nobody may be waiting for any more: MPI still reads and writes their memory.
+_under_way: set[Pending] = set()
+
+
 class Pending:
     """A collective under way."""
 
@@ -32,6 +36,7 @@ class Pending:
         self.call = call
         self._result: Callable[[], Arrays] | None = result
         self._arrays: Arrays = ()
+        _under_way.add(self)
 
     def is_done(self) -> bool:
         """Look whether it is done; MPI moves on whatever is under way when it is asked."""
@@ -42,13 +47,16 @@ class Pending:
         if self._result is not None:
             waiting.wait(self.group.world, self.request, self.call, timeout)
             self._arrays, self._result = self._result(), None
+            _under_way.discard(self)
         return self._arrays
 
 
 class Exchange:
     """What is done with arrays: kind, group, how it is begun. same: what all ranks must agree on besides the kind."""
 
-    def __init__(self, group: ProcessGroup, kind: str, begin: Begin, same: str = "", alone: bool = False) -> None:
+    def __init__(
+        self, group: ProcessGroup, kind: str, begin: Begin, same: str = "", alone: bool = False
+    ) -> None:
         self.group = group
         self.kind = kind
         self.same = same
@@ -72,6 +80,8 @@ class Exchange:
         else:
             checks.agree(group, self.kind, f"{self.kind} of {self.same}" if self.same else self.kind)
             call = group.call(self.kind)
+        for earlier in [each for each in _under_way if each.is_done()]:
+            _under_way.discard(earlier)
         request, result = self._begin([on_host(array) for array in arrays])
         return Pending(group, request, call, result)
 

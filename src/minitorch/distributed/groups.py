@@ -20,7 +20,9 @@ default_pg_timeout = DEFAULT_TIMEOUT
 class ProcessGroup:
     """Some of the ranks, with a communicator of their own. ranks: their numbers in the world, in the group's order."""
 
-    def __init__(self, world: World, communicator: Any, ranks: Sequence[int], name: str, timeout: float) -> None:
+    def __init__(
+        self, world: World, communicator: Any, ranks: Sequence[int], name: str, timeout: float
+    ) -> None:
         self.world = world
         self.communicator = communicator
         self.checker = communicator.Dup()  # for what is agreed on before a collective (checks.py)
@@ -156,9 +158,9 @@ def init_process_group(
         expected = given if given is not None and given >= 0 else said
         if expected is not None and expected != found and (given >= 0 or not is_launched()):
             raise ValueError(
-                f"init_process_group: {name} is said to be {expected}, but MPI has started {world.size} rank(s) and this "
-                f"is rank {world.rank}; start the program with: mpirun -n {max(world_size, 2)} python script.py (not by "
-                "torchrun, and not by multiprocessing)"
+                f"init_process_group: {name} is said to be {expected}, but MPI has started {world.size} rank(s) and "
+                f"this is rank {world.rank}; start the program with: mpirun -n {max(world_size, 2)} python script.py "
+                "(not by torchrun, and not by multiprocessing)"
             )
     if wanted in _ALSO_MPI and world.rank == 0:
         warnings.warn(
@@ -178,7 +180,9 @@ def destroy_process_group(group: Any = None) -> None:
     """Forget a group; without one, all of them."""
     if group is None or group is GroupMember.WORLD:
         if not is_initialized():
-            raise ValueError("destroy_process_group: there is no process group; call init_process_group first")
+            raise ValueError(
+                "destroy_process_group: there is no process group; call init_process_group first"
+            )
         GroupMember.WORLD = None
         _made.clear()
     elif group in _made:

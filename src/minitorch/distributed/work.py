@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -91,19 +91,3 @@ class Future:
     def then(self, callback: Callable[[Any], Any]) -> Future:
         """Return the future of what a function makes of this one."""
         return Future(self, callback)
-
-
-class Works(Work):
-    """Several of them as one."""
-
-    def __init__(self, works: Sequence[Work]) -> None:
-        super().__init__(None, lambda arrays: None)
-        self.works = list(works)
-
-    def is_completed(self) -> bool:
-        """Tell whether all are done."""
-        return all([work.is_completed() for work in self.works])
-
-    def wait(self, timeout: Any = None) -> bool:
-        """Wait for all."""
-        return all([work.wait(timeout) for work in self.works])

@@ -1,11 +1,11 @@
 """This process among the others: MPI begun and left, and what happens when a rank fails.
 
-Enters: what the launcher (mpirun, srun) has put into the environment. Leaves: MPI's communicator of all ranks; and, when
-a rank fails, the end of all of them, with the error's own words.
+Enters: what the launcher (mpirun, srun) has put into the environment. Leaves: MPI's communicator of all ranks; and,
+when a rank fails, the end of all of them, with the error's own words.
 
 MPI itself tells nobody that a rank has raised an exception: the others would wait for it forever. So an exception that
-nobody catches is printed with the rank's number, and ends the job (MPI_Abort); a rank that comes to its end first waits
-there for the others, and answers those who are still waiting for it (waiting.py).
+nobody catches is printed with the rank's number, and ends the job (MPI_Abort); a rank that comes to its end first
+waits there for the others, and answers those who are still waiting for it (waiting.py).
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ def offer_environment() -> None:
         if (found := from_environment(name)) is not None:
             os.environ.setdefault(name, str(found))
     os.environ.setdefault("GROUP_RANK", "0")
-    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")  # read by programs, and by nobody here: MPI knows its machines
+    os.environ.setdefault(
+        "MASTER_ADDR", "127.0.0.1"
+    )  # read by programs, and by nobody here: MPI knows its machines
     os.environ.setdefault("MASTER_PORT", "29500")
 
 
@@ -83,7 +85,9 @@ class World:
         self.rank: int = self.communicator.Get_rank()
         self.size: int = self.communicator.Get_size()
         self.is_ending = False
-        self.while_leaving: Callable[[], None] = lambda: None  # what to do again and again until all have come
+        self.while_leaving: Callable[[], None] = lambda: (
+            None
+        )  # what to do again and again until all have come
 
 
 @functools.cache
@@ -138,7 +142,9 @@ def fail(world: World, error: BaseException, status: int = 1) -> None:
     trace = "".join(traceback.format_exception(error)).rstrip()
     last = traceback.format_exception_only(error)[-1].strip()
     text = f"{trace}\nrank {world.rank} of {world.size} failed: {last}\nall other ranks are ended\n"
-    with contextlib.suppress(OSError, ValueError):  # nobody reads it any more: the others are to end all the same
+    with contextlib.suppress(
+        OSError, ValueError
+    ):  # nobody reads it any more: the others are to end all the same
         sys.stdout.flush()
         sys.stderr.write(text)
         sys.stderr.flush()

@@ -1,8 +1,8 @@
 """Collectives as functions of Tensors, with their derivatives. Enters: a Tensor of this rank. Leaves: new Tensors.
 
 The loss that is differentiated is the sum of all ranks' losses, as in PyTorch: what a rank's input gets is the sum of
-what it did to every rank. So the derivative of a sum over ranks is a sum over ranks, that of gathering is a sum of which
-each rank takes its part, and the other way round.
+what it did to every rank. So the derivative of a sum over ranks is a sum over ranks, that of gathering is a sum of
+which each rank takes its part, and the other way round.
 """
 
 from __future__ import annotations
@@ -99,7 +99,9 @@ class _ReduceScatter(Function):
         return gathered if ctx.op is ReduceOp.SUM else gathered / ctx.group.size(), None, None
 
 
-def reduce_scatter(output: Any, input_list: Sequence[Any], op: ReduceOp = ReduceOp.SUM, group: Any = None) -> Any:
+def reduce_scatter(
+    output: Any, input_list: Sequence[Any], op: ReduceOp = ReduceOp.SUM, group: Any = None
+) -> Any:
     """Add lists of tensors up over ranks, and return this rank's.   d(input_list)[r] = g of rank r"""
     found = _member(group, "reduce_scatter")
     return _ReduceScatter.apply(stack(input_list), found, op).reshape(output.shape)
