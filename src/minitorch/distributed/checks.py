@@ -54,17 +54,21 @@ def set_debug_level_from_env() -> None:
     _Level.level = DebugLevel[os.environ.get("TORCH_DISTRIBUTED_DEBUG", "OFF").upper()]
 
 
-def agree(group: ProcessGroup, kind: str, words: str) -> None:
-    """In debug mode, compare what all ranks are about to call; words: what must be the same, shape and dtype say."""
-    if _Level.level < DebugLevel.DETAIL or group.size() == 1:
+def agree(group: ProcessGroup, kind: str, words: str, always: bool = False) -> None:
+    """In debug mode, compare what all ranks are about to call; words: what must be the same, shape and dtype say.
+
+    always: without debug mode too.
+    """
+    if (_Level.level < DebugLevel.DETAIL and not always) or group.size() == 1:
         return
     said = words.encode()[:_BYTES].ljust(_BYTES)
     mine = np.frombuffer(said, np.uint8).copy()
     all_of_them = np.empty((group.size(), _BYTES), np.uint8)
     request = group.checker.Iallgather(mine, all_of_them)
     others = [r for r in group.ranks if r != group.world.rank]
-    # (All checks have one name: a rank that waits in a check has not begun its collective.)
-    call = waiting.Call(f"the check before {kind}", group.group_name, None, others, group.timeout)
+    call = waiting.Call(
+        f"the check before {kind}", group.group_name, group.number, others, group.timeout, True
+    )
     waiting.wait(group.world, request, call)
     heard = [bytes(row).decode(errors="replace").rstrip() for row in all_of_them]
     if len(set(heard)) == 1:

@@ -85,6 +85,11 @@ class Exchange:
         request, result = self._begin([on_host(array) for array in arrays])
         return Pending(group, request, call, result)
 
+    def agree_to_repeat(self, reason: object) -> None:
+        """Make sure that all ranks are about to do once more what they have done since a recording began."""
+        kind = f"running uncompiled what was compiled ({type(reason).__name__}: {reason})"
+        checks.agree(self.group, kind, "what was compiled, uncompiled", always=True)
+
 
 def in_words(array: Any) -> str:
     """Name what ranks must agree on: dtype and shape."""

@@ -69,7 +69,7 @@ def drawn_together(shard: Shard) -> Iterator[None]:
 
     Then N ranks drop what one rank drops, and their generators stay where one rank's would be.
     """
-    before, default_generator.rows = default_generator.rows, tuple(shard)
+    before, default_generator.rows = default_generator.rows, (shard.first, shard.mine, shard.total)
     try:
         yield
     finally:

@@ -31,7 +31,8 @@ class Call:
     """A collective, or a message, as it is told to others.
 
     kind: 'all_reduce'. number: of the group's collectives, this is the n-th; None for a message between two.
-    others: the ranks (of the world) that have to take part.
+    others: the ranks (of the world) that have to take part. is_check: it is what ranks agree on when they have begun so
+    many collectives, and are about to begin the next.
     """
 
     kind: str
@@ -39,10 +40,13 @@ class Call:
     number: int | None
     others: list[int]
     timeout: float
+    is_check: bool = False
 
     def words(self) -> str:
         """Name it."""
-        return self.kind if self.number is None else f"{self.kind} (number {self.number} of {self.group})"
+        if self.number is None or self.is_check:
+            return self.kind
+        return f"{self.kind} (number {self.number} of {self.group})"
 
 
 @dataclass
@@ -54,6 +58,7 @@ class _Said:
     kind: str = ""
     group: str = ""
     number: int | None = None
+    is_check: bool = False
     words: str = ""
 
 
@@ -91,6 +96,7 @@ class _Talk:
                     "kind": call.kind,
                     "group": call.group,
                     "number": call.number,
+                    "is_check": call.is_check,
                     "words": call.words(),
                 }
             self.post(world, json.dumps(state), asked[0], _ANSWER)
@@ -107,10 +113,16 @@ def answer_at_the_end(world: World) -> None:
 
 def wait(world: World, request: Any, call: Call, timeout: float | None = None) -> None:
     """Wait until a request is done; raise an error that says why if it will not be."""
-    for _ in range(SPINS):
-        if request.Test():
-            return
-    _wait_longer(world, request, call, call.timeout if timeout is None else timeout)
+    try:
+        for _ in range(SPINS):
+            if request.Test():
+                return
+        _wait_longer(world, request, call, call.timeout if timeout is None else timeout)
+    except world.mpi.Exception as error:
+        raise DistBackendError(
+            f"rank {world.rank}: {call.words()} failed: {error}; do all ranks give the same shape and dtype, and call "
+            "the same collectives? TORCH_DISTRIBUTED_DEBUG=DETAIL compares them before each"
+        ) from error
 
 
 def _wait_longer(world: World, request: Any, call: Call, timeout: float) -> None:
@@ -160,12 +172,21 @@ def _judge(world: World, call: Call, said: dict[int, _Said], now: float) -> None
                 f"rank {world.rank} waits in {call.words()} for rank {rank}, which has come to the end of its program; "
                 "all ranks must make the same number of calls (uneven data: DistributedSampler makes it even)"
             )
-        same_place = other.number is not None and (other.group, other.number) == (call.group, call.number)
-        if same_place and other.kind != call.kind:
+        if _cannot_meet(call, other):
             raise DistBackendError(
                 f"rank {world.rank} waits in {call.words()}, rank {rank} in {other.words}: all ranks must call the "
                 "same collectives in the same order"
             )
+
+
+def _cannot_meet(call: Call, other: _Said) -> bool:
+    """Tell whether two ranks wait for each other in different places."""
+    if call.group != other.group or call.number is None or other.number is None:
+        return False
+    if call.is_check == other.is_check:
+        return not call.is_check and call.number == other.number and call.kind != other.kind
+    begun, number = (call.number, other.number) if call.is_check else (other.number, call.number)
+    return number > begun  # one has begun what the other would begin only after the check
 
 
 def _overdue(world: World, call: Call, said: dict[int, _Said], timeout: float) -> str:

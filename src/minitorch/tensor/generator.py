@@ -106,8 +106,10 @@ class Generator:
 
     @drawing
     def uniforms_of_rows(self, count: int, length: int, dtype: Any) -> np.ndarray:
-        """Draw from [0, 1) for an array whose first axis has some length. Where that counts the rows of a part of a batch,
-        the whole batch's are drawn, and those of this part returned: what every rank drops is what one rank would drop.
+        """Draw from [0, 1) for an array whose first axis has some length.
+
+        Where that counts the rows of a part of a batch, the whole batch's are drawn, and those of this part returned:
+        what every rank drops is what one rank would drop.
         """
         if self.rows is None or not self.rows[1] or length % self.rows[1]:
             return self.uniforms(count, dtype)
