@@ -136,7 +136,7 @@ def weighed(outcome: Outcome) -> tuple[Any, Outcome]:
     """
     loss, here = outcome.loss, minitorch.as_tensor(outcome.seen).to(minitorch.float64)
     mean = minitorch.where(here > 0, loss.detach().to(minitorch.float64), 0.0)
-    sums = minitorch.stack([mean * here, outcome.right.to(minitorch.float64), here])
+    sums = minitorch.stack([mean * here, minitorch.as_tensor(outcome.right).to(minitorch.float64), here])
     distributed.all_reduce(sums)
     total, right, seen = sums.unbind(0)
     share = (distributed.get_world_size() * here / seen).to(loss.dtype)

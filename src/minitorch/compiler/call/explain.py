@@ -335,6 +335,8 @@ def _why_called_back(words: str, program: Program) -> str:
     """Say why NumPy computes something."""
     for value in program.values():
         if _words(value) == words or words.startswith(value.primitive):
+            if value.primitive in ("start", "wait"):
+                return "other ranks take part"
             if value.dtype.kind not in "biuf" or value.dtype.itemsize in (2, 16):
                 return f"{value.dtype} has no machine code"
             return f"{value.primitive} has no machine code, or not in this form"
