@@ -76,7 +76,7 @@ def test_losses_are_weighed_by_samples(monkeypatch):
     here, whole = ranks.weighed(Outcome(loss, 1, 3))
     assert here.item() == 2 * 2.0 * 3 / 4
     assert (whole.loss.item(), whole.correct, whole.samples) == ((2 * 3 + 5) / 4, 2, 4)
-    empty, whole = ranks.weighed(Outcome(minitorch.tensor(float("nan")), 0, 0))
+    _, whole = ranks.weighed(Outcome(minitorch.tensor(float("nan")), 0, 0))
     assert whole.loss.item() == 5
 
 
