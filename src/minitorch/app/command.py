@@ -106,6 +106,12 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     bench.add_argument("--quick", action="store_true", help="a part of it, in about two minutes")
+    bench.add_argument(
+        "--ranks",
+        type=_positive,
+        metavar="N",
+        help="training by N ranks beside one, and beside PyTorch's, instead",
+    )
     bench.add_argument("--only", metavar="WORD", help="only groups or rows with WORD in their name")
     bench.add_argument("--rounds", type=_positive, metavar="N", help="ask each contender N times")
     bench.add_argument(
