@@ -24,6 +24,13 @@ def test_ranks_train_as_one_rank(count, cases):
 
 
 @pytest.mark.slow
+def test_collectives_inside_compiled_functions():
+    said = run_ranks(3, "rank_compiled.py")
+    assert said.count("compiled is as uncompiled") == 3, said
+    assert "rank 1 has its own error" in said
+
+
+@pytest.mark.slow
 def test_data_parallel_is_pytorchs(tmp_path):
     pytest.importorskip("torch")
     said = run_ranks(2, "rank_pytorch.py", tmp_path / "meeting")

@@ -84,6 +84,7 @@ class World:
         self.control = mpi.COMM_WORLD.Dup()
         self.rank: int = self.communicator.Get_rank()
         self.size: int = self.communicator.Get_size()
+        self.process = os.getpid()  # a process that this one forks (a data loader's worker) is no rank
         self.is_ending = False
         self.while_leaving: Callable[[], None] = lambda: (
             None
@@ -130,7 +131,8 @@ class _Hook:
 
     def __call__(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         """Print the exception and end the job."""
-        if threading.current_thread() is not threading.main_thread():
+        is_main = threading.current_thread() is threading.main_thread()
+        if not is_main or os.getpid() != self.world.process:
             self.before(kind, error, trace)
             return
         fail(self.world, error)
@@ -153,7 +155,7 @@ def fail(world: World, error: BaseException, status: int = 1) -> None:
 
 def _leave(world: World) -> None:
     """Wait for all ranks at the end of the program: whoever waits for this one meanwhile is told that it has ended."""
-    if world.is_ending or world.mpi.Is_finalized():
+    if world.is_ending or os.getpid() != world.process or world.mpi.Is_finalized():
         return
     world.is_ending = True
     request = world.control.Ibarrier()
