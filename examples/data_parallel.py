@@ -1,7 +1,7 @@
 """Training by several processes: mpirun -n 2 python examples/data_parallel.py
 
-Every rank trains a copy of the network on its part of each batch; the gradients are averaged while backward runs, so all
-copies stay the same. Without mpirun it is one rank, and trains the same network.
+Every rank trains a copy of the network on its part of each batch; the gradients are averaged while backward runs, so
+all copies stay the same. Without mpirun it is one rank, and trains the same network.
 """
 
 import minitorch as torch
