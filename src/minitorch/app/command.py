@@ -91,6 +91,8 @@ def parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="with --ranks: the machines, for mpirun, a line for each",
     )
+    # For the ranks: whether there is a terminal, which mpirun does not let them see.
+    train.add_argument("--live", action="store_true", help=argparse.SUPPRESS)
     train.add_argument("--json", action="store_true", help="print JSON, a line for each event, for a program")
     again = train.add_mutually_exclusive_group()
     again.add_argument(
@@ -305,7 +307,7 @@ def train(chosen: Any) -> int:
             epochs=chosen.epochs,
             device=chosen.device,
             compiled=chosen.compile,
-            progress=progress.choose(json_lines=chosen.json, plain=isinstance(who, Team)),
+            progress=progress.choose(json_lines=chosen.json, plain=isinstance(who, Team) and not chosen.live),
             team=who,
         )
 
@@ -328,6 +330,7 @@ def train(chosen: Any) -> int:
                 return refuse(f"cannot write to {folder}: {error.strerror}")
         if many:
             began = ["-m", "minitorch", "train", chosen.name, *_options_to_resume(chosen, ranks=False)]
+            began += ["--live"] if sys.stdout.isatty() else []
             code, who_failed = launch(chosen.ranks, began, chosen.hostfile)
             if code and who_failed:
                 again = " ".join(["minitorch train", chosen.name, *_options_to_resume(chosen)])

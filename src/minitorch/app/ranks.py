@@ -23,6 +23,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+
 import minitorch
 from minitorch import distributed, nn
 from minitorch.app.experiment import Batches, Outcome
@@ -56,7 +58,7 @@ class Alone:
         """Return what rank 0 has."""
         return thing
 
-    def drawing(self, shard: Shard | None) -> contextlib.AbstractContextManager[None]:
+    def drawing(self, shard: Shard | None) -> contextlib.AbstractContextManager[Any]:
         """Return the context in which a step on a part of a batch runs."""
         return contextlib.nullcontext()
 
@@ -102,9 +104,14 @@ class Team(Alone):
         distributed.broadcast_object_list(things, src=0)
         return things[0]
 
-    def drawing(self, shard: Shard | None) -> contextlib.AbstractContextManager[None]:
+    def drawing(self, shard: Shard | None) -> contextlib.AbstractContextManager[Any]:
         """Return the context in which dropout draws what one rank would draw."""
-        return contextlib.nullcontext() if shard is None else drawn_together(shard)
+        together = contextlib.ExitStack()
+        if shard is not None:
+            together.enter_context(drawn_together(shard))
+            if not shard.mine:  # the mean of no samples is nan, and counts nothing
+                together.enter_context(np.errstate(invalid="ignore"))
+        return together
 
     def after(self, shard: Shard | None) -> None:
         """Bring ranks without samples, which had nothing to draw for, to where the others' random numbers are."""

@@ -21,6 +21,7 @@ from minitorch.distributed.groups import ProcessGroup
 from minitorch.distributed.reduce_op import ReduceOp
 from minitorch.engine.backward import own_gradient
 from minitorch.engine.hooks import on_complete
+from minitorch.engine.recording import replayed
 
 MEBIBYTE = 1 << 20
 
@@ -97,6 +98,13 @@ class Reducer:
         for parameter in self.parameters:
             on_complete(parameter, _Told(told[0]))
             parameter._hooks.when_accumulated[id(self)] = _Told(told[1])
+
+    @replayed
+    def prepare(self, is_on: bool) -> None:
+        """Begin anew, for the walk to come. (A compiled function does so at each call: its backward may be outside.)"""
+        self.is_on = is_on
+        if self._arrived or self._pending:
+            self.reset()
 
     def missing(self) -> list[str]:
         """Return the parameters whose gradients the latest walk lacks, if it brought others'."""

@@ -115,8 +115,7 @@ class DistributedDataParallel(Module):
                 "DistributedDataParallel in place of find_unused_parameters"
             )
         sync = is_grad_enabled() and self.require_backward_grad_sync
-        reducer.reset()
-        reducer.is_on = sync
+        reducer.prepare(sync)
         if self.require_forward_param_sync and self.broadcast_buffers:
             broadcast_coalesced(self.process_group, [b for b in self.module.buffers() if b.numel()])
         self.require_forward_param_sync = sync
