@@ -168,6 +168,10 @@ class _SameDraws:
         """Return what was drawn then."""
         return np.array(next(self._drawn))
 
+    def exchange(self, exchange: Any, arrays: Any) -> Any:
+        """Begin a collective."""
+        return exchange.start_now(arrays)
+
     def replay(self, effect: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Do something to Python's objects."""
         return effect(*args, **options)

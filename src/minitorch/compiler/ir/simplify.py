@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.ir import builder
-from minitorch.compiler.ir.program import Program, Value, evaluate
+from minitorch.compiler.ir.program import CALLS, Program, Value, evaluate
 
 FOLDED = 1 << 16  # elements: larger results are not computed beforehand
 ZERO_SUMS = {"add": 0, "multiply": 1, "logical_and": True, "logical_or": False}
@@ -48,7 +48,7 @@ def _unique(value: Value, known: dict[Any, Value]) -> Value:
 def _key(value: Value) -> Any:
     """Return what makes two values the same; None for those that never are."""
     primitive, attributes = value.primitive, value.attributes
-    if primitive in ("input", "call"):
+    if primitive in ("input", "call", "start", "wait"):
         return None
     inputs: Any = value.inputs
     if primitive == "map" and attributes["function"] in COMMUTATIVE:
@@ -69,7 +69,7 @@ def _first(item: tuple[str, Any]) -> str:
 def _simpler(value: Value, inputs: tuple[Value, ...]) -> Value:
     """Return a value with new inputs, or something simpler that equals it."""
     primitive, attributes = value.primitive, value.attributes
-    if primitive in ("call", "item"):
+    if primitive in CALLS:
         return _same(value, inputs)
     if value.size == 0:
         return builder.constant(np.empty(value.shape, value.dtype))
@@ -86,7 +86,7 @@ def _same(value: Value, inputs: tuple[Value, ...]) -> Value:
 
 def _folded(value: Value) -> Value:
     """Compute what depends on constants alone; one number in many places stays one number."""
-    if not value.inputs or value.primitive in ("call", "item", "expand") or value.size > FOLDED:
+    if not value.inputs or value.primitive in CALLS or value.primitive == "expand" or value.size > FOLDED:
         return value
     if all(i.primitive == "constant" for i in value.inputs):
         with np.errstate(all="ignore"):
