@@ -7,7 +7,9 @@ the last whole epoch, and ends as it would have ended.
 
 from __future__ import annotations
 
+import base64
 import functools
+import html
 import json
 import math
 import time
@@ -71,6 +73,32 @@ def step_together(experiment: Experiment, batch: Any) -> Outcome:
     loss.backward()
     experiment.optimizer.step()
     return outcome
+
+
+class TrainingReport(Record):
+    """What a run came to, by name; in a notebook a table with the curves."""
+
+    def _repr_html_(self) -> str:
+        rows = [
+            f"<tr><th style='text-align:left'>{html.escape(str(name))}</th>"
+            f"<td style='text-align:left'><pre style='margin:0'>{html.escape(_shown(value))}</pre></td></tr>"
+            for name, value in self.items()
+            if name not in ("plot", "stopped_by") or value
+        ]
+        plot = self.get("plot")
+        drawn = ""
+        if plot and Path(plot).exists():
+            picture = base64.b64encode(Path(plot).read_bytes()).decode()
+            drawn = (
+                f"<img alt='curves of the run' style='max-width:100%' src='data:image/png;base64,{picture}'>"
+            )
+        return f"<table>{''.join(rows)}</table>{drawn}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False, default=str)
 
 
 class Run:
@@ -245,13 +273,13 @@ class Run:
         state = minitorch.get_rng_state()
         minitorch.manual_seed(self.seed)
         with minitorch.no_grad():
-            report = {
-                "experiment": experiment.name,
-                "epochs": self.epoch,
-                "stopped_by": self.stopped_by,
-                "seed": self.seed,
+            report = TrainingReport(
+                experiment=experiment.name,
+                epochs=self.epoch,
+                stopped_by=self.stopped_by,
+                seed=self.seed,
                 **experiment.report(self.history[-1] if self.history else {}),
-            }
+            )
         minitorch.set_rng_state(state)
         with atomically(self.folder / REPORT) as file:
             file.write(json.dumps(report, indent=1, ensure_ascii=False).encode())
