@@ -368,9 +368,10 @@ def test_a_report_in_a_notebook(tmp_path):
         experiment="<xor>", epochs=3, stopped_by="", loss=0.123456789, samples=["a\nb"], plot=None
     )
     shown = report._repr_html_()
-    assert (
-        "&lt;xor&gt;" in shown and "0.123457" in shown and "stopped_by" not in shown and "<img" not in shown
-    )
+    assert "&lt;xor&gt;" in shown
+    assert "0.123457" in shown
+    assert "stopped_by" not in shown
+    assert "<img" not in shown
     picture = tmp_path / "curves.png"
     picture.write_bytes(b"\x89PNG")
     report["plot"] = str(picture)
