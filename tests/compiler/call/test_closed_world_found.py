@@ -819,6 +819,9 @@ VIEWS = {
     "a result and its detach": lambda x, w: (lambda h: (h, h.detach()))(x * w),
     "a detach before": lambda x, w: (lambda h: (h.detach(), h))(x * w),
     "a result and a part": lambda x, w: (lambda h: (h, h[:1]))(x * 2),
+    "a detach and a part": lambda x, w: (lambda h: (h.detach(), h[:1]))(x * w),
+    "a part and a detached part": lambda x, w: (lambda h: (h[:1], h.detach()[0]))(x * w),
+    "two parts with a graph": lambda x, w: (lambda h: (h[:1], h[0]))(x * w),
     "overlapping": lambda x, w: (lambda h: (h[:2], h[1:]))(mt.cat([x, x])),
     "apart": lambda x, w: (x @ w).chunk(2, -1),
 }
