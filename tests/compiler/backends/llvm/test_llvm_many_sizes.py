@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("llvmlite.binding")
 
 from minitorch.compiler.backends.llvm.native import Llvm
-from minitorch.compiler.ir.program import Program, interpret
+from minitorch.compiler.ir.program import interpret
 from random_ir import close
 from varying import CASES, arrays_for, fixed, varying
 

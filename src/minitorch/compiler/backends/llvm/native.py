@@ -174,7 +174,10 @@ class _Sized:
 
 
 class VaryingNative(_Compiled):
-    """A program whose sizes vary, as machine code (an `Executable`). It runs once at a time: all sizes share one memory."""
+    """A program whose sizes vary, as machine code (an `Executable`).
+
+    It runs once at a time: all sizes share one memory.
+    """
 
     def __init__(
         self,
