@@ -28,7 +28,7 @@ def simplify(program: Program) -> Program:
             continue
         made = _simpler(value, tuple(new[i] for i in value.inputs))
         new[value] = _unique(made, known)
-    return Program(program.inputs, [new[o] for o in program.outputs])
+    return Program(program.inputs, [new[o] for o in program.outputs], program.guards)
 
 
 def _unique(value: Value, known: dict[Any, Value]) -> Value:

@@ -166,7 +166,7 @@ def _own_outputs(program: Program) -> Program:
             value = Value(COPY, (value,), {}, value.shape, value.dtype)
         seen.add(value)
         outputs.append(value)
-    return Program(program.inputs, outputs)
+    return Program(program.inputs, outputs, program.guards)
 
 
 def _written_early(fuser: Fuser, order: list[Group], updates: Mapping[int, int]) -> frozenset[int]:

@@ -1,0 +1,748 @@
+"""Sizes that vary from call to call. Enters: what a recording met as the length of an axis. Leaves: a `Size`.
+
+A `Size` is an int, the one that was met while recording (its *hint*), which remembers how it comes about from
+`Symbol`s: a polynomial with whole coefficients, over symbols and floor quotients, in one written form, so that
+equal expressions are equal Sizes. Where the symbols cancel out, plain ints come back.
+
+Comparing is the only way by which a program could depend on a size. What expressions and ranges say for every size
+is simply true. All else is answered as it is at the hint, and noted as a `Guard` with whoever is collecting them
+(`collecting`); where nobody is, it is a mistake (`Undecided`). Code that would do without an answer asks
+`surely_equal`, `surely_less` or `surely_multiple`, and takes the general way if not; what is no more than an
+estimate asks for `hint`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, NoReturn
+
+INFINITE = math.inf
+LEAST = 2  # sizes 0 and 1 are never symbols: whether an axis is empty, or stretches, is known beforehand
+
+
+class Undecided(Exception):
+    """A question about a size that has no one answer for all of its values, where nobody notes which was taken."""
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A size that a call brings along.
+
+    hint: its value while recording. least, greatest: the values that it may have.
+    """
+
+    name: str
+    hint: int
+    least: int = LEAST
+    greatest: int | None = None
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def size(self) -> Size:
+        """It as a Size."""
+        return Size._of((((self,), 1),))
+
+
+@dataclass(frozen=True)
+class Quotient:
+    """The whole part of a quotient that is no polynomial; the divisor is positive."""
+
+    dividend: Terms
+    divisor: Terms
+
+    def __str__(self) -> str:
+        over = written(self.divisor) if len(self.divisor) == 1 else f"({written(self.divisor)})"
+        under = written(self.dividend) if len(self.dividend) == 1 else f"({written(self.dividend)})"
+        return f"{under}//{over}" if "*" not in over else f"{under}//({over})"
+
+
+Atom = Symbol | Quotient
+Monomial = tuple[Atom, ...]  # a product, in the order of the atoms' names
+# A sum: products with their factors, none of them 0, in the order in which they are written.
+Terms = tuple[tuple[Monomial, int], ...]
+Binding = Mapping[Symbol, int]
+
+
+# --- sums of products ---------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=4096)
+def _key(monomial: Monomial) -> tuple[int, tuple[str, ...]]:
+    return -len(monomial), tuple(str(atom) for atom in monomial)
+
+
+def _sum(terms: Mapping[Monomial, int]) -> Terms:
+    """Return a sum in its one written form: the longest products first, a plain number last."""
+    return tuple(sorted(((m, c) for m, c in terms.items() if c), key=lambda term: _key(term[0])))
+
+
+def _terms(number: int) -> Terms:
+    if isinstance(number, Size):
+        return number.terms
+    return (((), int(number)),) if number else ()
+
+
+def _plus(a: Terms, b: Terms, factor: int = 1) -> Terms:
+    out = dict(a)
+    for monomial, c in b:
+        out[monomial] = out.get(monomial, 0) + c * factor
+    return _sum(out)
+
+
+@lru_cache(maxsize=4096)
+def _times(a: Terms, b: Terms) -> Terms:
+    out: dict[Monomial, int] = {}
+    for m, c in a:
+        for n, d in b:
+            both = tuple(sorted(m + n, key=str))
+            out[both] = out.get(both, 0) + c * d
+    return _sum(out)
+
+
+def _constant(terms: Terms) -> int | None:
+    """Return the number that a sum is, if it is one."""
+    if not terms:
+        return 0
+    return terms[0][1] if len(terms) == 1 and not terms[0][0] else None
+
+
+@lru_cache(maxsize=4096)
+def _floor(a: Terms, b: Terms) -> Terms:
+    """Return a // b; b must be positive."""
+    divisor = _constant(b)
+    if divisor == 1 or not a:
+        return a
+    whole, rest = _divided(a, b)
+    if _range(rest)[0] >= 0 and _range(_plus(b, rest, -1))[0] > 0:  # 0 ≤ rest < b
+        return whole
+    if divisor is None:
+        return _plus(whole, (((Quotient(rest, b),), 1),))
+    common = math.gcd(divisor, *(c for m, c in rest if m))
+    if common > 1:  # (g·x + c) // (g·n) = (x + c // g) // n
+        reduced = _sum({m: c // common for m, c in rest})
+        return _plus(whole, _floor(reduced, _terms(divisor // common)))
+    if len(rest) == 1 and rest[0][1] == 1 and len(rest[0][0]) == 1 and isinstance(rest[0][0][0], Quotient):
+        inner = rest[0][0][0]  # (x // m) // n
+        if _constant(inner.divisor) is not None:
+            return _plus(whole, _floor(inner.dividend, _times(inner.divisor, b)))
+    return _plus(whole, (((Quotient(rest, b),), 1),))
+
+
+def _divided(a: Terms, b: Terms) -> tuple[Terms, Terms]:
+    """Return whole and rest of a division by the leading product: a = whole·b + rest."""
+    leading, factor = b[0]
+    whole: Terms = ()
+    rest = a
+    for monomial, _ in a:
+        c = dict(rest).get(monomial, 0)
+        missing = _without(monomial, leading)
+        if missing is None or c // factor == 0:
+            continue
+        step = ((missing, c // factor),)
+        whole = _plus(whole, step)
+        rest = _plus(rest, _times(step, b), -1)
+    return whole, rest
+
+
+def _without(product: Monomial, part: Monomial) -> Monomial | None:
+    """Return a product divided by another, if it has all of its atoms."""
+    left = list(product)
+    for atom in part:
+        if atom not in left:
+            return None
+        left.remove(atom)
+    return tuple(left)
+
+
+def written(terms: Terms) -> str:
+    """Return a sum as people write it.
+
+    >>> n = Symbol("n", 5).size
+    >>> str(n * 4 + 2), str(-n + 1), str((n + 1) // 2)
+    ('4*n + 2', '-n + 1', '(n + 1)//2')
+    """
+    out = ""
+    for monomial, c in terms:
+        sign = "-" if c < 0 else "+"
+        product = "*".join(
+            f"({a})" if isinstance(a, Quotient) and len(monomial) > 1 else str(a) for a in monomial
+        )
+        if abs(c) != 1 or not monomial:
+            if len(monomial) == 1 and isinstance(monomial[0], Quotient):
+                product = f"({product})"
+            product = f"{abs(c)}*{product}" if monomial else str(abs(c))
+        out += f" {sign} {product}" if out else f"-{product}" if c < 0 else product
+    return out or "0"
+
+
+# --- what is known about one, whatever its symbols are --------------------------------------------------------
+
+
+@lru_cache(maxsize=8192)
+def _range(terms: Terms) -> tuple[float, float]:
+    """Return numbers between which a sum lies for all values of its symbols."""
+    low, high = _range_of_parts(terms)
+    for change in (_from_the_least, _without_quotients):
+        also_low, also_high = change(terms)
+        low, high = max(low, also_low), min(high, also_high)
+    return low, high
+
+
+def _range_of_parts(terms: Terms) -> tuple[float, float]:
+    """Return the range if every product were free of the others."""
+    low = high = 0.0
+    for monomial, c in terms:
+        least, greatest = 1.0, 1.0
+        for atom in monomial:
+            a, b = _atom_range(atom)
+            ends = [_product(x, y) for x in (least, greatest) for y in (a, b)]
+            least, greatest = min(ends), max(ends)
+        ends = [_product(c, least), _product(c, greatest)]
+        low, high = low + min(ends), high + max(ends)
+    return low, high
+
+
+def _product(x: float, y: float) -> float:
+    return 0.0 if not x or not y else x * y
+
+
+def _atom_range(atom: Atom) -> tuple[float, float]:
+    if isinstance(atom, Symbol):
+        return atom.least, INFINITE if atom.greatest is None else atom.greatest
+    (a, b), (c, d) = _range(atom.dividend), _range(atom.divisor)
+    c = max(c, 1)
+    ends = [_whole(x, y) for x in (a, b) for y in (c, d)]
+    return min(ends), max(ends)
+
+
+def _whole(x: float, y: float) -> float:
+    if math.isinf(x):
+        return x if not math.isinf(y) else math.copysign(INFINITE, x)
+    if math.isinf(y):
+        return 0.0 if x >= 0 else -1.0
+    return float(int(x) // int(y))
+
+
+def _from_the_least(terms: Terms) -> tuple[float, float]:
+    """Return the range of a sum in which each atom is its least value and something that is not negative.
+
+    (s·t - s is s·(t - 1), and never negative: with s = 2 + a, t = 2 + b it is ab + a + 2b + 2.)
+    """
+    atoms = dict.fromkeys(a for monomial, _ in terms for a in monomial)
+    least = {a: _atom_range(a)[0] for a in atoms}
+    if any(math.isinf(n) for n in least.values()):
+        return -INFINITE, INFINITE
+    moved: dict[Monomial, int] = {}
+    for monomial, c in terms:
+        product: dict[Monomial, int] = {(): c}
+        for atom in monomial:
+            grown: dict[Monomial, int] = {}
+            for m, d in product.items():
+                both = tuple(sorted((*m, atom), key=str))
+                grown[both] = grown.get(both, 0) + d
+                grown[m] = grown.get(m, 0) + d * int(least[atom])
+            product = grown
+        for m, d in product.items():
+            moved[m] = moved.get(m, 0) + d
+    number = moved.pop((), 0)
+    return (
+        number if all(c >= 0 for c in moved.values()) else -INFINITE,
+        number if all(c <= 0 for c in moved.values()) else INFINITE,
+    )
+
+
+def _without_quotients(terms: Terms) -> tuple[float, float]:
+    """Return the range of a sum in which x // n is (x - r) / n, with 0 ≤ r < n."""
+    low = high = Fraction(0)
+    rest: dict[Monomial, Fraction] = {}
+    found = False
+    for monomial, c in terms:
+        divisor = None
+        if len(monomial) == 1 and isinstance(monomial[0], Quotient):
+            divisor = _constant(monomial[0].divisor)
+        if divisor is None:
+            rest[monomial] = rest.get(monomial, Fraction(0)) + c
+            continue
+        found = True
+        quotient = monomial[0]
+        assert isinstance(quotient, Quotient)
+        share = Fraction(c, divisor)
+        for m, d in quotient.dividend:
+            rest[m] = rest.get(m, Fraction(0)) + d * share
+        if c > 0:
+            low -= share * (divisor - 1)
+        else:
+            high -= share * (divisor - 1)
+    if not found:
+        return -INFINITE, INFINITE
+    scale = math.lcm(*(f.denominator for f in rest.values()), low.denominator, high.denominator)
+    least, greatest = _range(_sum({m: int(f * scale) for m, f in rest.items()}))
+    return (
+        least if math.isinf(least) else math.ceil((Fraction(least) + low * scale) / scale),
+        greatest if math.isinf(greatest) else math.floor((Fraction(greatest) + high * scale) / scale),
+    )
+
+
+# --- guards -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Guard:
+    """Something that was taken for granted: `size` is 0 ('=='), is not ('!='), or is not negative ('>=')."""
+
+    relation: str
+    size: Size
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Guard)
+            and self.relation == other.relation
+            and self.size.terms == other.size.terms
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.relation, self.size))
+
+    def holds(self, binding: Binding) -> bool:
+        """Whether it is so, for a call's sizes."""
+        number = evaluated(self.size, binding)
+        return number == 0 if self.relation == "==" else number != 0 if self.relation == "!=" else number >= 0
+
+    def __str__(self) -> str:
+        left = [(m, c) for m, c in self.size.terms if c > 0]
+        right = [(m, -c) for m, c in self.size.terms if c < 0]
+        return f"{written(tuple(left))} {self.relation} {written(tuple(right))}"
+
+
+Guards = list[Guard]
+
+_collected: ContextVar[Guards | None] = ContextVar("collected", default=None)
+_known: ContextVar[tuple[Guard, ...]] = ContextVar("known", default=())
+
+
+@contextlib.contextmanager
+def collecting(guards: Guards) -> Iterator[Guards]:
+    """Note in `guards` what is taken for granted about sizes; what stands there already is known."""
+    token = _collected.set(guards)
+    try:
+        yield guards
+    finally:
+        _collected.reset(token)
+
+
+@contextlib.contextmanager
+def knowing(guards: Sequence[Guard]) -> Iterator[None]:
+    """Let guards that are sure to hold decide comparisons."""
+    token = _known.set((*_known.get(), *guards))
+    try:
+        yield
+    finally:
+        _known.reset(token)
+
+
+def _normal(relation: str, terms: Terms) -> Terms:
+    """Return the difference of a comparison with its sign and its common factor taken out."""
+    common = math.gcd(*(c for _, c in terms)) or 1
+    if relation != ">=" and terms[0][1] < 0:
+        common = -common
+    return tuple((m, c // common) for m, c in terms)
+
+
+def _sure(relation: str, terms: Terms) -> bool | None:
+    """Return whether a sum is 0, is not 0 or is not negative, if one can tell for all sizes."""
+    low, high = _range(terms)
+    if relation == ">=":
+        found = True if low >= 0 else False if high < 0 else None
+    else:
+        found = True if low == high == 0 else False if low > 0 or high < 0 else None
+        if found is None and len(terms) == 1:  # a product is 0 only if one of its factors is
+            found = False if all(_sure("==", (((a,), 1),)) is False for a in terms[0][0]) else None
+        if found is None and _indivisible(terms):
+            found = False
+        if relation == "!=" and found is not None:
+            found = not found
+    if found is not None:
+        return found
+    facts = (*_known.get(), *(_collected.get() or ()))
+    return _by_facts(relation, terms, facts) if facts else None
+
+
+def _indivisible(terms: Terms) -> bool:
+    """Whether a sum cannot be 0 because all but its plain number is a multiple of what that is not."""
+    number = dict(terms).get((), 0)
+    common = math.gcd(*(c for m, c in terms if m))
+    return common > 1 and number % common != 0
+
+
+def _by_facts(relation: str, terms: Terms, facts: Sequence[Guard]) -> bool | None:
+    """Return whether guards that hold say so."""
+    if relation != ">=":
+        normal = _normal(relation, terms)
+        for fact in facts:
+            if fact.relation == relation and fact.size.terms == normal:
+                return True
+            if {fact.relation, relation} == {"==", "!="} and fact.size.terms == normal:
+                return False
+    for fact in facts:
+        if fact.relation == "!=":
+            continue
+        signs = (1, -1) if fact.relation == "==" else (1,)
+        for sign in signs:
+            # terms = sign·fact + rest with the fact not negative
+            if _range(_plus(terms, fact.size.terms, -sign))[0] >= (0 if relation == ">=" else 1):
+                return relation in (">=", "!=")
+            if _range(_plus(terms, fact.size.terms, sign))[1] < 0:
+                return relation == "!="
+    return None
+
+
+def _compare(relation: str, terms: Terms) -> bool:
+    """Answer a comparison of a sum with 0; if it depends on the size, as it is at the hint, with a guard."""
+    answer = _sure(relation, terms)
+    if answer is not None:
+        return answer
+    guards = _collected.get()
+    if guards is None:
+        raise Undecided(f"whether {written(terms)} {relation} 0 depends on the size")
+    now = _at_hint(terms)
+    answer = now == 0 if relation == "==" else now != 0 if relation == "!=" else now >= 0
+    if answer:
+        noted = Guard(relation, Size._of(_normal(relation, terms)))
+    elif relation == ">=":
+        noted = Guard(">=", Size._of(_normal(">=", _plus(_times(terms, _terms(-1)), _terms(-1)))))
+    else:
+        other = "!=" if relation == "==" else "=="
+        noted = Guard(other, Size._of(_normal(other, terms)))
+    if noted not in guards:
+        guards.append(noted)
+    return answer
+
+
+def _at_hint(terms: Terms) -> int:
+    return _replaced(terms, {})
+
+
+def _replaced(terms: Terms, binding: Binding) -> Any:
+    """Return a sum with its symbols replaced; by their hints, where nothing is given."""
+    total = 0
+    for monomial, product in terms:
+        for atom in monomial:
+            if isinstance(atom, Symbol):
+                product = product * binding.get(atom, atom.hint)
+            else:
+                product = product * (_replaced(atom.dividend, binding) // _replaced(atom.divisor, binding))
+        total = total + product
+    return total
+
+
+# --- sizes --------------------------------------------------------------------------------------------------
+
+_spelling: ContextVar[Callable[[Size], str]] = ContextVar("spelling", default=str)
+
+
+@contextlib.contextmanager
+def spelled(spelling: Callable[[Size], str]) -> Iterator[None]:
+    """Have Sizes in text (f"{n}") written in a way of one's own: as a register of a kernel, say."""
+    token = _spelling.set(spelling)
+    try:
+        yield
+    finally:
+        _spelling.reset(token)
+
+
+class Size(int):
+    """An int that varies: its value is the one that was met while recording, `terms` says how it comes about."""
+
+    terms: Terms
+
+    @classmethod
+    def _of(cls, terms: Terms) -> Any:
+        """Return a sum as a Size, or as an int if it is one."""
+        number = _constant(terms)
+        if number is not None:
+            return number
+        size = int.__new__(cls, _at_hint(terms))
+        size.terms = terms
+        return size
+
+    @property
+    def symbols(self) -> list[Symbol]:
+        """What it depends on."""
+        return symbols_of(self)
+
+    # --- arithmetic: what any other int would do, but for the symbols
+
+    def __add__(self, other: Any) -> Any:
+        return Size._of(_plus(self.terms, _terms(other))) if isinstance(other, int) else NotImplemented
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return Size._of(_plus(self.terms, _terms(other), -1)) if isinstance(other, int) else NotImplemented
+
+    def __rsub__(self, other: Any) -> Any:
+        return Size._of(_plus(_terms(other), self.terms, -1)) if isinstance(other, int) else NotImplemented
+
+    def __mul__(self, other: Any) -> Any:
+        return Size._of(_times(self.terms, _terms(other))) if isinstance(other, int) else NotImplemented
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Any:
+        return self * -1
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return self if self >= 0 else -self
+
+    def __floordiv__(self, other: Any) -> Any:
+        return _floor_divide(self, other) if isinstance(other, int) else NotImplemented
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return _floor_divide(other, self) if isinstance(other, int) else NotImplemented
+
+    def __mod__(self, other: Any) -> Any:
+        return self - _floor_divide(self, other) * other if isinstance(other, int) else NotImplemented
+
+    def __rmod__(self, other: Any) -> Any:
+        return other - _floor_divide(other, self) * self if isinstance(other, int) else NotImplemented
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+    def __pow__(self, exponent: Any, modulus: Any = None) -> Any:
+        if modulus is None and type(exponent) is int and exponent >= 0:
+            return math.prod([self] * exponent)
+        return pow(self._number(), exponent, modulus)
+
+    def __lshift__(self, by: Any) -> Any:
+        return self * (1 << by)
+
+    # --- comparisons
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, int):
+            return NotImplemented
+        return _compare("==", _plus(self.terms, _terms(other), -1))
+
+    def __ne__(self, other: object) -> bool:
+        if not isinstance(other, int):
+            return NotImplemented
+        return _compare("!=", _plus(self.terms, _terms(other), -1))
+
+    def __ge__(self, other: Any) -> bool:
+        return (
+            _compare(">=", _plus(self.terms, _terms(other), -1)) if isinstance(other, int) else NotImplemented
+        )
+
+    def __le__(self, other: Any) -> bool:
+        return (
+            _compare(">=", _plus(_terms(other), self.terms, -1)) if isinstance(other, int) else NotImplemented
+        )
+
+    def __gt__(self, other: Any) -> bool:
+        return not self <= other if isinstance(other, int) else NotImplemented
+
+    def __lt__(self, other: Any) -> bool:
+        return not self >= other if isinstance(other, int) else NotImplemented
+
+    def __bool__(self) -> bool:
+        return self != 0
+
+    def __hash__(self) -> int:
+        return hash(self.terms)
+
+    # --- what asks for the number itself, and so takes it for granted
+
+    def _number(self) -> int:
+        """Return the hint as a plain int, having noted that it is to be this; a mistake where nobody notes it."""
+        number = hint(self)
+        _compare("==", _plus(self.terms, _terms(number), -1))
+        return number
+
+    def __int__(self) -> int:
+        return self._number()
+
+    __index__ = __trunc__ = __floor__ = __ceil__ = __int__
+
+    def __float__(self) -> float:
+        return float(self._number())
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._number() / other
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return other / self._number()
+
+    def __rpow__(self, base: Any, modulus: Any = None) -> Any:
+        return pow(base, self._number(), modulus)
+
+    def __and__(self, other: Any) -> Any:
+        return self._number() & other
+
+    def __or__(self, other: Any) -> Any:
+        return self._number() | other
+
+    def __xor__(self, other: Any) -> Any:
+        return self._number() ^ other
+
+    def __rshift__(self, by: Any) -> Any:
+        return self // (1 << by)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return other << self._number()
+
+    def __rrshift__(self, other: Any) -> Any:
+        return other >> self._number()
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
+    def __invert__(self) -> Any:
+        return -self - 1
+
+    def __round__(self, digits: Any = None) -> Any:
+        return self if digits is None or digits >= 0 else round(self._number(), digits)
+
+    def bit_length(self) -> int:
+        """Return how many bits it needs."""
+        return self._number().bit_length()
+
+    # --- in words
+
+    def __str__(self) -> str:
+        return written(self.terms)
+
+    __repr__ = __str__
+
+    def __format__(self, spec: str) -> str:
+        return format(_spelling.get()(self), spec)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a size that varies belongs to the recording in which it was met")
+
+
+def _floor_divide(a: int, b: int) -> Any:
+    if b < 0:
+        a, b = -a, -b
+    if not b:
+        raise ZeroDivisionError("a size divided by zero")
+    return Size._of(_floor(_terms(a), _terms(b)))
+
+
+# --- questions ----------------------------------------------------------------------------------------------
+
+
+def hint(number: int) -> int:
+    """Return a size as it was while recording: for estimates, not for what has to be right."""
+    return _at_hint(number.terms) if isinstance(number, Size) else number
+
+
+def hints(shape: Sequence[int]) -> tuple[int, ...]:
+    """Return a shape as it was while recording."""
+    return tuple(hint(n) for n in shape)
+
+
+def is_fixed(*numbers: int) -> bool:
+    """Whether all are plain numbers."""
+    return not any(isinstance(n, Size) for n in numbers)
+
+
+def surely_equal(a: Any, b: Any) -> bool:
+    """Whether two sizes, or two shapes, are equal whatever the symbols are."""
+    if isinstance(a, (tuple, list)):
+        return len(a) == len(b) and all(surely_equal(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, Size) or isinstance(b, Size):
+        return _sure("==", _plus(_terms(a), _terms(b), -1)) is True
+    return bool(a == b)
+
+
+def surely_different(a: int, b: int) -> bool:
+    """Whether two sizes are different whatever the symbols are."""
+    if isinstance(a, Size) or isinstance(b, Size):
+        return _sure("==", _plus(_terms(a), _terms(b), -1)) is False
+    return a != b
+
+
+def surely_less(a: int, b: int) -> bool:
+    """Whether one size is less than another whatever the symbols are."""
+    if isinstance(a, Size) or isinstance(b, Size):
+        return _sure(">=", _plus(_terms(a), _terms(b), -1)) is False
+    return a < b
+
+
+def surely_at_most(a: int, b: int) -> bool:
+    """Whether one size is at most another whatever the symbols are."""
+    return surely_less(a, b + 1)
+
+
+def surely_multiple(a: int, b: int) -> bool:
+    """Whether one size is a multiple of another whatever the symbols are."""
+    return surely_equal(a % b, 0)
+
+
+def limits(number: int) -> tuple[float, float]:
+    """Return numbers between which a size lies; infinite, where nothing is known."""
+    return _range(number.terms) if isinstance(number, Size) else (number, number)
+
+
+# --- symbols replaced ---------------------------------------------------------------------------------------
+
+
+def symbols_of(anything: Any) -> list[Symbol]:
+    """Return the symbols in a size, a shape, or what else holds sizes; in the order of their first place."""
+    found: dict[Symbol, None] = {}
+
+    def look(terms: Terms) -> None:
+        for monomial, _ in terms:
+            for atom in monomial:
+                if isinstance(atom, Symbol):
+                    found[atom] = None
+                else:
+                    look(atom.dividend)
+                    look(atom.divisor)
+
+    stack = [anything]
+    while stack:
+        each = stack.pop()
+        if isinstance(each, Size):
+            look(each.terms)
+        elif isinstance(each, (tuple, list)):
+            stack.extend(reversed(each))
+        elif isinstance(each, dict):
+            stack.extend(reversed(each.values()))
+    return list(found)
+
+
+def evaluated(anything: Any, binding: Binding) -> Any:
+    """Return sizes with all symbols replaced, by numbers or by other sizes: a shape, attributes, or one alone.
+
+    >>> n = Symbol("n", 5)
+    >>> evaluated((n.size * 2, 7, "add"), {n: 3})
+    (6, 7, 'add')
+    """
+    if isinstance(anything, Size):
+        missing = [str(s) for s in symbols_of(anything) if s not in binding]
+        if missing:
+            raise KeyError(f"{anything}: nothing is given for {', '.join(missing)}")
+        return _replaced(anything.terms, binding)
+    if type(anything) in (tuple, list):
+        return type(anything)([evaluated(each, binding) for each in anything])
+    if type(anything) is dict:
+        return {name: evaluated(each, binding) for name, each in anything.items()}
+    return anything
