@@ -22,6 +22,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NoReturn
 
+import numpy as np
+
 INFINITE = math.inf
 LEAST = 2  # sizes 0 and 1 are never symbols: whether an axis is empty, or stretches, is known beforehand
 
@@ -366,7 +368,7 @@ def _sure(relation: str, terms: Terms) -> bool | None:
         found = True if low >= 0 else False if high < 0 else None
     else:
         found = True if low == high == 0 else False if low > 0 or high < 0 else None
-        if found is None and len(terms) == 1:  # a product is 0 only if one of its factors is
+        if found is None and len(terms) == 1 and len(terms[0][0]) > 1:  # a product is 0 only if a factor is
             found = False if all(_sure("==", (((a,), 1),)) is False for a in terms[0][0]) else None
         if found is None and _indivisible(terms):
             found = False
@@ -461,10 +463,17 @@ def spelled(spelling: Callable[[Size], str]) -> Iterator[None]:
         _spelling.reset(token)
 
 
-class Size(int):
-    """An int that varies: its value is the one that was met while recording, `terms` says how it comes about."""
+class Size:
+    """An int that varies: `terms` says how it comes about; what it was while recording, is its `hint`.
+
+    It passes for an int (isinstance), but is none: what is written in C (range, a list's index, NumPy) would read the
+    digits of one and ask nobody. So it has to ask for the number by a method, and that is noted, or a mistake.
+    """
+
+    __slots__ = ("terms",)
 
     terms: Terms
+    __class__ = property(lambda self: int)  # type: ignore[assignment]
 
     @classmethod
     def _of(cls, terms: Terms) -> Any:
@@ -472,7 +481,7 @@ class Size(int):
         number = _constant(terms)
         if number is not None:
             return number
-        size = int.__new__(cls, _at_hint(terms))
+        size = object.__new__(cls)
         size.terms = terms
         return size
 
@@ -484,18 +493,18 @@ class Size(int):
     # --- arithmetic: what any other int would do, but for the symbols
 
     def __add__(self, other: Any) -> Any:
-        return Size._of(_plus(self.terms, _terms(other))) if isinstance(other, int) else NotImplemented
+        return Size._of(_plus(self.terms, _terms(other))) if _is_whole(other) else NotImplemented
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Any:
-        return Size._of(_plus(self.terms, _terms(other), -1)) if isinstance(other, int) else NotImplemented
+        return Size._of(_plus(self.terms, _terms(other), -1)) if _is_whole(other) else NotImplemented
 
     def __rsub__(self, other: Any) -> Any:
-        return Size._of(_plus(_terms(other), self.terms, -1)) if isinstance(other, int) else NotImplemented
+        return Size._of(_plus(_terms(other), self.terms, -1)) if _is_whole(other) else NotImplemented
 
     def __mul__(self, other: Any) -> Any:
-        return Size._of(_times(self.terms, _terms(other))) if isinstance(other, int) else NotImplemented
+        return Size._of(_times(self.terms, _terms(other))) if _is_whole(other) else NotImplemented
 
     __rmul__ = __mul__
 
@@ -509,16 +518,16 @@ class Size(int):
         return self if self >= 0 else -self
 
     def __floordiv__(self, other: Any) -> Any:
-        return _floor_divide(self, other) if isinstance(other, int) else NotImplemented
+        return _floor_divide(self, other) if _is_whole(other) else NotImplemented
 
     def __rfloordiv__(self, other: Any) -> Any:
-        return _floor_divide(other, self) if isinstance(other, int) else NotImplemented
+        return _floor_divide(other, self) if _is_whole(other) else NotImplemented
 
     def __mod__(self, other: Any) -> Any:
-        return self - _floor_divide(self, other) * other if isinstance(other, int) else NotImplemented
+        return self - _floor_divide(self, other) * other if _is_whole(other) else NotImplemented
 
     def __rmod__(self, other: Any) -> Any:
-        return other - _floor_divide(other, self) * self if isinstance(other, int) else NotImplemented
+        return other - _floor_divide(other, self) * self if _is_whole(other) else NotImplemented
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
@@ -529,7 +538,7 @@ class Size(int):
     def __pow__(self, exponent: Any, modulus: Any = None) -> Any:
         if modulus is None and type(exponent) is int and exponent >= 0:
             return math.prod([self] * exponent)
-        return pow(self._number(), exponent, modulus)
+        return self._fraction() ** exponent if modulus is None else pow(self._number(), exponent, modulus)
 
     def __lshift__(self, by: Any) -> Any:
         return self * (1 << by)
@@ -537,36 +546,37 @@ class Size(int):
     # --- comparisons
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, int):
+        if not _is_whole(other):
             return NotImplemented
         return _compare("==", _plus(self.terms, _terms(other), -1))
 
     def __ne__(self, other: object) -> bool:
-        if not isinstance(other, int):
+        if not _is_whole(other):
             return NotImplemented
         return _compare("!=", _plus(self.terms, _terms(other), -1))
 
     def __ge__(self, other: Any) -> bool:
         return (
-            _compare(">=", _plus(self.terms, _terms(other), -1)) if isinstance(other, int) else NotImplemented
+            _compare(">=", _plus(self.terms, _terms(other), -1)) if _is_whole(other) else NotImplemented
         )
 
     def __le__(self, other: Any) -> bool:
         return (
-            _compare(">=", _plus(_terms(other), self.terms, -1)) if isinstance(other, int) else NotImplemented
+            _compare(">=", _plus(_terms(other), self.terms, -1)) if _is_whole(other) else NotImplemented
         )
 
     def __gt__(self, other: Any) -> bool:
-        return not self <= other if isinstance(other, int) else NotImplemented
+        return not self <= other if _is_whole(other) else NotImplemented
 
     def __lt__(self, other: Any) -> bool:
-        return not self >= other if isinstance(other, int) else NotImplemented
+        return not self >= other if _is_whole(other) else NotImplemented
 
     def __bool__(self) -> bool:
         return self != 0
 
     def __hash__(self) -> int:
-        return hash(self.terms)
+        # While a function is recorded it may be looked up among plain numbers.
+        return hash(self.terms) if _collected.get() is None else hash(self._number())
 
     # --- what asks for the number itself, and so takes it for granted
 
@@ -584,11 +594,29 @@ class Size(int):
     def __float__(self) -> float:
         return float(self._number())
 
+    def __complex__(self) -> complex:
+        return complex(self._number())
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return np.asarray(self._number(), dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        for each in inputs:
+            if hasattr(each, "__minitorch_op__"):  # an array that records: a size beside it is an operand
+                return each.__array_ufunc__(ufunc, method, *inputs, **options)
+        plain = [each._number() if type(each) is Size else each for each in inputs]
+        return getattr(ufunc, method)(*plain, **options)
+
+    # Whoever collects may have numbers with fractions that vary too, for what is no polynomial any more.
+
+    def _fraction(self) -> Any:
+        return getattr(_collected.get(), "number", Size._number)(self)
+
     def __truediv__(self, other: Any) -> Any:
-        return self._number() / other
+        return self._fraction() / other
 
     def __rtruediv__(self, other: Any) -> Any:
-        return other / self._number()
+        return other / self._fraction()
 
     def __rpow__(self, base: Any, modulus: Any = None) -> Any:
         return pow(base, self._number(), modulus)
@@ -626,15 +654,23 @@ class Size(int):
     # --- in words
 
     def __str__(self) -> str:
-        return written(self.terms)
+        # While a function is recorded it is the function that asks, and is told the number.
+        return written(self.terms) if _collected.get() is None else str(self._number())
 
     __repr__ = __str__
 
     def __format__(self, spec: str) -> str:
+        if _collected.get() is not None:
+            return format(self._number(), spec)
         return format(_spelling.get()(self), spec)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a size that varies belongs to the recording in which it was met")
+
+
+def _is_whole(number: Any) -> bool:
+    """Whether something is an int, and not merely passes for one."""
+    return issubclass(type(number), (int, Size))
 
 
 def _floor_divide(a: int, b: int) -> Any:
