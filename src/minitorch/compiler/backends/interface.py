@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from minitorch.compiler.ir.program import Program, Value
+from minitorch.compiler.ir.sizes import comparing_surely
 from minitorch.compiler.schedule.groups import Contradiction, Group
 from minitorch.compiler.schedule.machine import Machine
 from minitorch.compiler.schedule.memory import MemoryPlan, Placed, plan_memory
@@ -101,6 +102,12 @@ class ScheduledBackend(ABC):
 
     def build(self, program: Program, updates: Mapping[int, int], numbers: Collection[int] = ()) -> Any:
         """Schedule a program, and return what `link` makes of it; if it cannot be fused, the report says why."""
+        with comparing_surely(program.guards):
+            return self._build_with_or_without(program, updates, numbers)
+
+    def _build_with_or_without(
+        self, program: Program, updates: Mapping[int, int], numbers: Collection[int]
+    ) -> Any:
         try:
             return self._build(program, updates, numbers, self.fuse)
         except Contradiction as problem:

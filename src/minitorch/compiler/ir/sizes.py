@@ -36,13 +36,15 @@ class Undecided(Exception):
 class Symbol:
     """A size that a call brings along.
 
-    hint: its value while recording. least, greatest: the values that it may have.
+    hint: its value while recording. least, greatest: the values that it may have. typical: one that it often has, for
+    which to plan; the hint, if nothing is said.
     """
 
     name: str
     hint: int
     least: int = LEAST
     greatest: int | None = None
+    typical: int | None = None
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -330,6 +332,7 @@ class Guard:
 Guards = list[Guard]
 
 _collected: ContextVar[Guards | None] = ContextVar("collected", default=None)
+_surely: ContextVar[bool] = ContextVar("surely", default=False)
 _known: ContextVar[tuple[Guard, ...]] = ContextVar("known", default=())
 
 
@@ -341,6 +344,20 @@ def collecting(guards: Guards) -> Iterator[Guards]:
         yield guards
     finally:
         _collected.reset(token)
+
+
+@contextlib.contextmanager
+def comparing_surely(guards: Sequence[Guard] = ()) -> Iterator[None]:
+    """Let `==` mean equal whatever the symbols are, and `!=` the rest, where that leads to the general way.
+
+    guards: what is sure to hold.
+    """
+    token = _surely.set(True)
+    try:
+        with knowing(guards):
+            yield
+    finally:
+        _surely.reset(token)
 
 
 @contextlib.contextmanager
@@ -368,7 +385,7 @@ def _sure(relation: str, terms: Terms) -> bool | None:
         found = True if low >= 0 else False if high < 0 else None
     else:
         found = True if low == high == 0 else False if low > 0 or high < 0 else None
-        if found is None and len(terms) == 1 and len(terms[0][0]) > 1:  # a product is 0 only if a factor is
+        if found is None and len(terms) == 1 and len(terms[0][0]) > 1:  # 0 only if one of its factors is
             found = False if all(_sure("==", (((a,), 1),)) is False for a in terms[0][0]) else None
         if found is None and _indivisible(terms):
             found = False
@@ -416,6 +433,8 @@ def _compare(relation: str, terms: Terms) -> bool:
         return answer
     guards = _collected.get()
     if guards is None:
+        if relation != ">=" and _surely.get():
+            return relation == "!="
         raise Undecided(f"whether {written(terms)} {relation} 0 depends on the size")
     now = _at_hint(terms)
     answer = now == 0 if relation == "==" else now != 0 if relation == "!=" else now >= 0
@@ -687,6 +706,14 @@ def _floor_divide(a: int, b: int) -> Any:
 def hint(number: int) -> int:
     """Return a size as it was while recording: for estimates, not for what has to be right."""
     return _at_hint(number.terms) if isinstance(number, Size) else number
+
+
+def typical(number: int) -> int:
+    """Return a size as it often is: for estimates, not for what has to be right."""
+    if not isinstance(number, Size):
+        return number
+    usual = {s: s.hint if s.typical is None else s.typical for s in symbols_of(number)}
+    return _replaced(number.terms, usual)
 
 
 def hints(shape: Sequence[int]) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from minitorch.compiler.ir.program import Program, Value, evaluate
 from minitorch.compiler.ir.simplify import simplify
+from minitorch.compiler.ir.sizes import Binding
 from minitorch.compiler.schedule.fuse import Fuser, fuse_values
 from minitorch.compiler.schedule.grouping import Grouping
 from minitorch.compiler.schedule.groups import COPY, MAY_FAIL, VIRTUAL, Group
@@ -91,22 +92,27 @@ class Schedule:
         return [v for v in given if v.size], [m for m in group.members if m in self.stored]
 
 
-def call_numpy(group: Group, known: dict[Value, Any]) -> None:
-    """Have NumPy compute the members of a 'call'; `known` has what it reads, and gets what it computes."""
+def call_numpy(group: Group, known: dict[Value, Any], binding: Binding | None = None) -> None:
+    """Have NumPy compute the members of a 'call'; `known` has what it reads, and gets what it computes.
+
+    binding: what the sizes that vary are in this run.
+    """
     with np.errstate(all="ignore"):
         for value in group.members:
-            known[value] = _compute(value, known)
+            known[value] = _compute(value, known, binding)
 
 
-def _compute(value: Value, known: dict[Value, Any]) -> Any:
+def _compute(value: Value, known: dict[Value, Any], binding: Binding | None) -> Any:
     """Compute a value by NumPy, with the views between it and what is known."""
     inputs = []
     for operand in value.inputs:
         if operand not in known:
             nothing = operand.primitive == "input"  # one without elements, which nobody hands over
-            known[operand] = np.empty(operand.shape, operand.dtype) if nothing else _compute(operand, known)
+            known[operand] = (
+                np.empty(operand.shape, operand.dtype) if nothing else _compute(operand, known, binding)
+            )
         inputs.append(known[operand])
-    return evaluate(value, inputs)
+    return evaluate(value, inputs, binding)
 
 
 # --- making one ---------------------------------------------------------------------------------------------
