@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -316,7 +317,7 @@ class Guard:
         )
 
     def __hash__(self) -> int:
-        return hash((self.relation, self.size))
+        return hash((self.relation, self.size.terms))
 
     def holds(self, binding: Binding) -> bool:
         """Whether it is so, for a call's sizes."""
@@ -512,20 +513,22 @@ class Size:
     # --- arithmetic: what any other int would do, but for the symbols
 
     def __add__(self, other: Any) -> Any:
-        return Size._of(_plus(self.terms, _terms(other))) if _is_whole(other) else NotImplemented
+        return Size._of(_plus(self.terms, _terms(other))) if _is_whole(other) else self._mixed("add", other)
 
-    __radd__ = __add__
+    def __radd__(self, other: Any) -> Any:
+        return self + other if _is_whole(other) else self._mixed("add", other, True)
 
     def __sub__(self, other: Any) -> Any:
-        return Size._of(_plus(self.terms, _terms(other), -1)) if _is_whole(other) else NotImplemented
+        return Size._of(_plus(self.terms, _terms(other), -1)) if _is_whole(other) else self._mixed("sub", other)
 
     def __rsub__(self, other: Any) -> Any:
-        return Size._of(_plus(_terms(other), self.terms, -1)) if _is_whole(other) else NotImplemented
+        return Size._of(_plus(_terms(other), self.terms, -1)) if _is_whole(other) else self._mixed("sub", other, True)
 
     def __mul__(self, other: Any) -> Any:
-        return Size._of(_times(self.terms, _terms(other))) if _is_whole(other) else NotImplemented
+        return Size._of(_times(self.terms, _terms(other))) if _is_whole(other) else self._mixed("mul", other)
 
-    __rmul__ = __mul__
+    def __rmul__(self, other: Any) -> Any:
+        return self * other if _is_whole(other) else self._mixed("mul", other, True)
 
     def __neg__(self) -> Any:
         return self * -1
@@ -537,16 +540,16 @@ class Size:
         return self if self >= 0 else -self
 
     def __floordiv__(self, other: Any) -> Any:
-        return _floor_divide(self, other) if _is_whole(other) else NotImplemented
+        return _floor_divide(self, other) if _is_whole(other) else self._mixed("floordiv", other)
 
     def __rfloordiv__(self, other: Any) -> Any:
-        return _floor_divide(other, self) if _is_whole(other) else NotImplemented
+        return _floor_divide(other, self) if _is_whole(other) else self._mixed("floordiv", other, True)
 
     def __mod__(self, other: Any) -> Any:
-        return self - _floor_divide(self, other) * other if _is_whole(other) else NotImplemented
+        return self - _floor_divide(self, other) * other if _is_whole(other) else self._mixed("mod", other)
 
     def __rmod__(self, other: Any) -> Any:
-        return other - _floor_divide(other, self) * self if _is_whole(other) else NotImplemented
+        return other - _floor_divide(other, self) * self if _is_whole(other) else self._mixed("mod", other, True)
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
@@ -566,29 +569,29 @@ class Size:
 
     def __eq__(self, other: object) -> bool:
         if not _is_whole(other):
-            return NotImplemented
+            return self._mixed("eq", other)
         return _compare("==", _plus(self.terms, _terms(other), -1))
 
     def __ne__(self, other: object) -> bool:
         if not _is_whole(other):
-            return NotImplemented
+            return self._mixed("ne", other)
         return _compare("!=", _plus(self.terms, _terms(other), -1))
 
     def __ge__(self, other: Any) -> bool:
         return (
-            _compare(">=", _plus(self.terms, _terms(other), -1)) if _is_whole(other) else NotImplemented
+            _compare(">=", _plus(self.terms, _terms(other), -1)) if _is_whole(other) else self._mixed("ge", other)
         )
 
     def __le__(self, other: Any) -> bool:
         return (
-            _compare(">=", _plus(_terms(other), self.terms, -1)) if _is_whole(other) else NotImplemented
+            _compare(">=", _plus(_terms(other), self.terms, -1)) if _is_whole(other) else self._mixed("le", other)
         )
 
     def __gt__(self, other: Any) -> bool:
-        return not self <= other if _is_whole(other) else NotImplemented
+        return not self <= other if _is_whole(other) else self._mixed("gt", other)
 
     def __lt__(self, other: Any) -> bool:
-        return not self >= other if _is_whole(other) else NotImplemented
+        return not self >= other if _is_whole(other) else self._mixed("lt", other)
 
     def __bool__(self) -> bool:
         return self != 0
@@ -630,6 +633,12 @@ class Size:
 
     def _fraction(self) -> Any:
         return getattr(_collected.get(), "number", Size._number)(self)
+
+    def _mixed(self, name: str, other: Any, reflected: bool = False) -> Any:
+        if not isinstance(other, (int, float, complex)):
+            return NotImplemented
+        operands = (other, self._fraction()) if reflected else (self._fraction(), other)
+        return getattr(operator, name)(*operands)
 
     def __truediv__(self, other: Any) -> Any:
         return self._fraction() / other
