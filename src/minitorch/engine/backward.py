@@ -158,7 +158,7 @@ class Walk:
         for parent, contribution in zip(node._inputs, self.contributions(node, g), strict=False):
             if contribution is None:
                 continue
-            like = parent._array
+            like = parent._data
             if contribution.shape != like.shape:
                 contribution = unbroadcast(contribution, like.shape)
             if contribution.dtype is not like.dtype and contribution.dtype != like.dtype:

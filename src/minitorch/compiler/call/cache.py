@@ -10,6 +10,7 @@ from collections import deque
 from typing import Any
 
 from minitorch.compiler.call.key import Arguments, CacheKey, exactly
+from minitorch.compiler.call.shapes import VaryingShapes, places_of
 from minitorch.compiler.call.specialisation import Specialisation
 from minitorch.engine import watch
 
@@ -26,6 +27,7 @@ class Cache:
 
     def __init__(self, owner: Any = None) -> None:
         self.owner = owner  # a weak reference to the instance
+        self.shapes: dict[CacheKey, VaryingShapes] = {}  # which sizes vary, by key without sizes
         self.programs: dict[CacheKey, list[Specialisation]] = {}
         self.seen: dict[CacheKey, deque[int]] = {}  # when calls found no program: the last ones
         self.misses: dict[CacheKey, int] = {}  # calls for which there were programs, but none that fitted
@@ -122,6 +124,8 @@ class Cache:
         if key in self.programs:
             self.misses[key] = misses = self.misses.get(key, 0) + 1
             return misses <= EAGER_TO_COMPILE or misses & (misses - 1) == 0
+        if places_of(key.shapes):
+            return True
         if len(self.programs) < EAGER_TO_COMPILE:
             return True
         if len(sightings) < SEEN_BEFORE_COMPILING:
@@ -136,28 +140,50 @@ class Cache:
 
     # --- floats among the arguments -------------------------------------------------------------------
 
-    def key_of(self, arguments: Arguments) -> CacheKey:
+    def key_of(self, arguments: Arguments, key: CacheKey) -> CacheKey:
         """Return the key of a call, with the floats in it that are not known to change."""
         if not arguments.numbers:
-            return arguments.key
-        return arguments.key_with(self.inputs.get(arguments.key, ()))
+            return key
+        return arguments.key_with(key, self.inputs.get(key, ()))
 
-    def promote_numbers(self, arguments: Arguments) -> CacheKey:
+    def promote_numbers(self, arguments: Arguments, key: CacheKey) -> CacheKey:
         """Make floats that differ from those of the first call inputs. Return the key of the call."""
         if not arguments.numbers:
-            return arguments.key
-        key, numbers = arguments.key, arguments.numbers
+            return key
+        numbers = arguments.numbers
         inputs = self.inputs.get(key, ())
         first = self.first_numbers.setdefault(key, tuple(numbers))
         changed = {i for i, n in enumerate(numbers) if exactly(n) != exactly(first[i])}
         if not changed <= set(inputs) and key not in self.fixed:
-            self.drop(arguments.key_with(inputs, first))
+            self.drop(arguments.key_with(key, inputs, first))
             self.reasons.append(f"a number among the arguments was {first[min(changed)]}: it is an input now")
             inputs = self.inputs[key] = tuple(sorted(changed | set(inputs)))
-        return arguments.key_with(inputs)
+        return arguments.key_with(key, inputs)
 
-    def fix_numbers(self, arguments: Arguments) -> CacheKey:
+    def fix_numbers(self, arguments: Arguments, key: CacheKey) -> CacheKey:
         """Note that no float can be an input here. Return the key of the call."""
-        self.fixed.add(arguments.key)
-        self.inputs.pop(arguments.key, None)
-        return arguments.key_with(())
+        key = key._replace(inputs=(), numbers=())
+        self.fixed.add(key)
+        self.inputs.pop(key, None)
+        return arguments.key_with(key, ())
+
+    # --- sizes that vary ------------------------------------------------------------------------------
+
+    def shapes_of(self, key: CacheKey) -> VaryingShapes | None:
+        """Return what is known of the shapes of calls that are alike in all else."""
+        return self.shapes.get(_without_shapes(key))
+
+    def see_shapes(self, key: CacheKey, dynamic: bool | None) -> VaryingShapes | None:
+        """Look at the shapes of a call for which there is no program."""
+        if dynamic is False or not all(leaf.contiguous is True for leaf in key.leaves):
+            return None
+        alike = _without_shapes(key)
+        known = self.shapes.get(alike)
+        if known is None:
+            known = self.shapes[alike] = VaryingShapes(key.shapes, all_of_them=dynamic is True)
+        known.see(key.shapes)
+        return known
+
+
+def _without_shapes(key: CacheKey) -> CacheKey:
+    return key.with_shapes([(len(shape),) for shape in key.shapes])

@@ -25,6 +25,7 @@ from minitorch.compiler.call.key import in_words
 from minitorch.compiler.call.names import describe
 from minitorch.compiler.ir.program import VIEWS, Program, Value, evaluate
 from minitorch.compiler.ir.simplify import simplify
+from minitorch.compiler.ir.sizes import hint
 from minitorch.compiler.trace.recorded import (
     Draw,
     Effect,
@@ -270,11 +271,11 @@ def flops(value: Value) -> float:
     if value.primitive == "contract":
         left, right = value.attributes["spec"].split("->")[0].split(",")
         sizes = dict(zip(left + right, (*value.inputs[0].shape, *value.inputs[1].shape), strict=True))
-        return 2.0 * math.prod(sizes.values())
+        return 2.0 * hint(math.prod(sizes.values()))
     if value.primitive in ("map", "scan", "scatter"):
-        return float(value.size)
+        return float(hint(value.size))
     if value.primitive in ("reduce", "arg_reduce", "sort", "argsort"):
-        return float(value.inputs[0].size)
+        return float(hint(value.inputs[0].size))
     return 0.0
 
 

@@ -27,7 +27,8 @@ from minitorch.compiler.call.entry import make_entry
 from minitorch.compiler.call.explain import STAYS_EAGER, Explanation, debug
 from minitorch.compiler.call.key import Arguments, CacheKey, in_words, is_unobserved
 from minitorch.compiler.call.names import describe
-from minitorch.compiler.call.record import record_call, run_plainly
+from minitorch.compiler.call.record import RecordedCall, record_call, run_plainly
+from minitorch.compiler.call.shapes import places_of
 from minitorch.compiler.call.specialisation import REFUSALS, Redecided, Specialisation
 from minitorch.compiler.trace.interrupts import Uninterrupted
 from minitorch.compiler.trace.observe.instrument import SUPPORTED
@@ -61,12 +62,14 @@ class CompiledFunction:
         verify: bool,
         cache: Cache | None = None,
         fullgraph: bool = False,
+        dynamic: bool | None = None,
     ) -> None:
         functools.update_wrapper(self, function, updated=())
         self.function = function
         self.backend = backend
         self.verify = verify
         self.fullgraph = fullgraph
+        self.dynamic = dynamic
         self.cache = Cache() if cache is None else cache
 
     def __reduce__(self) -> Any:
@@ -76,7 +79,10 @@ class CompiledFunction:
             home = inspect.getattr_static(home, name, None) if home is not None else None
         if home is self:
             return self.__qualname__
-        return (CompiledFunction, (self.function, self.backend, self.verify, None, self.fullgraph))
+        return (CompiledFunction, (self.function, *self._options()))
+
+    def _options(self, cache: Cache | None = None) -> tuple[Any, ...]:
+        return self.backend, self.verify, cache, self.fullgraph, self.dynamic
 
     def __copy__(self) -> CompiledFunction:
         return self
@@ -85,7 +91,7 @@ class CompiledFunction:
         if isinstance(self.function, types.FunctionType):
             return self  # as functions are
         function = copy.deepcopy(self.function, memo)
-        return CompiledFunction(function, self.backend, self.verify, None, self.fullgraph)
+        return CompiledFunction(function, *self._options())
 
     def __repr__(self) -> str:
         return f"<compiled {describe(self.function)}, {len(self.cache.all())} programs>"
@@ -112,7 +118,7 @@ class CompiledFunction:
                 return types.MethodType(self, instance)
         if cache.bound is None:
             method = types.MethodType(self.function, instance)
-            cache.bound = CompiledFunction(method, self.backend, self.verify, cache, self.fullgraph)
+            cache.bound = CompiledFunction(method, *self._options(cache))
         return cache.bound
 
     def explain(self, html: str | None = None) -> Any:
@@ -177,14 +183,14 @@ class CompiledFunction:
     def _find(self, arguments: Arguments, mode: Mode) -> Any:
         """Run a program that fits a call; if there is none, make one or run the function."""
         cache = self.cache
-        tried = tuple(cache.programs.get(cache.key_of(arguments), ()))
+        tried = self._programs_for(arguments)
         for program in tried:
             if program.fits(arguments.leaves):
                 if program.overlaps(arguments.leaves):
                     return self.function(*arguments.args, **arguments.options)
                 began = time.perf_counter()
                 try:
-                    if program.audits.due:
+                    if program.must_be_audited(arguments.leaves):
                         program.decide(arguments)
                         return self._audit(program, arguments)
                     results = program.run(arguments)
@@ -199,7 +205,7 @@ class CompiledFunction:
                 cache.use(program)
                 return results
         with cache.lock:
-            key = cache.promote_numbers(arguments)
+            key = cache.promote_numbers(arguments, self._key_for(arguments))
             group = cache.programs.get(key, [])
             for program in group:  # another thread may have compiled it meanwhile
                 if program in tried or not program.fits(arguments.leaves):
@@ -217,6 +223,22 @@ class CompiledFunction:
                 cache.eager_calls += 1
         return self.function(*arguments.args, **arguments.options)
 
+    def _programs_for(self, arguments: Arguments) -> tuple[Specialisation, ...]:
+        """Return the programs for a call's very shapes, and those for shapes that vary."""
+        cache, key = self.cache, arguments.key
+        found = tuple(cache.programs.get(cache.key_of(arguments, key), ()))
+        shapes = cache.shapes_of(key) if cache.shapes else None
+        if shapes is not None and (named := shapes.named(key.shapes)) is not None:
+            found += tuple(cache.programs.get(cache.key_of(arguments, key.with_shapes(named)), ()))
+        return found
+
+    def _key_for(self, arguments: Arguments) -> CacheKey:
+        """Return the key, but for floats, by which a call that no program fits is recorded."""
+        key = arguments.key
+        shapes = self.cache.see_shapes(key, self.dynamic)
+        named = None if shapes is None else shapes.named(key.shapes)
+        return key if named is None else key.with_shapes(named)
+
     def _audit(self, program: Specialisation, arguments: Arguments) -> Any:
         """Run the function itself, and look whether it still does what a program does."""
         cache = self.cache
@@ -230,10 +252,13 @@ class CompiledFunction:
             program.audit_seconds = time.perf_counter() - began
             program.entry, program.entry_is_made = None, False  # its ticks are over
             differs = outcome.differs or outcome.changed or str(outcome.refused or "") or outcome.mistake
+            if outcome.fixed or outcome.equal:
+                differs = f"its sizes cannot vary ({'; '.join(outcome.fixed.values()) or 'two are compared'})"
             if outcome.asks_for_floats:
                 return self.function(*arguments.args, **arguments.options)
             if not differs:
                 program.audits.passed()
+                program.audited_elsewhere |= program.sizes(arguments.leaves) != list(program.hints.values())
                 program.runner.settle()
                 cache.audits += 1
                 return outcome.results
@@ -245,7 +270,7 @@ class CompiledFunction:
                 Disagreement,
                 stacklevel=_level_outside(),
             )
-            if outcome.refused is not None and not outcome.is_done:
+            if (outcome.refused is not None and not outcome.is_done) or outcome.fixed or outcome.equal:
                 return self.function(*arguments.args, **arguments.options)
             if outcome.program is not None:
                 cache.add(outcome.program)
@@ -276,8 +301,14 @@ class CompiledFunction:
             self.function, arguments, key, cache.promoted, self.backend, self.verify, reason
         )
         if outcome.asks_for_floats:
-            return self._record(cache.fix_numbers(arguments), arguments, reason)
-        if outcome.changed:
+            return self._record(cache.fix_numbers(arguments, key), arguments, reason)
+        if outcome.fixed or outcome.equal:
+            return self._record_anew(key, arguments, reason, outcome)
+        if outcome.mistake and places_of(key.shapes):
+            self._fix_sizes(key, {name: outcome.mistake for name in places_of(key.shapes)})
+            text = f"compile: {describe(self.function)} is compiled for each size by itself: {outcome.mistake}"
+            warnings.warn(f"{text}; please report this", Disagreement, stacklevel=_level_outside())
+        elif outcome.changed:
             cache.eager_calls += 1
             cache.unstable[key] = cache.unstable.get(key, 0) + 1
             if cache.unstable[key] == PATIENCE:
@@ -297,6 +328,26 @@ class CompiledFunction:
             cache.add(outcome.program)
             self._tell(reason, outcome.program)
         return outcome.results
+
+    def _record_anew(self, key: CacheKey, arguments: Arguments, reason: str, outcome: RecordedCall) -> Any:
+        """Record a call again in which sizes varied that cannot, or two of them that have to be one."""
+        shapes = self.cache.shapes_of(arguments.key)
+        assert shapes is not None, "sizes vary only where they were seen to"
+        places = places_of(key.shapes)
+        for one, other in outcome.equal:
+            shapes.compare(places[one][0], places[other][0])
+        self._fix_sizes(key, outcome.fixed)
+        named = shapes.named(arguments.key.shapes)
+        again = arguments.key if named is None else arguments.key.with_shapes(named)
+        return self._record(self.cache.promote_numbers(arguments, again), arguments, reason)
+
+    def _fix_sizes(self, key: CacheKey, fixed: dict[str, str]) -> None:
+        """Let sizes not vary any more."""
+        shapes = self.cache.shapes_of(key)
+        assert shapes is not None, "sizes vary only where they were seen to"
+        for name, why in fixed.items():
+            shapes.fix(places_of(key.shapes)[name], why)
+            self.cache.reasons.append(f"a size that varies ({name}) has to be a number: {why}")
 
     def _stay_eager(self, because: str) -> None:
         """Tell that calls of a key are run as they are from now on: once for each line of source that is why."""

@@ -10,7 +10,7 @@ import time
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,8 +24,10 @@ from minitorch.compiler.call.guards import Environment, can_be_placed, condition
 from minitorch.compiler.call.key import Arguments, CacheKey, is_record
 from minitorch.compiler.call.library import MEETABLE, KnownObjects
 from minitorch.compiler.call.names import describe
+from minitorch.compiler.call.shapes import places_of
 from minitorch.compiler.call.specialisation import Result, Specialisation
 from minitorch.compiler.call.undo import Aside, Before
+from minitorch.compiler.ir.sizes import Symbol
 from minitorch.compiler.trace.backward import Backward, differentiate, is_consumed
 from minitorch.compiler.trace.deferred import given_by_program
 from minitorch.compiler.trace.number import Number, as_float
@@ -46,6 +48,7 @@ from minitorch.compiler.trace.recorded import (
 from minitorch.compiler.trace.recorder import Recording
 from minitorch.compiler.trace.refusal import CheckFailed, CompileError
 from minitorch.compiler.trace.traced import Traced
+from minitorch.compiler.trace.varying import SizeIsNeeded, as_number
 from minitorch.engine.modes import current
 from minitorch.engine.node import Node
 from minitorch.optim.optimizer import ParameterGroup
@@ -64,6 +67,7 @@ class RecordedCall:
     mistake: what the compiler did wrong. asks_for_floats: nothing was done, because a float must not be an input.
     differs: of an audited call, where it differs from the program that is kept for it.
     is_done: the function has run all the same, though it is refused.
+    fixed: nothing was done, because these sizes, by name, cannot vary, and why; equal: because some must be one.
     """
 
     results: Any = None
@@ -75,6 +79,8 @@ class RecordedCall:
     asks_for_floats: bool = False
     is_done: bool = False
     differs: str = ""
+    fixed: dict[str, str] = field(default_factory=dict)
+    equal: set[tuple[str, str]] = field(default_factory=set)
 
 
 def run_plainly(function: Any, environment: Environment, arguments: Arguments, tensors: list[Any]) -> Any:
@@ -114,16 +120,24 @@ def record_call(
         run.go()
     except CheckFailed:
         run.put_back()
+        if run.active.symbols:
+            return run.without_symbols("a check failed")
         return RecordedCall(run_plainly(function, run.environment, arguments, []))
     except CompileError as refusal:
         run.put_back()
+        if run.active.symbols:
+            return run.without_symbols(str(run.observer.refusal or refusal))
         return run.refused(refusal)
     except BaseException as error:
         if run.is_settled:
             raise  # everything is done: Ctrl-C has waited for that
         run.put_back()
+        if run.active.assumed.is_given_up:
+            return RecordedCall(fixed=run.active.assumed.fixed, equal=run.active.assumed.equal)
         if not isinstance(error, Exception):
             raise
+        if run.active.symbols:
+            return run.without_symbols(f"{type(error).__name__}: {error}")
         if key.inputs:
             return RecordedCall(asks_for_floats=True)
         if run.observer.refusal is not None:
@@ -149,6 +163,7 @@ def record_call(
         active.forget([])
         observer.forget()
         return RecordedCall(results)
+    recorded.program.guards = tuple(active.assumed)
     try:
         made_by = backends.named(backend)
         runner = made_by.compile(recorded.program, _updates(recorded), _number_inputs(recorded))
@@ -164,6 +179,7 @@ def record_call(
         recorded, environment, key, parts[0], [_result(r, arguments.leaves, active) for r in found], runner,
         run.backward, run.given, reason, changes=[c.plainly() for c in observer.changes], stored=parts[1],
         audits=Audits(verified), aliases=aliases, pinned=pinned, compared=others,
+        hints={symbol.name: symbol.hint for symbol in active.symbols.values()},
     )  # fmt: skip
     if run.backward is not None:
         run.backward.again = OnceMore(function, program)
@@ -204,7 +220,13 @@ class _Run:
         self.stored: list[Any] = []  # what was stored outside, change by change
         self.environment = Environment(promoted)  # as it was when each thing was first come across
         self.before = Before([default_generator])
-        self.active = Recording(arguments.leaves, {}, promoted, self._around_pause)
+        shapes = [np.shape(leaf._data if isinstance(leaf, Node) else leaf) for leaf in arguments.leaves]
+        symbols = {
+            (leaf, axis): Symbol(name, shapes[leaf][axis])
+            for name, places in places_of(key.shapes).items()
+            for leaf, axis in places
+        }
+        self.active = Recording(arguments.leaves, {}, promoted, self._around_pause, symbols, self.given)
         library = KnownObjects(self.active, self.environment, self.before)
         self.observer = CallObserver({}, promoted, library)
         self.active.observer = self.observer
@@ -217,6 +239,8 @@ class _Run:
 
         def then(recorded: Recorded, found: list[Any]) -> Backward | None:
             # Before anything is written for real: what would fail then fails now.
+            if self.active.assumed.is_given_up:
+                raise SizeIsNeeded
             self._refuse_what_is_not_made_anew(found)
             self.observer.refuse_what_was_shown_and_changed()
             if any(id(fact.value) in self.active.placed for fact in self.observer.facts.values()):
@@ -259,8 +283,7 @@ class _Run:
         def all_of(results: Any) -> list[Any]:
             # Containers that are changed later on are kept as they are now.
             stored = [change.value for change in self.observer.changes]
-            as_is = lambda part: part
-            self.results, self.stored = rebuilt((results, stored), as_is, {}, self._kept)
+            self.results, self.stored = rebuilt((results, stored), as_number, {}, self._kept)
             if any(isinstance(step, Effect) for step in self.active.script):
                 # What a number is read from may be changed by then: the program gives it.
                 self.results, self.stored = rebuilt((self.results, self.stored), _given_by_program)
@@ -381,6 +404,11 @@ class _Run:
             if self.observer.is_written(f.holder, f.key)
             and (is_place_of_number(f) or (f.kind in ("item", "cell") and can_be_placed(f.value)))
         ]
+
+    def without_symbols(self, why: str) -> RecordedCall:
+        """Return what becomes of a call that could not be recorded, perhaps because its sizes vary."""
+        self.observer.forget()
+        return RecordedCall(fixed={symbol.name: why for symbol in self.active.symbols.values()})
 
     def refused(self, error: CompileError) -> RecordedCall:
         """Return what becomes of a call that cannot be recorded, with guards on what was looked at so far."""

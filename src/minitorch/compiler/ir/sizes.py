@@ -15,12 +15,15 @@ from __future__ import annotations
 
 import contextlib
 import math
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NoReturn
+
+import numpy as np
 
 INFINITE = math.inf
 LEAST = 2  # sizes 0 and 1 are never symbols: whether an axis is empty, or stretches, is known beforehand
@@ -314,7 +317,7 @@ class Guard:
         )
 
     def __hash__(self) -> int:
-        return hash((self.relation, self.size))
+        return hash((self.relation, self.size.terms))
 
     def holds(self, binding: Binding) -> bool:
         """Whether it is so, for a call's sizes."""
@@ -480,10 +483,17 @@ def spelled(spelling: Callable[[Size], str]) -> Iterator[None]:
         _spelling.reset(token)
 
 
-class Size(int):
-    """An int that varies: its value is the one that was met while recording, `terms` says how it comes about."""
+class Size:
+    """An int that varies: `terms` says how it comes about; what it was while recording, is its `hint`.
+
+    It passes for an int (isinstance), but is none: what is written in C (range, a list's index, NumPy) would read the
+    digits of one and ask nobody. So it has to ask for the number by a method, and that is noted, or a mistake.
+    """
+
+    __slots__ = ("terms",)
 
     terms: Terms
+    __class__ = property(lambda self: int)  # type: ignore[assignment]
 
     @classmethod
     def _of(cls, terms: Terms) -> Any:
@@ -491,7 +501,7 @@ class Size(int):
         number = _constant(terms)
         if number is not None:
             return number
-        size = int.__new__(cls, _at_hint(terms))
+        size = object.__new__(cls)
         size.terms = terms
         return size
 
@@ -503,20 +513,22 @@ class Size(int):
     # --- arithmetic: what any other int would do, but for the symbols
 
     def __add__(self, other: Any) -> Any:
-        return Size._of(_plus(self.terms, _terms(other))) if isinstance(other, int) else NotImplemented
+        return Size._of(_plus(self.terms, _terms(other))) if _is_whole(other) else self._mixed("add", other)
 
-    __radd__ = __add__
+    def __radd__(self, other: Any) -> Any:
+        return self + other if _is_whole(other) else self._mixed("add", other, True)
 
     def __sub__(self, other: Any) -> Any:
-        return Size._of(_plus(self.terms, _terms(other), -1)) if isinstance(other, int) else NotImplemented
+        return Size._of(_plus(self.terms, _terms(other), -1)) if _is_whole(other) else self._mixed("sub", other)
 
     def __rsub__(self, other: Any) -> Any:
-        return Size._of(_plus(_terms(other), self.terms, -1)) if isinstance(other, int) else NotImplemented
+        return Size._of(_plus(_terms(other), self.terms, -1)) if _is_whole(other) else self._mixed("sub", other, True)
 
     def __mul__(self, other: Any) -> Any:
-        return Size._of(_times(self.terms, _terms(other))) if isinstance(other, int) else NotImplemented
+        return Size._of(_times(self.terms, _terms(other))) if _is_whole(other) else self._mixed("mul", other)
 
-    __rmul__ = __mul__
+    def __rmul__(self, other: Any) -> Any:
+        return self * other if _is_whole(other) else self._mixed("mul", other, True)
 
     def __neg__(self) -> Any:
         return self * -1
@@ -528,16 +540,16 @@ class Size(int):
         return self if self >= 0 else -self
 
     def __floordiv__(self, other: Any) -> Any:
-        return _floor_divide(self, other) if isinstance(other, int) else NotImplemented
+        return _floor_divide(self, other) if _is_whole(other) else self._mixed("floordiv", other)
 
     def __rfloordiv__(self, other: Any) -> Any:
-        return _floor_divide(other, self) if isinstance(other, int) else NotImplemented
+        return _floor_divide(other, self) if _is_whole(other) else self._mixed("floordiv", other, True)
 
     def __mod__(self, other: Any) -> Any:
-        return self - _floor_divide(self, other) * other if isinstance(other, int) else NotImplemented
+        return self - _floor_divide(self, other) * other if _is_whole(other) else self._mixed("mod", other)
 
     def __rmod__(self, other: Any) -> Any:
-        return other - _floor_divide(other, self) * self if isinstance(other, int) else NotImplemented
+        return other - _floor_divide(other, self) * self if _is_whole(other) else self._mixed("mod", other, True)
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
@@ -548,7 +560,7 @@ class Size(int):
     def __pow__(self, exponent: Any, modulus: Any = None) -> Any:
         if modulus is None and type(exponent) is int and exponent >= 0:
             return math.prod([self] * exponent)
-        return pow(self._number(), exponent, modulus)
+        return self._fraction() ** exponent if modulus is None else pow(self._number(), exponent, modulus)
 
     def __lshift__(self, by: Any) -> Any:
         return self * (1 << by)
@@ -556,36 +568,37 @@ class Size(int):
     # --- comparisons
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, int):
-            return NotImplemented
+        if not _is_whole(other):
+            return self._mixed("eq", other)
         return _compare("==", _plus(self.terms, _terms(other), -1))
 
     def __ne__(self, other: object) -> bool:
-        if not isinstance(other, int):
-            return NotImplemented
+        if not _is_whole(other):
+            return self._mixed("ne", other)
         return _compare("!=", _plus(self.terms, _terms(other), -1))
 
     def __ge__(self, other: Any) -> bool:
         return (
-            _compare(">=", _plus(self.terms, _terms(other), -1)) if isinstance(other, int) else NotImplemented
+            _compare(">=", _plus(self.terms, _terms(other), -1)) if _is_whole(other) else self._mixed("ge", other)
         )
 
     def __le__(self, other: Any) -> bool:
         return (
-            _compare(">=", _plus(_terms(other), self.terms, -1)) if isinstance(other, int) else NotImplemented
+            _compare(">=", _plus(_terms(other), self.terms, -1)) if _is_whole(other) else self._mixed("le", other)
         )
 
     def __gt__(self, other: Any) -> bool:
-        return not self <= other if isinstance(other, int) else NotImplemented
+        return not self <= other if _is_whole(other) else self._mixed("gt", other)
 
     def __lt__(self, other: Any) -> bool:
-        return not self >= other if isinstance(other, int) else NotImplemented
+        return not self >= other if _is_whole(other) else self._mixed("lt", other)
 
     def __bool__(self) -> bool:
         return self != 0
 
     def __hash__(self) -> int:
-        return hash(self.terms)
+        # While a function is recorded it may be looked up among plain numbers.
+        return hash(self.terms) if _collected.get() is None else hash(self._number())
 
     # --- what asks for the number itself, and so takes it for granted
 
@@ -603,11 +616,35 @@ class Size(int):
     def __float__(self) -> float:
         return float(self._number())
 
+    def __complex__(self) -> complex:
+        return complex(self._number())
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return np.asarray(self._number(), dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        for each in inputs:
+            if hasattr(each, "__minitorch_op__"):  # an array that records: a size beside it is an operand
+                return each.__array_ufunc__(ufunc, method, *inputs, **options)
+        plain = [each._number() if type(each) is Size else each for each in inputs]
+        return getattr(ufunc, method)(*plain, **options)
+
+    # Whoever collects may have numbers with fractions that vary too, for what is no polynomial any more.
+
+    def _fraction(self) -> Any:
+        return getattr(_collected.get(), "number", Size._number)(self)
+
+    def _mixed(self, name: str, other: Any, reflected: bool = False) -> Any:
+        if not isinstance(other, (int, float, complex)):
+            return NotImplemented
+        operands = (other, self._fraction()) if reflected else (self._fraction(), other)
+        return getattr(operator, name)(*operands)
+
     def __truediv__(self, other: Any) -> Any:
-        return self._number() / other
+        return self._fraction() / other
 
     def __rtruediv__(self, other: Any) -> Any:
-        return other / self._number()
+        return other / self._fraction()
 
     def __rpow__(self, base: Any, modulus: Any = None) -> Any:
         return pow(base, self._number(), modulus)
@@ -645,15 +682,23 @@ class Size(int):
     # --- in words
 
     def __str__(self) -> str:
-        return written(self.terms)
+        # While a function is recorded it is the function that asks, and is told the number.
+        return written(self.terms) if _collected.get() is None else str(self._number())
 
     __repr__ = __str__
 
     def __format__(self, spec: str) -> str:
+        if _collected.get() is not None:
+            return format(self._number(), spec)
         return format(_spelling.get()(self), spec)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a size that varies belongs to the recording in which it was met")
+
+
+def _is_whole(number: Any) -> bool:
+    """Whether something is an int, and not merely passes for one."""
+    return issubclass(type(number), (int, Size))
 
 
 def _floor_divide(a: int, b: int) -> Any:

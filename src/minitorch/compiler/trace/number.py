@@ -15,6 +15,7 @@ import numpy as np
 
 from minitorch.compiler.ir import builder as make
 from minitorch.compiler.ir.program import FUNCTIONS, Value
+from minitorch.compiler.ir.sizes import Size
 
 
 class Number:
@@ -158,8 +159,13 @@ def of_math(function: Any, *operands: Any) -> Any:
     return as_float(Number(value, concrete, lambda: function(*(r() for r in readers)), numbers[0].decide))
 
 
-def settled(thing: Any) -> Any:
-    """Return a number that may change as the plain one it is, which is decided on; anything else as it is."""
+def settled(thing: Any, keeping_sizes: bool = False) -> Any:
+    """Return a number that may change as the plain one it is, which is decided on; anything else as it is.
+
+    keeping_sizes: except a size that varies, which arrays understand as an index.
+    """
+    if type(thing) is Size:
+        return thing if keeping_sizes else int(thing)
     if not isinstance(thing, Number):
         return thing
     kind: Any = thing.__class__
