@@ -181,7 +181,8 @@ class Runner:
     array (whose shape, dtype and order the caller vouches for) or a Python float. keep: whatever must live as
     long as this, the kernels' MachineCode first of all. release: let other Python threads run meanwhile; costs some
     0.1 µs, worth it for long programs, and needed if a kernel calls back into Python (which must not
-    call this same program). threads: how many numbers a kernel's `thread` may take, that is, how many scratch buffers there are.
+    call this same program). threads: how many numbers a kernel's `thread` may take, that is, how many scratch
+    buffers there are.
 
     `entry(*arguments)` runs it and returns None, or the nonzero code of the kernel that failed;
     `failed` then says which step that was. It keeps everything alive that it needs, this object aside.
