@@ -6,6 +6,7 @@ What has no machine code is computed by NumPy in between, called back from the n
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,15 +20,17 @@ from minitorch.compiler.backends.llvm.driver import (
     PythonKernel,
     Runner,
     Step,
+    aligned,
     array_at,
 )
-from minitorch.compiler.backends.llvm.loops import SCRATCH, Kernel
+from minitorch.compiler.backends.llvm.kernel import SCRATCH, SIZES, TABLE, Kernel
 from minitorch.compiler.backends.llvm.lower import Lowering
-from minitorch.compiler.backends.llvm.machine import compile_functions
+from minitorch.compiler.backends.llvm.machine import compile_functions, discard
 from minitorch.compiler.backends.llvm.target import Target, host
 from minitorch.compiler.backends.llvm.threads import threads as thread_count
 from minitorch.compiler.ir.halves import widened
 from minitorch.compiler.ir.program import Program, Value
+from minitorch.compiler.ir.sizes import Binding, Symbol, comparing_surely, evaluated, typical
 from minitorch.compiler.schedule.groups import Group
 from minitorch.compiler.schedule.machine import Machine
 from minitorch.compiler.schedule.memory import MemoryPlan, Placed, Scratch
@@ -110,7 +113,8 @@ class Assembler(ScheduledBackend):
 
     def build(self, program: Program, updates: Mapping[int, int], numbers: Collection[int] = ()) -> Any:
         """Make a native program."""
-        return super().build(widened(program), updates, numbers)
+        with comparing_surely(program.guards):
+            return super().build(widened(program), updates, numbers)
 
     @property
     def target(self) -> Target:
@@ -145,78 +149,172 @@ class Assembler(ScheduledBackend):
                 touched.append(thing)
         return touched
 
-    def link(self, schedule: Schedule, tasks: list[Task], plan: MemoryPlan) -> NativeProgram:
+    def link(self, schedule: Schedule, tasks: list[Task], plan: MemoryPlan) -> NativeProgram | VaryingProgram:
         """Return steps and the places of what they touch as one program."""
         report = schedule.report
         kernels = [task.kernel for task in tasks if task.kernel is not None]
         texts = {kernel.text: "\n".join([*kernel.externs.values(), kernel.text]) for kernel in kernels}
         codes = compile_functions(list(texts.values()), self.target, "KERNEL")
         names = {text: f"kernel{number}" for number, text in enumerate(texts)}
-        addresses = {text: code.address("KERNEL") for text, code in zip(texts, codes, strict=True)}
         report.functions = len(names)
         if self.keep_text:
             report.text = "\n".join(t.replace("@KERNEL(", f"@{names[key]}(") for key, t in texts.items())
         report.tick("compile")
 
-        table = _Table(schedule, plan)
-        steps, callbacks = [], []
         for task in tasks:
-            if task.kernel is None:
-                callback = _callback(schedule, task.group)
-                callbacks.append(callback)
-                steps.append(self._call(task, callback, table, report))
-            else:
-                text = task.kernel.text
-                steps.append(self._step(task, addresses[text], names[text], table, report))
+            self._report(task, names, report)
+        binding: dict[Symbol, int] = {}
+        callbacks = [_callback(schedule, task.group, binding) for task in tasks if task.kernel is None]
+        linked = _Linked(
+            schedule,
+            tasks,
+            plan,
+            {text: code.address("KERNEL") for text, code in zip(texts, codes, strict=True)},
+            [*codes, *callbacks],
+            callbacks,
+            self.threads,
+            sum(kernel.seconds for kernel in kernels) > LONG_SECONDS,
+            binding,
+        )
+        if schedule.program.symbols:
+            return VaryingProgram(linked)
+        made = linked.bound({}, plan.size)
+        report.tick("link")
+        return made
+
+    def _report(self, task: Task, names: dict[str, str], report: BuildReport) -> None:
+        """Say what a step is; where sizes vary, with typical numbers."""
+        words = group_in_words(task.group)
+        kernel = task.kernel
+        if kernel is None:
+            report.called_back.extend(words)
+            report.steps.append(StepReport("", "call", words, note="NumPy"))
+            return
+        moved = sum(value.nbytes for value in set(task.touches) if isinstance(value, Value))
+        parallel = _is_parallel(kernel, kernel.seconds, typical(kernel.units), self.threads)
+        report.steps.append(
+            StepReport(
+                names[kernel.text],
+                task.group.kind,
+                words,
+                typical(kernel.units),
+                parallel,
+                typical(kernel.flops),
+                typical(moved),
+                kernel.note,
+            )
+        )
+
+
+def _is_parallel(kernel: Kernel, seconds: float, units: int, threads: int) -> bool:
+    return units > 1 and seconds > PARALLEL_SECONDS and threads > 1
+
+
+@dataclass
+class _Linked:
+    """Compiled kernels and all that is known of a program before the sizes of a call are.
+
+    addresses: of the kernels, by their text. keep: what must live as long as the program does. now: the sizes of the
+    call that runs, for what calls Python back.
+    """
+
+    schedule: Schedule
+    tasks: list[Task]
+    plan: MemoryPlan
+    addresses: dict[str, int]
+    keep: list[Any]
+    callbacks: list[PythonKernel]
+    threads: int
+    is_long: bool
+    now: dict[Symbol, int]
+
+    def bound(
+        self, binding: Binding, arena: int | np.ndarray, plan: MemoryPlan | None = None
+    ) -> NativeProgram:
+        """Return the program for the sizes of a call."""
+        schedule = self.schedule
+        table = _Table(schedule, plan or self.plan, binding)
+        callbacks = iter(self.callbacks)
+        steps = [
+            self._call(task, next(callbacks), table)
+            if task.kernel is None
+            else self._step(task, table, binding)
+            for task in self.tasks
+        ]
         runner = Runner(
             table.places,
             steps,
-            arena=plan.size,
+            arena=arena,
             externals=schedule.argument_count,
-            keep=[*codes, *callbacks],
-            release=bool(callbacks) or sum(kernel.seconds for kernel in kernels) > LONG_SECONDS,
+            keep=self.keep,
+            release=bool(self.callbacks) or self.is_long,
             threads=self.threads,
         )
-        report.tick("link")
-        return NativeProgram(runner, report, callbacks, schedule.early, schedule.may_fail)
+        return NativeProgram(runner, schedule.report, self.callbacks, schedule.early, schedule.may_fail)
 
-    def _call(self, task: Task, callback: PythonKernel, table: _Table, report: BuildReport) -> Step:
+    def _call(self, task: Task, callback: PythonKernel, table: _Table) -> Step:
         """Return the step in which NumPy computes a group."""
         words = group_in_words(task.group)
-        report.called_back.extend(words)
-        report.steps.append(StepReport("", "call", words, note="NumPy"))
         return Step(callback.address, [table.entry(value) for value in task.touches], label=words[0])
 
-    def _step(self, task: Task, address: int, name: str, table: _Table, report: BuildReport) -> Step:
+    def _step(self, task: Task, table: _Table, binding: Binding) -> Step:
         """Return the step that runs a kernel."""
         group, kernel = task.group, task.kernel
         scratch = next((each for each in task.touches if isinstance(each, Scratch)), None)
         slots = [table.entry(scratch if operand == SCRATCH else operand) for operand in kernel.operands]
-        parallel = kernel.units > 1 and kernel.seconds > PARALLEL_SECONDS and self.threads > 1
+        units, seconds = kernel.units, kernel.seconds
+        if binding:
+            units = evaluated(units, binding)
+            seconds *= evaluated(kernel.work, binding) / typical(kernel.work)
+        parallel = _is_parallel(kernel, seconds, units, self.threads)
         words = group_in_words(group)
         label = words[0] if words else ""
         if group.check is not None:
-            label = f"an index is outside of an axis of length {group.check.bound}"
-        moved = sum(value.nbytes for value in set(task.touches) if isinstance(value, Value))
-        report.steps.append(
-            StepReport(name, group.kind, words, kernel.units, parallel, kernel.flops, moved, kernel.note)
-        )
-        return Step(address, slots, kernel.units, parallel, grain=self._grain(group, kernel), label=label)
+            label = f"an index is outside of an axis of length {evaluated(group.check.bound, binding)}"
+        # A product prepares its operand once for neighbouring units: few large pieces, yet more than threads, so
+        # that one which is held up does not hold up all.
+        grain = max(1, -(-units // (GRAINS * self.threads))) if group.kind == "contract" else 1
+        address = self.addresses[kernel.text]
+        return Step(address, slots, units, parallel, grain=grain, label=label)
 
-    def _grain(self, group: Group, kernel: Kernel) -> int:
-        """Return how many units a thread takes at once.
 
-        A product prepares its operand once for neighbouring units: few large pieces, yet more than threads, so
-        that one which is held up does not hold up all.
-        """
-        return max(1, -(-kernel.units // (GRAINS * self.threads))) if group.kind == "contract" else 1
+class VaryingProgram:
+    """A program whose sizes vary: one for each that was met lately, of the same kernels and in the same memory.
+
+    It must not run twice at a time.
+    """
+
+    def __init__(self, linked: _Linked) -> None:
+        schedule = linked.schedule
+        self.report, self.early, self.may_fail = schedule.report, schedule.early, schedule.may_fail
+        self._linked = linked
+        self._arena = aligned(0)
+        self.grew = False  # whether its memory had to, the last time
+
+    def bound(self, binding: Binding) -> NativeProgram:
+        """Return the program for some sizes; those made before are of no use if its memory had to grow."""
+        plan = self._linked.plan.at(binding)
+        self.grew = plan.size > len(self._arena)
+        if self.grew:
+            self._arena = aligned(plan.size)
+        return self._linked.bound(binding, self._arena, plan)
+
+    def settle(self) -> None:
+        """Let the system have the memory until the next run."""
+        discard(self._arena)
+
+    def enter(self, binding: Binding) -> None:
+        """Say which sizes the next run has."""
+        if self._linked.callbacks:
+            self._linked.now.clear()
+            self._linked.now.update(binding)
 
 
 class _Table:
     """The pointers that steps work on; equal ones are one entry."""
 
-    def __init__(self, schedule: Schedule, plan: MemoryPlan) -> None:
-        self.schedule, self.plan = schedule, plan
+    def __init__(self, schedule: Schedule, plan: MemoryPlan, binding: Binding) -> None:
+        self.schedule, self.plan, self.binding = schedule, plan, binding
         self.places: list[Arena | External | Constant] = []
         self._entries: dict[Any, int] = {}
 
@@ -231,8 +329,11 @@ class _Table:
         if isinstance(operand, Scratch):
             return Arena(self.plan.offsets[operand])
         value, offset = operand if isinstance(operand, tuple) else (operand, 0)
-        if value == "table":
-            return Constant(offset.array)
+        if value == SIZES:
+            return Constant(np.array([evaluated(size, self.binding) for size in offset], np.int64))
+        if value == TABLE:
+            return Constant(offset.at(self.binding))
+        offset = evaluated(offset, self.binding)
         argument = self.schedule.arguments.get(value)
         if argument is not None:
             as_float32 = argument in self.schedule.numbers and value.dtype.itemsize == 4
@@ -242,15 +343,16 @@ class _Table:
         return Arena(self.plan.offsets[value] + offset)
 
 
-def _callback(schedule: Schedule, group: Group) -> PythonKernel:
-    """Return a kernel that has NumPy compute a group."""
+def _callback(schedule: Schedule, group: Group, now: Binding) -> PythonKernel:
+    """Return a kernel that has NumPy compute a group; now: has the sizes of the call that runs."""
     read, written = schedule.call_operands(group)
     operands = [*read, *written]
 
     def run(addresses: list[int]) -> None:
-        arrays = [array_at(a, v.shape, v.dtype) for v, a in zip(operands, addresses, strict=True)]
+        shapes = [evaluated(v.shape, now) for v in operands]
+        arrays = [array_at(a, n, v.dtype) for v, a, n in zip(operands, addresses, shapes, strict=True)]
         known: dict[Value, Any] = dict(zip(read, arrays, strict=False))
-        call_numpy(group, known)
+        call_numpy(group, known, now)
         for value, array in zip(written, arrays[len(read) :], strict=True):
             array[...] = known[value]
 

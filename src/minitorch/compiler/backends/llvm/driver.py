@@ -177,11 +177,11 @@ class Runner:
     """A program that can be called.
 
     table: what each entry of the table points to. steps: in order. arena: how many bytes the program needs
-    for itself. externals: how many arguments a call has; each is a NumPy array (whose shape, dtype and order
-    the caller vouches for) or a Python float. keep: whatever must live as long as this, the kernels'
-    MachineCode first of all. release: let other Python threads run meanwhile; costs some 0.1 µs, worth it
-    for long programs, and needed if a kernel calls back into Python (which must not call this same program).
-    threads: how many numbers a kernel's `thread` may take, that is, how many scratch buffers there are.
+    for itself, or memory that has as many (see `aligned`). externals: how many arguments a call has; each is a NumPy
+    array (whose shape, dtype and order the caller vouches for) or a Python float. keep: whatever must live as
+    long as this, the kernels' MachineCode first of all. release: let other Python threads run meanwhile; costs some
+    0.1 µs, worth it for long programs, and needed if a kernel calls back into Python (which must not
+    call this same program). threads: how many numbers a kernel's `thread` may take, that is, how many scratch buffers there are.
 
     `entry(*arguments)` runs it and returns None, or the nonzero code of the kernel that failed;
     `failed` then says which step that was. It keeps everything alive that it needs, this object aside.
@@ -192,7 +192,7 @@ class Runner:
         table: Sequence[Arena | External | Constant],
         steps: Sequence[Step],
         *,
-        arena: int = 0,
+        arena: int | np.ndarray = 0,
         externals: int = 0,
         keep: Iterable[Any] = (),
         release: bool = False,
@@ -201,11 +201,11 @@ class Runner:
         most_threads = thread_count() if threads is None else threads
         self.steps = tuple(steps)
         keep = tuple(keep)
-        _check(table, self.steps, arena, externals)
+        self._arena = aligned(arena) if isinstance(arena, int) else arena
+        _check(table, self.steps, len(self._arena), externals)
         if not release and any(isinstance(kept, PythonKernel) for kept in keep):
             raise ValueError("a program that calls Python must let go of Python's lock: give release=True")
         native = runtime()
-        self._arena = aligned(arena)
         pointers, fills, constants = _pointers(table, self._arena)
         listed, slots = _listed(self.steps, most_threads)
         filled = np.array(fills or [Fill(0, 0, 0)], np.int64)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from minitorch.compiler.backends.llvm import functions
 from minitorch.compiler.backends.llvm.body import Expression, cost
-from minitorch.compiler.backends.llvm.control import counted_loop
+from minitorch.compiler.backends.llvm.control import counted_loop, larger, smaller
 from minitorch.compiler.backends.llvm.loops import costs
 from minitorch.compiler.backends.llvm.loops.arrange import Arrangement
 from minitorch.compiler.backends.llvm.loops.folds import Folded, FoldWriter
 from minitorch.compiler.backends.llvm.loops.loop import Loop, LoopFold, Store
 from minitorch.compiler.backends.llvm.loops.passes import PER_ROW, Pass, Passes
-from minitorch.compiler.backends.llvm.text import Emitter, first_lanes, memory_type, vector
+from minitorch.compiler.backends.llvm.text import Emitter, first_lanes, memory_type, multiples, vector
 from minitorch.compiler.backends.llvm.writer import Shift, Writer
 from minitorch.compiler.ir.index import Dim
+from minitorch.compiler.ir.sizes import Size, typical
 
 
 class Turn(NamedTuple):
@@ -101,7 +101,7 @@ class _PassWriter:
         inside = [n for n in this.order if self.p.depth[n] == self.p.innermost]
         work = sum(costs.LOAD if n in this.loaded else cost(n) for n in inside)
         size = a.inner[-1].size
-        turns = size if a.along_outer or self.lanes == 1 else math.ceil(size / self.lanes)
+        turns = typical(size if a.along_outer or self.lanes == 1 else -(-size // self.lanes))
         most = next((vectors for limit, vectors in costs.UNROLL if work <= limit), 1)
         return max(1, min(most, turns))
 
@@ -160,7 +160,7 @@ class _PassWriter:
             w.scopes.pop()
             return _names(after)
 
-        after = counted_loop(self.e, "0", str(dims[0].size), 1, self._carried(folded), turn)
+        after = counted_loop(self.e, "0", f"{dims[0].size}", 1, self._carried(folded), turn)
         return _grouped(after, folded)
 
     def _sweep(self, dim: Dim, folded: Folded) -> Folded:
@@ -168,12 +168,39 @@ class _PassWriter:
         width = self.lanes if dim is self.a.dim else 1
         step = width * self.unroll
         whole = dim.size // step * step
+        if isinstance(dim.size, Size):
+            return self._sweep_varying(dim, folded, width, step)
         rest = _rest(whole, dim.size, width)
-        if self.a.flat and self.a.units > 1:
+        if self.a.flat and self.a.units != 1:
             return self._piece(dim, folded, width, rest)
         if whole:
             folded = self._turns("0", str(whole), width, folded)
         return self._places(rest, folded) if rest else folded
+
+    def _sweep_varying(self, dim: Dim, folded: Folded, width: int, step: int) -> Folded:
+        """Write the innermost loop where its length varies: whole turns, then a vector at a time, the last in part."""
+        e = self.e
+        first, last = "0", f"{dim.size}"
+        whole = f"{dim.size // step * step}"
+        if self.a.flat and self.a.units != 1:
+            piece = -(-dim.size // (self.a.units * step)) * step
+            first = times(e, self.state.start, piece)
+            last = smaller(e, times(e, self.state.stop, piece), last)
+            whole = smaller(e, last, whole)
+        folded = self._turns(first, whole, width, folded, certain=False)
+        if step == 1:
+            return folded
+        begin = larger(e, first, whole)
+
+        def turn(counter: str, names: list[str]) -> list[str]:
+            mask = None
+            if width > 1:
+                left = self.w.spread(e.op(f"sub i64 {last}, {counter}"), "i64")
+                mask = e.op(f"icmp slt {vector('i64', width)} {multiples(1, width)}, {left}")
+            return _names(self._places([Turn(counter, mask)], _grouped(names, folded)))
+
+        after = counted_loop(e, begin, last, width, self._carried(folded), turn, certain=False)
+        return _grouped(after, folded)
 
     def _turns(self, start: str, stop: str, width: int, folded: Folded, certain: bool = True) -> Folded:
         """Write a loop whose turns handle some vectors each."""
@@ -274,7 +301,7 @@ class _PassWriter:
         w, folds = self.w, self.folds
         assert fold.value is not None
         dtype = fold.value.dtype
-        shifts = [Shift(self.state.unit, fold.size)] if self.a.units > 1 else []
+        shifts = [Shift(self.state.unit, fold.size)] if self.a.units != 1 else []
         lanes = self.lanes if w.step(fold.where) else 1
         before = w.read(fold.operand, fold.where, dtype, shifts, lanes)
         if self.a.along_outer and self.lanes > 1:  # every lane is a row of its own
@@ -346,5 +373,5 @@ def plus(e: Emitter, counter: str, by: int) -> str:
 def times(e: Emitter, counter: str, by: int) -> str:
     """Return a counter times a number."""
     if counter.isdigit():
-        return str(int(counter) * by)
+        return f"{int(counter) * by}"
     return e.op(f"mul i64 {counter}, {by}")
