@@ -192,6 +192,9 @@ class _EntryWriter:
                 s.add(f"r{i} = {GRADIENT.format(tensor)}")
                 s.add(f"if r{i} is not {last} or getrefcount(r{i}) != {ALONE + 1}:")
                 s.add(f"    r{i} = {last} = empty({value.shape!r}, {s.bind(value.dtype)})")
+            elif rebind is None and i >= len(self.program.results) and self.program.backward is None:
+                # Nobody reads it (it is computed for the sake of its index check): one array serves all calls.
+                s.names[f"r{i}"] = np.empty(value.shape, value.dtype)
             elif value.nbytes < SMALL:
                 s.add(f"r{i} = empty({value.shape!r}, {s.bind(value.dtype)})")
             else:
