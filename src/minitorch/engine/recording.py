@@ -18,8 +18,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Recorder(Protocol):
     """Whoever is recording."""
 
-    scratch: dict[Any, Any]  # memory to work in, for whoever would keep it from one call to the next
-
     def read_data(self, node: Any) -> Any:
         """Return what a node shows as its array."""
 
@@ -58,6 +56,9 @@ class Recorder(Protocol):
 
     def fixed(self, array: Any) -> Any:
         """Return the numbers of an array, which must be the same at every call."""
+
+    def beforehand(self, states: Any, begin: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Return a parameter's first state, made among an optimiser's `states` as if it had been there before."""
 
     def draw(self, source: Any, method: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Draw random numbers now, and again at every call."""

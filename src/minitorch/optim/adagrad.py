@@ -56,11 +56,10 @@ class Adagrad(ElementwiseOptimizer):
         # Unlike the others, Adagrad has a state from the start, as in PyTorch's checkpoints.
         for group in self.param_groups:
             for p in group["params"]:
-                self._begin(p, self.state[p], group)
+                self.state[p] = self._begin(p, group)
 
-    def _begin(self, p: Tensor, state: State, group: ParameterGroup) -> None:
-        super()._begin(p, state, group)
-        state["sum"] = full_like(p, group["initial_accumulator_value"])
+    def _begin(self, p: Tensor, group: ParameterGroup) -> State:
+        return {**super()._begin(p, group), "sum": full_like(p, group["initial_accumulator_value"])}
 
     def _numbers(self, t: float, state: State, group: ParameterGroup) -> tuple[float, ...]:
         return option(group, "lr") / (1 + (t - 1) * float(group["lr_decay"])), float(group["eps"])

@@ -212,11 +212,10 @@ class NAdam(ElementwiseOptimizer):
     ) -> None:
         super().__init__(params, self._given(locals()))
 
-    def _begin(self, p: Tensor, state: State, group: ParameterGroup) -> None:
+    def _begin(self, p: Tensor, group: ParameterGroup) -> State:
         # In the order of PyTorch's checkpoints.
-        state["step"] = zero_step()
-        state["mu_product"] = new_tensor(np.ones((), dtype=scalar_dtype()))
-        super()._begin(p, state, group)
+        product = new_tensor(np.ones((), dtype=scalar_dtype()))
+        return {"step": zero_step(), "mu_product": product, **super()._begin(p, group)}
 
     def _numbers(self, t: float, state: State, group: ParameterGroup) -> tuple[float, ...]:
         lr = option(group, "lr")

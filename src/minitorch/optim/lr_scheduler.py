@@ -131,6 +131,7 @@ class LRScheduler:
         >>> StepLR(optimizer, 3).state_dict()["last_epoch"]
         0
         """
+        refuse_inside_recording("lr_scheduler.state_dict()")
         return {key: value for key, value in vars(self).items() if key != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -23,7 +23,7 @@ from minitorch.creation import zeros_like
 from minitorch.engine.dtypes import float32, float64, get_default_dtype
 from minitorch.engine.modes import observed
 from minitorch.engine.node import new_tensor
-from minitorch.engine.recording import changeable, changed, recorder
+from minitorch.engine.recording import changeable, changed, recorder, refuse_inside_recording
 from minitorch.engine.recording import number as only_number
 from minitorch.engine.watch import touch
 from minitorch.nn.module import add_hook, zero_gradient
@@ -292,6 +292,7 @@ class Optimizer:
         >>> saved["param_groups"][0]["lr"], saved["param_groups"][0]["params"]
         (0.1, [0])
         """
+        refuse_inside_recording("optimizer.state_dict()")
         for hook in tuple(self._state_dict_pre_hooks.values()):
             hook(self)
         number: dict[int, int] = {}
@@ -382,6 +383,7 @@ class Optimizer:
         return add_hook(self._load_post_hooks, hook, prepend)
 
     def __getstate__(self) -> dict[str, Any]:
+        refuse_inside_recording("a copy of an optimizer")
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -444,11 +446,9 @@ class ElementwiseOptimizer(Optimizer):
         """Return the names of the state that the rule changes, where options add to it."""
         return self._remembers
 
-    def _begin(self, p: Tensor, state: State, group: ParameterGroup) -> None:
-        """Fill the state of a parameter that is updated for the first time."""
-        state["step"] = zero_step()
-        for name in self._remembered(group):
-            state[name] = zeros_like(p)
+    def _begin(self, p: Tensor, group: ParameterGroup) -> State:
+        """Return the state of a parameter that is updated for the first time."""
+        return {"step": zero_step(), **{name: zeros_like(p) for name in self._remembered(group)}}
 
     def _prepare(self, p: Tensor, state: State, group: ParameterGroup) -> tuple[list[Array], Any]:
         """Return the arrays of the state that the rule changes, and the numbers of this step."""
@@ -484,7 +484,6 @@ class ElementwiseOptimizer(Optimizer):
             with enable_grad():
                 loss = closure()
         active = recorder()
-        rooms = self._scratch if active is None else active.scratch
         for group in self.param_groups:
             decay, shrink = self._decay(group)
             maximize = group["maximize"]
@@ -499,13 +498,17 @@ class ElementwiseOptimizer(Optimizer):
                     )
                 state = self.state.get(p, {})
                 if not state:
-                    self._begin(p, state, group)
+                    begin = functools.partial(self._begin, p, group)
+                    state = begin() if active is None else active.beforehand(self.state, begin)
                 memory, numbers = self._prepare(p, state, group)
                 if state:
                     self.state[p] = state
                 x = p._data
                 for x_block, g_block, *memory_blocks in _blocks(x, g, memory):
-                    scratch = [self._room(rooms, x_block, i) for i in range(self._scratches + 1)]
+                    if active is None:
+                        scratch = [self._room(x_block, i) for i in range(self._scratches + 1)]
+                    else:  # what is written into a part of a room would be written down as the whole
+                        scratch = [np.empty_like(x_block) for _ in range(self._scratches + 1)]
                     if maximize:
                         g_block = np.negative(g_block, out=scratch[0])
                     if decay:
@@ -517,14 +520,13 @@ class ElementwiseOptimizer(Optimizer):
                 touch(x)
         return loss
 
-    @staticmethod
-    def _room(rooms: dict[Any, Array], like: Array, index: int) -> Array:
+    def _room(self, like: Array, index: int) -> Array:
         """Return memory to work in, of an array's shape and dtype: the same in every step."""
         key = (type(like), like.dtype, index)
-        room = rooms.get(key)
+        room = self._scratch.get(key)
         if room is None or room.size < like.size:
             room = np.empty_like(like, shape=(like.size,))
-            rooms[key] = room
+            self._scratch[key] = room
         return room[: like.size].reshape(like.shape)
 
 

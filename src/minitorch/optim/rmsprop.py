@@ -124,9 +124,8 @@ class Rprop(ElementwiseOptimizer):
         check("Rprop", 0 < etas[0] < 1 < etas[1], "eta values", etas, "0 < etas[0] < 1 < etas[1]")
         super().__init__(params, self._given(locals()))
 
-    def _begin(self, p: Tensor, state: State, group: ParameterGroup) -> None:
-        super()._begin(p, state, group)
-        state["step_size"] = full_like(p, number(group["lr"]))
+    def _begin(self, p: Tensor, group: ParameterGroup) -> State:
+        return {**super()._begin(p, group), "step_size": full_like(p, number(group["lr"]))}
 
     def _numbers(self, t: float, state: State, group: ParameterGroup) -> tuple[float, ...]:
         return tuple(float(n) for n in (*group["etas"], *group["step_sizes"]))

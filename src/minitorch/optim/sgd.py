@@ -12,6 +12,7 @@ from minitorch.optim.optimizer import (
     ElementwiseOptimizer,
     ParameterGroup,
     State,
+    number,
     option,
 )
 from minitorch.tensor import Tensor
@@ -51,8 +52,11 @@ class SGD(ElementwiseOptimizer):
             raise ValueError("SGD: nesterov momentum requires a momentum and zero dampening")
         super().__init__(params, self._given(locals()))
 
-    def _begin(self, p: Tensor, state: State, group: ParameterGroup) -> None:
-        pass  # without momentum nothing is remembered; with it, the first gradient
+    def _begin(self, p: Tensor, group: ParameterGroup) -> State:
+        # Without momentum nothing is remembered. With it, the first gradient, all of it: later ones may be dampened.
+        if group["dampening"] or not number(group["momentum"]):
+            return {}
+        return {"momentum_buffer": new_tensor(np.zeros_like(p._data))}
 
     def _prepare(self, p: Tensor, state: State, group: ParameterGroup) -> tuple[list[Array], Any]:
         lr, momentum = option(group, "lr"), option(group, "momentum")

@@ -670,3 +670,47 @@ def test_a_compiled_function_inside_while_views_have_moved(compile):
     assert [outer(mt.ones(2)).tolist() for _ in range(3)] == [[3, 3]] * 3
     assert outer.compilations == 1
     assert view.tolist() == [3, 3]
+
+
+SCHEDULES = {
+    "cosine": lambda o: optim.lr_scheduler.CosineAnnealingLR(o, T_max=5),
+    "one cycle": lambda o: optim.lr_scheduler.OneCycleLR(o, max_lr=0.1, total_steps=20),
+    "sequential": lambda o: optim.lr_scheduler.SequentialLR(
+        o,
+        [optim.lr_scheduler.ConstantLR(o, 0.5, 2), optim.lr_scheduler.ExponentialLR(o, 0.9)],
+        milestones=[2],
+    ),
+}
+LOOKS_AT_SCHEDULE = {
+    "its counter": lambda s, o: s.last_epoch,
+    "a counter inside": lambda s, o: getattr(s, "_schedulers", [s])[0].last_epoch,
+    "the last rates": lambda s, o: s._last_lr[0],
+    "its state_dict": lambda s, o: s.state_dict()["last_epoch"],
+    "betas": lambda s, o: o.param_groups[0]["betas"][0],
+    "branches": lambda s, o: 1.0 if s.last_epoch % 2 else 2.0,
+}
+
+
+@pytest.mark.parametrize("look", LOOKS_AT_SCHEDULE)
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_what_a_schedule_has_changed_is_read_as_it_is_then(compile, schedule, look):
+    def scenario(compile):
+        mt.manual_seed(0)
+        model = nn.Linear(2, 2)
+        optimizer = optim.Adam(model.parameters(), lr=0.02)
+        scheduler = SCHEDULES[schedule](optimizer)
+
+        @compile
+        def f(x):
+            optimizer.zero_grad()
+            loss = model(x).square().sum()
+            loss.backward()
+            optimizer.step()
+            scheduler.step()
+            return loss, LOOKS_AT_SCHEDULE[look](scheduler, optimizer)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CompileWarning)
+            return [f(mt.ones(2, 2)) for _ in range(6)], list(model.parameters())
+
+    both(scenario, compile)

@@ -64,14 +64,14 @@ def test_a_short_last_batch_is_compiled_once_more(compile, epochs):
 
 
 def test_fifty_lengths_once_each(compile):
-    f = tanh_sum(compile)
+    f = tanh_sum(functools.partial(compile, dynamic=False))
     for n in range(1, 51):
         check(f, n, 3)
     assert f.compilations == cache.EAGER_TO_COMPILE
 
 
 def test_lengths_that_come_again_are_compiled():
-    f = tanh_sum(functools.partial(mt.compile, backend="numpy"))
+    f = tanh_sum(functools.partial(mt.compile, backend="numpy", dynamic=False))
     for _ in range(4):
         for n in range(1, 11):
             check(f, n, 3)
@@ -84,7 +84,7 @@ def test_lengths_that_come_again_are_compiled():
 
 def test_more_lengths_than_the_cache_holds_do_not_recompile_without_end():
     """Fifty lengths in turn, of which 32 are kept: nobody is thrown out only to be made again."""
-    f = tanh_sum(functools.partial(mt.compile, backend="numpy"))
+    f = tanh_sum(functools.partial(mt.compile, backend="numpy", dynamic=False))
     for _ in range(8):
         for n in range(1, 51):
             check(f, n, 3)
@@ -93,7 +93,7 @@ def test_more_lengths_than_the_cache_holds_do_not_recompile_without_end():
 
 
 def test_programs_that_are_no_longer_used_make_room():
-    f = tanh_sum(functools.partial(mt.compile, backend="numpy"))
+    f = tanh_sum(functools.partial(mt.compile, backend="numpy", dynamic=False))
     for _ in range(3):
         for n in range(1, cache.MOST_KEPT + 1):
             check(f, n, 3)

@@ -110,7 +110,6 @@ class _SameDraws:
     """In place of whoever records: everything is as it is, but what is drawn was drawn before."""
 
     def __init__(self, drawn: Sequence[Any]) -> None:
-        self.scratch: dict[Any, Any] = {}
         self._drawn: Iterator[Any] = iter(drawn)
 
     def read_data(self, node: Any) -> Any:
@@ -156,6 +155,10 @@ class _SameDraws:
     def number(self, array: Any) -> Any:
         """Return the only element of an array."""
         return float(array)
+
+    def beforehand(self, states: Any, begin: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Return a parameter's first state."""
+        return begin()
 
     def fixed(self, array: Any) -> Any:
         """Return an array."""

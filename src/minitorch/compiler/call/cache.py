@@ -144,7 +144,7 @@ class Cache:
         """Return the key of a call, with the floats in it that are not known to change."""
         if not arguments.numbers:
             return key
-        return arguments.key_with(key, self.inputs.get(key, ()))
+        return arguments.key_with(self.inputs.get(key, ()), key=key)
 
     def promote_numbers(self, arguments: Arguments, key: CacheKey) -> CacheKey:
         """Make floats that differ from those of the first call inputs. Return the key of the call."""
@@ -155,17 +155,17 @@ class Cache:
         first = self.first_numbers.setdefault(key, tuple(numbers))
         changed = {i for i, n in enumerate(numbers) if exactly(n) != exactly(first[i])}
         if not changed <= set(inputs) and key not in self.fixed:
-            self.drop(arguments.key_with(key, inputs, first))
+            self.drop(arguments.key_with(inputs, first, key))
             self.reasons.append(f"a number among the arguments was {first[min(changed)]}: it is an input now")
             inputs = self.inputs[key] = tuple(sorted(changed | set(inputs)))
-        return arguments.key_with(key, inputs)
+        return arguments.key_with(inputs, key=key)
 
     def fix_numbers(self, arguments: Arguments, key: CacheKey) -> CacheKey:
         """Note that no float can be an input here. Return the key of the call."""
         key = key._replace(inputs=(), numbers=())
         self.fixed.add(key)
         self.inputs.pop(key, None)
-        return arguments.key_with(key, ())
+        return arguments.key_with((), key=key)
 
     # --- sizes that vary ------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from minitorch.compiler.call.key import in_words
 from minitorch.compiler.call.names import describe
 from minitorch.compiler.ir.program import VIEWS, Program, Value, evaluate
 from minitorch.compiler.ir.simplify import simplify
-from minitorch.compiler.ir.sizes import hint
+from minitorch.compiler.ir.sizes import hint, hints
 from minitorch.compiler.trace.recorded import (
     Draw,
     Effect,
@@ -239,7 +239,9 @@ def _native_kernels(runner: Any, program: Program, measure: bool, lock: Any) -> 
 
 def _numpy_kernels(program: Program, measure: bool) -> list[KernelReport]:
     """Without native code every value is a call of NumPy."""
-    known: dict[Value, Any] = dict(zip(program.inputs, _examples(program), strict=True))
+    examples = _examples(program)
+    binding = program.binding(examples)
+    known: dict[Value, Any] = dict(zip(program.inputs, examples, strict=True))
     kernels = []
     with np.errstate(all="ignore"):
         for value in program.values():
@@ -248,12 +250,12 @@ def _numpy_kernels(program: Program, measure: bool) -> list[KernelReport]:
             began = time.perf_counter()
             if measure:
                 try:
-                    known[value] = evaluate(value, [known[i] for i in value.inputs])
+                    known[value] = evaluate(value, [known[i] for i in value.inputs], binding)
                 except Exception:  # made-up numbers may be refused
                     measure = False
             seconds = time.perf_counter() - began if measure else 0.0
             if value.primitive not in ("constant", "iota") and value.primitive not in VIEWS:
-                moved = sum(i.nbytes for i in value.inputs) + value.nbytes
+                moved = sum(hint(i.nbytes) for i in value.inputs) + hint(value.nbytes)
                 kernels.append(
                     KernelReport("numpy", value.primitive, [_words(value)], flops(value), moved, seconds)
                 )
@@ -281,7 +283,11 @@ def flops(value: Value) -> float:
 
 def _examples(program: Program) -> list[Any]:
     """Return arrays of the inputs' shapes, to measure on: 0 is a good index, ½ a good number."""
-    return [np.full(v.shape, 0.5 if v.dtype.kind in "fc" else 0, v.dtype) for v in program.inputs]
+    numbers = [v.attributes["symbol"].hint if "symbol" in v.attributes else 0 for v in program.inputs]
+    return [
+        np.full(hints(v.shape), 0.5 if v.dtype.kind in "fc" else n, v.dtype)
+        for v, n in zip(program.inputs, numbers, strict=True)
+    ]
 
 
 def _count(program: Program) -> dict[str, int]:

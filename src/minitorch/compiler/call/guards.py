@@ -285,6 +285,8 @@ class Environment:
         elif isinstance(thing, LRScheduler):
             self.schedulers.append(thing)
             self.look(thing.optimizer)
+            for inner in getattr(thing, "_schedulers", ()):
+                self.look(inner)
 
     def _look_at_tensor(self, words: str, tensor: Any) -> None:
         self.tensors.append(tensor)

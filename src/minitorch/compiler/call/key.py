@@ -203,9 +203,13 @@ class Arguments:
         self.key = tuple.__new__(CacheKey, found)  # by its own constructor it takes three times as long
 
     def key_with(
-        self, key: CacheKey, inputs: tuple[int, ...], numbers: Sequence[float] | None = None
+        self, inputs: tuple[int, ...], numbers: Sequence[float] | None = None, key: CacheKey | None = None
     ) -> CacheKey:
-        """Return the key if some of the floats are inputs. numbers: others in place of this call's."""
+        """Return the key if some of the floats are inputs. numbers: others in place of this call's.
+
+        key: without floats, if it is another one than the call's own.
+        """
+        key = self.key if key is None else key
         if not self.numbers:
             return key
         given = self.numbers if numbers is None else numbers

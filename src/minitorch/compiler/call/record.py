@@ -10,7 +10,7 @@ import time
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from minitorch.compiler import backends
 from minitorch.compiler.call import verify
 from minitorch.compiler.call.again import OnceMore
 from minitorch.compiler.call.audit import Audits, difference
+from minitorch.compiler.call.conditions import LENGTH, Condition
 from minitorch.compiler.call.containers import Same, Taken, collect, parts_of, paths_of, rebuilt, template
 from minitorch.compiler.call.guards import Environment, can_be_placed, conditions_on_place, is_place_of_number
 from minitorch.compiler.call.key import Arguments, CacheKey, is_record
@@ -347,14 +348,21 @@ class _Run:
 
     @contextmanager
     def _around_pause(self) -> Iterator[None]:
-        # What a schedule does to the options of groups, and draws to generators, is done again at each call.
+        # What a schedule does to its own counters and to the options of groups, and draws to generators, is done again
+        # at each call: who reads such a number later on reads the one of his call.
         self._look_at_streams()
-        groups = [group for o in self.environment.optimizers for group in o.param_groups]
-        before = [dict(group) for group in groups]
+        places = [group for o in self.environment.optimizers for group in o.param_groups]
+        places += map(vars, self.environment.schedulers)
+        before = [dict(place) for place in places]
         yield
-        for group, was in zip(groups, before, strict=True):
-            changed = (k for k, v in group.items() if type(v) is float and v is not was.get(k))
-            self.promoted.update((id(group), key) for key in changed if key != "lr")
+        for place, was in zip(places, before, strict=True):
+            for key, now in place.items():
+                if now is was.get(key, place) or (key == "lr" and isinstance(place, ParameterGroup)):
+                    continue
+                if type(now) in (int, float):
+                    self.promoted.add((id(place), key))
+                else:
+                    self.observer.replayed.add((id(place), key))
         self._streams = {number: StreamState(state.stream) for number, state in self._streams.items()}
 
     def _look_at_streams(self) -> None:
@@ -388,11 +396,18 @@ class _Run:
         self._look_at_streams()
         if self._seeded:
             return "the state of a random generator, set by hand (seed it outside)"
-        self.environment.guards = [g for g in self.environment.guards if not self._is_written(g)]
+        self.environment.guards = [
+            self._with_begun(guard) for guard in self.environment.guards if not self._is_written(guard)
+        ]
         self.environment.add(self.observer.facts.values())
         return self.environment.violation()
 
-    def _is_written(self, guard: Any) -> bool:
+    def _with_begun(self, guard: Condition) -> Condition:
+        """Return a guard as it is where the states that an optimiser has begun were there before the call."""
+        begun = self.active.begun.get(id(guard.operands[0]), 0) if guard.look == LENGTH else 0
+        return replace(guard, expected=guard.expected + begun) if begun else guard
+
+    def _is_written(self, guard: Condition) -> bool:
         operands = guard.operands
         return len(operands) == 2 and self.observer.is_written(*operands)
 

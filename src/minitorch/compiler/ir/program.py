@@ -281,20 +281,26 @@ def interpret(
 ) -> list[Any]:
     """Run a program by NumPy, value by value. What this gives is what every compiled form must give.
 
+    Any values may be its inputs: what only they are made from is not computed.
     then: what to make of each value, from its inputs' arrays and its own, as soon as it is computed.
     """
     binding = program.binding(arrays)
     known: dict[Value, Any] = dict(zip(program.inputs, arrays, strict=True))
     del arrays  # (where nobody else holds them either, each goes when it was read for the last time)
-    order = program.values()
-    last = {i: number for number, value in enumerate(order) for i in value.inputs}  # who reads it last
+    order = in_order(
+        [*program.inputs, *program.outputs], lambda value: () if value in known else value.inputs
+    )
+    last = {i: number for number, value in enumerate(order) if value not in known for i in value.inputs}
     last.update(dict.fromkeys(program.outputs, len(order)))
     with np.errstate(all="ignore"):
         for number, value in enumerate(order):
+            inputs: tuple[Value, ...] = ()
             if value not in known:
-                inputs = [known[i] for i in value.inputs]
-                known[value] = then(value, inputs, evaluate(value, inputs, binding))
-            for i in {*value.inputs, value}:
+                inputs = value.inputs
+                read = [known[i] for i in inputs]
+                known[value] = then(value, read, evaluate(value, read, binding))
+                del read
+            for i in {*inputs, value}:
                 if last.get(i, -1) <= number:
                     known.pop(i, None)  # a large program's arrays do not all fit in memory
     return [known[o] for o in program.outputs]

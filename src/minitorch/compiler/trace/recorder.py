@@ -112,9 +112,11 @@ class Recording:
             int, FromPlace
         ] = {}  # Tensors, by id, that are found at places where others were before
         self._asked_about: list[Value] = []  # what decisions are about
+        self.begun: dict[
+            int, int
+        ] = {}  # how many of an optimiser's states were made in this run, by their dict's id
         self._fresh: list[weakref.ref[Any]] = []
         self._outputs: dict[int, int] = {}  # of updated Tensors, by their _Held's id: which output they get
-        self.scratch: dict[Any, Any] = {}
         self.is_over = False
         self.masks: dict[Any, Any] = {}  # how many places masks hold (masked.py)
         self.before: list[np.ndarray] = []
@@ -256,6 +258,17 @@ class Recording:
         """Note that an object was made in this run."""
         if self.observer is not None:
             self.observer.made(thing)
+
+    def beforehand(self, states: Any, begin: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Return a parameter's first state, made as if it had been there before: later calls will find it there."""
+        with self.paused():
+            made = begin()
+        if made:
+            self.begun[id(states)] = self.begun.get(id(states), 0) + 1
+        for each in made.values():
+            if isinstance(each, Node):
+                each._time = self.began
+        return made
 
     def decide(self, question: Callable[[], Any], answer: Any) -> None:
         """Remember a decision on a number: it must be the same at every call."""
@@ -625,7 +638,7 @@ class Recording:
         self.concrete, self.before, self.after, self.checks, self._fresh = [], [], [], [], []
         self.live = {}
         held_things = (self._data, self._grads, self.asked, self._arrays, self._at_first, self._numbers)
-        for held in (*held_things, self.scratch, self.masks):
+        for held in (*held_things, self.begun, self.masks):
             held.clear()
 
     def release(self) -> None:

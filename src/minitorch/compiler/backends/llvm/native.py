@@ -210,6 +210,16 @@ class VaryingNative(_Compiled):
             found = self._sized[sizes] = _Sized(self.native.image(sizes), outputs, binding)
         return found
 
+    @property
+    def names(self) -> list[str]:
+        """The symbols' names, in the program's order."""
+        return [symbol.name for symbol in self._symbols]
+
+    def take(self, number: int, sizes: tuple[int, ...]) -> np.ndarray:
+        """Return an array for one of the outputs that are given, for a call with these sizes."""
+        with self.lock:
+            return self.at(sizes).pools[number].take()
+
     def __call__(self, inputs: list[Any]) -> list[Any]:
         """Run it; inputs that are updated change in place. Returns the outputs, None for the updated ones."""
         sizes = self.sizes_of(inputs)

@@ -160,6 +160,7 @@ class Observer:
         self._met: dict[int, Any] = {}
         self._known: set[int] | None = None
         self._written: dict[tuple[int, Any], Any] = {}  # places written in this run
+        self.replayed: set[tuple[int, Any]] = set()  # places that something replayed at each call has changed
         self._grown: dict[int, Any] = {}  # dicts that this run has given a key more
         self._restructured: dict[int, Any] = {}  # containers whose length or order this run has changed
         self._undo: list[Callable[[], None]] = []
@@ -211,6 +212,8 @@ class Observer:
             raise self.refuse(
                 f"it looks into a {type(holder).__name__} from outside that it has itself changed"
             )
+        if place in self.replayed:
+            raise self.refuse(f"it reads {words}, which a schedule has changed before in the same call")
         if place in self.promoted and id(value) not in self.given:
             if type(value) in (float, int):
                 return self.library.number(holder, key, value)
