@@ -500,7 +500,7 @@ class Size(_Int):
     __slots__ = ("terms",)
 
     terms: Terms
-    __class__ = property(lambda self: int)  # type: ignore[assignment]
+    __class__ = property(lambda self: int)
 
     @classmethod
     def _of(cls, terms: Terms) -> Any:
