@@ -8,7 +8,15 @@ import numpy as np
 
 from minitorch.compiler.ir import builder as b
 from minitorch.compiler.ir.program import Program, Value
-from minitorch.compiler.ir.sizes import Symbol, collecting, evaluated
+from minitorch.compiler.ir.sizes import (
+    Symbol,
+    collecting,
+    evaluated,
+    hint,
+    surely_equal,
+    surely_less,
+    surely_multiple,
+)
 from random_ir import BOOL, F4, I8, given, some
 
 CASES = {}
@@ -395,3 +403,146 @@ def at_sizes(program, binding):
             value.dtype,
         )
     return Program([made[i] for i in program.inputs], [made[o] for o in program.outputs])
+
+
+class RandomVarying:
+    """A program from a seed, in which two sizes vary: inputs, outputs, and which outputs update which input."""
+
+    def __init__(self, seed):
+        self.rng = np.random.default_rng(seed)
+        self.n, self.m = (Symbol(f"s{i}", int(self.rng.integers(2, 12))) for i in range(2))
+        self.inputs, self.pool = [], []
+        lengths = [self.n.size, self.n.size, self.m.size, self.m.size, 3, 8, 16, 20]
+        for axes in ((self.n.size, self.m.size), *(self.rng.integers(0, 8, k) for k in (2, 3))):
+            shape = tuple(a if type(a) is type(self.n.size) else lengths[a] for a in axes)
+            self.inputs.append(given(shape, self.rng.choice([F4, F4, F4, np.dtype("f8"), I8])))
+        self.pool += self.inputs
+        with collecting([]) as guards:
+            for _ in range(self.rng.integers(8, 30)):
+                made = self.step()
+                if made is not None and made.ndim <= 4 and hint(made.size) < 20_000:
+                    self.pool.append(made)
+        late = self.pool[len(self.pool) // 2 :]
+        self.outputs = [late[i] for i in self.rng.integers(0, len(late), self.rng.integers(1, 5))]
+        self.updates = {}
+        for number, value in enumerate(self.inputs):
+            fitting = [v for v in self.pool if surely_equal(v.shape, value.shape) and v.dtype == value.dtype]
+            if fitting and self.rng.random() < 0.4:
+                self.updates[len(self.outputs)] = number
+                self.outputs.append(fitting[self.rng.integers(len(fitting))])
+        self.program = Program(self.inputs, self.outputs, guards)
+
+    def pick(self, fits=lambda value: True):
+        found = [v for v in self.pool if fits(v)]
+        return found[self.rng.integers(max(0, len(found) - 8), len(found))] if found else None
+
+    def step(self):
+        rng = self.rng
+        x = self.pick()
+        kind = rng.integers(12)
+        if kind == 0:
+            if x.dtype.kind == "f":
+                return b.map_values(str(rng.choice(["tanh", "sin", "negative", "absolute", "square"])), x)
+            return b.cast(x, rng.choice([F4, np.dtype("f8")]))
+        if kind in (1, 2):
+            return self.binary(x)
+        if x.ndim == 0:
+            return b.expand(x, (self.n.size, 3))
+        axis = int(rng.integers(x.ndim))
+        if kind == 3:
+            axes = tuple(sorted({int(a) for a in rng.integers(0, x.ndim, rng.integers(1, x.ndim + 1))}))
+            name = str(rng.choice(["add", "maximum", "minimum"])) if x.dtype.kind != "b" else "logical_or"
+            made = b.reduce(name, x, axes, bool(rng.random() < 0.5))
+            if x.dtype.kind in "bi" and name == "add":
+                return b.map_values("remainder", made, b.constant(np.int64(13)))
+            return b.map_values("tanh", made) if name == "add" else made
+        if kind == 4 and x.dtype.kind == "f":
+            return softmax(x, axis)
+        if kind in (5, 6, 7):
+            return self.view(x, axis)
+        if kind in (8, 9) and x.dtype.kind == "f" and x.ndim >= 2:
+            return self.product(x)
+        if kind == 10:
+            return self.places(x, axis)
+        return self.other(x, axis)
+
+    def binary(self, x):
+        rng = self.rng
+        y = self.pick(lambda v: surely_equal(v.shape, x.shape) or surely_equal(v.shape, x.shape[1:]))
+        y = b.cast(y, x.dtype)
+        if x.dtype.kind == "b":
+            return b.map_values(str(rng.choice(["logical_and", "logical_or"])), x, y)
+        name = str(rng.choice(["add", "subtract", "multiply", "maximum", "less", "where"]))
+        if name == "where":
+            return b.where(b.map_values("less", x, y), y, x)
+        made = b.map_values(name, x, y)
+        if name != "less" and x.dtype.kind == "i":
+            return b.map_values("remainder", made, b.constant(np.asarray(11, x.dtype)))
+        return b.map_values("tanh", made) if name == "multiply" else made
+
+    def view(self, x, axis):
+        rng = self.rng
+        n = x.shape[axis]
+        choice = rng.integers(9)
+        if choice == 0:
+            return b.permute(x, tuple(int(a) for a in rng.permutation(x.ndim)))
+        if choice == 1 and axis + 1 < x.ndim:
+            return b.reshape(x, (*x.shape[:axis], n * x.shape[axis + 1], *x.shape[axis + 2 :]))
+        if choice == 2:
+            return b.reshape(x, (x.size,))
+        if choice == 3 and surely_multiple(n, 4) and x.ndim < 4:
+            return b.reshape(x, (*x.shape[:axis], n // 4, 4, *x.shape[axis + 1 :]))
+        if choice == 4:
+            return b.flip(x, (axis,))
+        if choice == 5 and surely_less(1, n):
+            first = int(rng.integers(0, 2))
+            return b.crop(x, axis, first, n - 1)
+        if choice == 6:
+            low = [int(k) for k in rng.integers(0, 3, x.ndim)]
+            return b.pad(x, low, low[::-1], 1)
+        if choice == 7 and x.ndim < 4:
+            size = int(rng.integers(1, 4))
+            apart = [size if i == axis else 0 for i in range(x.ndim)]
+            padded = b.pad(x, apart, [0] * x.ndim)
+            return b.window(padded, (axis,), (size,), (int(rng.integers(1, 3)),), (1,))
+        y = b.reshape(x, (*x.shape[:axis], 1, *x.shape[axis:]))
+        return b.expand(y, (*x.shape[:axis], self.m.size, *x.shape[axis:]))
+
+    def product(self, x):
+        rng = self.rng
+        like = self.pick(
+            lambda v: v.dtype.kind == "f" and v.ndim == 2 and surely_equal(v.shape[1], x.shape[-1])
+        )
+        if like is not None and rng.random() < 0.6:
+            return b.map_values("tanh", b.matmul(x, b.permute(b.cast(like, x.dtype), (1, 0))))
+        turned = tuple(range(x.ndim - 2)) + (x.ndim - 1, x.ndim - 2)
+        if rng.random() < 0.5:
+            return b.map_values("tanh", b.matmul(b.permute(x, turned), x))
+        if type(x.shape[-1]) is int:
+            w = some(rng, (x.shape[-1], int(rng.choice([2, 5, 16, 24]))), x.dtype)
+            return b.map_values("tanh", b.matmul(x, b.constant(w)))
+        return b.map_values("tanh", b.matmul(x, b.permute(x, turned)))
+
+    def places(self, x, axis):
+        """Gathered, or scattered to, by numbers that lie in an axis whatever its length."""
+        index = self.pick(lambda v: v.ndim == 1 and v.dtype.kind == "i")
+        if index is None:
+            index = b.iota(self.n.size)
+        length = b.size(x.shape[axis])
+        index = b.map_values("remainder", b.map_values("absolute", b.cast(index, I8)), length)
+        if self.rng.random() < 0.5 or x.dtype.kind == "b":
+            return b.gather(x, index, axis)
+        shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
+        updates = b.expand(b.reshape(b.cast(b.size(index.shape[0]), x.dtype), (1,) * len(shape)), shape)
+        made = b.scatter("add", x, index, updates, axis)
+        return b.map_values("tanh", made) if x.dtype.kind == "f" else made
+
+    def other(self, x, axis):
+        choice = self.rng.integers(4)
+        if choice == 0 and x.dtype.kind != "b":
+            return b.arg_reduce("argmax", x, axis)
+        if choice == 1 and x.dtype.kind == "f":
+            return b.map_values("tanh", b.scan("add", x, axis))
+        if choice == 2:
+            return b.Value("sort", (x,), {"axis": axis}, x.shape, x.dtype)
+        return b.concatenate([x, b.flip(x, (axis,)), x], axis)

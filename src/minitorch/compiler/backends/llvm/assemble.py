@@ -6,7 +6,7 @@ What has no machine code is computed by NumPy in between, called back from the n
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -88,7 +88,7 @@ class NativeProgram:
         callback = self._callbacks.get(failed.function)
         if callback is not None and callback.error is not None:
             raise callback.error
-        raise IndexError(failed.label)
+        raise IndexError(str(failed.label))
 
     def measure(self, inputs: Sequence[Any], outputs: Sequence[Any], runs: int = 10) -> BuildReport:
         """Run it some times (updates happen each time), and note how long each step takes."""
@@ -208,12 +208,12 @@ class Assembler(ScheduledBackend):
         group, kernel = task.group, task.kernel
         scratch = next((each for each in task.touches if isinstance(each, Scratch)), None)
         slots = [table.entry(scratch if operand == SCRATCH else operand) for operand in kernel.operands]
-        label = f"an index is outside of an axis of length {group.check.bound}" if group.check else ""
+        label = _first_word(group) if group.check is None else OutOfRange(group.check.bound)
         if not is_fixed(kernel.units):
             return Step(address, slots, kernel.units, label=label)
         parallel = kernel.units > 1 and kernel.seconds > PARALLEL_SECONDS and self.threads > 1
         grain = max(1, -(-kernel.units // (GRAINS * self.threads))) if group.kind == "contract" else 1
-        return Step(address, slots, kernel.units, parallel, grain=grain, label=label or _first_word(group))
+        return Step(address, slots, kernel.units, parallel, grain=grain, label=label)
 
     def _weight(self, task: Task) -> Weight:
         """Return how long a step takes.
@@ -262,10 +262,19 @@ def _first_word(group: Group) -> str:
     return words[0] if words else ""
 
 
+class OutOfRange(NamedTuple):
+    """What a failed check says."""
+
+    bound: int
+
+    def __str__(self) -> str:
+        return f"an index is outside of an axis of length {self.bound}"
+
+
 class VaryingProgram:
     """A program whose sizes vary: for all of them the same kernels and the same memory. It must not run twice at a time.
 
-    now: the sizes of the run at hand, for what calls Python back.
+    now: the sizes of the run at hand, for what calls Python back. arena: the memory; it grows.
     """
 
     def __init__(
@@ -281,17 +290,16 @@ class VaryingProgram:
         self._schedule, self._steps, self._sizing, self._options = schedule, steps, sizing, options
         self._symbols = list(schedule.program.symbols)
         self._callbacks, self._now = list(callbacks), now
-        self._arena = aligned(0)
+        self.arena = aligned(0)
         self._native: NativeProgram | None = None
-        self._checks = [group.check for group in schedule.groups if group.check is not None]
 
     def image(self, sizes: tuple[int, ...]) -> Image:
         """Return the program for some sizes. (Those that were made when it had less memory keep what there was.)"""
         numbers = self._sizing.numbers(sizes)
         offsets, size = self._sizing.arena_bytes(numbers)
-        if size > len(self._arena):
-            self._arena = aligned(size)
-        return self._sizing.image(sizes, numbers, offsets, self._arena)
+        if size > len(self.arena):
+            self.arena = aligned(size)
+        return self._sizing.image(sizes, numbers, offsets, self.arena)
 
     def at(self, sizes: tuple[int, ...], image: Image) -> NativeProgram:
         """Return the program, for some sizes from now on."""
@@ -310,7 +318,7 @@ class VaryingProgram:
 
     def settle(self) -> None:
         """Let the system have the memory until the next run."""
-        discard(self._arena)
+        discard(self.arena)
 
 
 class _Table:

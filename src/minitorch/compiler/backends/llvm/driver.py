@@ -69,7 +69,7 @@ class Step:
     units: int = 1
     parallel: bool = False
     grain: int = 0
-    label: str = ""
+    label: object = ""  # what to say of it
 
 
 _KERNEL = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 3)
