@@ -193,3 +193,18 @@ def test_many_sizes_are_met_and_few_are_kept():
     for n in [*range(2, 2 * KEPT_SIZES), 3, 2]:
         one = fixed(CASES["bare_linear"], n, 2)
         same_as_numpy(made, one, {}, arrays_for(one), f"{n}")
+
+
+def test_what_varies_too_freely_is_left_to_numpy_and_told():
+    n, m = Symbol("s0", 40).size, Symbol("s1", 5).size
+    x, y = given((n, n)), given((m, n))
+    part = b.crop(x, 1, 0, n - m)  # whether that is more than nothing, nobody has asked
+    part = b.Value("sort", (part,), {"axis": 1}, part.shape, part.dtype)
+    turned = b.map_values("exp", b.permute(part, (1, 0)))
+    program = Program([x, y], [b.concatenate([turned, y], 0), b.reduce("add", turned, (0, 1))])
+    made = Llvm().compile(program, {})
+    assert made.report.called_back
+    assert made.report.undecided
+    for sizes in ((40, 5), (7, 3), (64, 2)):
+        arrays = arrays_for(at_sizes(program, dict(zip(program.symbols, sizes, strict=True))))
+        same_as_numpy(made, program, {}, arrays, f"{sizes}")

@@ -35,13 +35,14 @@ from minitorch.compiler.ir.program import Program, Value
 from minitorch.compiler.ir.sizes import (
     Binding,
     Symbol,
+    Undecided,
     comparing_surely,
     evaluated,
     is_fixed,
     spelled,
     typical,
 )
-from minitorch.compiler.schedule.groups import Group
+from minitorch.compiler.schedule.groups import PLACE, Group
 from minitorch.compiler.schedule.machine import Machine
 from minitorch.compiler.schedule.memory import MemoryPlan, Placed, Scratch
 from minitorch.compiler.schedule.report import BuildReport, StepReport, group_in_words
@@ -141,11 +142,16 @@ class Assembler(ScheduledBackend):
         lowering = Lowering(schedule, self.target)
         tasks = []
         for group in schedule.groups:
-            if group.kind == "call":
+            try:
+                kernels = lowering.kernels(group) if group.kind != "call" else None
+            except Undecided as why:  # code for all sizes would have to know more of them
+                kernels = None
+                schedule.report.undecided.append(str(why))
+            if kernels is None:
                 read, written = schedule.call_operands(group)
                 tasks.append(Task(group, [*read, *written]))
             else:
-                tasks += [Task(group, self._touched(k), k) for k in lowering.kernels(group)]
+                tasks += [Task(group, self._touched(k), k) for k in kernels]
         return tasks
 
     def _touched(self, kernel: Kernel) -> list[Placed]:
@@ -272,9 +278,10 @@ class OutOfRange(NamedTuple):
 
 
 class VaryingProgram:
-    """A program whose sizes vary: for all of them the same kernels and the same memory. It must not run twice at a time.
+    """A program whose sizes vary: for all of them the same kernels and the same memory.
 
-    now: the sizes of the run at hand, for what calls Python back. arena: the memory; it grows.
+    It must not run twice at a time. now: the sizes of the run at hand, for what calls Python back. arena: the memory;
+    it grows.
     """
 
     def __init__(
@@ -374,7 +381,15 @@ def _callback(schedule: Schedule, group: Group, now: Binding) -> PythonKernel:
         arrays = [array_at(a, n, v.dtype) for v, a, n in zip(operands, addresses, shapes, strict=True)]
         known: dict[Value, Any] = dict(zip(read, arrays, strict=False))
         call_numpy(group, known, now)
-        for value, array in zip(written, arrays[len(read) :], strict=True):
-            array[...] = known[value]
+        memory = dict(zip(written, arrays[len(read) :], strict=True))
+        # (What was computed may be a look at memory that is written here.)
+        made = [(m, np.array(known[m])) for m in group.members if m in memory or m.primitive == PLACE]
+        for value, array in made:
+            if value.primitive == PLACE:
+                begin, axis = evaluated(value.attributes["begin"], now), value.attributes["axis"]
+                place = (slice(None),) * axis + (slice(begin, begin + array.shape[axis]),)
+                memory[value.attributes["into"]][place] = array
+            else:
+                memory[value][...] = array
 
     return PythonKernel(run, len(operands))

@@ -190,8 +190,8 @@ class Image:
 class Runner:
     """A program that can be called.
 
-    table: what each entry of the table points to, or all of it with the steps as an `Image`. steps: in order. arena: how
-    many bytes the program needs for itself. externals: how many arguments a call has; each is a NumPy
+    table: what each entry of the table points to, or all of it with the steps as an `Image`. steps: in order.
+    arena: how many bytes the program needs for itself. externals: how many arguments a call has; each is a NumPy
     array (whose shape, dtype and order the caller vouches for) or a Python float. keep: whatever must live as
     long as this, the kernels' MachineCode first of all. release: let other Python threads run meanwhile; costs some
     0.1 µs, worth it for long programs, and needed if a kernel calls back into Python (which must not

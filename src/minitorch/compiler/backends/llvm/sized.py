@@ -1,4 +1,4 @@
-"""A program for the sizes of a call. Enters: places and steps in which sizes vary. Leaves: an `Image` for a call's sizes.
+"""A program for the sizes of a call. Enters: places and steps in which sizes vary. Leaves: an `Image` for each.
 
 A size that is met for the first time must cost little: all numbers that depend on sizes are found by one function of
 them, and what the native function walks is copied and filled in by a few operations on whole arrays.
