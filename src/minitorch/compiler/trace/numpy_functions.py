@@ -678,3 +678,19 @@ def _result_type(*kinds: Any) -> Any:
 @_implements(np.iscomplexobj)
 def _iscomplexobj(x: Any) -> bool:
     return x.dtype.kind == "c"
+
+
+def _like_the_first(function: Any) -> Callable[..., Any]:
+    """Return how a function is called back whose result has its first operand's shape, unless options change it."""
+
+    def call(x: Any, *args: Any, **options: Any) -> Any:
+        plain = all(v is None or k in ("axes", "axis", "norm") for k, v in options.items()) and not args
+        return call_back(function, (x, *args), options, as_traced(x).shape if plain else None)
+
+    return call
+
+
+_LIKE_THE_FIRST: tuple[Any, ...] = (
+    np.fft.fft, np.fft.ifft, np.fft.fftn, np.fft.ifftn, np.linalg.inv, np.linalg.cholesky,
+)  # fmt: skip
+FUNCTIONS_OF_NUMPY.update({function: _like_the_first(function) for function in _LIKE_THE_FIRST})

@@ -71,7 +71,12 @@ class Assumptions(list[Guard]):
         def read() -> int:
             return evaluated(size, {symbol: getattr(given, symbol.name) for symbol in symbols})
 
-        return as_int(Number(make.cast(make.size(size), np.float64), hint(size), read, self.decide))
+        def decide(question: Any, answer: Any) -> None:
+            if type(answer) is not bool:
+                self.need(size)  # the number itself is asked for
+            self.decide(question, answer)
+
+        return as_int(Number(make.cast(make.size(size), np.float64), hint(size), read, decide))
 
 
 def _has_quotient(terms: Any) -> bool:
