@@ -77,7 +77,9 @@ def compile(
         backends.named(backend).require()
         require_bytecode()
     if isinstance(function, (staticmethod, classmethod)):
-        inside = functools.partial(compile, backend=backend, verify=verify, fullgraph=fullgraph, dynamic=dynamic)
+        inside = functools.partial(
+            compile, backend=backend, verify=verify, fullgraph=fullgraph, dynamic=dynamic
+        )
         return type(function)(inside(function.__func__))
     if isinstance(function, type):
         raise TypeError(

@@ -307,8 +307,10 @@ class CompiledFunction:
         if outcome.sizes_cannot_vary:
             return self._record_anew(key, arguments, reason, outcome)
         if outcome.mistake and places_of(key.shapes):
-            self._fix_sizes(key, {name: outcome.mistake for name in places_of(key.shapes)})
-            text = f"compile: {describe(self.function)} is compiled for each size by itself: {outcome.mistake}"
+            self._fix_sizes(key, dict.fromkeys(places_of(key.shapes), outcome.mistake))
+            text = (
+                f"compile: {describe(self.function)} is compiled for each size by itself: {outcome.mistake}"
+            )
             warnings.warn(f"{text}; please report this", Disagreement, stacklevel=_level_outside())
         elif outcome.changed:
             cache.eager_calls += 1

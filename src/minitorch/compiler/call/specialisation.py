@@ -312,8 +312,10 @@ class Specialisation:
 
     def sizes(self, leaves: Sequence[Any]) -> list[int]:
         """Return the sizes that vary, of a call that has its key."""
-        return [np.shape(leaves[leaf]._data if isinstance(leaves[leaf], Node) else leaves[leaf])[axis]
-                for (leaf, axis), *_ in self.places.values()]
+        return [
+            np.shape(leaves[leaf]._data if isinstance(leaves[leaf], Node) else leaves[leaf])[axis]
+            for (leaf, axis), *_ in self.places.values()
+        ]
 
     def _give_sizes(self, leaves: Sequence[Any]) -> None:
         for name, n in zip(self.places, self.sizes(leaves), strict=True):

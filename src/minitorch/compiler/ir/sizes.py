@@ -21,7 +21,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -68,7 +68,8 @@ class Quotient:
 
     def __str__(self) -> str:
         over = written(self.divisor) if len(self.divisor) == 1 else f"({written(self.divisor)})"
-        under = written(self.dividend) if len(self.dividend) == 1 else f"({written(self.dividend)})"
+        plain = len(self.dividend) == 1 and self.dividend[0][1] == 1
+        under = written(self.dividend) if plain else f"({written(self.dividend)})"
         return f"{under}//{over}" if "*" not in over else f"{under}//({over})"
 
 
@@ -92,7 +93,7 @@ def _sum(terms: Mapping[Monomial, int]) -> Terms:
     return tuple(sorted(((m, c) for m, c in terms.items() if c), key=lambda term: _key(term[0])))
 
 
-def _terms(number: int) -> Terms:
+def _terms(number: Any) -> Terms:
     if isinstance(number, Size):
         return number.terms
     return (((), int(number)),) if number else ()
@@ -183,9 +184,9 @@ def written(terms: Terms) -> str:
         product = "*".join(
             f"({a})" if isinstance(a, Quotient) and len(monomial) > 1 else str(a) for a in monomial
         )
+        if c != 1 and len(monomial) == 1 and isinstance(monomial[0], Quotient):
+            product = f"({product})"
         if abs(c) != 1 or not monomial:
-            if len(monomial) == 1 and isinstance(monomial[0], Quotient):
-                product = f"({product})"
             product = f"{abs(c)}*{product}" if monomial else str(abs(c))
         out += f" {sign} {product}" if out else f"-{product}" if c < 0 else product
     return out or "0"
@@ -483,7 +484,13 @@ def spelled(spelling: Callable[[Size], str]) -> Iterator[None]:
         _spelling.reset(token)
 
 
-class Size:
+if TYPE_CHECKING:
+    _Int = int  # what passes for an int is one to who reads types
+else:
+    _Int = object
+
+
+class Size(_Int):
     """An int that varies: `terms` says how it comes about; what it was while recording, is its `hint`.
 
     It passes for an int (isinstance), but is none: what is written in C (range, a list's index, NumPy) would read the
@@ -493,7 +500,7 @@ class Size:
     __slots__ = ("terms",)
 
     terms: Terms
-    __class__ = property(lambda self: int)  # type: ignore[assignment]
+    __class__ = property(lambda self: int)
 
     @classmethod
     def _of(cls, terms: Terms) -> Any:
@@ -519,10 +526,16 @@ class Size:
         return self + other if _is_whole(other) else self._mixed("add", other, True)
 
     def __sub__(self, other: Any) -> Any:
-        return Size._of(_plus(self.terms, _terms(other), -1)) if _is_whole(other) else self._mixed("sub", other)
+        return (
+            Size._of(_plus(self.terms, _terms(other), -1)) if _is_whole(other) else self._mixed("sub", other)
+        )
 
     def __rsub__(self, other: Any) -> Any:
-        return Size._of(_plus(_terms(other), self.terms, -1)) if _is_whole(other) else self._mixed("sub", other, True)
+        return (
+            Size._of(_plus(_terms(other), self.terms, -1))
+            if _is_whole(other)
+            else self._mixed("sub", other, True)
+        )
 
     def __mul__(self, other: Any) -> Any:
         return Size._of(_times(self.terms, _terms(other))) if _is_whole(other) else self._mixed("mul", other)
@@ -549,7 +562,9 @@ class Size:
         return self - _floor_divide(self, other) * other if _is_whole(other) else self._mixed("mod", other)
 
     def __rmod__(self, other: Any) -> Any:
-        return other - _floor_divide(other, self) * self if _is_whole(other) else self._mixed("mod", other, True)
+        return (
+            other - _floor_divide(other, self) * self if _is_whole(other) else self._mixed("mod", other, True)
+        )
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
@@ -579,12 +594,16 @@ class Size:
 
     def __ge__(self, other: Any) -> bool:
         return (
-            _compare(">=", _plus(self.terms, _terms(other), -1)) if _is_whole(other) else self._mixed("ge", other)
+            _compare(">=", _plus(self.terms, _terms(other), -1))
+            if _is_whole(other)
+            else self._mixed("ge", other)
         )
 
     def __le__(self, other: Any) -> bool:
         return (
-            _compare(">=", _plus(_terms(other), self.terms, -1)) if _is_whole(other) else self._mixed("le", other)
+            _compare(">=", _plus(_terms(other), self.terms, -1))
+            if _is_whole(other)
+            else self._mixed("le", other)
         )
 
     def __gt__(self, other: Any) -> bool:
@@ -829,3 +848,24 @@ def evaluated(anything: Any, binding: Binding) -> Any:
     if type(anything) is dict:
         return {name: evaluated(each, binding) for name, each in anything.items()}
     return anything
+
+
+def formulas(sizes: Sequence[int], symbols: Sequence[Symbol]) -> Callable[..., tuple[int, ...]]:
+    """Return a function that takes what symbols are, in their order, and gives all of some sizes at once.
+
+    >>> n, m = Symbol("n", 5), Symbol("m", 3)
+    >>> formulas([n.size * 2, 7, (n.size + m.size) // 2], [n, m])(4, 5)
+    (8, 7, 4)
+    """
+    names = {symbol: f"n{number}" for number, symbol in enumerate(symbols)}
+
+    def source(terms: Terms) -> str:
+        return "+".join("*".join([str(c), *map(atom, monomial)]) for monomial, c in terms) or "0"
+
+    def atom(part: Atom) -> str:
+        if isinstance(part, Symbol):
+            return names[part]
+        return f"(({source(part.dividend)})//({source(part.divisor)}))"
+
+    text = "".join(f"{source(_terms(n))}," for n in sizes)
+    return eval(f"lambda {', '.join(names.values())}: ({text})")

@@ -34,29 +34,42 @@ class MemoryPlan:
     """The arena: its size, what it would be if nothing shared a place, and where everything lies, in bytes.
 
     Where sizes vary, this is so for typical ones, and `at` tells it for others.
-    below: in the order of their offsets, everything with what lies below it while it lives.
+    below: in the order of their offsets, everything with what it has to lie above of, by their places in this list.
     """
 
     size: int = 0
     unshared: int = 0
     offsets: dict[Placed, int] = field(default_factory=dict)
-    below: list[tuple[Placed, list[Placed]]] = field(default_factory=list)
+    below: list[tuple[Placed, list[int]]] = field(default_factory=list)
     alignment: int = 1
 
     def at(self, binding: Binding) -> MemoryPlan:
         """Return the plan for some sizes: everything as low as it fits above what it lies above of."""
         if not self.below:  # nothing varies
             return self
-        ends: dict[Placed, int] = {}
-        plan = MemoryPlan(alignment=self.alignment)
-        for thing, below in self.below:
-            offset = max([ends[other] for other in below], default=0)
-            size = _rounded(evaluated(thing.nbytes, binding), self.alignment)
-            plan.offsets[thing] = offset
-            ends[thing] = offset + size
-            plan.unshared += size
-        plan.size = max(ends.values(), default=0)
-        return plan
+        sizes = [evaluated(thing.nbytes, binding) for thing, _ in self.below]
+        offsets, size = self.placed(sizes)
+        things = [thing for thing, _ in self.below]
+        unshared = sum(_rounded(n, self.alignment) for n in sizes)
+        return MemoryPlan(size, unshared, dict(zip(things, offsets, strict=True)), [], self.alignment)
+
+    def placed(self, sizes: list[int]) -> tuple[list[int], int]:
+        """Return where everything in `below` lies if it takes so many bytes, and how many that are in all."""
+        offsets: list[int] = []
+        ends: list[int] = []
+        most = 0
+        rest = self.alignment - 1
+        for (_, below), size in zip(self.below, sizes, strict=True):
+            offset = 0
+            for other in below:
+                if ends[other] > offset:
+                    offset = ends[other]
+            end = offset + (size + rest) // self.alignment * self.alignment
+            offsets.append(offset)
+            ends.append(end)
+            if end > most:
+                most = end
+        return offsets, most
 
 
 def _rounded(count: int, alignment: int) -> int:
@@ -102,16 +115,23 @@ def plan_memory(steps: Sequence[Sequence[Placed]], alignment: int) -> MemoryPlan
     return plan
 
 
-def _stacked(lives: list[Lifetime], offsets: dict[Placed, int]) -> list[tuple[Placed, list[Placed]]]:
-    """Return everything from the bottom up, with what lies below it and lives at the same time."""
+def _stacked(lives: list[Lifetime], offsets: dict[Placed, int]) -> list[tuple[Placed, list[int]]]:
+    """Return everything from the bottom up, with what it has to lie above of: what lives at the same time, below it."""
     lives = sorted(lives, key=lambda life: offsets[life.thing])
-    return [
-        (
-            life.thing,
-            [low.thing for low in lives[:place] if low.first <= life.last and life.first <= low.last],
-        )
-        for place, life in enumerate(lives)
-    ]
+    all_below: list[int] = []  # a bit for each
+    found: list[tuple[Placed, list[int]]] = []
+    for place, life in enumerate(lives):
+        near: list[int] = []
+        bits = 0
+        for other in range(place - 1, -1, -1):
+            low = lives[other]
+            together = low.first <= life.last and life.first <= low.last
+            if together and not bits & (1 << other):  # (else something between the two lies above it already)
+                near.append(other)
+                bits |= all_below[other] | 1 << other
+        all_below.append(bits)
+        found.append((life.thing, near))
+    return found
 
 
 def _narrowest_gap(taken: Sequence[tuple[int, int]], size: int) -> int:

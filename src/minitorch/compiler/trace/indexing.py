@@ -271,7 +271,10 @@ def sliced(part: slice, n: int) -> tuple[int, int, int]:
         given = given + n if given < 0 else given
         return first if given < first else last if given > last else given
 
-    start, stop = bound(part.start, first if step > 0 else last), bound(part.stop, last if step > 0 else first)
+    start, stop = (
+        bound(part.start, first if step > 0 else last),
+        bound(part.stop, last if step > 0 else first),
+    )
     if (start >= stop) if step > 0 else (start <= stop):
         return 0, 0, 1
     return start, (stop - start + step - (1 if step > 0 else -1)) // step, step

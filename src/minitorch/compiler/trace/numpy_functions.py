@@ -84,7 +84,9 @@ def _concatenate(arrays: Any, axis: Any = 0, **options: Any) -> Traced:
     for part in parts:
         for i, n in enumerate(part.shape):
             if i != axis % part.ndim and n != parts[0].shape[i]:
-                raise ValueError(f"shapes {parts[0].shape} and {part.shape} cannot be joined along axis {axis}")
+                raise ValueError(
+                    f"shapes {parts[0].shape} and {part.shape} cannot be joined along axis {axis}"
+                )
     values = [make.cast(p.value, array.dtype) for p in parts if p.shape[axis]] or [
         make.cast(parts[0].value, array.dtype)
     ]
@@ -99,7 +101,9 @@ def _stack(arrays: Any, axis: int = 0, **options: Any) -> Any:
 
 
 def _filled(like: Any, number: Any, dtype: Any, shape: Any, order: Any = "C") -> Traced:
-    memory = np.empty(plainly(shape), bool) if shape is not None else np.empty_like(concrete(like), bool, order)
+    memory = (
+        np.empty(plainly(shape), bool) if shape is not None else np.empty_like(concrete(like), bool, order)
+    )
     shape = like.shape if shape is None else _as_shape(shape)
     dtype = like.dtype if dtype is None else np.dtype(dtype)
     number = np.asarray(number).astype(dtype)

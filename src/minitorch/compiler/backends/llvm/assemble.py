@@ -5,8 +5,7 @@ What has no machine code is computed by NumPy in between, called back from the n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from minitorch.compiler.backends.llvm.driver import (
     Arena,
     Constant,
     External,
+    Image,
     PythonKernel,
     Runner,
     Step,
@@ -26,11 +26,21 @@ from minitorch.compiler.backends.llvm.driver import (
 from minitorch.compiler.backends.llvm.kernel import SCRATCH, SIZES, TABLE, Kernel
 from minitorch.compiler.backends.llvm.lower import Lowering
 from minitorch.compiler.backends.llvm.machine import compile_functions, discard
+from minitorch.compiler.backends.llvm.products.contraction import OffsetTable
+from minitorch.compiler.backends.llvm.sized import Computed, Numbers, Place, Sizing, Weight, Within
 from minitorch.compiler.backends.llvm.target import Target, host
 from minitorch.compiler.backends.llvm.threads import threads as thread_count
 from minitorch.compiler.ir.halves import widened
 from minitorch.compiler.ir.program import Program, Value
-from minitorch.compiler.ir.sizes import Binding, Symbol, comparing_surely, evaluated, typical
+from minitorch.compiler.ir.sizes import (
+    Binding,
+    Symbol,
+    comparing_surely,
+    evaluated,
+    is_fixed,
+    spelled,
+    typical,
+)
 from minitorch.compiler.schedule.groups import Group
 from minitorch.compiler.schedule.machine import Machine
 from minitorch.compiler.schedule.memory import MemoryPlan, Placed, Scratch
@@ -56,7 +66,7 @@ class NativeProgram:
         self,
         runner: Runner,
         report: BuildReport,
-        callbacks: Sequence[PythonKernel] = (),
+        callbacks: Iterable[PythonKernel] = (),
         early: frozenset[int] = frozenset(),
         may_fail: bool = False,
     ) -> None:
@@ -161,26 +171,60 @@ class Assembler(ScheduledBackend):
             report.text = "\n".join(t.replace("@KERNEL(", f"@{names[key]}(") for key, t in texts.items())
         report.tick("compile")
 
+        addresses = {text: code.address("KERNEL") for text, code in zip(texts, codes, strict=True)}
         for task in tasks:
             self._report(task, names, report)
-        binding: dict[Symbol, int] = {}
-        callbacks = [_callback(schedule, task.group, binding) for task in tasks if task.kernel is None]
-        linked = _Linked(
-            schedule,
-            tasks,
-            plan,
-            {text: code.address("KERNEL") for text, code in zip(texts, codes, strict=True)},
-            [*codes, *callbacks],
-            callbacks,
-            self.threads,
-            sum(kernel.seconds for kernel in kernels) > LONG_SECONDS,
-            binding,
-        )
-        if schedule.program.symbols:
-            return VaryingProgram(linked)
-        made = linked.bound({}, plan.size)
+        varies = bool(schedule.program.symbols)
+        table = _Table(schedule)
+        now: dict[Symbol, int] = {}
+        callbacks = {
+            task.group: _callback(schedule, task.group, now) for task in tasks if task.kernel is None
+        }
+        steps = [
+            self._step(task, addresses[task.kernel.text], table)
+            if task.kernel is not None
+            else _call(task, callbacks[task.group], table)
+            for task in tasks
+        ]
+        keep = [*codes, *callbacks.values()]
+        release = bool(callbacks) or sum(kernel.seconds for kernel in kernels) > LONG_SECONDS
+        options: dict[str, Any] = {
+            "externals": schedule.argument_count, "keep": keep, "release": release, "threads": self.threads,
+        }  # fmt: skip
+        made: NativeProgram | VaryingProgram
+        if varies:
+            weights = [self._weight(task) for task in tasks]
+            symbols = list(schedule.program.symbols)
+            sizing = Sizing(table.places, steps, weights, plan, symbols, self.threads, PARALLEL_SECONDS)
+            made = VaryingProgram(schedule, steps, sizing, callbacks.values(), now, options)
+        else:
+            runner = Runner(table.arranged(plan), steps, arena=plan.size, **options)
+            made = NativeProgram(runner, report, callbacks.values(), schedule.early, schedule.may_fail)
         report.tick("link")
         return made
+
+    def _step(self, task: Task, address: int, table: _Table) -> Step:
+        """Return the step that runs a kernel."""
+        group, kernel = task.group, task.kernel
+        scratch = next((each for each in task.touches if isinstance(each, Scratch)), None)
+        slots = [table.entry(scratch if operand == SCRATCH else operand) for operand in kernel.operands]
+        label = f"an index is outside of an axis of length {group.check.bound}" if group.check else ""
+        if not is_fixed(kernel.units):
+            return Step(address, slots, kernel.units, label=label)
+        parallel = kernel.units > 1 and kernel.seconds > PARALLEL_SECONDS and self.threads > 1
+        grain = max(1, -(-kernel.units // (GRAINS * self.threads))) if group.kind == "contract" else 1
+        return Step(address, slots, kernel.units, parallel, grain=grain, label=label or _first_word(group))
+
+    def _weight(self, task: Task) -> Weight:
+        """Return how long a step takes.
+
+        A product prepares its operand once for neighbouring units: few large pieces, yet more than threads, so
+        that one which is held up does not hold up all.
+        """
+        if task.kernel is None:
+            return Weight(0.0, 1, 0)
+        grains = GRAINS * self.threads if task.group.kind == "contract" else 0
+        return Weight(task.kernel.seconds, task.kernel.work, grains)
 
     def _report(self, task: Task, names: dict[str, str], report: BuildReport) -> None:
         """Say what a step is; where sizes vary, with typical numbers."""
@@ -191,13 +235,14 @@ class Assembler(ScheduledBackend):
             report.steps.append(StepReport("", "call", words, note="NumPy"))
             return
         moved = sum(value.nbytes for value in set(task.touches) if isinstance(value, Value))
-        parallel = _is_parallel(kernel, kernel.seconds, typical(kernel.units), self.threads)
+        units = typical(kernel.units)
+        parallel = units > 1 and kernel.seconds > PARALLEL_SECONDS and self.threads > 1
         report.steps.append(
             StepReport(
                 names[kernel.text],
                 task.group.kind,
                 words,
-                typical(kernel.units),
+                units,
                 parallel,
                 typical(kernel.flops),
                 typical(moved),
@@ -206,116 +251,74 @@ class Assembler(ScheduledBackend):
         )
 
 
-def _is_parallel(kernel: Kernel, seconds: float, units: int, threads: int) -> bool:
-    return units > 1 and seconds > PARALLEL_SECONDS and threads > 1
+def _call(task: Task, callback: PythonKernel, table: _Table) -> Step:
+    """Return the step in which NumPy computes a group."""
+    slots = [table.entry(value) for value in task.touches]
+    return Step(callback.address, slots, label=_first_word(task.group))
 
 
-@dataclass
-class _Linked:
-    """Compiled kernels and all that is known of a program before the sizes of a call are.
-
-    addresses: of the kernels, by their text. keep: what must live as long as the program does. now: the sizes of the
-    call that runs, for what calls Python back.
-    """
-
-    schedule: Schedule
-    tasks: list[Task]
-    plan: MemoryPlan
-    addresses: dict[str, int]
-    keep: list[Any]
-    callbacks: list[PythonKernel]
-    threads: int
-    is_long: bool
-    now: dict[Symbol, int]
-
-    def bound(
-        self, binding: Binding, arena: int | np.ndarray, plan: MemoryPlan | None = None
-    ) -> NativeProgram:
-        """Return the program for the sizes of a call."""
-        schedule = self.schedule
-        table = _Table(schedule, plan or self.plan, binding)
-        callbacks = iter(self.callbacks)
-        steps = [
-            self._call(task, next(callbacks), table)
-            if task.kernel is None
-            else self._step(task, table, binding)
-            for task in self.tasks
-        ]
-        runner = Runner(
-            table.places,
-            steps,
-            arena=arena,
-            externals=schedule.argument_count,
-            keep=self.keep,
-            release=bool(self.callbacks) or self.is_long,
-            threads=self.threads,
-        )
-        return NativeProgram(runner, schedule.report, self.callbacks, schedule.early, schedule.may_fail)
-
-    def _call(self, task: Task, callback: PythonKernel, table: _Table) -> Step:
-        """Return the step in which NumPy computes a group."""
-        words = group_in_words(task.group)
-        return Step(callback.address, [table.entry(value) for value in task.touches], label=words[0])
-
-    def _step(self, task: Task, table: _Table, binding: Binding) -> Step:
-        """Return the step that runs a kernel."""
-        group, kernel = task.group, task.kernel
-        scratch = next((each for each in task.touches if isinstance(each, Scratch)), None)
-        slots = [table.entry(scratch if operand == SCRATCH else operand) for operand in kernel.operands]
-        units, seconds = kernel.units, kernel.seconds
-        if binding:
-            units = evaluated(units, binding)
-            seconds *= evaluated(kernel.work, binding) / typical(kernel.work)
-        parallel = _is_parallel(kernel, seconds, units, self.threads)
-        words = group_in_words(group)
-        label = words[0] if words else ""
-        if group.check is not None:
-            label = f"an index is outside of an axis of length {evaluated(group.check.bound, binding)}"
-        # A product prepares its operand once for neighbouring units: few large pieces, yet more than threads, so
-        # that one which is held up does not hold up all.
-        grain = max(1, -(-units // (GRAINS * self.threads))) if group.kind == "contract" else 1
-        address = self.addresses[kernel.text]
-        return Step(address, slots, units, parallel, grain=grain, label=label)
+def _first_word(group: Group) -> str:
+    words = group_in_words(group)
+    return words[0] if words else ""
 
 
 class VaryingProgram:
-    """A program whose sizes vary: one for each that was met lately, of the same kernels and in the same memory.
+    """A program whose sizes vary: for all of them the same kernels and the same memory. It must not run twice at a time.
 
-    It must not run twice at a time.
+    now: the sizes of the run at hand, for what calls Python back.
     """
 
-    def __init__(self, linked: _Linked) -> None:
-        schedule = linked.schedule
+    def __init__(
+        self,
+        schedule: Schedule,
+        steps: Sequence[Step],
+        sizing: Sizing,
+        callbacks: Iterable[PythonKernel],
+        now: dict[Symbol, int],
+        options: dict[str, Any],
+    ) -> None:
         self.report, self.early, self.may_fail = schedule.report, schedule.early, schedule.may_fail
-        self._linked = linked
+        self._schedule, self._steps, self._sizing, self._options = schedule, steps, sizing, options
+        self._symbols = list(schedule.program.symbols)
+        self._callbacks, self._now = list(callbacks), now
         self._arena = aligned(0)
-        self.grew = False  # whether its memory had to, the last time
+        self._native: NativeProgram | None = None
+        self._checks = [group.check for group in schedule.groups if group.check is not None]
 
-    def bound(self, binding: Binding) -> NativeProgram:
-        """Return the program for some sizes; those made before are of no use if its memory had to grow."""
-        plan = self._linked.plan.at(binding)
-        self.grew = plan.size > len(self._arena)
-        if self.grew:
-            self._arena = aligned(plan.size)
-        return self._linked.bound(binding, self._arena, plan)
+    def image(self, sizes: tuple[int, ...]) -> Image:
+        """Return the program for some sizes. (Those that were made when it had less memory keep what there was.)"""
+        numbers = self._sizing.numbers(sizes)
+        offsets, size = self._sizing.arena_bytes(numbers)
+        if size > len(self._arena):
+            self._arena = aligned(size)
+        return self._sizing.image(sizes, numbers, offsets, self._arena)
+
+    def at(self, sizes: tuple[int, ...], image: Image) -> NativeProgram:
+        """Return the program, for some sizes from now on."""
+        if self._native is None:
+            runner = Runner(image, self._steps, **self._options)
+            self._native = NativeProgram(runner, self.report, self._callbacks, self.early, self.may_fail)
+        self._native.runner.use(image)
+        self._now.update(zip(self._symbols, sizes, strict=True))
+        return self._native
+
+    def explain_failure(self) -> None:
+        """Raise the error that stopped the last run."""
+        assert self._native is not None
+        with spelled(lambda size: str(evaluated(size, self._now))):
+            self._native.explain_failure()
 
     def settle(self) -> None:
         """Let the system have the memory until the next run."""
         discard(self._arena)
 
-    def enter(self, binding: Binding) -> None:
-        """Say which sizes the next run has."""
-        if self._linked.callbacks:
-            self._linked.now.clear()
-            self._linked.now.update(binding)
-
 
 class _Table:
     """The pointers that steps work on; equal ones are one entry."""
 
-    def __init__(self, schedule: Schedule, plan: MemoryPlan, binding: Binding) -> None:
-        self.schedule, self.plan, self.binding = schedule, plan, binding
-        self.places: list[Arena | External | Constant] = []
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.places: list[Place] = []
         self._entries: dict[Any, int] = {}
 
     def entry(self, operand: Any) -> int:
@@ -325,22 +328,32 @@ class _Table:
             self.places.append(self._place(operand))
         return self._entries[operand]
 
-    def _place(self, operand: Any) -> Arena | External | Constant:
+    def _place(self, operand: Any) -> Place:
         if isinstance(operand, Scratch):
-            return Arena(self.plan.offsets[operand])
+            return Within(operand, 0)
         value, offset = operand if isinstance(operand, tuple) else (operand, 0)
         if value == SIZES:
-            return Constant(np.array([evaluated(size, self.binding) for size in offset], np.int64))
+            return Numbers(offset)
         if value == TABLE:
-            return Constant(offset.at(self.binding))
-        offset = evaluated(offset, self.binding)
+            return Computed(offset) if isinstance(offset, OffsetTable) else Constant(offset.array)
         argument = self.schedule.arguments.get(value)
         if argument is not None:
             as_float32 = argument in self.schedule.numbers and value.dtype.itemsize == 4
             return External(argument, offset + SCALAR_FLOAT32 * as_float32)
         if value.primitive == "constant":
             return Constant(np.ascontiguousarray(value.attributes["array"]), offset)
-        return Arena(self.plan.offsets[value] + offset)
+        return Within(value, offset)
+
+    def arranged(self, plan: MemoryPlan) -> list[Arena | External | Constant]:
+        """Return what each entry points to, where everything is known."""
+        found: list[Arena | External | Constant] = []
+        for place in self.places:
+            assert not isinstance(place, (Numbers, Computed))
+            if isinstance(place, Within):
+                found.append(Arena(plan.offsets[place.thing] + place.offset))
+            else:
+                found.append(place)
+        return found
 
 
 def _callback(schedule: Schedule, group: Group, now: Binding) -> PythonKernel:

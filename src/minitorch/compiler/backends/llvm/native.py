@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.backends.llvm.assemble import Assembler, NativeProgram, VaryingProgram
+from minitorch.compiler.backends.llvm.driver import Image
 from minitorch.compiler.backends.llvm.target import require_llvmlite
 from minitorch.compiler.backends.numpy.interpreter import Interpreter
-from minitorch.compiler.ir.program import Program
+from minitorch.compiler.ir.program import Program, Value
 from minitorch.compiler.ir.sizes import Size, Symbol, evaluated, knowing, surely_less
 from minitorch.engine.memory import release_freed
 
@@ -162,15 +163,11 @@ class Native(_Compiled):
 
 
 class _Sized:
-    """A program at some sizes: how it runs, and arrays for its outputs."""
+    """A program at some sizes: what it walks, and arrays for its outputs."""
 
-    def __init__(
-        self, program: Program, native: NativeProgram, given: list[int], binding: dict[Symbol, int]
-    ) -> None:
-        self.native = native
-        self.binding = binding
-        outputs = program.outputs
-        self.pools = [ResultArrays(evaluated(outputs[i].shape, binding), outputs[i].dtype) for i in given]
+    def __init__(self, image: Image, outputs: Sequence[Value], binding: dict[Symbol, int]) -> None:
+        self.image = image
+        self.pools = [ResultArrays(evaluated(o.shape, binding), o.dtype) for o in outputs]
 
 
 class VaryingNative(_Compiled):
@@ -192,7 +189,6 @@ class VaryingNative(_Compiled):
         self._symbols = list(program.symbols)
         self._places = list(program.symbols.values())
         self._sized: dict[tuple[int, ...], _Sized] = {}
-        self._last: NativeProgram | None = None
         # Kernels go through at least one element: what may have none is left to NumPy.
         lengths = {n for value in program.values() for n in value.shape if isinstance(n, Size)}
         with knowing(program.guards):
@@ -207,13 +203,11 @@ class VaryingNative(_Compiled):
         """Return the program for some sizes."""
         found = self._sized.get(sizes)
         if found is None:
-            binding = dict(zip(self._symbols, sizes, strict=True))
-            native = self.native.bound(binding)
-            if self.native.grew:
-                self._sized.clear()  # they know the memory that there was
-            elif len(self._sized) >= KEPT_SIZES:
+            if len(self._sized) >= KEPT_SIZES:
                 del self._sized[next(iter(self._sized))]
-            found = self._sized[sizes] = _Sized(self.program, native, self.given, binding)
+            outputs = [self.program.outputs[i] for i in self.given]
+            binding = dict(zip(self._symbols, sizes, strict=True))
+            found = self._sized[sizes] = _Sized(self.native.image(sizes), outputs, binding)
         return found
 
     @property
@@ -236,7 +230,7 @@ class VaryingNative(_Compiled):
         with self.lock:
             sized = self.at(sizes)
             given = [pool.take() for pool in sized.pools]
-            if self._run(sized, [*ready, *given]) is not None:
+            if self.native.at(sizes, sized.image).entry(*ready, *given) is not None:
                 self.fail()
         for i, array in zip(self.given, given, strict=True):
             outputs[i] = array
@@ -253,16 +247,11 @@ class VaryingNative(_Compiled):
                 array[...] = outputs[i]
             return None
         with self.lock:
-            return self._run(self.at(sizes), arguments)
+            return self.native.at(sizes, self.at(sizes).image).entry(*arguments)
 
     def _is_empty(self, sizes: tuple[int, ...]) -> bool:
         binding = dict(zip(self._symbols, sizes, strict=True))
         return any(evaluated(n, binding) < 1 for n in self._may_be_empty)
-
-    def _run(self, sized: _Sized, arguments: Sequence[Any]) -> int | None:
-        self.native.enter(sized.binding)
-        self._last = sized.native
-        return sized.native.entry(*arguments)
 
     def settle(self) -> None:
         """Give back the memory that nobody needs before the next run."""
@@ -275,15 +264,15 @@ class VaryingNative(_Compiled):
 
     def fail(self) -> None:
         """Raise what stopped the last run: a failed check, or an error of a function that was called back."""
-        assert self._last is not None
-        self._last.explain_failure()
+        self.native.explain_failure()
 
     def measure(self, inputs: list[Any], runs: int) -> None:
         """Run it some times, and note in the report how long each step takes."""
         with self.lock:
-            sized = self.at(self.sizes_of(inputs))
-            self.native.enter(sized.binding)
-            sized.native.measure(self._ready(inputs), [np.empty(p.shape, p.dtype) for p in sized.pools], runs)
+            sizes = self.sizes_of(inputs)
+            sized = self.at(sizes)
+            outputs = [np.empty(pool.shape, pool.dtype) for pool in sized.pools]
+            self.native.at(sizes, sized.image).measure(self._ready(inputs), outputs, runs)
 
 
 _varying: weakref.WeakSet[VaryingNative] = weakref.WeakSet()
