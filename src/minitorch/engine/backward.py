@@ -159,7 +159,7 @@ class Walk:
             if contribution is None:
                 continue
             like = parent._data
-            if contribution.shape != like.shape:
+            if contribution.ndim != like.ndim or contribution.shape != like.shape:
                 contribution = unbroadcast(contribution, like.shape)
             if contribution.dtype is not like.dtype and contribution.dtype != like.dtype:
                 contribution = complex_numbers.real_part(op, contribution, like.dtype).astype(like.dtype)

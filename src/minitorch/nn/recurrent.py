@@ -21,6 +21,7 @@ from minitorch.nn.functional.dropout import dropout
 from minitorch.nn.module import Module
 from minitorch.nn.parameter import Parameter
 from minitorch.nn.utils.rnn import PackedSequence
+from minitorch.ops.op import zeros
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
 
@@ -267,7 +268,7 @@ class RNNBase(Module):
 
 def _zeros(shape: tuple[int, ...], like: Tensor) -> Tensor:
     """Zeros of another tensor's dtype, where it is."""
-    return new_tensor(np.zeros(shape, dtype=like.dtype, like=like._data))
+    return new_tensor(zeros(shape, like._data))
 
 
 def _full_name(name: str, layer: int, direction: int) -> str:

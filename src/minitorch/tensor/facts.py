@@ -14,6 +14,7 @@ from minitorch.engine.dtypes import DType
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply
 from minitorch.engine.recording import recordings
+from minitorch.ops.op import like_of
 from minitorch.ops.shape import CLONE
 from minitorch.tensor.conversions import move
 from minitorch.tensor.convert import as_array, shape_of
@@ -209,7 +210,11 @@ class Facts(Node):
         requires_grad: Bool = False,
     ) -> Tensor:
         chosen = self._array.dtype if dtype is None else np.dtype(dtype)
-        made = new_tensor(getattr(np, name)(shape_of(sizes, size, f"new_{name}"), chosen))
+        shape = shape_of(sizes, size, f"new_{name}")
+        if (like := like_of(shape)) is not None:
+            made = new_tensor(getattr(np, f"{name}_like")(like, dtype=chosen, shape=shape))
+        else:
+            made = new_tensor(getattr(np, name)(shape, chosen))
         return move(made, self.device if device is None else device).requires_grad_(requires_grad)
 
     def new_zeros(self, *sizes: Any, **options: Any) -> Tensor:

@@ -253,8 +253,9 @@ class CompiledFunction:
             program.audit_seconds = time.perf_counter() - began
             program.entry, program.entry_is_made = None, False  # its ticks are over
             differs = outcome.differs or outcome.changed or str(outcome.refused or "") or outcome.mistake
-            if outcome.fixed or outcome.equal:
-                differs = f"its sizes cannot vary ({'; '.join(outcome.fixed.values()) or 'two are compared'})"
+            if outcome.sizes_cannot_vary:
+                why = "; ".join((*outcome.fixed.values(), *outcome.special.values())) or "two are compared"
+                differs = f"its sizes cannot vary ({why})"
             if outcome.asks_for_floats:
                 return self.function(*arguments.args, **arguments.options)
             if not differs:
@@ -271,7 +272,7 @@ class CompiledFunction:
                 Disagreement,
                 stacklevel=_level_outside(),
             )
-            if (outcome.refused is not None and not outcome.is_done) or outcome.fixed or outcome.equal:
+            if (outcome.refused is not None and not outcome.is_done) or outcome.sizes_cannot_vary:
                 return self.function(*arguments.args, **arguments.options)
             if outcome.program is not None:
                 cache.add(outcome.program)
@@ -303,7 +304,7 @@ class CompiledFunction:
         )
         if outcome.asks_for_floats:
             return self._record(cache.fix_numbers(arguments, key), arguments, reason)
-        if outcome.fixed or outcome.equal:
+        if outcome.sizes_cannot_vary:
             return self._record_anew(key, arguments, reason, outcome)
         if outcome.mistake and places_of(key.shapes):
             self._fix_sizes(key, dict.fromkeys(places_of(key.shapes), outcome.mistake))
@@ -339,6 +340,8 @@ class CompiledFunction:
         places = places_of(key.shapes)
         for one, other in outcome.equal:
             shapes.compare(places[one][0], places[other][0])
+        for name, why in outcome.special.items():
+            shapes.except_for(places[name], arguments.key.shapes, why)
         self._fix_sizes(key, outcome.fixed)
         named = shapes.named(arguments.key.shapes)
         again = arguments.key if named is None else arguments.key.with_shapes(named)

@@ -68,7 +68,8 @@ class RecordedCall:
     mistake: what the compiler did wrong. asks_for_floats: nothing was done, because a float must not be an input.
     differs: of an audited call, where it differs from the program that is kept for it.
     is_done: the function has run all the same, though it is refused.
-    fixed: nothing was done, because these sizes, by name, cannot vary, and why; equal: because some must be one.
+    fixed: nothing was done, because these sizes, by name, cannot vary, and why; special: because there is something
+    about the ones of this call; equal: because two must be one.
     """
 
     results: Any = None
@@ -81,7 +82,13 @@ class RecordedCall:
     is_done: bool = False
     differs: str = ""
     fixed: dict[str, str] = field(default_factory=dict)
+    special: dict[str, str] = field(default_factory=dict)
     equal: set[tuple[str, str]] = field(default_factory=set)
+
+    @property
+    def sizes_cannot_vary(self) -> bool:
+        """Whether nothing was done because of sizes."""
+        return bool(self.fixed or self.special or self.equal)
 
 
 def run_plainly(function: Any, environment: Environment, arguments: Arguments, tensors: list[Any]) -> Any:
@@ -134,7 +141,8 @@ def record_call(
             raise  # everything is done: Ctrl-C has waited for that
         run.put_back()
         if run.active.assumed.is_given_up:
-            return RecordedCall(fixed=run.active.assumed.fixed, equal=run.active.assumed.equal)
+            assumed = run.active.assumed
+            return RecordedCall(fixed=assumed.fixed, special=assumed.special, equal=assumed.equal)
         if not isinstance(error, Exception):
             raise
         if run.active.symbols:

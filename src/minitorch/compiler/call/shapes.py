@@ -14,6 +14,8 @@ from minitorch.compiler.ir.sizes import LEAST
 Axis = tuple[int, int]  # which of the arrays among the arguments, and which of its axes
 Lengths = tuple[int, ...]
 Shapes = Sequence[Lengths]
+MOST_SPECIAL = 8  # lengths of one axis; where there are more, there will be others
+
 Named = tuple[tuple[int | str, ...], ...]
 
 
@@ -29,6 +31,7 @@ class VaryingShapes:
         self.fixed: dict[Axis, str] = {}
         self._telling = [tuple(first)]  # shapes by which axes are told apart
         self._compared: set[tuple[Axis, Axis]] = set()  # axes that the function compares
+        self._special: dict[Axis, set[int]] = {}  # lengths that the function does something else for
 
     def see(self, shapes: Shapes) -> None:
         """Look at the shapes of a call: what differs from those of earlier ones varies."""
@@ -44,13 +47,23 @@ class VaryingShapes:
             self.axes.discard(axis)
             self.fixed[axis] = why
 
+    def except_for(self, axes: Iterable[Axis], shapes: Shapes, why: str) -> None:
+        """Note that there is something about the lengths that axes have in a call."""
+        for axis in axes:
+            special = self._special.setdefault(axis, set())
+            special.add(_at(shapes, axis))
+            if len(special) > MOST_SPECIAL:
+                self.fix([axis], why)
+
     def compare(self, one: Axis, other: Axis) -> None:
         """Note that what the function does depends on whether two axes are equally long."""
         self._compared.add((one, other))
 
     def named(self, shapes: Shapes) -> Named | None:
         """Return shapes with names for what varies; None if nothing does, or axes have to be told apart first."""
-        varying = {a for a in self.axes if _at(shapes, a) >= LEAST}
+        varying = {
+            a for a in self.axes if (n := _at(shapes, a)) >= LEAST and n not in self._special.get(a, ())
+        }
         if not varying:
             return None
         name: dict[Axis, str] = {}

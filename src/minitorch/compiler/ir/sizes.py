@@ -575,7 +575,7 @@ class Size(_Int):
     def __pow__(self, exponent: Any, modulus: Any = None) -> Any:
         if modulus is None and type(exponent) is int and exponent >= 0:
             return math.prod([self] * exponent)
-        return self._fraction() ** exponent if modulus is None else pow(self._number(), exponent, modulus)
+        return self.number ** exponent if modulus is None else pow(self._number(), exponent, modulus)
 
     def __lshift__(self, by: Any) -> Any:
         return self * (1 << by)
@@ -623,7 +623,9 @@ class Size(_Int):
 
     def _number(self) -> int:
         """Return the hint as a plain int, having noted that it is to be this; a mistake where nobody notes it."""
-        number = hint(self)
+        number, collected = hint(self), _collected.get()
+        if hasattr(collected, "need") and _sure("==", _plus(self.terms, _terms(number), -1)) is not True:
+            collected.need(self)
         _compare("==", _plus(self.terms, _terms(number), -1))
         return number
 
@@ -648,22 +650,31 @@ class Size(_Int):
         plain = [each._number() if type(each) is Size else each for each in inputs]
         return getattr(ufunc, method)(*plain, **options)
 
-    # Whoever collects may have numbers with fractions that vary too, for what is no polynomial any more.
+    # Whoever collects may have numbers with fractions that vary too, for what is no polynomial any more, and arrays that
+    # are recorded, like which others are made whose lengths vary.
 
-    def _fraction(self) -> Any:
-        return getattr(_collected.get(), "number", Size._number)(self)
+    @property
+    def number(self) -> Any:
+        """The same as a number of another kind, which computes with fractions; the plain one, if there is none."""
+        collected: Any = _collected.get()
+        return collected.number(self) if hasattr(collected, "number") else self._number()
+
+    @property
+    def like(self) -> Any:
+        """What an array that is made of it is like."""
+        return getattr(_collected.get(), "like", None)
 
     def _mixed(self, name: str, other: Any, reflected: bool = False) -> Any:
         if not isinstance(other, (int, float, complex)):
             return NotImplemented
-        operands = (other, self._fraction()) if reflected else (self._fraction(), other)
+        operands = (other, self.number) if reflected else (self.number, other)
         return getattr(operator, name)(*operands)
 
     def __truediv__(self, other: Any) -> Any:
-        return self._fraction() / other
+        return self.number / other
 
     def __rtruediv__(self, other: Any) -> Any:
-        return other / self._fraction()
+        return other / self.number
 
     def __rpow__(self, base: Any, modulus: Any = None) -> Any:
         return pow(base, self._number(), modulus)

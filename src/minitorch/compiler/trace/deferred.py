@@ -16,7 +16,7 @@ import numpy as np
 
 from minitorch.compiler.ir import builder as make
 from minitorch.compiler.ir.program import FUNCTIONS, Value
-from minitorch.compiler.ir.sizes import is_fixed
+from minitorch.compiler.ir.sizes import Size, is_fixed
 from minitorch.compiler.trace.number import Number
 from minitorch.compiler.trace.refusal import refuse
 from minitorch.compiler.trace.traced import HANDLERS, Traced
@@ -88,6 +88,7 @@ class Deferred(Number):
     def _apply(self, function: Callable[..., Any], *operands: Any) -> Any:
         if self._is_over():
             return function(*(o.concrete if isinstance(o, Number) else o for o in operands))
+        operands = tuple(o.number if type(o) is Size else o for o in operands)
         operands = tuple(given_by_program(o) if isinstance(o, Number) else o for o in operands)
         if not all(isinstance(o, (int, float, complex, str)) for o in operands):
             return NotImplemented

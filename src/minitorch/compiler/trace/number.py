@@ -44,6 +44,7 @@ class Number:
         self.decide = decide  # tell the recording: this, read again at a call, must give the same
 
     def _with(self, ufunc: Any, *operands: Any) -> Any:
+        operands = tuple([o.number if type(o) is Size else o for o in operands])
         if any(not o.decides for o in operands if isinstance(o, Number)):
             return NotImplemented  # a number that only the program can tell has arithmetic of its own
         numbers = [o.concrete if isinstance(o, Number) else o for o in operands]
@@ -119,6 +120,7 @@ for _name, _ufunc in {
 
 def _comparison(compare: Callable[[Any, Any], bool]) -> Any:
     def method(self: Number, other: Any) -> Any:
+        other = other.number if type(other) is Size else other
         if isinstance(other, Number):
             if not other.decides:
                 return NotImplemented
@@ -231,6 +233,7 @@ class _Int(Number):
     __class__ = property(lambda self: int)
 
     def _with(self, ufunc: Any, *operands: Any) -> Any:
+        operands = tuple([o.number if type(o) is Size else o for o in operands])
         whole = all(type(o) in (int, bool) or type(o) is _Int for o in operands)
         if whole and ufunc is np.power:
             base, exponent = operands

@@ -509,7 +509,8 @@ def _partition(x: Any, kth: Any, axis: int = -1, **options: Any) -> Any:
 @_implements(np.argsort)
 def _argsort(x: Any, axis: int = -1, kind: Any = None, **options: Any) -> Traced:
     if kind != "stable" or axis is None:
-        return call_back(np.argsort, (x,), {"axis": axis, "kind": kind, **options})
+        shape = (x.size,) if axis is None else x.shape
+        return call_back(np.argsort, (x,), {"axis": axis, "kind": kind, **options}, shape)
     array = np.argsort(x.array, axis=axis, kind="stable")
     return Traced(Value("argsort", (x.value,), {"axis": axis % x.ndim}, x.shape, array.dtype), array, x.known)
 
@@ -545,7 +546,8 @@ def _clip(x: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **optio
         or x.dtype.kind == "f"
         for b in (a_min, a_max)
     ):
-        return call_back(np.clip, (x, a_min, a_max), {})
+        shape = make.broadcast_shapes(*(as_traced(i).shape for i in (x, a_min, a_max) if i is not None))
+        return call_back(np.clip, (x, a_min, a_max), {}, shape)
     x = x if a_min is None else np.maximum(x, a_min)
     return into(out, x if a_max is None else np.minimum(x, a_max))
 
@@ -553,7 +555,7 @@ def _clip(x: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **optio
 @_implements(np.round)
 def _round(x: Any, decimals: int = 0, out: Any = None) -> Any:
     if x.dtype.kind != "f":
-        return into(out, x.copy() if decimals >= 0 else call_back(np.round, (x, decimals), {}))
+        return into(out, x.copy() if decimals >= 0 else call_back(np.round, (x, decimals), {}, x.shape))
     if decimals > 0:
         return into(out, np.rint(x * 10.0**decimals) / 10.0**decimals)
     return into(out, np.rint(x / 10.0**-decimals) * 10.0**-decimals if decimals else np.rint(x))
@@ -680,3 +682,19 @@ def _result_type(*kinds: Any) -> Any:
 @_implements(np.iscomplexobj)
 def _iscomplexobj(x: Any) -> bool:
     return x.dtype.kind == "c"
+
+
+def _like_the_first(function: Any) -> Callable[..., Any]:
+    """Return how a function is called back whose result has its first operand's shape, unless options change it."""
+
+    def call(x: Any, *args: Any, **options: Any) -> Any:
+        plain = all(v is None or k in ("axes", "axis", "norm") for k, v in options.items()) and not args
+        return call_back(function, (x, *args), options, as_traced(x).shape if plain else None)
+
+    return call
+
+
+_LIKE_THE_FIRST: tuple[Any, ...] = (
+    np.fft.fft, np.fft.ifft, np.fft.fftn, np.fft.ifftn, np.linalg.inv, np.linalg.cholesky,
+)  # fmt: skip
+FUNCTIONS_OF_NUMPY.update({function: _like_the_first(function) for function in _LIKE_THE_FIRST})

@@ -349,7 +349,7 @@ class Traced:
 
     def conj(self) -> Traced:
         """Return the complex conjugate; of real numbers themselves."""
-        return self if self.dtype.kind != "c" else HANDLERS["call back"](np.conj, (self,), {})
+        return self if self.dtype.kind != "c" else HANDLERS["call back"](np.conj, (self,), {}, self.shape)
 
     conjugate = conj
 
@@ -361,8 +361,9 @@ class Traced:
             whole.real, whole.imag = parts(z, part)
             return whole
 
-        taken = lambda z: HANDLERS["call back"](take, (z,), {})
-        return taken(self).view_of(self, taken, lambda z, part: HANDLERS["call back"](put, (z, part), {}))
+        call_back = HANDLERS["call back"]
+        taken = lambda z: call_back(take, (z,), {}, z.shape)
+        return taken(self).view_of(self, taken, lambda z, part: call_back(put, (z, part), {}, z.shape))
 
     @property
     def real(self) -> Traced:
@@ -507,8 +508,10 @@ def plainly(thing: Any) -> Any:
 
 def _require_length(n: Size) -> None:
     """See to it that no axis whose length varies is ever empty, or stretches."""
-    if hint(n) < LEAST or not n >= LEAST:
-        int(n)
+    if hint(n) < LEAST:
+        n == hint(n)  # noqa: B015 (what is compared is noted)
+    else:
+        n >= LEAST  # noqa: B015
 
 
 def reshaped(x: Any, shape: tuple[Any, ...]) -> tuple[int, ...]:

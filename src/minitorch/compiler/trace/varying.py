@@ -16,6 +16,7 @@ from minitorch.compiler.ir import builder as make
 from minitorch.compiler.ir.sizes import Guard, Quotient, Size, Symbol, evaluated, hint, symbols_of
 from minitorch.compiler.trace.number import Number, as_int
 from minitorch.compiler.trace.refusal import where_in_user_code
+from minitorch.compiler.trace.traced import Traced
 from minitorch.engine.recording import recorder
 
 
@@ -27,7 +28,8 @@ class Assumptions(list[Guard]):
     """What a recording takes for granted about the sizes of its arguments.
 
     given: where each call puts its sizes, by the symbols' names. decide: notes a decision on a number.
-    fixed: symbols, by name, that cannot vary, and the line that is why. equal: pairs of symbols that have to be one.
+    fixed: symbols, by name, that cannot vary, and the line that is why. special: those that were compared with a number
+    which they are in this run. equal: pairs of symbols that have to be one. like: an array that is recorded.
     """
 
     def __init__(self, given: Any, decide: Any) -> None:
@@ -35,7 +37,14 @@ class Assumptions(list[Guard]):
         self.given = given
         self.decide = decide
         self.fixed: dict[str, str] = {}
+        self.special: dict[str, str] = {}
         self.equal: set[tuple[str, str]] = set()
+        self.like = Traced(make.constant(np.float32(0)), np.zeros((), np.float32))
+
+    def need(self, size: Any) -> None:
+        """Note that a size has to be a number, and give the recording up."""
+        self.fixed.update(dict.fromkeys((symbol.name for symbol in symbols_of(size)), where_in_user_code()))
+        raise SizeIsNeeded
 
     def append(self, guard: Guard) -> None:
         """Note a guard; give the recording up if it leaves a symbol no choice."""
@@ -46,15 +55,14 @@ class Assumptions(list[Guard]):
                 first, second = sorted(symbol.name for symbol in symbols)
                 self.equal.add((first, second))
             else:
-                where = where_in_user_code()
-                self.fixed.update({symbol.name: where for symbol in symbols})
+                self.special.update(dict.fromkeys((symbol.name for symbol in symbols), str(guard)))
             raise SizeIsNeeded
         super().append(guard)
 
     @property
     def is_given_up(self) -> bool:
         """Whether the recording has to be made anew, whoever has caught what was raised."""
-        return bool(self.fixed or self.equal)
+        return bool(self.fixed or self.special or self.equal)
 
     def number(self, size: Any) -> Any:
         """Return a size as a Python number that varies, for what is no polynomial: a mean's 1 / n."""
@@ -63,7 +71,12 @@ class Assumptions(list[Guard]):
         def read() -> int:
             return evaluated(size, {symbol: getattr(given, symbol.name) for symbol in symbols})
 
-        return as_int(Number(make.cast(make.size(size), np.float64), hint(size), read, self.decide))
+        def decide(question: Any, answer: Any) -> None:
+            if type(answer) is not bool:
+                self.need(size)  # the number itself is asked for
+            self.decide(question, answer)
+
+        return as_int(Number(make.cast(make.size(size), np.float64), hint(size), read, decide))
 
 
 def _has_quotient(terms: Any) -> bool:

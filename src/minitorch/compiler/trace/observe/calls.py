@@ -26,6 +26,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from minitorch.compiler.ir.sizes import Size
 from minitorch.compiler.trace.deferred import deferred
 from minitorch.compiler.trace.number import Number, of_math, settled
 from minitorch.compiler.trace.observe import hooks
@@ -506,6 +507,8 @@ class CallObserver(Observer):
             if kind in (int, float) and len(args) == 1 and isinstance(args[0], (Node, Traced)):
                 tensor: Any = args[0]
                 args = (tensor.item(),)
+            if kind in (int, float) and len(args) == 1 and type(args[0]) is Size:
+                return args[0] if kind is int else args[0].number * 1.0
             if kind in (int, float) and len(args) == 1 and isinstance(args[0], Number):
                 return deferred(kind, args[0]) if not args[0].decides else kind(args[0])
             args = tuple([self.read(a) for a in args])
