@@ -39,6 +39,7 @@ from minitorch.engine.node import Node
 from minitorch.engine.versions import rebased, synced
 
 EAGER = "eager"  # the backend that runs the function itself
+RARE_CALLS = 8  # so many calls run as they are, because their arguments came rarely, before that is told
 
 
 class Disagreement(UserWarning):
@@ -226,9 +227,9 @@ class CompiledFunction:
 
     def _tell_of_eager_calls(self, key: CacheKey) -> None:
         """Say once that calls run as they are because there are too many different ones."""
-        if self.cache.has_told_of_eager_calls:
+        self.cache.rare_calls += 1
+        if self.cache.rare_calls != RARE_CALLS:
             return
-        self.cache.has_told_of_eager_calls = True
         shapes = self.cache.shapes_of(key)
         fixed = () if shapes is None else dict.fromkeys(shapes.fixed.values())
         why = f"; sizes cannot vary here: {'; '.join(fixed)}" if fixed else ""

@@ -125,7 +125,7 @@ def differentiate(
     positions = {id(a): i for i, a in reversed(list(enumerate(arguments)))}
     seeds: list[Traced] = []
     for r in roots:
-        value = Value("input", (), {"index": len(seeds)}, r.shape, r.dtype)
+        value = Value("input", (), {"index": len(seeds)}, tuple(r.shape), r.dtype)
         seeds.append(Traced(value, np.ones(hints(r.shape), r.dtype)))
     reached = dict.fromkeys(older)
     found = backpropagate(roots, seeds, wanted=reached, boundary=reached, retain_graph=True)
