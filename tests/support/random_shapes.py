@@ -285,7 +285,9 @@ def convolved(plan, number, axes):
         return None
     padding = plan.rng.choice([0, 1])
     name = axes[1] if padding else f"{axes[1]}-2"
-    return (axes[0], name, "f"), lambda v: F.conv1d(v[number].transpose(1, 2), v.kernel, padding=padding).transpose(1, 2)
+    return (axes[0], name, "f"), lambda v: F.conv1d(
+        v[number].transpose(1, 2), v.kernel, padding=padding
+    ).transpose(1, 2)
 
 
 @step
@@ -339,7 +341,11 @@ class World:
 
     def state(self):
         found = [t.detach().numpy().copy() for t in self.parameters.values()]
-        found += [s["momentum_buffer"].numpy().copy() for s in self.optimizer.state.values() if "momentum_buffer" in s]
+        found += [
+            s["momentum_buffer"].numpy().copy()
+            for s in self.optimizer.state.values()
+            if "momentum_buffer" in s
+        ]
         return found
 
 
@@ -348,7 +354,8 @@ def sizes_of_calls(seed, count=9):
     rng = random.Random(seed + 1)
     few = [rng.choice([0, 1, 2, 3, 5, 8, 13]) for _ in range(3)]
     return [
-        (rng.choice([*few, rng.randrange(2, 20)]), rng.choice([rng.randrange(2, 12), few[0], 5])) for _ in range(count)
+        (rng.choice([*few, rng.randrange(2, 20)]), rng.choice([rng.randrange(2, 12), few[0], 5]))
+        for _ in range(count)
     ]
 
 

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 INFINITE = math.inf
+USUAL = 24  # a size that varies is taken to be typically so much at least
 LEAST = 2  # sizes 0 and 1 are never symbols: whether an axis is empty, or stretches, is known beforehand
 
 
@@ -38,7 +39,7 @@ class Symbol:
     """A size that a call brings along.
 
     hint: its value while recording. least, greatest: the values that it may have. typical: one that it often has, for
-    which to plan; the hint, if nothing is said.
+    which to plan; if nothing is said, the hint, unless that is small: what varies will hardly stay so.
     """
 
     name: str
@@ -575,7 +576,7 @@ class Size(_Int):
     def __pow__(self, exponent: Any, modulus: Any = None) -> Any:
         if modulus is None and type(exponent) is int and exponent >= 0:
             return math.prod([self] * exponent)
-        return self.number ** exponent if modulus is None else pow(self._number(), exponent, modulus)
+        return self.number**exponent if modulus is None else pow(self._number(), exponent, modulus)
 
     def __lshift__(self, by: Any) -> Any:
         return self * (1 << by)
@@ -751,7 +752,7 @@ def typical(number: int) -> int:
     """Return a size as it often is: for estimates, not for what has to be right."""
     if not isinstance(number, Size):
         return number
-    usual = {s: s.hint if s.typical is None else s.typical for s in symbols_of(number)}
+    usual = {s: max(s.hint, USUAL) if s.typical is None else s.typical for s in symbols_of(number)}
     return _replaced(number.terms, usual)
 
 

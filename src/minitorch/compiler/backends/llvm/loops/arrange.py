@@ -89,10 +89,7 @@ def arrange(
     elif by_blocks:
         units, rows_per_unit = loop.blocks, -(-rows // loop.blocks)
     else:
-        row_work = typical(total(outer) * total(inner)) / typical(rows) * weight
-        rows_per_unit = max(1, int(costs.UNIT_WORK / max(row_work, 1)))
-        if is_fixed(rows):
-            rows_per_unit = min(rows, rows_per_unit)
+        rows_per_unit = _rows_per_unit(rows, outer, inner, weight)
         units = -(-rows // rows_per_unit)
     return Arrangement(space, outer, inner, dim, lanes, work, flat, by_blocks, units, rows_per_unit)
 
@@ -107,6 +104,15 @@ def _pieces(length: int, weight: float) -> int:
     if isinstance(length, Size):
         return length // max(1, int(costs.UNIT_WORK / weight)) + 1
     return max(1, int(length * weight / costs.UNIT_WORK))
+
+
+def _rows_per_unit(rows: int, outer: list[Dim], inner: list[Dim], weight: float) -> int:
+    """How many rows make a unit of work."""
+    if not is_fixed(total(inner)):
+        return int(costs.UNIT_WORK / weight) // total(inner) + 1
+    row_work = typical(total(outer) * total(inner)) / typical(rows) * weight
+    most = max(1, int(costs.UNIT_WORK / max(row_work, 1)))
+    return min(rows, most) if is_fixed(rows) else most
 
 
 def _full_lanes(loop: Loop, nodes: list[Expression], target: Target) -> int:
