@@ -130,6 +130,9 @@ def _floor(a: Terms, b: Terms) -> Terms:
     divisor = _constant(b)
     if divisor == 1 or not a:
         return a
+    if divisor is not None and a[0][1] < 0:  # -x // n = -((x + n - 1) // n)
+        up = _floor(_plus(_terms(divisor - 1), a, -1), b)
+        return _times(up, _terms(-1))
     whole, rest = _divided(a, b)
     if _range(rest)[0] >= 0 and _range(_plus(b, rest, -1))[0] > 0:  # 0 ≤ rest < b
         return whole
