@@ -714,3 +714,138 @@ def test_what_a_schedule_has_changed_is_read_as_it_is_then(compile, schedule, lo
             return [f(mt.ones(2, 2)) for _ in range(6)], list(model.parameters())
 
     both(scenario, compile)
+
+
+WHOLE = {
+    "values": lambda table: sum(v for v in table.values()),
+    "items": lambda table: {k: v * 2 for k, v in table.items()}["a"],
+    "copied": lambda table: dict(table, c=1.0)["a"],
+    "merged": lambda table: {**table, "c": 1.0}["a"],
+    "the largest": lambda table: max(table.values(), key=lambda v: -v),
+    "by a call": lambda table: (lambda a, b: a + b)(**table),
+    "sorted": lambda table: sorted(table.values())[0],
+}
+
+
+@pytest.mark.parametrize("look", WHOLE)
+def test_a_number_that_it_changes_is_seen_among_the_others(compile, look):
+    def scenario(compile):
+        table = {"a": 0.5, "b": 1.25}
+
+        @compile
+        def f(x):
+            y = x * WHOLE[look](table)
+            table["a"] *= 0.9
+            return y
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CompileWarning)
+            return [f(mt.ones(2)) for _ in range(5)], table
+
+    both(scenario, compile)
+
+
+@pytest.mark.parametrize("look", ["all", "sum", "starred"])
+def test_a_number_of_a_list_that_it_changes_is_seen_among_the_others(compile, look):
+    def scenario(compile):
+        numbers = [0.5, 1.25, mt.ones(2)]
+
+        @compile
+        def f(x):
+            if look == "all":
+                doubled = [n * 2 for n in numbers]
+                y = x * doubled[0]
+            elif look == "sum":
+                y = x * sum(numbers[:2])
+            else:
+                first, *_ = numbers
+                y = x * first
+            numbers[0] *= 0.9
+            return y
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CompileWarning)
+            return [f(mt.ones(2)) for _ in range(5)], numbers
+
+    both(scenario, compile)
+
+
+def test_an_argument_that_is_put_where_another_tensor_was(compile):
+    def scenario(compile):
+        held, other = Batch(mt.full((2,), 0.5)), mt.full((2,), 0.25)
+
+        @compile
+        def f(x):
+            held.u = held.u * 0.9
+            return held.u + x
+
+        found = [f(other) for _ in range(3)]
+        held.u = other
+        return found, [f(other) for _ in range(3)], held.u
+
+    both(scenario, compile)
+
+
+def test_a_place_seen_to_change_under_another_mode(compile):
+    def scenario(compile):
+        place = {"t": mt.ones(2)}
+
+        @compile
+        def f(x):
+            return x * 2, place["t"]
+
+        found = [f(mt.ones(2))]
+        place["t"] = place["t"] * 2
+        for _ in range(3):
+            with mt.no_grad():
+                found.append(f(mt.ones(2)))
+            found.append(f(mt.ones(2)))
+        return found
+
+    both(scenario, compile)
+
+
+VIEWS = {
+    "detach": lambda x, w: x.detach(),
+    "data": lambda x, w: x.data,
+    "slice": lambda x, w: x[:1],
+    "chain": lambda x, w: x.reshape(-1)[1:].unsqueeze(0),
+    "transposed parameter": lambda x, w: w.T,
+    "data of a parameter": lambda x, w: w.data,
+    "gradient": lambda x, w: ((w * x).sum().backward(), w.grad)[1],
+    "expanded": lambda x, w: x[0].expand(3, 2),
+    "diagonal": lambda x, w: x.diagonal(),
+    "numpy": lambda x, w: x.numpy(),
+    "a result and its detach": lambda x, w: (lambda h: (h, h.detach()))(x * w),
+    "a detach before": lambda x, w: (lambda h: (h.detach(), h))(x * w),
+    "a result and a part": lambda x, w: (lambda h: (h, h[:1]))(x * 2),
+    "overlapping": lambda x, w: (lambda h: (h[:2], h[1:]))(mt.cat([x, x])),
+    "apart": lambda x, w: (x @ w).chunk(2, -1),
+}
+
+
+@pytest.mark.parametrize("what", VIEWS)
+def test_what_is_written_into_a_result_is_seen_where_it_comes_from(compile, what):
+    def scenario(compile):
+        mt.manual_seed(0)
+        x, w = mt.randn(2, 2), mt.randn(2, 2, requires_grad=True)
+        f = compile(lambda x, w: VIEWS[what](x, w))
+        found = []
+        for _ in range(4):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", CompileWarning)
+                result = f(x, w)
+            results = result if isinstance(result, tuple) else (result,)
+            written = results[-1]
+            with mt.no_grad():
+                if written.__class__ is np.ndarray:
+                    written += 1
+                elif what not in ("expanded", "diagonal"):
+                    written.add_(1)
+            w.grad = None if what != "gradient" else w.grad
+            numbers = [np.array(r.data if isinstance(r, mt.Tensor) else r) for r in results]
+            flags = [(r.requires_grad, r.is_leaf) for r in results if isinstance(r, mt.Tensor)]
+            found.append((numbers, flags, x.clone(), w.detach().clone()))
+        return found, x, w
+
+    both(scenario, compile)

@@ -42,6 +42,7 @@ class Cache:
         self.reasons: list[str] = []
         self.compilations = 0
         self.eager_calls = 0
+        self.rare_calls = 0  # of those, the ones whose arguments came rarely
         self.audits = 0  # calls that were audited, and found to be right
         self.eager_because: str | None = None
         self.latest: Specialisation | None = (

@@ -257,8 +257,8 @@ class _EntryWriter:
         for i, result in enumerate(program.results):
             if result.given is not None:
                 names.append(self._given(result.given))
-            elif i in roots:
-                names.append("None")  # until it is a node of the graph
+            elif i in roots or result.view is not None:
+                names.append("None")  # until it is a node of the graph, or a view of what is there by then
             elif not result.is_tensor:
                 names.append(f"r{i}.view(PlainArray)" if result.is_plain else f"r{i}")
             else:
@@ -275,9 +275,13 @@ class _EntryWriter:
             call = f"(args, options, [{drawn}])"
             s.add(f"{s.bind(program.backward.attach)}(found, [{', '.join(outputs)}], [{leaves}], {call})")
             names = [f"found[{i}]" for i in range(len(names))]
-        elif program.change is not None:
+        elif program.change is not None or any(result.view is not None for result in program.results):
             s.add(f"found = [{', '.join(names)}]")
             names = [f"found[{i}]" for i in range(len(names))]
+        for i, result in enumerate(program.results):
+            if result.view is not None:
+                leaves = ", ".join(self.spelled.leaves)
+                s.add(f"found[{i}] = {s.bind(result.view.made)}([{leaves}], found)")
         if program.takes_from_call:
             names.append("(args, options)")
             if program.change is not None:

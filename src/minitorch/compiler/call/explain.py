@@ -25,7 +25,7 @@ from minitorch.compiler.call.key import in_words
 from minitorch.compiler.call.names import describe
 from minitorch.compiler.ir.program import VIEWS, Program, Value, evaluate
 from minitorch.compiler.ir.simplify import simplify
-from minitorch.compiler.ir.sizes import hint, hints
+from minitorch.compiler.ir.sizes import LEAST, hint, hints
 from minitorch.compiler.trace.recorded import (
     Draw,
     Effect,
@@ -73,6 +73,8 @@ class ProgramReport:
     copied: list[str] = field(default_factory=list)
     unfused: list[str] = field(default_factory=list)  # what goes through memory between two kernels, and why
     guards: list[str] = field(default_factory=list)
+    sizes: list[str] = field(default_factory=list)  # those that vary: their names, ranges, and where they are found
+    size_guards: list[str] = field(default_factory=list)  # what was taken for granted about them
     numbers: list[str] = field(default_factory=list)
     draws: list[str] = field(default_factory=list)
     effects: list[str] = field(default_factory=list)
@@ -114,6 +116,11 @@ class Explanation:
         self.reasons = list(cache.reasons)
         self.eager_because = cache.eager_because
         self.eager_calls = cache.eager_calls
+        self.fixed_sizes = [
+            f"axis {axis} of array {leaf} cannot vary: {why}"
+            for shapes in cache.shapes.values()
+            for (leaf, axis), why in sorted(shapes.fixed.items())
+        ]
         names = _names(compiled.function)
         self.programs = [report(program, measure, names) for program in cache.all()]
 
@@ -130,6 +137,7 @@ class Explanation:
             )
         if not self.programs and not self.eager_because and not self.reasons:
             lines.append("  not called yet, or only with arguments that came too rarely")
+        lines += [f"  {line}" for line in self.fixed_sizes]
         compiled = 0
         for reason in self.reasons:
             if reason.startswith(STAYS_EAGER):
@@ -168,6 +176,10 @@ def report(program: Any, measure: bool = True, names: Mapping[int, str] | None =
     found.seconds = program.seconds
     found.calls = program.calls
     found.guards = [guard.words for guard in program.environment.guards]
+    for name, places in program.places.items():
+        where = " and ".join(f"axis {axis} of array {leaf}" for leaf, axis in places)
+        found.sizes.append(f"{name} ≥ {LEAST} ({where}; {program.hints[name]} when recorded)")
+    found.size_guards = [str(guard) for guard in recorded.program.guards]
     for step in recorded.script:
         if isinstance(step, ReadNumber):
             is_argument = isinstance(step.holder, GivenNumbers)
@@ -356,6 +368,8 @@ def _facts(program: ProgramReport) -> list[tuple[str, str]]:
         ("compiled in", f"{program.seconds * 1e3:.1f} ms" if program.seconds else ""),
         ("because", program.reason),
         ("calls since", str(program.calls) if program.seconds else ""),
+        ("sizes that vary", ", ".join(program.sizes)),
+        ("taken for granted of them", ", ".join(program.size_guards)),
         ("values", _counts(program.values)),
         ("simplified", _counts(program.simplified)),
         ("kernels", f"{len(program.kernels)}, {program.functions} different" if program.functions else ""),
@@ -437,6 +451,8 @@ def _page(explanation: Explanation) -> str:
     parts.append("</p>")
     if explanation.eager_because:
         parts.append(f"<p class='eager'>It stays eager, because {e(explanation.eager_because)}.</p>")
+    for line in explanation.fixed_sizes:
+        parts.append(f"<p>{e(line)}</p>")
     if explanation.reasons:
         items = "".join(f"<li>{e(reason)}</li>" for reason in explanation.reasons)
         parts.append(f"<h3>Why it was compiled, each time</h3><ol>{items}</ol>")

@@ -39,7 +39,7 @@ from minitorch.engine.node import Node
 from minitorch.engine.versions import rebased, synced
 
 EAGER = "eager"  # the backend that runs the function itself
-VARYING = {"numpy", "native", "unfused"}  # the backends whose programs are for sizes that vary
+RARE_CALLS = 8  # so many calls run as they are, because their arguments came rarely, before that is told
 
 
 class Disagreement(UserWarning):
@@ -222,7 +222,23 @@ class CompiledFunction:
                 return self._record(key, arguments, self._why(arguments, group))
             else:
                 cache.eager_calls += 1
+                self._tell_of_eager_calls(key)
         return self.function(*arguments.args, **arguments.options)
+
+    def _tell_of_eager_calls(self, key: CacheKey) -> None:
+        """Say once that calls run as they are because there are too many different ones."""
+        self.cache.rare_calls += 1
+        if self.cache.rare_calls != RARE_CALLS:
+            return
+        shapes = self.cache.shapes_of(key)
+        fixed = () if shapes is None else dict.fromkeys(shapes.fixed.values())
+        why = f"; sizes cannot vary here: {'; '.join(fixed)}" if fixed else ""
+        warnings.warn(
+            f"compile: {describe(self.function)} has {self.cache.compilations} programs for other arguments; calls with "
+            f"arguments that come rarely run as they are, not compiled{why}",
+            CompileWarning,
+            stacklevel=_level_outside(),
+        )
 
     def _programs_for(self, arguments: Arguments) -> tuple[Specialisation, ...]:
         """Return the programs for a call's very shapes, and those for shapes that vary."""
@@ -236,7 +252,7 @@ class CompiledFunction:
     def _key_for(self, arguments: Arguments) -> CacheKey:
         """Return the key, but for floats, by which a call that no program fits is recorded."""
         key = arguments.key
-        shapes = self.cache.see_shapes(key, self.dynamic) if self.backend in VARYING else None
+        shapes = self.cache.see_shapes(key, self.dynamic)
         named = None if shapes is None else shapes.named(key.shapes)
         return key if named is None else key.with_shapes(named)
 
@@ -353,7 +369,6 @@ class CompiledFunction:
         assert shapes is not None, "sizes vary only where they were seen to"
         for name, why in fixed.items():
             shapes.fix(places_of(key.shapes)[name], why)
-            self.cache.reasons.append(f"a size that varies ({name}) has to be a number: {why}")
 
     def _stay_eager(self, because: str) -> None:
         """Tell that calls of a key are run as they are from now on: once for each line of source that is why."""

@@ -28,6 +28,7 @@ from minitorch.compiler.call.names import describe
 from minitorch.compiler.call.shapes import places_of
 from minitorch.compiler.call.specialisation import Result, Specialisation
 from minitorch.compiler.call.undo import Aside, Before
+from minitorch.compiler.call.views import View, views_among
 from minitorch.compiler.ir.sizes import Symbol
 from minitorch.compiler.trace.backward import Backward, differentiate, is_consumed
 from minitorch.compiler.trace.deferred import given_by_program
@@ -184,8 +185,11 @@ def record_call(
             results, mistake=f"its program could not be compiled ({type(error).__name__}: {error})"
         )
     environment, aliases, pinned, others = run.guards()
+    results_made = [
+        _result(r, arguments.leaves, active, view) for r, view in zip(found, run.views, strict=True)
+    ]
     program = Specialisation(
-        recorded, environment, key, parts[0], [_result(r, arguments.leaves, active) for r in found], runner,
+        recorded, environment, key, parts[0], results_made, runner,
         run.backward, run.given, reason, changes=[c.plainly() for c in observer.changes], stored=parts[1],
         audits=Audits(verified), aliases=aliases, pinned=pinned, compared=others,
         hints={symbol.name: symbol.hint for symbol in active.symbols.values()},
@@ -210,6 +214,7 @@ class _Run:
     results: Any
     recorded: Recorded
     backward: Backward | None
+    views: list[View | None]
 
     def __init__(
         self,
@@ -225,6 +230,8 @@ class _Run:
         self.given = GivenNumbers()
         self.is_settled = False  # whether what the function did is done for real
         self.made_plain: dict[int, Any] = {}  # containers of what was stored, with plain arrays in them
+        self._found: list[Any] = []  # the Tensors and arrays among the results
+        self._shared: dict[int, int] = {}  # the numbers of arrays among them, by id
         self._paths: dict[int, tuple[Any, ...]] = {}  # of containers among the arguments, by id
         self.stored: list[Any] = []  # what was stored outside, change by change
         self.environment = Environment(promoted)  # as it was when each thing was first come across
@@ -276,8 +283,12 @@ class _Run:
                         f"compile: {describe(self.function)} writes into an array of shape {array.shape} that is "
                         "read-only; clone() it"
                     )
+            self.views = views_among(found, self.active)
+            self._found = found
+            self._shared = {id(r): i for i, r in enumerate(found) if not isinstance(r, Node)}
+            own = [r if view is None else None for r, view in zip(found, self.views, strict=True)]
             try:
-                backward = differentiate(self.active, recorded, found, self.arguments.leaves)
+                backward = differentiate(self.active, recorded, own, self.arguments.leaves)
             except CompileError:
                 raise
             except RuntimeError as error:
@@ -388,12 +399,18 @@ class _Run:
         """Return a part of the results, or of what is stored, as it is in this run."""
         if isinstance(part, Taken):
             return part.of((self.arguments.args, self.arguments.options))
+        number = self._shared.get(id(part))
+        if number is not None and (view := self.views[number]) is not None:
+            return view.made(self.arguments.leaves, self._found)
         return untraced(part)
 
     def _settle_changes(self) -> None:
         """Do once more what the function has done to Python's objects: by the numbers and arrays of this run."""
         self.is_settled = True
         self.observer.undo()
+        for view, result in zip(self.views, self._found, strict=True):
+            if view is not None and isinstance(result, Node):
+                view.lay(result, self.arguments.leaves, self._found)
         for change, value in zip(self.observer.changes, self.stored, strict=True):
             change.redo(rebuilt(value, self.settled, self.made_plain))
 
@@ -532,14 +549,15 @@ def _number_inputs(recorded: Recorded) -> list[int]:
     ]
 
 
-def _result(result: Any, leaves: list[Any], active: Recording) -> Result:
+def _result(result: Any, leaves: list[Any], active: Recording, view: View | None) -> Result:
     is_tensor = isinstance(result, Node)
     place = next((i for i, leaf in enumerate(leaves) if leaf is result), None)
     given: Any = place
     if place is None and is_tensor and not active.is_fresh(result):
         given = active.placed.get(id(result), result)
     used_up = is_tensor and result._operation is not None and is_consumed(result)
-    return Result(given, is_tensor, result._operation if used_up else None, isinstance(result, PlainTraced))
+    is_plain = isinstance(result, PlainTraced)
+    return Result(given, is_tensor, result._operation if used_up else None, is_plain, view)
 
 
 def _not_made_anew(results: Any, found: list[Any], observer: CallObserver, active: Recording) -> str:

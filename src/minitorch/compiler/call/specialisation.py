@@ -34,6 +34,7 @@ from minitorch.compiler.call.guards import Environment, condition_of
 from minitorch.compiler.call.key import OF_ARRAY, Arguments, CacheKey, Spelled
 from minitorch.compiler.call.shapes import places_of
 from minitorch.compiler.call.undo import Before
+from minitorch.compiler.call.views import View
 from minitorch.compiler.ir.sizes import Guard
 from minitorch.compiler.trace.backward import Backward
 from minitorch.compiler.trace.interrupts import Uninterrupted
@@ -51,6 +52,7 @@ from minitorch.compiler.trace.recorded import (
     ReadNumber,
     Recorded,
     found_at,
+    look_at,
 )
 from minitorch.compiler.trace.refusal import Refused
 from minitorch.engine import watch
@@ -125,12 +127,14 @@ class Result:
     position.
     used_up: the op of a Tensor whose graph a backward inside has used up.
     is_plain: an array that understands PyTorch's spelling too, as `.data` and `.grad` do.
+    view: how it is made anew where its memory is not its own.
     """
 
     given: Any
     is_tensor: bool
     used_up: Any = None
     is_plain: bool = False
+    view: View | None = None
 
     def given_at(self, leaves: Sequence[Any]) -> Any:
         """Return the Tensor that is given at a call with these arguments."""
@@ -274,6 +278,12 @@ class Specialisation:
         found = [condition_of(fact, leaves[position]) for fact, position in self.aliases]
         words = "which tensor an argument is, which a Module or an optimiser has as well"
         found += [Condition(words, "{0}", (leaves[i],), each) for i, each in self.pinned]
+        for source in self.recorded.sources:
+            if isinstance(source, FromPlace):
+                look = look_at(source.holder, source.key).replace("{1}", "{2}").replace("{0}", "{1}")
+                place = (source.holder, source.key) if "{2}" in look else (source.holder,)
+                words = f"whether an argument is the tensor at {source.key!r:.40}"
+                found += [Condition(words, f"({{0}} is {look})", (leaf, *place), False) for leaf in leaves]
         if self.others:
             words = "whether an argument is something the function also finds by itself"
             found += [Condition(words, "(id({0}) in {1})", (leaf, self.others), False) for leaf in leaves]
@@ -420,6 +430,9 @@ class Specialisation:
         if self.backward is not None:
             drawn = [call.script[i] for i in self.draws]
             self.backward.attach(found, outputs, leaves, (arguments.args, arguments.options, drawn))
+        for i, result in enumerate(self.results):
+            if result.view is not None:
+                found[i] = result.view.made(leaves, found)
         known: dict[int, Any] = {}
         if self.takes_from_call:
             found.append((arguments.args, arguments.options))

@@ -255,7 +255,7 @@ PRIMITIVES: dict[str, Callable[..., Any] | None] = {
     "arg_reduce": _arg_reduce,  # function: argmax argmin; axis
     "scan": lambda x, *, function, axis: getattr(np, function).accumulate(x, axis=axis),
     "reshape": lambda x, *, shape: x.reshape(shape),
-    "permute": lambda x, *, axes: x.transpose(axes),
+    "permute": lambda x, *, axes: np.transpose(x, axes),
     "expand": lambda x, *, shape: np.broadcast_to(x, shape),  # same rank: only axes of length 1 stretch
     "slice": _slice,  # starts, counts, steps
     "pad": _pad,  # low, high (≥ 0), value

@@ -461,12 +461,12 @@ def _at_hint(terms: Terms) -> int:
 
 
 def _replaced(terms: Terms, binding: Binding) -> Any:
-    """Return a sum with its symbols replaced; by their hints, where nothing is given."""
+    """Return a sum with its symbols replaced; by their hints, where nothing at all is given."""
     total = 0
     for monomial, product in terms:
         for atom in monomial:
             if isinstance(atom, Symbol):
-                product = product * binding.get(atom, atom.hint)
+                product = product * (binding[atom] if binding else atom.hint)
             else:
                 product = product * (_replaced(atom.dividend, binding) // _replaced(atom.divisor, binding))
         total = total + product

@@ -125,7 +125,7 @@ def differentiate(
     positions = {id(a): i for i, a in reversed(list(enumerate(arguments)))}
     seeds: list[Traced] = []
     for r in roots:
-        value = Value("input", (), {"index": len(seeds)}, r.shape, r.dtype)
+        value = Value("input", (), {"index": len(seeds)}, tuple(r.shape), r.dtype)
         seeds.append(Traced(value, np.ones(hints(r.shape), r.dtype)))
     reached = dict.fromkeys(older)
     found = backpropagate(roots, seeds, wanted=reached, boundary=reached, retain_graph=True)
@@ -170,6 +170,18 @@ def _older(roots: list[Any], active: Recording) -> list[Any]:
             continue
         stack += [p for p in node._inputs if isinstance(p, Node) and p._requires_grad]
     return [node for node in collect(roots, found) if node in found]
+
+
+def sizes_as_inputs(program: Program) -> list[Value]:
+    """Return inputs for the sizes that vary in a program and that none of its arrays tells."""
+    bound = program.symbols
+    used = symbols_of([(v.shape, v.attributes) for v in program.values()])
+    attributes = [{"symbol": symbol} for symbol in used if symbol not in bound]
+    count = len(program.inputs)
+    return [
+        Value("input", (), {"index": count + i, **each}, (), np.dtype(np.int64))
+        for i, each in enumerate(attributes)
+    ]
 
 
 def _split(
@@ -219,14 +231,11 @@ def _split(
             )
     outputs = [made[g] if g in made else crossing(g) for g in gradients]
     inputs = [made[v] for v in kept_values] + list(seeds)
-    bound = Program(inputs, outputs).symbols
-    used = symbols_of([(v.shape, v.attributes) for v in in_order([*inputs, *outputs])])
-    sizes = [symbol for symbol in used if symbol not in bound]
     for index, value in enumerate(inputs):
         value.attributes = {"index": index}
-    for symbol in sizes:
-        of_it = {"index": len(inputs), "symbol": symbol}
-        inputs.append(Value("input", (), of_it, (), np.dtype(np.int64)))
+    of_sizes = sizes_as_inputs(Program(inputs, outputs))
+    sizes = [value.attributes["symbol"] for value in of_sizes]
+    inputs += of_sizes
     all_outputs = list(recorded.program.outputs)
     kept = list(range(len(all_outputs), len(all_outputs) + len(kept_values)))
     recorded.program = Program(recorded.program.inputs, [*all_outputs, *kept_values])

@@ -376,6 +376,30 @@ class Recording:
         outside = (*(held.at_first for held in self._data.values()), *self._arrays.values())
         return isinstance(array, Traced) and any(array is each for each in outside)
 
+    def outside(self, root: Traced) -> Source | None:
+        """Return where an array is found outside, from the beginning of this run or, of gradients, from now on."""
+        for held in self._data.values():
+            if root is held.at_first or root is held.now:
+                if held.at_first is not held.now:
+                    raise CompileError(
+                        f"compile: it returns a part of the memory that it gives to, or takes from, a tensor (shape "
+                        f"{tuple(held.node._array.shape)}); return a clone()"
+                    )
+                place = self._positions.get(id(held.node))
+                return (
+                    self.placed.get(id(held.node), FromTensor(held.node))
+                    if place is None
+                    else FromArgument(place)
+                )
+        for key, array in self._arrays.items():
+            if root is array:
+                return self.sources[self._at_first[key].attributes["index"]]
+        for held in self._grads.values():
+            if root is held.now:
+                place = self._positions.get(id(held.node))
+                return FromGradient(held.node) if place is None else FromArgument(place, gradient=True)
+        return None
+
     def walking(self, nodes: Iterable[Node], boundary: Collection[Node]) -> None:
         """Refuse to go backward through a graph from before the recording: later calls bring another one."""
         for node in nodes:

@@ -160,6 +160,11 @@ class Traced:
         self._source, self._refresh, self._write_back = source, refresh, write_back
         self._seen = source._version
 
+    def refreshed(self, source: Traced) -> Traced:
+        """Return what this is a view of, `source` in its place, looked at in the same way."""
+        assert self._refresh is not None
+        return self._refresh(source)
+
     # --- what it is -----------------------------------------------------------------------------
 
     shape = property(lambda self: self._value.shape)
@@ -171,6 +176,7 @@ class Traced:
     flags = property(lambda self: self._array.flags)
     strides = property(lambda self: _strides(self._value.shape, self._array))
     base = property(lambda self: self._source)  # NumPy's word for what a view looks at
+    place = property(lambda self: self._place)  # which slice of that it is, if it is one
 
     def __len__(self) -> int:
         if not self._array.ndim:

@@ -29,7 +29,7 @@ class Assumptions(list[Guard]):
 
     given: where each call puts its sizes, by the symbols' names. decide: notes a decision on a number.
     fixed: symbols, by name, that cannot vary, and the line that is why. special: those that were compared with a number
-    which they are in this run. equal: pairs of symbols that have to be one. like: an array that is recorded.
+    which they are in this run. equal: pairs of symbols that have to be one.
     """
 
     def __init__(self, given: Any, decide: Any) -> None:
@@ -39,7 +39,11 @@ class Assumptions(list[Guard]):
         self.fixed: dict[str, str] = {}
         self.special: dict[str, str] = {}
         self.equal: set[tuple[str, str]] = set()
-        self.like = Traced(make.constant(np.float32(0)), np.zeros((), np.float32))
+
+    @property
+    def like(self) -> Traced:
+        """Some array that is recorded, like which others are made whose lengths vary."""
+        return Traced(make.constant(np.float32(0)), np.zeros((), np.float32))
 
     def need(self, size: Any) -> None:
         """Note that a size has to be a number, and give the recording up."""

@@ -576,7 +576,7 @@ class CallObserver(Observer):
             self.fact("the keys of a dict", "keys", things, "keys of it", tuple(things), reported)
             for key, value in list(things.items()):
                 if self.library.option(things, key) is MISSING:
-                    self.fact(f"[{key!r:.40}]", "item", things, key, value, reported)
+                    self.fact(f"[{key!r:.40}]", "item", things, key, value, reported, by_value=True)
         elif isinstance(things, (list, collections.deque)):
             rewritten = any(self.is_written(things, i) for i in range(len(things)))
             if things and not rewritten and all(isinstance(i, PLAIN) for i in things):
@@ -584,7 +584,7 @@ class CallObserver(Observer):
             else:
                 self.length_fact(things)
                 for i, each in enumerate(things):
-                    self.fact(f"[{i}]", "index", things, i, each)
+                    self.fact(f"[{i}]", "index", things, i, each, by_value=True)
         elif isinstance(things, (set, frozenset)):
             if type(things) is not frozenset:
                 self.fact("a set", "members", things, "all of it", list(things))

@@ -203,8 +203,17 @@ class Observer:
 
     # --- looking --------------------------------------------------------------------------------------
 
-    def fact(self, words: str, kind: str, holder: Any, key: Any, value: Any, reported: bool = False) -> Any:
-        """Note what was found at a place; return what stands for it."""
+    def fact(
+        self,
+        words: str,
+        kind: str,
+        holder: Any,
+        key: Any,
+        value: Any,
+        reported: bool = False,
+        by_value: bool = False,
+    ) -> Any:
+        """Note what was found at a place; return what stands for it. by_value: who reads it gets the thing itself."""
         place = (id(holder), _hashable(key))
         if place in self._written:
             return value
@@ -214,7 +223,7 @@ class Observer:
             )
         if place in self.replayed:
             raise self.refuse(f"it reads {words}, which a schedule has changed before in the same call")
-        if place in self.promoted and id(value) not in self.given:
+        if place in self.promoted and id(value) not in self.given and not by_value:
             if type(value) in (float, int):
                 return self.library.number(holder, key, value)
             if isinstance(value, Node) and self.library.placed(holder, key, value):
