@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 INFINITE = math.inf
+USUAL = 24  # a size that varies is taken to be typically so much at least
 LEAST = 2  # sizes 0 and 1 are never symbols: whether an axis is empty, or stretches, is known beforehand
 
 
@@ -38,7 +39,7 @@ class Symbol:
     """A size that a call brings along.
 
     hint: its value while recording. least, greatest: the values that it may have. typical: one that it often has, for
-    which to plan; the hint, if nothing is said.
+    which to plan; if nothing is said, the hint, unless that is small: what varies will hardly stay so.
     """
 
     name: str
@@ -129,6 +130,9 @@ def _floor(a: Terms, b: Terms) -> Terms:
     divisor = _constant(b)
     if divisor == 1 or not a:
         return a
+    if divisor is not None and a[0][1] < 0:  # -x // n = -((x + n - 1) // n)
+        up = _floor(_plus(_terms(divisor - 1), a, -1), b)
+        return _times(up, _terms(-1))
     whole, rest = _divided(a, b)
     if _range(rest)[0] >= 0 and _range(_plus(b, rest, -1))[0] > 0:  # 0 ≤ rest < b
         return whole
@@ -751,7 +755,7 @@ def typical(number: int) -> int:
     """Return a size as it often is: for estimates, not for what has to be right."""
     if not isinstance(number, Size):
         return number
-    usual = {s: s.hint if s.typical is None else s.typical for s in symbols_of(number)}
+    usual = {s: max(s.hint, USUAL) if s.typical is None else s.typical for s in symbols_of(number)}
     return _replaced(number.terms, usual)
 
 

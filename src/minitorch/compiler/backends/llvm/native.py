@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -188,7 +188,12 @@ class VaryingNative(_Compiled):
         self.lock = threading.Lock()
         self._symbols = list(program.symbols)
         self._places = list(program.symbols.values())
+        one, *others = self._places
+        self._only = None if others or one[1] is None else (one[0], one[1])
         self._sized: dict[tuple[int, ...], _Sized] = {}
+        self._now: tuple[int, ...] = ()  # the sizes of the last run
+        self._entry: Callable[..., int | None] = lambda *arguments: None
+        self._pools: list[ResultArrays] = []
         # Kernels go through at least one element: what may have none is left to NumPy.
         lengths = {n for value in program.values() for n in value.shape if isinstance(n, Size)}
         with knowing(program.guards):
@@ -197,6 +202,9 @@ class VaryingNative(_Compiled):
 
     def sizes_of(self, arrays: Sequence[Any]) -> tuple[int, ...]:
         """Return what the symbols are in a call, in the program's order."""
+        if self._only is not None:
+            i, axis = self._only
+            return (arrays[i].shape[axis],)
         return tuple([int(arrays[i]) if axis is None else arrays[i].shape[axis] for i, axis in self._places])
 
     def at(self, sizes: tuple[int, ...]) -> _Sized:
@@ -228,9 +236,10 @@ class VaryingNative(_Compiled):
         ready = self._ready(inputs)
         outputs: list[Any] = [None] * len(self.program.outputs)
         with self.lock:
-            sized = self.at(sizes)
-            given = [pool.take() for pool in sized.pools]
-            if self.native.at(sizes, sized.image).entry(*ready, *given) is not None:
+            if sizes != self._now:
+                self._switch(sizes)
+            given = [pool.take() for pool in self._pools]
+            if self._entry(*ready, *given) is not None:
                 self.fail()
         for i, array in zip(self.given, given, strict=True):
             outputs[i] = array
@@ -247,7 +256,15 @@ class VaryingNative(_Compiled):
                 array[...] = outputs[i]
             return None
         with self.lock:
-            return self.native.at(sizes, self.at(sizes).image).entry(*arguments)
+            if sizes != self._now:
+                self._switch(sizes)
+            return self._entry(*arguments)
+
+    def _switch(self, sizes: tuple[int, ...]) -> None:
+        """Let it run for some sizes from now on."""
+        sized = self.at(sizes)
+        self._entry, self._pools = self.native.at(sizes, sized.image).entry, sized.pools
+        self._now = sizes
 
     def _is_empty(self, sizes: tuple[int, ...]) -> bool:
         binding = dict(zip(self._symbols, sizes, strict=True))
@@ -272,6 +289,7 @@ class VaryingNative(_Compiled):
             sizes = self.sizes_of(inputs)
             sized = self.at(sizes)
             outputs = [np.empty(pool.shape, pool.dtype) for pool in sized.pools]
+            self._now = ()
             self.native.at(sizes, sized.image).measure(self._ready(inputs), outputs, runs)
 
 

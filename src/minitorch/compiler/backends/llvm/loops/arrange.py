@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,13 +17,21 @@ from minitorch.compiler.ir.index import Dim, total
 from minitorch.compiler.ir.sizes import Size, is_fixed, surely_less, surely_multiple, typical
 
 
+class Piece(NamedTuple):
+    """Of a loop whose length varies: the loop over its pieces, the one inside them, and the length."""
+
+    outer: Dim
+    inner: Dim
+    length: int
+
+
 @dataclass(frozen=True)
 class Arrangement:
     """The loops as they run. dim: the one that vectors lie along, if any, and `lanes` its neighbours in a vector.
 
     work: instructions per element. rows: turns of all outer loops together. flat: one single loop, cut into pieces.
     units: pieces of work; of `rows_per_unit` rows each, unless flat. by_blocks: units are blocks of rows, each with
-    sums of its own.
+    sums of its own. piece: a loop that was cut, and whose last piece may be shorter.
     """
 
     space: Space
@@ -35,6 +44,7 @@ class Arrangement:
     by_blocks: bool
     units: int
     rows_per_unit: int
+    piece: Piece | None = None
 
     @property
     def along_outer(self) -> bool:
@@ -89,12 +99,11 @@ def arrange(
     elif by_blocks:
         units, rows_per_unit = loop.blocks, -(-rows // loop.blocks)
     else:
-        row_work = typical(total(outer) * total(inner)) / typical(rows) * weight
-        rows_per_unit = max(1, int(costs.UNIT_WORK / max(row_work, 1)))
-        if is_fixed(rows):
-            rows_per_unit = min(rows, rows_per_unit)
+        rows_per_unit = _rows_per_unit(rows, outer, inner, lanes if dim in outer else 1, weight)
         units = -(-rows // rows_per_unit)
-    return Arrangement(space, outer, inner, dim, lanes, work, flat, by_blocks, units, rows_per_unit)
+    return Arrangement(
+        space, outer, inner, dim, lanes, work, flat, by_blocks, units, rows_per_unit, choice.piece
+    )
 
 
 def _lanes_along(dim: Dim, most: int) -> int:
@@ -107,6 +116,15 @@ def _pieces(length: int, weight: float) -> int:
     if isinstance(length, Size):
         return length // max(1, int(costs.UNIT_WORK / weight)) + 1
     return max(1, int(length * weight / costs.UNIT_WORK))
+
+
+def _rows_per_unit(rows: int, outer: list[Dim], inner: list[Dim], across: int, weight: float) -> int:
+    """How many rows make a unit of work; across: in how many lanes there is one."""
+    if not is_fixed(total(inner)):
+        return int(costs.UNIT_WORK / weight) // (total(inner) * across) + 1
+    row_work = typical(total(outer) * total(inner)) / typical(rows) * weight
+    most = max(1, int(costs.UNIT_WORK / max(row_work, 1)))
+    return min(rows, most) if is_fixed(rows) else most
 
 
 def _full_lanes(loop: Loop, nodes: list[Expression], target: Target) -> int:
@@ -122,6 +140,7 @@ class _Choice:
 
     def __init__(self, loop: Loop, nodes: list[Expression], space: Space, lanes: int, passes: int) -> None:
         self.loop, self.nodes, self.space, self.lanes, self.passes = loop, nodes, space, lanes, passes
+        self.piece: Piece | None = None
 
     def undivided(self) -> tuple[list[Dim], list[Dim], Dim | None]:
         """Any loop will do; it becomes the inner one."""
@@ -166,13 +185,13 @@ class _Choice:
         for dim in with_grain:
             if dim not in others:
                 continue
-            fitting = (
-                s for s in costs.TILE_SIZES if surely_multiple(dim.size, s) and surely_less(s, dim.size)
-            )
-            size = next(fitting, None)
+            fitting = (s for s in costs.TILE_SIZES if surely_multiple(dim.size, s) and surely_less(s, dim.size))
+            size = next(fitting, None if is_fixed(dim.size) else costs.TILE_SIZES[0])
             if size is not None:
                 outer, inner = self.space.cut(dim, size)
                 others[others.index(dim)] = outer
+                if not surely_multiple(dim.size, size):
+                    self.piece = Piece(outer, inner, dim.size)
                 return inner
         return None
 

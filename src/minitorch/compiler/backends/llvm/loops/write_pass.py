@@ -103,6 +103,8 @@ class _PassWriter:
         size = a.inner[-1].size
         turns = typical(size if a.along_outer or self.lanes == 1 else -(-size // self.lanes))
         most = next((vectors for limit, vectors in costs.UNROLL if work <= limit), 1)
+        if isinstance(size, Size):  # whole turns of a loop that is usually short should be more than one
+            turns //= 2
         return max(1, min(most, turns))
 
     def write(self) -> None:
@@ -168,7 +170,8 @@ class _PassWriter:
         width = self.lanes if dim is self.a.dim else 1
         step = width * self.unroll
         whole = dim.size // step * step
-        if isinstance(dim.size, Size):
+        piece = self.a.piece
+        if isinstance(dim.size, Size) or (piece is not None and dim is piece.inner):
             return self._sweep_varying(dim, folded, width, step)
         rest = _rest(whole, dim.size, width)
         if self.a.flat and self.a.units != 1:
@@ -179,10 +182,14 @@ class _PassWriter:
 
     def _sweep_varying(self, dim: Dim, folded: Folded, width: int, step: int) -> Folded:
         """Write the innermost loop where its length varies: whole turns, then a vector at a time, the last in part."""
-        e = self.e
+        e, cut = self.e, self.a.piece
         first, last = "0", f"{dim.size}"
         whole = f"{dim.size // step * step}"
-        if self.a.flat and self.a.units != 1:
+        if cut is not None and dim is cut.inner:
+            before = times(e, self.w.counters[cut.outer], dim.size)
+            last = smaller(e, e.op(f"sub i64 {cut.length}, {before}"), last)
+            whole = times(e, e.op(f"udiv i64 {last}, {step}"), step)
+        elif self.a.flat and self.a.units != 1:
             piece = -(-dim.size // (self.a.units * step)) * step
             first = times(e, self.state.start, piece)
             last = smaller(e, times(e, self.state.stop, piece), last)
