@@ -10,6 +10,7 @@ Each compares with the eager function in the same process, in turns, and takes t
 compiled, which happens once). Code that was compiled before is found on disk: MINITORCH_CACHE names the folder.
 """
 
+import itertools
 import random
 import sys
 import time
@@ -23,7 +24,7 @@ BLOCK, WIDTH, HEADS, WORDS = 256, 64, 4, 65
 
 def classifier(*widths):
     """Return a step of training."""
-    layers = [layer for a, b in zip(widths, widths[1:], strict=False) for layer in (nn.Linear(a, b), nn.ReLU())]
+    layers = [layer for a, b in itertools.pairwise(widths) for layer in (nn.Linear(a, b), nn.ReLU())]
     return training(nn.Sequential(*layers[:-1]))
 
 

@@ -73,7 +73,9 @@ class ProgramReport:
     copied: list[str] = field(default_factory=list)
     unfused: list[str] = field(default_factory=list)  # what goes through memory between two kernels, and why
     guards: list[str] = field(default_factory=list)
-    sizes: list[str] = field(default_factory=list)  # those that vary: their names, ranges, and where they are found
+    sizes: list[str] = field(
+        default_factory=list
+    )  # those that vary: their names, ranges, and where they are found
     size_guards: list[str] = field(default_factory=list)  # what was taken for granted about them
     numbers: list[str] = field(default_factory=list)
     draws: list[str] = field(default_factory=list)
@@ -451,8 +453,7 @@ def _page(explanation: Explanation) -> str:
     parts.append("</p>")
     if explanation.eager_because:
         parts.append(f"<p class='eager'>It stays eager, because {e(explanation.eager_because)}.</p>")
-    for line in explanation.fixed_sizes:
-        parts.append(f"<p>{e(line)}</p>")
+    parts += [f"<p>{e(line)}</p>" for line in explanation.fixed_sizes]
     if explanation.reasons:
         items = "".join(f"<li>{e(reason)}</li>" for reason in explanation.reasons)
         parts.append(f"<h3>Why it was compiled, each time</h3><ol>{items}</ol>")

@@ -627,7 +627,8 @@ class Size(_Int):
 
     def _number(self) -> int:
         """Return the hint as a plain int, having noted that it is to be this; a mistake where nobody notes it."""
-        number, collected = hint(self), _collected.get()
+        collected: Any = _collected.get()
+        number = hint(self)
         if hasattr(collected, "need") and _sure("==", _plus(self.terms, _terms(number), -1)) is not True:
             collected.need(self)
         _compare("==", _plus(self.terms, _terms(number), -1))
@@ -654,8 +655,8 @@ class Size(_Int):
         plain = [each._number() if type(each) is Size else each for each in inputs]
         return getattr(ufunc, method)(*plain, **options)
 
-    # Whoever collects may have numbers with fractions that vary too, for what is no polynomial any more, and arrays that
-    # are recorded, like which others are made whose lengths vary.
+    # Whoever collects may have numbers with fractions that vary too, for what is no polynomial any more, and arrays
+    # that are recorded, like which others are made whose lengths vary.
 
     @property
     def number(self) -> Any:
