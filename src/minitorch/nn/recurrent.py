@@ -9,8 +9,6 @@ import math
 import warnings
 from typing import Any
 
-import numpy as np
-
 from minitorch.creation import empty
 from minitorch.engine.node import new_tensor
 from minitorch.engine.recording import fixed

@@ -10,7 +10,6 @@ from minitorch import nn, optim
 from minitorch.compiler.call import cache
 from minitorch.compiler.call.compiled import CompileWarning
 
-
 # That some calls are not compiled is said once; here it is what is asked for.
 rarely = pytest.mark.filterwarnings("ignore:.*come rarely run as they are")
 
@@ -77,7 +76,9 @@ def test_fifty_lengths_once_each(compile):
 
 def test_calls_that_are_not_compiled_are_told_of_once(compile):
     f = tanh_sum(functools.partial(compile, dynamic=False))
-    with pytest.warns(CompileWarning, match="has 4 programs for other arguments; .* come rarely run as they are") as told:
+    with pytest.warns(
+        CompileWarning, match="has 4 programs for other arguments; .* come rarely run as they are"
+    ) as told:
         for n in range(1, 51):
             check(f, n, 3)
     assert f.compilations == cache.EAGER_TO_COMPILE

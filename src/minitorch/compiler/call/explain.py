@@ -73,7 +73,9 @@ class ProgramReport:
     copied: list[str] = field(default_factory=list)
     unfused: list[str] = field(default_factory=list)  # what goes through memory between two kernels, and why
     guards: list[str] = field(default_factory=list)
-    sizes: list[str] = field(default_factory=list)  # those that vary: their names, ranges, and where they are found
+    sizes: list[str] = field(
+        default_factory=list
+    )  # those that vary: their names, ranges, and where they are found
     size_guards: list[str] = field(default_factory=list)  # what was taken for granted about them
     numbers: list[str] = field(default_factory=list)
     draws: list[str] = field(default_factory=list)

@@ -157,7 +157,9 @@ def _refuse_overlaps(traced: list[Any]) -> None:
     views = [each for each in traced if each is not None and each.base is not None]
     for i, one in enumerate(views):
         for other in views[:i]:
-            if _root(one) is _root(other) and (_overlap(one.array, other.array) or not _surely_apart(one, other)):
+            if _root(one) is _root(other) and (
+                _overlap(one.array, other.array) or not _surely_apart(one, other)
+            ):
                 raise CompileError(
                     f"compile: it returns two views (shapes {tuple(one.shape)} and {tuple(other.shape)}) of the same "
                     "memory; return a clone() of one"
