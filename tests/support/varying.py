@@ -541,7 +541,7 @@ class RandomVarying:
         )
         if like is not None and rng.random() < 0.6:
             return b.map_values("tanh", b.matmul(x, b.permute(b.cast(like, x.dtype), (1, 0))))
-        turned = tuple(range(x.ndim - 2)) + (x.ndim - 1, x.ndim - 2)
+        turned = (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)
         if rng.random() < 0.5:
             return b.map_values("tanh", b.matmul(b.permute(x, turned), x))
         if type(x.shape[-1]) is int:

@@ -68,20 +68,44 @@ def texts(x):
 
 @case()
 def texts_of_one_size(x):
-    return x * 2, f"{x.shape[0]} rows of {x.shape[1]}", "%d rows" % len(x), str(len(x)), "{} rows".format(len(x))  # noqa: UP031, UP032
+    return (
+        x * 2,
+        f"{x.shape[0]} rows of {x.shape[1]}",
+        "%d rows" % len(x),
+        str(len(x)),
+        f"{len(x)} rows",
+    )
 
 
 @case()
 def whole_numbers(x):
     n = x.shape[0]
     quotient, remainder = divmod(n, 4)
-    return x * int(n), x * (n // 2), x * (n % 3), x * quotient + remainder, x * n**2, x * -n, x * abs(n - 5), x * (n + 1)
+    return (
+        x * int(n),
+        x * (n // 2),
+        x * (n % 3),
+        x * quotient + remainder,
+        x * n**2,
+        x * -n,
+        x * abs(n - 5),
+        x * (n + 1),
+    )
 
 
 @case()
 def numbers_with_fractions(x):
     n = len(x)
-    return x / n, x * (1 / n), x * (0.5 * n), x / math.sqrt(n), x * n**-0.5, x * float(n), x * math.log(n), x + n / 3
+    return (
+        x / n,
+        x * (1 / n),
+        x * (0.5 * n),
+        x / math.sqrt(n),
+        x * n**-0.5,
+        x * float(n),
+        x * math.log(n),
+        x + n / 3,
+    )
 
 
 @case(symbolic=False)
@@ -111,7 +135,17 @@ def least_and_greatest(x):
 
 @case()
 def returned(x):
-    return x.shape[0], x.numel(), len(x), x.size(), x.shape.numel(), x.nbytes, x.stride(), x.T.stride(), [len(x)] * 2
+    return (
+        x.shape[0],
+        x.numel(),
+        len(x),
+        x.size(),
+        x.shape.numel(),
+        x.nbytes,
+        x.stride(),
+        x.T.stride(),
+        [len(x)] * 2,
+    )
 
 
 @case()
@@ -151,7 +185,9 @@ def made(x):
 
 @case(symbolic=False)
 def made_by_numpy(x):
-    return x + mt.from_numpy(np.arange(x.shape[0], dtype=np.float32))[:, None], mt.tensor(np.zeros((len(x), 3)))
+    return x + mt.from_numpy(np.arange(x.shape[0], dtype=np.float32))[:, None], mt.tensor(
+        np.zeros((len(x), 3))
+    )
 
 
 @case(lambda n: (mt.randn(n, 4),))
@@ -170,7 +206,13 @@ def drawn(x):
 def reshaped(x):
     b, t, c = x.shape
     heads = x.view(b, t, 2, c // 2).transpose(1, 2)
-    return heads.reshape(b * 2, t, -1), x.reshape(b * t, c).sum(0), (x * 2).flatten(), x.reshape(-1, 3) + 1, heads + 1
+    return (
+        heads.reshape(b * 2, t, -1),
+        x.reshape(b * t, c).sum(0),
+        (x * 2).flatten(),
+        x.reshape(-1, 3) + 1,
+        heads + 1,
+    )
 
 
 @case()
@@ -214,7 +256,13 @@ def together_and_apart(x, y, z):
 
 @case(lambda n: (mt.randn(n, n + 1),))
 def two_axes(x):
-    return x.T @ x, x[:, : x.shape[0]].tril(), x.triu(1), x[:, :-1].diagonal() + 1, mt.ones(len(x), len(x)).tril()
+    return (
+        x.T @ x,
+        x[:, : x.shape[0]].tril(),
+        x.triu(1),
+        x[:, :-1].diagonal() + 1,
+        mt.ones(len(x), len(x)).tril(),
+    )
 
 
 # --- numbers ------------------------------------------------------------------------------------------------------------
@@ -222,7 +270,17 @@ def two_axes(x):
 
 @case(least=2)
 def statistics(x):
-    return x.mean(), x.std(0), x.var(), x.max(0).values, x.argmax(0), x.prod(0), x.cumsum(0), x.logsumexp(0), x.norm()
+    return (
+        x.mean(),
+        x.std(0),
+        x.var(),
+        x.max(0).values,
+        x.argmax(0),
+        x.prod(0),
+        x.cumsum(0),
+        x.logsumexp(0),
+        x.norm(),
+    )
 
 
 @case(least=2)
@@ -245,7 +303,12 @@ def masks(x, m, r):
 
 @case(lambda n: (mt.randn(n, 4),))
 def products(x):
-    return mt.einsum("bi,ci->bc", x, x), mt.einsum("bi->i", x), mt.outer(x[:, 0], x[:, 1]), mt.bmm(x[:, :, None], x[:, None])
+    return (
+        mt.einsum("bi,ci->bc", x, x),
+        mt.einsum("bi->i", x),
+        mt.outer(x[:, 0], x[:, 1]),
+        mt.bmm(x[:, :, None], x[:, None]),
+    )
 
 
 @case(lambda n: (mt.randn(n, 5), mt.randint(0, 5, (n,))))
@@ -271,7 +334,9 @@ embedding, places, positions = nn.Embedding(10, 4), nn.Embedding(64, 4), mt.rand
 linear, mask = nn.Linear(8, 24), mt.tril(mt.ones(64, 64)).view(1, 1, 64, 64)
 attention = nn.MultiheadAttention(8, 2, batch_first=True)
 lstm, gru = nn.LSTM(6, 5, batch_first=True), nn.GRU(6, 5, batch_first=True)
-images = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 5, 3, stride=2))
+images = nn.Sequential(
+    nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 5, 3, stride=2)
+)
 kernel = mt.randn(4, 3, 3)
 
 
@@ -287,11 +352,13 @@ def attended(x):
 
 @case(lambda n: (mt.randn(2, n, 8),))
 def causal(x):
-    B, T, C = x.size()  # noqa: N806
+    B, T, C = x.size()
     q, k, v = (t.view(B, T, 2, C // 2).transpose(1, 2) for t in linear(x).split(8, dim=2))
     scores = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(k.size(-1)))
     scores = scores.masked_fill(mask[:, :, :T, :T] == 0, float("-inf")).softmax(-1)
-    return (scores @ v).transpose(1, 2).contiguous().view(B, T, C), F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    return (scores @ v).transpose(1, 2).contiguous().view(B, T, C), F.scaled_dot_product_attention(
+        q, k, v, is_causal=True
+    )
 
 
 @case(lambda n: (mt.randn(n, 3, 6),))
@@ -334,8 +401,14 @@ def same(a, b):
         return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
     if isinstance(b, (mt.Tensor, np.ndarray)):
         a, b = (t.detach().numpy() if isinstance(t, mt.Tensor) else t for t in (a, b))
-        return a.dtype == b.dtype and a.shape == b.shape and np.allclose(a, b, rtol=2e-4, atol=2e-5, equal_nan=True)
-    return type(a) is type(b) and (a == b or (isinstance(b, float) and math.isclose(a, b, rel_tol=1e-4, abs_tol=1e-5)))
+        return (
+            a.dtype == b.dtype
+            and a.shape == b.shape
+            and np.allclose(a, b, rtol=2e-4, atol=2e-5, equal_nan=True)
+        )
+    return type(a) is type(b) and (
+        a == b or (isinstance(b, float) and math.isclose(a, b, rel_tol=1e-4, abs_tol=1e-5))
+    )
 
 
 def run(name, backend, dynamic=None):
@@ -371,7 +444,9 @@ def test_native_programs_are_right_at_every_size(name):
 
 
 @pytest.mark.filterwarnings("ignore:.*come rarely run as they are")
-@pytest.mark.parametrize("name", ["whole_numbers", "reshaped", "causal", "drawn", "together_and_apart", "gradients"])
+@pytest.mark.parametrize(
+    "name", ["whole_numbers", "reshaped", "causal", "drawn", "together_and_apart", "gradients"]
+)
 @pytest.mark.parametrize("dynamic", [True, False])
 def test_with_symbols_from_the_first_call_on_or_never(name, dynamic):
     compiled = run(name, "numpy", dynamic)
@@ -429,7 +504,9 @@ def test_generation_over_growing_lengths(compile):
     with mt.no_grad():
         for _ in range(40):
             text = mt.cat([text, logits(text[:, -block:]).argmax(-1, keepdim=True)], dim=1)
-            expected = mt.cat([expected, logits.function(expected[:, -block:]).argmax(-1, keepdim=True)], dim=1)
+            expected = mt.cat(
+                [expected, logits.function(expected[:, -block:]).argmax(-1, keepdim=True)], dim=1
+            )
     assert text.tolist() == expected.tolist()
     assert logits.compilations <= 4
     assert logits.cache.eager_calls == 0
@@ -493,7 +570,7 @@ def test_a_size_that_leaks_is_found_by_the_first_call_with_another_one(monkeypat
             assert leaking(mt.ones(n, 3)).tolist() == [[float(n)] * 3] * n
 
 
-def LEAK(x):  # noqa: N802
+def LEAK(x):
     return float(x._data._array.shape[0]) if isinstance(x._data, Traced) else float(x.shape[0])
 
 
