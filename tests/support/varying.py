@@ -155,6 +155,32 @@ def products(n, m):
 
 
 @case
+def products_with_few_columns(n, m):
+    x, w, v = given((n, 256)), given((10, 256)), given((40, 5))
+    y = b.matmul(x, b.permute(w, (1, 0)))
+    z = b.matmul(b.crop(x, 1, 0, 40), v)
+    g = b.map_values("tanh", z)
+    return [x, w, v], [b.map_values("exp", b.map_values("tanh", y)), z, b.matmul(b.permute(g, (1, 0)), y)]
+
+
+@case
+def products_over_much(n, m):
+    x, w, y = given((n, 3000)), given((3000, 48)), given((m, 3000))
+    back = b.matmul(b.permute(b.crop(x, 1, 0, 64), (1, 0)), b.crop(x, 1, 64, 80))
+    return [x, w, y], [b.matmul(x, w), b.matmul(x, b.permute(y, (1, 0))), back]
+
+
+@case
+def products_of_turned_factors(n, m):
+    x, y, z = given((30, n)), given((m, n)), given((m, 2, n, 12))
+    a = b.matmul(b.permute(x, (1, 0)), b.constant(some(np.random.default_rng(3), (30, 20))))
+    c = b.matmul(y, b.permute(x, (1, 0)))
+    batches = b.matmul(b.permute(z, (0, 1, 3, 2)), b.crop(z, 3, 0, 7))
+    heads = b.permute(b.reshape(b.matmul(b.permute(y, (1, 0)), y), (n, n)), (1, 0))
+    return [x, y, z], [a, c, batches, heads]
+
+
+@case
 def summed_product(n, m):
     x, y = given((n, 33)), given((n, 17))
     return [x, y], [b.matmul(b.permute(x, (1, 0)), y)]
@@ -515,7 +541,7 @@ class RandomVarying:
         )
         if like is not None and rng.random() < 0.6:
             return b.map_values("tanh", b.matmul(x, b.permute(b.cast(like, x.dtype), (1, 0))))
-        turned = tuple(range(x.ndim - 2)) + (x.ndim - 1, x.ndim - 2)
+        turned = (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)
         if rng.random() < 0.5:
             return b.map_values("tanh", b.matmul(b.permute(x, turned), x))
         if type(x.shape[-1]) is int:

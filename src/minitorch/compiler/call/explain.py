@@ -23,9 +23,10 @@ from minitorch.compiler.backends.llvm.machine import assembly
 from minitorch.compiler.backends.llvm.target import host
 from minitorch.compiler.call.key import in_words
 from minitorch.compiler.call.names import describe
+from minitorch.compiler.ir.polynomial import LEAST
 from minitorch.compiler.ir.program import VIEWS, Program, Value, evaluate
 from minitorch.compiler.ir.simplify import simplify
-from minitorch.compiler.ir.sizes import LEAST, hint, hints
+from minitorch.compiler.ir.sizes import hint, hints
 from minitorch.compiler.trace.recorded import (
     Draw,
     Effect,

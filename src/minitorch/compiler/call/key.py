@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minitorch.compiler.call.conditions import PLAIN, Condition, Let, Local, Remembered, Requirement, compiled
-from minitorch.compiler.ir.sizes import LEAST
+from minitorch.compiler.ir.polynomial import LEAST
 from minitorch.engine.dtypes import get_default_dtype
 from minitorch.engine.modes import Mode
 from minitorch.engine.node import Node

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from minitorch.compiler.ir.sizes import LEAST
+from minitorch.compiler.ir.polynomial import LEAST
 
 Axis = tuple[int, int]  # which of the arrays among the arguments, and which of its axes
 Lengths = tuple[int, ...]

@@ -1,7 +1,7 @@
 """Sizes that vary from call to call. Enters: what a recording met as the length of an axis. Leaves: a `Size`.
 
 A `Size` is an int, the one that was met while recording (its *hint*), which remembers how it comes about from
-`Symbol`s: a polynomial with whole coefficients, over symbols and floor quotients, in one written form, so that
+`Symbol`s: a polynomial with whole coefficients (`polynomial.py`), in one written form, so that
 equal expressions are equal Sizes. Where the symbols cancel out, plain ints come back.
 
 Comparing is the only way by which a program could depend on a size. What expressions and ranges say for every size
@@ -19,40 +19,33 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from fractions import Fraction
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-INFINITE = math.inf
+from minitorch.compiler.ir.polynomial import (
+    Atom,
+    Quotient,
+    Terms,
+    Variable,
+    constant,
+    floored,
+    plus,
+    range_of,
+    replaced,
+    times,
+    written,
+)
+
 USUAL = 24  # a size that varies is taken to be typically so much at least
-LEAST = 2  # sizes 0 and 1 are never symbols: whether an axis is empty, or stretches, is known beforehand
 
 
 class Undecided(Exception):
     """A question about a size that has no one answer for all of its values, where nobody notes which was taken."""
 
 
-@dataclass(frozen=True)
-class Symbol:
-    """A size that a call brings along.
-
-    hint: its value while recording. least, greatest: the values that it may have. typical: one that it often has, for
-    which to plan; if nothing is said, the hint, unless that is small: what varies will hardly stay so.
-    """
-
-    name: str
-    hint: int
-    least: int = LEAST
-    greatest: int | None = None
-    typical: int | None = None
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-    def __str__(self) -> str:
-        return self.name
+class Symbol(Variable):
+    """A size that a call brings along."""
 
     @property
     def size(self) -> Size:
@@ -60,248 +53,13 @@ class Symbol:
         return Size._of((((self,), 1),))
 
 
-@dataclass(frozen=True)
-class Quotient:
-    """The whole part of a quotient that is no polynomial; the divisor is positive."""
-
-    dividend: Terms
-    divisor: Terms
-
-    def __str__(self) -> str:
-        over = written(self.divisor) if len(self.divisor) == 1 else f"({written(self.divisor)})"
-        plain = len(self.dividend) == 1 and self.dividend[0][1] == 1
-        under = written(self.dividend) if plain else f"({written(self.dividend)})"
-        return f"{under}//{over}" if "*" not in over else f"{under}//({over})"
-
-
-Atom = Symbol | Quotient
-Monomial = tuple[Atom, ...]  # a product, in the order of the atoms' names
-# A sum: products with their factors, none of them 0, in the order in which they are written.
-Terms = tuple[tuple[Monomial, int], ...]
 Binding = Mapping[Symbol, int]
-
-
-# --- sums of products ---------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=4096)
-def _key(monomial: Monomial) -> tuple[int, tuple[str, ...]]:
-    return -len(monomial), tuple(str(atom) for atom in monomial)
-
-
-def _sum(terms: Mapping[Monomial, int]) -> Terms:
-    """Return a sum in its one written form: the longest products first, a plain number last."""
-    return tuple(sorted(((m, c) for m, c in terms.items() if c), key=lambda term: _key(term[0])))
 
 
 def _terms(number: Any) -> Terms:
     if isinstance(number, Size):
         return number.terms
     return (((), int(number)),) if number else ()
-
-
-def _plus(a: Terms, b: Terms, factor: int = 1) -> Terms:
-    out = dict(a)
-    for monomial, c in b:
-        out[monomial] = out.get(monomial, 0) + c * factor
-    return _sum(out)
-
-
-@lru_cache(maxsize=4096)
-def _times(a: Terms, b: Terms) -> Terms:
-    out: dict[Monomial, int] = {}
-    for m, c in a:
-        for n, d in b:
-            both = tuple(sorted(m + n, key=str))
-            out[both] = out.get(both, 0) + c * d
-    return _sum(out)
-
-
-def _constant(terms: Terms) -> int | None:
-    """Return the number that a sum is, if it is one."""
-    if not terms:
-        return 0
-    return terms[0][1] if len(terms) == 1 and not terms[0][0] else None
-
-
-@lru_cache(maxsize=4096)
-def _floor(a: Terms, b: Terms) -> Terms:
-    """Return a // b; b must be positive."""
-    divisor = _constant(b)
-    if divisor == 1 or not a:
-        return a
-    if divisor is not None and a[0][1] < 0:  # -x // n = -((x + n - 1) // n)
-        up = _floor(_plus(_terms(divisor - 1), a, -1), b)
-        return _times(up, _terms(-1))
-    whole, rest = _divided(a, b)
-    if _range(rest)[0] >= 0 and _range(_plus(b, rest, -1))[0] > 0:  # 0 ≤ rest < b
-        return whole
-    if divisor is None:
-        return _plus(whole, (((Quotient(rest, b),), 1),))
-    common = math.gcd(divisor, *(c for m, c in rest if m))
-    if common > 1:  # (g·x + c) // (g·n) = (x + c // g) // n
-        reduced = _sum({m: c // common for m, c in rest})
-        return _plus(whole, _floor(reduced, _terms(divisor // common)))
-    if len(rest) == 1 and rest[0][1] == 1 and len(rest[0][0]) == 1 and isinstance(rest[0][0][0], Quotient):
-        inner = rest[0][0][0]  # (x // m) // n
-        if _constant(inner.divisor) is not None:
-            return _plus(whole, _floor(inner.dividend, _times(inner.divisor, b)))
-    return _plus(whole, (((Quotient(rest, b),), 1),))
-
-
-def _divided(a: Terms, b: Terms) -> tuple[Terms, Terms]:
-    """Return whole and rest of a division by the leading product: a = whole·b + rest."""
-    leading, factor = b[0]
-    whole: Terms = ()
-    rest = a
-    for monomial, _ in a:
-        c = dict(rest).get(monomial, 0)
-        missing = _without(monomial, leading)
-        if missing is None or c // factor == 0:
-            continue
-        step = ((missing, c // factor),)
-        whole = _plus(whole, step)
-        rest = _plus(rest, _times(step, b), -1)
-    return whole, rest
-
-
-def _without(product: Monomial, part: Monomial) -> Monomial | None:
-    """Return a product divided by another, if it has all of its atoms."""
-    left = list(product)
-    for atom in part:
-        if atom not in left:
-            return None
-        left.remove(atom)
-    return tuple(left)
-
-
-def written(terms: Terms) -> str:
-    """Return a sum as people write it.
-
-    >>> n = Symbol("n", 5).size
-    >>> str(n * 4 + 2), str(-n + 1), str((n + 1) // 2)
-    ('4*n + 2', '-n + 1', '(n + 1)//2')
-    """
-    out = ""
-    for monomial, c in terms:
-        sign = "-" if c < 0 else "+"
-        product = "*".join(
-            f"({a})" if isinstance(a, Quotient) and len(monomial) > 1 else str(a) for a in monomial
-        )
-        if c != 1 and len(monomial) == 1 and isinstance(monomial[0], Quotient):
-            product = f"({product})"
-        if abs(c) != 1 or not monomial:
-            product = f"{abs(c)}*{product}" if monomial else str(abs(c))
-        out += f" {sign} {product}" if out else f"-{product}" if c < 0 else product
-    return out or "0"
-
-
-# --- what is known about one, whatever its symbols are --------------------------------------------------------
-
-
-@lru_cache(maxsize=8192)
-def _range(terms: Terms) -> tuple[float, float]:
-    """Return numbers between which a sum lies for all values of its symbols."""
-    low, high = _range_of_parts(terms)
-    for change in (_from_the_least, _without_quotients):
-        also_low, also_high = change(terms)
-        low, high = max(low, also_low), min(high, also_high)
-    return low, high
-
-
-def _range_of_parts(terms: Terms) -> tuple[float, float]:
-    """Return the range if every product were free of the others."""
-    low = high = 0.0
-    for monomial, c in terms:
-        least, greatest = 1.0, 1.0
-        for atom in monomial:
-            a, b = _atom_range(atom)
-            ends = [_product(x, y) for x in (least, greatest) for y in (a, b)]
-            least, greatest = min(ends), max(ends)
-        ends = [_product(c, least), _product(c, greatest)]
-        low, high = low + min(ends), high + max(ends)
-    return low, high
-
-
-def _product(x: float, y: float) -> float:
-    return 0.0 if not x or not y else x * y
-
-
-def _atom_range(atom: Atom) -> tuple[float, float]:
-    if isinstance(atom, Symbol):
-        return atom.least, INFINITE if atom.greatest is None else atom.greatest
-    (a, b), (c, d) = _range(atom.dividend), _range(atom.divisor)
-    c = max(c, 1)
-    ends = [_whole(x, y) for x in (a, b) for y in (c, d)]
-    return min(ends), max(ends)
-
-
-def _whole(x: float, y: float) -> float:
-    if math.isinf(x):
-        return x if not math.isinf(y) else math.copysign(INFINITE, x)
-    if math.isinf(y):
-        return 0.0 if x >= 0 else -1.0
-    return float(int(x) // int(y))
-
-
-def _from_the_least(terms: Terms) -> tuple[float, float]:
-    """Return the range of a sum in which each atom is its least value and something that is not negative.
-
-    (s·t - s is s·(t - 1), and never negative: with s = 2 + a, t = 2 + b it is ab + a + 2b + 2.)
-    """
-    atoms = dict.fromkeys(a for monomial, _ in terms for a in monomial)
-    least = {a: _atom_range(a)[0] for a in atoms}
-    if any(math.isinf(n) for n in least.values()):
-        return -INFINITE, INFINITE
-    moved: dict[Monomial, int] = {}
-    for monomial, c in terms:
-        product: dict[Monomial, int] = {(): c}
-        for atom in monomial:
-            grown: dict[Monomial, int] = {}
-            for m, d in product.items():
-                both = tuple(sorted((*m, atom), key=str))
-                grown[both] = grown.get(both, 0) + d
-                grown[m] = grown.get(m, 0) + d * int(least[atom])
-            product = grown
-        for m, d in product.items():
-            moved[m] = moved.get(m, 0) + d
-    number = moved.pop((), 0)
-    return (
-        number if all(c >= 0 for c in moved.values()) else -INFINITE,
-        number if all(c <= 0 for c in moved.values()) else INFINITE,
-    )
-
-
-def _without_quotients(terms: Terms) -> tuple[float, float]:
-    """Return the range of a sum in which x // n is (x - r) / n, with 0 ≤ r < n."""
-    low = high = Fraction(0)
-    rest: dict[Monomial, Fraction] = {}
-    found = False
-    for monomial, c in terms:
-        divisor = None
-        if len(monomial) == 1 and isinstance(monomial[0], Quotient):
-            divisor = _constant(monomial[0].divisor)
-        if divisor is None:
-            rest[monomial] = rest.get(monomial, Fraction(0)) + c
-            continue
-        found = True
-        quotient = monomial[0]
-        assert isinstance(quotient, Quotient)
-        share = Fraction(c, divisor)
-        for m, d in quotient.dividend:
-            rest[m] = rest.get(m, Fraction(0)) + d * share
-        if c > 0:
-            low -= share * (divisor - 1)
-        else:
-            high -= share * (divisor - 1)
-    if not found:
-        return -INFINITE, INFINITE
-    scale = math.lcm(*(f.denominator for f in rest.values()), low.denominator, high.denominator)
-    least, greatest = _range(_sum({m: int(f * scale) for m, f in rest.items()}))
-    return (
-        least if math.isinf(least) else math.ceil((Fraction(least) + low * scale) / scale),
-        greatest if math.isinf(greatest) else math.floor((Fraction(greatest) + high * scale) / scale),
-    )
 
 
 # --- guards -------------------------------------------------------------------------------------------------
@@ -337,7 +95,7 @@ class Guard:
 
 Guards = list[Guard]
 
-_collected: ContextVar[Guards | None] = ContextVar("collected", default=None)
+_collected: ContextVar[Any] = ContextVar("collected", default=None)  # Guards, or None
 _surely: ContextVar[bool] = ContextVar("surely", default=False)
 _known: ContextVar[tuple[Guard, ...]] = ContextVar("known", default=())
 
@@ -386,7 +144,7 @@ def _normal(relation: str, terms: Terms) -> Terms:
 
 def _sure(relation: str, terms: Terms) -> bool | None:
     """Return whether a sum is 0, is not 0 or is not negative, if one can tell for all sizes."""
-    low, high = _range(terms)
+    low, high = range_of(terms)
     if relation == ">=":
         found = True if low >= 0 else False if high < 0 else None
     else:
@@ -425,9 +183,9 @@ def _by_facts(relation: str, terms: Terms, facts: Sequence[Guard]) -> bool | Non
         signs = (1, -1) if fact.relation == "==" else (1,)
         for sign in signs:
             # terms = sign·fact + rest with the fact not negative
-            if _range(_plus(terms, fact.size.terms, -sign))[0] >= (0 if relation == ">=" else 1):
+            if range_of(plus(terms, fact.size.terms, -sign))[0] >= (0 if relation == ">=" else 1):
                 return relation in (">=", "!=")
-            if _range(_plus(terms, fact.size.terms, sign))[1] < 0:
+            if range_of(plus(terms, fact.size.terms, sign))[1] < 0:
                 return relation == "!="
     return None
 
@@ -442,35 +200,18 @@ def _compare(relation: str, terms: Terms) -> bool:
         if relation != ">=" and _surely.get():
             return relation == "!="
         raise Undecided(f"whether {written(terms)} {relation} 0 depends on the size")
-    now = _at_hint(terms)
+    now = replaced(terms)
     answer = now == 0 if relation == "==" else now != 0 if relation == "!=" else now >= 0
     if answer:
         noted = Guard(relation, Size._of(_normal(relation, terms)))
     elif relation == ">=":
-        noted = Guard(">=", Size._of(_normal(">=", _plus(_times(terms, _terms(-1)), _terms(-1)))))
+        noted = Guard(">=", Size._of(_normal(">=", plus(times(terms, _terms(-1)), _terms(-1)))))
     else:
         other = "!=" if relation == "==" else "=="
         noted = Guard(other, Size._of(_normal(other, terms)))
     if noted not in guards:
         guards.append(noted)
     return answer
-
-
-def _at_hint(terms: Terms) -> int:
-    return _replaced(terms, {})
-
-
-def _replaced(terms: Terms, binding: Binding) -> Any:
-    """Return a sum with its symbols replaced; by their hints, where nothing at all is given."""
-    total = 0
-    for monomial, product in terms:
-        for atom in monomial:
-            if isinstance(atom, Symbol):
-                product = product * (binding[atom] if binding else atom.hint)
-            else:
-                product = product * (_replaced(atom.dividend, binding) // _replaced(atom.divisor, binding))
-        total = total + product
-    return total
 
 
 # --- sizes --------------------------------------------------------------------------------------------------
@@ -509,7 +250,7 @@ class Size(_Int):
     @classmethod
     def _of(cls, terms: Terms) -> Any:
         """Return a sum as a Size, or as an int if it is one."""
-        number = _constant(terms)
+        number = constant(terms)
         if number is not None:
             return number
         size = object.__new__(cls)
@@ -524,25 +265,25 @@ class Size(_Int):
     # --- arithmetic: what any other int would do, but for the symbols
 
     def __add__(self, other: Any) -> Any:
-        return Size._of(_plus(self.terms, _terms(other))) if _is_whole(other) else self._mixed("add", other)
+        return Size._of(plus(self.terms, _terms(other))) if _is_whole(other) else self._mixed("add", other)
 
     def __radd__(self, other: Any) -> Any:
         return self + other if _is_whole(other) else self._mixed("add", other, True)
 
     def __sub__(self, other: Any) -> Any:
         return (
-            Size._of(_plus(self.terms, _terms(other), -1)) if _is_whole(other) else self._mixed("sub", other)
+            Size._of(plus(self.terms, _terms(other), -1)) if _is_whole(other) else self._mixed("sub", other)
         )
 
     def __rsub__(self, other: Any) -> Any:
         return (
-            Size._of(_plus(_terms(other), self.terms, -1))
+            Size._of(plus(_terms(other), self.terms, -1))
             if _is_whole(other)
             else self._mixed("sub", other, True)
         )
 
     def __mul__(self, other: Any) -> Any:
-        return Size._of(_times(self.terms, _terms(other))) if _is_whole(other) else self._mixed("mul", other)
+        return Size._of(times(self.terms, _terms(other))) if _is_whole(other) else self._mixed("mul", other)
 
     def __rmul__(self, other: Any) -> Any:
         return self * other if _is_whole(other) else self._mixed("mul", other, True)
@@ -589,23 +330,23 @@ class Size(_Int):
     def __eq__(self, other: object) -> bool:
         if not _is_whole(other):
             return self._mixed("eq", other)
-        return _compare("==", _plus(self.terms, _terms(other), -1))
+        return _compare("==", plus(self.terms, _terms(other), -1))
 
     def __ne__(self, other: object) -> bool:
         if not _is_whole(other):
             return self._mixed("ne", other)
-        return _compare("!=", _plus(self.terms, _terms(other), -1))
+        return _compare("!=", plus(self.terms, _terms(other), -1))
 
     def __ge__(self, other: Any) -> bool:
         return (
-            _compare(">=", _plus(self.terms, _terms(other), -1))
+            _compare(">=", plus(self.terms, _terms(other), -1))
             if _is_whole(other)
             else self._mixed("ge", other)
         )
 
     def __le__(self, other: Any) -> bool:
         return (
-            _compare(">=", _plus(_terms(other), self.terms, -1))
+            _compare(">=", plus(_terms(other), self.terms, -1))
             if _is_whole(other)
             else self._mixed("le", other)
         )
@@ -629,9 +370,9 @@ class Size(_Int):
         """Return the hint as a plain int, having noted that it is to be this; a mistake where nobody notes it."""
         collected: Any = _collected.get()
         number = hint(self)
-        if hasattr(collected, "need") and _sure("==", _plus(self.terms, _terms(number), -1)) is not True:
+        if hasattr(collected, "need") and _sure("==", plus(self.terms, _terms(number), -1)) is not True:
             collected.need(self)
-        _compare("==", _plus(self.terms, _terms(number), -1))
+        _compare("==", plus(self.terms, _terms(number), -1))
         return number
 
     def __int__(self) -> int:
@@ -741,7 +482,7 @@ def _floor_divide(a: int, b: int) -> Any:
         a, b = -a, -b
     if not b:
         raise ZeroDivisionError("a size divided by zero")
-    return Size._of(_floor(_terms(a), _terms(b)))
+    return Size._of(floored(_terms(a), _terms(b)))
 
 
 # --- questions ----------------------------------------------------------------------------------------------
@@ -749,7 +490,7 @@ def _floor_divide(a: int, b: int) -> Any:
 
 def hint(number: int) -> int:
     """Return a size as it was while recording: for estimates, not for what has to be right."""
-    return _at_hint(number.terms) if isinstance(number, Size) else number
+    return replaced(number.terms) if isinstance(number, Size) else number
 
 
 def typical(number: int) -> int:
@@ -757,7 +498,7 @@ def typical(number: int) -> int:
     if not isinstance(number, Size):
         return number
     usual = {s: max(s.hint, USUAL) if s.typical is None else s.typical for s in symbols_of(number)}
-    return _replaced(number.terms, usual)
+    return replaced(number.terms, usual)
 
 
 def hints(shape: Sequence[int]) -> tuple[int, ...]:
@@ -775,21 +516,21 @@ def surely_equal(a: Any, b: Any) -> bool:
     if isinstance(a, (tuple, list)):
         return len(a) == len(b) and all(surely_equal(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, Size) or isinstance(b, Size):
-        return _sure("==", _plus(_terms(a), _terms(b), -1)) is True
+        return _sure("==", plus(_terms(a), _terms(b), -1)) is True
     return bool(a == b)
 
 
 def surely_different(a: int, b: int) -> bool:
     """Whether two sizes are different whatever the symbols are."""
     if isinstance(a, Size) or isinstance(b, Size):
-        return _sure("==", _plus(_terms(a), _terms(b), -1)) is False
+        return _sure("==", plus(_terms(a), _terms(b), -1)) is False
     return a != b
 
 
 def surely_less(a: int, b: int) -> bool:
     """Whether one size is less than another whatever the symbols are."""
     if isinstance(a, Size) or isinstance(b, Size):
-        return _sure(">=", _plus(_terms(a), _terms(b), -1)) is False
+        return _sure(">=", plus(_terms(a), _terms(b), -1)) is False
     return a < b
 
 
@@ -805,7 +546,7 @@ def surely_multiple(a: int, b: int) -> bool:
 
 def limits(number: int) -> tuple[float, float]:
     """Return numbers between which a size lies; infinite, where nothing is known."""
-    return _range(number.terms) if isinstance(number, Size) else (number, number)
+    return range_of(number.terms) if isinstance(number, Size) else (number, number)
 
 
 # --- symbols replaced ---------------------------------------------------------------------------------------
@@ -818,11 +559,12 @@ def symbols_of(anything: Any) -> list[Symbol]:
     def look(terms: Terms) -> None:
         for monomial, _ in terms:
             for atom in monomial:
-                if isinstance(atom, Symbol):
-                    found[atom] = None
-                else:
+                if isinstance(atom, Quotient):
                     look(atom.dividend)
                     look(atom.divisor)
+                else:
+                    assert isinstance(atom, Symbol)
+                    found[atom] = None
 
     stack = [anything]
     while stack:
@@ -847,7 +589,7 @@ def evaluated(anything: Any, binding: Binding) -> Any:
         missing = [str(s) for s in symbols_of(anything) if s not in binding]
         if missing:
             raise KeyError(f"{anything}: nothing is given for {', '.join(missing)}")
-        return _replaced(anything.terms, binding)
+        return replaced(anything.terms, binding)
     if type(anything) in (tuple, list):
         return type(anything)([evaluated(each, binding) for each in anything])
     if type(anything) is dict:
@@ -862,15 +604,15 @@ def formulas(sizes: Sequence[int], symbols: Sequence[Symbol]) -> Callable[..., t
     >>> formulas([n.size * 2, 7, (n.size + m.size) // 2], [n, m])(4, 5)
     (8, 7, 4)
     """
-    names = {symbol: f"n{number}" for number, symbol in enumerate(symbols)}
+    names: dict[Variable, str] = {symbol: f"n{number}" for number, symbol in enumerate(symbols)}
 
     def source(terms: Terms) -> str:
         return "+".join("*".join([str(c), *map(atom, monomial)]) for monomial, c in terms) or "0"
 
     def atom(part: Atom) -> str:
-        if isinstance(part, Symbol):
-            return names[part]
-        return f"(({source(part.dividend)})//({source(part.divisor)}))"
+        if isinstance(part, Quotient):
+            return f"(({source(part.dividend)})//({source(part.divisor)}))"
+        return names[part]
 
     text = "".join(f"{source(_terms(n))}," for n in sizes)
     return eval(f"lambda {', '.join(names.values())}: ({text})")

@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.ir import builder as make
+from minitorch.compiler.ir.polynomial import LEAST
 from minitorch.compiler.ir.program import Value, in_order
-from minitorch.compiler.ir.sizes import LEAST, Size, hint, hints, symbols_of
+from minitorch.compiler.ir.sizes import Size, hint, hints, symbols_of
 from minitorch.compiler.trace.number import Number
 from minitorch.compiler.trace.refusal import CompileError, refuse, where_in_user_code
 from minitorch.engine.node import Node

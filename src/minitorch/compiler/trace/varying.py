@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.ir import builder as make
-from minitorch.compiler.ir.sizes import Guard, Quotient, Size, Symbol, evaluated, hint, symbols_of
+from minitorch.compiler.ir.polynomial import Quotient
+from minitorch.compiler.ir.sizes import Guard, Size, Symbol, evaluated, hint, symbols_of
 from minitorch.compiler.trace.number import Number, as_int
 from minitorch.compiler.trace.refusal import where_in_user_code
 from minitorch.compiler.trace.traced import Traced

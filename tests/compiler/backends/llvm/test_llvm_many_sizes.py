@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("llvmlite.binding")
 
 from minitorch.compiler.backends.llvm.native import KEPT_SIZES, Llvm
+from minitorch.compiler.backends.llvm.products import costs
 from minitorch.compiler.ir import builder as b
 from minitorch.compiler.ir.program import Program, interpret
 from minitorch.compiler.ir.sizes import Symbol
@@ -45,13 +46,47 @@ def run_guarded(made, arrays):
 
 @pytest.mark.parametrize("name", CASES)
 def test_each_primitive_at_many_sizes(name):
-    made = Llvm().compile(varying(CASES[name]), {})
-    assert bool(made.report.called_back) == (name in CALLED_BACK)
-    for n, m in SIZES:
-        one = fixed(CASES[name], n, m)
-        arrays = arrays_for(one)
-        for got, want in zip(run_guarded(made, arrays), interpret(one, arrays), strict=True):
-            close(got, np.asarray(want), f"{name} at {n}, {m}", 50)
+    for hints in ((6, 5), (300, 70)):
+        made = Llvm().compile(varying(CASES[name], *hints), {})
+        assert bool(made.report.called_back) == (name in CALLED_BACK)
+        for n, m in SIZES:
+            one = fixed(CASES[name], n, m)
+            arrays = arrays_for(one)
+            for got, want in zip(run_guarded(made, arrays), interpret(one, arrays), strict=True):
+                close(got, np.asarray(want), f"{name} at {n}, {m}", 50)
+
+
+# Figures by which other ways to compute a product seem best, also where they are not.
+WAYS = {
+    "other forms": {"OTHER_FORMS": 1e6},
+    "k in blocks": {"PANEL_BYTES": 1 << 11, "MOST_PANELS": 1, "MANY_TILES": 1},
+    "k in blocks, other forms": {
+        "PANEL_BYTES": 1 << 11,
+        "MOST_PANELS": 1,
+        "MANY_TILES": 1,
+        "OTHER_FORMS": 1e6,
+    },
+    "panels copied": {"PACK_ROWS": 1, "PACK_DEPTH": 1, "FAR_WIDTHS": 0},
+    "rows copied": {"FAR_BYTES": 0, "LARGE_BYTES": 0, "VERY_LARGE_BYTES": 0, "PACK_A_PANELS": 1},
+    "many units": {"UNIT_FLOPS": 2000, "REPACKING_ROWS": 1},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_products_in_other_ways(way, monkeypatch):
+    for figure, value in WAYS[way].items():
+        monkeypatch.setattr(costs, figure, value)
+    notes = set()
+    for name in (n for n in CASES if any(word in n for word in ("product", "linear", "conv", "attention"))):
+        made = Llvm().compile(varying(CASES[name], 90, 40), {})
+        notes |= {step.note.split(",")[0] for step in made.report.steps}
+        for n, m in ((2, 2), (65, 50)):
+            one = fixed(CASES[name], n, m)
+            arrays = arrays_for(one)
+            for got, want in zip(run_guarded(made, arrays), interpret(one, arrays), strict=True):
+                close(got, np.asarray(want), f"{name} at {n}, {m}", 50)
+    assert "columns" in notes
+    assert ("forms" in way) <= {"swapped", "dot"}.issubset(notes)
 
 
 def same_as_numpy(made, program, updates, arrays, name):

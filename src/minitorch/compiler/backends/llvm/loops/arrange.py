@@ -185,7 +185,9 @@ class _Choice:
         for dim in with_grain:
             if dim not in others:
                 continue
-            fitting = (s for s in costs.TILE_SIZES if surely_multiple(dim.size, s) and surely_less(s, dim.size))
+            fitting = (
+                s for s in costs.TILE_SIZES if surely_multiple(dim.size, s) and surely_less(s, dim.size)
+            )
             size = next(fitting, None if is_fixed(dim.size) else costs.TILE_SIZES[0])
             if size is not None:
                 outer, inner = self.space.cut(dim, size)

@@ -53,6 +53,9 @@ def _plan_varying(contraction: Contraction, target: Target) -> ContractionPlan:
     if is_fixed(problem.columns) and 1 < problem.columns <= min(problem.lanes, problem.registers - 4):
         exchanged = Problem.of(contraction.exchanged(), target)
         plans.append((plan_columns(exchanged.usually(), "swapped"), exchanged))
+    along_k = problem.a_depth.stride == 1 and problem.b_depth.stride == 1
+    if along_k and is_fixed(problem.columns, problem.depth):
+        plans.append((plan_dot(problem.usually()), problem))
     plan, problem = min(
         plans, key=lambda each: each[0].cycles * (costs.OTHER_FORMS if each[0] is straight else 1.0)
     )

@@ -232,7 +232,7 @@ class _Kernel:
 
         def tile(number: str, row: str, rows: int, existing: str | None) -> None:
             if self.plan.form == "dot":
-                write_dot_tile(self.context, Tile(work, row, rows))
+                write_dot_tile(self.context, Tile(work, row, rows, existing=existing))
                 return
             copy = place_in_a(self.context, work.panel, number, first) if self.plan.packs_a else None
             self._tile(Tile(work, row, rows, copy, existing))

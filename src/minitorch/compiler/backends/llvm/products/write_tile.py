@@ -7,8 +7,9 @@ Elements of A are broadcast, so A may have any strides.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
-from minitorch.compiler.backends.llvm.control import add, divide, known, loop, multiply, smaller
+from minitorch.compiler.backends.llvm.control import add, divide, known, loop, multiply, smaller, when
 from minitorch.compiler.backends.llvm.products import costs
 from minitorch.compiler.backends.llvm.products.write_base import Context, Position, Tile, prefetch
 from minitorch.compiler.backends.llvm.shuffles import sum_each, zero
@@ -31,6 +32,13 @@ def multiply_tile(context: Context, tile: Tile, sums: list[str]) -> list[str]:
 def _kinds(context: Context, tile: Tile) -> list[str]:
     """The types of a tile's sums."""
     return [context.kind(vector.lanes) for vector in tile.work.panel.vectors] * tile.rows
+
+
+def _rows(context: Context, tile: Tile) -> Iterator[str]:
+    """Yield the numbers of a tile's rows; of those that may not exist, that of the last one instead."""
+    for r in range(tile.rows):
+        row = add(context.e, tile.row, str(r))
+        yield row if tile.existing is None else smaller(context.e, row, f"{context.problem.rows - 1}")
 
 
 def _multiply_fetching(context: Context, tile: Tile, sums: list[str]) -> list[str]:
@@ -97,13 +105,8 @@ class _Multiplication:
             return [tile.copy]
         if self.row_stride is not None:
             return [context.at(tile.work.a, multiply(e, tile.row, self.row_stride))]
-        starts = []
-        for r in range(tile.rows):
-            row = add(e, tile.row, str(r))
-            if tile.existing is not None:  # the last row stands for those that do not exist
-                row = smaller(e, row, f"{context.problem.rows - 1}")
-            starts.append(context.at(tile.work.a, context.offset(context.problem.a_row, "a_row", row)))
-        return starts
+        walk = context.problem.a_row
+        return [context.at(tile.work.a, context.offset(walk, "a_row", row)) for row in _rows(context, tile)]
 
     def _unroll(self) -> int:
         """How many k a round of the loop does."""
@@ -194,16 +197,22 @@ def write_dot_tile(context: Context, tile: Tile) -> None:
         line = sums[r * valid : (r + 1) * valid] + [zero(lanes)] * (width - valid)
         values.append(sum_each(e, line, context.element, lanes))
         positions.append(Position(work.batch, add(e, tile.row, str(r)), work.column, width, valid))
-    for value, position in zip(values, positions, strict=True):
-        context.epilogue(e, value, position)
+    for r, (value, position) in enumerate(zip(values, positions, strict=True)):
+
+        def end(value: str = value, position: Position = position) -> None:
+            context.epilogue(e, value, position)
+
+        if tile.existing is None:
+            end()
+        else:
+            when(e, e.op(f"icmp slt i64 {r}, {tile.existing}"), end)
 
 
 def _dot_sums(context: Context, tile: Tile, columns: int) -> list[str]:
     """The products of all rows with all columns, each still a vector to be summed across."""
     e, problem, lanes, work = context.e, context.problem, context.lanes, tile.work
     a_lines = [
-        context.at(work.a, context.offset(problem.a_row, "a_row", add(e, tile.row, str(r))))
-        for r in range(tile.rows)
+        context.at(work.a, context.offset(problem.a_row, "a_row", row)) for row in _rows(context, tile)
     ]
     b_lines = [
         context.at(work.b, context.offset(problem.b_column, "b_column", add(e, work.column, str(n))))
