@@ -28,12 +28,8 @@ from minitorch.compiler.call.names import describe
 from minitorch.compiler.call.shapes import places_of
 from minitorch.compiler.call.specialisation import Result, Specialisation
 from minitorch.compiler.call.undo import Aside, Before
-<<<<<<< HEAD
-from minitorch.compiler.call.views import View, views_among
-from minitorch.compiler.ir.sizes import Symbol
-=======
 from minitorch.compiler.call.views import View, hidden_bases, views_among
->>>>>>> main
+from minitorch.compiler.ir.sizes import Symbol
 from minitorch.compiler.trace.backward import Backward, differentiate, is_consumed
 from minitorch.compiler.trace.deferred import given_by_program
 from minitorch.compiler.trace.number import Number, as_float

@@ -147,7 +147,9 @@ def _view(result: Any, root: Any, of: Any, active: Recording) -> View:
             "before the call, or of another result; return a clone()"
         )
     kind: type = Tensor if is_tensor else PlainArray if isinstance(array, PlainTraced) else np.ndarray
-    return View(of, looks, kind, keeps_graph, tuple(dict.fromkeys(active.symbols.values())), active.assumed.given)
+    return View(
+        of, looks, kind, keeps_graph, tuple(dict.fromkeys(active.symbols.values())), active.assumed.given
+    )
 
 
 def _looks_by_ops(result: Any, root: Any) -> list[Look] | None:
@@ -185,7 +187,9 @@ def _looks_by_program(array: Any, root: Any, of: Any) -> list[Look] | None:
     while array is not root:
         chain.append(array)
         array = array.base
-    base = np.empty(hints(root.shape), root.dtype) if isinstance(of, int) else root.array  # as it will lie in memory
+    base = (
+        np.empty(hints(root.shape), root.dtype) if isinstance(of, int) else root.array
+    )  # as it will lie in memory
     given, view = _seen_through(chain, base, root.shape)
     program = Program([given], [view.value])
     if all(value.primitive in _VIEWS for value in program.values()):
