@@ -202,7 +202,7 @@ def sliced(plan, number, axes):
 
     if kind == "[-1]":
         return axes[:axis] + axes[axis + 1 :], run
-    return axes[:axis] + (name if kind == "flip" else f"{name}[{kind}]",) + axes[axis + 1 :], run
+    return (*axes[:axis], name if kind == "flip" else f"{name}[{kind}]", *axes[axis + 1 :]), run
 
 
 @step
@@ -211,7 +211,7 @@ def joined(plan, number, axes):
     if axis is None:
         return None
     kind = plan.rng.choice(["itself", "zeros", "stack", "repeat", "pad"])
-    grown = axes[:axis] + (f"{axes[axis]}+{kind}",) + axes[axis + 1 :]
+    grown = (*axes[:axis], f"{axes[axis]}+{kind}", *axes[axis + 1 :])
 
     def run(v):
         x = v[number]
@@ -226,7 +226,7 @@ def joined(plan, number, axes):
             return x.repeat(*(2 if i == axis else 1 for i in range(x.ndim)))
         return F.pad(x, [0, 0] * (x.ndim - axis - 1) + [1, 2])
 
-    return (axes[:axis] + ("2",) + axes[axis:] if kind == "stack" else grown), run
+    return ((*axes[:axis], "2", *axes[axis:]) if kind == "stack" else grown), run
 
 
 @step

@@ -454,8 +454,7 @@ def _page(explanation: Explanation) -> str:
     parts.append("</p>")
     if explanation.eager_because:
         parts.append(f"<p class='eager'>It stays eager, because {e(explanation.eager_because)}.</p>")
-    for line in explanation.fixed_sizes:
-        parts.append(f"<p>{e(line)}</p>")
+    parts += [f"<p>{e(line)}</p>" for line in explanation.fixed_sizes]
     if explanation.reasons:
         items = "".join(f"<li>{e(reason)}</li>" for reason in explanation.reasons)
         parts.append(f"<h3>Why it was compiled, each time</h3><ol>{items}</ol>")

@@ -234,8 +234,8 @@ class CompiledFunction:
         fixed = () if shapes is None else dict.fromkeys(shapes.fixed.values())
         why = f"; sizes cannot vary here: {'; '.join(fixed)}" if fixed else ""
         warnings.warn(
-            f"compile: {describe(self.function)} has {self.cache.compilations} programs for other arguments; calls with "
-            f"arguments that come rarely run as they are, not compiled{why}",
+            f"compile: {describe(self.function)} has {self.cache.compilations} programs for other arguments; calls "
+            f"with arguments that come rarely run as they are, not compiled{why}",
             CompileWarning,
             stacklevel=_level_outside(),
         )

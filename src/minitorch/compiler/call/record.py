@@ -28,7 +28,7 @@ from minitorch.compiler.call.names import describe
 from minitorch.compiler.call.shapes import places_of
 from minitorch.compiler.call.specialisation import Result, Specialisation
 from minitorch.compiler.call.undo import Aside, Before
-from minitorch.compiler.call.views import View, views_among
+from minitorch.compiler.call.views import View, hidden_bases, views_among
 from minitorch.compiler.ir.sizes import Symbol
 from minitorch.compiler.trace.backward import Backward, differentiate, is_consumed
 from minitorch.compiler.trace.deferred import given_by_program
@@ -166,7 +166,7 @@ def record_call(
     if changed:
         promoted.update(run.fed_back())
         return RecordedCall(results, changed=changed)
-    found = collect((run.results, run.stored))
+    found = run.found
     parts = template((run.results, run.stored), {id(r): i for i, r in enumerate(found)})
     differs = "" if kept is None else difference(kept, recorded, observer.changes, parts)
     if kept is not None and not differs:
@@ -230,8 +230,8 @@ class _Run:
         self.given = GivenNumbers()
         self.is_settled = False  # whether what the function did is done for real
         self.made_plain: dict[int, Any] = {}  # containers of what was stored, with plain arrays in them
-        self._found: list[Any] = []  # the Tensors and arrays among the results
-        self._shared: dict[int, int] = {}  # the numbers of arrays among them, by id
+        self.found: list[Any] = []  # the Tensors and arrays among the results
+        self._settled: dict[int, Any] = {}  # arrays among them, as this run gives them, by id
         self._paths: dict[int, tuple[Any, ...]] = {}  # of containers among the arguments, by id
         self.stored: list[Any] = []  # what was stored outside, change by change
         self.environment = Environment(promoted)  # as it was when each thing was first come across
@@ -284,8 +284,7 @@ class _Run:
                         "read-only; clone() it"
                     )
             self.views = views_among(found, self.active)
-            self._found = found
-            self._shared = {id(r): i for i, r in enumerate(found) if not isinstance(r, Node)}
+            self.found = found
             own = [r if view is None else None for r, view in zip(found, self.views, strict=True)]
             try:
                 backward = differentiate(self.active, recorded, own, self.arguments.leaves)
@@ -307,7 +306,8 @@ class _Run:
             if any(isinstance(step, Effect) for step in self.active.script):
                 # What a number is read from may be changed by then: the program gives it.
                 self.results, self.stored = rebuilt((self.results, self.stored), _given_by_program)
-            return collect((self.results, self.stored))
+            found = collect((self.results, self.stored))
+            return found + hidden_bases(found, self.active)
 
         _, self.recorded, self.backward = self.active.run(self._call, all_of, then, self._settle_changes)
         self.active.observer = None
@@ -399,18 +399,20 @@ class _Run:
         """Return a part of the results, or of what is stored, as it is in this run."""
         if isinstance(part, Taken):
             return part.of((self.arguments.args, self.arguments.options))
-        number = self._shared.get(id(part))
-        if number is not None and (view := self.views[number]) is not None:
-            return view.made(self.arguments.leaves, self._found)
-        return untraced(part)
+        return self._settled[id(part)] if id(part) in self._settled else untraced(part)
 
     def _settle_changes(self) -> None:
         """Do once more what the function has done to Python's objects: by the numbers and arrays of this run."""
         self.is_settled = True
         self.observer.undo()
-        for view, result in zip(self.views, self._found, strict=True):
+        found = [untraced(each) for each in self.found]
+        for i, (view, result) in enumerate(zip(self.views, self.found, strict=True)):
             if view is not None and isinstance(result, Node):
-                view.lay(result, self.arguments.leaves, self._found)
+                view.lay(result, self.arguments.leaves, found)
+            elif view is not None:
+                found[i] = view.made(self.arguments.leaves, found)
+            if isinstance(result, Traced):
+                self._settled[id(result)] = found[i]
         for change, value in zip(self.observer.changes, self.stored, strict=True):
             change.redo(rebuilt(value, self.settled, self.made_plain))
 

@@ -1,8 +1,9 @@
-"""Which sizes vary. Enters: the shapes of calls that are alike in all else. Leaves: the same with names in place of sizes.
+"""Which sizes vary. Enters: the shapes of calls that are alike in all else. Leaves: shapes with names for some sizes.
 
-The first call's sizes are numbers. Where a later call has another one, that axis has a name from then on, and one program
-serves all of its sizes but 0 and 1, which are never named: whether an axis is empty, or stretches, has to be known. Axes
-that were never seen to differ have one name. What cannot vary (a loop over it, a list as long) is fixed again.
+The first call's sizes are numbers. Where a later call has another one, that axis has a name from then on, and one
+program serves all of its sizes but 0 and 1, which are never named: whether an axis is empty, or stretches, has to be
+known. Axes that were never seen to differ have one name. What cannot vary (a loop over it, a list as long) is fixed
+again.
 """
 
 from __future__ import annotations

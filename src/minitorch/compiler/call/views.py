@@ -6,25 +6,31 @@ makes it anew at each call in the memory of what it is a view of: what is writte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from minitorch.compiler.ir.program import Program, Value, interpret
-from minitorch.compiler.ir.sizes import Symbol, is_fixed, surely_at_most
+from minitorch.compiler.ir.sizes import Binding, Symbol, evaluated, hints, is_fixed, surely_at_most
 from minitorch.compiler.trace.backward import sizes_as_inputs
 from minitorch.compiler.trace.plain import PlainTraced
 from minitorch.compiler.trace.recorded import FromArgument, FromArray, FromGradient, FromTensor
 from minitorch.compiler.trace.recorder import Recording
 from minitorch.compiler.trace.refusal import CompileError
 from minitorch.compiler.trace.traced import Traced
+from minitorch.engine.modes import no_grad
 from minitorch.engine.node import Node, new_tensor
+from minitorch.engine.record import apply
 from minitorch.engine.versions import view_of
+from minitorch.ops.op import Op
 from minitorch.tensor import Tensor
 from minitorch.tensor.plain import PlainArray
 
+Look = Callable[[Any, Binding], Any]
 _VIEWS = {"input", "reshape", "permute", "expand", "slice"}
 _MOST_WORK = 10_000  # steps in which two views of one memory must be told apart
 
@@ -33,12 +39,12 @@ _MOST_WORK = 10_000  # steps in which two views of one memory must be told apart
 class View:
     """A result as a view. of: where it is a view of: another result, by its number, or as inputs are found.
 
-    program: from one to the other. kind: what it is: Tensor, PlainArray or ndarray. keeps_graph: whether gradients go
-    through it. sizes: those that vary and the array does not tell, which are inputs too. given: where a call has them.
+    looks: how one looks at the other, step by step, given the sizes that vary. kind: what it is: Tensor, PlainArray or
+    ndarray. keeps_graph: whether gradients go through it. sizes: what varies; given: where a call has it.
     """
 
     of: int | FromArgument | FromTensor | FromGradient | FromArray
-    program: Program
+    looks: Sequence[Look]
     kind: type
     keeps_graph: bool
     sizes: Sequence[Symbol] = ()
@@ -65,39 +71,57 @@ class View:
             thing = new_tensor(np.asarray(thing))
         elif not self.keeps_graph:
             thing = thing.detach()
-        return self._of(thing)
-
-    def _of(self, thing: Any) -> Any:
-        return interpret(self.program, [thing, *(getattr(self.given, s.name) for s in self.sizes)])[0]
+        binding = {symbol: getattr(self.given, symbol.name) for symbol in self.sizes}
+        for look in self.looks:
+            thing = look(thing, binding)
+        return thing
 
     def lay(self, result: Any, leaves: Sequence[Any], found: Sequence[Any]) -> None:
         """Let a Tensor that the recorded run has made lie where it belongs."""
-        base = self.base(leaves, found)
-        result._array = self._of(base._array if isinstance(base, Node) else np.asarray(base))
+        with no_grad():
+            result._array = self.made(leaves, found)._array
+
+
+def hidden_bases(results: list[Any], active: Recording) -> list[Any]:
+    """Return arrays that are no results but of which several are overlapping views: these are to be made from one."""
+    found: list[Any] = []
+    views = [each for each in map(_traced, results) if each is not None and each.base is not None]
+    roots = {id(each): each for each in map(_traced, results) if each is not None and each.base is None}
+    for i, one in enumerate(views):
+        root = _root(one)
+        if id(root) in roots or active.outside(root) is not None:
+            continue
+        if any(_root(other) is root and _may_overlap(one, other) for other in views[:i]):
+            roots[id(root)] = root
+            found.append(root)
+    return found
 
 
 def views_among(results: list[Any], active: Recording) -> list[View | None]:
     """Return which results are views, and of what; refuse what cannot be made anew as the view it is."""
-    arrays = [result._data if isinstance(result, Node) else result for result in results]
-    traced = [array if isinstance(array, Traced) else None for array in arrays]
-    roots = [None if each is None else _root(each) for each in traced]
     fresh = [not isinstance(each, Node) or active.is_fresh(each) for each in results]
+    traced = [_traced(each) if new else None for each, new in zip(results, fresh, strict=True)]
     owners: dict[int, int] = {}  # by root: the result that is it, preferably one with a graph
-    for i, (root, result) in enumerate(zip(roots, results, strict=True)):
-        if root is None or not fresh[i] or not isinstance(result, Node) or result._data is not root:
-            continue
-        if id(root) not in owners or (result._requires_grad and not results[owners[id(root)]]._requires_grad):
-            owners[id(root)] = i
+    for i, each in enumerate(traced):
+        if each is not None and each.base is None:
+            has_graph = isinstance(results[i], Node) and results[i]._requires_grad
+            if id(each) not in owners or has_graph:
+                owners[id(each)] = i
     found: list[View | None] = []
-    for i, (result, root) in enumerate(zip(results, roots, strict=True)):
+    for i, (result, each) in enumerate(zip(results, traced, strict=True)):
         of: Any = None
-        if root is not None and fresh[i]:
+        if each is not None:
+            root = _root(each)
             of = active.outside(root)
             if of is None and owners.get(id(root), i) != i:
                 of = owners[id(root)]
         found.append(None if of is None else _view(result, root, of, active))
-    _refuse_overlaps([t for t, view, new in zip(traced, found, fresh, strict=True) if view is None and new])
     return found
+
+
+def _traced(result: Any) -> Any:
+    array = result._data if isinstance(result, Node) else result
+    return array if isinstance(array, Traced) else None
 
 
 def _root(traced: Any) -> Any:
@@ -109,10 +133,12 @@ def _root(traced: Any) -> Any:
 def _view(result: Any, root: Any, of: Any, active: Recording) -> View:
     is_tensor = isinstance(result, Node)
     array = result._data if is_tensor else result
-    program = _program(array, root)
+    looks = _looks_by_ops(result, root) if is_tensor else None
+    if looks is None:
+        looks = _looks_by_program(array, root, of)
     keeps_graph = is_tensor and result._requires_grad
     if (
-        program is None
+        looks is None
         or not isinstance(of, (int, FromArgument, FromTensor, FromGradient, FromArray))
         or (keeps_graph and not _is_view_by_graph(result, active, of))
     ):
@@ -121,24 +147,93 @@ def _view(result: Any, root: Any, of: Any, active: Recording) -> View:
             "before the call, or of another result; return a clone()"
         )
     kind: type = Tensor if is_tensor else PlainArray if isinstance(array, PlainTraced) else np.ndarray
-    sizes = [value.attributes["symbol"] for value in program.inputs[1:]]
-    return View(of, program, kind, keeps_graph, sizes, active.assumed.given)
+    return View(
+        of, looks, kind, keeps_graph, tuple(dict.fromkeys(active.symbols.values())), active.assumed.given
+    )
 
 
-def _program(array: Any, root: Any) -> Program | None:
-    """Return the way from one array to a view of it; None if that is none of a few views."""
+def _looks_by_ops(result: Any, root: Any) -> list[Look] | None:
+    """Return the ops that lead from one Tensor to a view of it; None if something else does."""
+    looks: list[Look] = []
+    node = result
+    while node._data is not root:
+        view = view_of(node)
+        if view is None or view.op is None:
+            return None
+        looks.append(partial(_apply, view.op, view.attributes, view.recorded))
+        node = view.base
+    return looks[::-1]
+
+
+def _apply(op: Op, attributes: dict[str, Any], recorded: bool, tensor: Any, binding: Binding) -> Any:
+    if binding:
+        attributes = {name: _with_sizes(each, binding) for name, each in attributes.items()}
+    with nullcontext() if recorded else no_grad():
+        return apply(op, tensor, **attributes)
+
+
+def _with_sizes(thing: Any, binding: Binding) -> Any:
+    """Return an attribute of an op with the sizes of a call in it."""
+    if isinstance(thing, slice):
+        return slice(*(evaluated(n, binding) for n in (thing.start, thing.stop, thing.step)))
+    if isinstance(thing, (tuple, list)):
+        return type(thing)([_with_sizes(each, binding) for each in thing])
+    return evaluated(thing, binding)
+
+
+def _looks_by_program(array: Any, root: Any, of: Any) -> list[Look] | None:
+    """Return the way from one array to a view of it, as a program or by places in memory; None if there is none."""
     chain = []
     while array is not root:
         chain.append(array)
         array = array.base
-    given = Value("input", (), {"index": 0}, root.shape, root.dtype)
-    view = Traced(given, root.array)
+    base = (
+        np.empty(hints(root.shape), root.dtype) if isinstance(of, int) else root.array
+    )  # as it will lie in memory
+    given, view = _seen_through(chain, base, root.shape)
+    program = Program([given], [view.value])
+    if all(value.primitive in _VIEWS for value in program.values()):
+        sizes = sizes_as_inputs(program)
+        program = Program([given, *sizes], [view.value])
+        symbols = [value.attributes["symbol"] for value in sizes]
+        return [lambda thing, binding: interpret(program, [thing, *(binding[s] for s in symbols)])[0]]
+    for n in (*root.shape, *view.shape):
+        int(n)  # where it lies is known for these sizes
+    if not view.size or not np.may_share_memory(view.array, base):
+        return None
+    numbers = np.arange(base.size).reshape(base.shape)
+    first = _seen_through(chain, numbers, root.shape)[1].array.flat[0]
+    start = tuple(slice(int(i), None) for i in np.unravel_index(first, base.shape))
+    return [partial(_by_places, base.strides, start, view.shape, view.strides, view.flags.writeable)]
+
+
+def _seen_through(chain: list[Any], array: np.ndarray, shape: tuple[int, ...]) -> tuple[Value, Any]:
+    """Return an array of a shape as an input, and what a chain of views (the last one first) gives of it."""
+    given = Value("input", (), {"index": 0}, shape, array.dtype)
+    view = Traced(given, array)
     for each in reversed(chain):
         view = each.refreshed(view)
-    program = Program([given], [view.value])
-    of_sizes = sizes_as_inputs(program)
-    program = Program([given, *of_sizes], [view.value])
-    return program if all(value.primitive in _VIEWS for value in program.values()) else None
+    return given, view
+
+
+def _by_places(
+    laid_out: tuple[int, ...],
+    start: Any,
+    shape: Any,
+    strides: tuple[int, ...],
+    writeable: bool,
+    thing: Any,
+    binding: Binding,
+) -> Any:
+    """Return a view of what lies in memory as it did when this was recorded."""
+    array = thing._array if isinstance(thing, Node) else thing
+    if array.strides != laid_out:
+        raise RuntimeError(
+            f"compiled: a result of shape {tuple(shape)} is a view of an array whose strides were {laid_out} and are "
+            f"{array.strides} now; return a clone()"
+        )
+    view = np.lib.stride_tricks.as_strided(array[start], shape, strides, subok=True, writeable=writeable)
+    return new_tensor(view) if isinstance(thing, Node) else view
 
 
 def _is_view_by_graph(result: Any, active: Recording, of: Any) -> bool:
@@ -152,33 +247,18 @@ def _is_view_by_graph(result: Any, active: Recording, of: Any) -> bool:
     return True
 
 
-def _refuse_overlaps(traced: list[Any]) -> None:
-    """Refuse results that are made anew though they look at the same memory."""
-    views = [each for each in traced if each is not None and each.base is not None]
-    for i, one in enumerate(views):
-        for other in views[:i]:
-            if _root(one) is _root(other) and (
-                _overlap(one.array, other.array) or not _surely_apart(one, other)
-            ):
-                raise CompileError(
-                    f"compile: it returns two views (shapes {tuple(one.shape)} and {tuple(other.shape)}) of the same "
-                    "memory; return a clone() of one"
-                )
-
-
-def _surely_apart(one: Any, other: Any) -> bool:
-    """Tell whether two views that do not overlap in this run never do; if not, sizes that vary are decided on."""
-    sizes = [n for each in (one, other, _root(one)) for n in each.shape if not is_fixed(n)]
-    if not sizes:
+def _may_overlap(one: Any, other: Any) -> bool:
+    """Tell whether two views of the same memory overlap, or might with other sizes."""
+    if _overlap(one.array, other.array):
         return True
-    if one.place is not None and other.place is not None and one.base is other.base:
-        (starts, counts, steps), (others, more, strides) = one.place[0], other.place[0]
-        for a, n, s, b, m, t in zip(starts, counts, steps, others, more, strides, strict=True):
-            if s == t == 1 and (surely_at_most(a + n, b) or surely_at_most(b + m, a)):
-                return True
-    for n in sizes:
-        int(n)
-    return True
+    if is_fixed(*one.shape, *other.shape, *_root(one).shape):
+        return False
+    if one.place is None or other.place is None or one.base is not other.base:
+        return True
+    places = zip(*one.place[0], *other.place[0], strict=True)
+    return not any(
+        s == t == 1 and (surely_at_most(a + n, b) or surely_at_most(b + m, a)) for a, n, s, b, m, t in places
+    )
 
 
 def _overlap(a: np.ndarray, b: np.ndarray) -> bool:

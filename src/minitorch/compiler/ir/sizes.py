@@ -368,7 +368,8 @@ class Size(_Int):
 
     def _number(self) -> int:
         """Return the hint as a plain int, having noted that it is to be this; a mistake where nobody notes it."""
-        number, collected = hint(self), _collected.get()
+        collected: Any = _collected.get()
+        number = hint(self)
         if hasattr(collected, "need") and _sure("==", plus(self.terms, _terms(number), -1)) is not True:
             collected.need(self)
         _compare("==", plus(self.terms, _terms(number), -1))

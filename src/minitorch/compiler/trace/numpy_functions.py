@@ -327,7 +327,7 @@ def _triangle(shape: tuple[int, ...], k: int) -> Traced:
     """Return where column - row ≤ k, over the last two axes, computed in place of being stored."""
     rows, columns = shape[-2:]
     r = make.map_values("add", make.reshape(make.iota(rows), (rows, 1)), make.size(k))
-    array = np.tri(*hints((rows, columns, k)), dtype=bool)
+    array = np.tri(hint(rows), hint(columns), hint(k), dtype=bool)
     return Traced(make.map_values("less_equal", make.iota(columns), r), array, is_fixed(k))
 
 

@@ -298,9 +298,9 @@ class Recording:
         made_from = in_order([value])
         needed = [v for v in made_from if v.primitive == "input"]
         bound = Program(needed, [value]).symbols
-        for symbol in symbols_of([(v.shape, v.attributes) for v in made_from]):
-            if symbol not in bound:  # the length of an argument of which nothing else is read
-                needed.append(next(v for v in self.inputs if symbol in Program([v], []).symbols))
+        # The length of an argument may be needed of which nothing else is read.
+        sizes = [s for s in symbols_of([(v.shape, v.attributes) for v in made_from]) if s not in bound]
+        needed += [next(v for v in self.inputs if size in Program([v], []).symbols) for size in sizes]
         program = Program(needed, [value])
         if any(isinstance(self.sources[v.attributes["index"]], FromScript) for v in needed):
             raise refuse(

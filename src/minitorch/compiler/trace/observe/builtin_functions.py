@@ -44,7 +44,7 @@ def length(o: Any, thing: Any) -> int:
         and is_trusted_class(type(thing))
     ):
         o.meet(thing)
-    if isinstance(thing, (Node, Traced)) and thing.ndim:
+    if isinstance(thing, hooks.TENSORS) and thing.ndim:
         return thing.shape[0]  # it may vary
     return len(thing)
 
