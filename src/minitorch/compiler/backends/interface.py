@@ -56,7 +56,9 @@ class Executable(Protocol):
 
 
 class Backend(Protocol):
-    """Makes programs run."""
+    """Makes programs run. sizes_may_vary: whether a program's sizes may (ir/sizes.py); if not, each has its own."""
+
+    sizes_may_vary: bool
 
     def require(self) -> None:
         """Raise ImportError, and say what to install, if something is missing."""
@@ -84,6 +86,7 @@ class ScheduledBackend(ABC):
     """A backend that is handed groups in their order and a memory plan; the rest of the way is the same for all."""
 
     machine: Machine
+    sizes_may_vary: bool = False  # True: `link` makes something that runs at any (`MemoryPlan.at` says what lies where)
     fuse: bool = True  # False: every value by itself, to find out which room a mistake is in
 
     @abstractmethod

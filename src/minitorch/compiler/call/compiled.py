@@ -74,8 +74,10 @@ def compile(
     if disable:
         return function
     if backend != EAGER:
-        backends.named(backend).require()
+        made_by = backends.named(backend)
+        made_by.require()
         require_bytecode()
+        dynamic = dynamic if made_by.sizes_may_vary else False
     if isinstance(function, (staticmethod, classmethod)):
         inside = functools.partial(
             compile, backend=backend, verify=verify, fullgraph=fullgraph, dynamic=dynamic

@@ -65,6 +65,8 @@ HELD_BY_POOL = sys.getrefcount(_probe[0])
 class Llvm(Assembler):
     """The backend (see `backends.interface`)."""
 
+    sizes_may_vary = True
+
     def require(self) -> None:
         """Raise ImportError, and say what to install, if llvmlite is missing."""
         require_llvmlite()

@@ -13,7 +13,15 @@ import numpy as np
 from minitorch.compiler.backends.llvm import functions
 from minitorch.compiler.backends.llvm.body import Expression, Load
 from minitorch.compiler.backends.llvm.space import Space
-from minitorch.compiler.backends.llvm.text import TYPES, Emitter, memory_type, multiples, splat, vector
+from minitorch.compiler.backends.llvm.text import (
+    TYPES,
+    Emitter,
+    memory_type,
+    multiples,
+    splat,
+    suffix,
+    vector,
+)
 from minitorch.compiler.ir.index import Affine, Condition, Dim
 from minitorch.compiler.ir.sizes import Size
 
@@ -49,6 +57,9 @@ class Writer:
         self.pointers = pointers  # of the operands
         self.counters: dict[Dim, str] = {}
         self.mask: str | None = None  # lanes that exist, where not all do
+        self.existing: str | None = (
+            None  # and where that varies: the number of each, the last one's for those that do not
+        )
         self.scopes: list[dict[Any, str]] = [{}]
 
     def is_vector(self, node: Expression) -> bool:
@@ -139,6 +150,13 @@ class Writer:
         return self.find(key) or self._note(
             key, f"mul {vector('i64', self.lanes)} {wide}, {multiples(1, self.lanes)}"
         )
+
+    def existing_lanes(self, count: str) -> str:
+        """Return the number of each lane, but for lanes beyond so many, that of the last one."""
+        e, kind = self.e, vector("i64", self.lanes)
+        last = self.spread(e.op(f"sub i64 {count}, 1"), "i64")
+        name = f"llvm.smin.{suffix('i64', self.lanes)}"
+        return e.call(name, kind, [(kind, multiples(1, self.lanes)), (kind, last)])
 
     def integers(self, a: Affine) -> str:
         """Return a sum of counters in all lanes."""
@@ -297,6 +315,9 @@ class Writer:
         integers = vector("i64", lanes)
         shifts: list[Shift] = []
         apart = self.multiples(factor) if factor else None
+        if mask is not None and mask is self.mask and self.existing and factor and not node.args:
+            # (Loads of lanes one by one, each only if it exists, would take a branch each.)
+            mask, apart = None, e.op(f"mul {integers} {self.existing}, {self.number(factor, lanes)}")
         for arg, stride in zip(node.args, data.strides, strict=True):
             part = self.single(arg)
             if not self.is_vector(arg):

@@ -237,10 +237,12 @@ class _LoopWriter:
             there = e.op(f"sub i64 {a.dim.size}, {w.counters[a.dim]}")
             wide = w.spread(there, "i64")
             w.mask = e.op(f"icmp slt {vector('i64', a.lanes)} {multiples(1, a.lanes)}, {wide}")
+            if not is_fixed(a.dim.size):
+                w.existing = w.existing_lanes(there)
         for each in self.state.passes.passes:
             self._per_row(each)
             write_pass(self.state, each)
-        w.mask = None
+        w.mask = w.existing = None
         w.scopes.pop()
 
     def _per_row(self, before: Pass) -> None:

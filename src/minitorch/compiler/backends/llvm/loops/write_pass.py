@@ -21,10 +21,14 @@ from minitorch.compiler.ir.sizes import Size, typical
 
 
 class Turn(NamedTuple):
-    """A turn of the innermost loop: its counter, and the lanes that exist where not all do."""
+    """A turn of the innermost loop: its counter, and the lanes that exist where not all do.
+
+    existing: the number of each lane, where it varies how many there are (see `Writer`).
+    """
 
     counter: str
     mask: str | None = None
+    existing: str | None = None
 
 
 @dataclass
@@ -200,11 +204,13 @@ class _PassWriter:
         begin = larger(e, first, whole)
 
         def turn(counter: str, names: list[str]) -> list[str]:
-            mask = None
+            place = Turn(counter)
             if width > 1:
-                left = self.w.spread(e.op(f"sub i64 {last}, {counter}"), "i64")
+                count = e.op(f"sub i64 {last}, {counter}")
+                left = self.w.spread(count, "i64")
                 mask = e.op(f"icmp slt {vector('i64', width)} {multiples(1, width)}, {left}")
-            return _names(self._places([Turn(counter, mask)], _grouped(names, folded)))
+                place = Turn(counter, mask, self.w.existing_lanes(count))
+            return _names(self._places([place], _grouped(names, folded)))
 
         after = counted_loop(e, begin, last, width, self._carried(folded), turn, certain=False)
         return _grouped(after, folded)
@@ -255,18 +261,18 @@ class _PassWriter:
         """Write what is computed at some places side by side; all stores come last, so that no load waits for one."""
         w = self.w
         folded = {fold: [list(names) for names in parts] for fold, parts in folded.items()}
-        row_mask = w.mask
+        row = Turn("", w.mask, w.existing)
         scopes: list[dict[Any, str]] = []
         for u, place in enumerate(places):
             self._enter(place, {})
             self._compute()
             for fold, parts in folded.items():
                 parts[u] = self.folds.accumulate(fold, parts[u], self.lanes)
-            scopes.append(self._leave(row_mask))
+            scopes.append(self._leave(row))
         for u, place in enumerate(places):
             self._enter(place, scopes[u])
             self._store(folded, u)
-            self._leave(row_mask)
+            self._leave(row)
         return folded
 
     def _enter(self, place: Turn, scope: dict[Any, str]) -> None:
@@ -275,11 +281,11 @@ class _PassWriter:
             self.w.scopes.append(scope)
             self.w.counters[self.a.inner[-1]] = place.counter
         if place.mask is not None:
-            self.w.mask = place.mask
+            self.w.mask, self.w.existing = place.mask, place.existing
 
-    def _leave(self, mask: str | None) -> dict[Any, str]:
+    def _leave(self, row: Turn) -> dict[Any, str]:
         """Return to the row; return what was known."""
-        self.w.mask = mask
+        self.w.mask, self.w.existing = row.mask, row.existing
         return self.w.scopes.pop() if self.a.inner else {}
 
     def _compute(self) -> None:
