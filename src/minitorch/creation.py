@@ -11,7 +11,7 @@ from minitorch.engine import watch
 from minitorch.engine.complex import meet_complex
 from minitorch.engine.dtypes import common_dtype, dtype_of_number, get_default_dtype, int64
 from minitorch.engine.node import Node, new_tensor
-from minitorch.ops.op import order_of, violated
+from minitorch.ops.op import like_of, order_of, violated
 from minitorch.tensor import Tensor, check_device, move
 from minitorch.tensor.convert import as_array, one_int, shape_of
 from minitorch.tensor.convert import as_tensor as shared
@@ -109,7 +109,10 @@ def full(
     value = _number(fill_value, "full")
     chosen = dtype_of_number(value) if dtype is None else np.dtype(dtype)
     shape = _lengths((size,), None, "full")
-    return _leaf(np.full(shape, fill_of(value, chosen, "full"), dtype=chosen), requires_grad, device)
+    filled = fill_of(value, chosen, "full")
+    if (like := like_of((*shape, value))) is not None:
+        return _leaf(np.full_like(like, filled, dtype=chosen, shape=shape), requires_grad, device)
+    return _leaf(np.full(shape, filled, dtype=chosen), requires_grad, device)
 
 
 def _number(value: Any, name: str) -> Any:
@@ -122,7 +125,7 @@ def _number(value: Any, name: str) -> Any:
 
 def _lengths(given: tuple[Any, ...], keyword: Any, name: str) -> tuple[int, ...]:
     shape = shape_of(given, keyword, name)
-    if min(shape, default=0) < 0:
+    if any(n < 0 for n in shape):
         raise RuntimeError(f"{name}: a length must not be negative, got {shape}")
     return shape
 
@@ -131,7 +134,13 @@ def _made(
     make: Any, sizes: tuple[Any, ...], size: Any, dtype: Any, device: Any, requires_grad: bool
 ) -> Tensor:
     chosen = get_default_dtype() if dtype is None else np.dtype(dtype)
-    return _leaf(make(_lengths(sizes, size, make.__name__), chosen), requires_grad, device)
+    shape = _lengths(sizes, size, make.__name__)
+    if (like := like_of(shape)) is not None:
+        return _leaf(_LIKE[make](like, dtype=chosen, shape=shape), requires_grad, device)
+    return _leaf(make(shape, chosen), requires_grad, device)
+
+
+_LIKE: dict[Any, Any] = {np.zeros: np.zeros_like, np.ones: np.ones_like, np.empty: np.empty_like}
 
 
 def zeros(
@@ -179,6 +188,9 @@ def eye(
     """
     chosen = get_default_dtype() if dtype is None else np.dtype(dtype)
     rows, columns = _lengths((n, n if m is None else m), None, "eye")
+    if (like := like_of((rows, columns))) is not None:
+        is_on_it = np.arange(rows, like=like)[:, None] == np.arange(columns, like=like)
+        return _leaf(is_on_it.astype(chosen), requires_grad, device)
     return _leaf(np.eye(rows, columns, dtype=chosen), requires_grad, device)
 
 
@@ -201,17 +213,19 @@ def arange(
     if end is None:
         start, end = None, start
     first, last, by = (_number(n, "arange") for n in (0 if start is None else start, end, step))
-    if not all(math.isfinite(n) for n in (first, last, by)):
+    whole = first.__class__ is last.__class__ is by.__class__ is int
+    if not whole and not all(math.isfinite(n) for n in (first, last, by)):
         raise RuntimeError(f"arange: from {first} to {last} in steps of {by} never ends")
     chosen = common_dtype(first, last, by) if dtype is None else np.dtype(dtype)
-    if chosen == int64:  # counted in whole numbers; the other dtypes count first and cut then
+    if chosen == int64 and not whole:  # counted in whole numbers; the other dtypes count first and cut then
         first, last, by = int(first), int(last), int(by)
     if by == 0 or (last - first) * by < 0:
         raise RuntimeError(f"arange: {first} to {last} cannot be reached in steps of {by}")
-    count = -((first - last) // by) if chosen == int64 else math.ceil((last - first) / by)
-    if chosen.kind in "iu":
+    count = -((first - last) // by) if chosen == int64 or whole else math.ceil((last - first) / by)
+    if chosen.kind in "iu" and not whole:
         first, by = int(first), int(by)
-    steps = np.arange(count, dtype=int64 if chosen.kind in "iu" else np.float64)
+    like = like_of((count, first, by))
+    steps = np.arange(count, dtype=int64 if chosen.kind in "iu" else np.float64, like=like)
     return _leaf((first + by * steps).astype(chosen), requires_grad, device)
 
 

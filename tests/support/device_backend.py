@@ -16,6 +16,7 @@ from minitorch.compiler.backends.interface import ScheduledBackend, Task
 from minitorch.compiler.call.explain import flops
 from minitorch.compiler.ir.index import offset
 from minitorch.compiler.ir.program import evaluate
+from minitorch.compiler.ir.sizes import comparing_surely, evaluated, typical
 from minitorch.compiler.schedule.groups import COPY, PARTIAL, PLACE, VIRTUAL, is_expressible
 from minitorch.compiler.schedule.machine import Figures
 from minitorch.compiler.schedule.report import StepReport, group_in_words
@@ -53,6 +54,7 @@ class Machine:
 
 class Device(ScheduledBackend):
     machine = Machine()
+    sizes_may_vary = True
 
     def require(self):
         pass
@@ -65,7 +67,7 @@ class Device(ScheduledBackend):
         for task in tasks:
             words = group_in_words(task.group)
             operations = sum(map(flops, task.group.members))
-            moved = sum(value.nbytes for value in task.touches)
+            moved = typical(sum(value.nbytes for value in task.touches))
             report.steps.append(StepReport("", task.group.kind, words, flops=operations, bytes=moved))
             report.called_back += words if task.group.kind == "call" else []
         return DeviceProgram(schedule, plan)
@@ -122,18 +124,21 @@ class DeviceProgram:
 
     def __call__(self, inputs):
         program = self.schedule.program
+        binding = program.binding(inputs)
         ready = [
             np.array(a, dtype=v.dtype if i in self.numbers else None, order="C")
             for i, (a, v) in enumerate(zip(inputs, program.inputs, strict=True))
         ]
         for array, value in zip(ready, program.inputs, strict=True):
-            assert (array.shape, array.dtype) == (value.shape, value.dtype)
-        outputs = [_never_written(o) for i, o in enumerate(program.outputs) if i not in self.updates]
-        arena = np.full(self.plan.size, NEVER_WRITTEN, np.uint8)
-        run = _Run(self, DeviceArray(arena), [DeviceArray(a) for a in (*ready, *outputs)])
+            assert (array.shape, array.dtype) == (evaluated(value.shape, binding), value.dtype)
+        outputs = [_never_written(o, binding) for i, o in enumerate(program.outputs) if i not in self.updates]
+        plan = self.plan.at(binding) if binding else self.plan
+        arena = np.full(plan.size, NEVER_WRITTEN, np.uint8)
+        run = _Run(self, plan, DeviceArray(arena), [DeviceArray(a) for a in (*ready, *outputs)], binding)
         before = [a.tobytes() for a in (*ready, *outputs)]
         try:
-            run.all()
+            with comparing_surely(program.guards):
+                run.all()
         except Exception:
             self._assert_untouched(run, before)
             raise
@@ -158,15 +163,17 @@ class DeviceProgram:
         return "\n".join(", ".join(group_in_words(group)) for group in self.schedule.groups)
 
 
-def _never_written(value):
-    return np.full(value.nbytes, NEVER_WRITTEN, np.uint8).view(value.dtype).reshape(value.shape)
+def _never_written(value, binding):
+    count, shape = evaluated((value.nbytes, value.shape), binding)
+    return np.full(count, NEVER_WRITTEN, np.uint8).view(value.dtype).reshape(shape)
 
 
 class _Run:
     """One run: memory, and the groups one after the other."""
 
-    def __init__(self, program, arena, arguments):
-        self.schedule, self.plan, self.report = program.schedule, program.plan, program.report
+    def __init__(self, program, plan, arena, arguments, binding):
+        self.schedule, self.plan, self.report = program.schedule, plan, program.report
+        self.binding = binding
         self.constants = program.constants
         self.arena, self.arguments = arena, arguments
 
@@ -177,6 +184,10 @@ class _Run:
                 self.group(group)
                 step.seconds = time.perf_counter() - began
 
+    def now(self, anything):
+        """Sizes as they are in this run."""
+        return evaluated(anything, self.binding) if self.binding else anything
+
     def memory(self, value):
         """The place of a value, as an array on the device."""
         number = self.schedule.arguments.get(value)
@@ -185,22 +196,24 @@ class _Run:
         if value.primitive == "constant":
             return self.constants.setdefault(value, DeviceArray(np.array(value.attributes["array"])))
         begin = self.plan.offsets[value]
-        return self.arena[begin : begin + value.nbytes].view(value.dtype).reshape(value.shape)
+        end = begin + self.now(value.nbytes)
+        return self.arena[begin:end].view(value.dtype).reshape(self.now(value.shape))
 
     def group(self, group):
         if group.kind == "call":
             self.call(group)
         elif group.kind == "check":
             indices = self.known_at(group.check.indices, group, {})
-            if bool(np.any((indices < 0) | (indices >= group.check.bound))):
-                raise IndexError(f"an index is outside of an axis of length {group.check.bound}")
+            bound = self.now(group.check.bound)
+            if bool(np.any((indices < 0) | (indices >= bound))):
+                raise IndexError(f"an index is outside of an axis of length {bound}")
         elif group.kind != "concatenate":
             self.passes(group)
 
     def call(self, group):
         read, written = self.schedule.call_operands(group)
         known = {value: np.array(self.memory(value).host) for value in read}  # to the host, and back
-        call_numpy(group, known)
+        call_numpy(group, known, self.binding)
         for value in written:
             self.memory(value)[...] = DeviceArray(np.array(known[value]))
 
@@ -232,7 +245,7 @@ class _Run:
             for member in now:
                 where = ...
                 if half is not None and group.is_known_in_row(member):
-                    where = DeviceArray(_rows_of(group, group.index[member], member.shape) == half)
+                    where = DeviceArray(self.rows_of(group, group.index[member], member.shape) == half)
                 self.store(member, known[member], where)
                 if group.kind == "loop" and (
                     member in group.source or group.level(group.index[member]) == "row"
@@ -242,7 +255,7 @@ class _Run:
     def continued(self, fold, group, known, half, so_far):
         """A fold over rows, with half of them added to what there is."""
         source = self.known_at(fold.inputs[0], group, known)
-        mine = _rows_of(group, group.source[fold], source.shape) == half
+        mine = self.rows_of(group, group.source[fold], fold.inputs[0].shape) == half
         function = fold.attributes["function"]
         masked = np.where(DeviceArray(mine), source, _nothing(function, source.dtype))
         made = self.fold(fold, masked)
@@ -250,8 +263,8 @@ class _Run:
 
     def store(self, member, array, where=...):
         if member.primitive == PLACE:
-            begin, axis = member.attributes["begin"], member.attributes["axis"]
-            piece = (slice(None),) * axis + (slice(begin, begin + member.shape[axis]),)
+            begin, axis = self.now(member.attributes["begin"]), member.attributes["axis"]
+            piece = (slice(None),) * axis + (slice(begin, begin + self.now(member.shape[axis])),)
             self.memory(member.attributes["into"])[piece][where] = array[where]
         elif member in self.schedule.stored:
             self.memory(member)[where] = array[where]
@@ -266,14 +279,14 @@ class _Run:
         return self.compute(value, group, known)
 
     def compute(self, value, group, known):
-        if value.primitive == "iota":
-            return to_device(np.arange(value.attributes["count"]))
+        if value.primitive in ("iota", "size"):
+            return to_device(evaluate(value, [], self.binding))
         inputs = [self.known_at(i, group, known) for i in value.inputs]
         if value.primitive in (COPY, PLACE):
             return inputs[0].copy()
         if value.primitive in (PARTIAL, "reduce"):
             return self.fold(value, inputs[0])
-        result = evaluate(value, inputs)
+        result = evaluate(value, inputs, self.binding)
         if result.dtype != value.dtype:
             result = result.astype(value.dtype)
         return result.copy() if value.primitive in VIRTUAL else result
@@ -281,17 +294,18 @@ class _Run:
     def fold(self, value, source):
         return _in_blocks(value, source) if value.primitive == PARTIAL else evaluate(value, [source])
 
-
-def _rows_of(group, index, shape):
-    """Which half the row of each element belongs to, by its place in the group's space: like the squares of a board."""
-    start, terms = offset(index, shape)
-    counters = dict(zip((d for d, _ in terms), np.indices([d.size for d, _ in terms]), strict=True))
-    places = start + sum(counters[d] * factor for d, factor in terms)
-    rows = group.dims if group.inner is None else group.outer
-    odd = sum(counters[d] for d in rows if d in counters) % 2 == 1
-    found = np.zeros(max(1, np.prod(shape, dtype=int)), bool)
-    found[places] = odd
-    return found.reshape(shape)
+    def rows_of(self, group, index, shape):
+        """Which half the row of each element belongs to, by its place in the group's space: like a board's squares."""
+        start, terms = offset(index, shape)
+        sizes = self.now([d.size for d, _ in terms])
+        counters = dict(zip((d for d, _ in terms), np.indices(sizes), strict=True))
+        places = self.now(start) + sum(counters[d] * self.now(factor) for d, factor in terms)
+        rows = group.dims if group.inner is None else group.outer
+        odd = sum(counters[d] for d in rows if d in counters) % 2 == 1
+        shape = self.now(shape)
+        found = np.zeros(max(1, np.prod(shape, dtype=int)), bool)
+        found[places] = odd
+        return found.reshape(shape)
 
 
 def _nothing(function, dtype):

@@ -178,8 +178,8 @@ class Walk:
         for parent, contribution in zip(node._inputs, self.contributions(node, g), strict=False):
             if contribution is None:
                 continue
-            like = parent._array
-            if contribution.shape != like.shape:
+            like = parent._data
+            if contribution.ndim != like.ndim or contribution.shape != like.shape:
                 contribution = unbroadcast(contribution, like.shape)
             if contribution.dtype is not like.dtype and contribution.dtype != like.dtype:
                 contribution = complex_numbers.real_part(op, contribution, like.dtype).astype(like.dtype)

@@ -9,8 +9,6 @@ import math
 import warnings
 from typing import Any
 
-import numpy as np
-
 from minitorch.creation import empty
 from minitorch.engine.node import new_tensor
 from minitorch.engine.recording import fixed
@@ -21,6 +19,7 @@ from minitorch.nn.functional.dropout import dropout
 from minitorch.nn.module import Module
 from minitorch.nn.parameter import Parameter
 from minitorch.nn.utils.rnn import PackedSequence
+from minitorch.ops.op import zeros
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
 
@@ -267,7 +266,7 @@ class RNNBase(Module):
 
 def _zeros(shape: tuple[int, ...], like: Tensor) -> Tensor:
     """Zeros of another tensor's dtype, where it is."""
-    return new_tensor(np.zeros(shape, dtype=like.dtype, like=like._data))
+    return new_tensor(zeros(shape, like._data))
 
 
 def _full_name(name: str, layer: int, direction: int) -> str:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -212,6 +212,20 @@ def zeros(shape: tuple[int, ...], like: Array) -> Array:
     if like.__class__ is np.ndarray:  # asking NumPy to dispatch costs as much as the zeros themselves
         return np.zeros(shape, dtype=like.dtype)
     return np.zeros_like(like, shape=shape)
+
+
+def like_of(numbers: Iterable[Any]) -> Any:
+    """Return what an array that is made of numbers has to be like, if one of them varies from call to call; else None.
+
+    Only while a function is recorded (compiler/) there are such numbers: sizes, which know an array of that kind.
+
+    >>> like_of((2, 3)) is None
+    True
+    """
+    for number in numbers:
+        if type(number) is not int and (like := getattr(number, "like", None)) is not None:
+            return like
+    return None
 
 
 def in_axis_order(x: Array) -> Array:

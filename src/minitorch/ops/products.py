@@ -77,6 +77,8 @@ def explicit_subscripts(subscripts: str, ndims: tuple[int, ...]) -> str:
 
 
 def _einsum(*operands: Array, subscripts: str) -> Array:
+    if any(operand.__class__ is not np.ndarray for operand in operands):
+        return np.einsum(subscripts, *operands)
     work = 1
     for operand in operands:
         work *= max(operand.shape, default=1)

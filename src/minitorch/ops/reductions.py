@@ -236,7 +236,10 @@ def _logsumexp(x: Array, *, axis: Axis, keepdims: bool) -> Array:
     largest = x.max(axis=axis, keepdims=True)
     largest = np.where(np.isfinite(largest), largest, 0)
     total = np.log(np.exp(x - largest).sum(axis=axis, keepdims=True)) + largest
-    return total if keepdims else total.reshape(tuple(np.delete(x.shape, axes_of(axis, x.ndim)).tolist()))
+    if keepdims:
+        return total
+    axes = axes_of(axis, x.ndim)
+    return total.reshape(tuple(n for i, n in enumerate(x.shape) if i not in axes))
 
 
 LOGSUMEXP = Op(

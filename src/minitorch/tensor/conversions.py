@@ -168,9 +168,9 @@ class Conversions(Node):
         >>> minitorch.Tensor([2.5]).item()
         2.5
         """
-        if self._array.size != 1:
+        if self._data.size != 1:
             raise ValueError(
-                f"item: only a tensor with one element is a number, this one has shape {tuple(self._array.shape)}; "
+                f"item: only a tensor with one element is a number, this one has shape {tuple(self._data.shape)}; "
                 "write x.tolist() or reduce it first"
             )
         return self._data.item()
@@ -233,17 +233,17 @@ class Conversions(Node):
         return complex(self._scalar("complex(x)"))
 
     def __bool__(self) -> Any:
-        if self._array.size != 1:
+        if self._data.size != 1:
             raise RuntimeError(
-                f"the truth value of a tensor of shape {tuple(self._array.shape)} is ambiguous; write x.any() or "
+                f"the truth value of a tensor of shape {tuple(self._data.shape)} is ambiguous; write x.any() or "
                 "x.all()"
             )
         return bool(self._data.item())
 
     def _scalar(self, spelling: str) -> Any:
-        if self._array.size != 1:
+        if self._data.size != 1:
             raise ValueError(
-                f"{spelling}: only a tensor with one element is a number, this one has shape {tuple(self._array.shape)}"
+                f"{spelling}: only a tensor with one element is a number, this one has shape {tuple(self._data.shape)}"
             )
         return self._data.item()
 

@@ -18,7 +18,7 @@ from minitorch.engine.fast import apply_binary, apply_to_number_and_tensor, appl
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply
 from minitorch.ops.arithmetic import SUB
-from minitorch.ops.op import Op
+from minitorch.ops.op import Op, like_of
 from minitorch.ops.rounding import CAST, TO_INT
 from minitorch.tensor.plain import taken_back
 
@@ -113,6 +113,9 @@ def _as_array(data: Any, dtype: Any, copy: bool) -> Any:
         with np.errstate(all="ignore"):  # nan has no integer, 1e300 no float32: quietly, as in PyTorch
             return data.astype(wanted)
     kinds = _kinds(data)
+    if not kinds <= _PYTHONS_NUMBERS and (like := like_of(_leaves(data))) is not None:
+        wanted = _common_dtype(data, kinds) if dtype is None else dtype
+        return np.array(data, dtype=wanted, like=like)
     if dtype is None and not hasattr(data, "__array__"):
         dtype = _common_dtype(data, kinds)
     try:
@@ -265,13 +268,29 @@ def shape_of(given: Sequence[Any], keyword: Any = None, name: str = "shape") -> 
 def common_shape(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
     """Return the shape that several broadcast to, in the op `name`."""
     try:
+        if like_of(n for shape in shapes for n in shape) is not None:
+            return _broadcast_shapes(*shapes)
         return np.broadcast_shapes(*shapes)
     except ValueError:
         raise RuntimeError(f"{name}: shapes {' and '.join(map(str, shapes))} do not broadcast") from None
 
 
+def _broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Do what NumPy's function does, by Python's comparisons alone: sizes that vary take note of them."""
+    out: list[int] = []
+    for place in range(-max(map(len, shapes)), 0):
+        lengths = [shape[place] for shape in shapes if len(shape) >= -place]
+        length = next((n for n in lengths if n != 1), 1)
+        if any(n not in (1, length) for n in lengths):
+            raise ValueError
+        out.append(length)
+    return tuple(out)
+
+
 def one_int(value: Any, name: str, what: str) -> int:
     """Return an argument as an int; a float is refused, even a whole one."""
+    if like_of((value,)) is not None:
+        return value
     try:
         return index(value)
     except TypeError:

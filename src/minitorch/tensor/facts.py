@@ -13,6 +13,8 @@ import numpy as np
 from minitorch.engine.dtypes import DType
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply
+from minitorch.engine.recording import recordings
+from minitorch.ops.op import like_of
 from minitorch.ops.shape import CLONE
 from minitorch.tensor.conversions import move
 from minitorch.tensor.convert import as_array, shape_of
@@ -35,7 +37,7 @@ class Facts(Node):
     @property
     def shape(self) -> Size:
         """The length of each axis: a tuple, which can count its product with numel()."""
-        return Size(self._array.shape)
+        return Size(self._data.shape if recordings else self._array.shape)
 
     @property
     def dtype(self) -> DType:
@@ -70,7 +72,7 @@ class Facts(Node):
     @property
     def nbytes(self) -> Int:
         """The bytes of all elements."""
-        return int(self._array.nbytes)
+        return self._data.nbytes
 
     # What PyTorch has other kinds of, and here there is one kind: answers for code that asks.
     is_sparse = is_quantized = is_meta = is_mps = False
@@ -97,7 +99,7 @@ class Facts(Node):
         >>> minitorch.Tensor([[1.0, 2.0]]).numel()
         2
         """
-        return self._array.size
+        return self._data.size
 
     nelement = numel
     ndimension = dim
@@ -182,7 +184,7 @@ class Facts(Node):
         tensor([10., 20.])
         """
         values = [function(v) for v in self._data.reshape(-1).tolist()]
-        self[...] = new_tensor(np.array(values, self._array.dtype).reshape(self._array.shape))  # type: ignore[index]
+        self[...] = new_tensor(np.array(values, self._array.dtype).reshape(self._data.shape))  # type: ignore[index]
         return self  # type: ignore[return-value]
 
     def new_tensor(
@@ -208,7 +210,11 @@ class Facts(Node):
         requires_grad: Bool = False,
     ) -> Tensor:
         chosen = self._array.dtype if dtype is None else np.dtype(dtype)
-        made = new_tensor(getattr(np, name)(shape_of(sizes, size, f"new_{name}"), chosen))
+        shape = shape_of(sizes, size, f"new_{name}")
+        if (like := like_of(shape)) is not None:
+            made = new_tensor(getattr(np, f"{name}_like")(like, dtype=chosen, shape=shape))
+        else:
+            made = new_tensor(getattr(np, name)(shape, chosen))
         return move(made, self.device if device is None else device).requires_grad_(requires_grad)
 
     def new_zeros(self, *sizes: Any, **options: Any) -> Tensor:

@@ -147,7 +147,7 @@ def text(tensor: Any) -> str:
     try:
         array = _host(tensor._data)
     except (TypeError, ValueError):
-        return f"tensor(<{type(tensor._data).__name__} of shape {tuple(tensor._array.shape)}>)"
+        return f"tensor(<{type(tensor._data).__name__} of shape {tuple(tensor._data.shape)}>)"
     if array.size:
         body = _lines(array, _Formatter(_summary(array)), len(prefix), array.size > _options.threshold)
     else:

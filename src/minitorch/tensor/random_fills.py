@@ -35,7 +35,7 @@ class RandomFills(Node):
         return self._write(..., new_tensor(drawn), f"x.{name}_()")
 
     def _doubles(self, generator: Generator | None) -> np.ndarray:
-        return (generator or default_generator).uniforms(self._array.size, np.dtype(np.float64))
+        return (generator or default_generator).uniforms(self._data.size, np.dtype(np.float64))
 
     def uniform_(
         self, low: float = 0.0, high: float = 1.0, *, generator: Generator | None = None, **names: float
@@ -47,7 +47,7 @@ class RandomFills(Node):
         """
         low, high = names.get("from", low), names.get("to", high)
         kind = self._array.dtype.type
-        drawn = (generator or default_generator).uniforms(self._array.size, self._array.dtype)
+        drawn = (generator or default_generator).uniforms(self._data.size, self._array.dtype)
         # Multiplied and added with one rounding at the end, as the processor does it for PyTorch.
         spread, start = np.float64(kind(high) - kind(low)), np.float64(kind(low))
         return self._filled("uniform", drawn.astype(np.float64) * spread + start)
@@ -67,7 +67,7 @@ class RandomFills(Node):
         tensor([1., 1.])
         """
         if isinstance(p, Node):
-            chance = np.broadcast_to(p._data, self._array.shape)
+            chance = np.broadcast_to(p._data, self._data.shape)
             kind = chance.dtype if chance.dtype.kind == "f" else np.dtype(np.float32)
             drawn = (generator or default_generator).uniforms(chance.size, kind)
             return self._write(..., laid_out_like(drawn, self._data) < chance, "x.bernoulli_()")
@@ -93,7 +93,7 @@ class RandomFills(Node):
         if span <= 0:
             raise RuntimeError(f"random_: expects low < high, got {low} and {high}")
         wide = span >= 2**32 if len(given) == 0 else span >= 2**28
-        count = self._array.size
+        count = self._data.size
         words = source.words64(count) if wide else source.words(count).astype(np.uint64)
         return self._filled("random", (words % np.uint64(span)).astype(np.int64) + int(low))
 
@@ -134,5 +134,5 @@ class RandomFills(Node):
         tensor([59.2634,  1.5116])
         """
         source = generator or default_generator
-        drawn = np.array([source.one_normal() for _ in range(self._array.size)])
+        drawn = np.array([source.one_normal() for _ in range(self._data.size)])
         return self._filled("log_normal", np.exp(drawn * std + mean))

@@ -155,9 +155,9 @@ class Tensor(
         gradient = plain.taken_back(value._data if isinstance(value, Node) else value)
         if not hasattr(gradient, "__array_function__"):
             gradient = np.asarray(gradient, dtype=self._array.dtype)
-        if gradient.shape != self._array.shape:
+        if gradient.shape != self._data.shape:
             raise RuntimeError(
-                f"grad: a gradient has its tensor's shape {self._array.shape}, but got {gradient.shape}; "
+                f"grad: a gradient has its tensor's shape {self._data.shape}, but got {gradient.shape}; "
                 "sum it over the broadcast axes first (minitorch.ops.unbroadcast)"
             )
         if gradient.dtype != self._array.dtype:
@@ -455,7 +455,7 @@ class Tensor(
         True
         """
         theirs = as_tensor(other)._data
-        return self._array.shape == theirs.shape and bool((self._data == theirs).all())
+        return self._data.shape == theirs.shape and bool((self._data == theirs).all())
 
     def __repr__(self) -> str:
         return printing.text(self)

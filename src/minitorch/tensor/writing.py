@@ -72,7 +72,7 @@ class Writing(RandomFills):
         tensor([[5., 0., 0.],
                 [0., 5., 0.]])
         """
-        shape = self._array.shape
+        shape = self._data.shape
         if len(shape) < 2:
             raise RuntimeError(f"fill_diagonal_: expects 2 axes or more, got shape {shape}")
         if len(shape) > 2 and len(set(shape)) > 1:
@@ -186,7 +186,7 @@ class Writing(RandomFills):
         if integers is not None:
             x[integers]._write(key, value, spelling)
             return x
-        shape = x._array.shape
+        shape = x._data.shape
         if not isinstance(value, Node):
             value = fill_of(value, x._array.dtype, spelling)
         try:
@@ -379,7 +379,7 @@ def _fitted(value: Any, x: Any, room: tuple[int, ...], spelling: str) -> Any:
         n not in (1, m) for n, m in zip(value.shape[::-1], room[::-1], strict=False)
     ):
         raise RuntimeError(
-            f"{spelling}: x has shape {x._array.shape}, x[key] {room}; a value of shape {value.shape} does not "
+            f"{spelling}: x has shape {x._data.shape}, x[key] {room}; a value of shape {value.shape} does not "
             "broadcast to it"
         )
     return value

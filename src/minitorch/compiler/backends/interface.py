@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from minitorch.compiler.ir.program import Program, Value
+from minitorch.compiler.ir.sizes import comparing_surely
 from minitorch.compiler.schedule.groups import Contradiction, Group
 from minitorch.compiler.schedule.machine import Machine
 from minitorch.compiler.schedule.memory import MemoryPlan, Placed, plan_memory
@@ -55,7 +56,9 @@ class Executable(Protocol):
 
 
 class Backend(Protocol):
-    """Makes programs run."""
+    """Makes programs run. sizes_may_vary: whether a program's sizes may (ir/sizes.py); if not, each has its own."""
+
+    sizes_may_vary: bool
 
     def require(self) -> None:
         """Raise ImportError, and say what to install, if something is missing."""
@@ -83,6 +86,9 @@ class ScheduledBackend(ABC):
     """A backend that is handed groups in their order and a memory plan; the rest of the way is the same for all."""
 
     machine: Machine
+    sizes_may_vary: bool = (
+        False  # True: `link` makes something that runs at any (`MemoryPlan.at` says what lies where)
+    )
     fuse: bool = True  # False: every value by itself, to find out which room a mistake is in
 
     @abstractmethod
@@ -101,6 +107,12 @@ class ScheduledBackend(ABC):
 
     def build(self, program: Program, updates: Mapping[int, int], numbers: Collection[int] = ()) -> Any:
         """Schedule a program, and return what `link` makes of it; if it cannot be fused, the report says why."""
+        with comparing_surely(program.guards):
+            return self._build_with_or_without(program, updates, numbers)
+
+    def _build_with_or_without(
+        self, program: Program, updates: Mapping[int, int], numbers: Collection[int]
+    ) -> Any:
         try:
             return self._build(program, updates, numbers, self.fuse)
         except Contradiction as problem:

@@ -10,6 +10,7 @@ from collections import deque
 from typing import Any
 
 from minitorch.compiler.call.key import Arguments, CacheKey, exactly
+from minitorch.compiler.call.shapes import VaryingShapes
 from minitorch.compiler.call.specialisation import Specialisation
 from minitorch.engine import watch
 
@@ -26,6 +27,7 @@ class Cache:
 
     def __init__(self, owner: Any = None) -> None:
         self.owner = owner  # a weak reference to the instance
+        self.shapes: dict[CacheKey, VaryingShapes] = {}  # which sizes vary, by key without sizes
         self.programs: dict[CacheKey, list[Specialisation]] = {}
         self.seen: dict[CacheKey, deque[int]] = {}  # when calls found no program: the last ones
         self.misses: dict[CacheKey, int] = {}  # calls for which there were programs, but none that fitted
@@ -40,6 +42,7 @@ class Cache:
         self.reasons: list[str] = []
         self.compilations = 0
         self.eager_calls = 0
+        self.rare_calls = 0  # of those, the ones whose arguments came rarely
         self.audits = 0  # calls that were audited, and found to be right
         self.eager_because: str | None = None
         self.latest: Specialisation | None = (
@@ -122,6 +125,8 @@ class Cache:
         if key in self.programs:
             self.misses[key] = misses = self.misses.get(key, 0) + 1
             return misses <= EAGER_TO_COMPILE or misses & (misses - 1) == 0
+        if key.varies:
+            return True
         if len(self.programs) < EAGER_TO_COMPILE:
             return True
         if len(sightings) < SEEN_BEFORE_COMPILING:
@@ -136,28 +141,56 @@ class Cache:
 
     # --- floats among the arguments -------------------------------------------------------------------
 
-    def key_of(self, arguments: Arguments) -> CacheKey:
+    def key_of(self, arguments: Arguments, key: CacheKey) -> CacheKey:
         """Return the key of a call, with the floats in it that are not known to change."""
         if not arguments.numbers:
-            return arguments.key
-        return arguments.key_with(self.inputs.get(arguments.key, ()))
+            return key
+        return arguments.key_with(self.inputs.get(key, ()), key=key)
 
-    def promote_numbers(self, arguments: Arguments) -> CacheKey:
+    def promote_numbers(self, arguments: Arguments, key: CacheKey) -> CacheKey:
         """Make floats that differ from those of the first call inputs. Return the key of the call."""
         if not arguments.numbers:
-            return arguments.key
-        key, numbers = arguments.key, arguments.numbers
+            return key
+        numbers = arguments.numbers
         inputs = self.inputs.get(key, ())
         first = self.first_numbers.setdefault(key, tuple(numbers))
         changed = {i for i, n in enumerate(numbers) if exactly(n) != exactly(first[i])}
         if not changed <= set(inputs) and key not in self.fixed:
-            self.drop(arguments.key_with(inputs, first))
+            self.drop(arguments.key_with(inputs, first, key))
             self.reasons.append(f"a number among the arguments was {first[min(changed)]}: it is an input now")
             inputs = self.inputs[key] = tuple(sorted(changed | set(inputs)))
-        return arguments.key_with(inputs)
+        return arguments.key_with(inputs, key=key)
 
-    def fix_numbers(self, arguments: Arguments) -> CacheKey:
+    def fix_numbers(self, arguments: Arguments, key: CacheKey) -> CacheKey:
         """Note that no float can be an input here. Return the key of the call."""
-        self.fixed.add(arguments.key)
-        self.inputs.pop(arguments.key, None)
-        return arguments.key_with(())
+        key = key._replace(inputs=(), numbers=())
+        self.fixed.add(key)
+        self.inputs.pop(key, None)
+        return arguments.key_with((), key=key)
+
+    # --- sizes that vary ------------------------------------------------------------------------------
+
+    def shapes_of(self, arguments: Arguments) -> VaryingShapes | None:
+        """Return what is known of the shapes of calls that are alike in all else."""
+        return self.shapes.get(_without_shapes(arguments))
+
+    def see_shapes(self, arguments: Arguments, dynamic: bool | None) -> None:
+        """Look at the shapes of a call for which there is no program."""
+        if dynamic is False or not all(arguments.layouts()):
+            return
+        key, alike = arguments.key, _without_shapes(arguments)
+        known = self.shapes.get(alike)
+        if known is None:
+            known = self.shapes[alike] = VaryingShapes(key.shapes, all_of_them=dynamic is True)
+        known.see(key.shapes, tuple([leaf.contiguous for leaf in key.leaves]))
+
+    def varying_key(self, arguments: Arguments) -> CacheKey | None:
+        """Return the key of a call, but for floats, with names for sizes that vary; None if nothing does."""
+        shapes = self.shapes_of(arguments) if self.shapes else None
+        named = None if shapes is None else shapes.named(arguments.key.shapes)
+        return None if named is None else arguments.key.with_shapes(named, arguments.layouts())
+
+
+def _without_shapes(arguments: Arguments) -> CacheKey:
+    shapes = [(len(shape),) for shape in arguments.key.shapes]
+    return arguments.key.with_shapes(shapes, arguments.layouts())

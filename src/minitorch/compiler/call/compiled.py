@@ -49,7 +49,10 @@ def compile(
         NumPy) and 'eager' (the function itself) are for finding out where something goes wrong.
     verify: compare each new program with the function itself before it is used, and now and then afterwards.
     fullgraph: raise a CompileError where something cannot be compiled.
-    disable: return the function as it is. dynamic, mode and options are accepted for PyTorch's sake.
+    dynamic: whether sizes may vary. None (the default): an axis that has another length at a later call varies from
+        then on, and one program serves all its lengths (but 0 and 1). True: all axes, from the first call on. False:
+        none; each size has a program of its own.
+    disable: return the function as it is. mode and options are accepted for PyTorch's sake.
 
     >>> import minitorch
     >>> @minitorch.compile(backend="numpy")
@@ -66,22 +69,27 @@ def compile(
         raise ValueError(f"compile: backend must be one of {', '.join(known)}, got {backend!r}")
     if function is None:
         return functools.partial(
-            compile, backend=backend, verify=verify, fullgraph=fullgraph, disable=disable
+            compile, backend=backend, verify=verify, fullgraph=fullgraph, dynamic=dynamic, disable=disable
         )
     if disable:
         return function
     if backend != EAGER:
-        backends.named(backend).require()
+        made_by = backends.named(backend)
+        made_by.require()
         require_bytecode()
+        dynamic = dynamic if made_by.sizes_may_vary else False
     if isinstance(function, (staticmethod, classmethod)):
-        return type(function)(compile(function.__func__, backend=backend, verify=verify, fullgraph=fullgraph))
+        inside = functools.partial(
+            compile, backend=backend, verify=verify, fullgraph=fullgraph, dynamic=dynamic
+        )
+        return type(function)(inside(function.__func__))
     if isinstance(function, type):
         raise TypeError(
             f"compile: expects a function or a Module, got the class {function.__name__}; compile an instance, or "
             "one of its methods"
         )
     if isinstance(function, Module):
-        return CompiledModule(function, backend, verify, fullgraph)
+        return CompiledModule(function, backend, verify, fullgraph, dynamic)
     if isinstance(function, CompiledFunction):
         return function
     if not callable(function):
@@ -97,7 +105,7 @@ def compile(
                 f"compile: {describe(function)} is {what}, which stops in the middle; compile the function that does "
                 "one step, and call it from there"
             )
-    return CompiledFunction(function, backend, verify, None, fullgraph)
+    return CompiledFunction(function, backend, verify, None, fullgraph, dynamic)
 
 
 __all__ = ["CompileError", "CompileWarning", "CompiledFunction", "CompiledModule", "Disagreement", "compile"]

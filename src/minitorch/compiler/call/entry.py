@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.compiler.backends.llvm.native import HELD_BY_POOL, SMALL, Native
+from minitorch.compiler.backends.llvm.native import HELD_BY_POOL, SMALL, Native, VaryingNative
 from minitorch.compiler.call.conditions import Condition, Requirement, SourceCode, compiled_from
 from minitorch.compiler.call.containers import Leaf, filled
+from minitorch.compiler.call.key import Layout
 from minitorch.compiler.call.specialisation import Redecided, Specialisation
+from minitorch.compiler.ir.sizes import hint, is_fixed
 from minitorch.compiler.trace.observe.observer import PLAIN
 from minitorch.compiler.trace.recorded import (
     Draw,
@@ -54,13 +56,13 @@ def make_entry(program: Specialisation, usual: Mode) -> Any:
 class _EntryWriter:
     def __init__(self, program: Specialisation, usual: Mode) -> None:
         key = program.key
-        if not isinstance(program.runner, Native) or program.writes_arguments:
+        if not isinstance(program.runner, (Native, VaryingNative)) or program.writes_arguments:
             raise _NoEntry
-        if not all(leaf.contiguous is True for leaf in key.leaves):
+        if not all(leaf.contiguous is True or isinstance(leaf.contiguous, Layout) for leaf in key.leaves):
             raise _NoEntry
         self.program = program
         self.recorded = program.recorded
-        self.native: Native = program.runner
+        self.native: Native | VaryingNative = program.runner
         self.source = SourceCode()
         self.spelled = program.spelled(usual)
 
@@ -89,6 +91,12 @@ class _EntryWriter:
         s.require(reported, indent="    ")
         s.add(f"    if not {s.bind(program.environment.holds)}(): return MISS")
         s.add("    seen = changes[0]")
+        s.require(program.size_conditions)
+        if program.places and program.audits.wanted and not program.audited_elsewhere:
+            # The first call with other sizes is audited.
+            s.add(f"if ({', '.join(program.places)}, ) != {tuple(program.hints.values())}: return MISS")
+        for name in program.places:
+            s.add(f"{s.bind(program.given)}.{name} = {name}")
         for number in program.key.inputs:
             s.add(f"{s.bind(program.given)}.n{number} = {self.spelled.numbers[number]}")
         guards = program.environment.unreported
@@ -122,6 +130,9 @@ class _EntryWriter:
         for i, source in enumerate(self.recorded.sources):
             if isinstance(source, FromArgument) and not source.gradient:
                 names[i] = self.spelled.arrays[source.position]
+                if self.program.key.leaves[source.position].contiguous is not True:
+                    s.names["ascontiguousarray"] = np.ascontiguousarray
+                    names[i] = f"ascontiguousarray({names[i]})"
             elif isinstance(source, (FromTensor, FromArray)):
                 array = source.tensor._data if isinstance(source, FromTensor) else source.array
                 if not array.flags.c_contiguous:
@@ -186,17 +197,25 @@ class _EntryWriter:
                 tensor, last = s.bind(rebind.tensor), f"g{i}"
                 s.globals.append(last)
                 # The one of the call just made is such an array; the pool's others are not needed here.
-                arrays = native.pools[i].arrays
+                arrays = native.pools[i].arrays if isinstance(native, Native) else []
                 s.names[last] = next((a for a in arrays if a is rebind.tensor._grad), None)
                 arrays.clear()
                 s.add(f"r{i} = {GRADIENT.format(tensor)}")
                 s.add(f"if r{i} is not {last} or getrefcount(r{i}) != {ALONE + 1}:")
                 s.add(f"    r{i} = {last} = empty({value.shape!r}, {s.bind(value.dtype)})")
-            elif rebind is None and i >= len(self.program.results) and self.program.backward is None:
+            elif (
+                rebind is None
+                and i >= len(self.program.results)
+                and self.program.backward is None
+                and is_fixed(*value.shape)
+            ):
                 # Nobody reads it (it is computed for the sake of its index check): one array serves all calls.
                 s.names[f"r{i}"] = np.empty(value.shape, value.dtype)
-            elif value.nbytes < SMALL:
-                s.add(f"r{i} = empty({value.shape!r}, {s.bind(value.dtype)})")
+            elif hint(value.nbytes) < SMALL:
+                s.add(f"r{i} = empty({value.shape!r}, {s.bind(value.dtype)})")  # (sizes in it by their names)
+            elif isinstance(native, VaryingNative):
+                sizes = "".join(f"{name}, " for name in native.names)
+                s.add(f"r{i} = {s.bind(native.take)}({native.given.index(i)}, ({sizes}))")
             else:
                 s.add(f"r{i} = {s.bind(native.pools[i].take)}()")
             outputs.append(f"r{i}")

@@ -23,8 +23,10 @@ from minitorch.compiler.backends.llvm.machine import assembly
 from minitorch.compiler.backends.llvm.target import host
 from minitorch.compiler.call.key import in_words
 from minitorch.compiler.call.names import describe
+from minitorch.compiler.ir.polynomial import LEAST
 from minitorch.compiler.ir.program import VIEWS, Program, Value, evaluate
 from minitorch.compiler.ir.simplify import simplify
+from minitorch.compiler.ir.sizes import hint, hints
 from minitorch.compiler.trace.recorded import (
     Draw,
     Effect,
@@ -73,6 +75,10 @@ class ProgramReport:
     copied: list[str] = field(default_factory=list)
     unfused: list[str] = field(default_factory=list)  # what goes through memory between two kernels, and why
     guards: list[str] = field(default_factory=list)
+    sizes: list[str] = field(
+        default_factory=list
+    )  # those that vary: their names, ranges, and where they are found
+    size_guards: list[str] = field(default_factory=list)  # what was taken for granted about them
     numbers: list[str] = field(default_factory=list)
     draws: list[str] = field(default_factory=list)
     effects: list[str] = field(default_factory=list)
@@ -114,6 +120,11 @@ class Explanation:
         self.reasons = list(cache.reasons)
         self.eager_because = cache.eager_because
         self.eager_calls = cache.eager_calls
+        self.fixed_sizes = [
+            f"axis {axis} of array {leaf} cannot vary: {why}"
+            for shapes in cache.shapes.values()
+            for (leaf, axis), why in sorted(shapes.fixed.items())
+        ]
         names = _names(compiled.function)
         self.programs = [report(program, measure, names) for program in cache.all()]
 
@@ -130,6 +141,7 @@ class Explanation:
             )
         if not self.programs and not self.eager_because and not self.reasons:
             lines.append("  not called yet, or only with arguments that came too rarely")
+        lines += [f"  {line}" for line in self.fixed_sizes]
         compiled = 0
         for reason in self.reasons:
             if reason.startswith(STAYS_EAGER):
@@ -168,6 +180,10 @@ def report(program: Any, measure: bool = True, names: Mapping[int, str] | None =
     found.seconds = program.seconds
     found.calls = program.calls
     found.guards = [guard.words for guard in program.environment.guards]
+    for name, places in program.places.items():
+        where = " and ".join(f"axis {axis} of array {leaf}" for leaf, axis in places)
+        found.sizes.append(f"{name} ≥ {LEAST} ({where}; {program.hints[name]} when recorded)")
+    found.size_guards = [str(guard) for guard in recorded.program.guards]
     for step in recorded.script:
         if isinstance(step, ReadNumber):
             is_argument = isinstance(step.holder, GivenNumbers)
@@ -239,7 +255,9 @@ def _native_kernels(runner: Any, program: Program, measure: bool, lock: Any) -> 
 
 def _numpy_kernels(program: Program, measure: bool) -> list[KernelReport]:
     """Without native code every value is a call of NumPy."""
-    known: dict[Value, Any] = dict(zip(program.inputs, _examples(program), strict=True))
+    examples = _examples(program)
+    binding = program.binding(examples)
+    known: dict[Value, Any] = dict(zip(program.inputs, examples, strict=True))
     kernels = []
     with np.errstate(all="ignore"):
         for value in program.values():
@@ -248,12 +266,12 @@ def _numpy_kernels(program: Program, measure: bool) -> list[KernelReport]:
             began = time.perf_counter()
             if measure:
                 try:
-                    known[value] = evaluate(value, [known[i] for i in value.inputs])
+                    known[value] = evaluate(value, [known[i] for i in value.inputs], binding)
                 except Exception:  # made-up numbers may be refused
                     measure = False
             seconds = time.perf_counter() - began if measure else 0.0
             if value.primitive not in ("constant", "iota") and value.primitive not in VIEWS:
-                moved = sum(i.nbytes for i in value.inputs) + value.nbytes
+                moved = sum(hint(i.nbytes) for i in value.inputs) + hint(value.nbytes)
                 kernels.append(
                     KernelReport("numpy", value.primitive, [_words(value)], flops(value), moved, seconds)
                 )
@@ -271,17 +289,21 @@ def flops(value: Value) -> float:
     if value.primitive == "contract":
         left, right = value.attributes["spec"].split("->")[0].split(",")
         sizes = dict(zip(left + right, (*value.inputs[0].shape, *value.inputs[1].shape), strict=True))
-        return 2.0 * math.prod(sizes.values())
+        return 2.0 * hint(math.prod(sizes.values()))
     if value.primitive in ("map", "scan", "scatter"):
-        return float(value.size)
+        return float(hint(value.size))
     if value.primitive in ("reduce", "arg_reduce", "sort", "argsort"):
-        return float(value.inputs[0].size)
+        return float(hint(value.inputs[0].size))
     return 0.0
 
 
 def _examples(program: Program) -> list[Any]:
     """Return arrays of the inputs' shapes, to measure on: 0 is a good index, ½ a good number."""
-    return [np.full(v.shape, 0.5 if v.dtype.kind in "fc" else 0, v.dtype) for v in program.inputs]
+    numbers = [v.attributes["symbol"].hint if "symbol" in v.attributes else 0 for v in program.inputs]
+    return [
+        np.full(hints(v.shape), 0.5 if v.dtype.kind in "fc" else n, v.dtype)
+        for v, n in zip(program.inputs, numbers, strict=True)
+    ]
 
 
 def _count(program: Program) -> dict[str, int]:
@@ -352,6 +374,8 @@ def _facts(program: ProgramReport) -> list[tuple[str, str]]:
         ("compiled in", f"{program.seconds * 1e3:.1f} ms" if program.seconds else ""),
         ("because", program.reason),
         ("calls since", str(program.calls) if program.seconds else ""),
+        ("sizes that vary", ", ".join(program.sizes)),
+        ("taken for granted of them", ", ".join(program.size_guards)),
         ("values", _counts(program.values)),
         ("simplified", _counts(program.simplified)),
         ("kernels", f"{len(program.kernels)}, {program.functions} different" if program.functions else ""),
@@ -433,6 +457,7 @@ def _page(explanation: Explanation) -> str:
     parts.append("</p>")
     if explanation.eager_because:
         parts.append(f"<p class='eager'>It stays eager, because {e(explanation.eager_because)}.</p>")
+    parts += [f"<p>{e(line)}</p>" for line in explanation.fixed_sizes]
     if explanation.reasons:
         items = "".join(f"<li>{e(reason)}</li>" for reason in explanation.reasons)
         parts.append(f"<h3>Why it was compiled, each time</h3><ol>{items}</ol>")

@@ -27,7 +27,8 @@ from minitorch.compiler.call.entry import make_entry
 from minitorch.compiler.call.explain import STAYS_EAGER, Explanation, debug
 from minitorch.compiler.call.key import Arguments, CacheKey, in_words, is_unobserved
 from minitorch.compiler.call.names import describe
-from minitorch.compiler.call.record import record_call, run_plainly
+from minitorch.compiler.call.record import RecordedCall, record_call, run_plainly
+from minitorch.compiler.call.shapes import places_of
 from minitorch.compiler.call.specialisation import REFUSALS, Redecided, Specialisation
 from minitorch.compiler.trace.interrupts import Uninterrupted
 from minitorch.compiler.trace.observe.instrument import SUPPORTED
@@ -38,6 +39,7 @@ from minitorch.engine.node import Node
 from minitorch.engine.versions import rebased, synced
 
 EAGER = "eager"  # the backend that runs the function itself
+RARE_CALLS = 8  # so many calls run as they are, because their arguments came rarely, before that is told
 
 
 class Disagreement(UserWarning):
@@ -61,12 +63,14 @@ class CompiledFunction:
         verify: bool,
         cache: Cache | None = None,
         fullgraph: bool = False,
+        dynamic: bool | None = None,
     ) -> None:
         functools.update_wrapper(self, function, updated=())
         self.function = function
         self.backend = backend
         self.verify = verify
         self.fullgraph = fullgraph
+        self.dynamic = dynamic
         self.cache = Cache() if cache is None else cache
 
     def __reduce__(self) -> Any:
@@ -76,7 +80,10 @@ class CompiledFunction:
             home = inspect.getattr_static(home, name, None) if home is not None else None
         if home is self:
             return self.__qualname__
-        return (CompiledFunction, (self.function, self.backend, self.verify, None, self.fullgraph))
+        return (CompiledFunction, (self.function, *self._options()))
+
+    def _options(self, cache: Cache | None = None) -> tuple[Any, ...]:
+        return self.backend, self.verify, cache, self.fullgraph, self.dynamic
 
     def __copy__(self) -> CompiledFunction:
         return self
@@ -85,7 +92,7 @@ class CompiledFunction:
         if isinstance(self.function, types.FunctionType):
             return self  # as functions are
         function = copy.deepcopy(self.function, memo)
-        return CompiledFunction(function, self.backend, self.verify, None, self.fullgraph)
+        return CompiledFunction(function, *self._options())
 
     def __repr__(self) -> str:
         return f"<compiled {describe(self.function)}, {len(self.cache.all())} programs>"
@@ -112,7 +119,7 @@ class CompiledFunction:
                 return types.MethodType(self, instance)
         if cache.bound is None:
             method = types.MethodType(self.function, instance)
-            cache.bound = CompiledFunction(method, self.backend, self.verify, cache, self.fullgraph)
+            cache.bound = CompiledFunction(method, *self._options(cache))
         return cache.bound
 
     def explain(self, html: str | None = None) -> Any:
@@ -177,14 +184,14 @@ class CompiledFunction:
     def _find(self, arguments: Arguments, mode: Mode) -> Any:
         """Run a program that fits a call; if there is none, make one or run the function."""
         cache = self.cache
-        tried = tuple(cache.programs.get(cache.key_of(arguments), ()))
+        tried = self._programs_for(arguments)
         for program in tried:
             if program.fits(arguments.leaves):
                 if program.overlaps(arguments.leaves):
                     return self.function(*arguments.args, **arguments.options)
                 began = time.perf_counter()
                 try:
-                    if program.audits.due:
+                    if program.must_be_audited(arguments.leaves):
                         program.decide(arguments)
                         return self._audit(program, arguments)
                     results = program.run(arguments)
@@ -199,7 +206,7 @@ class CompiledFunction:
                 cache.use(program)
                 return results
         with cache.lock:
-            key = cache.promote_numbers(arguments)
+            key = cache.promote_numbers(arguments, self._key_for(arguments))
             group = cache.programs.get(key, [])
             for program in group:  # another thread may have compiled it meanwhile
                 if program in tried or not program.fits(arguments.leaves):
@@ -215,7 +222,37 @@ class CompiledFunction:
                 return self._record(key, arguments, self._why(arguments, group))
             else:
                 cache.eager_calls += 1
+                self._tell_of_eager_calls(arguments)
         return self.function(*arguments.args, **arguments.options)
+
+    def _tell_of_eager_calls(self, arguments: Arguments) -> None:
+        """Say once that calls run as they are because there are too many different ones."""
+        self.cache.rare_calls += 1
+        if self.cache.rare_calls != RARE_CALLS:
+            return
+        shapes = self.cache.shapes_of(arguments)
+        fixed = () if shapes is None else dict.fromkeys(shapes.fixed.values())
+        why = f"; sizes cannot vary here: {'; '.join(fixed)}" if fixed else ""
+        warnings.warn(
+            f"compile: {describe(self.function)} has {self.cache.compilations} programs for other arguments; calls "
+            f"with arguments that come rarely run as they are, not compiled{why}",
+            CompileWarning,
+            stacklevel=_level_outside(),
+        )
+
+    def _programs_for(self, arguments: Arguments) -> tuple[Specialisation, ...]:
+        """Return the programs for a call's very shapes; if there are none, those for shapes that vary."""
+        cache, key = self.cache, arguments.key
+        found = tuple(cache.programs.get(cache.key_of(arguments, key), ()))
+        if not found and (varying := cache.varying_key(arguments)) is not None:
+            found += tuple(cache.programs.get(cache.key_of(arguments, varying), ()))
+        return found
+
+    def _key_for(self, arguments: Arguments) -> CacheKey:
+        """Return the key, but for floats, by which a call that no program fits is recorded."""
+        self.cache.see_shapes(arguments, self.dynamic)
+        varying = self.cache.varying_key(arguments)
+        return arguments.key if varying is None else varying
 
     def _audit(self, program: Specialisation, arguments: Arguments) -> Any:
         """Run the function itself, and look whether it still does what a program does."""
@@ -230,10 +267,14 @@ class CompiledFunction:
             program.audit_seconds = time.perf_counter() - began
             program.entry, program.entry_is_made = None, False  # its ticks are over
             differs = outcome.differs or outcome.changed or str(outcome.refused or "") or outcome.mistake
+            if outcome.sizes_cannot_vary:
+                why = "; ".join((*outcome.fixed.values(), *outcome.special.values())) or "two are compared"
+                differs = f"its sizes cannot vary ({why})"
             if outcome.asks_for_floats:
                 return self.function(*arguments.args, **arguments.options)
             if not differs:
                 program.audits.passed()
+                program.audited_elsewhere |= program.sizes(arguments.leaves) != list(program.hints.values())
                 program.runner.settle()
                 cache.audits += 1
                 return outcome.results
@@ -245,7 +286,7 @@ class CompiledFunction:
                 Disagreement,
                 stacklevel=_level_outside(),
             )
-            if outcome.refused is not None and not outcome.is_done:
+            if (outcome.refused is not None and not outcome.is_done) or outcome.sizes_cannot_vary:
                 return self.function(*arguments.args, **arguments.options)
             if outcome.program is not None:
                 cache.add(outcome.program)
@@ -276,8 +317,18 @@ class CompiledFunction:
             self.function, arguments, key, cache.promoted, self.backend, self.verify, reason
         )
         if outcome.asks_for_floats:
-            return self._record(cache.fix_numbers(arguments), arguments, reason)
-        if outcome.changed:
+            return self._record(cache.fix_numbers(arguments, key), arguments, reason)
+        if outcome.sizes_cannot_vary:
+            return self._record_anew(key, arguments, reason, outcome)
+        if outcome.mistake and key.varies:
+            self._fix_sizes(
+                key, arguments, dict.fromkeys(places_of(key.shapes), outcome.mistake), outcome.mistake
+            )
+            text = (
+                f"compile: {describe(self.function)} is compiled for each size by itself: {outcome.mistake}"
+            )
+            warnings.warn(f"{text}; please report this", Disagreement, stacklevel=_level_outside())
+        elif outcome.changed:
             cache.eager_calls += 1
             cache.unstable[key] = cache.unstable.get(key, 0) + 1
             if cache.unstable[key] == PATIENCE:
@@ -297,6 +348,30 @@ class CompiledFunction:
             cache.add(outcome.program)
             self._tell(reason, outcome.program)
         return outcome.results
+
+    def _record_anew(self, key: CacheKey, arguments: Arguments, reason: str, outcome: RecordedCall) -> Any:
+        """Record a call again in which sizes varied that cannot, or two of them that have to be one."""
+        shapes = self.cache.shapes_of(arguments)
+        assert shapes is not None, "sizes vary only where they were seen to"
+        places = places_of(key.shapes)
+        for one, other in outcome.equal:
+            shapes.compare(places[one][0], places[other][0])
+        for name, why in outcome.special.items():
+            shapes.except_for(places[name], arguments.key.shapes, why)
+        self._fix_sizes(key, arguments, outcome.fixed, outcome.fixed_layout)
+        varying = self.cache.varying_key(arguments)
+        again = arguments.key if varying is None else varying
+        return self._record(self.cache.promote_numbers(arguments, again), arguments, reason)
+
+    def _fix_sizes(
+        self, key: CacheKey, arguments: Arguments, fixed: dict[str, str], fixed_layout: str
+    ) -> None:
+        """Let sizes, or strides, not vary any more."""
+        shapes = self.cache.shapes_of(arguments)
+        assert shapes is not None, "sizes vary only where they were seen to"
+        shapes.fixed_layout = shapes.fixed_layout or fixed_layout
+        for name, why in fixed.items():
+            shapes.fix(places_of(key.shapes)[name], why)
 
     def _stay_eager(self, because: str) -> None:
         """Tell that calls of a key are run as they are from now on: once for each line of source that is why."""

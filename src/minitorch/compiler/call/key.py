@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minitorch.compiler.call.conditions import PLAIN, Condition, Let, Local, Remembered, Requirement, compiled
+from minitorch.compiler.ir.polynomial import LEAST
 from minitorch.engine.dtypes import get_default_dtype
 from minitorch.engine.modes import Mode
 from minitorch.engine.node import Node
@@ -61,14 +62,34 @@ class Signature(NamedTuple):
     """What a program depends on of one Tensor or array among the arguments: a field for each of the facts above."""
 
     array: type
-    shape: tuple[int, ...]
+    shape: tuple[Any, ...]  # names in place of sizes that vary (shapes.py)
     dtype: Any
-    contiguous: Any  # True, or its strides and whether it may be written into
+    contiguous: (
+        Any  # True, or its strides and whether it may be written into; or a Layout, where strides vary
+    )
     tensor: Any  # from here on None for an array by itself
     requires_grad: bool | None
     no_gradient: bool | None
     is_leaf: bool | None
     hooked: bool | None
+
+
+class Layout(NamedTuple):
+    """How an array lies in memory whose strides vary: in the order of its axes, without overlaps, perhaps with gaps."""
+
+    contiguous: bool
+    writeable: bool
+
+
+def layout_of(array: np.ndarray) -> Layout | None:
+    """Return the layout of an array; None if it lies there in another order."""
+    step = array.itemsize
+    for n, stride in zip(reversed(array.shape), reversed(array.strides), strict=True):
+        if n != 1:
+            if stride < step:
+                return None
+            step = stride * n
+    return Layout(array.flags.c_contiguous, array.flags.writeable)
 
 
 def _finder(facts: dict[str, Fact]) -> Callable[[Any, Any], Signature]:
@@ -170,6 +191,27 @@ class CacheKey(NamedTuple):
     inputs: tuple[int, ...] = ()  # which floats are inputs of the program
     numbers: tuple[Any, ...] = ()  # the others, exactly
 
+    @property
+    def varies(self) -> bool:
+        """Whether it is one of calls with several shapes, or layouts."""
+        return any(
+            isinstance(leaf.contiguous, Layout) or any(n.__class__ is str for n in leaf.shape)
+            for leaf in self.leaves
+        )
+
+    @property
+    def shapes(self) -> tuple[tuple[Any, ...], ...]:
+        """The shapes of the arrays among the arguments."""
+        return tuple([leaf.shape for leaf in self.leaves])
+
+    def with_shapes(self, shapes: Sequence[tuple[Any, ...]], layouts: Sequence[Any]) -> CacheKey:
+        """Return the key of arguments with other shapes and layouts."""
+        leaves = [
+            leaf._replace(shape=shape, contiguous=layout)
+            for leaf, shape, layout in zip(self.leaves, shapes, layouts, strict=True)
+        ]
+        return self._replace(leaves=tuple(leaves))
+
 
 class Arguments:
     """The arguments of one call, taken apart.
@@ -191,13 +233,25 @@ class Arguments:
         found = (positional, named, signatures, identical, mode.enabled, get_default_dtype(), (), ())
         self.key = tuple.__new__(CacheKey, found)  # by its own constructor it takes three times as long
 
-    def key_with(self, inputs: tuple[int, ...], numbers: Sequence[float] | None = None) -> CacheKey:
-        """Return the key if some of the floats are inputs. numbers: others in place of this call's."""
+    def key_with(
+        self, inputs: tuple[int, ...], numbers: Sequence[float] | None = None, key: CacheKey | None = None
+    ) -> CacheKey:
+        """Return the key if some of the floats are inputs. numbers: others in place of this call's.
+
+        key: without floats, if it is another one than the call's own.
+        """
+        key = self.key if key is None else key
         if not self.numbers:
-            return self.key
+            return key
         given = self.numbers if numbers is None else numbers
         fixed = tuple(exactly(n) for i, n in enumerate(given) if i not in inputs)
-        return self.key._replace(inputs=inputs, numbers=fixed)
+        return key._replace(inputs=inputs, numbers=fixed)
+
+    def layouts(self) -> list[Any]:
+        """Return how the arrays lie in memory, as far as that matters where sizes and strides vary; None: it does."""
+        arrays = [leaf._data if isinstance(leaf, Node) else leaf for leaf in self.leaves]
+        known = [leaf.contiguous for leaf in self.key.leaves]
+        return [True if c is True else layout_of(a) for c, a in zip(known, arrays, strict=True)]
 
     def sharing(self) -> tuple[int, ...]:
         """Return which of the arrays lie in the memory of an earlier one."""
@@ -247,6 +301,7 @@ class Spelled:
         self.leaves: list[Local] = []
         self.arrays: list[Local] = []
         self.numbers: list[Local] = []
+        self.sizes: dict[str, Local] = {}  # those that vary
         self._on_array = on_array
         self._fixed = iter(key.numbers)
         enabled = Condition(
@@ -317,10 +372,40 @@ class Spelled:
             facts = {**OF_TENSOR, **(OF_TRACKED if expected.requires_grad else {})}
             self.requirements += _conditions(facts, expected, words, name)
             self.requirements.append(Let((array,), ARRAY, (name,)))
-        conditions = _conditions(OF_ARRAY, expected, words, array)
+        varies = any(n.__class__ is str for n in expected.shape)
+        laid_out = isinstance(expected.contiguous, Layout)
+        without = [*(["shape"] if varies else []), *(["contiguous"] if laid_out else [])]
+        conditions = _conditions(
+            {name: fact for name, fact in OF_ARRAY.items() if name not in without}, expected, words, array
+        )
+        if laid_out:
+            layout = f"how {words} lies in memory"
+            conditions.append(Condition(layout, "{1}({0})", (array, layout_of), expected.contiguous, "=="))
         self.requirements.append(Remembered(array, conditions + self._on_array(words, array)))
+        if varies:
+            self._spell_shape(words, array, expected.shape)
         self.leaves.append(name)
         self.arrays.append(array)
+
+    def _spell_shape(self, words: str, array: Local, shape: tuple[Any, ...]) -> None:
+        """Require a shape in which sizes vary, and give each of these its name."""
+        self._require(f"the number of axes of {words}", "{0}.ndim", array, len(shape))
+        lengths = [Local(f"{array}_{axis}") for axis in range(len(shape))]
+        first = {name: axis for axis, name in reversed(list(enumerate(shape))) if name.__class__ is str}
+        for name, axis in first.items():
+            if name not in self.sizes:
+                lengths[axis] = self.sizes[name] = Local(name)
+        self.requirements.append(Let(tuple(lengths), "{0}.shape", (array,), unpack=True))
+        for axis, (length, n) in enumerate(zip(lengths, shape, strict=True)):
+            of_axis = f"the length of axis {axis} of {words}"
+            if n.__class__ is not str:
+                self._require(of_axis, "{0}", length, n)
+            elif length != n:
+                self._require(of_axis, "{0}", length, self.sizes[n])
+            else:
+                told = f"{of_axis} is 0 or 1, for which there are programs of their own"
+                enough = Condition(of_axis, f"({{0}} >= {LEAST})", (length,), True, told=told)
+                self.requirements.append(enough)
 
     def _tell_apart(self) -> None:
         """Which of the leaves are one and the same object must not change."""

@@ -17,10 +17,19 @@ class CompiledModule(Module):
     Its state dict's keys begin with '_orig_mod.', as PyTorch's do.
     """
 
-    def __init__(self, module: Module, backend: str, verify: bool, fullgraph: bool = False) -> None:
+    def __init__(
+        self,
+        module: Module,
+        backend: str,
+        verify: bool,
+        fullgraph: bool = False,
+        dynamic: bool | None = None,
+    ) -> None:
         super().__init__()
         self._orig_mod = module
-        self.__dict__["compiled"] = CompiledFunction(module.__call__, backend, verify, None, fullgraph)
+        self.__dict__["compiled"] = CompiledFunction(
+            module.__call__, backend, verify, None, fullgraph, dynamic
+        )
 
     def forward(self, *args: Any, **options: Any) -> Any:
         """Run the compiled forward."""
@@ -69,7 +78,8 @@ class CompiledModule(Module):
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
-        state["compiled"] = (self.compiled.backend, self.compiled.verify, None, self.compiled.fullgraph)
+        compiled = self.compiled
+        state["compiled"] = (compiled.backend, compiled.verify, None, compiled.fullgraph, compiled.dynamic)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ import time
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,12 +22,14 @@ from minitorch.compiler.call.audit import Audits, difference
 from minitorch.compiler.call.conditions import LENGTH, Condition
 from minitorch.compiler.call.containers import Same, Taken, collect, parts_of, paths_of, rebuilt, template
 from minitorch.compiler.call.guards import Environment, can_be_placed, conditions_on_place, is_place_of_number
-from minitorch.compiler.call.key import Arguments, CacheKey, is_record
+from minitorch.compiler.call.key import Arguments, CacheKey, Layout, is_record
 from minitorch.compiler.call.library import MEETABLE, KnownObjects
 from minitorch.compiler.call.names import describe
+from minitorch.compiler.call.shapes import places_of
 from minitorch.compiler.call.specialisation import Result, Specialisation
 from minitorch.compiler.call.undo import Aside, Before
 from minitorch.compiler.call.views import View, hidden_bases, views_among
+from minitorch.compiler.ir.sizes import Symbol
 from minitorch.compiler.trace.backward import Backward, differentiate, is_consumed
 from minitorch.compiler.trace.deferred import given_by_program
 from minitorch.compiler.trace.number import Number, as_float
@@ -37,6 +39,7 @@ from minitorch.compiler.trace.observe.watchdog import watchdog
 from minitorch.compiler.trace.plain import PlainTraced
 from minitorch.compiler.trace.recorded import (
     Effect,
+    FromArgument,
     FromGradient,
     FromPlace,
     FromScript,
@@ -48,6 +51,7 @@ from minitorch.compiler.trace.recorded import (
 from minitorch.compiler.trace.recorder import Recording
 from minitorch.compiler.trace.refusal import CheckFailed, CompileError
 from minitorch.compiler.trace.traced import Traced
+from minitorch.compiler.trace.varying import SizeIsNeeded, as_number
 from minitorch.distributed.errors import DistError
 from minitorch.engine.modes import current
 from minitorch.engine.node import Node
@@ -67,6 +71,8 @@ class RecordedCall:
     mistake: what the compiler did wrong. asks_for_floats: nothing was done, because a float must not be an input.
     differs: of an audited call, where it differs from the program that is kept for it.
     is_done: the function has run all the same, though it is refused.
+    fixed: nothing was done, because these sizes, by name, cannot vary, and why; special: because there is something
+    about the ones of this call; equal: because two must be one; fixed_layout: why strides cannot vary.
     """
 
     results: Any = None
@@ -78,6 +84,15 @@ class RecordedCall:
     asks_for_floats: bool = False
     is_done: bool = False
     differs: str = ""
+    fixed: dict[str, str] = field(default_factory=dict)
+    fixed_layout: str = ""
+    special: dict[str, str] = field(default_factory=dict)
+    equal: set[tuple[str, str]] = field(default_factory=set)
+
+    @property
+    def sizes_cannot_vary(self) -> bool:
+        """Whether nothing was done because of sizes."""
+        return bool(self.fixed or self.fixed_layout or self.special or self.equal)
 
 
 def run_plainly(function: Any, environment: Environment, arguments: Arguments, tensors: list[Any]) -> Any:
@@ -118,18 +133,33 @@ def record_call(
     except CheckFailed as failed:
         run.put_back()
         run.may_repeat(failed)
+        if run.active.symbols:
+            return run.without_symbols("a check failed")
         return RecordedCall(run_plainly(function, run.environment, arguments, []))
     except CompileError as refusal:
         run.put_back()
         run.may_repeat(refusal)
+        if run.active.symbols:
+            return run.without_symbols(str(run.observer.refusal or refusal))
         return run.refused(refusal)
     except BaseException as error:
         if run.is_settled:
             raise  # everything is done: Ctrl-C has waited for that
         run.put_back()
+        if isinstance(error, Exception):
+            run.may_repeat(error)
+        assumed = run.active.assumed
+        if assumed.is_given_up or run.fixed_layout:
+            return RecordedCall(
+                fixed=assumed.fixed,
+                fixed_layout=run.fixed_layout,
+                special=assumed.special,
+                equal=assumed.equal,
+            )
         if not isinstance(error, Exception):
             raise
-        run.may_repeat(error)
+        if run.active.symbols:
+            return run.without_symbols(f"{type(error).__name__}: {error}")
         if key.inputs:
             return RecordedCall(asks_for_floats=True)
         if run.observer.refusal is not None:
@@ -155,6 +185,7 @@ def record_call(
         active.forget([])
         observer.forget()
         return RecordedCall(results)
+    recorded.program.guards = tuple(active.assumed)
     try:
         made_by = backends.named(backend)
         runner = made_by.compile(recorded.program, _updates(recorded), _number_inputs(recorded))
@@ -173,6 +204,7 @@ def record_call(
         recorded, environment, key, parts[0], results_made, runner,
         run.backward, run.given, reason, changes=[c.plainly() for c in observer.changes], stored=parts[1],
         audits=Audits(verified), aliases=aliases, pinned=pinned, compared=others,
+        hints={symbol.name: symbol.hint for symbol in active.symbols.values()},
     )  # fmt: skip
     if run.backward is not None:
         run.backward.again = OnceMore(function, program)
@@ -206,6 +238,8 @@ class _Run:
         self.function = function
         self.arguments = arguments
         self.inputs = key.inputs
+        self.strided = {i for i, leaf in enumerate(key.leaves) if isinstance(leaf.contiguous, Layout)}
+        self.fixed_layout = ""  # why the strides of arguments cannot vary
         self.promoted = promoted
         self.given = GivenNumbers()
         self.is_settled = False  # whether what the function did is done for real
@@ -216,7 +250,13 @@ class _Run:
         self.stored: list[Any] = []  # what was stored outside, change by change
         self.environment = Environment(promoted)  # as it was when each thing was first come across
         self.before = Before([default_generator])
-        self.active = Recording(arguments.leaves, {}, promoted, self._around_pause)
+        shapes = [np.shape(leaf._data if isinstance(leaf, Node) else leaf) for leaf in arguments.leaves]
+        symbols = {
+            (leaf, axis): Symbol(name, shapes[leaf][axis])
+            for name, places in places_of(key.shapes).items()
+            for leaf, axis in places
+        }
+        self.active = Recording(arguments.leaves, {}, promoted, self._around_pause, symbols, self.given)
         library = KnownObjects(self.active, self.environment, self.before)
         self.observer = CallObserver({}, promoted, library)
         self.active.observer = self.observer
@@ -229,6 +269,8 @@ class _Run:
 
         def then(recorded: Recorded, found: list[Any]) -> Backward | None:
             # Before anything is written for real: what would fail then fails now.
+            if self.active.assumed.is_given_up:
+                raise SizeIsNeeded
             self._refuse_what_is_not_made_anew(found)
             self.observer.refuse_what_was_shown_and_changed()
             if any(id(fact.value) in self.active.placed for fact in self.observer.facts.values()):
@@ -256,6 +298,7 @@ class _Run:
                         "read-only; clone() it"
                     )
             self.views = views_among(found, self.active)
+            self._require_layouts(recorded)
             self.found = found
             own = [r if view is None else None for r, view in zip(found, self.views, strict=True)]
             try:
@@ -274,8 +317,7 @@ class _Run:
         def all_of(results: Any) -> list[Any]:
             # Containers that are changed later on are kept as they are now.
             stored = [change.value for change in self.observer.changes]
-            as_is = lambda part: part
-            self.results, self.stored = rebuilt((results, stored), as_is, {}, self._kept)
+            self.results, self.stored = rebuilt((results, stored), as_number, {}, self._kept)
             if any(isinstance(step, Effect) for step in self.active.script):
                 # What a number is read from may be changed by then: the program gives it.
                 self.results, self.stored = rebuilt((self.results, self.stored), _given_by_program)
@@ -432,6 +474,19 @@ class _Run:
             if self.observer.is_written(f.holder, f.key)
             and (is_place_of_number(f) or (f.kind in ("item", "cell") and can_be_placed(f.value)))
         ]
+
+    def _require_layouts(self, recorded: Recorded) -> None:
+        """Give up a recording for any strides if it depends on them: on whether a part of an argument is a view."""
+        touched = [recorded.sources[update.input] for update in recorded.updates]
+        touched += [view.of for view in self.views if view is not None and not isinstance(view.of, int)]
+        if any(isinstance(each, FromArgument) and each.position in self.strided for each in touched):
+            self.fixed_layout = "it writes into an argument, or returns a part of it"
+            raise SizeIsNeeded
+
+    def without_symbols(self, why: str) -> RecordedCall:
+        """Return what becomes of a call that could not be recorded, perhaps because its sizes vary."""
+        self.observer.forget()
+        return RecordedCall(fixed={symbol.name: why for symbol in self.active.symbols.values()})
 
     def refused(self, error: CompileError) -> RecordedCall:
         """Return what becomes of a call that cannot be recorded, with guards on what was looked at so far."""

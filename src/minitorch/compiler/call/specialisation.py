@@ -6,6 +6,7 @@ does what the function did.
 
 from __future__ import annotations
 
+import re
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -31,8 +32,10 @@ from minitorch.compiler.call.conditions import (
 from minitorch.compiler.call.containers import filled, takes_from_call
 from minitorch.compiler.call.guards import Environment, condition_of
 from minitorch.compiler.call.key import OF_ARRAY, Arguments, CacheKey, Spelled
+from minitorch.compiler.call.shapes import places_of
 from minitorch.compiler.call.undo import Before
 from minitorch.compiler.call.views import View
+from minitorch.compiler.ir.sizes import Guard
 from minitorch.compiler.trace.backward import Backward
 from minitorch.compiler.trace.interrupts import Uninterrupted
 from minitorch.compiler.trace.observe.observer import Change, Fact
@@ -142,6 +145,13 @@ class Result:
         )
 
 
+def _condition_on_sizes(guard: Guard) -> Condition:
+    """Return what a recording took for granted about sizes as a condition on them, by their names."""
+    names = [symbol.name for symbol in guard.size.symbols]
+    look = re.sub(r"s\d+", lambda found: f"{{{names.index(found[0])}}}", f"({guard})")
+    return Condition(str(guard), look, tuple(map(Local, names)), True, told=f"{guard} does not hold any more")
+
+
 def _test_of(answer: Any) -> str:
     return "same" if type(answer) is float else "=="  # of zeros, the sign too
 
@@ -206,9 +216,14 @@ class Specialisation:
         default_factory=list
     )  # arguments that must be the same ones, by position
     compared: dict[int, Any] = field(default_factory=dict)  # what no argument may be, by id
+    hints: dict[str, int] = field(default_factory=dict)  # the sizes that vary, as they were in the recording
+    audited_elsewhere: bool = False  # whether it was found to be right for other sizes than those
 
     def __post_init__(self) -> None:
         recorded = self.recorded
+        self.places = places_of(self.key.shapes)  # where the sizes that vary are found
+        self.size_conditions = [_condition_on_sizes(guard) for guard in recorded.program.guards]
+        self._sizes_fit = compiled(self.size_conditions, *self.places) if self.size_conditions else None
         written = {u.input for u in recorded.updates}
         self.captured = [
             Captured(source, value, i, i in written)
@@ -276,7 +291,7 @@ class Specialisation:
 
     def requirements(self, spelled: Spelled) -> list[Requirement]:
         """Return everything that must hold for a call, in the order in which it is looked at."""
-        identities = self.identities(spelled.leaves)
+        identities = [*self.size_conditions, *self.identities(spelled.leaves)]
         return [*spelled.requirements, *identities, *self.environment.guards, *self.captured, *self.decisions]
 
     def violation(self, arguments: Arguments) -> str:
@@ -289,6 +304,7 @@ class Specialisation:
         """Tell whether a call that has its key can be run by it, but for decisions on numbers."""
         if (
             not self.environment.holds()
+            or not (self._sizes_fit is None or self._sizes_fit(*self.sizes(leaves)))
             or not self.is_apart(*leaves)
             or not all(map(_is_there, self._numbers))
         ):
@@ -303,6 +319,23 @@ class Specialisation:
                     each.known = array
                     replaced = True
         return not replaced or self._takes_new_arrays()
+
+    def sizes(self, leaves: Sequence[Any]) -> list[int]:
+        """Return the sizes that vary, of a call that has its key."""
+        return [
+            np.shape(leaves[leaf]._data if isinstance(leaves[leaf], Node) else leaves[leaf])[axis]
+            for (leaf, axis), *_ in self.places.values()
+        ]
+
+    def _give_sizes(self, leaves: Sequence[Any]) -> None:
+        for name, n in zip(self.places, self.sizes(leaves), strict=True):
+            setattr(self.given, name, n)
+
+    def must_be_audited(self, leaves: Sequence[Any]) -> bool:
+        """Tell whether a call is to be audited: because it is time, or the first one with sizes of another kind."""
+        if self.audits.due or not self.places or self.audited_elsewhere or not self.audits.wanted:
+            return self.audits.due
+        return self.sizes(leaves) != list(self.hints.values())
 
     def _takes_new_arrays(self) -> bool:
         """Tell whether arrays that Tensors were given since the last call can be written to, each by itself."""
@@ -354,6 +387,7 @@ class Specialisation:
     def _run(self, arguments: Arguments) -> Any:
         recorded, leaves = self.recorded, arguments.leaves
         call = Call(leaves)
+        self._give_sizes(leaves)
         self.decide(arguments)
         before = self.undo()
         try:
@@ -420,6 +454,8 @@ class Specialisation:
         for i in self.key.inputs:
             if i < len(arguments.numbers):  # who asks why a program does not fit may have fewer
                 setattr(self.given, f"n{i}", arguments.numbers[i])
+        if len(arguments.leaves) == len(self.key.leaves):
+            self._give_sizes(arguments.leaves)
         self.asked_about[:] = arguments.leaves
         try:
             yield

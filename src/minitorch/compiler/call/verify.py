@@ -38,6 +38,7 @@ def _first_difference(program: Any, active: Recording) -> tuple[int, str] | None
     if back is None:
         return None
     given += [np.ones_like(active.after[i]) for i in back.roots]
+    given += back.sizes_now()
     results = back.runner([np.array(a) for a in given])
     wrong = _differing(back.program, back.runner, given, results, back.expected)
     if not wrong:

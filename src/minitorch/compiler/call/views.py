@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.ir.program import Program, Value, interpret
+from minitorch.compiler.ir.sizes import Binding, Symbol, evaluated, hints, is_fixed, surely_at_most
+from minitorch.compiler.trace.backward import sizes_as_inputs
 from minitorch.compiler.trace.plain import PlainTraced
 from minitorch.compiler.trace.recorded import FromArgument, FromArray, FromGradient, FromTensor
 from minitorch.compiler.trace.recorder import Recording
@@ -28,6 +30,7 @@ from minitorch.ops.op import Op
 from minitorch.tensor import Tensor
 from minitorch.tensor.plain import PlainArray
 
+Look = Callable[[Any, Binding], Any]
 _VIEWS = {"input", "reshape", "permute", "expand", "slice"}
 _MOST_WORK = 10_000  # steps in which two views of one memory must be told apart
 
@@ -36,14 +39,16 @@ _MOST_WORK = 10_000  # steps in which two views of one memory must be told apart
 class View:
     """A result as a view. of: where it is a view of: another result, by its number, or as inputs are found.
 
-    looks: how one looks at the other, step by step. kind: what it is: Tensor, PlainArray or ndarray. keeps_graph:
-    whether gradients go through it.
+    looks: how one looks at the other, step by step, given the sizes that vary. kind: what it is: Tensor, PlainArray or
+    ndarray. keeps_graph: whether gradients go through it. sizes: what varies; given: where a call has it.
     """
 
     of: int | FromArgument | FromTensor | FromGradient | FromArray
-    looks: Sequence[Callable[[Any], Any]]
+    looks: Sequence[Look]
     kind: type
     keeps_graph: bool
+    sizes: Sequence[Symbol] = ()
+    given: Any = None
 
     def base(self, leaves: Sequence[Any], found: Sequence[Any]) -> Any:
         """Return what it is a view of: leaves are a call's arguments, found the results that are there already."""
@@ -66,8 +71,9 @@ class View:
             thing = new_tensor(np.asarray(thing))
         elif not self.keeps_graph:
             thing = thing.detach()
+        binding = {symbol: getattr(self.given, symbol.name) for symbol in self.sizes}
         for look in self.looks:
-            thing = look(thing)
+            thing = look(thing, binding)
         return thing
 
     def lay(self, result: Any, leaves: Sequence[Any], found: Sequence[Any]) -> None:
@@ -94,7 +100,7 @@ def hidden_bases(results: list[Any], active: Recording) -> list[Any]:
         if (id(root), True) in known or ((id(root), False) in known and not with_graph):
             continue
         if active.outside(root) is not None or not any(
-            j != i and other is not None and _root(other) is root and _overlap(one.array, other.array)
+            j != i and other is not None and _root(other) is root and _may_overlap(one, other)
             for j, other in enumerate(traced)
         ):
             continue
@@ -167,12 +173,14 @@ def _view(result: Any, root: Any, of: Any, active: Recording) -> View:
             "before the call, or of another result; return a clone()"
         )
     kind: type = Tensor if is_tensor else PlainArray if isinstance(array, PlainTraced) else np.ndarray
-    return View(of, looks, kind, keeps_graph)
+    return View(
+        of, looks, kind, keeps_graph, tuple(dict.fromkeys(active.symbols.values())), active.assumed.given
+    )
 
 
-def _looks_by_ops(result: Any, root: Any) -> list[Callable[[Any], Any]] | None:
+def _looks_by_ops(result: Any, root: Any) -> list[Look] | None:
     """Return the ops that lead from one Tensor to a view of it; None if something else does."""
-    looks: list[Callable[[Any], Any]] = []
+    looks: list[Look] = []
     node = result
     while node._data is not root:
         view = view_of(node)
@@ -183,33 +191,51 @@ def _looks_by_ops(result: Any, root: Any) -> list[Callable[[Any], Any]] | None:
     return looks[::-1]
 
 
-def _apply(op: Op, attributes: dict[str, Any], recorded: bool, tensor: Any) -> Any:
+def _apply(op: Op, attributes: dict[str, Any], recorded: bool, tensor: Any, binding: Binding) -> Any:
+    if binding:
+        attributes = {name: _with_sizes(each, binding) for name, each in attributes.items()}
     with nullcontext() if recorded else no_grad():
         return apply(op, tensor, **attributes)
 
 
-def _looks_by_program(array: Any, root: Any, of: Any) -> list[Callable[[Any], Any]] | None:
+def _with_sizes(thing: Any, binding: Binding) -> Any:
+    """Return an attribute of an op with the sizes of a call in it."""
+    if isinstance(thing, slice):
+        return slice(*(evaluated(n, binding) for n in (thing.start, thing.stop, thing.step)))
+    if isinstance(thing, (tuple, list)):
+        return type(thing)([_with_sizes(each, binding) for each in thing])
+    return evaluated(thing, binding)
+
+
+def _looks_by_program(array: Any, root: Any, of: Any) -> list[Look] | None:
     """Return the way from one array to a view of it, as a program or by places in memory; None if there is none."""
     chain = []
     while array is not root:
         chain.append(array)
         array = array.base
-    base = np.empty(root.shape, root.dtype) if isinstance(of, int) else root.array  # as it will lie in memory
-    given, view = _seen_through(chain, base)
+    base = (
+        np.empty(hints(root.shape), root.dtype) if isinstance(of, int) else root.array
+    )  # as it will lie in memory
+    given, view = _seen_through(chain, base, root.shape)
     program = Program([given], [view.value])
     if all(value.primitive in _VIEWS for value in program.values()):
-        return [lambda thing: interpret(program, [thing])[0]]
+        sizes = sizes_as_inputs(program)
+        program = Program([given, *sizes], [view.value])
+        symbols = [value.attributes["symbol"] for value in sizes]
+        return [lambda thing, binding: interpret(program, [thing, *(binding[s] for s in symbols)])[0]]
+    for n in (*root.shape, *view.shape):
+        int(n)  # where it lies is known for these sizes
     if not view.size or not np.may_share_memory(view.array, base):
         return None
     numbers = np.arange(base.size).reshape(base.shape)
-    first = _seen_through(chain, numbers)[1].array.flat[0]
+    first = _seen_through(chain, numbers, root.shape)[1].array.flat[0]
     start = tuple(slice(int(i), None) for i in np.unravel_index(first, base.shape))
     return [partial(_by_places, base.strides, start, view.shape, view.strides, view.flags.writeable)]
 
 
-def _seen_through(chain: list[Any], array: np.ndarray) -> tuple[Value, Any]:
-    """Return an array as an input, and what a chain of views (the last one first) gives of it."""
-    given = Value("input", (), {"index": 0}, array.shape, array.dtype)
+def _seen_through(chain: list[Any], array: np.ndarray, shape: tuple[int, ...]) -> tuple[Value, Any]:
+    """Return an array of a shape as an input, and what a chain of views (the last one first) gives of it."""
+    given = Value("input", (), {"index": 0}, shape, array.dtype)
     view = Traced(given, array)
     for each in reversed(chain):
         view = each.refreshed(view)
@@ -217,7 +243,13 @@ def _seen_through(chain: list[Any], array: np.ndarray) -> tuple[Value, Any]:
 
 
 def _by_places(
-    laid_out: tuple[int, ...], start: Any, shape: Any, strides: tuple[int, ...], writeable: bool, thing: Any
+    laid_out: tuple[int, ...],
+    start: Any,
+    shape: Any,
+    strides: tuple[int, ...],
+    writeable: bool,
+    thing: Any,
+    binding: Binding,
 ) -> Any:
     """Return a view of what lies in memory as it did when this was recorded."""
     array = thing._array if isinstance(thing, Node) else thing
@@ -241,6 +273,20 @@ def _is_view_by_graph(result: Any, active: Recording, root: Any) -> bool:
             return False
         node = view.base
     return True
+
+
+def _may_overlap(one: Any, other: Any) -> bool:
+    """Tell whether two views of the same memory overlap, or might with other sizes."""
+    if _overlap(one.array, other.array):
+        return True
+    if is_fixed(*one.shape, *other.shape, *_root(one).shape):
+        return False
+    if one.place is None or other.place is None or one.base is not other.base:
+        return True
+    places = zip(*one.place[0], *other.place[0], strict=True)
+    return not any(
+        s == t == 1 and (surely_at_most(a + n, b) or surely_at_most(b + m, a)) for a, n, s, b, m, t in places
+    )
 
 
 def _overlap(a: np.ndarray, b: np.ndarray) -> bool:

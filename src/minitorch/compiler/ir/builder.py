@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.ir.program import COMPARISONS, LOGIC, TESTS, Shape, Value, in_order
+from minitorch.compiler.ir.sizes import Size, surely_at_most, surely_equal
 
 BOOL, INT64 = np.dtype(np.bool_), np.dtype(np.int64)
 
@@ -33,6 +34,11 @@ def iota(count: int) -> Value:
     return Value("iota", (), {"count": count}, (count,), INT64)
 
 
+def size(n: int) -> Value:
+    """Return a size as a number, int64."""
+    return Value("size", (), {"size": n}, (), INT64) if isinstance(n, Size) else constant(np.int64(n))
+
+
 def cast(x: Value, dtype: Any) -> Value:
     """Return the same numbers in another dtype."""
     dtype = np.dtype(dtype)
@@ -47,10 +53,28 @@ def cast(x: Value, dtype: Any) -> Value:
 
 def map_values(function: str, *operands: Value) -> Value:
     """Apply an elementwise function; operands broadcast here, so that the primitive's do not need to."""
-    shape = np.broadcast_shapes(*(o.shape for o in operands))
+    shape = broadcast_shapes(*(o.shape for o in operands))
     last = operands[-1].dtype
     dtype = BOOL if function in COMPARISONS | TESTS | LOGIC else last
     return Value("map", tuple(expand(o, shape) for o in operands), {"function": function}, shape, dtype)
+
+
+def broadcast_shapes(*shapes: Shape) -> Shape:
+    """Return the one shape to which all can be stretched, sizes that vary among them.
+
+    >>> broadcast_shapes((2, 1), (3,), ())
+    (2, 3)
+    """
+    out: list[int] = []
+    for place in range(-max(map(len, shapes), default=0), 0):
+        lengths = [shape[place] for shape in shapes if len(shape) >= -place]
+        length = lengths[0]
+        if not all(surely_equal(n, length) for n in lengths):  # (if all are, none need be compared with 1)
+            length = next((n for n in lengths if n != 1), 1)
+        if not all(surely_equal(n, length) or n == 1 or n == length for n in lengths):
+            raise ValueError(f"shapes {', '.join(map(str, shapes))} do not broadcast")
+        out.append(length)
+    return tuple(out)
 
 
 def where(condition: Value, x: Value, y: Value) -> Value:
@@ -79,7 +103,7 @@ def reduce(function: str, x: Value, axes: Sequence[int], keepdims: bool = False)
 
 def reshape(x: Value, shape: Shape) -> Value:
     """Return the elements in the same order under another shape."""
-    if x.shape == shape:
+    if surely_equal(x.shape, shape):
         return x
     if x.primitive == "reshape":
         return reshape(x.inputs[0], shape)
@@ -102,17 +126,17 @@ def permute(x: Value, axes: Sequence[int]) -> Value:
 def expand(x: Value, shape: Shape) -> Value:
     """Broadcast to a shape: axes of length 1 stretch, missing ones come in front."""
     shape = tuple(shape)
-    if x.shape == shape:
+    if surely_equal(x.shape, shape):
         return x
     if x.primitive == "expand" and x.ndim == len(shape):
         x = x.inputs[0]
     x = reshape(x, (1,) * (len(shape) - x.ndim) + x.shape)
-    return x if x.shape == shape else Value("expand", (x,), {"shape": shape}, shape, x.dtype)
+    return x if surely_equal(x.shape, shape) else Value("expand", (x,), {"shape": shape}, shape, x.dtype)
 
 
 def slice_axes(x: Value, starts: Shape, counts: Shape, steps: Shape) -> Value:
     """Return every step-th element of each axis from its start on, `count` of them."""
-    if counts == x.shape and not any(starts) and all(s == 1 for s in steps):
+    if surely_equal(counts, x.shape) and surely_equal(starts, (0,) * x.ndim) and all(s == 1 for s in steps):
         return x
     if x.primitive == "expand" and x.inputs[0].size == 1:
         return expand(x.inputs[0], counts)
@@ -136,15 +160,22 @@ def flip(x: Value, axes: Sequence[int]) -> Value:
 
 def pad(x: Value, low: Sequence[int], high: Sequence[int], value: Any = 0) -> Value:
     """Put a border around x; a negative width cuts off."""
-    starts = tuple(max(-a, 0) for a in low)
-    counts = tuple(n - s - max(-b, 0) for n, s, b in zip(x.shape, starts, high, strict=True))
+    starts = tuple(_or_nothing(-a) for a in low)
+    counts = tuple(n - s - _or_nothing(-b) for n, s, b in zip(x.shape, starts, high, strict=True))
     x = slice_axes(x, starts, counts, (1,) * x.ndim)
-    low, high = tuple(max(a, 0) for a in low), tuple(max(b, 0) for b in high)
-    if not any(low) and not any(high):
+    low, high = tuple(map(_or_nothing, low)), tuple(map(_or_nothing, high))
+    if all(surely_equal(width, 0) for width in (*low, *high)):
         return x
     shape = tuple(n + a + b for n, a, b in zip(x.shape, low, high, strict=True))
     number = x.dtype.type(value).item()
     return Value("pad", (x,), {"low": low, "high": high, "value": number}, shape, x.dtype)
+
+
+def _or_nothing(width: int) -> int:
+    """Return a width, or 0 if it is negative; one that is always the same sign needs no look at what it is."""
+    if surely_at_most(width, 0):
+        return 0
+    return width if surely_at_most(0, width) else max(width, 0)
 
 
 def spread(x: Value, axis: int, step: int) -> Value:
@@ -219,7 +250,7 @@ def contract(spec: str, a: Value, b: Value) -> Value:
     sizes: dict[str, int] = {}
     for letters, value in ((first, a), (second, b)):
         for letter, n in zip(letters, value.shape, strict=True):
-            sizes[letter] = n if sizes.get(letter, 1) == 1 else sizes[letter]
+            sizes[letter] = n if surely_equal(sizes.get(letter, 1), 1) else sizes[letter]
     a, first = _drop_ones(a, first)
     b, second = _drop_ones(b, second)
     a, first = _sum_alone(a, first, second + out)
@@ -257,7 +288,7 @@ def _sum_alone(x: Value, letters: str, others: str) -> tuple[Value, str]:
 
 def _drop_ones(x: Value, letters: str) -> tuple[Value, str]:
     """Leave out axes of length 1: they neither stretch nor sum to anything."""
-    kept = [i for i, n in enumerate(x.shape) if n != 1]
+    kept = [i for i, n in enumerate(x.shape) if not surely_equal(n, 1)]
     return reshape(x, tuple(x.shape[i] for i in kept)), "".join(letters[i] for i in kept)
 
 
@@ -282,10 +313,19 @@ def matmul(a: Value, b: Value) -> Value:
 
 
 def call(
-    function: Callable[..., Any], inputs: Sequence[Value], results: Sequence[Any], single: bool
+    function: Callable[..., Any],
+    inputs: Sequence[Value],
+    results: Sequence[Any],
+    single: bool,
+    sizes: Shape = (),
 ) -> list[Value]:
-    """Note that a function of arrays is to be called back; `results` are examples of what it gives."""
-    attributes = {"function": function, "count": len(results)}
+    """Note that a function of arrays is to be called back, with `sizes` behind the arrays.
+
+    results: something with the shape and dtype of each result, in which sizes may vary.
+    """
+    attributes: dict[str, Any] = {"function": function, "count": len(results)}
+    if sizes:
+        attributes["sizes"] = tuple(sizes)
     if single:
         return [Value("call", tuple(inputs), attributes, results[0].shape, results[0].dtype)]
     made = Value("call", tuple(inputs), attributes, (), np.dtype(object))

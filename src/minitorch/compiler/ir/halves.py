@@ -28,7 +28,8 @@ def widened(program: Program) -> Program:
     wide: dict[Value, Value] = {}
     for value in values:
         wide[value] = _wide(value, wide)
-    return Program(program.inputs, [builder.cast(wide[o], o.dtype) for o in program.outputs])
+    outputs = [builder.cast(wide[o], o.dtype) for o in program.outputs]
+    return Program(program.inputs, outputs, program.guards)
 
 
 def _wide(value: Value, wide: dict[Value, Value]) -> Value:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 from minitorch.compiler.ir.program import Shape, Value
+from minitorch.compiler.ir.sizes import hint, surely_at_most, surely_less, surely_multiple
 
 _number = itertools.count().__next__
 
@@ -86,12 +87,17 @@ def bounds(a: Affine) -> tuple[int, int]:
     """Return the least and the greatest value it takes."""
     low = high = a[0]
     for dim, coefficient in a[1]:
-        reach = coefficient * (dim.size - 1)
-        if reach < 0:
-            low += reach
-        else:
-            high += reach
+        low, high = low + _least(coefficient, dim), high - _least(-coefficient, dim)
     return low, high
+
+
+def _least(coefficient: int, dim: Dim) -> int:
+    """Return the least value of a term, if that is 0 or its value in the last turn."""
+    if surely_at_most(0, coefficient):
+        return 0
+    if surely_at_most(coefficient, 0):
+        return coefficient * (dim.size - 1)
+    raise Inexpressible
 
 
 def substituted(a: Affine, dim: Dim, by: Affine) -> Affine:
@@ -132,19 +138,20 @@ def divided(a: Affine, n: int) -> tuple[Affine, Affine]:
     """Return quotient and remainder by n, as sums; ask for a split, or give up, where they are none."""
     quotient, remainder = {}, {}
     for dim, c in a[1]:
-        if c % n == 0:
+        if surely_multiple(c, n):
             quotient[dim] = c // n
         else:
             remainder[dim] = c
-    low = sum(min(0, c * (d.size - 1)) for d, c in remainder.items())
-    high = sum(max(0, c * (d.size - 1)) for d, c in remainder.items())
+    low = sum(_least(c, d) for d, c in remainder.items())
+    high = -sum(_least(-c, d) for d, c in remainder.items())
     whole = (a[0] + low) // n
     rest = a[0] - whole * n
-    if rest + high < n:
+    if surely_less(rest + high, n):
         return affine(whole, quotient), affine(rest, remainder)
     for dim, c in remainder.items():
-        inner = n // abs(c) if n % abs(c) == 0 else 0
-        if inner > 1 and dim.size > inner and dim.size % inner == 0:
+        step = c if surely_less(0, c) else -c
+        inner = n // step if surely_multiple(n, step) else 0
+        if surely_less(1, inner) and surely_less(inner, dim.size) and surely_multiple(dim.size, inner):
             raise Split(dim, inner)
     raise Inexpressible
 
@@ -166,7 +173,9 @@ def reshaped(index: Index, shape: Shape, before: Shape) -> Index:
             continue
         first_i, first_j, here, there = i, j, 1, 1  # the fewest axes on both sides with equal products
         while here != there or here == 1:
-            if here <= there:
+            if j == len(before) or (i < len(shape) and hint(here) <= hint(there)):
+                if i == len(shape):
+                    raise Inexpressible  # the two are equal only for the sizes of a call
                 here *= shape[i]
                 i += 1
             else:
@@ -209,10 +218,18 @@ def through(view: Value, index: Index) -> tuple[Index, tuple[Condition, ...]]:
     moved = tuple(shifted(i, -low) for i, low in zip(index, attributes["low"], strict=True))
     conditions = []
     for a, n in zip(moved, before, strict=True):
-        low, high = bounds(a)
-        if low < 0 or high >= n:
+        if not _lies_inside(a, n):
             conditions.append((a, 0, n))
     return moved, tuple(conditions)
+
+
+def _lies_inside(a: Affine, n: int) -> bool:
+    """Whether an index is surely one of an axis of some length."""
+    try:
+        low, high = bounds(a)
+    except Inexpressible:
+        return False
+    return surely_at_most(0, low) and surely_less(high, n)
 
 
 def forward(view: Value, index: Index) -> Index:

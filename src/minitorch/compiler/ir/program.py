@@ -3,6 +3,9 @@
 Enters: primitives, as a recording meets them. Leaves: a `Program`, and its results by plain NumPy
 (`interpret`), which is what every later room is measured against. Imports NumPy and SciPy alone.
 
+Sizes in shapes and attributes may vary from call to call (see sizes.py). Every symbol is the length of an input's axis,
+or an input that is a whole number, and so a call's arrays say what each is.
+
 Nothing is implicit here: operands of an elementwise function have one shape (`expand` makes it so) and
 one dtype (`cast` does), reductions drop their axes, a number is a constant without axes.
 """
@@ -17,6 +20,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from minitorch.compiler.ir.sizes import Binding, Guard, Size, Symbol, evaluated
 from minitorch.ops.sums import total
 
 Shape = tuple[int, ...]
@@ -72,6 +76,15 @@ class Value:
         return f"%{self.number} = {self.primitive}({how}) : {self.dtype}[{shape}]"
 
 
+def _alone(n: int) -> Symbol | None:
+    """Return the symbol that a size is, if it is one."""
+    if isinstance(n, Size) and len(n.terms) == 1:
+        (monomial, factor), *_ = n.terms
+        if factor == 1 and len(monomial) == 1 and isinstance(monomial[0], Symbol):
+            return monomial[0]
+    return None
+
+
 def _short(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return str(value) if value.size == 1 else f"<{'×'.join(map(str, value.shape))}>"
@@ -83,11 +96,35 @@ class Program:
 
     inputs: Values of the primitive 'input', in the order arrays are given.
     outputs: Values, in the order results are given; one may stand twice, or be an input.
+    guards: what has to hold of the sizes of a call.
     """
 
-    def __init__(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> None:
+    def __init__(
+        self, inputs: Sequence[Value], outputs: Sequence[Value], guards: Sequence[Guard] = ()
+    ) -> None:
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
+        self.guards = tuple(guards)
+
+    @property
+    def symbols(self) -> dict[Symbol, tuple[int, int | None]]:
+        """What varies, each with the input and the axis that has this length; None: the input itself is the number."""
+        found: dict[Symbol, tuple[int, int | None]] = {}
+        for number, value in enumerate(self.inputs):
+            for axis, n in enumerate(value.shape):
+                symbol = _alone(n)
+                if symbol is not None:
+                    found.setdefault(symbol, (number, axis))
+            if "symbol" in value.attributes:
+                found.setdefault(value.attributes["symbol"], (number, None))
+        return found
+
+    def binding(self, arrays: Sequence[Any]) -> dict[Symbol, int]:
+        """Return what each symbol is for a call with these arrays."""
+        return {
+            symbol: int(arrays[number]) if axis is None else arrays[number].shape[axis]
+            for symbol, (number, axis) in self.symbols.items()
+        }
 
     def values(self) -> list[Value]:
         """Return every value the outputs need, inputs before results (unneeded inputs included)."""
@@ -209,9 +246,10 @@ def _scatter(base: Any, index: Any, updates: Any, *, axis: int, function: str) -
 
 # What each primitive does, its inputs by position and its attributes by keyword.
 PRIMITIVES: dict[str, Callable[..., Any] | None] = {
-    "input": None,  # index: the n-th array given
+    "input": None,  # index: the n-th array given; symbol: the size that this number is, if it is one
     "constant": lambda *, array: array,
     "iota": lambda *, count: np.arange(count),  # int64
+    "size": lambda *, size: np.asarray(size, np.int64),  # a size as a number
     "map": _map,  # function, and for cast `to`
     "reduce": _reduce,  # function: add multiply maximum minimum logical_and logical_or; axes
     "arg_reduce": _arg_reduce,  # function: argmax argmin; axis
@@ -228,7 +266,8 @@ PRIMITIVES: dict[str, Callable[..., Any] | None] = {
     "scatter": _scatter,  # axis; index with one axis, never negative; function: add set
     "sort": lambda x, *, axis: np.sort(x, axis=axis, kind="stable"),
     "argsort": lambda x, *, axis: np.argsort(x, axis=axis, kind="stable"),
-    "call": lambda *xs, function, count: function(*xs),  # any function of arrays; several results: a tuple
+    # Any function of arrays, and of sizes after them; several results: a tuple.
+    "call": lambda *xs, function, count, sizes=(): function(*xs, *sizes),
     "item": lambda results, *, index: results[index],  # one of a call's several results
     # A collective between ranks: begun by one function, which gives a token, and ended by another, from the token. A
     # start's first input is the token of the start before.
@@ -251,6 +290,7 @@ def interpret(
     Any values may be its inputs: what only they are made from is not computed.
     then: what to make of each value, from its inputs' arrays and its own, as soon as it is computed.
     """
+    binding = program.binding(arrays)
     known: dict[Value, Any] = dict(zip(program.inputs, arrays, strict=True))
     del arrays  # (where nobody else holds them either, each goes when it was read for the last time)
     order = in_order(
@@ -264,7 +304,7 @@ def interpret(
             if value not in known:
                 inputs = value.inputs
                 read = [known[i] for i in inputs]
-                known[value] = then(value, read, evaluate(value, read))
+                known[value] = then(value, read, evaluate(value, read, binding))
                 del read
             for i in {*inputs, value}:
                 if last.get(i, -1) <= number:
@@ -272,11 +312,12 @@ def interpret(
     return [known[o] for o in program.outputs]
 
 
-def evaluate(value: Value, inputs: Sequence[Any]) -> Any:
-    """Compute one value from its inputs' arrays."""
+def evaluate(value: Value, inputs: Sequence[Any], binding: Binding | None = None) -> Any:
+    """Compute one value from its inputs' arrays; binding: what the symbols in its attributes are."""
     compute = PRIMITIVES[value.primitive]
     assert compute is not None, f"{value.primitive} is given, not computed"
-    result = compute(*inputs, **value.attributes)
+    attributes = evaluated(value.attributes, binding) if binding else value.attributes
+    result = compute(*inputs, **attributes)
     if isinstance(result, np.generic) or (isinstance(result, np.ndarray) and result.dtype != value.dtype):
         result = np.asarray(result, dtype=value.dtype)  # einsum and erf may widen
     return result

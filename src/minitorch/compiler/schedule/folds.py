@@ -9,6 +9,7 @@ import math
 
 from minitorch.compiler.ir.index import Dim, Index, dims_of, total
 from minitorch.compiler.ir.program import Value
+from minitorch.compiler.ir.sizes import typical
 from minitorch.compiler.schedule.groups import PARTIAL, Group
 from minitorch.compiler.schedule.machine import Figures
 
@@ -50,8 +51,9 @@ def _over_rows(group: Group, scope: str, figures: Figures) -> str:
 
 
 def _block_count(group: Group, rows: int, figures: Figures) -> int:
-    """Return into how many blocks rows are divided."""
-    wanted = min(figures.most_blocks, group.elements // figures.serial_elements, rows)
+    """Return into how many blocks rows are divided: where their number varies, some may be empty."""
+    rows = typical(rows)
+    wanted = min(figures.most_blocks, typical(group.elements) // figures.serial_elements, rows)
     if wanted <= 1:
         return 1
     return math.ceil(rows / math.ceil(rows / wanted))
@@ -59,11 +61,11 @@ def _block_count(group: Group, rows: int, figures: Figures) -> int:
 
 def _divide(group: Group, reduced: set[Dim], kept: set[Dim], at_once: bool, figures: Figures) -> str:
     """Divide a group into rows and what lies along them, for its first fold; `at_once`: not in blocks."""
-    order = group.dims
-    if not kept and not at_once and group.elements > figures.serial_elements:
+    order, elements = group.dims, typical(group.elements)
+    if not kept and not at_once and elements > figures.serial_elements:
         inner: list[Dim] = []
         for dim in reversed(order):  # rows of a few thousand elements
-            if inner and total(inner) * dim.size > figures.serial_elements // 2:
+            if inner and typical(total(inner) * dim.size) > figures.serial_elements // 2:
                 break
             inner.insert(0, dim)
         group.inner = inner
@@ -71,13 +73,13 @@ def _divide(group: Group, reduced: set[Dim], kept: set[Dim], at_once: bool, figu
         if group.outer:
             group.blocks = _block_count(group, total(group.outer), figures)
         else:
-            group.blocks = max(1, min(figures.most_blocks, group.elements // figures.serial_elements))
+            group.blocks = max(1, min(figures.most_blocks, elements // figures.serial_elements))
         return "total"
     last_is_kept = bool(order) and order[-1] in kept
     if last_is_kept and not at_once and reduced:
         first_kept = min(i for i, d in enumerate(order) if d in kept)
         last_reduced = max(i for i, d in enumerate(order) if d in reduced)
-        if last_reduced < first_kept and group.elements * 4 > figures.column_bytes:
+        if last_reduced < first_kept and elements * 4 > figures.column_bytes:
             group.outer = [d for d in order if d in reduced]
             group.inner = [d for d in order if d in kept]
             group.blocks = _block_count(group, total(group.outer), figures)

@@ -20,6 +20,7 @@ from minitorch.compiler.ir.index import (
     split_map,
 )
 from minitorch.compiler.ir.program import Program, Shape, Value
+from minitorch.compiler.ir.sizes import typical
 from minitorch.compiler.schedule.folds import fold_axes, fold_scope
 from minitorch.compiler.schedule.grouping import Grouping, is_number
 from minitorch.compiler.schedule.groups import (
@@ -215,7 +216,7 @@ class Fuser(Grouping):
                 continue
             against_the_grain = (
                 level == "full"
-                and value.size >= figures.grained_elements
+                and typical(value.size) >= figures.grained_elements
                 and grain(guess, value) is not group.grain
             )
             if against_the_grain:
@@ -380,7 +381,7 @@ class Fuser(Grouping):
 
     def in_memory(self, operand: Value) -> bool:
         """Whether a value is a view of something that lies in memory: a product reads nothing else."""
-        while not self.is_leaf(operand) and operand.primitive not in ("map", "iota"):
+        while not self.is_leaf(operand) and operand.primitive not in ("map", "iota", "size"):
             operand = operand.inputs[0]
         return self.is_leaf(operand) and not is_number(operand)
 

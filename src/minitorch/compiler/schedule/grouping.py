@@ -66,7 +66,7 @@ class Grouping:
         ):
             yield Read(value, index, conditional)
             return
-        if value.primitive == "iota":
+        if value.primitive in ("iota", "size"):
             return
         if value.primitive == "map":
             for operand in value.inputs:
@@ -98,7 +98,7 @@ class Grouping:
     ) -> Iterator[Read | Obstacle]:
         """Yield what has to be known for one element of a value that is to be computed."""
         if value.primitive in VIRTUAL:  # a view that is copied
-            if value.primitive != "iota":
+            if value.inputs:
                 yield from self._below(value, index, beside, False, reader)
         elif value.primitive == "gather":
             axis, places = value.attributes["axis"], value.inputs[1]

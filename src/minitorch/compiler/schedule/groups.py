@@ -19,7 +19,7 @@ from minitorch.compiler.ir.index import Affine, Dim, Index, Split, dims_of, offs
 from minitorch.compiler.ir.program import VIEWS, Value
 
 # Never computed for their own sake: whoever reads one reads what lies below it, at another index.
-VIRTUAL = VIEWS | {"pad", "iota"}
+VIRTUAL = VIEWS | {"pad", "iota", "size"}
 # What a reduction or a running result may do with two elements.
 FOLDS = {"add", "multiply", "maximum", "minimum", "logical_and", "logical_or"}
 # Values that only scheduling makes: a value written out once more; a piece of a concatenation, written to its

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Collection
 
 from minitorch.compiler.ir.program import Value
+from minitorch.compiler.ir.sizes import typical
 from minitorch.compiler.schedule.grouping import Grouping
 from minitorch.compiler.schedule.groups import Contradiction, Group
 
@@ -66,7 +67,7 @@ def _released_early(
     Then a layer's arrays can go before the next layer's come, and are read while they are near.
     """
     few = grouping.machine.figures.few_bytes
-    large = {v for v in kept if v.nbytes > few}  # (a small one may have hundreds of readers)
+    large = {v for v in kept if typical(v.nbytes) > few}  # (a small one may have hundreds of readers)
     known = sum(g.bit for g in order)
     reads: dict[Group, list[Value]] = {group: [] for group in order}
     waiting: dict[Value, int] = {}
@@ -91,8 +92,8 @@ def _released_early(
             return False
         if stage[group] and before[stage[group]] & ~done:
             return False  # others come first, while the ranks talk
-        made = sum(m.nbytes for m in group.members if m in kept)
-        gone = sum(v.nbytes for v in reads[group] if v in kept and waiting[v] == 1)
+        made = sum(typical(m.nbytes) for m in group.members if m in kept)
+        gone = sum(typical(v.nbytes) for v in reads[group] if v in kept and waiting[v] == 1)
         return made <= gone + few
 
     # First what is small: a learning rate in another dtype, say, that everything else would wait for.

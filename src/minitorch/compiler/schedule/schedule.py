@@ -14,9 +14,10 @@ import numpy as np
 
 from minitorch.compiler.ir.program import Program, Value, evaluate
 from minitorch.compiler.ir.simplify import simplify
+from minitorch.compiler.ir.sizes import Binding, evaluated
 from minitorch.compiler.schedule.fuse import Fuser, fuse_values
 from minitorch.compiler.schedule.grouping import Grouping
-from minitorch.compiler.schedule.groups import COPY, MAY_FAIL, VIRTUAL, Group
+from minitorch.compiler.schedule.groups import COPY, MAY_FAIL, PARTIAL, PLACE, VIRTUAL, Group
 from minitorch.compiler.schedule.machine import Machine
 from minitorch.compiler.schedule.order import in_running_order
 from minitorch.compiler.schedule.report import BuildReport, value_in_words
@@ -76,10 +77,12 @@ class Schedule:
     # --- what NumPy computes ----------------------------------------------------------------------------------
 
     def call_operands(self, group: Group) -> tuple[list[Value], list[Value]]:
-        """Return what a 'call' reads from memory, and what it writes there."""
+        """Return what NumPy reads from memory to compute a group, and what it writes there."""
         members = set(group.members)
         given: dict[Value, None] = {}
         stack = [i for m in group.members for i in m.inputs]
+        if group.check is not None:
+            stack.append(group.check.indices)
         while stack:
             value = stack.pop()
             if value in members or value.primitive == "constant":
@@ -88,25 +91,51 @@ class Schedule:
                 given[value] = None
             else:
                 stack.extend(value.inputs)
-        return [v for v in given if v.size], [m for m in group.members if m in self.stored]
+        whole = [m.attributes["into"] for m in group.members if m.primitive == PLACE]
+        written = dict.fromkeys([*(m for m in group.members if m in self.stored), *whole])
+        return [v for v in given if v.size], list(written)
 
 
-def call_numpy(group: Group, known: dict[Value, Any]) -> None:
-    """Have NumPy compute the members of a 'call'; `known` has what it reads, and gets what it computes."""
+def call_numpy(group: Group, known: dict[Value, Any], binding: Binding | None = None) -> None:
+    """Have NumPy compute the members of a group; `known` has what it reads, and gets what it computes.
+
+    binding: what the sizes that vary are in this run.
+    """
     with np.errstate(all="ignore"):
         for value in group.members:
-            known[value] = _compute(value, known)
+            known[value] = _compute(value, known, binding)
+        if group.check is not None:
+            indices, bound = group.check
+            found, length = _known(indices, known, binding), evaluated(bound, binding or {})
+            if np.any((found < 0) | (found >= length)):
+                raise IndexError(f"an index is outside of an axis of length {length}")
 
 
-def _compute(value: Value, known: dict[Value, Any]) -> Any:
+def _known(value: Value, known: dict[Value, Any], binding: Binding | None) -> Any:
+    """Return what is known, or compute it from what is."""
+    if value not in known:
+        nothing = value.primitive == "input"  # one without elements, which nobody hands over
+        known[value] = np.empty(value.shape, value.dtype) if nothing else _compute(value, known, binding)
+    return known[value]
+
+
+def _compute(value: Value, known: dict[Value, Any], binding: Binding | None) -> Any:
     """Compute a value by NumPy, with the views between it and what is known."""
-    inputs = []
-    for operand in value.inputs:
-        if operand not in known:
-            nothing = operand.primitive == "input"  # one without elements, which nobody hands over
-            known[operand] = np.empty(operand.shape, operand.dtype) if nothing else _compute(operand, known)
-        inputs.append(known[operand])
-    return evaluate(value, inputs)
+    inputs = [_known(operand, known, binding) for operand in value.inputs]
+    if value.primitive in (COPY, PLACE):
+        return inputs[0]
+    if value.primitive == PARTIAL:
+        return _in_one_block(value, inputs[0])
+    return evaluate(value, inputs, binding)
+
+
+def _in_one_block(value: Value, x: Any) -> Any:
+    """Compute a reduction in blocks: all of it in the first, and nothing that would count in the others."""
+    function, blocks = value.attributes["function"], value.shape[0]
+    reduce = Value("reduce", value.inputs, value.attributes, value.shape[1:], value.dtype)
+    whole = evaluate(reduce, [x])
+    rest = whole if function not in ("add", "multiply") else np.full_like(whole, function == "multiply")
+    return np.stack([whole] + [rest] * (blocks - 1))
 
 
 # --- making one ---------------------------------------------------------------------------------------------
@@ -166,7 +195,7 @@ def _own_outputs(program: Program) -> Program:
             value = Value(COPY, (value,), {}, value.shape, value.dtype)
         seen.add(value)
         outputs.append(value)
-    return Program(program.inputs, outputs)
+    return Program(program.inputs, outputs, program.guards)
 
 
 def _written_early(fuser: Fuser, order: list[Group], updates: Mapping[int, int]) -> frozenset[int]:

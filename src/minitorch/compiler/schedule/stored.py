@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from minitorch.compiler.ir.program import Value
+from minitorch.compiler.ir.sizes import typical
 from minitorch.compiler.schedule.grouping import Grouping
 from minitorch.compiler.schedule.groups import PLACE, Group, Obstacle
 
@@ -74,7 +75,7 @@ def compute_again(grouping: Grouping, stored: set[Value]) -> None:
 def _recipe(grouping: Grouping, value: Value, stored: set[Value]) -> Recipe | None:
     """Return how to compute a value again; None if that costs more than to write and read it, or is impossible."""
     figures = grouping.machine.figures
-    limit = figures.far_cost if value.nbytes >= figures.far_bytes else figures.cheap
+    limit = figures.far_cost if typical(value.nbytes) >= figures.far_bytes else figures.cheap
     again: set[Value] = set()
     ingredients: dict[Value, None] = {}
     cost = 0.0
@@ -119,4 +120,4 @@ def _may_compute(user: Value, group: Group, value: Value) -> bool:
     if any(i.primitive == "gather" for i in user.inputs):
         return False
     size = user.inputs[0].size if user in group.source else user.size
-    return size <= value.size
+    return typical(size) <= typical(value.size)

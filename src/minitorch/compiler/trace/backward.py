@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from minitorch.compiler.ir.program import Program, Value, in_order
+from minitorch.compiler.ir.sizes import Symbol, hints, symbols_of
 from minitorch.compiler.trace.recorded import Recorded
 from minitorch.compiler.trace.recorder import Recording
 from minitorch.compiler.trace.traced import Traced
@@ -42,6 +43,7 @@ class Backward:
 
     roots: which results (by number) it starts from. wanted: Tensors, or arguments' positions.
     kept: outputs of the first program, in the order the second takes them as inputs, before the gradients.
+    sizes: symbols that no length of those tells; they are inputs too, behind all others. given: where a call has them.
     """
 
     def __init__(
@@ -51,12 +53,16 @@ class Backward:
         program: Program,
         kept: list[int],
         expected: list[np.ndarray],
+        sizes: Sequence[Symbol] = (),
+        given: Any = None,
     ) -> None:
         self.roots = roots
         self.wanted = wanted
         self.program = program
         self.kept = kept
         self.expected = expected  # the gradients in the recorded run, for gradients of 1
+        self.sizes = sizes
+        self.given = given
         self.runner: Callable[[list[np.ndarray]], list[Any]] | None = None
         self.again: Again | None = None
         self.op = Op("compiled", _forward, joint=_joint, reads=True, register=False)
@@ -68,13 +74,18 @@ class Backward:
         tensors = tuple(arguments[w] if isinstance(w, int) else w for w in self.wanted)
         results = [outputs[i] for i in self.roots]
         kept = [outputs[i] for i in self.kept]
+        sizes = self.sizes_now()
         now = watch.tick()
         if watch.exposed and self.again is not None:
             self.again.remember(arguments, now)
-        attributes = {"backward": self, "kept": kept, "call": (*call, now)}
+        attributes = {"backward": self, "kept": kept, "sizes": sizes, "call": (*call, now)}
         nodes = bundle_outputs(self.op, tensors, attributes, results)
         for i, each in zip(self.roots, nodes, strict=True):
             found[i] = each
+
+    def sizes_now(self) -> list[np.ndarray]:
+        """Return the sizes of the call that is being made, as inputs."""
+        return [np.asarray(getattr(self.given, symbol.name), np.int64) for symbol in self.sizes]
 
 
 def _forward(*inputs: Any, **attributes: Any) -> Any:
@@ -87,6 +98,7 @@ def _joint(
     *inputs: Any,
     backward: Backward,
     kept: list[Any],
+    sizes: list[Any],
     call: tuple[Any, ...],
 ) -> Any:
     if any(isinstance(each, Node) for each in (*g, *inputs)):
@@ -98,7 +110,7 @@ def _joint(
         return [found.get(each) for each in inputs]
     assert backward.runner is not None
     given = [np.asarray(each, order="C") for each in g]  # (a gradient without axes stays one)
-    return backward.runner([*kept, *given])
+    return backward.runner([*kept, *given, *sizes])
 
 
 def differentiate(
@@ -113,15 +125,16 @@ def differentiate(
     positions = {id(a): i for i, a in reversed(list(enumerate(arguments)))}
     seeds: list[Traced] = []
     for r in roots:
-        value = Value("input", (), {"index": len(seeds)}, r.shape, r.dtype)
-        seeds.append(Traced(value, np.ones(r.shape, r.dtype)))
+        value = Value("input", (), {"index": len(seeds)}, tuple(r.shape), r.dtype)
+        seeds.append(Traced(value, np.ones(hints(r.shape), r.dtype)))
     reached = dict.fromkeys(older)
     found = backpropagate(roots, seeds, wanted=reached, boundary=reached, retain_graph=True)
     wanted = [node for node in older if node in found]
     gradients = [found[node].value for node in wanted]
-    program, kept = _split(recorded, [s.value for s in seeds], gradients)
+    program, kept, sizes = _split(recorded, [s.value for s in seeds], gradients)
     expected = [found[node].array for node in wanted]
-    return Backward(numbers, [positions.get(id(w), w) for w in wanted], program, kept, expected)
+    given = active.assumed.given
+    return Backward(numbers, [positions.get(id(w), w) for w in wanted], program, kept, expected, sizes, given)
 
 
 def _has_graph(result: Any, active: Recording) -> bool:
@@ -159,7 +172,21 @@ def _older(roots: list[Any], active: Recording) -> list[Any]:
     return [node for node in collect(roots, found) if node in found]
 
 
-def _split(recorded: Recorded, seeds: list[Value], gradients: list[Value]) -> tuple[Program, list[int]]:
+def sizes_as_inputs(program: Program) -> list[Value]:
+    """Return inputs for the sizes that vary in a program and that none of its arrays tells."""
+    bound = program.symbols
+    used = symbols_of([(v.shape, v.attributes) for v in program.values()])
+    attributes = [{"symbol": symbol} for symbol in used if symbol not in bound]
+    count = len(program.inputs)
+    return [
+        Value("input", (), {"index": count + i, **each}, (), np.dtype(np.int64))
+        for i, each in enumerate(attributes)
+    ]
+
+
+def _split(
+    recorded: Recorded, seeds: list[Value], gradients: list[Value]
+) -> tuple[Program, list[int], list[Symbol]]:
     """Cut the way back off the way there: what crosses the cut is kept."""
     there = set(in_order(recorded.program.outputs)) | set(recorded.program.inputs)
     depends = set(seeds)
@@ -206,7 +233,10 @@ def _split(recorded: Recorded, seeds: list[Value], gradients: list[Value]) -> tu
     inputs = [made[v] for v in kept_values] + list(seeds)
     for index, value in enumerate(inputs):
         value.attributes = {"index": index}
+    of_sizes = sizes_as_inputs(Program(inputs, outputs))
+    sizes = [value.attributes["symbol"] for value in of_sizes]
+    inputs += of_sizes
     all_outputs = list(recorded.program.outputs)
     kept = list(range(len(all_outputs), len(all_outputs) + len(kept_values)))
     recorded.program = Program(recorded.program.inputs, [*all_outputs, *kept_values])
-    return Program(inputs, outputs), kept
+    return Program(inputs, outputs), kept, sizes

@@ -16,6 +16,7 @@ import numpy as np
 
 from minitorch.compiler.ir import builder as make
 from minitorch.compiler.ir.program import FUNCTIONS, Value
+from minitorch.compiler.ir.sizes import Size, is_fixed
 from minitorch.compiler.trace.number import Number
 from minitorch.compiler.trace.refusal import refuse
 from minitorch.compiler.trace.traced import HANDLERS, Traced
@@ -87,6 +88,7 @@ class Deferred(Number):
     def _apply(self, function: Callable[..., Any], *operands: Any) -> Any:
         if self._is_over():
             return function(*(o.concrete if isinstance(o, Number) else o for o in operands))
+        operands = tuple(o.number if type(o) is Size else o for o in operands)
         operands = tuple(given_by_program(o) if isinstance(o, Number) else o for o in operands)
         if not all(isinstance(o, (int, float, complex, str)) for o in operands):
             return NotImplemented
@@ -218,6 +220,9 @@ def element(array: Traced, place: tuple[int, ...]) -> Deferred:
 def item(x: Traced, *place: Any) -> Deferred:
     """Return what x.item() is."""
     x.array.item(*place)  # NumPy says what is wrong with it
+    if not is_fixed(*x.shape):
+        found = x[tuple(place)] if len(place) == x.ndim else x.reshape(-1)[place[0] if place else 0]
+        return element(found, ())
     flat = x.array.size - 1 if not place else np.arange(x.array.size).reshape(x.shape).item(*place)
     array = Traced(x.value, x.array)  # as it is now: x may be written into
     return element(array, tuple(int(i) for i in np.unravel_index(flat, x.shape)))

@@ -6,12 +6,14 @@ Enters: a Traced and a key of NumPy's kind. Leaves: slices, gathers and scatters
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
 
 from minitorch.compiler.ir import builder as make
 from minitorch.compiler.ir.program import Value
+from minitorch.compiler.ir.sizes import is_fixed, surely_at_most
 from minitorch.compiler.trace.refusal import CompileError, refuse, where_in_user_code
 from minitorch.compiler.trace.traced import (
     HANDLERS,
@@ -54,14 +56,12 @@ class Key:
             n = x.shape[axis]
             start, count, step = 0, n, 1
             if isinstance(part, slice):
-                start, stop, step = part.indices(n)
-                count = len(range(start, stop, step))
-                start, step = (start, step) if count else (0, 1)
+                start, count, step = sliced(part, n)
                 shape.append(count)
             elif isinstance(part, int):
                 if not -n <= part < n:
                     raise IndexError(f"index {part} is out of bounds for axis {axis} with size {n}")
-                start, count = part % n, 1
+                start, count = part if part >= 0 else part + n, 1
             else:
                 self.arrays.append((len(shape), part))
                 shape.append(n)
@@ -85,12 +85,12 @@ class Key:
         """Return one index into all indexed axes together, the index arrays' common shape, and those axes."""
         axes = tuple(axis for axis, _ in self.arrays)
         values = [_index_value(index) for _, index in self.arrays]
-        shape = np.broadcast_shapes(*(v.shape for v in values))
+        shape = make.broadcast_shapes(*(v.shape for v in values))
         total: Value | None = None
         inside: Value | None = None
         for axis, value in zip(axes, values, strict=True):
             n = self.shape[axis]
-            length = make.constant(np.int64(n))
+            length = make.size(n)
             zero = make.constant(np.int64(0))
             checked = make.where(
                 make.map_values("less", value, zero), make.map_values("add", value, length), value
@@ -223,14 +223,61 @@ class Key:
         # Strided places of something that is not zero: where a place is met, the update; else what was there.
         met = make.constant(np.asarray(True))
         for i in axes:
-            row = np.zeros(x.shape[i], dtype=bool)
-            row[starts[i] : starts[i] + spans[i] : steps[i]] = True
+            row = _is_met(x.shape[i], starts[i], spans[i], steps[i])
             met = make.map_values(
-                "logical_and", met, make.reshape(make.constant(row), (x.shape[i],) + (1,) * (x.ndim - i - 1))
+                "logical_and", met, make.reshape(row, (x.shape[i],) + (1,) * (x.ndim - i - 1))
             )
             updates = make.spread(updates, i, steps[i])
         high = tuple(n - a - s for n, a, s in zip(x.shape, starts, spans, strict=True))
         return make.where(met, make.pad(updates, starts, high), x)
+
+
+def _is_met(n: int, start: int, span: int, step: int) -> Value:
+    """Return where an axis is met by a slice, from its start on."""
+    if is_fixed(n, start, span):
+        row = np.zeros(n, dtype=bool)
+        row[start : start + span : step] = True
+        return make.constant(row)
+    behind = make.map_values("subtract", make.iota(n), make.size(start))
+    whole = make.map_values("remainder", behind, make.constant(np.int64(step)))
+    tests = [
+        make.map_values("greater_equal", behind, make.constant(np.int64(0))),
+        make.map_values("less", behind, make.size(span)),
+        make.map_values("equal", whole, make.constant(np.int64(0))),
+    ]
+    met = make.map_values("logical_and", *tests[:2])
+    return make.map_values("logical_and", met, tests[2])
+
+
+def sliced(part: slice, n: int) -> tuple[int, int, int]:
+    """Return where a slice of an axis starts, how many elements it has, and its step.
+
+    >>> sliced(slice(1, None, 2), 6), sliced(slice(-3, 100), 5), sliced(slice(None, None, -1), 3)
+    ((1, 3, 2), (2, 3, 1), (2, 3, -1))
+    """
+    if is_fixed(n, *(b for b in (part.start, part.stop, part.step) if isinstance(b, int))):
+        start, stop, step = part.indices(n)
+        count = len(range(start, stop, step))
+        return (start, count, step) if count else (0, 0, 1)
+    step = 1 if part.step is None else operator.index(part.step)
+    if step == 0:
+        raise ValueError("slice step cannot be zero")
+    first, last = (0, n) if step > 0 else (-1, n - 1)  # between these all bounds are
+
+    def bound(given: Any, otherwise: int) -> int:
+        if given is None:
+            return otherwise
+        given = given if isinstance(given, int) else operator.index(given)
+        given = given + n if given < 0 else given
+        return first if given < first else last if given > last else given
+
+    start, stop = (
+        bound(part.start, first if step > 0 else last),
+        bound(part.stop, last if step > 0 else first),
+    )
+    if (start >= stop) if step > 0 else (start <= stop):
+        return 0, 0, 1
+    return start, (stop - start + step - (1 if step > 0 else -1)) // step, step
 
 
 def _between(x: Value, updates: Value, starts: Any, counts: Any, axes: list[int]) -> Value:
@@ -271,11 +318,13 @@ def _within(value: Value, n: int) -> bool:
     while value.primitive in ("reshape", "expand", "permute"):
         value = value.inputs[0]
     if value.primitive == "iota":
-        return value.size <= n
+        return surely_at_most(value.size, n)
     if value.primitive == "constant":
         array = value.attributes["array"]
-        return not array.size or bool(array.min() >= 0 and array.max() < n)
-    return value.primitive == "arg_reduce" and value.inputs[0].shape[value.attributes["axis"]] <= n
+        return not array.size or bool(array.min() >= 0 and surely_at_most(int(array.max()) + 1, n))
+    return value.primitive == "arg_reduce" and surely_at_most(
+        value.inputs[0].shape[value.attributes["axis"]], n
+    )
 
 
 def _part(part: Any) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 
 from minitorch.compiler.ir import builder as make
 from minitorch.compiler.ir.program import Value
-from minitorch.compiler.trace.traced import LOWERINGS, Traced, as_traced
+from minitorch.compiler.trace.traced import LOWERINGS, Traced, as_traced, plainly
 from minitorch.ops import conv, indexing, pool
 from minitorch.ops.op import Op
 
@@ -27,7 +27,8 @@ def _lowers(op: Op) -> Any:
     def note(lowering: Any) -> Any:
         def run(*inputs: Any, **attributes: Any) -> Any:
             operands = [as_traced(i) if i is not None else None for i in inputs]
-            array = op.forward(*(None if o is None else o.array for o in operands), **attributes)
+            plain = {name: plainly(each) for name, each in attributes.items()}
+            array = op.forward(*(None if o is None else o.array for o in operands), **plain)
             values = [None if o is None else o.value for o in operands]
             known = all(o is None or o.known for o in operands)
             return Traced(lowering(*values, **attributes), array, known)
@@ -272,7 +273,7 @@ def _hits(index: Value, axis: int, length: int) -> Value:
     """Return where each row's index points, as bools over the row; an index outside is an error when it runs."""
     # Looking the index up in 0, 1, 2, … changes nothing, and checks it.
     negative = make.map_values("less", index, make.constant(np.int64(0)))
-    index = make.where(negative, make.map_values("add", index, make.constant(np.int64(length))), index)
+    index = make.where(negative, make.map_values("add", index, make.size(length)), index)
     checked = make.gather(make.iota(length), index, 0)
     places = make.reshape(make.iota(length), (length,) + (1,) * (index.ndim - axis - 1))
     return make.map_values("equal", checked, places)

@@ -15,6 +15,7 @@ import numpy as np
 
 from minitorch.compiler.ir import builder as make
 from minitorch.compiler.ir.program import FUNCTIONS, Value
+from minitorch.compiler.ir.sizes import Size
 
 
 class Number:
@@ -43,6 +44,7 @@ class Number:
         self.decide = decide  # tell the recording: this, read again at a call, must give the same
 
     def _with(self, ufunc: Any, *operands: Any) -> Any:
+        operands = tuple([o.number if type(o) is Size else o for o in operands])
         if any(not o.decides for o in operands if isinstance(o, Number)):
             return NotImplemented  # a number that only the program can tell has arithmetic of its own
         numbers = [o.concrete if isinstance(o, Number) else o for o in operands]
@@ -118,6 +120,7 @@ for _name, _ufunc in {
 
 def _comparison(compare: Callable[[Any, Any], bool]) -> Any:
     def method(self: Number, other: Any) -> Any:
+        other = other.number if type(other) is Size else other
         if isinstance(other, Number):
             if not other.decides:
                 return NotImplemented
@@ -158,8 +161,13 @@ def of_math(function: Any, *operands: Any) -> Any:
     return as_float(Number(value, concrete, lambda: function(*(r() for r in readers)), numbers[0].decide))
 
 
-def settled(thing: Any) -> Any:
-    """Return a number that may change as the plain one it is, which is decided on; anything else as it is."""
+def settled(thing: Any, keeping_sizes: bool = False) -> Any:
+    """Return a number that may change as the plain one it is, which is decided on; anything else as it is.
+
+    keeping_sizes: except a size that varies, which arrays understand as an index.
+    """
+    if type(thing) is Size:
+        return thing if keeping_sizes else int(thing)
     if not isinstance(thing, Number):
         return thing
     kind: Any = thing.__class__
@@ -225,6 +233,7 @@ class _Int(Number):
     __class__ = property(lambda self: int)
 
     def _with(self, ufunc: Any, *operands: Any) -> Any:
+        operands = tuple([o.number if type(o) is Size else o for o in operands])
         whole = all(type(o) in (int, bool) or type(o) is _Int for o in operands)
         if whole and ufunc is np.power:
             base, exponent = operands

@@ -14,6 +14,7 @@ import numpy as np
 
 from minitorch.compiler.ir import builder as make
 from minitorch.compiler.ir.program import Value
+from minitorch.compiler.ir.sizes import Size, hint, hints, is_fixed
 from minitorch.compiler.trace.number import Number
 from minitorch.compiler.trace.refusal import refuse
 from minitorch.compiler.trace.traced import (
@@ -25,6 +26,7 @@ from minitorch.compiler.trace.traced import (
     into,
     is_known,
     operand_value,
+    plainly,
     writable,
 )
 from minitorch.compiler.trace.ufuncs import axes_of, call_back, reduce_traced, scan_traced
@@ -56,9 +58,17 @@ def _where(condition: Any, *branches: Any) -> Any:
 def broadcast_to(x: Any, shape: Any, subok: bool = False) -> Traced:
     """Stretch to a shape."""
     x = as_traced(x)
-    array = np.broadcast_to(x.array, shape)
-    out = Traced(make.expand(x.value, array.shape), array, x.known)
+    shape = _as_shape(shape)
+    array = np.broadcast_to(x.array, hints(shape))
+    if make.broadcast_shapes(x.shape, shape) != shape:
+        raise ValueError(f"an array of shape {x.shape} cannot be broadcast to shape {shape}")
+    out = Traced(make.expand(x.value, shape), array, x.known)
     return out.view_of(x, lambda source: broadcast_to(source, shape), _read_only)
+
+
+def _as_shape(shape: Any) -> tuple[int, ...]:
+    """Return a shape, which may be given as one length, as a tuple."""
+    return tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
 
 
 def _read_only(source: Traced, view: Traced) -> Traced:
@@ -71,6 +81,12 @@ def _concatenate(arrays: Any, axis: Any = 0, **options: Any) -> Traced:
     array = np.concatenate([p.array for p in parts], axis=axis)
     if axis is None:
         parts, axis = [p.reshape(-1) for p in parts], 0
+    for part in parts:
+        for i, n in enumerate(part.shape):
+            if i != axis % part.ndim and n != parts[0].shape[i]:
+                raise ValueError(
+                    f"shapes {parts[0].shape} and {part.shape} cannot be joined along axis {axis}"
+                )
     values = [make.cast(p.value, array.dtype) for p in parts if p.shape[axis]] or [
         make.cast(parts[0].value, array.dtype)
     ]
@@ -85,8 +101,10 @@ def _stack(arrays: Any, axis: int = 0, **options: Any) -> Any:
 
 
 def _filled(like: Any, number: Any, dtype: Any, shape: Any, order: Any = "C") -> Traced:
-    memory = np.empty(shape, bool) if shape is not None else np.empty_like(concrete(like), bool, order)
-    shape = like.shape if shape is None else tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    memory = (
+        np.empty(plainly(shape), bool) if shape is not None else np.empty_like(concrete(like), bool, order)
+    )
+    shape = like.shape if shape is None else _as_shape(shape)
     dtype = like.dtype if dtype is None else np.dtype(dtype)
     number = np.asarray(number).astype(dtype)
     return Traced(make.full(shape, number, dtype), np.full_like(memory, number, dtype), known=True)
@@ -116,7 +134,7 @@ def _full_like(
     shape: Any = None,
     **more: Any,
 ) -> Any:
-    if isinstance(fill_value, (Traced, Number)):
+    if isinstance(fill_value, (Traced, Number, Size)):
         return broadcast_to(
             as_traced(fill_value).astype(dtype or x.dtype), x.shape if shape is None else shape
         )
@@ -139,7 +157,7 @@ def _full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", **mo
     return (
         _filled(None, concrete(fill_value), dtype, shape)
         if is_known(fill_value)
-        else broadcast_to(as_traced(fill_value).astype(dtype), shape)
+        else broadcast_to(as_traced(fill_value).astype(dtype), _as_shape(shape))
     )
 
 
@@ -160,7 +178,14 @@ def _array(x: Any, dtype: Any = None, *args: Any, copy: Any = True, **more: Any)
 
 @_implements(np.arange)
 def _arange(*bounds: Any, dtype: Any = None, **more: Any) -> Traced:
-    array = np.arange(*(int(b) if isinstance(b, Traced) else b for b in bounds), dtype=dtype)
+    bounds = tuple(int(b) if isinstance(b, Traced) else b for b in bounds)
+    if not is_fixed(*bounds) and len(bounds) < 3 and all(isinstance(b, int) for b in bounds):
+        start, stop = bounds if len(bounds) == 2 else (0, *bounds)
+        array = np.arange(hint(start), hint(stop), dtype=dtype)
+        if stop > start:
+            counted = make.map_values("add", make.iota(stop - start), make.size(start))
+            return Traced(make.cast(counted, array.dtype), array)
+    array = np.arange(*bounds, dtype=dtype)
     if len(bounds) == 1 and array.dtype == np.int64:
         return Traced(make.iota(len(array)), array, known=True)
     return Traced(make.constant(array), array, known=True)
@@ -196,12 +221,18 @@ def _moveaxis(x: Any, source: Any, destination: Any) -> Any:
 
 @_implements(np.expand_dims)
 def _expand_dims(x: Any, axis: Any) -> Any:
-    return x.reshape(np.expand_dims(x._array, axis).shape)
+    axes = axes_of(axis, x.ndim + len(axis) if isinstance(axis, (tuple, list)) else x.ndim + 1)
+    rest = iter(x.shape)
+    return x.reshape(
+        tuple(1 if i in axes else next(rest) for i in range(np.expand_dims(x._array, axis).ndim))
+    )
 
 
 @_implements(np.squeeze)
 def _squeeze(x: Any, axis: Any = None) -> Any:
-    return x.reshape(x._array.squeeze(axis).shape)
+    x._array.squeeze(axis)  # NumPy says what is wrong with it
+    axes = axes_of(axis, x.ndim)
+    return x.reshape(tuple(n for i, n in enumerate(x.shape) if i not in axes or n != 1))
 
 
 @_implements(np.ravel)
@@ -223,8 +254,8 @@ def _roll(x: Any, shift: Any, axis: Any = None) -> Any:
     shifts = shifts * len(axes) if len(shifts) == 1 else shifts
     for by, a in zip(shifts, axes * len(shifts) if len(axes) == 1 else axes, strict=False):
         n = x.shape[a]
-        by = by % n if n else 0
-        if by:
+        by = by % n if n != 0 else 0
+        if by != 0:
             lead = (slice(None),) * (a % x.ndim)
             x = _concatenate([x[(*lead, slice(n - by, n))], x[(*lead, slice(0, n - by))]], a)
     return x.copy() if isinstance(x, Traced) else x
@@ -248,6 +279,11 @@ def _repeat(x: Any, repeats: Any, axis: Any = None) -> Any:
             "repeat by numbers, or outside the compiled function",
         )
     source = as_traced(x).reshape(-1) if axis is None else as_traced(x)
+    if isinstance(repeats, int) and not is_fixed(*source.shape, repeats):
+        axis = (axis or 0) % source.ndim
+        apart = source.reshape((*source.shape[: axis + 1], 1, *source.shape[axis + 1 :]))
+        full = broadcast_to(apart, (*source.shape[: axis + 1], repeats, *source.shape[axis + 1 :]))
+        return full.reshape((*source.shape[:axis], source.shape[axis] * repeats, *source.shape[axis + 1 :]))
     places = np.repeat(np.arange(source.shape[axis or 0]), concrete(repeats))
     return _take(source, places, axis or 0)
 
@@ -264,10 +300,17 @@ def _pad(x: Any, widths: Any, mode: str = "constant", **options: Any) -> Any:
     number = options.get("constant_values", 0)
     if mode != "constant" or not isinstance(number, (int, float)):
         return call_back(np.pad, (x, widths), {"mode": mode, **options})
-    array = np.pad(x.array, widths, constant_values=number)
-    pairs = np.broadcast_to(np.asarray(widths), (x.ndim, 2))
-    low, high = pairs[:, 0].tolist(), pairs[:, 1].tolist()
+    array = np.pad(x.array, plainly(widths), constant_values=number)
+    if isinstance(widths, (tuple, list)) and len(widths) == x.ndim and all(map(_is_pair, widths)):
+        low, high = [a for a, _ in widths], [b for _, b in widths]
+    else:
+        pairs = np.broadcast_to(np.asarray(widths), (x.ndim, 2))
+        low, high = pairs[:, 0].tolist(), pairs[:, 1].tolist()
     return Traced(make.pad(x.value, low, high, number), array, x.known)
+
+
+def _is_pair(widths: Any) -> bool:
+    return isinstance(widths, (tuple, list)) and len(widths) == 2 and all(isinstance(n, int) for n in widths)
 
 
 @_implements(np.tril)
@@ -283,23 +326,24 @@ def _triu(x: Any, k: int = 0) -> Any:
 def _triangle(shape: tuple[int, ...], k: int) -> Traced:
     """Return where column - row ≤ k, over the last two axes, computed in place of being stored."""
     rows, columns = shape[-2:]
-    r = make.map_values("add", make.reshape(make.iota(rows), (rows, 1)), make.constant(np.int64(k)))
-    return Traced(
-        make.map_values("less_equal", make.iota(columns), r), np.tri(rows, columns, k, dtype=bool), known=True
-    )
+    r = make.map_values("add", make.reshape(make.iota(rows), (rows, 1)), make.size(k))
+    array = np.tri(hint(rows), hint(columns), hint(k), dtype=bool)
+    return Traced(make.map_values("less_equal", make.iota(columns), r), array, is_fixed(k))
 
 
 @_implements(np.diagonal)
 def _diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, write_back: Any = _read_only) -> Any:
     axis1, axis2 = axis1 % x.ndim, axis2 % x.ndim
-    array = np.diagonal(x.array, offset, axis1, axis2)
-    taken = _moveaxis(x, (axis1, axis2), (-2, -1))[_diagonal_key(array.shape[-1], offset)]
+    array = np.diagonal(x.array, hint(offset), axis1, axis2)
+    rows, columns = x.shape[axis1] + min(offset, 0), x.shape[axis2] - max(offset, 0)
+    count = max(0, rows if rows <= columns else columns)
+    taken = _moveaxis(x, (axis1, axis2), (-2, -1))[_diagonal_key(count, offset)]
     out = Traced(taken.value, array, x.known)
     return out.view_of(x, lambda source: _diagonal(source, offset, axis1, axis2, write_back), write_back)
 
 
 def _diagonal_key(count: int, offset: int) -> Any:
-    places = np.arange(count)
+    places = _arange(count) if not is_fixed(count, offset) else np.arange(count)
     return (..., places + max(-offset, 0), places + max(offset, 0))
 
 
@@ -389,7 +433,10 @@ def _place_of(name: str) -> Callable[..., Any]:
         array = np.asarray(getattr(np, name)(x.array, axis=axis, keepdims=keepdims))
         source = make.reshape(x.value, (x.size,)) if axis is None else x.value
         value = make.arg_reduce(name, source, 0 if axis is None else axis)
-        return into(out, Traced(make.reshape(value, array.shape), array, x.known))
+        if keepdims:
+            axes = axes_of(axis, x.ndim)
+            value = make.reshape(value, tuple(1 if i in axes else n for i, n in enumerate(x.shape)))
+        return into(out, Traced(value, array, x.known))
 
     return find
 
@@ -462,7 +509,8 @@ def _partition(x: Any, kth: Any, axis: int = -1, **options: Any) -> Any:
 @_implements(np.argsort)
 def _argsort(x: Any, axis: int = -1, kind: Any = None, **options: Any) -> Traced:
     if kind != "stable" or axis is None:
-        return call_back(np.argsort, (x,), {"axis": axis, "kind": kind, **options})
+        shape = (x.size,) if axis is None else x.shape
+        return call_back(np.argsort, (x,), {"axis": axis, "kind": kind, **options}, shape)
     array = np.argsort(x.array, axis=axis, kind="stable")
     return Traced(Value("argsort", (x.value,), {"axis": axis % x.ndim}, x.shape, array.dtype), array, x.known)
 
@@ -474,7 +522,7 @@ def _take_along_axis(x: Any, indices: Any, axis: Any = -1) -> Any:
         return x.reshape(-1)[indices]
     key = []
     for i, n in enumerate(indices.shape):
-        places = np.arange(n).reshape((-1,) + (1,) * (indices.ndim - i - 1))
+        places = (np.arange(n) if is_fixed(n) else _arange(n)).reshape((-1,) + (1,) * (indices.ndim - i - 1))
         key.append(indices if i == axis % indices.ndim else places)
     return x[tuple(key)]
 
@@ -498,7 +546,8 @@ def _clip(x: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **optio
         or x.dtype.kind == "f"
         for b in (a_min, a_max)
     ):
-        return call_back(np.clip, (x, a_min, a_max), {})
+        shape = make.broadcast_shapes(*(as_traced(i).shape for i in (x, a_min, a_max) if i is not None))
+        return call_back(np.clip, (x, a_min, a_max), {}, shape)
     x = x if a_min is None else np.maximum(x, a_min)
     return into(out, x if a_max is None else np.minimum(x, a_max))
 
@@ -506,7 +555,7 @@ def _clip(x: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **optio
 @_implements(np.round)
 def _round(x: Any, decimals: int = 0, out: Any = None) -> Any:
     if x.dtype.kind != "f":
-        return into(out, x.copy() if decimals >= 0 else call_back(np.round, (x, decimals), {}))
+        return into(out, x.copy() if decimals >= 0 else call_back(np.round, (x, decimals), {}, x.shape))
     if decimals > 0:
         return into(out, np.rint(x * 10.0**decimals) / 10.0**decimals)
     return into(out, np.rint(x / 10.0**-decimals) * 10.0**-decimals if decimals else np.rint(x))
@@ -542,7 +591,7 @@ def einsum(subscripts: str, *operands: Any, **options: Any) -> Any:
         return Traced(make.cast(value, array.dtype), array, known)
     path: list[Any] = [(0, 1)]
     if len(pairs) > 2:
-        shapes = [np.broadcast_to(np.float32(0), p.shape) for p in parts]
+        shapes = [np.broadcast_to(np.float32(0), p.array.shape) for p in parts]
         path = np.einsum_path(",".join(terms) + "->" + out, *shapes, optimize="greedy")[0][1:]
     for step in path:
         taken = [pairs[i] for i in step]
@@ -598,6 +647,7 @@ def _sliding_window_view(x: Any, window_shape: Any, axis: Any = None, **options:
     sizes = (window_shape,) if isinstance(window_shape, int) else tuple(window_shape)
     axes = tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
     axes = tuple(a % x.ndim for a in axes)
+    sizes = tuple(int(n) for n in sizes)
     array = np.lib.stride_tricks.sliding_window_view(x.array, sizes, axes)
     ones = (1,) * len(axes)
     out = Traced(make.window(x.value, axes, sizes, ones, ones), array, x.known)
@@ -632,3 +682,19 @@ def _result_type(*kinds: Any) -> Any:
 @_implements(np.iscomplexobj)
 def _iscomplexobj(x: Any) -> bool:
     return x.dtype.kind == "c"
+
+
+def _like_the_first(function: Any) -> Callable[..., Any]:
+    """Return how a function is called back whose result has its first operand's shape, unless options change it."""
+
+    def call(x: Any, *args: Any, **options: Any) -> Any:
+        plain = all(v is None or k in ("axes", "axis", "norm") for k, v in options.items()) and not args
+        return call_back(function, (x, *args), options, as_traced(x).shape if plain else None)
+
+    return call
+
+
+_LIKE_THE_FIRST: tuple[Any, ...] = (
+    np.fft.fft, np.fft.ifft, np.fft.fftn, np.fft.ifftn, np.linalg.inv, np.linalg.cholesky,
+)  # fmt: skip
+FUNCTIONS_OF_NUMPY.update({function: _like_the_first(function) for function in _LIKE_THE_FIRST})

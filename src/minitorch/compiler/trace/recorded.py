@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.ir.program import Program
+from minitorch.compiler.ir.sizes import evaluated, symbols_of
 from minitorch.engine.node import Node
 
 # --- places ------------------------------------------------------------------------------------------
@@ -122,7 +123,7 @@ class Call:
 
 
 class GivenNumbers(threading.local):
-    """The floats among a call's arguments, by their number, for the steps that read them."""
+    """The floats among a call's arguments, by their number, and the sizes that vary, by their symbols' names."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,10 +150,18 @@ class Draw:
     source: Any
     method: Callable[..., Any]
     args: tuple[Any, ...]
+    given: Any = None  # where the sizes of a call are, if as many are drawn as one of them says
 
     def run(self) -> Any:
         """Draw."""
-        return self.method(self.source, *self.args)
+        if self.given is None:
+            return self.method(self.source, *self.args)
+        sizes = {symbol: getattr(self.given, symbol.name) for symbol in symbols_of(self.args)}
+        return self.method(self.source, *evaluated(self.args, sizes))
+
+    def shape(self, drawn: Any) -> tuple[int, ...]:
+        """Return the shape of what is drawn."""
+        return drawn.shape if self.given is None else (self.args[0],)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +23,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from minitorch.compiler.ir import builder as make
 from minitorch.compiler.ir.program import Program, Value, in_order, interpret
+from minitorch.compiler.ir.sizes import Size, Symbol, collecting, hint, symbols_of
 from minitorch.compiler.trace import collectives
 from minitorch.compiler.trace import deferred as deferred
 from minitorch.compiler.trace import (
@@ -45,6 +46,7 @@ from minitorch.compiler.trace.recorded import (
     FromPlace,
     FromScript,
     FromTensor,
+    GivenNumbers,
     ReadNumber,
     Rebind,
     Recorded,
@@ -53,6 +55,7 @@ from minitorch.compiler.trace.recorded import (
 )
 from minitorch.compiler.trace.refusal import CheckFailed, CompileError, refuse, where_in_user_code
 from minitorch.compiler.trace.traced import Traced, as_traced, is_known
+from minitorch.compiler.trace.varying import Assumptions
 from minitorch.engine import recording, watch
 from minitorch.engine.modes import current, switch
 from minitorch.engine.node import Node
@@ -64,7 +67,8 @@ class Recording:
 
     arguments: the Tensors and arrays among its arguments. live: arrays outside Tensors that may change, by id.
     promoted: numbers that were seen to change, by holder and key. around_pause: entered around everything that is done
-    anew at each call (draws, and steps of schedules).
+    anew at each call (draws, and steps of schedules). symbols: the sizes that vary, by argument and axis. given: where
+    each call puts them, and the floats among its arguments.
     """
 
     def __init__(
@@ -73,8 +77,14 @@ class Recording:
         live: dict[int, np.ndarray],
         promoted: set[tuple[int, str]],
         around_pause: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        symbols: Mapping[tuple[int, int], Symbol] | None = None,
+        given: GivenNumbers | None = None,
     ) -> None:
         self.began = watch.tick()
+        self.symbols = symbols or {}
+        self.assumed = Assumptions(given, self.decide)
+        for symbol in self.symbols.values():
+            setattr(given, symbol.name, symbol.hint)
         self.arguments = arguments
         self.live = live
         self.promoted = promoted
@@ -120,6 +130,13 @@ class Recording:
             if isinstance(given, np.ndarray):
                 self._hold(given, FromArgument(i))
 
+    def _shape(self, position: int | None, array: Any) -> tuple[int, ...]:
+        """Return the shape of an argument's array, with the sizes in it that vary."""
+        if not self.symbols or position is None:
+            return array.shape
+        named = [self.symbols.get((position, axis)) for axis in range(array.ndim)]
+        return tuple(n if s is None else s.size for n, s in zip(array.shape, named, strict=True))
+
     def run(
         self,
         function: Callable[[], Any],
@@ -156,7 +173,8 @@ class Recording:
         recording.begin(self)
         switch(inner)
         try:
-            yield
+            with collecting(self.assumed) if self.symbols else nullcontext():
+                yield
         finally:
             now = current()  # the function may leave another mode than it found: set_grad_enabled(False)
             switch(outer if now is inner else now._replace(recorder=outer.recorder))
@@ -166,7 +184,11 @@ class Recording:
 
     def add_input(self, source: Source, array: np.ndarray) -> Traced:
         """Make an array an input of the program."""
-        value = Value("input", (), {"index": len(self.inputs)}, array.shape, array.dtype)
+        position = source.position if isinstance(source, FromArgument) else None
+        shape = self._shape(position, array)
+        if isinstance(source, FromScript) and isinstance(step := self.script[source.step], Draw):
+            shape = step.shape(array)
+        value = Value("input", (), {"index": len(self.inputs)}, shape, array.dtype)
         self.inputs.append(value)
         self.sources.append(source)
         self.concrete.append(array)
@@ -278,7 +300,12 @@ class Recording:
 
     def _reader(self, value: Value) -> Callable[[], np.ndarray]:
         """Return a function that computes a value of the program from the inputs' arrays as they are then."""
-        needed = [v for v in in_order([value]) if v.primitive == "input"]
+        made_from = in_order([value])
+        needed = [v for v in made_from if v.primitive == "input"]
+        bound = Program(needed, [value]).symbols
+        # The length of an argument may be needed of which nothing else is read.
+        sizes = [s for s in symbols_of([(v.shape, v.attributes) for v in made_from]) if s not in bound]
+        needed += [next(v for v in self.inputs if size in Program([v], []).symbols) for size in sizes]
         program = Program(needed, [value])
         if any(isinstance(self.sources[v.attributes["index"]], FromScript) for v in needed):
             raise refuse(
@@ -302,9 +329,13 @@ class Recording:
                 "it draws as many random numbers as the values of the call ask for: by rejection (gamma, poisson), or "
                 "for the places that a mask holds"
             )
-        step = Draw(source, method, args)
+        sized = [each for each in args if type(each) is Size]
+        step = Draw(source, method, args, self.assumed.given if sized else None)
         with self.paused():
             drawn = step.run()
+        if sized and not (sized[0] is args[0] and len(sized) == 1 and drawn.shape == (hint(args[0]),)):
+            for each in sized:
+                int(each)
         self.script.append(step)
         return self.add_input(FromScript(len(self.script) - 1), drawn)
 
@@ -435,7 +466,10 @@ class Recording:
             if isinstance(new, (Traced, list)):
                 self._fresh.append(weakref.ref(node))
             return
-        if new.shape != node._array.shape or new.dtype != node._array.dtype:
+        if (
+            new.shape != self._shape(self._positions.get(id(node)), node._array)
+            or new.dtype != node._array.dtype
+        ):
             raise CompileError(
                 f"it gives a tensor from before it (shape {node._array.shape}, dtype {node._array.dtype}) data of "
                 f"shape {new.shape} and dtype {new.dtype}; do that outside"

@@ -13,6 +13,7 @@ numpy_functions.py, which enter themselves in the tables below.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,7 +21,9 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.ir import builder as make
-from minitorch.compiler.ir.program import Value
+from minitorch.compiler.ir.polynomial import LEAST
+from minitorch.compiler.ir.program import Value, in_order
+from minitorch.compiler.ir.sizes import Size, hint, hints, symbols_of
 from minitorch.compiler.trace.number import Number
 from minitorch.compiler.trace.refusal import CompileError, refuse, where_in_user_code
 from minitorch.engine.node import Node
@@ -61,8 +64,12 @@ class Traced:
     def __init__(self, value: Value, array: Any, known: bool = False) -> None:
         if array.__class__ is not np.ndarray:
             array = np.asarray(array)
-        if value.shape != array.shape or value.dtype != array.dtype:
+        if hints(value.shape) != array.shape or value.dtype != array.dtype:
             raise AssertionError(f"recorded {value}, but NumPy gives {array.dtype}[{array.shape}]")
+        for n in value.shape:
+            if type(n) is Size:
+                _require_length(n)
+                known = False  # another call has more of it, or less
         self._value = value
         self._array = array
         self._known = known
@@ -120,7 +127,7 @@ class Traced:
         if value.dtype != self.dtype:
             value, array = make.cast(value, self.dtype), array.astype(self.dtype)
         if value.shape != self.shape:
-            value, array = make.expand(value, self.shape), np.broadcast_to(array, self.shape)
+            value, array = make.expand(value, self.shape), np.broadcast_to(array, self._array.shape)
         if array.strides != self._array.strides:
             # The memory stays what it is: whether a later reshape is a view depends on its layout.
             laid_out = np.empty_like(self._array)
@@ -161,18 +168,21 @@ class Traced:
 
     # --- what it is -----------------------------------------------------------------------------
 
-    shape = property(lambda self: self._array.shape)
+    shape = property(lambda self: self._value.shape)
     dtype = property(lambda self: self._array.dtype)
     ndim = property(lambda self: self._array.ndim)
-    size = property(lambda self: self._array.size)
+    size = property(lambda self: math.prod(self._value.shape))
     itemsize = property(lambda self: self._array.itemsize)
-    nbytes = property(lambda self: self._array.nbytes)
+    nbytes = property(lambda self: self.size * self._array.itemsize)
     flags = property(lambda self: self._array.flags)
-    strides = property(lambda self: self._array.strides)
+    strides = property(lambda self: _strides(self._value.shape, self._array))
     base = property(lambda self: self._source)  # NumPy's word for what a view looks at
+    place = property(lambda self: self._place)  # which slice of that it is, if it is one
 
     def __len__(self) -> int:
-        return len(self._array)
+        if not self._array.ndim:
+            raise TypeError("len() of unsized object")
+        return int(self.shape[0])
 
     def __iter__(self) -> Iterator[Traced]:
         return (self[i] for i in range(len(self)))
@@ -184,6 +194,12 @@ class Traced:
 
     def _look(self, what: str) -> np.ndarray:
         if self.known:
+            return self.array
+        made_from = in_order([self.value])
+        if not any(each.primitive == "input" for each in made_from):
+            # It depends on nothing but sizes: on those it is decided.
+            for symbol in symbols_of([(each.shape, each.attributes) for each in made_from]):
+                int(symbol.size)
             return self.array
         raise refuse(
             what,
@@ -301,8 +317,9 @@ class Traced:
         """Return the elements under another shape."""
         if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
             shape = tuple(shape[0])
-        array = self.array.reshape(shape)
-        out = Traced(make.reshape(self.value, array.shape), array, self.known)
+        shape = reshaped(self, shape)
+        array = self.array.reshape(hints(shape))
+        out = Traced(make.reshape(self.value, shape), array, self.known)
         return out.view_of(self, lambda s: s.reshape(shape), lambda s, v: v.copy().reshape(s.shape))
 
     def transpose(self, *axes: Any) -> Traced:
@@ -339,7 +356,7 @@ class Traced:
 
     def conj(self) -> Traced:
         """Return the complex conjugate; of real numbers themselves."""
-        return self if self.dtype.kind != "c" else HANDLERS["call back"](np.conj, (self,), {})
+        return self if self.dtype.kind != "c" else HANDLERS["call back"](np.conj, (self,), {}, self.shape)
 
     conjugate = conj
 
@@ -351,8 +368,9 @@ class Traced:
             whole.real, whole.imag = parts(z, part)
             return whole
 
-        taken = lambda z: HANDLERS["call back"](take, (z,), {})
-        return taken(self).view_of(self, taken, lambda z, part: HANDLERS["call back"](put, (z, part), {}))
+        call_back = HANDLERS["call back"]
+        taken = lambda z: call_back(take, (z,), {}, z.shape)
+        return taken(self).view_of(self, taken, lambda z, part: call_back(put, (z, part), {}, z.shape))
 
     @property
     def real(self) -> Traced:
@@ -430,7 +448,7 @@ def _may_be_written(target: Any, result: Any, casting: str) -> None:
     name = "an operation in place"
     if not np.can_cast(result.dtype, target.dtype, casting):  # type: ignore[arg-type]
         raise TypeError(f"{name}: cannot write {result.dtype} into an array of {target.dtype}")
-    if result.shape != target.shape and np.broadcast_shapes(result.shape, target.shape) != target.shape:
+    if result.shape != target.shape and make.broadcast_shapes(result.shape, target.shape) != target.shape:
         raise ValueError(
             f"{name}: a result of shape {result.shape} does not fit an array of shape {target.shape}"
         )
@@ -481,6 +499,58 @@ OPERATORS = tuple(
 )
 
 
+# --- shapes in which sizes vary (ir/sizes.py) -------------------------------------------------------
+
+
+def plainly(thing: Any) -> Any:
+    """Return a size as the number it is in this run, in a tuple, a list or a slice too; anything else as it is."""
+    if type(thing) is Size:
+        return hint(thing)
+    if type(thing) in (tuple, list):
+        return type(thing)([plainly(each) for each in thing])
+    if type(thing) is slice:
+        return slice(plainly(thing.start), plainly(thing.stop), plainly(thing.step))
+    return thing
+
+
+def _require_length(n: Size) -> None:
+    """See to it that no axis whose length varies is ever empty, or stretches."""
+    if hint(n) < LEAST:
+        n == hint(n)  # noqa: B015 (what is compared is noted)
+    else:
+        n >= LEAST  # noqa: B015
+
+
+def reshaped(x: Any, shape: tuple[Any, ...]) -> tuple[int, ...]:
+    """Return the shape that an array gets if it is given another one, with the length that is left open (-1)."""
+    if not any(type(n) is Size for n in (*x.shape, *shape)):
+        return x._array.reshape(shape).shape
+    x._array.reshape(hints(shape))  # NumPy says what is wrong with it
+    total, known = x.size, math.prod(n for n in shape if type(n) is Size or n != -1)
+    found = tuple(n if type(n) is Size or n != -1 else total // known for n in shape)
+    if math.prod(found) != total:
+        raise ValueError(f"cannot reshape an array of shape {x.shape} into shape {shape}")
+    return found
+
+
+def _strides(shape: tuple[int, ...], array: np.ndarray) -> tuple[int, ...]:
+    """Return how many bytes apart neighbours lie, where that varies with the shape too."""
+    if not any(type(n) is Size for n in shape):
+        return array.strides
+    step, found = array.itemsize, list(array.strides)
+    for axis in sorted(range(array.ndim), key=lambda a: (array.strides[a], -a)):
+        if not array.strides[axis]:
+            continue  # expanded
+        if array.strides[axis] != hint(step):
+            # A part of something larger: the steps are those of what it is a part of.
+            for n in shape:
+                int(n)
+            return array.strides
+        found[axis] = step
+        step = step * shape[axis]
+    return tuple(found)
+
+
 # --- operands -------------------------------------------------------------------------------------
 
 
@@ -490,6 +560,8 @@ def as_traced(x: Any) -> Traced:
         return x
     if isinstance(x, Number):
         return Traced(x.value, np.asarray(x.concrete))
+    if type(x) is Size:
+        return Traced(make.size(x), np.asarray(hint(x)))
     active: Any = recorder()
     if active is not None and isinstance(x, np.ndarray):
         return active.foreign(x)  # an array from outside: the recording knows whether it may change
@@ -500,12 +572,12 @@ def concrete(x: Any) -> Any:
     """Return what an operand is in this run."""
     if isinstance(x, Traced):
         return x.array
-    return x.concrete if isinstance(x, Number) else x
+    return x.concrete if isinstance(x, Number) else plainly(x)
 
 
 def is_known(*operands: Any) -> bool:
     """Tell whether operands are the same at every call."""
-    return all(o.known if isinstance(o, Traced) else not isinstance(o, Number) for o in operands)
+    return all(o.known if isinstance(o, Traced) else not isinstance(o, (Number, Size)) for o in operands)
 
 
 def writable(target: Any) -> Traced:
@@ -531,6 +603,8 @@ def scalar_kind(x: Any) -> Any:
     """Return what NumPy's promotion sees: Python numbers are weak, arrays have a dtype."""
     if isinstance(x, Number):
         return type(x.concrete) if type(x.concrete) in (bool, int) else float
+    if type(x) is Size:
+        return int
     if isinstance(x, (bool, np.bool_)):
         return np.dtype(np.bool_)
     for kind in (int, float, complex):
@@ -543,6 +617,6 @@ def operand_value(x: Any, dtype: Any) -> Value:
     """Return an operand as a value of a dtype."""
     if isinstance(x, (Traced, Number)):
         return make.cast(x.value, dtype)
-    if isinstance(x, np.ndarray):
+    if isinstance(x, (np.ndarray, Size)):
         return make.cast(as_traced(x).value, dtype)
     return make.constant(np.asarray(x, dtype=dtype))

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from minitorch.compiler.ir import builder as make
 from minitorch.compiler.ir.program import FUNCTIONS
+from minitorch.compiler.ir.sizes import Size
 from minitorch.compiler.trace.number import Number
 from minitorch.compiler.trace.traced import (
     HANDLERS,
@@ -46,17 +47,25 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[
         return _COMPOSED[ufunc](*inputs)
     name = _NAMES.get(ufunc.__name__, ufunc.__name__)
     if name not in FUNCTIONS or options.get("where", True) is not True or set(options) - _HARMLESS:
-        return call_back(ufunc, inputs, options)
+        return _call_elementwise(ufunc, inputs, options)
     with np.errstate(all="ignore"):
         array = ufunc(*(concrete(i) for i in inputs), **options)
     if array.dtype.kind == "c" or any(np.asarray(concrete(i)).dtype.kind == "c" for i in inputs):
-        return call_back(ufunc, inputs, options)
+        return _call_elementwise(ufunc, inputs, options)
     *kinds, result = _loop(ufunc, inputs, options, array)
     try:
         values = [operand_value(i, kind) for i, kind in zip(inputs, kinds, strict=True)]
     except OverflowError:  # a comparison with a number that the dtype cannot hold
-        return call_back(ufunc, inputs, options)
+        return _call_elementwise(ufunc, inputs, options)
     return Traced(make.cast(make.map_values(name, *values), result), array, is_known(*inputs))
+
+
+def _call_elementwise(ufunc: Any, inputs: Sequence[Any], options: dict[str, Any]) -> Any:
+    """Call a ufunc back that has no primitive."""
+    shape = None
+    if ufunc.signature is None and ufunc.nout == 1 and options.get("where", True) is True:
+        shape = make.broadcast_shapes(*(as_traced(i).shape for i in inputs))
+    return call_back(ufunc, inputs, options, shape)
 
 
 def _ignoring_nan(choose: Any) -> Callable[..., Any]:
@@ -157,11 +166,18 @@ def scan_traced(ufunc: Any, x: Any, axis: Any = 0, dtype: Any = None, out: Any =
 # --- calling back ---------------------------------------------------------------------------------
 
 
-def call_back(function: Callable[..., Any], args: Sequence[Any], options: dict[str, Any]) -> Any:
-    """Record a function that has no primitive: the program calls it, by NumPy, on the arrays of the run."""
+def call_back(
+    function: Callable[..., Any], args: Sequence[Any], options: dict[str, Any], shape: Any = None
+) -> Any:
+    """Record a function that has no primitive: the program calls it, by NumPy, on the arrays of the run.
+
+    shape: that of its result, where sizes that vary may be in it; if nobody knows it, they must not vary.
+    """
     found: list[Traced] = []
 
     def mark(x: Any) -> Any:
+        if type(x) is Size:
+            return int(x)
         if isinstance(x, (Traced, Number)) or (isinstance(x, np.ndarray) and x.ndim):
             found.append(as_traced(x))
             return _Place(len(found) - 1)
@@ -194,11 +210,25 @@ def call_back(function: Callable[..., Any], args: Sequence[Any], options: dict[s
     single = isinstance(result, np.ndarray)
     results = [result] if single else list(result)
     known = all(t.known for t in found)
-    made = make.call(run, [t.value for t in found], results, single)
+    shapes: list[Any] = results
+    if shape is not None and single:
+        shapes = [_Shaped(shape, result.dtype)]
+    else:
+        for n in (n for t in found for n in t.shape):
+            if type(n) is Size:
+                int(n)
+    made = make.call(run, [t.value for t in found], shapes, single)
     outs = [Traced(v, r, known) for v, r in zip(made, results, strict=True)]
     if single:
         return outs[0]
     return type(result)(*outs) if hasattr(result, "_fields") else tuple(outs)
+
+
+class _Shaped(NamedTuple):
+    """What is known of a result."""
+
+    shape: tuple[int, ...]
+    dtype: Any
 
 
 class _Place:

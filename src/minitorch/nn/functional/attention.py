@@ -15,7 +15,7 @@ from minitorch.engine.node import new_tensor
 from minitorch.functions import cat, pad, where
 from minitorch.nn.functional.dropout import dropout
 from minitorch.nn.functional.linear import linear
-from minitorch.ops.op import certain
+from minitorch.ops.op import certain, zeros
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor, cast
 
@@ -237,7 +237,7 @@ def attend(
     if static_v is not None:
         v = as_tensor(static_v).reshape(batch, num_heads, -1, width // num_heads)
     if add_zero_attn:  # one more key and value of zeros: somewhere to look when nothing fits
-        zero = new_tensor(np.zeros((batch, num_heads, 1, width // num_heads), dtype=k.dtype, like=k._data))
+        zero = new_tensor(zeros((batch, num_heads, 1, width // num_heads), k._data))
         k, v = cat([k, zero], 2), cat([v, zero], 2)
     extra = (bias_k is not None) + bool(add_zero_attn)
     causal = is_causal and key_padding_mask is None and not need_weights and not extra

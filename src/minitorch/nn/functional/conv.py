@@ -128,7 +128,7 @@ def _conv(
     else:
         how["padding"] = _pairs(padding, rank, name)
     count = ops.window_count(x.shape[2:], kernel, **_but_groups(how))
-    if min(count) < 1:
+    if any(n < 1 for n in count):
         raise RuntimeError(
             f"{name}: a kernel of size {tuple(kernel)} with dilation {how['dilation']} does not fit an input of "
             f"size {tuple(x.shape[2:])} with padding {padding}"
@@ -305,7 +305,7 @@ def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
     x, unbatched = with_batch(as_tensor(input), 2, "unfold")
     how = _windows("unfold", kernel_size, dilation, padding, stride)
     count = ops.window_count(x.shape[2:], **how)
-    if min(count) < 1:
+    if any(n < 1 for n in count):
         raise RuntimeError(
             f"unfold: windows of size {how['kernel']} with dilation {how['dilation']} do not fit an input of shape "
             f"{tuple(x.shape)} with padding {padding}"

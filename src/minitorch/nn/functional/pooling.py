@@ -284,6 +284,9 @@ def _extents(size: tuple[int, ...], count: tuple[int, ...], how: dict[str, Any],
     """
     per_axis = []
     for n, o, k, s, (p, _) in zip(size, count, how["kernel"], how["stride"], how["padding"], strict=True):
+        if (with_pad or not p) and (o - 1) * s + k <= n + 2 * p:
+            per_axis.append((k,))  # each window is full
+            continue
         starts = [i * s - p for i in range(o)]
         ends = [min(start + k, n + p) for start in starts]
         if not with_pad:

@@ -40,7 +40,7 @@ def fill_of(value: Any, dtype: Any, name: str) -> Any:
     """Return a Python number that a dtype can hold, for filling; one that it cannot is refused."""
     value = operand(value, name)
     if isinstance(value, Node):
-        raise TypeError(f"{name}: expected a number, got a tensor of shape {value._array.shape}")
+        raise TypeError(f"{name}: expected a number, got a tensor of shape {value._data.shape}")
     if dtype.kind == "b":
         return bool(value)
     if isinstance(value, complex) and dtype.kind != "c":
@@ -77,7 +77,7 @@ def as_row(x: Any) -> Tensor:
 
 def expect_axes(name: str, *operands: tuple[Any, int]) -> None:
     """Refuse operands that have not as many axes as stands beside each."""
-    shapes = [tensor_for(x, name)._array.shape for x, _ in operands]
+    shapes = [tensor_for(x, name)._data.shape for x, _ in operands]
     if any(len(s) != n for s, (_, n) in zip(shapes, operands, strict=True)):
         wanted = " and ".join(f"{n} axes" if n > 1 else "1 axis" for _, n in operands)
         raise RuntimeError(f"{name}: expects tensors with {wanted}, got shapes {shapes[0]} and {shapes[1]}")

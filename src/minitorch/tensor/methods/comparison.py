@@ -267,7 +267,7 @@ class Comparisons(Node):
         tensor([ True, False])
         """
         x, y = promoted(self, tensor_for(other, "isclose"))
-        common_shape("isclose", x._array.shape, y._array.shape)
+        common_shape("isclose", x._data.shape, y._data.shape)
         return new_tensor(np.isclose(x._data, y._data, rtol=rtol, atol=atol, equal_nan=equal_nan))
 
     def allclose(self, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:

@@ -88,7 +88,7 @@ class ComplexNumbers(Node):
     def H(self) -> Tensor:
         """A matrix transposed (and conjugated)."""
         if self._array.ndim not in (0, 2):
-            raise RuntimeError(f"H: expects a matrix, got shape {self._array.shape}; write x.mH")
+            raise RuntimeError(f"H: expects a matrix, got shape {self._data.shape}; write x.mH")
         return self.conj().T
 
     @property

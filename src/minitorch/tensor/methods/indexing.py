@@ -74,8 +74,8 @@ class Indexing(Node):
                 [12.]])
         """
         at, places = _along_axis(self, choose(axis, dim), index, "gather")
-        if places._array.ndim != self._array.ndim and not places._array.size:
-            return self.reshape(-1)[:0].reshape(places._array.shape)
+        if places._array.ndim != self._array.ndim and not places._data.size:
+            return self.reshape(-1)[:0].reshape(places._data.shape)
         return apply(ops.GATHER, self, places, axis=at)
 
     def take_along_dim(self: Any, indices: Any, axis: int | None = None, *, dim: int | None = None) -> Tensor:
@@ -96,9 +96,9 @@ class Indexing(Node):
         at = required_axis(self, axis, "take_along_dim")
         if not self._array.ndim:
             return self.gather(at, places)
-        length, count = self._array.shape[at], places._array.shape[at]
+        length, count = self._data.shape[at], places._data.shape[at]
         others = common_shape(
-            "take_along_dim", *((*s[:at], 1, *s[at + 1 :]) for s in (self._array.shape, places._array.shape))
+            "take_along_dim", *((*s[:at], 1, *s[at + 1 :]) for s in (self._data.shape, places._data.shape))
         )
         places = where(places < 0, places + length, places)  # counted from the end, as in an index
         return self.broadcast_to((*others[:at], length, *others[at + 1 :])).gather(
@@ -114,10 +114,10 @@ class Indexing(Node):
         (2, 5)
         """
         at, places = _slices_of(self, choose(axis, dim), index, "index_select")
-        check_range(places._data, self._array.shape[at] if self._array.ndim else 1, at, "index_select")
+        check_range(places._data, self._data.shape[at] if self._array.ndim else 1, at, "index_select")
         if self._array.ndim == 0:
-            if places._array.size != 1:
-                raise RuntimeError(f"index_select: a 0-d tensor has 1 slice, not {places._array.size}")
+            if places._data.size != 1:
+                raise RuntimeError(f"index_select: a 0-d tensor has 1 slice, not {places._data.size}")
             return self.reshape(1)[places].reshape(())
         return self[(slice(None),) * at + (places,)]
 
@@ -139,7 +139,7 @@ class Indexing(Node):
         tensor([0., 2.])
         """
         held = cast(check_mask(mask, "masked_select"), np.bool_)
-        sizes = common_shape("masked_select", self._array.shape, held._array.shape)
+        sizes = common_shape("masked_select", self._data.shape, held._data.shape)
         return self.broadcast_to(sizes)[held.broadcast_to(sizes)]
 
     # --- putting ---------------------------------------------------------------------------------
@@ -201,11 +201,11 @@ class Indexing(Node):
         added = _same_dtype(self, source, "index_add", "source")
         x = self if self._array.ndim else self.reshape(1)
         added = added if added._array.ndim else added.reshape(1)
-        sizes = x._array.shape
-        if added._array.shape != (*sizes[:at], places._array.size, *sizes[at + 1 :]):
+        sizes = x._data.shape
+        if added._data.shape != (*sizes[:at], places._data.size, *sizes[at + 1 :]):
             raise RuntimeError(
-                f"index_add: {places._array.size} slices of axis {at} of shape {self._array.shape} need a source of "
-                f"shape {(*sizes[:at], places._array.size, *sizes[at + 1 :])}, got {added._array.shape}"
+                f"index_add: {places._data.size} slices of axis {at} of shape {self._data.shape} need a source of "
+                f"shape {(*sizes[:at], places._data.size, *sizes[at + 1 :])}, got {added._data.shape}"
             )
         check_range(places._data, sizes[at], at, "index_add")
         out = apply(ops.INDEX_ADD, x, places, added, axis=at, alpha=alpha)
@@ -242,7 +242,7 @@ class Indexing(Node):
         value = operand(value, "index_fill")
         if isinstance(value, Node):
             if value._array.ndim:
-                raise RuntimeError(f"index_fill: value must be one number, got shape {value._array.shape}")
+                raise RuntimeError(f"index_fill: value must be one number, got shape {value._data.shape}")
             value = cast(value, self._array.dtype)
         row = as_row(self)
         check_range(where(places < 0, places + row.shape[at], places)._data, row.shape[at], at, "index_fill")
@@ -300,7 +300,7 @@ class Indexing(Node):
             return where(held, fill_of(value, self._array.dtype, "masked_fill"), self).contiguous()
         if value._array.ndim:
             raise RuntimeError(
-                f"masked_fill: value must be one number, got shape {value._array.shape}; write where(mask, value, x)"
+                f"masked_fill: value must be one number, got shape {value._data.shape}; write where(mask, value, x)"
             )
         return where(held, cast(value, self._array.dtype), self).contiguous()
 
@@ -601,14 +601,14 @@ def _along_axis(x: Any, axis: Any, index: Any, name: str) -> tuple[int, Tensor]:
     """Return the axis, and an index with as many axes as this tensor and nowhere longer, beside it."""
     at = required_axis(x, axis, name)
     places = index_tensor(index, name)
-    if not places._array.size:
+    if not places._data.size:
         return at, places
-    mine, theirs = x._array.shape or (1,), places._array.shape or (1,)
+    mine, theirs = x._data.shape or (1,), places._data.shape or (1,)
     if len(mine) != len(theirs) or any(
         n > limit for i, (n, limit) in enumerate(zip(theirs, mine, strict=True)) if i != at
     ):
         raise RuntimeError(
-            f"{name}: index of shape {places._array.shape} and x of shape {x._array.shape}: index must have as "
+            f"{name}: index of shape {places._data.shape} and x of shape {x._data.shape}: index must have as "
             f"many axes, and except along axis {at} it may not be longer"
         )
     check_range(places._data, mine[at], at, name)
@@ -620,7 +620,7 @@ def _slices_of(x: Any, axis: Any, index: Any, name: str) -> tuple[int, Tensor]:
     at = required_axis(x, axis, name)
     places = index_tensor(index, name)
     if places._array.ndim > 1:
-        raise IndexError(f"{name}: index must be a vector, but has shape {places._array.shape}")
+        raise IndexError(f"{name}: index must be a vector, but has shape {places._data.shape}")
     return at, places.reshape(-1)
 
 
@@ -639,14 +639,14 @@ def _scattered(x: Any, op: Op, axis: Any, index: Any, source: Any, name: str) ->
     values = operand(source, name)
     if isinstance(values, Node):
         values = _same_dtype(x, values, name, "src")
-        have, need = values._array.shape or (1,), places._array.shape or (1,)
-        if places._array.size and (
+        have, need = values._data.shape or (1,), places._data.shape or (1,)
+        if places._data.size and (
             len(have) != len(need) or any(n > h for n, h in zip(need, have, strict=True))
         ):
             raise RuntimeError(f"{name}: index of shape {need} needs a src at least as large, got {have}")
     else:
         values = fill_of(values, x._array.dtype, name)
-    if places._array.ndim != x._array.ndim and not places._array.size:
+    if places._array.ndim != x._array.ndim and not places._data.size:
         return x.clone()
     return apply(op, x, places, values, axis=at)
 

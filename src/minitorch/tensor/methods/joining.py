@@ -46,7 +46,7 @@ class Cutting(Node):
         [8, 8, 4]
         """
         at = _cut(self, axis, dim, "split")
-        length = self._array.shape[at]
+        length = self._data.shape[at]
         if isinstance(split_size, (tuple, list)):
             sizes = list(shape_of(split_size, name="split")) if split_size else []
             if sum(sizes) != length or min(sizes, default=0) < 0:
@@ -69,7 +69,7 @@ class Cutting(Node):
         at = _cut(self, axis, dim, "chunk")
         if one_int(chunks, "chunk", "chunks") < 1:
             raise RuntimeError(f"chunk: expects at least 1 chunk, got {chunks}")
-        length = self._array.shape[at]
+        length = self._data.shape[at]
         size = -(-length // chunks)
         return self.split(size, at) if size else self.split([0] * chunks, at)
 
@@ -82,7 +82,7 @@ class Cutting(Node):
         at = required_axis(self, 0 if axis is None and dim is None else choose(axis, dim), "unbind")
         if self._array.ndim == 0:
             raise IndexError("unbind: a 0-d tensor has no axis to take apart")
-        return apply_many(ops.UNBIND, self, axis=at) if self._array.shape[at] else ()
+        return apply_many(ops.UNBIND, self, axis=at) if self._data.shape[at] else ()
 
     def narrow(self: Any, dim: int, start: int, length: int) -> Tensor:
         """`length` elements of an axis from `start` on, as a view.
@@ -91,7 +91,7 @@ class Cutting(Node):
         tensor([1., 2., 3.])
         """
         axis = _cut(self, dim, None, "narrow")
-        size = self._array.shape[axis]
+        size = self._data.shape[axis]
         begin, length = one_int(start, "narrow", "start"), one_int(length, "narrow", "length")
         if not -size <= begin <= size:
             raise IndexError(f"narrow: start {begin} is out of range for an axis of length {size}")
@@ -180,14 +180,14 @@ def cat(tensors: Sequence[Any], axis: int = 0, *, dim: int | None = None) -> Ten
     """
     parts = promoted(*tensor_list(tensors, "cat", ValueError))
     # PyTorch lets empty vectors stand anywhere in the list, whatever the others' shape.
-    kept = [p for p in parts if p._array.shape != (0,)] or parts[:1]
+    kept = [p for p in parts if p._data.shape != (0,)] or parts[:1]
     ndim = kept[0]._array.ndim
     if ndim == 0:
         raise RuntimeError("cat: 0-d tensors cannot be joined along an axis; write stack")
     at = one_axis(axis if dim is None else dim, ndim, "cat")
-    reference = kept[0]._array.shape
+    reference = kept[0]._data.shape
     for p in kept[1:]:
-        sizes = p._array.shape
+        sizes = p._data.shape
         if len(sizes) != ndim or any(
             a != b for i, (a, b) in enumerate(zip(sizes, reference, strict=True)) if i != at
         ):
@@ -197,7 +197,7 @@ def cat(tensors: Sequence[Any], axis: int = 0, *, dim: int | None = None) -> Ten
             )
     starts = [0]
     for p in kept:
-        starts.append(starts[-1] + p._array.shape[at])
+        starts.append(starts[-1] + p._data.shape[at])
     return apply(ops.CAT, *kept, axis=at, starts=tuple(starts))
 
 
@@ -210,9 +210,9 @@ def stack(tensors: Sequence[Any], axis: int = 0, *, dim: int | None = None) -> T
     parts = tensor_list(tensors, "stack", RuntimeError)
     at = one_axis(axis if dim is None else dim, parts[0]._array.ndim + 1, "stack")
     for p in parts[1:]:
-        if p._array.shape != parts[0]._array.shape:
+        if p._data.shape != parts[0]._data.shape:
             raise RuntimeError(
-                f"stack: every tensor must have the same shape, got {parts[0]._array.shape} and {p._array.shape}"
+                f"stack: every tensor must have the same shape, got {parts[0]._data.shape} and {p._data.shape}"
             )
     return apply(ops.STACK, *promoted(*parts), axis=at)
 

@@ -116,7 +116,7 @@ class LinearAlgebra(Node):
         """
         if self._array.ndim != 2:
             raise RuntimeError(
-                f"trace: expects a matrix, got shape {self._array.shape}; write x.diagonal(0, -2, -1).sum(-1)"
+                f"trace: expects a matrix, got shape {self._data.shape}; write x.diagonal(0, -2, -1).sum(-1)"
             )
         return apply(ops.TRACE, cast(self, int64) if self._array.dtype.kind in "biu" else self)
 
@@ -312,7 +312,7 @@ def lu_in_one(x: Tensor, pivot: bool) -> tuple[Tensor, Tensor]:
     if pivot:
         swaps = apply(ops.LU_SWAPS, x)
         order = apply(ops.LU_ORDER, swaps, rows=rows)
-        x = x.gather(-2, order.unsqueeze(-1).broadcast_to(x.shape)) if x._array.size else x
+        x = x.gather(-2, order.unsqueeze(-1).broadcast_to(x.shape)) if x._data.size else x
     else:
         numbers = np.arange(1, count + 1, like=x._data).astype(np.int32)
         swaps = new_tensor(np.broadcast_to(numbers, (*x.shape[:-2], count)))

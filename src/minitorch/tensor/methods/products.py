@@ -13,6 +13,7 @@ import numpy as np
 from minitorch.engine.fast import apply_binary
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply
+from minitorch.engine.recording import recordings
 from minitorch.ops import products as ops
 from minitorch.tensor.convert import as_tensor, cast, one_axis, promoted, tensor_for
 from minitorch.tensor.methods.arguments import expect_axes
@@ -71,9 +72,9 @@ class Products(Node):
         (20, 3, 2)
         """
         expect_axes("bmm", (self, 3), (mat2, 3))
-        if self._array.shape[0] != as_tensor(mat2)._array.shape[0]:
+        if self._data.shape[0] != as_tensor(mat2)._data.shape[0]:
             raise RuntimeError(
-                f"bmm: batches of {self._array.shape[0]} and {as_tensor(mat2)._array.shape[0]} matrices do not "
+                f"bmm: batches of {self._data.shape[0]} and {as_tensor(mat2)._data.shape[0]} matrices do not "
                 "match; write matmul to broadcast"
             )
         return matmul(self, mat2)
@@ -207,7 +208,7 @@ def matmul(a: Any, b: Any) -> Tensor:
     """
     if not (isinstance(a, Node) and isinstance(b, Node) and a._array.dtype is b._array.dtype):
         a, b = promoted(tensor_for(a, "matmul"), tensor_for(b, "matmul"))
-    x, y = a._array.shape, b._array.shape
+    x, y = (a._data.shape, b._data.shape) if recordings else (a._array.shape, b._array.shape)
     if not x or not y:
         raise RuntimeError(f"matmul: both operands need an axis, got shapes {x} and {y}; write x * y")
     if x[-1] != y[0 if len(y) == 1 else -2]:
@@ -237,7 +238,7 @@ def einsum(equation: str, *operands: Any) -> Tensor:
         raise RuntimeError(f"einsum: {error}") from None
     sizes: dict[str, int] = {}
     for term, t in zip(explicit.partition("->")[0].split(","), tensors, strict=True):
-        for letter, n in zip(term, t._array.shape, strict=True):
+        for letter, n in zip(term, t._data.shape, strict=True):
             if sizes.setdefault(letter, n) != n and 1 not in (n, sizes[letter]):
                 raise RuntimeError(
                     f"einsum: in {equation!r} the index {letter!r} has length {sizes[letter]} in one operand "
@@ -247,7 +248,7 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     stretched = []
     for term, t in zip(explicit.partition("->")[0].split(","), tensors, strict=True):
         wanted = tuple(sizes[c] for c in term)
-        stretched.append(t if t._array.shape == wanted else t.broadcast_to(wanted))
+        stretched.append(t if t._data.shape == wanted else t.broadcast_to(wanted))
     return apply(ops.EINSUM, *stretched, subscripts=explicit)
 
 
@@ -262,7 +263,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
         mine, theirs = list(range(x._array.ndim - dims, x._array.ndim)), list(range(dims))
         if dims < 0 or dims > min(x._array.ndim, y._array.ndim):
             raise RuntimeError(
-                f"tensordot: dims = {dims} does not fit shapes {x._array.shape} and {y._array.shape}"
+                f"tensordot: dims = {dims} does not fit shapes {x._data.shape} and {y._data.shape}"
             )
     else:
         if not isinstance(dims, (tuple, list)) or len(dims) != 2:
@@ -275,21 +276,21 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
             one_axis(i, y._array.ndim, "tensordot") for i in ([second] if isinstance(second, int) else second)
         ]
     for i, j in zip(mine, theirs, strict=False):  # an axis of length 1 is stretched: the other is summed
-        if x._array.shape[i] == 1 != y._array.shape[j]:
+        if x._data.shape[i] == 1 != y._data.shape[j]:
             y = cast(y.sum(j, keepdim=True), y._array.dtype)
-        elif y._array.shape[j] == 1 != x._array.shape[i]:
+        elif y._data.shape[j] == 1 != x._data.shape[i]:
             x = cast(x.sum(i, keepdim=True), x._array.dtype)
     if len(mine) != len(theirs) or any(
-        x._array.shape[i] != y._array.shape[j] for i, j in zip(mine, theirs, strict=True)
+        x._data.shape[i] != y._data.shape[j] for i, j in zip(mine, theirs, strict=True)
     ):
         raise RuntimeError(
-            f"tensordot: axes {mine} of shape {x._array.shape} do not match axes {theirs} of shape {y._array.shape}"
+            f"tensordot: axes {mine} of shape {x._data.shape} do not match axes {theirs} of shape {y._data.shape}"
         )
     kept = [i for i in range(x._array.ndim) if i not in mine]
     rest = [j for j in range(y._array.ndim) if j not in theirs]
-    rows = tuple(x._array.shape[i] for i in kept)
-    columns = tuple(y._array.shape[j] for j in rest)
-    inner = math.prod(x._array.shape[i] for i in mine)
+    rows = tuple(x._data.shape[i] for i in kept)
+    columns = tuple(y._data.shape[j] for j in rest)
+    inner = math.prod(x._data.shape[i] for i in mine)
     left = x.permute((*kept, *mine)).reshape(math.prod(rows), inner)
     right = y.permute((*theirs, *rest)).reshape(inner, math.prod(columns))
     return matmul(left, right).reshape(rows + columns)

@@ -304,11 +304,11 @@ class Reductions(Node):
         attributes = _over(self, axis, dim, keepdims, keepdim, "norm")
         if (
             (math.isinf(p) or p < 0)
-            and 0 in self._array.shape
-            and count_of(self._array.shape, attributes["axis"]) == 0
+            and 0 in self._data.shape
+            and count_of(self._data.shape, attributes["axis"]) == 0
         ):
             raise RuntimeError(
-                f"norm: of order {p} there is none over an axis of length 0: the tensor has shape {self._array.shape}"
+                f"norm: of order {p} there is none over an axis of length 0: the tensor has shape {self._data.shape}"
             )
         return apply(ops.NORM, x, p=p, **attributes)
 
@@ -502,9 +502,9 @@ def _spread_of(
         raise RuntimeError(f"{op.name}: of {x._array.dtype} there is none; write x.float().{op.name}()")
     by = float(int(unbiased)) if correction is None else correction
     over = _over(x, axis, dim, keepdims, False, op.name)
-    if count_of(x._array.shape, over["axis"]) <= by:
+    if count_of(x._data.shape, over["axis"]) <= by:
         warnings.warn(
-            f"{op.name}: {count_of(x._array.shape, over['axis'])} elements leave no degrees of freedom with a "
+            f"{op.name}: {count_of(x._data.shape, over['axis'])} elements leave no degrees of freedom with a "
             f"correction of {by:g}: the result is nan or inf; write correction=0 for the mean square deviation",
             stacklevel=3,
         )
@@ -517,7 +517,7 @@ def _without_nans(x: Tensor) -> Tensor:
 
 def refuse_empty(x: Any, axis: Any, name: str) -> None:
     """Refuse to choose an element along an axis that has none."""
-    sizes = x._array.shape
+    sizes = x._data.shape
     axes = reduction_axis(axis, len(sizes), name)
     over = range(len(sizes)) if axes in (None, ()) else axes if isinstance(axes, tuple) else (axes,)
     if 0 in [sizes[a] for a in over]:
@@ -536,7 +536,7 @@ def pick(x: Any, indices: Tensor, axis: int, keepdims: bool) -> ValuesAndIndices
         return ValuesAndIndices(apply(RESHAPE, values, shape=()), apply(RESHAPE, indices, shape=()))
     if keepdims:
         return ValuesAndIndices(values, indices)
-    kept = x._array.shape[:axis] + x._array.shape[axis + 1 :]
+    kept = x._data.shape[:axis] + x._data.shape[axis + 1 :]
     return ValuesAndIndices(apply(RESHAPE, values, shape=kept), apply(RESHAPE, indices, shape=kept))
 
 

@@ -39,7 +39,7 @@ class Shapes(Node):
         (20, 15)
         """
         wanted = shape_of(sizes, shape, "reshape")
-        if math.prod(wanted) != self._array.size or -1 in wanted:
+        if math.prod(wanted) != self._data.size or -1 in wanted:
             wanted = _complete(self, wanted, "reshape")
         return apply_unary(ops.RESHAPE, self, {"shape": wanted})
 
@@ -54,24 +54,24 @@ class Shapes(Node):
                 return as_tensor(self._data.view(np.dtype(shape[0])))
             except ValueError as error:
                 raise RuntimeError(
-                    f"view: {self._array.shape} {self._array.dtype} cannot be read as {np.dtype(shape[0])}: {error}"
+                    f"view: {self._data.shape} {self._array.dtype} cannot be read as {np.dtype(shape[0])}: {error}"
                 ) from None
         out = apply_unary(
             ops.RESHAPE, self, {"shape": _complete(self, shape_of(shape, size, "view"), "view")}
         )
-        scattered = type(self._data) is np.ndarray and not self._data.flags.c_contiguous and self._array.size
+        scattered = type(self._data) is np.ndarray and not self._data.flags.c_contiguous and self._data.size
         if scattered and not np.may_share_memory(self._data, out._data):
             # PyTorch lays out most results in the order of their axes, NumPy like their inputs: as long as nobody
             # else looks at this memory it may be laid out anew.
             if self._view is not None or watch.is_exposed(self):
                 raise RuntimeError(
-                    f"view: the elements of shape {self._array.shape} lie too scattered to be seen as shape "
-                    f"{out._array.shape}; write x.reshape(…), which copies them"
+                    f"view: the elements of shape {self._data.shape} lie too scattered to be seen as shape "
+                    f"{out._data.shape}; write x.reshape(…), which copies them"
                 )
             laid_out = np.ascontiguousarray(self._data)
             watch.moved(self._data, laid_out)
             self._data = laid_out
-            out = apply_unary(ops.RESHAPE, self, {"shape": out._array.shape})
+            out = apply_unary(ops.RESHAPE, self, {"shape": out._data.shape})
         return out
 
     def view_as(self, other: Tensor) -> Tensor:
@@ -80,7 +80,7 @@ class Shapes(Node):
         >>> minitorch.zeros(15).view_as(minitorch.zeros(3, 5)).shape
         (3, 5)
         """
-        return self.view(other._array.shape)
+        return self.view(other._data.shape)
 
     def reshape_as(self, other: Tensor) -> Tensor:
         """The same elements in another tensor's shape.
@@ -88,7 +88,7 @@ class Shapes(Node):
         >>> minitorch.zeros(15).reshape_as(minitorch.zeros(3, 5)).shape
         (3, 5)
         """
-        return self.reshape(other._array.shape)
+        return self.reshape(other._data.shape)
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         """Axes start_dim to end_dim made one.   dx = g, in the old shape
@@ -96,7 +96,7 @@ class Shapes(Node):
         >>> minitorch.zeros(20, 3, 5).flatten(1).shape
         (20, 15)
         """
-        sizes = self._array.shape
+        sizes = self._data.shape
         first, last = (one_axis(a, len(sizes), "flatten") for a in (start_dim, end_dim))
         if first > last:
             raise RuntimeError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim}")
@@ -122,7 +122,7 @@ class Shapes(Node):
         (20, 3, 5)
         """
         at = required_axis(self, choose(axis, dim), "unflatten")
-        whole = self._array.shape
+        whole = self._data.shape
         sizes = shape_of(sizes, name="unflatten") if isinstance(sizes, (tuple, list)) and sizes else sizes
         if not isinstance(sizes, tuple):
             raise TypeError(f"unflatten: sizes must be a tuple of ints, got {sizes!r}")
@@ -145,7 +145,7 @@ class Shapes(Node):
         (3, 1)
         """
         axis = choose(axis, dim)
-        sizes = self._array.shape
+        sizes = self._data.shape
         if axis is None:
             drop = {i for i, n in enumerate(sizes) if n == 1}
         else:
@@ -162,7 +162,7 @@ class Shapes(Node):
         >>> minitorch.zeros(3, 5).unsqueeze(1).shape
         (3, 1, 5)
         """
-        sizes = self._array.shape
+        sizes = self._data.shape
         at = one_axis(choose(axis, dim), len(sizes) + 1, "unsqueeze")
         return apply(ops.RESHAPE, self, shape=(*sizes[:at], 1, *sizes[at:]))
 
@@ -262,7 +262,7 @@ class Shapes(Node):
         """
         if self._array.ndim > 2:
             raise RuntimeError(
-                f"t: expects at most 2 axes, but the tensor has shape {self._array.shape}; write x.mT"
+                f"t: expects at most 2 axes, but the tensor has shape {self._data.shape}; write x.mT"
             )
         return self.T
 
@@ -275,7 +275,7 @@ class Shapes(Node):
     def mT(self) -> Tensor:
         """The last two axes exchanged: every matrix of a batch transposed."""
         if self._array.ndim < 2:
-            raise RuntimeError(f"mT: expects matrices, but the tensor has shape {self._array.shape}")
+            raise RuntimeError(f"mT: expects matrices, but the tensor has shape {self._data.shape}")
         return self.swapaxes(-1, -2)
 
     # --- stretched, and summed back --------------------------------------------------------------
@@ -295,12 +295,12 @@ class Shapes(Node):
         (3, 5)
         """
         wanted = shape_of(sizes, size, "expand")
-        have = self._array.shape
+        have = self._data.shape
         extra = len(wanted) - len(have)
         if extra < 0 or any(n == -1 for n in wanted[:extra]):
             raise RuntimeError(f"expand: a tensor of shape {have} cannot be expanded to {wanted}")
         full = tuple(have[i - extra] if n == -1 else n for i, n in enumerate(wanted))
-        if math.prod(full) == self._array.size and full[extra:] == have:
+        if math.prod(full) == self._data.size and full[extra:] == have:
             return apply(
                 ops.RESHAPE, self, shape=full
             )  # nothing is stretched: a view that may be written into
@@ -312,7 +312,7 @@ class Shapes(Node):
         >>> minitorch.zeros(5).expand_as(minitorch.zeros(3, 5)).shape
         (3, 5)
         """
-        return self.expand(other._array.shape)
+        return self.expand(other._data.shape)
 
     def sum_to_size(self: Any, *size: Any) -> Tensor:
         """Summed over the axes along which `size` would be stretched to this shape.
@@ -352,7 +352,7 @@ class Shapes(Node):
             return self.diag_embed(diagonal)
         if self._array.ndim != 2:
             raise RuntimeError(
-                f"diag: expects a vector or a matrix, but the tensor has shape {self._array.shape}"
+                f"diag: expects a vector or a matrix, but the tensor has shape {self._data.shape}"
             )
         return self.diagonal(diagonal).clone()
 
@@ -365,8 +365,8 @@ class Shapes(Node):
         ndim = self._array.ndim + 1
         offset = one_int(offset, "diag_embed", "offset")
         first, second = (one_axis(a, ndim, "diag_embed") for a in (dim1, dim2))
-        length = self._array.shape[-1] + abs(offset)
-        sizes = list(self._array.shape[:-1])
+        length = self._data.shape[-1] + abs(offset)
+        sizes = list(self._data.shape[:-1])
         for axis in sorted((first, second)):
             sizes.insert(axis, length)
         return apply(ops.PUT_DIAGONAL, self, shape=tuple(sizes), offset=offset, axis1=first, axis2=second)
@@ -412,7 +412,7 @@ class Shapes(Node):
         """
         axis = required_axis(self, dimension, "unfold")
         size, step = one_int(size, "unfold", "size"), one_int(step, "unfold", "step")
-        length = self._array.shape[axis] if self._array.ndim else 1
+        length = self._data.shape[axis] if self._array.ndim else 1
         if not 0 <= size <= length:
             raise RuntimeError(f"unfold: a window of {size} does not fit an axis of length {length}")
         if step < 1:
@@ -460,7 +460,7 @@ class Shapes(Node):
         axis = choose(axis, dim)
         x = self.reshape(-1) if axis is None else self
         at = 0 if axis is None else required_axis(self, axis, "repeat_interleave")
-        length = x._array.shape[at] if x._array.ndim else 1
+        length = x._data.shape[at] if x._array.ndim else 1
         counts = operand(repeats, "repeat_interleave")
         if isinstance(counts, Node):
             counts = _counts(counts._data, length)
@@ -574,7 +574,7 @@ def _swapped(x: Any, first: Any, second: Any, name: str) -> Tensor:
 def _triangle(x: Any, op: Op, diagonal: Any) -> Tensor:
     k = one_int(diagonal, op.name, "diagonal")
     if x._array.ndim < 2:
-        raise RuntimeError(f"{op.name}: expects a matrix or a batch of them, got shape {x._array.shape}")
+        raise RuntimeError(f"{op.name}: expects a matrix or a batch of them, got shape {x._data.shape}")
     return apply(op, x, k=k)
 
 
@@ -585,7 +585,7 @@ def _tiled(x: Any, times: tuple[int, ...], name: str) -> Tensor:
 
 
 def _complete(x: Any, shape: tuple[int, ...], name: str) -> tuple[int, ...]:
-    size = x._array.size
+    size = x._data.size
     if math.prod(shape) == size and -1 not in shape:
         return shape  # the common case, quickly
     unknown = shape.count(-1)
@@ -595,7 +595,7 @@ def _complete(x: Any, shape: tuple[int, ...], name: str) -> tuple[int, ...]:
         known = size
     if known != size or any(n < 0 for n in shape):
         raise RuntimeError(
-            f"{name}: {size} elements of shape {x._array.shape} do not fit shape {shape}"
+            f"{name}: {size} elements of shape {x._data.shape} do not fit shape {shape}"
             + ("; only one length may be -1" if unknown > 1 else "")
         )
     return shape

@@ -87,7 +87,7 @@ class Sorting(Node):
         tensor([3., 2.])
         """
         at = last_axis(self, axis, dim, "topk")
-        length = as_row(self)._array.shape[at]
+        length = as_row(self)._data.shape[at]
         k = one_int(k, "topk", "k") or (0 if self._array.ndim else 1)  # a 0-d tensor has nothing to leave out
         if not 0 <= k <= length:
             raise RuntimeError(f"topk: k = {k} is out of range for an axis of length {length}")
@@ -104,7 +104,7 @@ class Sorting(Node):
         tensor(2.)
         """
         at = last_axis(self, axis, dim, "kthvalue")
-        length = as_row(self)._array.shape[at]
+        length = as_row(self)._data.shape[at]
         if not 1 <= one_int(k, "kthvalue", "k") <= length:
             raise RuntimeError(f"kthvalue: k = {k} is out of range for an axis of length {length}")
         order = apply(ops.ARGSORT, as_row(self), axis=at, descending=False)
@@ -133,7 +133,7 @@ class Sorting(Node):
         axis = required_axis(self, axis, "median")
         refuse_empty(self, axis, "median")
         order = apply(ops.ARGSORT, as_row(self), axis=axis, descending=False)
-        length = order._array.shape[axis]
+        length = order._data.shape[axis]
         middle = np.take(order._data, [(length - 1) // 2], axis=axis)
         if self._array.dtype.kind == "f":  # a nan, sorted to the end, wins over the middle
             data = as_row(self)._data
@@ -154,7 +154,7 @@ class Sorting(Node):
             return self.median(dim, keepdim or keepdims)
         if dim is None:
             flat = self.reshape(-1)
-            if not flat._array.size:
+            if not flat._data.size:
                 return self.median()
             middle = nanmedian(flat.detach(), 0).values
             equal = (self == middle) | (self.isnan() & middle.isnan())
@@ -313,7 +313,7 @@ def _quantile(input: Any, q: Any, dim: Any, keepdim: bool, interpolation: str, n
     x = tensor_for(input, name)
     if x._array.dtype.kind != "f":
         raise RuntimeError(f"{name}: expects floats, got {x._array.dtype}; write x.float()")
-    if not x._array.size:
+    if not x._data.size:
         raise RuntimeError(f"{name}: of no elements there is none: the tensor has shape {x.shape}")
     shares = as_tensor(q, None if isinstance(q, Node) else x._array.dtype)
     if shares._array.dtype != x._array.dtype:

@@ -174,7 +174,7 @@ def polygamma(n: int, input: Any) -> Tensor:
 
 def _incomplete(op: Op, a: Any, x: Any) -> Tensor:
     shape, place = promoted(tensor_for(a, op.name), tensor_for(x, op.name))
-    common_shape(op.name, shape._array.shape, place._array.shape)
+    common_shape(op.name, shape._data.shape, place._data.shape)
     if shape.requires_grad:
         raise NotImplementedError(f"{op.name}: no derivative with respect to the first argument; detach() it")
     return apply(op, shape, place)

@@ -305,11 +305,11 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = None) -> 
         same = squared <= 0
         return where(same, 0.0, where(same, 1.0, squared).sqrt())
     difference = a.unsqueeze(-2) - b.unsqueeze(-3)
-    return difference.norm(p, -1) if difference._array.size else difference.sum(-1)
+    return difference.norm(p, -1) if difference._data.size else difference.sum(-1)
 
 
 def _bounds(x: Tensor, low: float, high: float, margin: float, name: str) -> tuple[float, float]:
-    if low == high and x._array.size:
+    if low == high and x._data.size:
         low, high = float(x.min()), float(x.max())
     if low == high:
         low, high = low - margin, high + margin

@@ -5,8 +5,8 @@ What has no machine code is computed by NumPy in between, called back from the n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,19 +16,33 @@ from minitorch.compiler.backends.llvm.driver import (
     Arena,
     Constant,
     External,
+    Image,
     PythonKernel,
     Runner,
     Step,
+    aligned,
     array_at,
 )
-from minitorch.compiler.backends.llvm.loops import SCRATCH, Kernel
+from minitorch.compiler.backends.llvm.kernel import SCRATCH, SIZES, TABLE, Kernel
 from minitorch.compiler.backends.llvm.lower import Lowering
-from minitorch.compiler.backends.llvm.machine import compile_functions
+from minitorch.compiler.backends.llvm.machine import compile_functions, discard
+from minitorch.compiler.backends.llvm.products.contraction import OffsetTable
+from minitorch.compiler.backends.llvm.sized import Computed, Numbers, Place, Sizing, Weight, Within
 from minitorch.compiler.backends.llvm.target import Target, host
 from minitorch.compiler.backends.llvm.threads import threads as thread_count
 from minitorch.compiler.ir.halves import widened
 from minitorch.compiler.ir.program import Program, Value
-from minitorch.compiler.schedule.groups import Group
+from minitorch.compiler.ir.sizes import (
+    Binding,
+    Symbol,
+    Undecided,
+    comparing_surely,
+    evaluated,
+    is_fixed,
+    spelled,
+    typical,
+)
+from minitorch.compiler.schedule.groups import PLACE, Group
 from minitorch.compiler.schedule.machine import Machine
 from minitorch.compiler.schedule.memory import MemoryPlan, Placed, Scratch
 from minitorch.compiler.schedule.report import BuildReport, StepReport, group_in_words
@@ -53,7 +67,7 @@ class NativeProgram:
         self,
         runner: Runner,
         report: BuildReport,
-        callbacks: Sequence[PythonKernel] = (),
+        callbacks: Iterable[PythonKernel] = (),
         early: frozenset[int] = frozenset(),
         may_fail: bool = False,
     ) -> None:
@@ -75,7 +89,7 @@ class NativeProgram:
         callback = self._callbacks.get(failed.function)
         if callback is not None and callback.error is not None:
             raise callback.error
-        raise IndexError(failed.label)
+        raise IndexError(str(failed.label))
 
     def measure(self, inputs: Sequence[Any], outputs: Sequence[Any], runs: int = 10) -> BuildReport:
         """Run it some times (updates happen each time), and note how long each step takes."""
@@ -110,7 +124,8 @@ class Assembler(ScheduledBackend):
 
     def build(self, program: Program, updates: Mapping[int, int], numbers: Collection[int] = ()) -> Any:
         """Make a native program."""
-        return super().build(widened(program), updates, numbers)
+        with comparing_surely(program.guards):
+            return super().build(widened(program), updates, numbers)
 
     @property
     def target(self) -> Target:
@@ -127,11 +142,16 @@ class Assembler(ScheduledBackend):
         lowering = Lowering(schedule, self.target)
         tasks = []
         for group in schedule.groups:
-            if group.kind == "call":
+            try:
+                kernels = lowering.kernels(group) if group.kind != "call" else None
+            except Undecided as why:  # code for all sizes would have to know more of them
+                kernels = None
+                schedule.report.undecided.append(str(why))
+            if kernels is None:
                 read, written = schedule.call_operands(group)
                 tasks.append(Task(group, [*read, *written]))
             else:
-                tasks += [Task(group, self._touched(k), k) for k in lowering.kernels(group)]
+                tasks += [Task(group, self._touched(k), k) for k in kernels]
         return tasks
 
     def _touched(self, kernel: Kernel) -> list[Placed]:
@@ -145,79 +165,175 @@ class Assembler(ScheduledBackend):
                 touched.append(thing)
         return touched
 
-    def link(self, schedule: Schedule, tasks: list[Task], plan: MemoryPlan) -> NativeProgram:
+    def link(self, schedule: Schedule, tasks: list[Task], plan: MemoryPlan) -> NativeProgram | VaryingProgram:
         """Return steps and the places of what they touch as one program."""
         report = schedule.report
         kernels = [task.kernel for task in tasks if task.kernel is not None]
         texts = {kernel.text: "\n".join([*kernel.externs.values(), kernel.text]) for kernel in kernels}
         codes = compile_functions(list(texts.values()), self.target, "KERNEL")
         names = {text: f"kernel{number}" for number, text in enumerate(texts)}
-        addresses = {text: code.address("KERNEL") for text, code in zip(texts, codes, strict=True)}
         report.functions = len(names)
         if self.keep_text:
             report.text = "\n".join(t.replace("@KERNEL(", f"@{names[key]}(") for key, t in texts.items())
         report.tick("compile")
 
-        table = _Table(schedule, plan)
-        steps, callbacks = [], []
+        addresses = {text: code.address("KERNEL") for text, code in zip(texts, codes, strict=True)}
         for task in tasks:
-            if task.kernel is None:
-                callback = _callback(schedule, task.group)
-                callbacks.append(callback)
-                steps.append(self._call(task, callback, table, report))
-            else:
-                text = task.kernel.text
-                steps.append(self._step(task, addresses[text], names[text], table, report))
-        runner = Runner(
-            table.places,
-            steps,
-            arena=plan.size,
-            externals=schedule.argument_count,
-            keep=[*codes, *callbacks],
-            release=bool(callbacks) or sum(kernel.seconds for kernel in kernels) > LONG_SECONDS,
-            threads=self.threads,
-        )
+            self._report(task, names, report)
+        varies = bool(schedule.program.symbols)
+        table = _Table(schedule)
+        now: dict[Symbol, int] = {}
+        callbacks = {
+            task.group: _callback(schedule, task.group, now) for task in tasks if task.kernel is None
+        }
+        steps = [
+            self._step(task, addresses[task.kernel.text], table)
+            if task.kernel is not None
+            else _call(task, callbacks[task.group], table)
+            for task in tasks
+        ]
+        keep = [*codes, *callbacks.values()]
+        release = bool(callbacks) or sum(kernel.seconds for kernel in kernels) > LONG_SECONDS
+        options: dict[str, Any] = {
+            "externals": schedule.argument_count, "keep": keep, "release": release, "threads": self.threads,
+        }  # fmt: skip
+        made: NativeProgram | VaryingProgram
+        if varies:
+            weights = [self._weight(task) for task in tasks]
+            symbols = list(schedule.program.symbols)
+            sizing = Sizing(table.places, steps, weights, plan, symbols, self.threads, PARALLEL_SECONDS)
+            made = VaryingProgram(schedule, steps, sizing, callbacks.values(), now, options)
+        else:
+            runner = Runner(table.arranged(plan), steps, arena=plan.size, **options)
+            made = NativeProgram(runner, report, callbacks.values(), schedule.early, schedule.may_fail)
         report.tick("link")
-        return NativeProgram(runner, report, callbacks, schedule.early, schedule.may_fail)
+        return made
 
-    def _call(self, task: Task, callback: PythonKernel, table: _Table, report: BuildReport) -> Step:
-        """Return the step in which NumPy computes a group."""
-        words = group_in_words(task.group)
-        report.called_back.extend(words)
-        report.steps.append(StepReport("", "call", words, note="NumPy"))
-        return Step(callback.address, [table.entry(value) for value in task.touches], label=words[0])
-
-    def _step(self, task: Task, address: int, name: str, table: _Table, report: BuildReport) -> Step:
+    def _step(self, task: Task, address: int, table: _Table) -> Step:
         """Return the step that runs a kernel."""
         group, kernel = task.group, task.kernel
         scratch = next((each for each in task.touches if isinstance(each, Scratch)), None)
         slots = [table.entry(scratch if operand == SCRATCH else operand) for operand in kernel.operands]
+        label = _first_word(group) if group.check is None else OutOfRange(group.check.bound)
+        if not is_fixed(kernel.units):
+            return Step(address, slots, kernel.units, label=label)
         parallel = kernel.units > 1 and kernel.seconds > PARALLEL_SECONDS and self.threads > 1
-        words = group_in_words(group)
-        label = words[0] if words else ""
-        if group.check is not None:
-            label = f"an index is outside of an axis of length {group.check.bound}"
-        moved = sum(value.nbytes for value in set(task.touches) if isinstance(value, Value))
-        report.steps.append(
-            StepReport(name, group.kind, words, kernel.units, parallel, kernel.flops, moved, kernel.note)
-        )
-        return Step(address, slots, kernel.units, parallel, grain=self._grain(group, kernel), label=label)
+        grain = max(1, -(-kernel.units // (GRAINS * self.threads))) if group.kind == "contract" else 1
+        return Step(address, slots, kernel.units, parallel, grain=grain, label=label)
 
-    def _grain(self, group: Group, kernel: Kernel) -> int:
-        """Return how many units a thread takes at once.
+    def _weight(self, task: Task) -> Weight:
+        """Return how long a step takes.
 
         A product prepares its operand once for neighbouring units: few large pieces, yet more than threads, so
         that one which is held up does not hold up all.
         """
-        return max(1, -(-kernel.units // (GRAINS * self.threads))) if group.kind == "contract" else 1
+        if task.kernel is None:
+            return Weight(0.0, 1, 0)
+        grains = GRAINS * self.threads if task.group.kind == "contract" else 0
+        return Weight(task.kernel.seconds, task.kernel.work, grains)
+
+    def _report(self, task: Task, names: dict[str, str], report: BuildReport) -> None:
+        """Say what a step is; where sizes vary, with typical numbers."""
+        words = group_in_words(task.group)
+        kernel = task.kernel
+        if kernel is None:
+            report.called_back.extend(words)
+            report.steps.append(StepReport("", "call", words, note="NumPy"))
+            return
+        moved = sum(value.nbytes for value in set(task.touches) if isinstance(value, Value))
+        units = typical(kernel.units)
+        parallel = units > 1 and kernel.seconds > PARALLEL_SECONDS and self.threads > 1
+        report.steps.append(
+            StepReport(
+                names[kernel.text],
+                task.group.kind,
+                words,
+                units,
+                parallel,
+                typical(kernel.flops),
+                typical(moved),
+                kernel.note,
+            )
+        )
+
+
+def _call(task: Task, callback: PythonKernel, table: _Table) -> Step:
+    """Return the step in which NumPy computes a group."""
+    slots = [table.entry(value) for value in task.touches]
+    return Step(callback.address, slots, label=_first_word(task.group))
+
+
+def _first_word(group: Group) -> str:
+    words = group_in_words(group)
+    return words[0] if words else ""
+
+
+class OutOfRange(NamedTuple):
+    """What a failed check says."""
+
+    bound: int
+
+    def __str__(self) -> str:
+        return f"an index is outside of an axis of length {self.bound}"
+
+
+class VaryingProgram:
+    """A program whose sizes vary: for all of them the same kernels and the same memory.
+
+    It must not run twice at a time. now: the sizes of the run at hand, for what calls Python back. arena: the memory;
+    it grows.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        steps: Sequence[Step],
+        sizing: Sizing,
+        callbacks: Iterable[PythonKernel],
+        now: dict[Symbol, int],
+        options: dict[str, Any],
+    ) -> None:
+        self.report, self.early, self.may_fail = schedule.report, schedule.early, schedule.may_fail
+        self._schedule, self._steps, self._sizing, self._options = schedule, steps, sizing, options
+        self._symbols = list(schedule.program.symbols)
+        self._callbacks, self._now = list(callbacks), now
+        self.arena = aligned(0)
+        self._native: NativeProgram | None = None
+
+    def image(self, sizes: tuple[int, ...]) -> Image:
+        """Return the program for some sizes. (Those that were made when it had less memory keep what there was.)"""
+        numbers = self._sizing.numbers(sizes)
+        offsets, size = self._sizing.arena_bytes(numbers)
+        if size > len(self.arena):
+            self.arena = aligned(size)
+        return self._sizing.image(sizes, numbers, offsets, self.arena)
+
+    def at(self, sizes: tuple[int, ...], image: Image) -> NativeProgram:
+        """Return the program, for some sizes from now on."""
+        if self._native is None:
+            runner = Runner(image, self._steps, **self._options)
+            self._native = NativeProgram(runner, self.report, self._callbacks, self.early, self.may_fail)
+        self._native.runner.use(image)
+        self._now.update(zip(self._symbols, sizes, strict=True))
+        return self._native
+
+    def explain_failure(self) -> None:
+        """Raise the error that stopped the last run."""
+        assert self._native is not None
+        with spelled(lambda size: str(evaluated(size, self._now))):
+            self._native.explain_failure()
+
+    def settle(self) -> None:
+        """Let the system have the memory until the next run."""
+        discard(self.arena)
 
 
 class _Table:
     """The pointers that steps work on; equal ones are one entry."""
 
-    def __init__(self, schedule: Schedule, plan: MemoryPlan) -> None:
-        self.schedule, self.plan = schedule, plan
-        self.places: list[Arena | External | Constant] = []
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.places: list[Place] = []
         self._entries: dict[Any, int] = {}
 
     def entry(self, operand: Any) -> int:
@@ -227,31 +343,53 @@ class _Table:
             self.places.append(self._place(operand))
         return self._entries[operand]
 
-    def _place(self, operand: Any) -> Arena | External | Constant:
+    def _place(self, operand: Any) -> Place:
         if isinstance(operand, Scratch):
-            return Arena(self.plan.offsets[operand])
+            return Within(operand, 0)
         value, offset = operand if isinstance(operand, tuple) else (operand, 0)
-        if value == "table":
-            return Constant(offset.array)
+        if value == SIZES:
+            return Numbers(offset)
+        if value == TABLE:
+            return Computed(offset) if isinstance(offset, OffsetTable) else Constant(offset.array)
         argument = self.schedule.arguments.get(value)
         if argument is not None:
             as_float32 = argument in self.schedule.numbers and value.dtype.itemsize == 4
             return External(argument, offset + SCALAR_FLOAT32 * as_float32)
         if value.primitive == "constant":
             return Constant(np.ascontiguousarray(value.attributes["array"]), offset)
-        return Arena(self.plan.offsets[value] + offset)
+        return Within(value, offset)
+
+    def arranged(self, plan: MemoryPlan) -> list[Arena | External | Constant]:
+        """Return what each entry points to, where everything is known."""
+        found: list[Arena | External | Constant] = []
+        for place in self.places:
+            assert not isinstance(place, (Numbers, Computed))
+            if isinstance(place, Within):
+                found.append(Arena(plan.offsets[place.thing] + place.offset))
+            else:
+                found.append(place)
+        return found
 
 
-def _callback(schedule: Schedule, group: Group) -> PythonKernel:
-    """Return a kernel that has NumPy compute a group."""
+def _callback(schedule: Schedule, group: Group, now: Binding) -> PythonKernel:
+    """Return a kernel that has NumPy compute a group; now: has the sizes of the call that runs."""
     read, written = schedule.call_operands(group)
     operands = [*read, *written]
 
     def run(addresses: list[int]) -> None:
-        arrays = [array_at(a, v.shape, v.dtype) for v, a in zip(operands, addresses, strict=True)]
+        shapes = [evaluated(v.shape, now) for v in operands]
+        arrays = [array_at(a, n, v.dtype) for v, a, n in zip(operands, addresses, shapes, strict=True)]
         known: dict[Value, Any] = dict(zip(read, arrays, strict=False))
-        call_numpy(group, known)
-        for value, array in zip(written, arrays[len(read) :], strict=True):
-            array[...] = known[value]
+        call_numpy(group, known, now)
+        memory = dict(zip(written, arrays[len(read) :], strict=True))
+        # (What was computed may be a look at memory that is written here.)
+        made = [(m, np.array(known[m])) for m in group.members if m in memory or m.primitive == PLACE]
+        for value, array in made:
+            if value.primitive == PLACE:
+                begin, axis = evaluated(value.attributes["begin"], now), value.attributes["axis"]
+                place = (slice(None),) * axis + (slice(begin, begin + array.shape[axis]),)
+                memory[value.attributes["into"]][place] = array
+            else:
+                memory[value][...] = array
 
     return PythonKernel(run, len(operands))

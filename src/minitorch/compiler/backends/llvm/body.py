@@ -17,6 +17,7 @@ from minitorch.compiler.backends.llvm.text import literal
 from minitorch.compiler.ir import program
 from minitorch.compiler.ir.index import Affine, Condition, Dim, Index, offset, through
 from minitorch.compiler.ir.program import Value
+from minitorch.compiler.ir.sizes import Size, surely_less
 
 INT64 = np.dtype(np.int64)
 GATHER_COST = 8.0  # of elements from here and there, in instructions on a vector
@@ -108,6 +109,8 @@ class Body:
 
     def constant(self, number: Any, dtype: np.dtype) -> Expression:
         """Return a number; told apart by its bits, so that -0.0 is not 0.0."""
+        if isinstance(number, Size):
+            return self._make("index", (), (number, ()), INT64)
         return self._make("constant", (), literal(number, dtype), dtype)
 
     def apply(self, function: str, dtype: np.dtype, *args: Expression) -> Expression:
@@ -147,6 +150,8 @@ class Body:
             return self.constant(value.attributes["array"].reshape(-1)[0], value.dtype)
         if primitive in ("copy", "place"):
             return self.at(value.inputs[0], index, conditions)
+        if primitive == "size":
+            return self.constant(value.attributes["size"], INT64)
         if primitive == "iota":
             return self._make("index", (), index[0], INT64, dims_in([index[0]]))
         if primitive in VIEWS:
@@ -154,7 +159,7 @@ class Body:
             if primitive == "reshape":
                 while below.primitive == "reshape":
                     below = below.inputs[0]
-                if self.stored(below) and below.size > 1 and below not in self.given:
+                if self.stored(below) and below.size != 1 and below not in self.given:
                     return self._load(below, offset(index, value.shape), conditions)
             before, _ = through(value, index)
             return self.at(value.inputs[0], before, conditions)
@@ -184,7 +189,7 @@ class Body:
 
         So kernels that do the same with different pieces of an array are one function.
         """
-        if where[0] <= 0:
+        if not surely_less(0, where[0]):
             return self.operand(value), where
         return self.operand((value, where[0] * value.dtype.itemsize)), (0, where[1])
 

@@ -1,7 +1,7 @@
 """Numbers and control flow as LLVM text. Enters: names of i64 numbers, or literals. Leaves: sums, loops and branches.
 
 A number is written as text: a name that begins with %, or a literal. What is known already is computed here, and takes
-no instruction.
+no instruction. A size that varies has a name, too (`kernel.py`): f"{n}" spells any size, str(n) would not.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def add(e: Emitter, x: str, y: str) -> str:
 def multiply(e: Emitter, x: str, factor: int) -> str:
     """Return a number times a known factor."""
     if known(x) is not None:
-        return str(int(x) * factor)
+        return f"{int(x) * factor}"
     if factor in (0, 1):
         return x if factor else "0"
     return e.op(f"mul i64 {x}, {factor}")
@@ -37,7 +37,7 @@ def multiply(e: Emitter, x: str, factor: int) -> str:
 def divide(e: Emitter, x: str, divisor: int) -> tuple[str, str]:
     """Return quotient and remainder of a number that is not negative."""
     if known(x) is not None:
-        return str(int(x) // divisor), str(int(x) % divisor)
+        return f"{int(x) // divisor}", f"{int(x) % divisor}"
     if divisor == 1:
         return x, "0"
     quotient = e.op(f"udiv i64 {x}, {divisor}")

@@ -69,7 +69,7 @@ class Step:
     units: int = 1
     parallel: bool = False
     grain: int = 0
-    label: str = ""
+    label: object = ""  # what to say of it
 
 
 _KERNEL = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 3)
@@ -130,8 +130,8 @@ def aligned(count: int) -> np.ndarray:
     return block[start : start + count]
 
 
-def _fixed(array: np.ndarray) -> np.ndarray:
-    """A constant in order, on a cache line, and nobody's to change."""
+def fixed(array: np.ndarray) -> np.ndarray:
+    """Return a constant in order, on a cache line, and nobody's to change."""
     if array.flags.c_contiguous and not array.flags.writeable and array.ctypes.data % ALIGNMENT == 0:
         return array
     copy = aligned(array.nbytes).view(array.dtype).reshape(array.shape) if array.size else array.copy()
@@ -142,11 +142,12 @@ def _fixed(array: np.ndarray) -> np.ndarray:
 class _ProgramMemory:
     """All memory of a program. The entry holds it, and so keeps it as long as it can be called."""
 
-    __slots__ = ("__weakref__", "kept", "lock", "program", "times")
+    __slots__ = ("__weakref__", "image", "kept", "lock", "program", "times")
 
-    def __init__(self, program: np.ndarray, times: np.ndarray, kept: Sequence[Any]) -> None:
+    def __init__(self, program: np.ndarray, times: np.ndarray, image: Image, kept: Sequence[Any]) -> None:
         self.program = program
         self.times = times
+        self.image = image
         self.kept = kept
         self.lock = threading.Lock()  # for the slow entry
 
@@ -173,15 +174,29 @@ class Fill(NamedTuple):
     offset: int
 
 
+class Image:
+    """What the native function walks: table, the entries of it that depend on arguments, steps; as arrays of numbers.
+
+    kept: what must live as long as this.
+    """
+
+    __slots__ = ("addresses", "fills", "kept", "steps", "table")
+
+    def __init__(self, table: np.ndarray, fills: np.ndarray, steps: np.ndarray, kept: Sequence[Any]) -> None:
+        self.table, self.fills, self.steps, self.kept = table, fills, steps, kept
+        self.addresses = (table.ctypes.data, fills.ctypes.data, steps.ctypes.data)
+
+
 class Runner:
     """A program that can be called.
 
-    table: what each entry of the table points to. steps: in order. arena: how many bytes the program needs
-    for itself. externals: how many arguments a call has; each is a NumPy array (whose shape, dtype and order
-    the caller vouches for) or a Python float. keep: whatever must live as long as this, the kernels'
-    MachineCode first of all. release: let other Python threads run meanwhile; costs some 0.1 µs, worth it
-    for long programs, and needed if a kernel calls back into Python (which must not call this same program).
-    threads: how many numbers a kernel's `thread` may take, that is, how many scratch buffers there are.
+    table: what each entry of the table points to, or all of it with the steps as an `Image`. steps: in order.
+    arena: how many bytes the program needs for itself. externals: how many arguments a call has; each is a NumPy
+    array (whose shape, dtype and order the caller vouches for) or a Python float. keep: whatever must live as
+    long as this, the kernels' MachineCode first of all. release: let other Python threads run meanwhile; costs some
+    0.1 µs, worth it for long programs, and needed if a kernel calls back into Python (which must not
+    call this same program). threads: how many numbers a kernel's `thread` may take, that is, how many scratch
+    buffers there are.
 
     `entry(*arguments)` runs it and returns None, or the nonzero code of the kernel that failed;
     `failed` then says which step that was. It keeps everything alive that it needs, this object aside.
@@ -189,7 +204,7 @@ class Runner:
 
     def __init__(
         self,
-        table: Sequence[Arena | External | Constant],
+        table: Sequence[Arena | External | Constant] | Image,
         steps: Sequence[Step],
         *,
         arena: int = 0,
@@ -201,20 +216,19 @@ class Runner:
         most_threads = thread_count() if threads is None else threads
         self.steps = tuple(steps)
         keep = tuple(keep)
-        _check(table, self.steps, arena, externals)
+        self._arena = aligned(arena)
         if not release and any(isinstance(kept, PythonKernel) for kept in keep):
             raise ValueError("a program that calls Python must let go of Python's lock: give release=True")
         native = runtime()
-        self._arena = aligned(arena)
-        pointers, fills, constants = _pointers(table, self._arena)
-        listed, slots = _listed(self.steps, most_threads)
-        filled = np.array(fills or [Fill(0, 0, 0)], np.int64)
+        if isinstance(table, Image):
+            image, wants_threads = table, most_threads > 1
+        else:
+            _check(table, self.steps, arena, externals)
+            image = _image(table, self.steps, self._arena, most_threads)
+            wants_threads = most_threads > 1 and any(step.parallel for step in self.steps)
         bases = np.zeros(max(1, externals), np.int64)
         scalars = aligned(16 * max(1, externals))
-        wants_threads = most_threads > 1 and any(step.parallel for step in self.steps)
         values = {
-            "table": pointers.ctypes.data,
-            "steps": listed.ctypes.data,
             "count": len(self.steps),
             "pool": native.pool.address,
             "most_threads": most_threads,
@@ -222,8 +236,7 @@ class Runner:
             "externals": externals,
             "bases": bases.ctypes.data,
             "scalars": scalars.ctypes.data,
-            "fills": filled.ctypes.data,
-            "fill_count": len(fills),
+            "fill_count": len(image.fills),
             "starter": id(native.start) if wants_threads else 0,
             "float_type": id(float),
             "array_type": id(np.ndarray),
@@ -233,14 +246,24 @@ class Runner:
         program = aligned(8 * len(FIELDS)).view(np.int64)
         program[:] = [values.get(name, 0) for name in FIELDS]
         times = np.zeros(len(self.steps), np.int64)
-        kept = (self._arena, pointers, slots, listed, filled, bases, scalars, *constants, *keep)
-        self._storage = _ProgramMemory(program, times, kept)
+        self._storage = _ProgramMemory(program, times, image, (self._arena, bases, scalars, *keep))
+        self._show(image)
         _storages.add(self._storage)
         self.entry: Callable[..., int | None] = (
             native.entry(program.ctypes.data, self._storage)
             if native.fast
-            else _SlowEntry(self._storage, release, pointers, fills, externals, wants_threads)
+            else _SlowEntry(self._storage, release, externals, wants_threads)
         )
+
+    def use(self, image: Image) -> None:
+        """Run this from now on: the same steps, with other numbers. (Not while it runs.)"""
+        if image is not self._storage.image:
+            self._show(image)
+
+    def _show(self, image: Image) -> None:
+        self._storage.image = image
+        for place, address in zip(_IMAGE_PLACES, image.addresses, strict=True):
+            self._storage.program[place] = address
 
     def settle(self) -> None:
         """Let the system have the arena's memory until the next run."""
@@ -264,6 +287,9 @@ class Runner:
         return [float(time) * 1e-9 / runs for time in self._storage.times]
 
 
+_IMAGE_PLACES = [FIELDS.index(name) for name in ("table", "fills", "steps")]
+
+
 def _check(
     table: Sequence[Arena | External | Constant], steps: Sequence[Step], arena: int, externals: int
 ) -> None:
@@ -280,6 +306,14 @@ def _check(
             raise ValueError(f"{step} does not fit a table of {len(table)} entries")
 
 
+def _image(
+    table: Sequence[Arena | External | Constant], steps: Sequence[Step], arena: np.ndarray, threads: int
+) -> Image:
+    pointers, fills, constants = _pointers(table, arena)
+    steps_listed, slots = listed(steps, threads)
+    return Image(pointers, np.array(fills, np.int64).reshape(-1, 3), steps_listed, [arena, slots, *constants])
+
+
 def _pointers(
     table: Sequence[Arena | External | Constant], arena: np.ndarray
 ) -> tuple[np.ndarray, list[Fill], list[np.ndarray]]:
@@ -292,25 +326,25 @@ def _pointers(
             pointers[entry] = arena.ctypes.data + place.offset
         elif isinstance(place, Constant):
             if id(place.array) not in constants:
-                constants[id(place.array)] = _fixed(place.array)
+                constants[id(place.array)] = fixed(place.array)
             pointers[entry] = constants[id(place.array)].ctypes.data + place.offset
         else:
             fills.append(Fill(entry, place.number, place.offset))
     return pointers, fills, list(constants.values())
 
 
-def _listed(steps: Sequence[Step], most_threads: int) -> tuple[np.ndarray, np.ndarray]:
-    """The steps as the native function reads them, and the slots of all of them, to which they point."""
+def listed(steps: Sequence[Step], most_threads: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the steps as the native function reads them, and the slots of all of them, to which they point."""
     slots = np.array([slot for step in steps for slot in step.slots] or [0], np.int64)
-    listed = np.zeros((max(1, len(steps)), STEP_BYTES // 8), np.int64)
+    rows = np.zeros((max(1, len(steps)), STEP_BYTES // 8), np.int64)
     first = slots.ctypes.data
-    for row, step in zip(listed, steps, strict=False):
+    for row, step in zip(rows, steps, strict=False):
         grain = step.grain or max(1, step.units // (GRAINS * most_threads))
         parallel = step.parallel and most_threads > 1 and step.units > 1
         function = step.function if step.units else runtime().code.address("nothing")
         row[:] = function, first, step.units, grain, parallel
         first += 8 * len(step.slots)
-    return listed, slots
+    return rows, slots
 
 
 class _SlowEntry:
@@ -320,14 +354,10 @@ class _SlowEntry:
         self,
         storage: _ProgramMemory,
         release: bool,
-        pointers: np.ndarray,
-        fills: list[Fill],
         externals: int,
         wants_threads: bool,
     ) -> None:
         self._storage = storage
-        self._pointers = pointers
-        self._fills = fills
         self._externals = externals
         self._wants_threads = wants_threads
         self._run = runtime().run_releasing if release else runtime().run_keeping
@@ -349,7 +379,8 @@ class _SlowEntry:
             else:
                 raise TypeError(WRONG_TYPE)
         with self._storage.lock:
-            for fill in self._fills:
-                self._pointers[fill.entry] = arrays[fill.argument].ctypes.data + fill.offset
+            image = self._storage.image
+            for entry, argument, offset in image.fills.tolist():
+                image.table[entry] = arrays[argument].ctypes.data + offset
             code = self._run(self._storage.program.ctypes.data)
         return code or None

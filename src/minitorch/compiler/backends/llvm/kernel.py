@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from minitorch.compiler.backends.llvm.target import Target
 from minitorch.compiler.backends.llvm.text import Emitter
+from minitorch.compiler.ir.sizes import Size, spelled
 
 SCRATCH = "scratch"  # the operand that is a thread's own memory
+SIZES = "sizes"  # (SIZES, sizes): the operand that has what these sizes are in a call, as i64 numbers
+TABLE = "table"  # (TABLE, array): an operand that is known beforehand, or as soon as the sizes are
 
 
 @dataclass
 class Kernel:
-    """A function named @KERNEL."""
+    """A function named @KERNEL.
+
+    units and scratch may vary with the sizes of a call. work: what `seconds` is proportional to.
+    """
 
     text: str
     operands: list[Any]
@@ -24,6 +30,7 @@ class Kernel:
     seconds: float = 0.0  # a rough estimate, on one thread
     flops: float = 0.0
     note: str = ""
+    work: int = 1
 
 
 def begin_kernel(e: Emitter, target: Target, operands: Sequence[Any]) -> list[str]:
@@ -38,6 +45,27 @@ def end_kernel(e: Emitter) -> str:
     """Close a kernel's function, and return its text."""
     e.lines.append("}")
     return "\n".join(e.lines) + "\n"
+
+
+def with_sizes(write: Callable[[], Kernel]) -> Kernel:
+    """Write a kernel in which sizes may vary: each that it names is read from one more operand, at its beginning."""
+    names: dict[Size, str] = {}
+    with spelled(lambda size: names.setdefault(size, f'%"{size!s}"')):
+        kernel = write()
+    if not names:
+        return kernel
+    lines = [
+        f"  %sizes.slot = getelementptr i64, ptr %slots, i64 {len(kernel.operands)}",
+        "  %sizes.number = load i64, ptr %sizes.slot, align 8",
+        "  %sizes.entry = getelementptr ptr, ptr %table, i64 %sizes.number",
+        "  %sizes = load ptr, ptr %sizes.entry, align 8",
+    ]
+    for number, name in enumerate(names.values()):
+        lines.append(f"  %size.{number} = getelementptr i64, ptr %sizes, i64 {number}")
+        lines.append(f"  {name} = load i64, ptr %size.{number}, align 8")
+    head, entry, rest = kernel.text.partition("entry:\n")
+    kernel.operands.append((SIZES, tuple(names)))
+    return replace(kernel, text=head + entry + "\n".join(lines) + "\n" + rest)
 
 
 def _operand(e: Emitter, place: int) -> str:

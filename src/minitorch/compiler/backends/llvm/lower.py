@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.backends.llvm.body import Body, Expression, in_order
-from minitorch.compiler.backends.llvm.loops import Kernel, Loop, LoopFold, Store, write_loop
+from minitorch.compiler.backends.llvm.kernel import Kernel, with_sizes
+from minitorch.compiler.backends.llvm.loops import Loop, LoopFold, Store, write_loop
 from minitorch.compiler.backends.llvm.products import Operand, Product, write_product
 from minitorch.compiler.backends.llvm.target import Target
 from minitorch.compiler.ir.index import (
@@ -29,6 +30,7 @@ from minitorch.compiler.ir.index import (
     weighted,
 )
 from minitorch.compiler.ir.program import Value
+from minitorch.compiler.ir.sizes import typical
 from minitorch.compiler.schedule.groups import PARTIAL, PLACE, Contradiction, Group
 from minitorch.compiler.schedule.schedule import Schedule
 
@@ -107,7 +109,11 @@ class Lowering:
 
     def is_last(self, value: Value) -> bool:
         """Whether a value is a large result that nothing here reads again."""
-        return value.nbytes >= STREAMED_BYTES and value in self.outputs and not self.schedule.is_read(value)
+        return (
+            typical(value.nbytes) >= STREAMED_BYTES
+            and value in self.outputs
+            and not self.schedule.is_read(value)
+        )
 
     def fold(self, group: Group, member: Value, body: Body, loop: Loop) -> None:
         """Add a fold to a loop."""
@@ -235,7 +241,7 @@ class Lowering:
         before = len(body.operands)
         known = self.texts.get(key)
         if known is None:
-            kernel = write()
+            kernel = with_sizes(write)
             self.texts[key] = (kernel, kernel.operands[before:])
             return kernel
         kernel, added = known

@@ -60,8 +60,11 @@ class Space:
             pass
 
     def cut(self, dim: Dim, size: int) -> tuple[Dim, Dim]:
-        """Cut a loop into pieces of one size; return the loop over pieces and the one inside them."""
-        outer, inner = Dim(dim.size // size), Dim(size)
+        """Cut a loop into pieces of one size; return the loop over pieces and the one inside them.
+
+        If they do not come out even, the last one is to be gone through in part.
+        """
+        outer, inner = Dim(-(-dim.size // size)), Dim(size)
         by = affine(0, {outer: size, inner: 1})
         for key, now in self._addresses.items():
             self._addresses[key] = substituted(now, dim, by)

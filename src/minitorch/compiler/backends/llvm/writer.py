@@ -13,8 +13,17 @@ import numpy as np
 from minitorch.compiler.backends.llvm import functions
 from minitorch.compiler.backends.llvm.body import Expression, Load
 from minitorch.compiler.backends.llvm.space import Space
-from minitorch.compiler.backends.llvm.text import TYPES, Emitter, memory_type, multiples, splat, vector
+from minitorch.compiler.backends.llvm.text import (
+    TYPES,
+    Emitter,
+    memory_type,
+    multiples,
+    splat,
+    suffix,
+    vector,
+)
 from minitorch.compiler.ir.index import Affine, Condition, Dim
+from minitorch.compiler.ir.sizes import Size
 
 
 class Shift(NamedTuple):
@@ -48,6 +57,9 @@ class Writer:
         self.pointers = pointers  # of the operands
         self.counters: dict[Dim, str] = {}
         self.mask: str | None = None  # lanes that exist, where not all do
+        self.existing: str | None = (
+            None  # and where that varies: the number of each, the last one's for those that do not
+        )
         self.scopes: list[dict[Any, str]] = [{}]
 
     def is_vector(self, node: Expression) -> bool:
@@ -105,9 +117,9 @@ class Writer:
                 part = self.find(key) or self._note(key, f"mul i64 {counter}, {factor}")
             name = part if name is None else self._sum(name, part)
         if name is None:
-            return str(const)
+            return f"{const}"
         if const:
-            name = self._sum(name, str(const))
+            name = self._sum(name, f"{const}")
         return name
 
     def _sum(self, a: str, b: str) -> str:
@@ -119,6 +131,33 @@ class Writer:
         self.scopes[-1][key] = name
         return name
 
+    def number(self, n: int, lanes: int) -> str:
+        """Return a number in some lanes; one that varies is spread."""
+        if isinstance(n, Size) and lanes > 1:
+            return self.find(("number", n, lanes)) or self._spread_number(n, lanes)
+        return splat(f"{n}", "i64", lanes)
+
+    def _spread_number(self, n: int, lanes: int) -> str:
+        name = self.scopes[-1]["number", n, lanes] = self.e.spread(f"{n}", "i64", lanes)
+        return name
+
+    def multiples(self, factor: int) -> str:
+        """Return 0, factor, 2·factor … in the lanes."""
+        if not isinstance(factor, Size):
+            return multiples(factor, self.lanes)
+        wide = self.number(factor, self.lanes)
+        key = ("multiples", factor)
+        return self.find(key) or self._note(
+            key, f"mul {vector('i64', self.lanes)} {wide}, {multiples(1, self.lanes)}"
+        )
+
+    def existing_lanes(self, count: str) -> str:
+        """Return the number of each lane, but for lanes beyond so many, that of the last one."""
+        e, kind = self.e, vector("i64", self.lanes)
+        last = self.spread(e.op(f"sub i64 {count}, 1"), "i64")
+        name = f"llvm.smin.{suffix('i64', self.lanes)}"
+        return e.call(name, kind, [(kind, multiples(1, self.lanes)), (kind, last)])
+
     def integers(self, a: Affine) -> str:
         """Return a sum of counters in all lanes."""
         factor = self.step(a)
@@ -129,7 +168,7 @@ class Writer:
         wide = splat(start, "i64", self.lanes) if start.lstrip("-").isdigit() else self.spread(start, "i64")
         if not factor:
             return wide
-        return self.e.op(f"add {kind} {wide}, {multiples(factor, self.lanes)}")
+        return self.e.op(f"add {kind} {wide}, {self.multiples(factor)}")
 
     def condition(self, conditions: Sequence[Condition]) -> tuple[str, bool]:
         """Return whether conditions hold, and whether that differs between lanes."""
@@ -157,9 +196,9 @@ class Writer:
         kind = vector("i64", lanes)
         place = self.integers(where) if lanes > 1 else self.integer(self.space(where))
         if low:
-            place = self.e.op(f"sub {kind} {place}, {splat(str(low), 'i64', lanes)}")
+            place = self.e.op(f"sub {kind} {place}, {self.number(low, lanes)}")
         key = ("condition", *condition)
-        return self._note(key, f"icmp ult {kind} {place}, {splat(str(high - low), 'i64', lanes)}")
+        return self._note(key, f"icmp ult {kind} {place}, {self.number(high - low, lanes)}")
 
     # --- memory ---
 
@@ -275,14 +314,17 @@ class Writer:
         e, lanes, data, element = self.e, self.lanes, node.data, memory_type(node.dtype)
         integers = vector("i64", lanes)
         shifts: list[Shift] = []
-        apart = multiples(factor, lanes) if factor else None
+        apart = self.multiples(factor) if factor else None
+        if mask is not None and mask is self.mask and self.existing and factor and not node.args:
+            # (Loads of lanes one by one, each only if it exists, would take a branch each.)
+            mask, apart = None, e.op(f"mul {integers} {self.existing}, {self.number(factor, lanes)}")
         for arg, stride in zip(node.args, data.strides, strict=True):
             part = self.single(arg)
             if not self.is_vector(arg):
                 shifts.append(Shift(part, stride))
                 continue
             if stride != 1:
-                part = e.op(f"mul {integers} {part}, {splat(str(stride), 'i64', lanes)}")
+                part = e.op(f"mul {integers} {part}, {self.number(stride, lanes)}")
             apart = part if apart is None else e.op(f"add {integers} {apart}, {part}")
         place = self.pointer(data.operand, data.where, element, shifts)
         apart = apart or "zeroinitializer"  # one and the same element, but not in all lanes
@@ -300,9 +342,8 @@ class Writer:
         kind = vector(element, lanes)
         factor = self.step(where) if lanes > 1 else 1
         if factor != 1:
-            pointers = e.op(
-                f"getelementptr {element}, ptr {place}, {vector('i64', lanes)} {multiples(factor, lanes)}"
-            )
+            apart = self.multiples(factor)
+            pointers = e.op(f"getelementptr {element}, ptr {place}, {vector('i64', lanes)} {apart}")
             name = e.gather(element, lanes, pointers, dtype.itemsize, self.mask)
         elif lanes > 1 and self.mask is not None:
             name = e.masked_load(element, lanes, place, dtype.itemsize, self.mask)
@@ -343,7 +384,7 @@ class Writer:
             name = e.op(f"zext {vector('i1', lanes)} {name} to {kind}")
         place = self.pointer(operand, where, element, shifts)
         if lanes > 1 and factor != 1:
-            apart = multiples(factor, lanes)
+            apart = self.multiples(factor)
             pointers = e.op(f"getelementptr {element}, ptr {place}, {vector('i64', lanes)} {apart}")
             e.scatter(element, lanes, name, pointers, align, self.mask)
         elif lanes > 1 and self.mask is not None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.compiler.ir.sizes import Size
 from minitorch.compiler.trace.deferred import deferred
 from minitorch.compiler.trace.number import Number
 from minitorch.compiler.trace.observe import hooks
@@ -24,6 +25,7 @@ from minitorch.compiler.trace.observe.hooks import CONTAINERS, lookup, own_metho
 from minitorch.compiler.trace.observe.observer import MISSING, PLAIN
 from minitorch.compiler.trace.observe.whose import is_trusted_class
 from minitorch.compiler.trace.traced import Traced
+from minitorch.compiler.trace.varying import as_number
 from minitorch.engine.node import Node
 
 
@@ -42,11 +44,13 @@ def length(o: Any, thing: Any) -> int:
         and is_trusted_class(type(thing))
     ):
         o.meet(thing)
+    if isinstance(thing, hooks.TENSORS) and thing.ndim:
+        return thing.shape[0]  # it may vary
     return len(thing)
 
 
 def _isinstance(o: Any, thing: Any, kinds: Any) -> bool:
-    if not isinstance(thing, (Number, Node, type)):
+    if not isinstance(thing, (Number, Size, Node, type)):
         o.class_fact(thing)
     for each in kinds if type(kinds) is tuple else (kinds,):
         if type(each) is abc.ABCMeta and not is_trusted_class(each) and o.is_outside(each):
@@ -59,7 +63,7 @@ def _type_of(o: Any, kind: Any, args: tuple[Any, ...], options: dict[str, Any]) 
     if len(args) != 1:
         raise o.refuse("it makes a class")
     thing = args[0]
-    if isinstance(thing, Number):
+    if isinstance(thing, (Number, Size)):
         return thing.__class__
     if not isinstance(thing, (Node, type)):
         o.class_fact(thing)
@@ -126,7 +130,7 @@ def _id(o: Any, thing: Any) -> int:
 
 def _repr(o: Any, thing: Any) -> Any:
     found = hooks.observed_method(o, thing, "__repr__")
-    return deferred(repr, thing) if found is NotImplemented else found
+    return deferred(repr, as_number(thing)) if found is NotImplemented else found
 
 
 def _hash(o: Any, thing: Any) -> int:

@@ -26,6 +26,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from minitorch.compiler.ir.sizes import Size
 from minitorch.compiler.trace.deferred import deferred
 from minitorch.compiler.trace.number import Number, of_math, settled
 from minitorch.compiler.trace.observe import hooks
@@ -42,6 +43,7 @@ from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, Library, O
 from minitorch.compiler.trace.observe.whose import is_trusted, is_trusted_class
 from minitorch.compiler.trace.refusal import CheckFailed, CompileError, Refused
 from minitorch.compiler.trace.traced import Traced
+from minitorch.compiler.trace.varying import SizeIsNeeded, as_number
 from minitorch.engine.node import Node
 
 # Functions in C of these modules give what follows from their arguments alone.
@@ -324,7 +326,7 @@ class CallObserver(Observer):
             return self._calls_trusted(function, args, options)
         if home == "_random" or home.startswith("random"):
             raise self._refuse_draw()
-        if home == "math" and (found := of_math(function, *args)) is not NotImplemented:
+        if home == "math" and (found := of_math(function, *map(as_number, args))) is not NotImplemented:
             return found
         if (home in _PURE_MODULES and function.__name__ not in _TELLS_TIME) or function in _PURE_BUILTINS:
             args = tuple([self.read(a) for a in args])
@@ -382,6 +384,7 @@ class CallObserver(Observer):
             return self._calls_new(function, owner, args, options)
         if isinstance(owner, str) and name in ("format", "join"):
             parts = (*args, *options.values()) if name == "format" else tuple(hooks.iterator(args[0]))
+            parts = tuple(map(as_number, parts))
             if any(isinstance(part, Number) for part in parts):
                 count, names = len(args), tuple(options)
 
@@ -500,10 +503,12 @@ class CallObserver(Observer):
             if kind is bool and args:
                 return hooks.truth(args[0])
             if kind is str and args:
-                return deferred(str, *args)
+                return deferred(str, *map(as_number, args))
             if kind in (int, float) and len(args) == 1 and isinstance(args[0], (Node, Traced)):
                 tensor: Any = args[0]
                 args = (tensor.item(),)
+            if kind in (int, float) and len(args) == 1 and type(args[0]) is Size:
+                return args[0] if kind is int else args[0].number * 1.0
             if kind in (int, float) and len(args) == 1 and isinstance(args[0], Number):
                 return deferred(kind, args[0]) if not args[0].decides else kind(args[0])
             args = tuple([self.read(a) for a in args])
@@ -677,8 +682,8 @@ class CallObserver(Observer):
         if isinstance(key, list):
             self.whole(key)
         if type(key) is slice:
-            return slice(settled(key.start), settled(key.stop), settled(key.step))
-        return self.shown(settled(key))
+            return slice(*(settled(n, True) for n in (key.start, key.stop, key.step)))
+        return self.shown(settled(key, True))
 
     def type_fact(self, kind: type, name: str, value: Any) -> None:
         """Note what a class has under a name."""
@@ -774,6 +779,8 @@ class CallObserver(Observer):
     def caught(self, error: BaseException) -> None:
         """Be told of an error that the function may be about to catch."""
         self.made(error)
+        if isinstance(error, SizeIsNeeded):
+            return  # the recording is made anew, whatever the function makes of it
         if isinstance(error, (CompileError, CheckFailed, Refused)):
             if self.refusal is None:
                 self.refusal = (

@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.compiler.ir.sizes import Size
 from minitorch.compiler.trace.deferred import deferred
 from minitorch.compiler.trace.number import Number, settled
 from minitorch.compiler.trace.observe.instrument import EXPANDED, Rewriter
 from minitorch.compiler.trace.observe.observer import MISSING, current_observer
 from minitorch.compiler.trace.observe.whose import is_trusted, is_trusted_class
 from minitorch.compiler.trace.traced import Traced
+from minitorch.compiler.trace.varying import as_number
 from minitorch.engine.node import Node
 
 # What is recorded itself. (Any, for the type checker: what they have beside is the Tensor's concern.)
@@ -156,7 +158,7 @@ def attribute(thing: Any, name: str, *default: Any) -> Any:
     o = current_observer()
     if o is None or type(thing) in _PLAIN_TYPES:
         return getattr(thing, name, *default)
-    if isinstance(thing, Number):
+    if isinstance(thing, (Number, Size)):
         return getattr(settled(thing), name, *default)
     try:
         return _attribute(o, thing, name)
@@ -493,7 +495,7 @@ def item(container: Any, key: Any) -> Any:
     o = current_observer()
     if o is None:
         return container[key]
-    key = settled(key)
+    key = settled(key, isinstance(container, TENSORS))
     kind = type(container)
     if kind in _PLAIN_TYPES or (
         isinstance(container, (*TENSORS, tuple)) and not own_method(container, "__getitem__")
@@ -562,7 +564,7 @@ def store_item(operands: tuple[Any, Any, Any]) -> None:
     if o is None:
         container[key] = value
         return
-    key = settled(key)
+    key = settled(key, isinstance(container, TENSORS))
     if isinstance(container, TENSORS):
         container[o.index(key)] = o.shown(value)
         return
@@ -757,6 +759,7 @@ def binary(a: Any, b: Any, name: str) -> Any:
     if o is None or (type(a) in _PLAIN_TYPES and type(b) in _PLAIN_TYPES):
         return (into if in_place else plain)(a, b)
     if isinstance(a, str) and special == "mod":
+        b = tuple(map(as_number, b)) if type(b) is tuple else as_number(b)
         if type(b) is dict and _is_late(tuple(b.values())):
             keys = tuple(b)
             return deferred(lambda text, *parts: text % dict(zip(keys, parts, strict=True)), a, *b.values())
@@ -930,7 +933,7 @@ def format_(thing: Any, spec: str, how: str) -> str:
         return format(_CONVERSIONS[how](thing), spec)
     if isinstance(thing, _NODE) and not how and thing.ndim == 0:
         thing = thing.item()  # what its own __format__ shows
-    return deferred(lambda value, form: format(_CONVERSIONS[how](value), form), thing, spec)
+    return deferred(lambda value, form: format(_CONVERSIONS[how](value), form), as_number(thing), spec)
 
 
 def joined(parts: tuple[str, ...]) -> str:

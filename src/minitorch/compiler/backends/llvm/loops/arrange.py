@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,6 +14,15 @@ from minitorch.compiler.backends.llvm.loops.loop import Loop
 from minitorch.compiler.backends.llvm.space import Space
 from minitorch.compiler.backends.llvm.target import Target
 from minitorch.compiler.ir.index import Dim, total
+from minitorch.compiler.ir.sizes import Size, is_fixed, surely_less, surely_multiple, typical
+
+
+class Piece(NamedTuple):
+    """Of a loop whose length varies: the loop over its pieces, the one inside them, and the length."""
+
+    outer: Dim
+    inner: Dim
+    length: int
 
 
 @dataclass(frozen=True)
@@ -21,7 +31,7 @@ class Arrangement:
 
     work: instructions per element. rows: turns of all outer loops together. flat: one single loop, cut into pieces.
     units: pieces of work; of `rows_per_unit` rows each, unless flat. by_blocks: units are blocks of rows, each with
-    sums of its own.
+    sums of its own. piece: a loop that was cut, and whose last piece may be shorter.
     """
 
     space: Space
@@ -34,6 +44,7 @@ class Arrangement:
     by_blocks: bool
     units: int
     rows_per_unit: int
+    piece: Piece | None = None
 
     @property
     def along_outer(self) -> bool:
@@ -57,7 +68,7 @@ class Arrangement:
 
 
 def _row_sizes(outer: list[Dim], dim: Dim | None, lanes: int) -> list[int]:
-    return [math.ceil(d.size / lanes) if d is dim else d.size for d in outer]
+    return [-(-d.size // lanes) if d is dim else d.size for d in outer]
 
 
 def arrange(
@@ -68,7 +79,7 @@ def arrange(
     full_lanes = _full_lanes(loop, nodes, target)
     choice = _Choice(loop, nodes, space, full_lanes, 1 + max(stages.values(), default=0))
     outer, inner, dim = choice.divided() if loop.divided else choice.undivided()
-    lanes = 1 if dim is None else min(full_lanes, 1 << (dim.size - 1).bit_length())
+    lanes = 1 if dim is None else _lanes_along(dim, full_lanes)
     work = sum(cost(n) for n in nodes) + 1
     # A kernel along one single loop is cut into pieces of it.
     flat = (
@@ -84,15 +95,36 @@ def arrange(
     if loop.serial:
         units, rows_per_unit = 1, rows
     elif flat:
-        pieces = max(1, int(inner[0].size * weight / costs.UNIT_WORK))
-        units, rows_per_unit = loop.blocks if by_blocks else pieces, 1
+        units, rows_per_unit = loop.blocks if by_blocks else _pieces(inner[0].size, weight), 1
     elif by_blocks:
-        units, rows_per_unit = loop.blocks, math.ceil(rows / loop.blocks)
+        units, rows_per_unit = loop.blocks, -(-rows // loop.blocks)
     else:
-        row_work = total(outer) * total(inner) / rows * weight
-        rows_per_unit = max(1, min(rows, int(costs.UNIT_WORK / max(row_work, 1))))
-        units = math.ceil(rows / rows_per_unit)
-    return Arrangement(space, outer, inner, dim, lanes, work, flat, by_blocks, units, rows_per_unit)
+        rows_per_unit = _rows_per_unit(rows, outer, inner, lanes if dim in outer else 1, weight)
+        units = -(-rows // rows_per_unit)
+    return Arrangement(
+        space, outer, inner, dim, lanes, work, flat, by_blocks, units, rows_per_unit, choice.piece
+    )
+
+
+def _lanes_along(dim: Dim, most: int) -> int:
+    """How many lanes vectors along a loop have: no more than a short one has turns."""
+    return most if isinstance(dim.size, Size) else min(most, 1 << (dim.size - 1).bit_length())
+
+
+def _pieces(length: int, weight: float) -> int:
+    """Into how many pieces a long loop is cut."""
+    if isinstance(length, Size):
+        return length // max(1, int(costs.UNIT_WORK / weight)) + 1
+    return max(1, int(length * weight / costs.UNIT_WORK))
+
+
+def _rows_per_unit(rows: int, outer: list[Dim], inner: list[Dim], across: int, weight: float) -> int:
+    """How many rows make a unit of work; across: in how many lanes there is one."""
+    if not is_fixed(total(inner)):
+        return int(costs.UNIT_WORK / weight) // (total(inner) * across) + 1
+    row_work = typical(total(outer) * total(inner)) / typical(rows) * weight
+    most = max(1, int(costs.UNIT_WORK / max(row_work, 1)))
+    return min(rows, most) if is_fixed(rows) else most
 
 
 def _full_lanes(loop: Loop, nodes: list[Expression], target: Target) -> int:
@@ -108,6 +140,7 @@ class _Choice:
 
     def __init__(self, loop: Loop, nodes: list[Expression], space: Space, lanes: int, passes: int) -> None:
         self.loop, self.nodes, self.space, self.lanes, self.passes = loop, nodes, space, lanes, passes
+        self.piece: Piece | None = None
 
     def undivided(self) -> tuple[list[Dim], list[Dim], Dim | None]:
         """Any loop will do; it becomes the inner one."""
@@ -144,7 +177,7 @@ class _Choice:
         A transposed array is read one element per cache line; going over small squares, all of a line is used
         while it is still near. Returns the loop within a square.
         """
-        if total([along, *others]) * costs.ELEMENT_BYTES < costs.TILED_BYTES:
+        if typical(total([along, *others])) * costs.ELEMENT_BYTES < costs.TILED_BYTES:
             return None
         loads = [n.data.where for n in self.nodes if n.kind == "load"]
         against = [self.space(where) for where in loads if abs(self.space.factor(where, along)) > 1]
@@ -152,10 +185,15 @@ class _Choice:
         for dim in with_grain:
             if dim not in others:
                 continue
-            size = next((s for s in costs.TILE_SIZES if dim.size % s == 0 and dim.size > s), None)
+            fitting = (
+                s for s in costs.TILE_SIZES if surely_multiple(dim.size, s) and surely_less(s, dim.size)
+            )
+            size = next(fitting, None if is_fixed(dim.size) else costs.TILE_SIZES[0])
             if size is not None:
                 outer, inner = self.space.cut(dim, size)
                 others[others.index(dim)] = outer
+                if not surely_multiple(dim.size, size):
+                    self.piece = Piece(outer, inner, dim.size)
                 return inner
         return None
 
@@ -176,14 +214,15 @@ class _Choice:
         for store in loop.stores:
             neighbours = self.space.factor(store.where, dim) in (0, 1)
             estimate += costs.STORE if neighbours else lanes * costs.STORE_EACH_LANE
-        estimate *= math.ceil(dim.size / lanes) * lanes / dim.size / lanes
+        length = typical(dim.size)
+        estimate *= math.ceil(length / lanes) * lanes / length / lanes
         if not along_inner:
             columns = sum(f.scope == "column" for f in loop.folds)
             return estimate + (costs.COLUMN_TURN + costs.COLUMN_FOLD / lanes * columns)
         rows = [f for f in loop.folds if f.scope == "row"]
         per_row = costs.ROW_FOLD * len(rows) + costs.ROW_ARG * sum(f.is_arg for f in rows)
         per_row += costs.ROW_PASS * self.passes
-        return estimate + per_row / max(total(loop.inner), 1)
+        return estimate + per_row / max(typical(total(loop.inner)), 1)
 
     def _load_cost(self, node: Expression, dim: Dim) -> float:
         """Estimate the instructions of one load."""

@@ -15,6 +15,7 @@ from minitorch.compiler.backends.llvm.target import Target
 from minitorch.compiler.backends.llvm.text import Emitter, memory_type, multiples, splat, vector
 from minitorch.compiler.backends.llvm.writer import Writer
 from minitorch.compiler.ir.index import total
+from minitorch.compiler.ir.sizes import is_fixed, typical
 
 
 def write_loop(loop: Loop, target: Target) -> Kernel:
@@ -45,21 +46,22 @@ def write_loop(loop: Loop, target: Target) -> Kernel:
         e.externs,
         passes.scratch_bytes,
         _seconds(arrangement, accesses),
-        instructions * arrangement.elements,
+        instructions * typical(arrangement.elements),
         _note(arrangement, passes),
+        arrangement.elements,
     )
 
 
 def _seconds(arrangement: Arrangement, accesses: int) -> float:
     """Estimate the time on one thread."""
-    a = arrangement
-    moved = a.elements * accesses * costs.ELEMENT_BYTES
-    return a.elements * a.work * costs.INSTRUCTION_SECONDS / max(1, a.lanes) + moved / costs.BYTES_PER_SECOND
+    a, elements = arrangement, typical(arrangement.elements)
+    moved = elements * accesses * costs.ELEMENT_BYTES
+    return elements * a.work * costs.INSTRUCTION_SECONDS / max(1, a.lanes) + moved / costs.BYTES_PER_SECOND
 
 
 def _note(arrangement: Arrangement, passes: Passes) -> str:
     a, count = arrangement, len(passes.passes)
-    rows = f"{a.inner[0].size} in a row" if a.flat else f"{a.rows} rows of {total(a.inner)}"
+    rows = f"{a.inner[0].size!s} in a row" if a.flat else f"{a.rows!s} rows of {total(a.inner)!s}"
     return f"{rows}, {count} pass{'es' if count > 1 else ''}, {a.lanes} lanes"
 
 
@@ -106,7 +108,7 @@ class _LoopWriter:
         state.running, state.unit = {}, "0"
         state.start, state.stop = ("0", "1") if self.a.units == 1 else ("%start", "%stop")
         answer = "0"
-        if self.a.by_blocks and self.a.units > 1:
+        if self.a.by_blocks and self.a.units != 1:
             counted_loop(e, "%start", "%stop", 1, [], self._block, certain=False)
         else:
             self._unit()
@@ -152,11 +154,11 @@ class _LoopWriter:
         """Write the loop over the rows of a unit."""
         state, e, a = self.state, self.e, self.a
         carried = [(self.folds.kinds(f, self._lanes(f))[0], state.running[f]) for f in self.totals]
-        first, last = "0", str(a.rows)
-        if a.units > 1:
+        first, last = "0", f"{a.rows}"
+        if a.units != 1:
             first = times(e, state.start, a.rows_per_unit)
             beyond = times(e, state.stop, a.rows_per_unit)
-            last = e.call("llvm.smin.i64", "i64", [("i64", beyond), ("i64", str(a.rows))])
+            last = e.call("llvm.smin.i64", "i64", [("i64", beyond), ("i64", f"{a.rows}")])
 
         def row(counter: str, names: list[str]) -> list[str]:
             state.running = dict(zip(self.totals, names, strict=True))
@@ -195,9 +197,11 @@ class _LoopWriter:
         if dtype.kind == "b":
             start = {"true": "1", "false": "0"}[start]
         place = self.w.pointers[fold.operand]
-        if self.a.units > 1:
+        if self.a.units != 1:
             place = e.op(f"getelementptr {element}, ptr {place}, i64 {times(e, self.state.unit, n)}")
-        lanes = min(self.target.lanes(dtype), 1 << (n.bit_length() - 1))
+        lanes = self.target.lanes(dtype)
+        if is_fixed(n):
+            lanes = min(lanes, 1 << (n.bit_length() - 1))
 
         def clear(counter: str, lanes: int) -> None:
             there = e.op(f"getelementptr {element}, ptr {place}, i64 {counter}")
@@ -208,10 +212,17 @@ class _LoopWriter:
             clear(counter, lanes)
             return []
 
+        def one(counter: str, _: list[str]) -> list[str]:
+            clear(counter, 1)
+            return []
+
         whole = n // lanes * lanes
-        counted_loop(e, "0", str(whole), lanes, [], turn)
-        for k in range(whole, n):
-            clear(str(k), 1)
+        counted_loop(e, "0", f"{whole}", lanes, [], turn, certain=is_fixed(n))
+        if is_fixed(n):
+            for k in range(whole, n):
+                clear(str(k), 1)
+        else:
+            counted_loop(e, f"{whole}", f"{n}", 1, [], one, certain=False)
 
     # Rows.
 
@@ -226,10 +237,12 @@ class _LoopWriter:
             there = e.op(f"sub i64 {a.dim.size}, {w.counters[a.dim]}")
             wide = w.spread(there, "i64")
             w.mask = e.op(f"icmp slt {vector('i64', a.lanes)} {multiples(1, a.lanes)}, {wide}")
+            if not is_fixed(a.dim.size):
+                w.existing = w.existing_lanes(there)
         for each in self.state.passes.passes:
             self._per_row(each)
             write_pass(self.state, each)
-        w.mask = None
+        w.mask = w.existing = None
         w.scopes.pop()
 
     def _per_row(self, before: Pass) -> None:

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from minitorch.compiler.backends.llvm import functions
 from minitorch.compiler.backends.llvm.body import Expression, cost
-from minitorch.compiler.backends.llvm.control import counted_loop
+from minitorch.compiler.backends.llvm.control import counted_loop, larger, smaller
 from minitorch.compiler.backends.llvm.loops import costs
 from minitorch.compiler.backends.llvm.loops.arrange import Arrangement
 from minitorch.compiler.backends.llvm.loops.folds import Folded, FoldWriter
 from minitorch.compiler.backends.llvm.loops.loop import Loop, LoopFold, Store
 from minitorch.compiler.backends.llvm.loops.passes import PER_ROW, Pass, Passes
-from minitorch.compiler.backends.llvm.text import Emitter, first_lanes, memory_type, vector
+from minitorch.compiler.backends.llvm.text import Emitter, first_lanes, memory_type, multiples, vector
 from minitorch.compiler.backends.llvm.writer import Shift, Writer
 from minitorch.compiler.ir.index import Dim
+from minitorch.compiler.ir.sizes import Size, typical
 
 
 class Turn(NamedTuple):
-    """A turn of the innermost loop: its counter, and the lanes that exist where not all do."""
+    """A turn of the innermost loop: its counter, and the lanes that exist where not all do.
+
+    existing: the number of each lane, where it varies how many there are (see `Writer`).
+    """
 
     counter: str
     mask: str | None = None
+    existing: str | None = None
 
 
 @dataclass
@@ -101,8 +105,10 @@ class _PassWriter:
         inside = [n for n in this.order if self.p.depth[n] == self.p.innermost]
         work = sum(costs.LOAD if n in this.loaded else cost(n) for n in inside)
         size = a.inner[-1].size
-        turns = size if a.along_outer or self.lanes == 1 else math.ceil(size / self.lanes)
+        turns = typical(size if a.along_outer or self.lanes == 1 else -(-size // self.lanes))
         most = next((vectors for limit, vectors in costs.UNROLL if work <= limit), 1)
+        if isinstance(size, Size):  # whole turns of a loop that is usually short should be more than one
+            turns //= 2
         return max(1, min(most, turns))
 
     def write(self) -> None:
@@ -160,7 +166,7 @@ class _PassWriter:
             w.scopes.pop()
             return _names(after)
 
-        after = counted_loop(self.e, "0", str(dims[0].size), 1, self._carried(folded), turn)
+        after = counted_loop(self.e, "0", f"{dims[0].size}", 1, self._carried(folded), turn)
         return _grouped(after, folded)
 
     def _sweep(self, dim: Dim, folded: Folded) -> Folded:
@@ -168,12 +174,46 @@ class _PassWriter:
         width = self.lanes if dim is self.a.dim else 1
         step = width * self.unroll
         whole = dim.size // step * step
+        piece = self.a.piece
+        if isinstance(dim.size, Size) or (piece is not None and dim is piece.inner):
+            return self._sweep_varying(dim, folded, width, step)
         rest = _rest(whole, dim.size, width)
-        if self.a.flat and self.a.units > 1:
+        if self.a.flat and self.a.units != 1:
             return self._piece(dim, folded, width, rest)
         if whole:
             folded = self._turns("0", str(whole), width, folded)
         return self._places(rest, folded) if rest else folded
+
+    def _sweep_varying(self, dim: Dim, folded: Folded, width: int, step: int) -> Folded:
+        """Write the innermost loop where its length varies: whole turns, then a vector at a time, the last in part."""
+        e, cut = self.e, self.a.piece
+        first, last = "0", f"{dim.size}"
+        whole = f"{dim.size // step * step}"
+        if cut is not None and dim is cut.inner:
+            before = times(e, self.w.counters[cut.outer], dim.size)
+            last = smaller(e, e.op(f"sub i64 {cut.length}, {before}"), last)
+            whole = times(e, e.op(f"udiv i64 {last}, {step}"), step)
+        elif self.a.flat and self.a.units != 1:
+            piece = -(-dim.size // (self.a.units * step)) * step
+            first = times(e, self.state.start, piece)
+            last = smaller(e, times(e, self.state.stop, piece), last)
+            whole = smaller(e, last, whole)
+        folded = self._turns(first, whole, width, folded, certain=False)
+        if step == 1:
+            return folded
+        begin = larger(e, first, whole)
+
+        def turn(counter: str, names: list[str]) -> list[str]:
+            place = Turn(counter)
+            if width > 1:
+                count = e.op(f"sub i64 {last}, {counter}")
+                left = self.w.spread(count, "i64")
+                mask = e.op(f"icmp slt {vector('i64', width)} {multiples(1, width)}, {left}")
+                place = Turn(counter, mask, self.w.existing_lanes(count))
+            return _names(self._places([place], _grouped(names, folded)))
+
+        after = counted_loop(e, begin, last, width, self._carried(folded), turn, certain=False)
+        return _grouped(after, folded)
 
     def _turns(self, start: str, stop: str, width: int, folded: Folded, certain: bool = True) -> Folded:
         """Write a loop whose turns handle some vectors each."""
@@ -221,18 +261,18 @@ class _PassWriter:
         """Write what is computed at some places side by side; all stores come last, so that no load waits for one."""
         w = self.w
         folded = {fold: [list(names) for names in parts] for fold, parts in folded.items()}
-        row_mask = w.mask
+        row = Turn("", w.mask, w.existing)
         scopes: list[dict[Any, str]] = []
         for u, place in enumerate(places):
             self._enter(place, {})
             self._compute()
             for fold, parts in folded.items():
                 parts[u] = self.folds.accumulate(fold, parts[u], self.lanes)
-            scopes.append(self._leave(row_mask))
+            scopes.append(self._leave(row))
         for u, place in enumerate(places):
             self._enter(place, scopes[u])
             self._store(folded, u)
-            self._leave(row_mask)
+            self._leave(row)
         return folded
 
     def _enter(self, place: Turn, scope: dict[Any, str]) -> None:
@@ -241,11 +281,11 @@ class _PassWriter:
             self.w.scopes.append(scope)
             self.w.counters[self.a.inner[-1]] = place.counter
         if place.mask is not None:
-            self.w.mask = place.mask
+            self.w.mask, self.w.existing = place.mask, place.existing
 
-    def _leave(self, mask: str | None) -> dict[Any, str]:
+    def _leave(self, row: Turn) -> dict[Any, str]:
         """Return to the row; return what was known."""
-        self.w.mask = mask
+        self.w.mask, self.w.existing = row.mask, row.existing
         return self.w.scopes.pop() if self.a.inner else {}
 
     def _compute(self) -> None:
@@ -274,7 +314,7 @@ class _PassWriter:
         w, folds = self.w, self.folds
         assert fold.value is not None
         dtype = fold.value.dtype
-        shifts = [Shift(self.state.unit, fold.size)] if self.a.units > 1 else []
+        shifts = [Shift(self.state.unit, fold.size)] if self.a.units != 1 else []
         lanes = self.lanes if w.step(fold.where) else 1
         before = w.read(fold.operand, fold.where, dtype, shifts, lanes)
         if self.a.along_outer and self.lanes > 1:  # every lane is a row of its own
@@ -346,5 +386,5 @@ def plus(e: Emitter, counter: str, by: int) -> str:
 def times(e: Emitter, counter: str, by: int) -> str:
     """Return a counter times a number."""
     if counter.isdigit():
-        return str(int(counter) * by)
+        return f"{int(counter) * by}"
     return e.op(f"mul i64 {counter}, {by}")

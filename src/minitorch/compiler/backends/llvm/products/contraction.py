@@ -6,13 +6,15 @@ any layout, a batch of them, an einsum and a convolution differ in strides only.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from minitorch.compiler.backends.llvm.target import Target
+from minitorch.compiler.ir.sizes import Binding, evaluated, is_fixed, typical
 
 
 class StridedLoop(NamedTuple):
@@ -87,7 +89,17 @@ class StridedWalk:
     @property
     def longest_step(self) -> int:
         """The longest way from one element to the next, in elements."""
-        return max((abs(run.stride) for run in self.runs), default=0)
+        return max((abs(typical(run.stride)) for run in self.runs), default=0)
+
+    @property
+    def varies(self) -> bool:
+        """Whether it depends on the sizes of a call."""
+        return not is_fixed(*(number for run in self.runs for number in run))
+
+    def at(self, binding: Binding) -> StridedWalk:
+        """Return the walk for the sizes of a call."""
+        runs = evaluated([tuple(run) for run in self.runs], binding)
+        return StridedWalk(tuple(StridedRun(*run) for run in runs))
 
     def offsets(self) -> np.ndarray:
         """Return the offset of every index."""
@@ -95,6 +107,17 @@ class StridedWalk:
         for extent, stride in self.runs:
             total = (total[:, None] + np.arange(extent, dtype=np.int64) * stride).reshape(-1)
         return total
+
+
+@dataclass(frozen=True)
+class OffsetTable:
+    """The offsets of a walk, known as soon as the sizes of a call are."""
+
+    walk: StridedWalk
+
+    def at(self, binding: Binding) -> np.ndarray:
+        """Return the offset of every index."""
+        return self.walk.at(binding).offsets()
 
 
 @dataclass(frozen=True)
@@ -140,6 +163,23 @@ class Problem:
         )
 
     @property
+    def varies(self) -> bool:
+        """Whether it depends on the sizes of a call."""
+        walks = (self.a_batch, self.b_batch, self.a_row, self.a_depth, self.b_depth, self.b_column)
+        extents = (self.batches, self.rows, self.columns, self.depth)
+        return not is_fixed(*extents) or any(walk.varies for walk in walks)
+
+    def usually(self) -> Problem:
+        """Return the same with typical numbers of batches, rows, columns and products, to plan by."""
+        return replace(
+            self,
+            batches=typical(self.batches),
+            rows=typical(self.rows),
+            columns=typical(self.columns),
+            depth=typical(self.depth),
+        )
+
+    @property
     def itemsize(self) -> int:
         """Bytes in an element."""
         return self.dtype.itemsize
@@ -161,7 +201,7 @@ class Problem:
 
 
 def _extent(loops: Iterable[StridedLoop]) -> int:
-    return int(np.prod([loop.extent for loop in loops], dtype=np.int64))
+    return math.prod(loop.extent for loop in loops)
 
 
 def _along_a(loops: Iterable[StridedLoop]) -> StridedWalk:
@@ -178,6 +218,6 @@ def _depth_order(loops: Sequence[StridedLoop]) -> Sequence[StridedLoop]:
     def pieces(order: Sequence[StridedLoop]) -> int:
         return len(_along_a(order).runs) + len(_along_b(order).runs)
 
-    by_a = sorted(loops, key=lambda loop: -abs(loop.a))
-    by_b = sorted(loops, key=lambda loop: -abs(loop.b))
+    by_a = sorted(loops, key=lambda loop: -abs(typical(loop.a)))
+    by_b = sorted(loops, key=lambda loop: -abs(typical(loop.b)))
     return min((loops, by_b, by_a), key=pieces)

@@ -13,6 +13,7 @@ import numpy as np
 from minitorch.compiler.backends.llvm.products import costs
 from minitorch.compiler.backends.llvm.products.contraction import Problem, StridedWalk
 from minitorch.compiler.backends.llvm.products.plan import ContractionPlan, Packing
+from minitorch.compiler.ir.sizes import typical
 
 
 class Packs(NamedTuple):
@@ -30,10 +31,12 @@ def choose_packing(problem: Problem, width: int) -> Packs:
     if p.b_column.stride == 1:
         pays = p.rows >= costs.PACK_ROWS and p.depth >= costs.PACK_DEPTH
         return Packs("copy" if pays and _is_far(p, width) else None)
-    runs = len(run_table(p.b_column, p.lanes)) if p.b_column.neighbours > 1 else 0
+    runs = 0
+    if p.b_column.neighbours != 1 and not p.b_column.varies:
+        runs = len(run_table(p.b_column, p.lanes))
     if 0 < runs <= costs.MOST_RUNS:
         return Packs("runs", runs)
-    if p.b_depth.neighbours >= min(p.depth, 2 * p.lanes) and p.lanes > 1:
+    if typical(p.b_depth.neighbours) >= min(p.depth, 2 * p.lanes) and p.lanes > 1:
         return Packs("transpose", runs)
     return Packs("scalar", runs)
 

@@ -11,7 +11,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from minitorch.compiler.backends.llvm.products import costs
-from minitorch.compiler.backends.llvm.products.contraction import Problem
+from minitorch.compiler.backends.llvm.products.contraction import OffsetTable, Problem
+from minitorch.compiler.ir.sizes import is_fixed
 
 # columns: vectors lie along n. swapped: A and B have changed places, and tiles are turned round at their end.
 # dot: vectors lie along k, and are summed across at the end.
@@ -22,10 +23,10 @@ Packing = Literal["copy", "runs", "transpose", "scalar"] | None
 
 
 class ColumnVector(NamedTuple):
-    """Columns side by side in a register, of which the first `valid` exist."""
+    """Columns side by side in a register, of which the first `valid` exist; None: as many as there are in a call."""
 
     lanes: int
-    valid: int
+    valid: int | None
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Panel:
     """A few vectors of columns, and how the rows are cut into tiles for them.
 
     count: how many such panels follow each other. The first `tall` of `tiles` tiles have `rows` rows, the others one
-    row less.
+    row less; or, where the number of rows varies (`partial`), one other has what is left.
     """
 
     vectors: tuple[ColumnVector, ...]
@@ -41,6 +42,7 @@ class Panel:
     tiles: int
     rows: int
     tall: int
+    partial: bool = False
 
     @property
     def width(self) -> int:
@@ -50,7 +52,12 @@ class Panel:
     @property
     def valid(self) -> int:
         """Columns that exist."""
-        return sum(vector.valid for vector in self.vectors)
+        return sum(vector.valid or 0 for vector in self.vectors)
+
+    @property
+    def varies(self) -> bool:
+        """Whether the number of columns that exist does."""
+        return any(vector.valid is None for vector in self.vectors)
 
 
 @dataclass(frozen=True)
@@ -70,7 +77,7 @@ class ContractionPlan:
     packing: Packing = None
     packs_a: bool = False
     runs: int = 0
-    tables: dict[str, np.ndarray] = field(default_factory=dict)
+    tables: dict[str, np.ndarray | OffsetTable] = field(default_factory=dict)
     cycles: float = 0.0
 
     # The size of things.
@@ -103,7 +110,10 @@ class ContractionPlan:
     @property
     def block_rows(self) -> int:
         """How many rows one unit has at most."""
-        return max(-(-panel.tiles // self.row_blocks) * panel.rows for panel in self.panels)
+        heights = [-(-panel.tiles // self.row_blocks) * panel.rows for panel in self.panels]
+        if is_fixed(*heights):
+            return max(heights)
+        return sum(heights)  # (as much as the largest of them, whatever the sizes)
 
     # The order of units.
 
@@ -113,7 +123,7 @@ class ContractionPlan:
 
         Threads then share B and not A: good where B is the smaller one, near, and need not be packed.
         """
-        p = self.problem
+        p = self.problem.usually()
         small = p.columns <= p.rows and p.columns * p.depth * p.itemsize <= costs.NEAR_BYTES
         return self.packs_a or (small and self.packing is None and self.form == "columns")
 
@@ -140,7 +150,7 @@ class ContractionPlan:
         """Bytes of scratch memory per thread; it begins on a line of the cache."""
         if not self.panels:
             return 0
-        partial = self.block_rows * self.width if self.depth_blocks > 1 else 0
+        partial = self.block_rows * self.width if self.depth_blocks != 1 else 0
         return self.partial_offset + partial * self.problem.itemsize
 
     def _bytes(self, elements: int) -> int:

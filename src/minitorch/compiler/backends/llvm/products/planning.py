@@ -10,7 +10,7 @@ import dataclasses
 import numpy as np
 
 from minitorch.compiler.backends.llvm.products import costs
-from minitorch.compiler.backends.llvm.products.contraction import Contraction, Problem
+from minitorch.compiler.backends.llvm.products.contraction import Contraction, OffsetTable, Problem
 from minitorch.compiler.backends.llvm.products.packing import (
     Packs,
     choose_packing,
@@ -26,11 +26,14 @@ from minitorch.compiler.backends.llvm.products.plan import (
 )
 from minitorch.compiler.backends.llvm.products.tiling import choose_panels
 from minitorch.compiler.backends.llvm.target import Target
+from minitorch.compiler.ir.sizes import is_fixed, typical
 
 
 def plan_contraction(contraction: Contraction, target: Target) -> ContractionPlan:
     """Decide how to compute a contraction on a target."""
     problem = Problem.of(contraction, target)
+    if problem.varies:
+        return _plan_varying(contraction, target)
     straight = plan_columns(problem)
     if not straight.units or not problem.depth:
         return straight
@@ -40,6 +43,60 @@ def plan_contraction(contraction: Contraction, target: Target) -> ContractionPla
     if problem.a_depth.stride == 1 and problem.b_depth.stride == 1:
         plans.append(plan_dot(problem))
     return min(plans, key=lambda plan: plan.cycles * (costs.OTHER_FORMS if plan is straight else 1.0))
+
+
+def _plan_varying(contraction: Contraction, target: Target) -> ContractionPlan:
+    """Decide how to compute a contraction whose sizes vary: by what is typical, and so that all sizes will do."""
+    problem = Problem.of(contraction, target)
+    straight = plan_columns(problem.usually())
+    plans = [(straight, problem)]
+    if is_fixed(problem.columns) and 1 < problem.columns <= min(problem.lanes, problem.registers - 4):
+        exchanged = Problem.of(contraction.exchanged(), target)
+        plans.append((plan_columns(exchanged.usually(), "swapped"), exchanged))
+    along_k = problem.a_depth.stride == 1 and problem.b_depth.stride == 1
+    if along_k and is_fixed(problem.columns, problem.depth):
+        plans.append((plan_dot(problem.usually()), problem))
+    plan, problem = min(
+        plans, key=lambda each: each[0].cycles * (costs.OTHER_FORMS if each[0] is straight else 1.0)
+    )
+    panels = plan.panels
+    if not is_fixed(problem.columns):
+        panels = _varying_columns(problem, panels)
+    row_blocks = plan.row_blocks
+    if not is_fixed(problem.rows):
+        panels = tuple(_varying_rows(problem.rows, panel) for panel in panels)
+        tiles = -(-problem.rows // panels[0].rows)
+        if plan.row_blocks > 1:
+            row_blocks = -(-tiles // max(1, plan.panels[0].tiles // plan.row_blocks))
+    return dataclasses.replace(
+        plan,
+        problem=problem,
+        panels=panels,
+        row_blocks=row_blocks,
+        depth_block=problem.depth if plan.depth_blocks == 1 else plan.depth_block,
+        packs_a=plan.packs_a and is_fixed(problem.rows),
+        tables=_tables(problem, Packs(plan.packing, plan.runs)),
+    )
+
+
+def _varying_columns(problem: Problem, panels: tuple[Panel, ...]) -> tuple[Panel, ...]:
+    """Cut columns whose number varies into whole panels, and the rest into some of which not all columns exist."""
+    lanes, first, last = problem.lanes, panels[0], panels[-1]
+    across = len(first.vectors)
+    whole = problem.columns // (across * lanes)
+    rest = len(last.vectors) if len(panels) > 1 else 1
+    left = problem.columns - whole * (across * lanes)
+    return (
+        dataclasses.replace(first, vectors=(ColumnVector(lanes, lanes),) * across, count=whole),
+        dataclasses.replace(
+            last, vectors=(ColumnVector(lanes, None),) * rest, count=-(-left // (rest * lanes))
+        ),
+    )
+
+
+def _varying_rows(rows: int, panel: Panel) -> Panel:
+    """Cut rows whose number varies into tiles of one height, and one of what is left."""
+    return dataclasses.replace(panel, tiles=-(-rows // panel.rows), tall=rows // panel.rows, partial=True)
 
 
 def plan_columns(problem: Problem, form: Form = "columns") -> ContractionPlan:
@@ -79,7 +136,7 @@ def _depth_block(problem: Problem, width: int, tiles: int, packs: Packs) -> int:
 
 def _packs_a(problem: Problem, panels: int) -> bool:
     """Whether the rows of A are copied: they are far apart, and too large to stay in the cache for all panels."""
-    step = (problem.a_depth.stride or 0) * problem.itemsize
+    step = typical(problem.a_depth.stride or 0) * problem.itemsize
     far = step >= costs.FAR_BYTES and problem.a_row.stride == 1
     most = costs.VERY_LARGE_BYTES if step % costs.SAME_LINES_BYTES else costs.LARGE_BYTES
     large = problem.rows * problem.depth * problem.itemsize > most and panels >= costs.PACK_A_PANELS
@@ -142,12 +199,16 @@ def _dot_cycles(problem: Problem, panel: Panel) -> float:
     return problem.batches * panel.count * panel.tiles * (steps * per_step + ends)
 
 
-def _tables(problem: Problem, packs: Packs) -> dict[str, np.ndarray]:
+def _tables(problem: Problem, packs: Packs) -> dict[str, np.ndarray | OffsetTable]:
     """Collect the offsets that no stride describes."""
     walks = {"a_row": problem.a_row, "a_depth": problem.a_depth, "b_depth": problem.b_depth}
     if packs.how != "runs":
         walks["b_column"] = problem.b_column
-    tables = {name: walk.offsets() for name, walk in walks.items() if walk.stride is None}
+    tables: dict[str, np.ndarray | OffsetTable] = {
+        name: OffsetTable(walk) if walk.varies else walk.offsets()
+        for name, walk in walks.items()
+        if walk.stride is None
+    }
     if packs.how == "runs":
         tables["runs"] = run_table(problem.b_column, problem.lanes).transpose(1, 0, 2).reshape(-1)
     return tables

@@ -19,18 +19,22 @@ from minitorch.compiler.backends.llvm.text import TYPES, Emitter, first_lanes, s
 class Position(NamedTuple):
     """Where a finished value belongs: names (or literals) of i64 numbers, and which lanes count.
 
-    Lanes are consecutive columns from `column` on, of which the first `valid` exist. One lane means a scalar.
+    Lanes are consecutive columns from `column` on, of which the first `valid` exist (None: those of `there`). One lane
+    means a scalar.
     """
 
     batch: str
     row: str
     column: str
     lanes: int
-    valid: int
+    valid: int | None
+    there: str | None = None
 
     @property
     def mask(self) -> str | None:
-        """The lanes that exist, as a constant of type <lanes x i1>; None if all do."""
+        """The lanes that exist, of type <lanes x i1>; None if all do."""
+        if self.valid is None:
+            return self.there
         return None if self.valid == self.lanes else first_lanes(self.valid, self.lanes)
 
 
@@ -51,6 +55,7 @@ class Work:
     """What the tiles of a unit have in common: where their panel lies, and which part of k is at hand.
 
     a, b: pointers to this batch. depth, count: the first k, and how many. partial: None if k is walked at once.
+    there: for each vector the mask of the columns that exist, where their number varies; left: how many those are.
     """
 
     panel: Panel
@@ -61,15 +66,21 @@ class Work:
     depth: str
     count: str
     partial: Partial | None = None
+    there: tuple[str, ...] = ()
+    left: str = ""
 
 
 class Tile(NamedTuple):
-    """Some rows of a panel. copy: where a copy of these rows of A lies, k after k; None if they were not copied."""
+    """Some rows of a panel. copy: where a copy of these rows of A lies, k after k; None if they were not copied.
+
+    existing: the number of rows that exist, where not all may: the others are computed, and go nowhere.
+    """
 
     work: Work
     row: str
     rows: int
     copy: str | None = None
+    existing: str | None = None
 
     def places(self) -> list[tuple[int, int]]:
         """Return (row, vector) of each of its sums, in the order in which they are kept."""
@@ -100,7 +111,7 @@ class Context:
         self.element = TYPES[plan.problem.dtype]
         self.size = plan.problem.itemsize
         self.lanes = plan.problem.lanes
-        self.blocked = plan.depth_blocks > 1
+        self.blocked = plan.depth_blocks != 1
         self.stack = "%" + e.fresh("tile")
         self.stack_elements = 0
 
@@ -112,14 +123,16 @@ class Context:
 
     def at(self, pointer: str, offset: str | int) -> str:
         """Return the address some elements further on."""
-        return at(self.e, pointer, str(offset), self.element)
+        return at(self.e, pointer, f"{offset}", self.element)
 
     def load(self, lanes: int, pointer: str, align: int = 0) -> str:
         """Load neighbours."""
         return self.e.op(f"load {self.kind(lanes)}, ptr {pointer}, align {align or self.size}")
 
-    def load_valid(self, lanes: int, valid: int, pointer: str) -> str:
-        """Load the first lanes of a vector; others are zero and never touched in memory."""
+    def load_valid(self, lanes: int, valid: int | None, pointer: str, there: str = "") -> str:
+        """Load the first lanes of a vector; others are zero and never touched in memory. there: which, if it varies."""
+        if valid is None:
+            return self.e.masked_load(self.element, lanes, pointer, self.size, there)
         if valid == lanes:
             return self.load(lanes, pointer)
         return self.e.masked_load(self.element, lanes, pointer, self.size, first_lanes(valid, lanes))
@@ -165,7 +178,8 @@ class Context:
         """Return where a vector of a tile belongs, r rows below one."""
         lanes, valid = work.panel.vectors[v]
         across = add(self.e, work.column, str(v * self.lanes))
-        return Position(work.batch, add(self.e, row, str(r)), across, lanes, valid)
+        there = work.there[v] if valid is None else None
+        return Position(work.batch, add(self.e, row, str(r)), across, lanes, valid, there)
 
     # Arithmetic.
 

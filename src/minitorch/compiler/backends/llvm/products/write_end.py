@@ -16,7 +16,7 @@ def finish_tile(context: Context, tile: Tile, sums: list[str]) -> None:
         _finish_swapped(context, tile, sums)
         return
     positions = [context.position(tile.work, tile.row, r, v) for r, v in tile.places()]
-    if tile.rows > 1 and _is_long(context, positions[0]):
+    if tile.existing is not None or (tile.rows > 1 and _is_long(context, positions[0])):
         _finish_by_rows(context, tile, sums)
         return
     for value, position in zip(sums, positions, strict=True):
@@ -44,7 +44,7 @@ def _finish_by_rows(context: Context, tile: Tile, sums: list[str]) -> None:
             value = context.load(lanes, context.at(line, v * context.lanes))
             context.epilogue(e, value, context.position(work, add(e, tile.row, r), 0, v))
 
-    repeat(e, "0", str(tile.rows), one_row)
+    repeat(e, "0", tile.existing or str(tile.rows), one_row)
 
 
 def _finish_swapped(context: Context, tile: Tile, sums: list[str]) -> None:
@@ -70,4 +70,4 @@ def _finish_swapped(context: Context, tile: Tile, sums: list[str]) -> None:
         value = context.load(width, context.at(stack, multiply(e, m, width)))
         context.epilogue(e, value, Position(work.batch, add(e, work.column, m), tile.row, width, rows))
 
-    repeat(e, "0", str(panel.valid), one_row)
+    repeat(e, "0", work.left or str(panel.valid), one_row)

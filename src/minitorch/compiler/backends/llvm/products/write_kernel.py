@@ -34,7 +34,8 @@ from minitorch.compiler.backends.llvm.products.write_end import finish_tile
 from minitorch.compiler.backends.llvm.products.write_pack import PanelLines, copy_rows, pack, place_in_a
 from minitorch.compiler.backends.llvm.products.write_tile import multiply_tile, write_dot_tile
 from minitorch.compiler.backends.llvm.shuffles import zero
-from minitorch.compiler.backends.llvm.text import Emitter
+from minitorch.compiler.backends.llvm.text import Emitter, multiples, vector
+from minitorch.compiler.ir.sizes import is_fixed
 
 
 def emit_contraction(
@@ -83,6 +84,7 @@ class _Tiles(NamedTuple):
     rows: int
     first: str
     end: str
+    partial: bool = False
 
 
 class _Kernel:
@@ -95,7 +97,7 @@ class _Kernel:
         e, plan = self.e, self.plan
         place = len(e.lines)
         # From unit to unit it is remembered what scratch memory holds.
-        keys = [("i64", "-1")] if plan.units > 1 and (plan.packing or plan.packs_a) else []
+        keys = [("i64", "-1")] if plan.units != 1 and (plan.packing or plan.packs_a) else []
 
         def unit(number: str, last: list[str]) -> list[str]:
             # (Of a single unit the only question is whether it is asked for.)
@@ -125,7 +127,7 @@ class _Kernel:
 
         if len(plan.panels) == 1:
             write(0)
-        elif (panel := known(unit.panel)) is not None:
+        elif (panel := known(unit.panel)) is not None and is_fixed(plan.panels[0].count):
             write(0 if panel < plan.panels[0].count else 1)
         else:
             full = e.op(f"icmp slt i64 {unit.panel}, {plan.panels[0].count}")
@@ -151,11 +153,13 @@ class _Kernel:
         panel = self.plan.panels[kind]
         column = self._column(kind, unit.panel)
         first, last = self._tiles_of(panel, unit.block)
-        work = Work(panel, unit.batch, column, a, b, "0", str(self.problem.depth))
+        work = Work(panel, unit.batch, column, a, b, "0", f"{self.problem.depth}")
+        if panel.varies:
+            work = self._with_existing_columns(work)
         if self.context.blocked:
             self._in_blocks(work, first, last)
             return
-        lines = PanelLines(panel, column, b, work.depth, work.count)
+        lines = PanelLines(work, work.depth, work.count)
         if self.plan.packing and self.plan.packs_each_panel_once:
             pack(self.context, lines)
         elif self.plan.packing:
@@ -165,9 +169,26 @@ class _Kernel:
 
     def _column(self, kind: int, panel: str) -> str:
         """The column a panel begins at."""
-        full = self.plan.panels[0]
+        e, full, last = self.e, self.plan.panels[0], self.plan.panels[-1]
         width = full.valid if self.plan.form == "dot" else full.width
-        return str(full.count * width) if kind else multiply(self.e, panel, width)
+        if not kind:
+            return multiply(e, panel, width)
+        if last.count == 1:
+            return f"{full.count * width}"
+        number = e.op(f"sub i64 {panel}, {full.count}")
+        return add(e, f"{full.count * width}", multiply(e, number, last.width))
+
+    def _with_existing_columns(self, work: Work) -> Work:
+        """Find out which columns of a panel exist."""
+        e, lanes = self.e, self.context.lanes
+        rest = e.op(f"sub i64 {self.problem.columns}, {work.column}")
+        ramp, kind = multiples(1, lanes), vector("i64", lanes)
+        there = []
+        for v in range(len(work.panel.vectors)):
+            here = e.spread(add(e, rest, str(-v * lanes)), "i64", lanes)
+            there.append(e.op(f"icmp slt {kind} {ramp}, {here}") if lanes > 1 else "true")
+        left = smaller(e, rest, str(work.panel.width))
+        return dataclasses.replace(work, there=tuple(there), left=left)
 
     # Tiles.
 
@@ -178,38 +199,43 @@ class _Kernel:
         last, _ = divide(e, multiply(e, add(e, block, "1"), panel.tiles), blocks)
         return first, last
 
-    def _each_tile(self, panel: Panel, first: str, last: str, write: Callable[[str, str, int], None]) -> None:
+    def _each_tile(
+        self, panel: Panel, first: str, last: str, write: Callable[[str, str, int, str | None], None]
+    ) -> None:
         """Write what is to be done for the tiles [first, last): the tall ones, then those of one row less.
 
-        write: takes the tile's number, its first row and how many rows it has.
+        write: takes the tile's number, its first row, how many rows it has, and how many of them exist (None: all).
         """
-        for rows, begin, end in self._heights(panel, first, last):
+        for rows, begin, end, partial in self._heights(panel, first, last):
 
-            def tile(number: str, rows: int = rows) -> None:
+            def tile(number: str, rows: int = rows, partial: bool = partial) -> None:
                 row = multiply(self.e, number, rows)
                 if rows < panel.rows:
                     row = add(self.e, row, str(panel.tall))
-                write(number, row, rows)
+                existing = self.e.op(f"sub i64 {self.problem.rows}, {row}") if partial else None
+                write(number, row, rows, existing)
 
             repeat(self.e, begin, end, tile)
 
     def _heights(self, panel: Panel, first: str, last: str) -> list[_Tiles]:
         """The tiles [first, last) of either height."""
-        e, tall = self.e, str(panel.tall)
+        e, tall = self.e, f"{panel.tall}"
         heights = [_Tiles(panel.rows, first, smaller(e, last, tall))]
-        if panel.tall < panel.tiles and panel.rows > 1:
+        if panel.partial:
+            heights.append(_Tiles(panel.rows, larger(e, first, tall), last, True))
+        elif panel.tall < panel.tiles and panel.rows > 1:
             heights.append(_Tiles(panel.rows - 1, larger(e, first, tall), last))
         return heights
 
     def _tiles(self, work: Work, first: str, last: str) -> None:
         """Write the tiles [first, last) of a panel."""
 
-        def tile(number: str, row: str, rows: int) -> None:
+        def tile(number: str, row: str, rows: int, existing: str | None) -> None:
             if self.plan.form == "dot":
-                write_dot_tile(self.context, Tile(work, row, rows))
+                write_dot_tile(self.context, Tile(work, row, rows, existing=existing))
                 return
             copy = place_in_a(self.context, work.panel, number, first) if self.plan.packs_a else None
-            self._tile(Tile(work, row, rows, copy))
+            self._tile(Tile(work, row, rows, copy, existing))
 
         self._each_tile(work.panel, first, last, tile)
 
@@ -230,7 +256,7 @@ class _Kernel:
     def _pack_a(self, panel: Panel, a: str, first: str, last: str) -> None:
         """Copy the rows of A that belong to the tiles [first, last)."""
 
-        def tile(number: str, row: str, rows: int) -> None:
+        def tile(number: str, row: str, rows: int, _: str | None) -> None:
             source = self.context.at(a, row)
             home = place_in_a(self.context, panel, number, first)
             copy_rows(self.context, panel, source, home, rows)
@@ -242,7 +268,7 @@ class _Kernel:
     def _in_blocks(self, work: Work, first: str, last: str) -> None:
         """Write some tiles, k being walked in blocks."""
         e, plan = self.e, self.plan
-        pointer = at(e, self.context.scratch, str(plan.partial_offset), "i8")
+        pointer = at(e, self.context.scratch, f"{plan.partial_offset}", "i8")
         top, bottom = self._row_of(work.panel, first), self._row_of(work.panel, last)
         work = dataclasses.replace(work, partial=Partial(pointer, top))
         self._clear_sums(work, top, bottom)
@@ -250,17 +276,19 @@ class _Kernel:
         def one_block(number: str) -> None:
             depth = multiply(e, number, plan.depth_block)
             rest = e.op(f"sub i64 {self.problem.depth}, {depth}")
-            count = smaller(e, rest, str(plan.depth_block))
+            count = smaller(e, rest, f"{plan.depth_block}")
             if plan.packing:
-                pack(self.context, PanelLines(work.panel, work.column, work.b, depth, count))
+                pack(self.context, PanelLines(work, depth, count))
             self._tiles(dataclasses.replace(work, depth=depth, count=count), first, last)
 
-        repeat(e, "0", str(plan.depth_blocks), one_block)
+        repeat(e, "0", f"{plan.depth_blocks}", one_block)
         self._finish_sums(work, top, bottom)
 
     def _row_of(self, panel: Panel, tile: str) -> str:
         """The row a tile begins at, be it tall or not."""
         e = self.e
+        if panel.partial:
+            return smaller(e, multiply(e, tile, panel.rows), f"{self.problem.rows}")
         return add(e, multiply(e, tile, panel.rows - 1), smaller(e, tile, str(panel.tall)))
 
     def _waiting_row(self, panel: Panel, partial: Partial, row: str) -> str:

@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from minitorch.compiler.backends.llvm.control import add, at, divide, known, multiply, repeat, when
+from minitorch.compiler.backends.llvm.control import add, at, divide, known, multiply, repeat, smaller, when
 from minitorch.compiler.backends.llvm.products import costs
 from minitorch.compiler.backends.llvm.products.plan import ColumnVector, Panel
-from minitorch.compiler.backends.llvm.products.write_base import Context, prefetch
+from minitorch.compiler.backends.llvm.products.write_base import Context, Work, prefetch
 from minitorch.compiler.backends.llvm.shuffles import join, segment, transpose, zero
 from minitorch.compiler.backends.llvm.text import multiples
 
 
 @dataclass(frozen=True)
 class PanelLines:
-    """Which part of B is packed: `count` lines of a panel from k = depth on; b points to this batch."""
+    """Which part of B is packed: `count` lines of a panel from k = depth on."""
 
-    panel: Panel
-    column: str
-    b: str
+    work: Work
     depth: str
     count: str
+
+    @property
+    def panel(self) -> Panel:
+        """The panel."""
+        return self.work.panel
+
+    @property
+    def column(self) -> str:
+        """The column that it begins with."""
+        return self.work.column
+
+    @property
+    def b(self) -> str:
+        """Where this batch of B begins."""
+        return self.work.b
 
 
 class Columns(NamedTuple):
@@ -30,6 +44,15 @@ class Columns(NamedTuple):
     across: str
     column: str
     vector: ColumnVector
+
+    def numbers(self, context: Context) -> Iterator[str]:
+        """Yield the number of each column that exists; of those that may not, that of the last one instead."""
+        lanes, valid = self.vector
+        for n in range(lanes if valid is None else valid):
+            column = add(context.e, self.column, str(n))
+            yield (
+                column if valid is not None else smaller(context.e, column, f"{context.problem.columns - 1}")
+            )
 
 
 def pack(context: Context, lines: PanelLines) -> None:
@@ -79,7 +102,9 @@ def _pack_whole_lines(context: Context, lines: PanelLines) -> None:
             prefetch(context.e, context.at(source, costs.AHEAD * stride), panel.width * context.size)
         home = _line(context, lines, k)
         values = [
-            context.load_valid(lanes, valid, context.at(source, v * context.lanes))
+            context.load_valid(
+                lanes, valid, context.at(source, v * context.lanes), *lines.work.there[v : v + 1]
+            )
             for v, (lanes, valid) in enumerate(panel.vectors)
         ]
         for v, (lanes, _) in enumerate(panel.vectors):
@@ -148,7 +173,7 @@ def _between(context: Context, lanes: int, first: str, end: str) -> str:
 def _pack_transposed(context: Context, lines: PanelLines) -> None:
     """Read vectors along k and turn blocks of them round."""
     e, vectors = context.e, lines.panel.vectors
-    full = sum(vector.valid == context.lanes for vector in vectors)
+    full = len(vectors) if lines.panel.varies else sum(v.valid == context.lanes for v in vectors)
     groups = [(0, full)] if full else []
     groups += [(v, v + 1) for v in range(full, len(vectors))]
     for begin, end in groups:
@@ -168,10 +193,9 @@ class _Transposition:
         self.context, self.lines, self.columns = context, lines, columns
         self.size = segment(context.element, columns.vector.lanes)  # lines at a time
         walk = context.problem.b_column
-        numbers = [str(n) for n in range(columns.vector.valid)]
         self.sources = [
-            context.at(lines.b, context.offset(walk, "b_column", add(context.e, columns.column, n)))
-            for n in numbers
+            context.at(lines.b, context.offset(walk, "b_column", column))
+            for column in columns.numbers(context)
         ]
 
     def write(self) -> None:
@@ -212,9 +236,9 @@ class _Transposition:
     def _turn(self, k: str, offset: str, height: int) -> None:
         """Load a piece of each column; join those whose segments turn round together."""
         context, e, size, panel = self.context, self.context.e, self.size, self.lines.panel
-        lanes, valid = self.columns.vector
+        lanes = self.columns.vector.lanes
         pieces = [context.load_valid(size, height, context.at(source, offset)) for source in self.sources]
-        pieces += [zero(size)] * (lanes - valid)
+        pieces += [zero(size)] * (lanes - len(pieces))
         joined = [join(e, pieces[n::size], context.element, size) for n in range(size)]
         home = context.at(context.scratch, add(e, multiply(e, k, panel.width), self.columns.across))
         for line, value in enumerate(transpose(e, joined, context.element, lanes)[:height]):
@@ -230,20 +254,20 @@ def _pack_scalars(context: Context, lines: PanelLines, columns: Columns, first: 
         return
     e, stride = context.e, context.problem.b_column.stride
     lanes, valid = columns.vector
-    if stride is None:
-        starts = [
-            context.at(lines.b, context.table_entry("b_column", add(e, columns.column, str(n))))
-            for n in range(valid)
-        ]
+    apart = stride is None or valid is None  # each column by itself
+    if apart:
+        walk = context.problem.b_column
+        numbers = columns.numbers(context)
+        starts = [context.at(lines.b, context.offset(walk, "b_column", n)) for n in numbers]
     else:
-        starts = [context.at(lines.b, multiply(e, columns.column, stride))]
+        starts = [context.at(lines.b, multiply(e, columns.column, stride or 0))]
 
     def one_line(k: str) -> None:
         offset = _depth_offset(context, lines, k)
         here = [context.at(start, offset) for start in starts]
         value = zero(lanes)
-        for n in range(valid):
-            scalar = context.load(1, here[n] if stride is None else context.at(here[0], n * stride))
+        for n in range(lanes if valid is None else valid):
+            scalar = context.load(1, here[n] if apart else context.at(here[0], n * (stride or 0)))
             if lanes == 1:
                 value = scalar
             else:
@@ -261,7 +285,7 @@ def _pack_scalars(context: Context, lines: PanelLines, columns: Columns, first: 
 def place_in_a(context: Context, panel: Panel, tile: str, first: str) -> str:
     """Return where the copy of a tile's rows begins; there they lie as the tile needs them, k after k."""
     e = context.e
-    home = at(e, context.scratch, str(context.plan.a_offset), "i8")
+    home = at(e, context.scratch, f"{context.plan.a_offset}", "i8")
     number = tile if first == "0" else e.op(f"sub i64 {tile}, {first}")
     return context.at(home, multiply(e, number, panel.rows * context.problem.depth))
 
@@ -275,7 +299,7 @@ def copy_rows(context: Context, panel: Panel, source: str, home: str, rows: int)
         prefetch(e, context.at(here, costs.AHEAD * stride))
         _copy(context, rows, here, context.at(home, multiply(e, k, panel.rows)))
 
-    repeat(e, "0", str(context.problem.depth), one_line)
+    repeat(e, "0", f"{context.problem.depth}", one_line)
 
 
 def _copy(context: Context, count: int, source: str, there: str) -> None:

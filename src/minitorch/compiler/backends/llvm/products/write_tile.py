@@ -7,11 +7,13 @@ Elements of A are broadcast, so A may have any strides.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
-from minitorch.compiler.backends.llvm.control import add, divide, known, loop, multiply
+from minitorch.compiler.backends.llvm.control import add, divide, known, loop, multiply, smaller, when
 from minitorch.compiler.backends.llvm.products import costs
 from minitorch.compiler.backends.llvm.products.write_base import Context, Position, Tile, prefetch
 from minitorch.compiler.backends.llvm.shuffles import sum_each, zero
+from minitorch.compiler.ir.sizes import surely_at_most, typical
 
 
 def multiply_tile(context: Context, tile: Tile, sums: list[str]) -> list[str]:
@@ -21,7 +23,7 @@ def multiply_tile(context: Context, tile: Tile, sums: list[str]) -> list[str]:
         context.fetch is not None
         and not tile.work.partial
         and len(sums) >= costs.ROUND
-        and depth >= tile.rows
+        and surely_at_most(tile.rows, depth)
     ):
         return _multiply_fetching(context, tile, sums)
     return _Multiplication(context, tile).write(sums)
@@ -30,6 +32,13 @@ def multiply_tile(context: Context, tile: Tile, sums: list[str]) -> list[str]:
 def _kinds(context: Context, tile: Tile) -> list[str]:
     """The types of a tile's sums."""
     return [context.kind(vector.lanes) for vector in tile.work.panel.vectors] * tile.rows
+
+
+def _rows(context: Context, tile: Tile) -> Iterator[str]:
+    """Yield the numbers of a tile's rows; of those that may not exist, that of the last one instead."""
+    for r in range(tile.rows):
+        row = add(context.e, tile.row, str(r))
+        yield row if tile.existing is None else smaller(context.e, row, f"{context.problem.rows - 1}")
 
 
 def _multiply_fetching(context: Context, tile: Tile, sums: list[str]) -> list[str]:
@@ -44,7 +53,7 @@ def _multiply_fetching(context: Context, tile: Tile, sums: list[str]) -> list[st
         context.fetch(e, context.position(work, add(e, tile.row, r), 0, 0), work.panel.width)
         begin, _ = divide(e, multiply(e, r, depth), rows)  # as even as can be: none is empty
         end, _ = divide(e, multiply(e, add(e, r, "1"), depth), rows)
-        count = str(depth // rows) if depth % rows == 0 else e.op(f"sub i64 {end}, {begin}")
+        count = f"{depth // rows}" if depth % rows == 0 else e.op(f"sub i64 {end}, {begin}")
         part = tile._replace(work=dataclasses.replace(work, depth=begin, count=count))
         return _Multiplication(context, part).write(sums)
 
@@ -65,7 +74,7 @@ class _Side:
 
     def following(self, offset: str, steps: int) -> str:
         """Return the offset some steps on."""
-        return "0" if self.from_table else add(self.context.e, offset, str(steps * self.stride))
+        return "0" if self.from_table else add(self.context.e, offset, f"{steps * self.stride}")
 
     def step(self, k: str, ahead: int, offset: str) -> tuple[str, int]:
         """Return the offset of a k that is `ahead` steps behind the one given, as a number and a known rest."""
@@ -80,12 +89,12 @@ class _Multiplication:
     def __init__(self, context: Context, tile: Tile) -> None:
         plan, problem, work = context.plan, context.problem, tile.work
         self.context, self.tile = context, tile
-        self.row_stride = problem.a_row.stride
+        self.row_stride = problem.a_row.stride if tile.existing is None else None
         self.starts = self._starts_of_rows()
         self.a = _Side(context, "a_depth", problem.a_depth.stride if tile.copy is None else work.panel.rows)
         self.b_start = context.scratch if plan.packing else context.at(work.b, work.column)
         self.b = _Side(context, "b_depth", work.panel.width if plan.packing else problem.b_depth.stride)
-        far = self.a.stride * context.size >= costs.STRIDE_BYTES
+        far = typical(self.a.stride) * context.size >= costs.STRIDE_BYTES
         self.fetches_a = tile.copy is None and self.row_stride == 1 and far
         self.unroll = self._unroll()
 
@@ -96,10 +105,8 @@ class _Multiplication:
             return [tile.copy]
         if self.row_stride is not None:
             return [context.at(tile.work.a, multiply(e, tile.row, self.row_stride))]
-        return [
-            context.at(tile.work.a, context.table_entry("a_row", add(e, tile.row, str(r))))
-            for r in range(tile.rows)
-        ]
+        walk = context.problem.a_row
+        return [context.at(tile.work.a, context.offset(walk, "a_row", row)) for row in _rows(context, tile)]
 
     def _unroll(self) -> int:
         """How many k a round of the loop does."""
@@ -171,7 +178,8 @@ class _Multiplication:
             if context.plan.packing:
                 line.append(context.load(lanes, here, context.line_alignment(panel, lanes)))
             else:
-                line.append(context.load_valid(lanes, valid, here))
+                there = self.tile.work.there[v : v + 1]
+                line.append(context.load_valid(lanes, valid, here, *there))
         return line
 
 
@@ -182,22 +190,29 @@ def write_dot_tile(context: Context, tile: Tile) -> None:
     """Write a tile of dot products: vectors along k, summed across at the end."""
     work, e, lanes = tile.work, context.e, context.lanes
     width, valid = work.panel.vectors[0]
+    assert valid is not None
     sums = _dot_sums(context, tile, valid)
     values, positions = [], []
     for r in range(tile.rows):
         line = sums[r * valid : (r + 1) * valid] + [zero(lanes)] * (width - valid)
         values.append(sum_each(e, line, context.element, lanes))
         positions.append(Position(work.batch, add(e, tile.row, str(r)), work.column, width, valid))
-    for value, position in zip(values, positions, strict=True):
-        context.epilogue(e, value, position)
+    for r, (value, position) in enumerate(zip(values, positions, strict=True)):
+
+        def end(value: str = value, position: Position = position) -> None:
+            context.epilogue(e, value, position)
+
+        if tile.existing is None:
+            end()
+        else:
+            when(e, e.op(f"icmp slt i64 {r}, {tile.existing}"), end)
 
 
 def _dot_sums(context: Context, tile: Tile, columns: int) -> list[str]:
     """The products of all rows with all columns, each still a vector to be summed across."""
     e, problem, lanes, work = context.e, context.problem, context.lanes, tile.work
     a_lines = [
-        context.at(work.a, context.offset(problem.a_row, "a_row", add(e, tile.row, str(r))))
-        for r in range(tile.rows)
+        context.at(work.a, context.offset(problem.a_row, "a_row", row)) for row in _rows(context, tile)
     ]
     b_lines = [
         context.at(work.b, context.offset(problem.b_column, "b_column", add(e, work.column, str(n))))
