@@ -333,7 +333,7 @@ class Recording:
         step = Draw(source, method, args, self.assumed.given if sized else None)
         with self.paused():
             drawn = step.run()
-        if sized and not (sized[0] is args[0] and len(sized) == 1 and drawn.shape == (hint(args[0]),)):
+        if sized and not (sized[0] is args[0] and drawn.shape == (hint(args[0]),)):
             for each in sized:
                 int(each)
         self.script.append(step)
