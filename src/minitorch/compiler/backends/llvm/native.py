@@ -18,8 +18,7 @@ import numpy as np
 from minitorch.compiler.backends.llvm.assemble import Assembler, NativeProgram, VaryingProgram
 from minitorch.compiler.backends.llvm.driver import Image
 from minitorch.compiler.backends.llvm.target import require_llvmlite
-from minitorch.compiler.backends.numpy.interpreter import Interpreter
-from minitorch.compiler.ir.program import Program, Value
+from minitorch.compiler.ir.program import Program, Value, interpret
 from minitorch.compiler.ir.sizes import Size, Symbol, evaluated, knowing, surely_less
 from minitorch.engine.memory import release_freed
 
@@ -234,7 +233,7 @@ class VaryingNative(_Compiled):
         """Run it; inputs that are updated change in place. Returns the outputs, None for the updated ones."""
         sizes = self.sizes_of(inputs)
         if self._may_be_empty and self._is_empty(sizes):
-            return Interpreter(self.program, self.updates, self.numbers)(inputs)
+            return self._by_numpy(inputs)
         ready = self._ready(inputs)
         outputs: list[Any] = [None] * len(self.program.outputs)
         with self.lock:
@@ -253,7 +252,7 @@ class VaryingNative(_Compiled):
         sizes = self.sizes_of(arguments)
         if self._may_be_empty and self._is_empty(sizes):
             count = len(self.program.inputs)
-            outputs = Interpreter(self.program, self.updates, self.numbers)(list(arguments[:count]))
+            outputs = self._by_numpy(arguments[:count])
             for i, array in zip(self.given, arguments[count:], strict=True):
                 array[...] = outputs[i]
             return None
@@ -261,6 +260,12 @@ class VaryingNative(_Compiled):
             if sizes != self._now:
                 self._switch(sizes)
             return self._entry(*arguments)
+
+    def _by_numpy(self, inputs: Sequence[Any]) -> list[Any]:
+        outputs = [np.array(o) for o in interpret(self.program, inputs)]
+        for output, target in self.updates.items():
+            inputs[target][...] = outputs[output]
+        return outputs
 
     def _switch(self, sizes: tuple[int, ...]) -> None:
         """Let it run for some sizes from now on."""
