@@ -5,6 +5,7 @@ afterwards.
 """
 
 import threading
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -243,3 +244,19 @@ def test_what_varies_too_freely_is_left_to_numpy_and_told():
     for sizes in ((40, 5), (7, 3), (64, 2)):
         arrays = arrays_for(at_sizes(program, dict(zip(program.symbols, sizes, strict=True))))
         same_as_numpy(made, program, {}, arrays, f"{sizes}")
+
+
+def test_memory_that_grows_is_one_and_results_of_other_sizes_are_let_go():
+    x, w = given((Symbol("s0", 6).size, 512)), given((512, 512))
+    out = b.map_values("tanh", b.matmul(b.map_values("tanh", b.matmul(x, w)), w))
+    made = Llvm().compile(Program([x, w], [out]), {})
+    weights = np.ones((512, 512), np.float32)
+    tracemalloc.start()
+    try:
+        for n in range(100, 150):
+            made([np.ones((n, 512), np.float32), weights])
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(made.native.arena) >= 149 * 512 * 4
+    assert held < 30 * 150 * 512 * 4  # and not of 50 sizes

@@ -28,6 +28,8 @@ SMALL = 1 << 15
 KEPT = 3
 # For so many sizes a program is kept ready, at most.
 KEPT_SIZES = 64
+# And for so many of those used last, its results' arrays.
+KEPT_POOLS = 4
 
 
 class ResultArrays:
@@ -195,6 +197,7 @@ class VaryingNative(_Compiled):
         self._now: tuple[int, ...] = ()  # the sizes of the last run
         self._entry: Callable[..., int | None] = lambda *arguments: None
         self._pools: list[ResultArrays] = []
+        self._recent: list[list[ResultArrays]] = []
         # Kernels go through at least one element: what may have none is left to NumPy.
         lengths = {n for value in program.values() for n in value.shape if isinstance(n, Size)}
         with knowing(program.guards):
@@ -212,11 +215,15 @@ class VaryingNative(_Compiled):
         """Return the program for some sizes."""
         found = self._sized.get(sizes)
         if found is None:
-            if len(self._sized) >= KEPT_SIZES:
+            before = self.native.arena
+            image = self.native.image(sizes)
+            if self.native.arena is not before:
+                self._sized.clear()  # they would keep what memory there was
+            elif len(self._sized) >= KEPT_SIZES:
                 del self._sized[next(iter(self._sized))]
             outputs = [self.program.outputs[i] for i in self.given]
             binding = dict(zip(self._symbols, sizes, strict=True))
-            found = self._sized[sizes] = _Sized(self.native.image(sizes), outputs, binding)
+            found = self._sized[sizes] = _Sized(image, outputs, binding)
         return found
 
     @property
@@ -272,6 +279,10 @@ class VaryingNative(_Compiled):
         sized = self.at(sizes)
         self._entry, self._pools = self.native.at(sizes, sized.image).entry, sized.pools
         self._now = sizes
+        self._recent = [*(pools for pools in self._recent if pools is not sized.pools), sized.pools]
+        if len(self._recent) > KEPT_POOLS:
+            for pool in self._recent.pop(0):
+                pool.arrays.clear()
 
     def _is_empty(self, sizes: tuple[int, ...]) -> bool:
         binding = dict(zip(self._symbols, sizes, strict=True))
