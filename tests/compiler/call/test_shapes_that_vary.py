@@ -590,3 +590,23 @@ def test_explain_tells_what_cannot_vary_and_which_line_is_why():
 def test_random_programs_at_random_sizes_are_right_in_every_way():
     found = [difference(seed, "numpy")[0] for seed in range(25)]
     assert not any(found), found
+
+
+def test_results_that_are_views_are_views_at_every_size(compile):
+    @compile
+    def looked_at(x):
+        y = x * 2
+        return x[1:], x.view(-1), x.T, y, y[:-1], y.reshape(x.shape[0] * 3), y[: x.shape[0] // 2], y[x.shape[0] // 2 :]
+
+    for n in (4, 6, 9, 5):
+        x = mt.randn(n, 3)
+        tail, flat, turned, y, but_last, all_of_it, first, rest = looked_at(x)
+        expected = looked_at.function(x)
+        assert all(map(same, (tail, flat, turned, y, but_last, all_of_it, first, rest), expected))
+        x[1, 0] = 7.0
+        assert (tail[0, 0].item(), flat[3].item(), turned[0, 1].item()) == (7.0, 7.0, 7.0)
+        y[0, 0] = 5.0
+        assert (but_last[0, 0].item(), all_of_it[0].item(), first[0, 0].item()) == (5.0, 5.0, 5.0)
+        y[n - 1, 2] = 3.0
+        assert rest[-1, 2].item() == all_of_it[-1].item() == 3.0
+    assert looked_at.compilations == 2

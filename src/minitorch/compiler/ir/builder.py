@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.ir.program import COMPARISONS, LOGIC, TESTS, Shape, Value, in_order
-from minitorch.compiler.ir.sizes import Size, surely_equal
+from minitorch.compiler.ir.sizes import Size, surely_at_most, surely_equal
 
 BOOL, INT64 = np.dtype(np.bool_), np.dtype(np.int64)
 
@@ -160,15 +160,22 @@ def flip(x: Value, axes: Sequence[int]) -> Value:
 
 def pad(x: Value, low: Sequence[int], high: Sequence[int], value: Any = 0) -> Value:
     """Put a border around x; a negative width cuts off."""
-    starts = tuple(max(-a, 0) for a in low)
-    counts = tuple(n - s - max(-b, 0) for n, s, b in zip(x.shape, starts, high, strict=True))
+    starts = tuple(_or_nothing(-a) for a in low)
+    counts = tuple(n - s - _or_nothing(-b) for n, s, b in zip(x.shape, starts, high, strict=True))
     x = slice_axes(x, starts, counts, (1,) * x.ndim)
-    low, high = tuple(max(a, 0) for a in low), tuple(max(b, 0) for b in high)
-    if not any(low) and not any(high):
+    low, high = tuple(map(_or_nothing, low)), tuple(map(_or_nothing, high))
+    if all(surely_equal(width, 0) for width in (*low, *high)):
         return x
     shape = tuple(n + a + b for n, a, b in zip(x.shape, low, high, strict=True))
     number = x.dtype.type(value).item()
     return Value("pad", (x,), {"low": low, "high": high, "value": number}, shape, x.dtype)
+
+
+def _or_nothing(width: int) -> int:
+    """Return a width, or 0 if it is negative; one that is always the same sign needs no look at what it is."""
+    if surely_at_most(width, 0):
+        return 0
+    return width if surely_at_most(0, width) else max(width, 0)
 
 
 def spread(x: Value, axis: int, step: int) -> Value:
