@@ -86,7 +86,9 @@ class ScheduledBackend(ABC):
     """A backend that is handed groups in their order and a memory plan; the rest of the way is the same for all."""
 
     machine: Machine
-    sizes_may_vary: bool = False  # True: `link` makes something that runs at any (`MemoryPlan.at` says what lies where)
+    sizes_may_vary: bool = (
+        False  # True: `link` makes something that runs at any (`MemoryPlan.at` says what lies where)
+    )
     fuse: bool = True  # False: every value by itself, to find out which room a mistake is in
 
     @abstractmethod

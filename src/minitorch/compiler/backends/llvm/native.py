@@ -26,8 +26,8 @@ from minitorch.engine.memory import release_freed
 SMALL = 1 << 15
 # So many arrays are kept for one output, at most.
 KEPT = 3
-# For so many sizes a program is kept ready, at most.
-KEPT_SIZES = 64
+# A program is kept ready for sizes that were met before, as long as that takes no more bytes than this.
+KEPT_BYTES = 1 << 24
 # And for so many of those used last, its results' arrays.
 KEPT_POOLS = 4
 
@@ -194,6 +194,7 @@ class VaryingNative(_Compiled):
         one, *others = self._places
         self._only = None if others or one[1] is None else (one[0], one[1])
         self._sized: dict[tuple[int, ...], _Sized] = {}
+        self.kept_bytes = 0  # that these take
         self._now: tuple[int, ...] = ()  # the sizes of the last run
         self._entry: Callable[..., int | None] = lambda *arguments: None
         self._pools: list[ResultArrays] = []
@@ -217,10 +218,12 @@ class VaryingNative(_Compiled):
         if found is None:
             before = self.native.arena
             image = self.native.image(sizes)
+            self.kept_bytes += image.nbytes
             if self.native.arena is not before:
                 self._sized.clear()  # they would keep what memory there was
-            elif len(self._sized) >= KEPT_SIZES:
-                del self._sized[next(iter(self._sized))]
+                self.kept_bytes = image.nbytes
+            while self.kept_bytes > KEPT_BYTES and self._sized:
+                self.kept_bytes -= self._sized.pop(next(iter(self._sized))).image.nbytes
             outputs = [self.program.outputs[i] for i in self.given]
             binding = dict(zip(self._symbols, sizes, strict=True))
             found = self._sized[sizes] = _Sized(image, outputs, binding)
