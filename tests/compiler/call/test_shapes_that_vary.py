@@ -610,3 +610,38 @@ def test_results_that_are_views_are_views_at_every_size(compile):
         y[n - 1, 2] = 3.0
         assert rest[-1, 2].item() == all_of_it[-1].item() == 3.0
     assert looked_at.compilations == 2
+
+
+def test_arguments_whose_strides_vary(compile):
+    f = compile(lambda i: (i * 2).sum(0) + i[0])
+    longer = mt.arange(60.0).reshape(2, 30)
+    for n in range(6, 30):
+        part = longer[:, n - 6 : n]
+        assert same(f(part), f.function(part))
+        part = longer[:, :n].contiguous()[:, -6:]  # as a text's last words are, while it grows
+        assert same(f(part), f.function(part))
+    assert f.compilations <= 3
+    assert f.cache.eager_calls == 0
+
+
+def test_sizes_and_strides_that_vary(compile):
+    f = compile(lambda x: x.cumsum(1) * x.shape[1])
+    for n in range(4, 20):
+        x = mt.randn(3, n + n % 3)[:, :n]
+        assert same(f(x), f.function(x))
+    assert f.compilations <= 6  # with and without gaps
+    assert f.cache.eager_calls == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*come rarely run as they are")
+def test_strides_do_not_vary_where_an_argument_is_written_into_or_looked_at(compile):
+    for function in (lambda x: x.add_(1), lambda x: x[:, 1:], lambda x: x.mul_(x.shape[1])):
+        f = compile(function)
+        for n in range(4, 12):
+            base, other = (mt.arange(40.0).reshape(2, 20) for _ in range(2))
+            got, expected = f(base[:, :n]), function(other[:, :n])
+            assert same(got, expected)
+            assert same(base, other)
+            got[0, 0] = 100.0
+            expected[0, 0] = 100.0
+            assert same(base, other)

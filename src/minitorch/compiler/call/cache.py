@@ -10,7 +10,7 @@ from collections import deque
 from typing import Any
 
 from minitorch.compiler.call.key import Arguments, CacheKey, exactly
-from minitorch.compiler.call.shapes import VaryingShapes, places_of
+from minitorch.compiler.call.shapes import VaryingShapes
 from minitorch.compiler.call.specialisation import Specialisation
 from minitorch.engine import watch
 
@@ -125,7 +125,7 @@ class Cache:
         if key in self.programs:
             self.misses[key] = misses = self.misses.get(key, 0) + 1
             return misses <= EAGER_TO_COMPILE or misses & (misses - 1) == 0
-        if places_of(key.shapes):
+        if key.varies:
             return True
         if len(self.programs) < EAGER_TO_COMPILE:
             return True
@@ -170,21 +170,27 @@ class Cache:
 
     # --- sizes that vary ------------------------------------------------------------------------------
 
-    def shapes_of(self, key: CacheKey) -> VaryingShapes | None:
+    def shapes_of(self, arguments: Arguments) -> VaryingShapes | None:
         """Return what is known of the shapes of calls that are alike in all else."""
-        return self.shapes.get(_without_shapes(key))
+        return self.shapes.get(_without_shapes(arguments))
 
-    def see_shapes(self, key: CacheKey, dynamic: bool | None) -> VaryingShapes | None:
+    def see_shapes(self, arguments: Arguments, dynamic: bool | None) -> None:
         """Look at the shapes of a call for which there is no program."""
-        if dynamic is False or not all(leaf.contiguous is True for leaf in key.leaves):
-            return None
-        alike = _without_shapes(key)
+        if dynamic is False or not all(arguments.layouts()):
+            return
+        key, alike = arguments.key, _without_shapes(arguments)
         known = self.shapes.get(alike)
         if known is None:
             known = self.shapes[alike] = VaryingShapes(key.shapes, all_of_them=dynamic is True)
-        known.see(key.shapes)
-        return known
+        known.see(key.shapes, tuple([leaf.contiguous for leaf in key.leaves]))
+
+    def varying_key(self, arguments: Arguments) -> CacheKey | None:
+        """Return the key of a call, but for floats, with names for sizes that vary; None if nothing does."""
+        shapes = self.shapes_of(arguments) if self.shapes else None
+        named = None if shapes is None else shapes.named(arguments.key.shapes)
+        return None if named is None else arguments.key.with_shapes(named, arguments.layouts())
 
 
-def _without_shapes(key: CacheKey) -> CacheKey:
-    return key.with_shapes([(len(shape),) for shape in key.shapes])
+def _without_shapes(arguments: Arguments) -> CacheKey:
+    shapes = [(len(shape),) for shape in arguments.key.shapes]
+    return arguments.key.with_shapes(shapes, arguments.layouts())

@@ -17,6 +17,7 @@ import numpy as np
 from minitorch.compiler.backends.llvm.native import HELD_BY_POOL, SMALL, Native, VaryingNative
 from minitorch.compiler.call.conditions import Condition, Requirement, SourceCode, compiled_from
 from minitorch.compiler.call.containers import Leaf, filled
+from minitorch.compiler.call.key import Layout
 from minitorch.compiler.call.specialisation import Redecided, Specialisation
 from minitorch.compiler.ir.sizes import hint, is_fixed
 from minitorch.compiler.trace.observe.observer import PLAIN
@@ -57,7 +58,7 @@ class _EntryWriter:
         key = program.key
         if not isinstance(program.runner, (Native, VaryingNative)) or program.writes_arguments:
             raise _NoEntry
-        if not all(leaf.contiguous is True for leaf in key.leaves):
+        if not all(leaf.contiguous is True or isinstance(leaf.contiguous, Layout) for leaf in key.leaves):
             raise _NoEntry
         self.program = program
         self.recorded = program.recorded
@@ -129,6 +130,9 @@ class _EntryWriter:
         for i, source in enumerate(self.recorded.sources):
             if isinstance(source, FromArgument) and not source.gradient:
                 names[i] = self.spelled.arrays[source.position]
+                if self.program.key.leaves[source.position].contiguous is not True:
+                    s.names["ascontiguousarray"] = np.ascontiguousarray
+                    names[i] = f"ascontiguousarray({names[i]})"
             elif isinstance(source, (FromTensor, FromArray)):
                 array = source.tensor._data if isinstance(source, FromTensor) else source.array
                 if not array.flags.c_contiguous:

@@ -222,15 +222,15 @@ class CompiledFunction:
                 return self._record(key, arguments, self._why(arguments, group))
             else:
                 cache.eager_calls += 1
-                self._tell_of_eager_calls(key)
+                self._tell_of_eager_calls(arguments)
         return self.function(*arguments.args, **arguments.options)
 
-    def _tell_of_eager_calls(self, key: CacheKey) -> None:
+    def _tell_of_eager_calls(self, arguments: Arguments) -> None:
         """Say once that calls run as they are because there are too many different ones."""
         self.cache.rare_calls += 1
         if self.cache.rare_calls != RARE_CALLS:
             return
-        shapes = self.cache.shapes_of(key)
+        shapes = self.cache.shapes_of(arguments)
         fixed = () if shapes is None else dict.fromkeys(shapes.fixed.values())
         why = f"; sizes cannot vary here: {'; '.join(fixed)}" if fixed else ""
         warnings.warn(
@@ -241,20 +241,18 @@ class CompiledFunction:
         )
 
     def _programs_for(self, arguments: Arguments) -> tuple[Specialisation, ...]:
-        """Return the programs for a call's very shapes, and those for shapes that vary."""
+        """Return the programs for a call's very shapes; if there are none, those for shapes that vary."""
         cache, key = self.cache, arguments.key
         found = tuple(cache.programs.get(cache.key_of(arguments, key), ()))
-        shapes = cache.shapes_of(key) if cache.shapes else None
-        if shapes is not None and (named := shapes.named(key.shapes)) is not None:
-            found += tuple(cache.programs.get(cache.key_of(arguments, key.with_shapes(named)), ()))
+        if not found and (varying := cache.varying_key(arguments)) is not None:
+            found += tuple(cache.programs.get(cache.key_of(arguments, varying), ()))
         return found
 
     def _key_for(self, arguments: Arguments) -> CacheKey:
         """Return the key, but for floats, by which a call that no program fits is recorded."""
-        key = arguments.key
-        shapes = self.cache.see_shapes(key, self.dynamic)
-        named = None if shapes is None else shapes.named(key.shapes)
-        return key if named is None else key.with_shapes(named)
+        self.cache.see_shapes(arguments, self.dynamic)
+        varying = self.cache.varying_key(arguments)
+        return arguments.key if varying is None else varying
 
     def _audit(self, program: Specialisation, arguments: Arguments) -> Any:
         """Run the function itself, and look whether it still does what a program does."""
@@ -322,8 +320,10 @@ class CompiledFunction:
             return self._record(cache.fix_numbers(arguments, key), arguments, reason)
         if outcome.sizes_cannot_vary:
             return self._record_anew(key, arguments, reason, outcome)
-        if outcome.mistake and places_of(key.shapes):
-            self._fix_sizes(key, dict.fromkeys(places_of(key.shapes), outcome.mistake))
+        if outcome.mistake and key.varies:
+            self._fix_sizes(
+                key, arguments, dict.fromkeys(places_of(key.shapes), outcome.mistake), outcome.mistake
+            )
             text = (
                 f"compile: {describe(self.function)} is compiled for each size by itself: {outcome.mistake}"
             )
@@ -351,22 +351,25 @@ class CompiledFunction:
 
     def _record_anew(self, key: CacheKey, arguments: Arguments, reason: str, outcome: RecordedCall) -> Any:
         """Record a call again in which sizes varied that cannot, or two of them that have to be one."""
-        shapes = self.cache.shapes_of(arguments.key)
+        shapes = self.cache.shapes_of(arguments)
         assert shapes is not None, "sizes vary only where they were seen to"
         places = places_of(key.shapes)
         for one, other in outcome.equal:
             shapes.compare(places[one][0], places[other][0])
         for name, why in outcome.special.items():
             shapes.except_for(places[name], arguments.key.shapes, why)
-        self._fix_sizes(key, outcome.fixed)
-        named = shapes.named(arguments.key.shapes)
-        again = arguments.key if named is None else arguments.key.with_shapes(named)
+        self._fix_sizes(key, arguments, outcome.fixed, outcome.fixed_layout)
+        varying = self.cache.varying_key(arguments)
+        again = arguments.key if varying is None else varying
         return self._record(self.cache.promote_numbers(arguments, again), arguments, reason)
 
-    def _fix_sizes(self, key: CacheKey, fixed: dict[str, str]) -> None:
-        """Let sizes not vary any more."""
-        shapes = self.cache.shapes_of(key)
+    def _fix_sizes(
+        self, key: CacheKey, arguments: Arguments, fixed: dict[str, str], fixed_layout: str
+    ) -> None:
+        """Let sizes, or strides, not vary any more."""
+        shapes = self.cache.shapes_of(arguments)
         assert shapes is not None, "sizes vary only where they were seen to"
+        shapes.fixed_layout = shapes.fixed_layout or fixed_layout
         for name, why in fixed.items():
             shapes.fix(places_of(key.shapes)[name], why)
 

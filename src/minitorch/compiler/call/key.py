@@ -64,12 +64,32 @@ class Signature(NamedTuple):
     array: type
     shape: tuple[Any, ...]  # names in place of sizes that vary (shapes.py)
     dtype: Any
-    contiguous: Any  # True, or its strides and whether it may be written into
+    contiguous: (
+        Any  # True, or its strides and whether it may be written into; or a Layout, where strides vary
+    )
     tensor: Any  # from here on None for an array by itself
     requires_grad: bool | None
     no_gradient: bool | None
     is_leaf: bool | None
     hooked: bool | None
+
+
+class Layout(NamedTuple):
+    """How an array lies in memory whose strides vary: in the order of its axes, without overlaps, perhaps with gaps."""
+
+    contiguous: bool
+    writeable: bool
+
+
+def layout_of(array: np.ndarray) -> Layout | None:
+    """Return the layout of an array; None if it lies there in another order."""
+    step = array.itemsize
+    for n, stride in zip(reversed(array.shape), reversed(array.strides), strict=True):
+        if n != 1:
+            if stride < step:
+                return None
+            step = stride * n
+    return Layout(array.flags.c_contiguous, array.flags.writeable)
 
 
 def _finder(facts: dict[str, Fact]) -> Callable[[Any, Any], Signature]:
@@ -172,13 +192,24 @@ class CacheKey(NamedTuple):
     numbers: tuple[Any, ...] = ()  # the others, exactly
 
     @property
+    def varies(self) -> bool:
+        """Whether it is one of calls with several shapes, or layouts."""
+        return any(
+            isinstance(leaf.contiguous, Layout) or any(n.__class__ is str for n in leaf.shape)
+            for leaf in self.leaves
+        )
+
+    @property
     def shapes(self) -> tuple[tuple[Any, ...], ...]:
         """The shapes of the arrays among the arguments."""
         return tuple([leaf.shape for leaf in self.leaves])
 
-    def with_shapes(self, shapes: Sequence[tuple[Any, ...]]) -> CacheKey:
-        """Return the key of arguments with other shapes."""
-        leaves = [leaf._replace(shape=s) for leaf, s in zip(self.leaves, shapes, strict=True)]
+    def with_shapes(self, shapes: Sequence[tuple[Any, ...]], layouts: Sequence[Any]) -> CacheKey:
+        """Return the key of arguments with other shapes and layouts."""
+        leaves = [
+            leaf._replace(shape=shape, contiguous=layout)
+            for leaf, shape, layout in zip(self.leaves, shapes, layouts, strict=True)
+        ]
         return self._replace(leaves=tuple(leaves))
 
 
@@ -215,6 +246,12 @@ class Arguments:
         given = self.numbers if numbers is None else numbers
         fixed = tuple(exactly(n) for i, n in enumerate(given) if i not in inputs)
         return key._replace(inputs=inputs, numbers=fixed)
+
+    def layouts(self) -> list[Any]:
+        """Return how the arrays lie in memory, as far as that matters where sizes and strides vary; None: it does."""
+        arrays = [leaf._data if isinstance(leaf, Node) else leaf for leaf in self.leaves]
+        known = [leaf.contiguous for leaf in self.key.leaves]
+        return [True if c is True else layout_of(a) for c, a in zip(known, arrays, strict=True)]
 
     def sharing(self) -> tuple[int, ...]:
         """Return which of the arrays lie in the memory of an earlier one."""
@@ -336,8 +373,14 @@ class Spelled:
             self.requirements += _conditions(facts, expected, words, name)
             self.requirements.append(Let((array,), ARRAY, (name,)))
         varies = any(n.__class__ is str for n in expected.shape)
-        facts = {name: fact for name, fact in OF_ARRAY.items() if name != "shape"} if varies else OF_ARRAY
-        conditions = _conditions(facts, expected, words, array)
+        laid_out = isinstance(expected.contiguous, Layout)
+        without = [*(["shape"] if varies else []), *(["contiguous"] if laid_out else [])]
+        conditions = _conditions(
+            {name: fact for name, fact in OF_ARRAY.items() if name not in without}, expected, words, array
+        )
+        if laid_out:
+            layout = f"how {words} lies in memory"
+            conditions.append(Condition(layout, "{1}({0})", (array, layout_of), expected.contiguous, "=="))
         self.requirements.append(Remembered(array, conditions + self._on_array(words, array)))
         if varies:
             self._spell_shape(words, array, expected.shape)

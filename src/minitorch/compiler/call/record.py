@@ -22,7 +22,7 @@ from minitorch.compiler.call.audit import Audits, difference
 from minitorch.compiler.call.conditions import LENGTH, Condition
 from minitorch.compiler.call.containers import Same, Taken, collect, parts_of, paths_of, rebuilt, template
 from minitorch.compiler.call.guards import Environment, can_be_placed, conditions_on_place, is_place_of_number
-from minitorch.compiler.call.key import Arguments, CacheKey, is_record
+from minitorch.compiler.call.key import Arguments, CacheKey, Layout, is_record
 from minitorch.compiler.call.library import MEETABLE, KnownObjects
 from minitorch.compiler.call.names import describe
 from minitorch.compiler.call.shapes import places_of
@@ -39,6 +39,7 @@ from minitorch.compiler.trace.observe.watchdog import watchdog
 from minitorch.compiler.trace.plain import PlainTraced
 from minitorch.compiler.trace.recorded import (
     Effect,
+    FromArgument,
     FromGradient,
     FromPlace,
     FromScript,
@@ -70,7 +71,7 @@ class RecordedCall:
     differs: of an audited call, where it differs from the program that is kept for it.
     is_done: the function has run all the same, though it is refused.
     fixed: nothing was done, because these sizes, by name, cannot vary, and why; special: because there is something
-    about the ones of this call; equal: because two must be one.
+    about the ones of this call; equal: because two must be one; fixed_layout: why strides cannot vary.
     """
 
     results: Any = None
@@ -83,13 +84,14 @@ class RecordedCall:
     is_done: bool = False
     differs: str = ""
     fixed: dict[str, str] = field(default_factory=dict)
+    fixed_layout: str = ""
     special: dict[str, str] = field(default_factory=dict)
     equal: set[tuple[str, str]] = field(default_factory=set)
 
     @property
     def sizes_cannot_vary(self) -> bool:
         """Whether nothing was done because of sizes."""
-        return bool(self.fixed or self.special or self.equal)
+        return bool(self.fixed or self.fixed_layout or self.special or self.equal)
 
 
 def run_plainly(function: Any, environment: Environment, arguments: Arguments, tensors: list[Any]) -> Any:
@@ -141,9 +143,14 @@ def record_call(
         if run.is_settled:
             raise  # everything is done: Ctrl-C has waited for that
         run.put_back()
-        if run.active.assumed.is_given_up:
-            assumed = run.active.assumed
-            return RecordedCall(fixed=assumed.fixed, special=assumed.special, equal=assumed.equal)
+        assumed = run.active.assumed
+        if assumed.is_given_up or run.fixed_layout:
+            return RecordedCall(
+                fixed=assumed.fixed,
+                fixed_layout=run.fixed_layout,
+                special=assumed.special,
+                equal=assumed.equal,
+            )
         if not isinstance(error, Exception):
             raise
         if run.active.symbols:
@@ -226,6 +233,8 @@ class _Run:
         self.function = function
         self.arguments = arguments
         self.inputs = key.inputs
+        self.strided = {i for i, leaf in enumerate(key.leaves) if isinstance(leaf.contiguous, Layout)}
+        self.fixed_layout = ""  # why the strides of arguments cannot vary
         self.promoted = promoted
         self.given = GivenNumbers()
         self.is_settled = False  # whether what the function did is done for real
@@ -284,6 +293,7 @@ class _Run:
                         "read-only; clone() it"
                     )
             self.views = views_among(found, self.active)
+            self._require_layouts(recorded)
             self.found = found
             own = [r if view is None else None for r, view in zip(found, self.views, strict=True)]
             try:
@@ -446,6 +456,14 @@ class _Run:
             if self.observer.is_written(f.holder, f.key)
             and (is_place_of_number(f) or (f.kind in ("item", "cell") and can_be_placed(f.value)))
         ]
+
+    def _require_layouts(self, recorded: Recorded) -> None:
+        """Give up a recording for any strides if it depends on them: on whether a part of an argument is a view."""
+        touched = [recorded.sources[update.input] for update in recorded.updates]
+        touched += [view.of for view in self.views if view is not None and not isinstance(view.of, int)]
+        if any(isinstance(each, FromArgument) and each.position in self.strided for each in touched):
+            self.fixed_layout = "it writes into an argument, or returns a part of it"
+            raise SizeIsNeeded
 
     def without_symbols(self, why: str) -> RecordedCall:
         """Return what becomes of a call that could not be recorded, perhaps because its sizes vary."""

@@ -9,6 +9,7 @@ again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from minitorch.compiler.ir.polynomial import LEAST
 
@@ -33,9 +34,13 @@ class VaryingShapes:
         self._telling = [tuple(first)]  # shapes by which axes are told apart
         self._compared: set[tuple[Axis, Axis]] = set()  # axes that the function compares
         self._special: dict[Axis, set[int]] = {}  # lengths that the function does something else for
+        self._layouts: set[Any] = set()  # the first ones seen
+        self.fixed_layout = ""  # why strides cannot vary
 
-    def see(self, shapes: Shapes) -> None:
+    def see(self, shapes: Shapes, layouts: Any = None) -> None:
         """Look at the shapes of a call: what differs from those of earlier ones varies."""
+        if len(self._layouts) < 2:
+            self._layouts.add(layouts)
         long = {a: n for a in _axes(shapes) if (n := _at(shapes, a)) >= LEAST}
         differing = {a for a, n in long.items() if self._lengths.setdefault(a, n) != n} - self.axes
         self.axes |= differing - self.fixed.keys()
@@ -61,12 +66,17 @@ class VaryingShapes:
         self._compared.add((one, other))
 
     def named(self, shapes: Shapes) -> Named | None:
-        """Return shapes with names for what varies; None if nothing does, or axes have to be told apart first."""
+        """Return shapes with names for what varies; None if nothing does, or axes have to be told apart first.
+
+        If it is strides alone, nothing has a name.
+        """
+        if self.fixed_layout:
+            return None
         varying = {
             a for a in self.axes if (n := _at(shapes, a)) >= LEAST and n not in self._special.get(a, ())
         }
         if not varying:
-            return None
+            return tuple(shapes) if len(self._layouts) > 1 and not self.axes else None
         name: dict[Axis, str] = {}
         for group in self._groups():
             if len({_at(shapes, a) for a in group}) > 1:
