@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from minitorch.compiler.ir.program import Program, Value
-from minitorch.compiler.ir.sizes import comparing_surely
+from minitorch.compiler.ir.sizes import Undecided, comparing_surely
 from minitorch.compiler.schedule.groups import Contradiction, Group
 from minitorch.compiler.schedule.machine import Machine
 from minitorch.compiler.schedule.memory import MemoryPlan, Placed, plan_memory
@@ -86,7 +86,9 @@ class ScheduledBackend(ABC):
     """A backend that is handed groups in their order and a memory plan; the rest of the way is the same for all."""
 
     machine: Machine
-    sizes_may_vary: bool = False  # True: `link` makes something that runs at any (`MemoryPlan.at` says what lies where)
+    sizes_may_vary: bool = (
+        False  # True: `link` makes something that runs at any (`MemoryPlan.at` says what lies where)
+    )
     fuse: bool = True  # False: every value by itself, to find out which room a mistake is in
 
     @abstractmethod
@@ -113,7 +115,7 @@ class ScheduledBackend(ABC):
     ) -> Any:
         try:
             return self._build(program, updates, numbers, self.fuse)
-        except Contradiction as problem:
+        except (Contradiction, Undecided) as problem:
             if not self.fuse:
                 raise
             plain = self._build(program, updates, numbers, False)
