@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-quick fuzz lint check count bench docs clean
+.PHONY: demo test test-quick fuzz faults lint check count bench docs clean
 
 demo: .venv/app.stamp
 	$(BIN)/minitorch check --html certificate.html
@@ -25,6 +25,11 @@ test-quick: .venv/test.stamp
 FUZZ ?= --count 20000
 fuzz: .venv/test.stamp
 	PYTHONPATH=tests/support OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m histories $(FUZZ)
+
+# Ranks of a training run killed at random moments: all others must end, and the run go on from its checkpoint.
+FAULTS ?= --count 50
+faults: .venv/test.stamp
+	PYTHONPATH=tests/support OMP_NUM_THREADS=1 $(BIN)/python -m faults $(FAULTS)
 
 lint: .venv/test.stamp
 	$(BIN)/ruff check .

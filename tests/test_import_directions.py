@@ -21,6 +21,7 @@ FLOORS = [
     ["signal", "amp", "backends", "settings", "testing"],
     ["cuda"],
     ["autograd"],
+    ["distributed"],
     ["nn"],
     ["optim", "utils", "serialization", "distributions", "func"],
     ["compiler"],
@@ -33,6 +34,7 @@ OUTSIDE = {"numpy", "scipy", "cupy"}
 # Imported where they are used, and only there; their absence is explained.
 EXTRAS = {
     "compiler": ("bytecode", "llvmlite"),
+    "distributed": ("mpi4py",),
     "testing": ("hypothesis",),
     "course": ("hypothesis",),
     "app": ("rich", "matplotlib", "sklearn", "threadpoolctl"),

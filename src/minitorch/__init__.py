@@ -101,6 +101,7 @@ _ROOMS = {
     "cuda": (),
     "course": (),
     "course.explorer": ("explore",),
+    "distributed": (),
     "distributions": (),
     "fft": (),
     "func": ("vmap",),

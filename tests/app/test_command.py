@@ -407,6 +407,6 @@ def test_a_closed_pipe_is_no_error():
 
 def test_options_to_go_on_name_what_was_not_default():
     chosen = SimpleNamespace(
-        seed=0, epochs=None, device="cpu", compile=False, json=False, out=command.Path("runs")
+        seed=0, epochs=None, device="cpu", compile=False, json=False, out=command.Path("runs"), ranks=None
     )
     assert command._options_to_resume(chosen) == []

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ranks import run_ranks
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -81,3 +83,10 @@ def test_an_example_is_a_script():
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.name)
 def test_an_example_is_a_page(path):
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 120
+
+
+def test_data_parallel():
+    said = run_ranks(2, EXAMPLES / "data_parallel.py")
+    assert "epoch 5" in said
+    assert "by 2 ranks" in said
+    assert said.count("epoch 1") == 1  # one rank speaks

@@ -17,7 +17,7 @@ from minitorch.app.experiments import ALL, find, listing
 from minitorch.app.experiments.gpt import Gpt, MiniGpt, choose
 from minitorch.app.experiments.grammar import UNSEEN_VERBS, GrammarForms, GrammarOneHot, spelled
 from minitorch.app.experiments.xor import Xor
-from minitorch.app.train import CannotTrain, Run, refuse_stale_gradients, step
+from minitorch.app.train import CannotTrain, Run, TrainingReport, refuse_stale_gradients, step
 
 CLOCKS = ("seconds", "samples_per_second")
 
@@ -361,3 +361,19 @@ def test_memory_stays_flat_over_200_steps():
     assert garbage[1] == 0  # no step leaves anything to the collector
     assert counts[0] == counts[1]
     assert sizes[1] < sizes[0] + 20_000, sizes
+
+
+def test_a_report_in_a_notebook(tmp_path):
+    report = TrainingReport(
+        experiment="<xor>", epochs=3, stopped_by="", loss=0.123456789, samples=["a\nb"], plot=None
+    )
+    shown = report._repr_html_()
+    assert "&lt;xor&gt;" in shown
+    assert "0.123457" in shown
+    assert "stopped_by" not in shown
+    assert "<img" not in shown
+    picture = tmp_path / "curves.png"
+    picture.write_bytes(b"\x89PNG")
+    report["plot"] = str(picture)
+    assert "data:image/png;base64,iVBORw==" in report._repr_html_()
+    assert report["loss"] == 0.123456789

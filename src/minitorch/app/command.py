@@ -79,6 +79,20 @@ def parser() -> argparse.ArgumentParser:
     )
     train.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where to compute")
     train.add_argument("--compile", action="store_true", help="compile the training step to native code")
+    train.add_argument(
+        "--ranks",
+        type=_positive,
+        metavar="N",
+        help="train by N processes: the same training, sooner (needs MPI)",
+    )
+    train.add_argument(
+        "--hostfile",
+        type=Path,
+        metavar="FILE",
+        help="with --ranks: the machines, for mpirun, a line for each",
+    )
+    # For the ranks: whether there is a terminal, which mpirun does not let them see.
+    train.add_argument("--live", action="store_true", help=argparse.SUPPRESS)
     train.add_argument("--json", action="store_true", help="print JSON, a line for each event, for a program")
     again = train.add_mutually_exclusive_group()
     again.add_argument(
@@ -94,6 +108,12 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     bench.add_argument("--quick", action="store_true", help="a part of it, in about two minutes")
+    bench.add_argument(
+        "--ranks",
+        type=_positive,
+        metavar="N",
+        help="training by N ranks beside one, and beside PyTorch's, instead",
+    )
     bench.add_argument("--only", metavar="WORD", help="only groups or rows with WORD in their name")
     bench.add_argument("--rounds", type=_positive, metavar="N", help="ask each contender N times")
     bench.add_argument(
@@ -244,6 +264,7 @@ def train(chosen: Any) -> int:
     from minitorch.app import progress
     from minitorch.app.experiment import Experiment
     from minitorch.app.experiments import find
+    from minitorch.app.ranks import Alone, Team, launch, mpirun, team
     from minitorch.app.train import CHECKPOINT, CannotTrain, Run, forget
 
     def refuse(message: str) -> int:
@@ -269,6 +290,14 @@ def train(chosen: Any) -> int:
         except (RuntimeError, ImportError) as error:
             return refuse(f"--device {chosen.device}: {error}")
     folders = {experiment: chosen.out / experiment.name for experiment in experiments}
+    if chosen.hostfile is not None and not (chosen.ranks and chosen.hostfile.is_file()):
+        return refuse(f"--hostfile {chosen.hostfile}: give --ranks N too, and a file that exists")
+    if chosen.ranks and not (minitorch.distributed.is_available() and mpirun()):
+        return refuse("--ranks needs mpi4py and mpirun; in minitorch's folder: pip install '.[mpi]'")
+    if chosen.ranks and chosen.device != "cpu":
+        return refuse("--ranks trains on CPUs; leave --device away")
+    many = bool(chosen.ranks and chosen.ranks > 1)
+    who = Alone() if many else team()
 
     def open_run(experiment: type[Experiment]) -> Run:
         return Run(
@@ -278,7 +307,8 @@ def train(chosen: Any) -> int:
             epochs=chosen.epochs,
             device=chosen.device,
             compiled=chosen.compile,
-            progress=progress.choose(json_lines=chosen.json),
+            progress=progress.choose(json_lines=chosen.json, plain=isinstance(who, Team) and not chosen.live),
+            team=who,
         )
 
     try:
@@ -291,18 +321,36 @@ def train(chosen: Any) -> int:
                     f"--resume: the run in {' and '.join(map(str, folders.values()))} is finished; --epochs N goes on "
                     "to epoch N, --fresh starts anew"
                 )
-        for experiment, folder in folders.items():
+        for folder in folders.values() if who.leads else ():
             try:
                 folder.mkdir(parents=True, exist_ok=True)
                 if chosen.fresh:
                     forget(folder)
             except OSError as error:
                 return refuse(f"cannot write to {folder}: {error.strerror}")
+        if many:
+            began = ["-m", "minitorch", "train", chosen.name, *_options_to_resume(chosen, ranks=False)]
+            began += ["--live"] if sys.stdout.isatty() else []
+            code, who_failed = launch(chosen.ranks, began, chosen.hostfile)
+            if code and who_failed:
+                again = " ".join(["minitorch train", chosen.name, *_options_to_resume(chosen)])
+                print(
+                    f"minitorch train: {who_failed}; all ranks have ended, and every finished epoch is saved. "
+                    f"Go on with: {again}",
+                    file=sys.stderr,
+                )
+            return code
+        for experiment in experiments:
             with _one_thread():
                 open_run(experiment).go()
     except CannotTrain as error:
-        print(f"minitorch train: {error}", file=sys.stderr)
+        if who.leads:
+            print(f"minitorch train: {error}", file=sys.stderr)
         return 1
+    except Exception as error:
+        if isinstance(who, Team):
+            who.fails(error)
+        raise
     except KeyboardInterrupt:
         again = " ".join(["minitorch train", chosen.name, *_options_to_resume(chosen)])
         print(f"interrupted; every finished epoch is saved. Go on with: {again}", file=sys.stderr)
@@ -348,21 +396,25 @@ def _one_thread() -> contextlib.AbstractContextManager[Any]:
 PACKAGES = {"sklearn": "scikit-learn"}
 
 
-def _options_to_resume(chosen: Any) -> list[str]:
-    options = []
+def _options_to_resume(chosen: Any, ranks: bool = True) -> list[str]:
+    """Return the words after `minitorch train NAME` that go on with a run. ranks: with those that say by how many."""
+    words: list[Any] = []
+    if ranks and chosen.ranks:
+        words += ["--ranks", chosen.ranks]
+        words += ["--hostfile", chosen.hostfile] if chosen.hostfile else []
     if chosen.seed:
-        options.append(f"--seed {chosen.seed}")
+        words += ["--seed", chosen.seed]
     if chosen.epochs:
-        options.append(f"--epochs {chosen.epochs}")
+        words += ["--epochs", chosen.epochs]
     if chosen.compile:
-        options.append("--compile")
+        words.append("--compile")
     if chosen.json:
-        options.append("--json")
+        words.append("--json")
     if chosen.device != "cpu":
-        options.append(f"--device {chosen.device}")
+        words += ["--device", chosen.device]
     if chosen.out != Path("runs"):
-        options.append(f"--out {chosen.out}")
-    return options
+        words += ["--out", chosen.out]
+    return [str(word) for word in words]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

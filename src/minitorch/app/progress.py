@@ -225,12 +225,15 @@ def parameters(run: Run) -> int:
     return sum(p.numel() for p in run.experiment.model.parameters())
 
 
-def choose(out: IO[str] | None = None, json_lines: bool = False) -> Progress:
-    """Return the display that fits: JSON on request; a live line on a terminal, with rich or without; else lines."""
+def choose(out: IO[str] | None = None, json_lines: bool = False, plain: bool = False) -> Progress:
+    """Return the display that fits: JSON on request; a live line on a terminal, with rich or without; else lines.
+
+    plain: lines in any case. (What mpirun shows its ranks looks like a terminal, whatever it is.)
+    """
     out = sys.stdout if out is None else out
     if json_lines:
         return JsonLines(out)
-    if not out.isatty():
+    if plain or not out.isatty():
         return Lines(out)
     try:
         return Rich(out)

@@ -14,7 +14,7 @@ import numpy as np
 
 from minitorch.engine import complex as complex_numbers
 from minitorch.engine import errors, fast_rules, versions
-from minitorch.engine.hooks import run_hooks, run_post_hooks
+from minitorch.engine.hooks import expected, run_hooks, run_post_hooks
 from minitorch.engine.modes import current, switch
 from minitorch.engine.node import Node
 from minitorch.engine.quiet import hush, restore
@@ -44,6 +44,8 @@ def backpropagate(
     `boundary` belongs to an outer walk, which runs its hooks and goes on from there.
     """
     order = collect(roots, boundary)
+    if expected:
+        order = _leaves_when_complete(order)
     errors.check_unchanged(order, boundary)
     useful = None if wanted is None else _leading_to(wanted, order, boundary)
     if recordings and (recorder := current().recorder) is not None:
@@ -119,6 +121,24 @@ def collect(roots: Iterable[Node], boundary: Collection[Node] = ()) -> list[Node
                 stack.append(parent)
     order.sort(key=_age)
     return order
+
+
+def _leaves_when_complete(order: list[Node]) -> list[Node]:
+    """Return the same order with each leaf whose hooks wait for it behind the last that gives it a gradient.
+
+    Leaves are the oldest of all, and would come last: but what is to be sent to other ranks shall leave early.
+    """
+    waiting = {n for n in order if n._operation is None and n._hooks and n._hooks.when_complete}
+    moved: list[Node] = []
+    for node in order:
+        if node in waiting:
+            continue
+        for parent in node._inputs:
+            if isinstance(parent, Node) and parent in waiting:
+                waiting.remove(parent)
+                moved.append(parent)
+        moved.append(node)
+    return [*waiting, *moved]
 
 
 def _leading_to(wanted: Collection[Node], order: list[Node], boundary: Collection[Node]) -> set[Node]:

@@ -1,4 +1,4 @@
-"""Hooks: functions that see a tensor's gradient on its way, or once it arrived.
+"""Hooks: functions that see a tensor's gradient on its way, when it is complete, or once it arrived.
 
 Enters: a node and its gradient. Leaves: the gradient, as the hooks return it.
 """
@@ -14,15 +14,22 @@ from minitorch.engine.modes import observed
 from minitorch.engine.node import Node, new_tensor
 from minitorch.ops.op import Array
 
+# Filled when the first hook on complete gradients is made: from then on the walk looks for leaves that have one.
+expected: list[bool] = []
+
 
 class Hooks:
-    """A tensor's hooks: those that see a gradient on its way, and those that run once it arrived."""
+    """A tensor's hooks: those that see a gradient on its way, and those that run once it arrived.
 
-    __slots__ = ("on_gradient", "when_accumulated")
+    when_complete: given a leaf and what all of a walk gave it, while the walk goes on and before it is in `.grad`.
+    """
+
+    __slots__ = ("on_gradient", "when_accumulated", "when_complete")
 
     def __init__(self) -> None:
         self.on_gradient: dict[int, Callable[..., Any]] = {}
         self.when_accumulated: dict[int, Callable[..., Any]] = {}
+        self.when_complete: dict[int, Callable[[Node, Array], None]] = {}
 
 
 def run_hooks(node: Node, g: Array) -> Array:
@@ -43,6 +50,8 @@ def run_hooks(node: Node, g: Array) -> Array:
                 f"{getattr(new, 'shape', type(new).__name__)}; return one of the same shape, or None"
             )
         g = new.astype(g.dtype)
+    for told in node._hooks.when_complete.values():
+        told(node, g._data if isinstance(g, Node) else g)
     return g
 
 
@@ -50,3 +59,12 @@ def run_post_hooks(leaf: Node) -> None:
     """Tell a leaf's hooks that its `.grad` is ready."""
     for hook in tuple(leaf._hooks.when_accumulated.values()):
         observed(hook)(leaf)
+
+
+def on_complete(leaf: Node, hook: Callable[[Node, Array], None]) -> None:
+    """Have a function told of a leaf's gradient as soon as a walk has all of it. For this library's own use."""
+    if leaf._hooks is None:
+        leaf._hooks = Hooks()
+    leaf._hooks.when_complete[id(hook)] = hook
+    if not expected:
+        expected.append(True)

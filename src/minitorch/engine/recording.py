@@ -6,8 +6,9 @@ being recorded. Without a recording in this thread every function here is one co
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeVar
 
 from minitorch.engine.modes import attention, current
@@ -63,8 +64,30 @@ class Recorder(Protocol):
     def draw(self, source: Any, method: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Draw random numbers now, and again at every call."""
 
+    def exchange(self, exchange: Any, arrays: Any) -> Any:
+        """Begin a collective (distributed/exchange.py) now, and at every call; return what gives its results."""
+
     def replay(self, effect: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Do something to Python's objects now, and again at every call."""
+
+
+# Filled while a program is only tried, to see whether it is right: then nobody outside is asked or told anything.
+_rehearsals: list[bool] = []
+
+
+@contextlib.contextmanager
+def rehearsal() -> Iterator[None]:
+    """Inside, programs are tried: a collective gives what it gave before, and no other rank takes part."""
+    _rehearsals.append(True)
+    try:
+        yield
+    finally:
+        _rehearsals.pop()
+
+
+def is_rehearsing() -> bool:
+    """Tell whether programs are only tried."""
+    return bool(_rehearsals)
 
 
 # How generated source (compiler/call) reads a node's array and its gradient, and gives it one: {0} is the node. It does

@@ -25,6 +25,9 @@ class Generator:
     array([0.4963, 0.7682], dtype=float32)
     """
 
+    # Of which rows, of how many, draws for a batch are: (first, count, all). None: of all (distributed/shards.py).
+    rows: tuple[int, int, int] | None = None
+
     def __init__(self, device: str = "cpu") -> None:
         self.device = device
         self.manual_seed(67280421310721)
@@ -100,6 +103,19 @@ class Generator:
         rounded = drawn.astype(dtype)
         rounded[rounded == 1] = 0  # in half precision the largest ones round to 1, which is outside
         return rounded
+
+    @drawing
+    def uniforms_of_rows(self, count: int, length: int, dtype: Any) -> np.ndarray:
+        """Draw from [0, 1) for an array whose first axis has some length.
+
+        Where that counts the rows of a part of a batch, the whole batch's are drawn, and those of this part returned:
+        what every rank drops is what one rank would drop.
+        """
+        if self.rows is None or not self.rows[1] or length % self.rows[1]:
+            return self.uniforms(count, dtype)
+        first, mine, total = self.rows
+        size = count // mine
+        return self.uniforms(size * total, dtype)[first * size : (first + mine) * size]
 
     @drawing
     def normals(self, count: int, dtype: Any, contiguous: bool = True) -> np.ndarray:

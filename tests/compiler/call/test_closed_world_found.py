@@ -819,6 +819,9 @@ VIEWS = {
     "a result and its detach": lambda x, w: (lambda h: (h, h.detach()))(x * w),
     "a detach before": lambda x, w: (lambda h: (h.detach(), h))(x * w),
     "a result and a part": lambda x, w: (lambda h: (h, h[:1]))(x * 2),
+    "a detach and a part": lambda x, w: (lambda h: (h.detach(), h[:1]))(x * w),
+    "a part and a detached part": lambda x, w: (lambda h: (h[:1], h.detach()[0]))(x * w),
+    "two parts with a graph": lambda x, w: (lambda h: (h[:1], h[0]))(x * w),
     "overlapping": lambda x, w: (lambda h: (h[:2], h[1:]))(mt.cat([x, x])),
     "apart": lambda x, w: (x @ w).chunk(2, -1),
 }
@@ -849,3 +852,29 @@ def test_what_is_written_into_a_result_is_seen_where_it_comes_from(compile, what
         return found, x, w
 
     both(scenario, compile)
+
+
+@pytest.mark.parametrize(
+    "rates", [(1, 2, 3), (mt.tensor(0.1), mt.tensor(0.2), 0.3), (0.1, 1, mt.tensor(0.2))]
+)
+def test_learning_rates_of_every_kind(compile, rates):
+    def scenario(compile):
+        w = mt.ones(2, requires_grad=True)
+        optimizer = optim.SGD([w], lr=rates[0], momentum=0.9)
+
+        @compile
+        def f(x):
+            optimizer.zero_grad()
+            (w * x).sum().backward()
+            optimizer.step()
+            return w.detach().clone()
+
+        found = []
+        for rate in rates:
+            optimizer.param_groups[0]["lr"] = rate
+            found += [f(mt.full((2,), 0.1)) for _ in range(3)]
+        return found
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CompileWarning)
+        both(scenario, compile)

@@ -102,8 +102,8 @@ def test_values_that_give_up_their_place_too_early(monkeypatch):
 
 
 def test_groups_in_a_wrong_order(monkeypatch):
-    monkeypatch.setattr(order, "_sorted", lambda groups: sorted(groups, key=lambda g: -g.number))
-    monkeypatch.setattr(order, "_released_early", lambda grouping, groups, kept: groups)
+    monkeypatch.setattr(order, "_sorted", lambda groups, stage: sorted(groups, key=lambda g: -g.number))
+    monkeypatch.setattr(order, "_released_early", lambda grouping, groups, kept, stage: groups)
     assert_noticed()
 
 
@@ -235,7 +235,7 @@ def test_groups_that_wait_for_each_other_are_a_contradiction():
     first.ancestors, second.ancestors = second.bit, first.bit
     first.members = second.members = [given((1,))]
     with pytest.raises(Contradiction, match="wait for each other"):
-        order._sorted([first, second])
+        order._sorted([first, second], {first: 0, second: 0})
 
 
 def test_without_fusing_every_value_has_a_group_of_its_own():

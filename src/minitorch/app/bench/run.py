@@ -10,6 +10,7 @@ from typing import IO, Any
 
 from minitorch.app.bench import measure, plan, table
 from minitorch.app.bench.page import page
+from minitorch.app.bench.ranks import bench_ranks
 from minitorch.app.bench.results import Results, busy, comparable, compare, load, machine
 from minitorch.serialization import atomically
 
@@ -97,6 +98,12 @@ def bench(chosen: Any) -> int:
     for path in (chosen.json, chosen.html):
         if path is not None and not path.parent.is_dir():
             return refuse(f"the folder {path.parent} does not exist")
+    if getattr(chosen, "ranks", None):
+        try:
+            rounds = chosen.rounds or (2 if chosen.quick else 5)
+            return bench_ranks(chosen.ranks, plan.folder(), rounds, 0.5 if chosen.quick else 2.0, chosen.json)
+        except plan.NoWorkloads as error:
+            return refuse(str(error))
     old = None
     try:
         # Read first: an unreadable file must not show after half an hour of measuring. It may also be the very file

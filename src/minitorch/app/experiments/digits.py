@@ -99,11 +99,11 @@ class DigitsCnn(Digits):
     def network(self) -> nn.Module:
         """Return the untrained network: (N, 1, 8, 8) → (N, 10)."""
         return nn.Sequential(
-            nn.Conv2d(1, 32, 3, padding=1),  # (N, 32, 8, 8)
+            nn.Conv2d(1, 32, 3, padding=1, bias=False),  # (N, 32, 8, 8); batch norm takes a bias away again
             nn.BatchNorm2d(32),
             nn.ReLU(),
             nn.MaxPool2d(2),  # (N, 32, 4, 4)
-            nn.Conv2d(32, 64, 3, padding=1),  # (N, 64, 4, 4)
+            nn.Conv2d(32, 64, 3, padding=1, bias=False),  # (N, 64, 4, 4)
             nn.BatchNorm2d(64),
             nn.ReLU(),
             nn.MaxPool2d(2),  # (N, 64, 2, 2)

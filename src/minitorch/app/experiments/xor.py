@@ -54,10 +54,7 @@ class Xor(Experiment):
         """Compare the outputs with 0 and 1."""
         points, answers = batch
         outputs = self.model(points)
-        return Outcome(nn.functional.mse_loss(outputs, answers), self._right(outputs), 4)
-
-    def _right(self, outputs: Tensor) -> Tensor:
-        return ((outputs.detach() > 0.5) == (self.answers > 0.5)).sum()
+        return Outcome(nn.functional.mse_loss(outputs, answers), _right(outputs, answers), len(answers))
 
     def validate(self) -> Record:
         """Judge all four points once more, after the epoch's last step."""
@@ -80,3 +77,7 @@ class Xor(Experiment):
         if not loss < GOAL:
             verdict = f"loss {loss:.5f}, not below {GOAL}: perhaps too many units are on ReLU's flat side; try --seed"
         return {"loss": loss, "outputs": outputs, "text": [verdict, *lines]}
+
+
+def _right(outputs: Tensor, answers: Tensor) -> Tensor:
+    return ((outputs.detach() > 0.5) == (answers > 0.5)).sum()

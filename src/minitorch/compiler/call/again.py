@@ -93,6 +93,9 @@ def _why_not(program: Specialisation) -> str:
         return "it does more than to compute its results: it gives Tensors gradients or data, or steps a schedule"
     if any(isinstance(source, (FromArray, FromGradient)) for source in recorded.sources):
         return "it reads NumPy arrays, or gradients, which may have been changed"
+    returned = {part.number for part in parts_of(program.template) if isinstance(part, Leaf)}
+    if not returned.issuperset(backward.roots):
+        return "it returns parts of a tensor that it does not return as a whole"
     outputs = [recorded.program.outputs[i] for i in (*backward.roots, *backward.kept)]
     needed = set(in_order(outputs))
     if any(recorded.program.inputs[update.input] in needed for update in recorded.updates):
@@ -167,6 +170,10 @@ class _SameDraws:
     def draw(self, source: Any, method: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Return what was drawn then."""
         return np.array(next(self._drawn))
+
+    def exchange(self, exchange: Any, arrays: Any) -> Any:
+        """Begin a collective."""
+        return exchange.start_now(arrays)
 
     def replay(self, effect: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Do something to Python's objects."""

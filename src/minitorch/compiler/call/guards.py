@@ -379,8 +379,10 @@ class Environment:
     def _look_at_group(self, words: str, group: Any, fixed_rate: bool) -> None:
         self._guard(f"len({words})", LENGTH, group, expected=len(group), test="==", reported=True)
         for key in list(group):
-            # A learning rate changes as a matter of course: this library's optimisers read it anew at each call.
-            if (id(group), key) in self.symbolic or (key == "lr" and not fixed_rate):
+            # A learning rate changes as a matter of course: this library's optimisers read it, a float, at each call.
+            if (id(group), key) in self.symbolic or (
+                key == "lr" and not fixed_rate and type(group[key]) is float
+            ):
                 continue
             now = self._item(f"{words}[{key!r}]", group, key, reported=key != "lr")
             if type(now) is float and key != "lr":

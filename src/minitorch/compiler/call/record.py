@@ -52,6 +52,7 @@ from minitorch.compiler.trace.recorder import Recording
 from minitorch.compiler.trace.refusal import CheckFailed, CompileError
 from minitorch.compiler.trace.traced import Traced
 from minitorch.compiler.trace.varying import SizeIsNeeded, as_number
+from minitorch.distributed.errors import DistError
 from minitorch.engine.modes import current
 from minitorch.engine.node import Node
 from minitorch.optim.optimizer import ParameterGroup
@@ -129,15 +130,17 @@ def record_call(
     failure: Exception | None = None
     try:
         run.go()
-    except CheckFailed:
+    except CheckFailed as failed:
         run.put_back()
         if run.active.symbols:
             return run.without_symbols("a check failed")
+        run.may_repeat(failed)
         return RecordedCall(run_plainly(function, run.environment, arguments, []))
     except CompileError as refusal:
         run.put_back()
         if run.active.symbols:
             return run.without_symbols(str(run.observer.refusal or refusal))
+        run.may_repeat(refusal)
         return run.refused(refusal)
     except BaseException as error:
         if run.is_settled:
@@ -145,6 +148,7 @@ def record_call(
         run.put_back()
         assumed = run.active.assumed
         if assumed.is_given_up or run.fixed_layout:
+            run.may_repeat(CompileError(f"compile: {run.fixed_layout}"))
             return RecordedCall(
                 fixed=assumed.fixed,
                 fixed_layout=run.fixed_layout,
@@ -155,6 +159,7 @@ def record_call(
             raise
         if run.active.symbols:
             return run.without_symbols(f"{type(error).__name__}: {error}")
+        run.may_repeat(error)
         if key.inputs:
             return RecordedCall(asks_for_floats=True)
         if run.observer.refusal is not None:
@@ -321,6 +326,19 @@ class _Run:
 
         _, self.recorded, self.backward = self.active.run(self._call, all_of, then, self._settle_changes)
         self.active.observer = None
+
+    def may_repeat(self, error: Exception) -> None:
+        """Raise an error instead of running the function once more, if other ranks do not do so too.
+
+        What it has exchanged with them before it failed would be exchanged twice.
+        """
+        for collective in self.active.collectives[:1]:
+            if isinstance(error, DistError):
+                raise error
+            try:
+                collective.exchange.agree_to_repeat(error)
+            except DistError:
+                raise error from None
 
     def _kept(self, container: Any) -> Same | Taken | None:
         """Return what stands for a container that is not made anew: from outside, or an argument."""

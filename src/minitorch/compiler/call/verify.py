@@ -9,6 +9,7 @@ import numpy as np
 
 from minitorch.compiler.ir.program import Program, Value, evaluate, interpret
 from minitorch.compiler.trace.recorder import Recording
+from minitorch.engine.recording import rehearsal
 
 
 def first_difference(program: Any, active: Recording) -> tuple[int, str] | None:
@@ -17,6 +18,11 @@ def first_difference(program: Any, active: Recording) -> tuple[int, str] | None:
     Returns the first output that is not what the function gave, and 'recording' if that is what went wrong ('' if it
     is how the program is run); None if all agree.
     """
+    with rehearsal():
+        return _first_difference(program, active)
+
+
+def _first_difference(program: Any, active: Recording) -> tuple[int, str] | None:
     updated = {u.output: u.input for u in program.recorded.updates}
     written = set(updated.values())
     before = [a.copy() if i in written else a for i, a in enumerate(active.before)]

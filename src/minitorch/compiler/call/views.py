@@ -83,18 +83,46 @@ class View:
 
 
 def hidden_bases(results: list[Any], active: Recording) -> list[Any]:
-    """Return arrays that are no results but of which several are overlapping views: these are to be made from one."""
+    """Return arrays, or Tensors, that are no results but of which several are views, so that all are made from one."""
+    traced = [_traced(each) for each in results]
     found: list[Any] = []
-    views = [each for each in map(_traced, results) if each is not None and each.base is not None]
-    roots = {id(each): each for each in map(_traced, results) if each is not None and each.base is None}
-    for i, one in enumerate(views):
-        root = _root(one)
-        if id(root) in roots or active.outside(root) is not None:
+    known: set[tuple[int, bool]] = (
+        set()
+    )  # roots that are among the results, or found, and whether with their graph
+    for each, result in zip(traced, results, strict=True):
+        if each is not None and each.base is None:
+            known.add((id(each), _keeps_graph(result)))
+    for i, (one, result) in enumerate(zip(traced, results, strict=True)):
+        if one is None or one.base is None:
             continue
-        if any(_root(other) is root and _may_overlap(one, other) for other in views[:i]):
-            roots[id(root)] = root
-            found.append(root)
+        root = _root(one)
+        with_graph = _keeps_graph(result)
+        if (id(root), True) in known or ((id(root), False) in known and not with_graph):
+            continue
+        if active.outside(root) is not None or not any(
+            j != i and other is not None and _root(other) is root and _may_overlap(one, other)
+            for j, other in enumerate(traced)
+        ):
+            continue
+        base = _node_of(result, root) if with_graph else root
+        if base is not None:
+            known.add((id(root), with_graph))
+            found.append(base)
     return found
+
+
+def _keeps_graph(result: Any) -> bool:
+    return isinstance(result, Node) and result._requires_grad
+
+
+def _node_of(result: Any, root: Any) -> Any:
+    """Return the Tensor that a result is a view of; None if its graph is another one."""
+    while result._data is not root:
+        view = view_of(result)
+        if view is None:
+            return None
+        result = view.base
+    return result
 
 
 def views_among(results: list[Any], active: Recording) -> list[View | None]:
@@ -103,10 +131,8 @@ def views_among(results: list[Any], active: Recording) -> list[View | None]:
     traced = [_traced(each) if new else None for each, new in zip(results, fresh, strict=True)]
     owners: dict[int, int] = {}  # by root: the result that is it, preferably one with a graph
     for i, each in enumerate(traced):
-        if each is not None and each.base is None:
-            has_graph = isinstance(results[i], Node) and results[i]._requires_grad
-            if id(each) not in owners or has_graph:
-                owners[id(each)] = i
+        if each is not None and each.base is None and (id(each) not in owners or _keeps_graph(results[i])):
+            owners[id(each)] = i
     found: list[View | None] = []
     for i, (result, each) in enumerate(zip(results, traced, strict=True)):
         of: Any = None
@@ -136,11 +162,11 @@ def _view(result: Any, root: Any, of: Any, active: Recording) -> View:
     looks = _looks_by_ops(result, root) if is_tensor else None
     if looks is None:
         looks = _looks_by_program(array, root, of)
-    keeps_graph = is_tensor and result._requires_grad
+    keeps_graph = _keeps_graph(result)
     if (
         looks is None
         or not isinstance(of, (int, FromArgument, FromTensor, FromGradient, FromArray))
-        or (keeps_graph and not _is_view_by_graph(result, active, of))
+        or (keeps_graph and not _is_view_by_graph(result, active, root))
     ):
         raise CompileError(
             f"compile: it returns something (shape {tuple(array.shape)}) that lies in the memory of a tensor from "
@@ -236,13 +262,15 @@ def _by_places(
     return new_tensor(view) if isinstance(thing, Node) else view
 
 
-def _is_view_by_graph(result: Any, active: Recording, of: Any) -> bool:
-    """Tell whether a result's graph is that of its views."""
+def _is_view_by_graph(result: Any, active: Recording, root: Any) -> bool:
+    """Tell whether a result's graph is that of its views: of a Tensor from before, or of another result."""
     node = result
     while active.is_fresh(node):
+        if node._data is root:
+            return node._requires_grad
         view = view_of(node)
         if view is None:
-            return isinstance(of, int)
+            return False
         node = view.base
     return True
 

@@ -332,6 +332,16 @@ def call(
     return [Value("item", (made,), {"index": i}, r.shape, r.dtype) for i, r in enumerate(results)]
 
 
+def start(kind: str, function: Callable[..., Any], before: Value, inputs: Sequence[Value]) -> Value:
+    """Note that a collective begins, after another has; what it gives is a token."""
+    return Value("start", (before, *inputs), {"kind": kind, "function": function}, before.shape, before.dtype)
+
+
+def wait(kind: str, function: Callable[..., Any], token: Value, result: Any) -> Value:
+    """Note that a collective is waited for; `result` is an example of what it gives."""
+    return Value("wait", (token,), {"kind": kind, "function": function}, result.shape, result.dtype)
+
+
 def depends_on(values: Sequence[Value], primitive: str) -> bool:
     """Tell whether anything the values are made from is of a primitive."""
     return any(value.primitive == primitive for value in in_order(values))

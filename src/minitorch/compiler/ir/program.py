@@ -269,7 +269,13 @@ PRIMITIVES: dict[str, Callable[..., Any] | None] = {
     # Any function of arrays, and of sizes after them; several results: a tuple.
     "call": lambda *xs, function, count, sizes=(): function(*xs, *sizes),
     "item": lambda results, *, index: results[index],  # one of a call's several results
+    # A collective between ranks: begun by one function, which gives a token, and ended by another, from the token. A
+    # start's first input is the token of the start before.
+    "start": lambda token, *xs, kind, function: function(token, *xs),
+    "wait": lambda token, *, kind, function: function(token),
 }
+
+CALLS = {"call", "item", "start", "wait"}  # what Python computes, anew each time
 
 VIEWS = {"reshape", "permute", "expand", "slice", "window"}
 

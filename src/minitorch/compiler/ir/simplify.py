@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.ir import builder
-from minitorch.compiler.ir.program import Program, Value, evaluate
+from minitorch.compiler.ir.program import CALLS, Program, Value, evaluate
 from minitorch.compiler.ir.sizes import symbols_of
 
 FOLDED = 1 << 16  # elements: larger results are not computed beforehand
@@ -49,7 +49,7 @@ def _unique(value: Value, known: dict[Any, Value]) -> Value:
 def _key(value: Value) -> Any:
     """Return what makes two values the same; None for those that never are."""
     primitive, attributes = value.primitive, value.attributes
-    if primitive in ("input", "call"):
+    if primitive in ("input", "call", "start", "wait"):
         return None
     inputs: Any = value.inputs
     if primitive == "map" and attributes["function"] in COMMUTATIVE:
@@ -70,7 +70,7 @@ def _first(item: tuple[str, Any]) -> str:
 def _simpler(value: Value, inputs: tuple[Value, ...]) -> Value:
     """Return a value with new inputs, or something simpler that equals it."""
     primitive, attributes = value.primitive, value.attributes
-    if primitive in ("call", "item"):
+    if primitive in CALLS:
         return _same(value, inputs)
     if value.size == 0:
         return builder.constant(np.empty(value.shape, value.dtype))
@@ -87,7 +87,7 @@ def _same(value: Value, inputs: tuple[Value, ...]) -> Value:
 
 def _folded(value: Value) -> Value:
     """Compute what depends on constants alone; one number in many places stays one number."""
-    if not value.inputs or value.primitive in ("call", "item", "expand"):
+    if not value.inputs or value.primitive in CALLS or value.primitive == "expand":
         return value
     if all(i.primitive == "constant" for i in value.inputs):
         if symbols_of([value.shape, value.attributes]) or value.size > FOLDED:

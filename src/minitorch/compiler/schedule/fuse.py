@@ -24,6 +24,7 @@ from minitorch.compiler.ir.sizes import typical
 from minitorch.compiler.schedule.folds import fold_axes, fold_scope
 from minitorch.compiler.schedule.grouping import Grouping, is_number
 from minitorch.compiler.schedule.groups import (
+    EXCHANGES,
     PARTIAL,
     PLACE,
     VIRTUAL,
@@ -34,6 +35,7 @@ from minitorch.compiler.schedule.groups import (
     Obstacle,
     Read,
     grain,
+    is_exchange,
 )
 from minitorch.compiler.schedule.machine import Machine
 from minitorch.compiler.schedule.merge import merge
@@ -478,7 +480,14 @@ class Fuser(Grouping):
             elif operand.primitive != "constant":
                 leaves.append(operand)
         makers = [self.group_of[leaf] for leaf in leaves if leaf in self.group_of]
-        calls = (m for m in makers if m.kind == "call" and not any(self.would_wait(m, x) for x in leaves))
+        calls = (
+            m
+            for m in makers
+            if m.kind == "call"
+            and not is_exchange(m)
+            and not any(self.would_wait(m, x) for x in leaves)
+            and value.primitive not in EXCHANGES  # between a start and its wait others come
+        )
         group = next(calls, None) or self.new_group("call")
         group.members.append(value)
         self.group_of[value] = group

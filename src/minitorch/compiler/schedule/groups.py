@@ -31,6 +31,7 @@ _ALWAYS_EXPRESSIBLE = VIRTUAL | {"map", "input", "constant", "concatenate", COPY
 Kind = Literal["loop", "contract", "scan", "scatter", "concatenate", "check", "call"]
 # Kinds that can stop a run: an index is out of range, NumPy raises an error.
 MAY_FAIL = ("check", "call")
+EXCHANGES = ("start", "wait")  # the two halves of a collective
 
 
 class Contradiction(Exception):
@@ -203,3 +204,8 @@ def _is_plain_spec(spec: str) -> bool:
     letters_ok = all(len(set(part)) == len(part) for part in (first, second, out))
     alone = [c for c in first + second if c not in out and not (c in first and c in second)]
     return letters_ok and not alone and all(c in first + second for c in out)
+
+
+def is_exchange(group: Group) -> bool:
+    """Whether a group is one half of a collective."""
+    return group.kind == "call" and group.members[0].primitive in EXCHANGES

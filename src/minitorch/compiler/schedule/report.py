@@ -73,7 +73,8 @@ def group_in_words(group: Group) -> list[str]:
 def value_in_words(value: Value) -> str:
     """Name a value by what makes it, and its shape."""
     shape = "×".join(map(str, value.shape)) or "scalar"
-    what = value.attributes.get("function", value.attributes.get("spec", ""))
+    attributes = value.attributes
+    what = attributes.get("kind", attributes.get("function", attributes.get("spec", "")))
     what = getattr(what, "__name__", what)
     word = str(what) if value.primitive == "map" else f"{value.primitive} {what}".strip()
     return f"{word}[{shape}]"

@@ -24,6 +24,7 @@ from numpy.lib.array_utils import byte_bounds
 from minitorch.compiler.ir import builder as make
 from minitorch.compiler.ir.program import Program, Value, in_order, interpret
 from minitorch.compiler.ir.sizes import Size, Symbol, collecting, hint, symbols_of
+from minitorch.compiler.trace import collectives
 from minitorch.compiler.trace import deferred as deferred
 from minitorch.compiler.trace import (
     indexing as indexing,  # these enter themselves in traced.py's tables
@@ -117,6 +118,10 @@ class Recording:
         ] = {}  # how many of an optimiser's states were made in this run, by their dict's id
         self._fresh: list[weakref.ref[Any]] = []
         self._outputs: dict[int, int] = {}  # of updated Tensors, by their _Held's id: which output they get
+        self.collectives: list[collectives.Collective] = []
+        # The latest start is an output: each collective is begun, whether its result is read or not.
+        self._last_start: Traced | None = None
+        self.is_finished = False  # whether everything is written down
         self.is_over = False
         self.masks: dict[Any, Any] = {}  # how many places masks hold (masked.py)
         self.before: list[np.ndarray] = []
@@ -334,6 +339,20 @@ class Recording:
         self.script.append(step)
         return self.add_input(FromScript(len(self.script) - 1), drawn)
 
+    def exchange(self, exchange: Any, arrays: Any) -> Any:
+        """Begin a collective between ranks now, and at every call."""
+        if self.is_finished:
+            raise self.refusal(
+                "gradients of its results go through a collective; call backward() inside as well"
+            )
+        operands = [as_traced(each) for each in arrays]
+        if self.symbols:
+            # Once other ranks were asked, the recording could not be made anew without them.
+            self.assumed.need(math.prod(symbol.size for symbol in self.symbols.values()))
+        collective, self._last_start, pending = collectives.begin(exchange, operands, self._last_start)
+        self.collectives.append(collective)
+        return pending
+
     def replay(self, effect: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Do now, and at every call."""
         schedule = getattr(effect, "__self__", args[0] if args else None)
@@ -548,8 +567,10 @@ class Recording:
                 rebinds.append(Rebind(place, "_grad", len(outputs), held.now is held.at_first))
                 outputs.append(held.now.value)
                 self.after.append(held.now.array)
-        outputs += [c.value for c in self.checks]
-        self.after += [c.array for c in self.checks]
+        last = [] if self._last_start is None else [self._last_start]
+        outputs += [c.value for c in (*self.checks, *last)]
+        self.after += [c.array for c in (*self.checks, *last)]
+        self.is_finished = True
         moved = self._drop_unread(outputs, {u.input for u in updates})
         updates = [Update(u.output, moved[u.input]) for u in updates]
         written = {u.input for u in updates}
@@ -664,6 +685,8 @@ class Recording:
         held_things = (self._data, self._grads, self.asked, self._arrays, self._at_first, self._numbers)
         for held in (*held_things, self.begun, self.masks):
             held.clear()
+        for collective in self.collectives:
+            collective.forget()
 
     def release(self) -> None:
         """Give the nodes made on the way, as far as somebody keeps them, plain arrays."""

@@ -29,7 +29,8 @@ def _check(p: float, name: str) -> None:
 def _kept(x: Tensor, p: float, shape: tuple[int, ...] | None) -> Any:
     """Draw which elements of x (or of a shape) stay, each with probability 1 - p, in the order of memory."""
     count = x.numel() if shape is None else math.prod(shape)
-    kept = random.default_generator.uniforms(count, np.dtype(np.float64)) < 1 - p
+    length = (*(x.shape if shape is None else shape), 1)[0]
+    kept = random.default_generator.uniforms_of_rows(count, length, np.dtype(np.float64)) < 1 - p
     return laid_out_like(kept, x._data) if shape is None else kept.reshape(shape)
 
 

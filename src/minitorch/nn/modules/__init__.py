@@ -37,6 +37,7 @@ from minitorch.nn.module import *
 from minitorch.nn.normalization import *
 from minitorch.nn.pooling import *
 from minitorch.nn.recurrent import *
+from minitorch.nn.sync_norm import *
 from minitorch.nn.transformer import *
 from minitorch.nn.vision import *
 
