@@ -654,3 +654,25 @@ def test_strides_do_not_vary_where_an_argument_is_written_into_or_looked_at(comp
             got[0, 0] = 100.0
             expected[0, 0] = 100.0
             assert same(base, other)
+
+
+def test_gradients_through_results_at_every_size(compile):
+    """The recorded call's results have an eager graph, those of later calls one of the program's; twice differentiable."""
+
+    def function(x):
+        n = x.shape[0]
+        y = x.reshape(n * 3)[1 : n * 3 - 1].view(-1)
+        return (y * y * y).sum() / n + x[: n // 2].expand(2, n // 2, 3).tanh().sum()
+
+    f = compile(function)
+    for n in (4, 6, 9, 5, 8):
+        x = mt.randn(n, 3, requires_grad=True)
+        found = []
+        for each in (f, function):
+            (first,) = mt.autograd.grad(each(x), x, create_graph=True)
+            (second,) = mt.autograd.grad((first * first).sum(), x)
+            each(x).backward()
+            found.append((first.detach(), second, x.grad.copy()))
+            x.grad = None
+        assert same(*found)
+    assert f.compilations == 2

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from minitorch.compiler.ir.program import Program, Value
-from minitorch.compiler.ir.sizes import comparing_surely
+from minitorch.compiler.ir.sizes import Undecided, comparing_surely
 from minitorch.compiler.schedule.groups import Contradiction, Group
 from minitorch.compiler.schedule.machine import Machine
 from minitorch.compiler.schedule.memory import MemoryPlan, Placed, plan_memory
@@ -115,7 +115,7 @@ class ScheduledBackend(ABC):
     ) -> Any:
         try:
             return self._build(program, updates, numbers, self.fuse)
-        except Contradiction as problem:
+        except (Contradiction, Undecided) as problem:
             if not self.fuse:
                 raise
             plain = self._build(program, updates, numbers, False)

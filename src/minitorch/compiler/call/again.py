@@ -71,7 +71,7 @@ class OnceMore:
     def _what_changed(self, arguments: Arguments, time: int) -> str:
         if watch.exposed:
             watch.look_again(time)
-        if arguments.key._replace(inputs=(), numbers=()) != self._key._replace(inputs=(), numbers=()):
+        if not self._key.is_of(arguments):
             return "its arguments have other shapes now"
         if not self._environment.holds():
             return self._environment.violation()

@@ -199,6 +199,26 @@ class CacheKey(NamedTuple):
             for leaf in self.leaves
         )
 
+    def is_of(self, arguments: Arguments) -> bool:
+        """Tell whether it is the key of a call, whatever its floats, and the sizes that vary, are."""
+        key = arguments.key
+        if len(key.leaves) != len(self.leaves):
+            return False
+        shapes = [
+            tuple(name if name.__class__ is str else n for name, n in zip(mine, shape, strict=True))
+            if len(mine) == len(shape)
+            else shape
+            for mine, shape in zip(self.shapes, key.shapes, strict=True)
+        ]
+        mine = [leaf.contiguous for leaf in self.leaves]
+        layouts = [
+            there if isinstance(known, Layout) else leaf.contiguous
+            for known, there, leaf in zip(mine, arguments.layouts(), key.leaves, strict=True)
+        ]
+        return key.with_shapes(shapes, layouts)._replace(inputs=(), numbers=()) == self._replace(
+            inputs=(), numbers=()
+        )
+
     @property
     def shapes(self) -> tuple[tuple[Any, ...], ...]:
         """The shapes of the arrays among the arguments."""

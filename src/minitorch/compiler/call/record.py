@@ -146,10 +146,9 @@ def record_call(
         if run.is_settled:
             raise  # everything is done: Ctrl-C has waited for that
         run.put_back()
-        if isinstance(error, Exception):
-            run.may_repeat(error)
         assumed = run.active.assumed
         if assumed.is_given_up or run.fixed_layout:
+            run.may_repeat(CompileError(f"compile: {run.fixed_layout}"))
             return RecordedCall(
                 fixed=assumed.fixed,
                 fixed_layout=run.fixed_layout,
@@ -158,6 +157,7 @@ def record_call(
             )
         if not isinstance(error, Exception):
             raise
+        run.may_repeat(error)
         if run.active.symbols:
             return run.without_symbols(f"{type(error).__name__}: {error}")
         if key.inputs:

@@ -154,7 +154,7 @@ def crop(x: Value, axis: int, start: int, count: int) -> Value:
 def flip(x: Value, axes: Sequence[int]) -> Value:
     """Return x with some axes backwards."""
     axes = tuple(a % x.ndim for a in axes)
-    starts = tuple(max(n - 1, 0) if i in axes else 0 for i, n in enumerate(x.shape))
+    starts = tuple(n - 1 if i in axes and n else 0 for i, n in enumerate(x.shape))
     return slice_axes(x, starts, x.shape, tuple(-1 if i in axes else 1 for i in range(x.ndim)))
 
 

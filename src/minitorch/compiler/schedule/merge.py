@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from minitorch.compiler.ir.index import Dim, Index
 from minitorch.compiler.ir.program import Shape, Value
+from minitorch.compiler.ir.sizes import typical
 from minitorch.compiler.schedule.grouping import Grouping
 from minitorch.compiler.schedule.groups import Group, Obstacle
 
@@ -38,7 +39,7 @@ def _same_loops(theirs: Index, mine: Index) -> Renaming | None:
 
 
 def _slowest_first(term: tuple[Dim, int]) -> int:
-    return -term[1]
+    return -typical(term[1])
 
 
 def _why_apart(grouping: Grouping, group: Group, other: Group, leaf: Value, renaming: Renaming) -> str | None:

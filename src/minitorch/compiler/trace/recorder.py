@@ -82,7 +82,7 @@ class Recording:
     ) -> None:
         self.began = watch.tick()
         self.symbols = symbols or {}
-        self.assumed = Assumptions(given, self.decide)
+        self.assumed = Assumptions(given)
         for symbol in self.symbols.values():
             setattr(given, symbol.name, symbol.hint)
         self.arguments = arguments
@@ -346,6 +346,9 @@ class Recording:
                 "gradients of its results go through a collective; call backward() inside as well"
             )
         operands = [as_traced(each) for each in arrays]
+        if self.symbols:
+            # Once other ranks were asked, the recording could not be made anew without them.
+            self.assumed.need(math.prod(symbol.size for symbol in self.symbols.values()))
         collective, self._last_start, pending = collectives.begin(exchange, operands, self._last_start)
         self.collectives.append(collective)
         return pending
@@ -711,7 +714,11 @@ def _plain(thing: Any) -> Any:
         return thing.settled()
     if isinstance(thing, Number):
         return thing.concrete
-    if type(thing) in (tuple, list):
+    if type(thing) is Size:
+        return hint(thing)
+    if type(thing) is slice:
+        return slice(_plain(thing.start), _plain(thing.stop), _plain(thing.step))
+    if isinstance(thing, (tuple, list)) and not hasattr(thing, "_fields"):
         return type(thing)(_plain(i) for i in thing)
     return {k: _plain(v) for k, v in thing.items()} if type(thing) is dict else thing
 

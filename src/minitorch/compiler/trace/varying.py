@@ -28,15 +28,14 @@ class SizeIsNeeded(BaseException):
 class Assumptions(list[Guard]):
     """What a recording takes for granted about the sizes of its arguments.
 
-    given: where each call puts its sizes, by the symbols' names. decide: notes a decision on a number.
+    given: where each call puts its sizes, by the symbols' names.
     fixed: symbols, by name, that cannot vary, and the line that is why. special: those that were compared with a number
     which they are in this run. equal: pairs of symbols that have to be one.
     """
 
-    def __init__(self, given: Any, decide: Any) -> None:
+    def __init__(self, given: Any) -> None:
         super().__init__()
         self.given = given
-        self.decide = decide
         self.fixed: dict[str, str] = {}
         self.special: dict[str, str] = {}
         self.equal: set[tuple[str, str]] = set()
@@ -72,6 +71,7 @@ class Assumptions(list[Guard]):
     def number(self, size: Any) -> Any:
         """Return a size as a Python number that varies, for what is no polynomial: a mean's 1 / n."""
         symbols, given = symbols_of(size), self.given
+        active: Any = recorder()
 
         def read() -> int:
             return evaluated(size, {symbol: getattr(given, symbol.name) for symbol in symbols})
@@ -79,7 +79,7 @@ class Assumptions(list[Guard]):
         def decide(question: Any, answer: Any) -> None:
             if type(answer) is not bool:
                 self.need(size)  # the number itself is asked for
-            self.decide(question, answer)
+            active.decide(question, answer)
 
         return as_int(Number(make.cast(make.size(size), np.float64), hint(size), read, decide))
 

@@ -5,13 +5,15 @@ afterwards.
 """
 
 import threading
+import tracemalloc
 
 import numpy as np
 import pytest
 
 pytest.importorskip("llvmlite.binding")
 
-from minitorch.compiler.backends.llvm.native import KEPT_SIZES, Llvm
+from minitorch.compiler.backends.llvm import native
+from minitorch.compiler.backends.llvm.native import Llvm
 from minitorch.compiler.backends.llvm.products import costs
 from minitorch.compiler.ir import builder as b
 from minitorch.compiler.ir.program import Program, interpret
@@ -223,11 +225,14 @@ def test_threads_may_call_it_with_different_sizes_at_the_same_time():
     assert wrong == []
 
 
-def test_many_sizes_are_met_and_few_are_kept():
+def test_many_sizes_are_met_and_not_all_are_kept(monkeypatch):
+    monkeypatch.setattr(native, "KEPT_BYTES", 1 << 15)
     made = Llvm().compile(varying(CASES["bare_linear"]), {})
-    for n in [*range(2, 2 * KEPT_SIZES), 3, 2]:
+    for n in [*range(2, 150), 3, 2]:
         one = fixed(CASES["bare_linear"], n, 2)
         same_as_numpy(made, one, {}, arrays_for(one), f"{n}")
+        assert made.at((n,)).image.nbytes < 1 << 12
+    assert made.kept_bytes <= 1 << 15
 
 
 def test_what_varies_too_freely_is_left_to_numpy_and_told():
@@ -243,3 +248,19 @@ def test_what_varies_too_freely_is_left_to_numpy_and_told():
     for sizes in ((40, 5), (7, 3), (64, 2)):
         arrays = arrays_for(at_sizes(program, dict(zip(program.symbols, sizes, strict=True))))
         same_as_numpy(made, program, {}, arrays, f"{sizes}")
+
+
+def test_memory_that_grows_is_one_and_results_of_other_sizes_are_let_go():
+    x, w = given((Symbol("s0", 6).size, 512)), given((512, 512))
+    out = b.map_values("tanh", b.matmul(b.map_values("tanh", b.matmul(x, w)), w))
+    made = Llvm().compile(Program([x, w], [out]), {})
+    weights = np.ones((512, 512), np.float32)
+    tracemalloc.start()
+    try:
+        for n in range(100, 150):
+            made([np.ones((n, 512), np.float32), weights])
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(made.native.arena) >= 149 * 512 * 4
+    assert held < 30 * 150 * 512 * 4  # and not of 50 sizes

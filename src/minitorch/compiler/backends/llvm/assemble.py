@@ -51,6 +51,7 @@ from minitorch.compiler.schedule.schedule import Schedule, call_numpy
 GRAINS = 2  # pieces of a product that each thread takes, one after the other
 PARALLEL_SECONDS = 20e-6  # steps that take less are not worth handing to other threads
 LONG_SECONDS = 100e-6  # a program that takes more lets other Python threads run meanwhile
+GROWTH = 2  # memory for sizes that vary grows by so much at least
 SCALAR_FLOAT32 = 8  # where a Python float among the arguments has its float32 (see `External`)
 
 
@@ -301,11 +302,11 @@ class VaryingProgram:
         self._native: NativeProgram | None = None
 
     def image(self, sizes: tuple[int, ...]) -> Image:
-        """Return the program for some sizes. (Those that were made when it had less memory keep what there was.)"""
+        """Return the program for some sizes. If memory has to grow for it, those made before keep what there was."""
         numbers = self._sizing.numbers(sizes)
         offsets, size = self._sizing.arena_bytes(numbers)
-        if size > len(self.arena):
-            self.arena = aligned(size)
+        if size > len(self.arena):  # (what is not used takes no memory)
+            self.arena = aligned(max(size, GROWTH * len(self.arena)))
         return self._sizing.image(sizes, numbers, offsets, self.arena)
 
     def at(self, sizes: tuple[int, ...], image: Image) -> NativeProgram:

@@ -177,14 +177,26 @@ class Fill(NamedTuple):
 class Image:
     """What the native function walks: table, the entries of it that depend on arguments, steps; as arrays of numbers.
 
-    kept: what must live as long as this.
+    own: arrays that it has for itself. kept: what else must live as long as this.
     """
 
-    __slots__ = ("addresses", "fills", "kept", "steps", "table")
+    __slots__ = ("addresses", "fills", "kept", "own", "steps", "table")
 
-    def __init__(self, table: np.ndarray, fills: np.ndarray, steps: np.ndarray, kept: Sequence[Any]) -> None:
-        self.table, self.fills, self.steps, self.kept = table, fills, steps, kept
+    def __init__(
+        self,
+        table: np.ndarray,
+        fills: np.ndarray,
+        steps: np.ndarray,
+        own: Sequence[np.ndarray],
+        kept: Sequence[Any],
+    ) -> None:
+        self.table, self.fills, self.steps, self.own, self.kept = table, fills, steps, own, kept
         self.addresses = (table.ctypes.data, fills.ctypes.data, steps.ctypes.data)
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes it takes."""
+        return sum(array.nbytes for array in (self.table, self.fills, self.steps, *self.own))
 
 
 class Runner:
@@ -311,7 +323,8 @@ def _image(
 ) -> Image:
     pointers, fills, constants = _pointers(table, arena)
     steps_listed, slots = listed(steps, threads)
-    return Image(pointers, np.array(fills, np.int64).reshape(-1, 3), steps_listed, [arena, slots, *constants])
+    filled = np.array(fills, np.int64).reshape(-1, 3)
+    return Image(pointers, filled, steps_listed, [slots], [arena, *constants])
 
 
 def _pointers(

@@ -18,8 +18,7 @@ import numpy as np
 from minitorch.compiler.backends.llvm.assemble import Assembler, NativeProgram, VaryingProgram
 from minitorch.compiler.backends.llvm.driver import Image
 from minitorch.compiler.backends.llvm.target import require_llvmlite
-from minitorch.compiler.backends.numpy.interpreter import Interpreter
-from minitorch.compiler.ir.program import Program, Value
+from minitorch.compiler.ir.program import Program, Value, interpret
 from minitorch.compiler.ir.sizes import Size, Symbol, evaluated, knowing, surely_less
 from minitorch.engine.memory import release_freed
 
@@ -27,8 +26,10 @@ from minitorch.engine.memory import release_freed
 SMALL = 1 << 15
 # So many arrays are kept for one output, at most.
 KEPT = 3
-# For so many sizes a program is kept ready, at most.
-KEPT_SIZES = 64
+# A program is kept ready for sizes that were met before, as long as that takes no more bytes than this.
+KEPT_BYTES = 1 << 24
+# And for so many of those used last, its results' arrays.
+KEPT_POOLS = 4
 
 
 class ResultArrays:
@@ -193,9 +194,11 @@ class VaryingNative(_Compiled):
         one, *others = self._places
         self._only = None if others or one[1] is None else (one[0], one[1])
         self._sized: dict[tuple[int, ...], _Sized] = {}
+        self.kept_bytes = 0  # that these take
         self._now: tuple[int, ...] = ()  # the sizes of the last run
         self._entry: Callable[..., int | None] = lambda *arguments: None
         self._pools: list[ResultArrays] = []
+        self._recent: list[list[ResultArrays]] = []
         # Kernels go through at least one element: what may have none is left to NumPy.
         lengths = {n for value in program.values() for n in value.shape if isinstance(n, Size)}
         with knowing(program.guards):
@@ -213,11 +216,17 @@ class VaryingNative(_Compiled):
         """Return the program for some sizes."""
         found = self._sized.get(sizes)
         if found is None:
-            if len(self._sized) >= KEPT_SIZES:
-                del self._sized[next(iter(self._sized))]
+            before = self.native.arena
+            image = self.native.image(sizes)
+            self.kept_bytes += image.nbytes
+            if self.native.arena is not before:
+                self._sized.clear()  # they would keep what memory there was
+                self.kept_bytes = image.nbytes
+            while self.kept_bytes > KEPT_BYTES and self._sized:
+                self.kept_bytes -= self._sized.pop(next(iter(self._sized))).image.nbytes
             outputs = [self.program.outputs[i] for i in self.given]
             binding = dict(zip(self._symbols, sizes, strict=True))
-            found = self._sized[sizes] = _Sized(self.native.image(sizes), outputs, binding)
+            found = self._sized[sizes] = _Sized(image, outputs, binding)
         return found
 
     @property
@@ -234,7 +243,7 @@ class VaryingNative(_Compiled):
         """Run it; inputs that are updated change in place. Returns the outputs, None for the updated ones."""
         sizes = self.sizes_of(inputs)
         if self._may_be_empty and self._is_empty(sizes):
-            return Interpreter(self.program, self.updates, self.numbers)(inputs)
+            return self._by_numpy(inputs)
         ready = self._ready(inputs)
         outputs: list[Any] = [None] * len(self.program.outputs)
         with self.lock:
@@ -253,7 +262,7 @@ class VaryingNative(_Compiled):
         sizes = self.sizes_of(arguments)
         if self._may_be_empty and self._is_empty(sizes):
             count = len(self.program.inputs)
-            outputs = Interpreter(self.program, self.updates, self.numbers)(list(arguments[:count]))
+            outputs = self._by_numpy(arguments[:count])
             for i, array in zip(self.given, arguments[count:], strict=True):
                 array[...] = outputs[i]
             return None
@@ -262,11 +271,21 @@ class VaryingNative(_Compiled):
                 self._switch(sizes)
             return self._entry(*arguments)
 
+    def _by_numpy(self, inputs: Sequence[Any]) -> list[Any]:
+        outputs = [np.array(o) for o in interpret(self.program, inputs)]
+        for output, target in self.updates.items():
+            inputs[target][...] = outputs[output]
+        return outputs
+
     def _switch(self, sizes: tuple[int, ...]) -> None:
         """Let it run for some sizes from now on."""
         sized = self.at(sizes)
         self._entry, self._pools = self.native.at(sizes, sized.image).entry, sized.pools
         self._now = sizes
+        self._recent = [*(pools for pools in self._recent if pools is not sized.pools), sized.pools]
+        if len(self._recent) > KEPT_POOLS:
+            for pool in self._recent.pop(0):
+                pool.arrays.clear()
 
     def _is_empty(self, sizes: tuple[int, ...]) -> bool:
         binding = dict(zip(self._symbols, sizes, strict=True))

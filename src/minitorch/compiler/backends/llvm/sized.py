@@ -146,12 +146,12 @@ class Sizing:
         read = numbers[self._sizes]
         table[self._numbers[0]] = read.ctypes.data + 8 * self._numbers[1]
         table[self._extra[0]] += numbers[self._extra[1]]
-        kept = [read, arena, *self._kept]
+        own = [read]
         if self._tables:
             binding = dict(zip(self._symbols, sizes, strict=True))
             for entry, made in self._tables:
-                kept.append(made.at(binding))
-                table[entry] = kept[-1].ctypes.data
+                own.append(made.at(binding))
+                table[entry] = own[-1].ctypes.data
         fills = self._fills.copy()
         fills[:, 2] = numbers[self._fill_offsets]
         steps = self._steps.copy()
@@ -161,7 +161,7 @@ class Sizing:
         steps[:count, 3] = np.where(self._one_at_a_time, 1, np.maximum(1, -(-units // self._grains)))
         seconds = self._per_work * numbers[self._work]
         steps[:count, 4] = (units > 1) & (seconds > self._parallel_seconds) & (self._threads > 1)
-        return Image(table, fills, steps, kept)
+        return Image(table, fills, steps, own, [arena, self._kept])
 
 
 def _pairs(pairs: list[tuple[int, int]]) -> np.ndarray:
