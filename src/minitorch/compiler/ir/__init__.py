@@ -1,1 +1,1 @@
-"""The program: its primitives with their meaning in NumPy, how to build and simplify it, index maps, sizes that vary."""
+"""The program: its primitives with their meaning in NumPy, building and simplifying it, index maps, sizes that vary."""
