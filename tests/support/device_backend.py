@@ -19,7 +19,7 @@ from minitorch.compiler.ir.program import evaluate
 from minitorch.compiler.ir.sizes import comparing_surely, evaluated, typical
 from minitorch.compiler.schedule.groups import COPY, PARTIAL, PLACE, VIRTUAL, is_expressible
 from minitorch.compiler.schedule.machine import Figures
-from minitorch.compiler.schedule.report import StepReport, group_in_words
+from minitorch.compiler.schedule.report import StepReport, group_in_words, lines_of
 from minitorch.compiler.schedule.schedule import call_numpy
 from standin import DeviceArray, to_device
 
@@ -68,7 +68,10 @@ class Device(ScheduledBackend):
             words = group_in_words(task.group)
             operations = sum(map(flops, task.group.members))
             moved = typical(sum(value.nbytes for value in task.touches))
-            report.steps.append(StepReport("", task.group.kind, words, flops=operations, bytes=moved))
+            step = StepReport(
+                "", task.group.kind, words, flops=operations, bytes=moved, lines=lines_of(task.group)
+            )
+            report.steps.append(step)
             report.called_back += words if task.group.kind == "call" else []
         return DeviceProgram(schedule, plan)
 

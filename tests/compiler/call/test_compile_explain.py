@@ -1,6 +1,7 @@
 """explain(): what was made of a function, as data, as text, as a page; and MINITORCH_DEBUG."""
 
 import html.parser
+from pathlib import Path
 
 import pytest
 
@@ -199,3 +200,18 @@ def test_debug_says_when_a_function_stays_eager(monkeypatch, capsys):
     assert "stays eager" in capsys.readouterr().err
     assert "runs as it is: bool of a tensor's value" in str(f.explain())
     assert "2 calls were run as they are" in str(f.explain())
+
+
+def test_each_kernel_names_the_lines_it_comes_from(compile):
+    @compile
+    def f(x):
+        y = x.exp().sum(0)
+        return y.softmax(-1) @ mt.ones(4, 2)
+
+    f(mt.ones(3, 4))
+    first = f.function.__code__.co_firstlineno
+    report = f.explain()
+    found = {line - first for kernel in report.programs[0].kernels for _, line in kernel.lines}
+    assert found == {2, 3}
+    assert f"{Path(__file__).name}:{first + 2}" in str(report)
+    assert "y = x.exp().sum(0)" in report.to_html()

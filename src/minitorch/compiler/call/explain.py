@@ -8,6 +8,7 @@ left to run as it is. MINITORCH_DEBUG=1..5 prints the same, stage by stage, whil
 from __future__ import annotations
 
 import html
+import linecache
 import math
 import sys
 import time
@@ -55,6 +56,15 @@ class KernelReport:
     bytes: int
     seconds: float
     note: str = ""
+    lines: list[tuple[str, int]] = field(default_factory=list)  # of the person's code that it comes from
+
+    @property
+    def places(self) -> str:
+        """Where in a person's code that is: files by name, and their lines."""
+        files: dict[str, list[str]] = {}
+        for file, line in self.lines:
+            files.setdefault(Path(file).name, []).append(str(line))
+        return "; ".join(f"{file}:{','.join(lines)}" for file, lines in files.items())
 
 
 @dataclass
@@ -250,7 +260,7 @@ def _native_kernels(runner: Any, program: Program, measure: bool, lock: Any) -> 
     return [
         KernelReport(
             s.name or s.kind, s.kind, list(s.values), s.flops, s.bytes, s.seconds,
-            " ".join(filter(None, [s.note, "on all threads" if s.parallel else ""])),
+            " ".join(filter(None, [s.note, "on all threads" if s.parallel else ""])), list(s.lines),
         )
         for s in runner.report.steps
     ]  # fmt: skip
@@ -275,8 +285,10 @@ def _numpy_kernels(program: Program, measure: bool) -> list[KernelReport]:
             seconds = time.perf_counter() - began if measure else 0.0
             if value.primitive not in ("constant", "iota") and value.primitive not in VIEWS:
                 moved = sum(hint(i.nbytes) for i in value.inputs) + hint(value.nbytes)
+                where = [] if value.line is None else [value.line]
+                words = [_words(value)]
                 kernels.append(
-                    KernelReport("numpy", value.primitive, [_words(value)], flops(value), moved, seconds)
+                    KernelReport("numpy", value.primitive, words, flops(value), moved, seconds, lines=where)
                 )
     return kernels
 
@@ -406,6 +418,7 @@ def _lines(program: ProgramReport) -> list[str]:
         lines.append(
             f"  {timed} {kernel.kind:<11} {kernel.flops:12,.0f} flops {kernel.bytes:12,} bytes  "
             f"{' → '.join(kernel.values)}{'  (' + kernel.note + ')' if kernel.note else ''}"
+            f"{'  ← ' + kernel.places if kernel.lines else ''}"
         )
     if program.backward is not None:
         lines += ["the way back:", *("  " + line for line in _lines(program.backward))]
@@ -483,6 +496,10 @@ def _section(program: ProgramReport) -> str:
     )
 
 
+def _source_line(file: str, line: int) -> str:
+    return f"{Path(file).name}:{line}: {linecache.getline(file, line).strip()}"
+
+
 def _table(program: ProgramReport) -> str:
     if not program.kernels:
         return ""
@@ -494,6 +511,11 @@ def _table(program: ProgramReport) -> str:
         rate = f"{kernel.flops / kernel.seconds / 1e9:.1f}" if kernel.seconds and kernel.flops else ""
         values = " → ".join(kernel.values)
         note = f" <span class='soft'>{e(kernel.note)}</span>" if kernel.note else ""
+        if kernel.lines:
+            source = "\n".join(_source_line(*line) for line in kernel.lines)
+            note += (
+                f"<details><summary class='soft'>{e(kernel.places)}</summary><pre>{e(source)}</pre></details>"
+            )
         rows.append(
             f"<tr><td>{e(kernel.kind)}</td><td><code>{e(values)}</code>{note}</td>"
             f"<td class='number'>{kernel.seconds * 1e6:.2f}</td>"

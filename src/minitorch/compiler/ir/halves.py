@@ -66,7 +66,9 @@ def _wide(value: Value, wide: dict[Value, Value]) -> Value:
 def _made(value: Value, inputs: tuple[Value, ...], dtype: np.dtype) -> Value:
     if inputs == value.inputs and dtype == value.dtype:
         return value
-    return Value(value.primitive, inputs, value.attributes, value.shape, dtype)
+    made = Value(value.primitive, inputs, value.attributes, value.shape, dtype)
+    made.line = value.line
+    return made
 
 
 def _cast(x: Value, to: np.dtype) -> Value:

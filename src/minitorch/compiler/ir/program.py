@@ -33,10 +33,11 @@ class Value:
     """One array of a program: which primitive made it, from what, and its shape and dtype.
 
     primitive: a name in PRIMITIVES. inputs: earlier Values. attributes: what else the primitive needs;
-    hashable, except the array of a constant. number: counts up in the order of creation.
+    hashable, except the array of a constant. number: counts up in the order of creation. line: where in a person's
+    code it was asked for, a file and a line, where that is known.
     """
 
-    __slots__ = ("attributes", "dtype", "inputs", "number", "primitive", "shape")
+    __slots__ = ("attributes", "dtype", "inputs", "line", "number", "primitive", "shape")
 
     def __init__(
         self,
@@ -52,6 +53,7 @@ class Value:
         self.shape = shape
         self.dtype = dtype
         self.number = _number()
+        self.line: tuple[str, int] | None = None
 
     @property
     def ndim(self) -> int:

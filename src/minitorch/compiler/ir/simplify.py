@@ -71,13 +71,17 @@ def _simpler(value: Value, inputs: tuple[Value, ...]) -> Value:
     """Return a value with new inputs, or something simpler that equals it."""
     primitive, attributes = value.primitive, value.attributes
     if primitive in CALLS:
-        return _same(value, inputs)
+        made = _same(value, inputs)
+        made.line = value.line
+        return made
     if value.size == 0:
         return builder.constant(np.empty(value.shape, value.dtype))
     rule = _RULES.get(primitive)
     made = rule(value, inputs, **attributes) if rule is not None else _same(value, inputs)
     if made.dtype != value.dtype or made.shape != value.shape:  # a rule that does not fit this value
         made = _same(value, inputs)
+    if made.line is None:
+        made.line = value.line
     return _folded(made)
 
 

@@ -22,6 +22,7 @@ class StepReport:
     bytes: int = 0
     note: str = ""
     seconds: float = 0.0  # measured, if asked for
+    lines: list[tuple[str, int]] = field(default_factory=list)  # of the person's code it comes from
 
 
 @dataclass
@@ -66,6 +67,11 @@ def group_in_words(group: Group) -> list[str]:
     if group.check is not None:
         return [f"indices below {group.check.bound}"]
     return [value_in_words(member) for member in group.members]
+
+
+def lines_of(group: Group) -> list[tuple[str, int]]:
+    """Return the lines of a person's code that a group comes from."""
+    return sorted({value.line for value in group.members if value.line is not None})
 
 
 def value_in_words(value: Value) -> str:

@@ -5,8 +5,10 @@ Enters: what was tried. Leaves: a `CompileError` that names the user's own line 
 
 from __future__ import annotations
 
+import sys
 import traceback
 from pathlib import Path
+from types import FrameType
 
 from minitorch.compiler.trace.observe.whose import is_pythons, is_trusted_file
 
@@ -29,6 +31,17 @@ def where_in_user_code() -> str:
         if not is_trusted_file(frame.filename) and not is_pythons(frame.filename):
             return f"{Path(frame.filename).name}:{frame.lineno}: {frame.line}"
     return "an unknown line"
+
+
+def line_of_user() -> tuple[str, int] | None:
+    """Return the file and the line outside this library that is being run; None if there is none."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not is_trusted_file(file) and not is_pythons(file):
+            return file, frame.f_lineno
+        frame = frame.f_back
+    return None
 
 
 def refuse(what: str, instead: str) -> CompileError:

@@ -25,7 +25,7 @@ from minitorch.compiler.ir.polynomial import LEAST
 from minitorch.compiler.ir.program import Value, in_order
 from minitorch.compiler.ir.sizes import Size, hint, hints, symbols_of
 from minitorch.compiler.trace.number import Number
-from minitorch.compiler.trace.refusal import CompileError, refuse, where_in_user_code
+from minitorch.compiler.trace.refusal import CompileError, line_of_user, refuse, where_in_user_code
 from minitorch.engine.node import Node
 from minitorch.engine.recording import recorder
 
@@ -70,6 +70,8 @@ class Traced:
             if type(n) is Size:
                 _require_length(n)
                 known = False  # another call has more of it, or less
+        if value.line is None and value.inputs:
+            value.line = line_of_user()
         self._value = value
         self._array = array
         self._known = known

@@ -45,7 +45,7 @@ from minitorch.compiler.ir.sizes import (
 from minitorch.compiler.schedule.groups import PLACE, Group
 from minitorch.compiler.schedule.machine import Machine
 from minitorch.compiler.schedule.memory import MemoryPlan, Placed, Scratch
-from minitorch.compiler.schedule.report import BuildReport, StepReport, group_in_words
+from minitorch.compiler.schedule.report import BuildReport, StepReport, group_in_words, lines_of
 from minitorch.compiler.schedule.schedule import Schedule, call_numpy
 
 GRAINS = 2  # pieces of a product that each thread takes, one after the other
@@ -239,7 +239,7 @@ class Assembler(ScheduledBackend):
         kernel = task.kernel
         if kernel is None:
             report.called_back.extend(words)
-            report.steps.append(StepReport("", "call", words, note="NumPy"))
+            report.steps.append(StepReport("", "call", words, note="NumPy", lines=lines_of(task.group)))
             return
         moved = sum(value.nbytes for value in set(task.touches) if isinstance(value, Value))
         units = typical(kernel.units)
@@ -254,6 +254,7 @@ class Assembler(ScheduledBackend):
                 typical(kernel.flops),
                 typical(moved),
                 kernel.note,
+                lines=lines_of(task.group),
             )
         )
 
