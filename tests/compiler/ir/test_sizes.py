@@ -11,12 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minitorch.compiler.ir.sizes import (
+    USUAL,
     Guard,
     Size,
     Symbol,
     Undecided,
     collecting,
+    comparing_surely,
     evaluated,
+    formulas,
     hint,
     knowing,
     limits,
@@ -25,6 +28,7 @@ from minitorch.compiler.ir.sizes import (
     surely_less,
     surely_multiple,
     symbols_of,
+    typical,
 )
 
 S, T = Symbol("s0", 5), Symbol("s1", 7)
@@ -138,7 +142,22 @@ def test_spelling_in_text() -> None:
     assert f"{s * 2}" == "2*s0"
 
 
-Expression = tuple[Any, ...]
+def test_what_is_typical_is_no_less_than_usual_unless_it_is_said() -> None:
+    assert typical(Symbol("n", 3).size * 2) == 2 * USUAL
+    assert typical(Symbol("n", 300).size + 1) == 301
+    assert typical(Symbol("n", 3, typical=5).size) == 5
+    assert typical(7) == 7
+
+
+def test_equal_whatever_the_symbols_are() -> None:
+    with comparing_surely([Guard(">=", s - 6)]):
+        assert s == s
+        assert s != t
+        assert (s == t) is False
+        assert s != 5
+        assert s > 5
+        with pytest.raises(Undecided):
+            assert s > 6
 
 
 def expressions() -> st.SearchStrategy[Any]:
@@ -172,6 +191,7 @@ def test_any_expression_is_what_it_is_in_numbers(expression: Any, sizes: list[tu
         if all(guard.holds(binding) for guard in guards):
             number = value(expression, {"s0": a, "s1": b})
             assert evaluated(size, binding) == number
+            assert formulas([size, 3], [S, T])(a, b) == (number, 3)
             assert guards or low <= number <= high
             if isinstance(size, Size):
                 assert isinstance(str(size), str)

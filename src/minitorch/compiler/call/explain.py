@@ -240,7 +240,10 @@ def _of_program(program: Program, runner: Any, measure: bool, lock: Any) -> Prog
     if native is not None:
         found.arena, found.unshared = native.arena, native.unshared
         found.functions = native.functions
-        found.called_back = [f"{each}: {_why_called_back(each, simpler)}" for each in native.called_back]
+        found.called_back = [
+            f"{each}: {native.undecided.get(each) or _why_called_back(each, simpler)}"
+            for each in native.called_back
+        ]
         found.copied = list(native.copied)
         found.unfused = [f"{', '.join(_counted(words))}: {why}" for why, words in native.unfused.items()]
         found.stages = dict(native.seconds)

@@ -34,9 +34,7 @@ class BuildReport:
     arena: int = 0  # bytes
     unshared: int = 0  # bytes, if no two values shared a place
     called_back: list[str] = field(default_factory=list)  # what NumPy computes
-    undecided: list[str] = field(
-        default_factory=list
-    )  # why NumPy computes some of it: what varies too freely
+    undecided: dict[str, str] = field(default_factory=dict)  # of that, what varies too freely, and how
     copied: list[str] = field(default_factory=list)  # updates that could not be made in place
     unfused: dict[str, list[str]] = field(default_factory=dict)  # what goes through memory, by the reason
     text: str = ""

@@ -264,3 +264,16 @@ def test_memory_that_grows_is_one_and_results_of_other_sizes_are_let_go():
         tracemalloc.stop()
     assert len(made.native.arena) >= 149 * 512 * 4
     assert held < 30 * 150 * 512 * 4  # and not of 50 sizes
+
+
+def test_a_size_may_be_a_number_that_is_given():
+    count = Symbol("s0", 6)
+    x, number = given((3,)), given((), np.int64)
+    number.attributes["symbol"] = count
+    rows = b.expand(b.reshape(x, (1, 3)), (count.size, 3))
+    ramp = b.cast(b.reshape(b.iota(count.size), (count.size, 1)), np.float32)
+    program = Program([x, number], [b.map_values("add", rows, ramp), b.reduce("add", rows, (0,))])
+    made = Llvm().compile(program, {})
+    for n in (2, 6, 100):
+        arrays = [np.ones(3, np.float32), np.asarray(n)]
+        same_as_numpy(made, program, {}, arrays, f"{n}")

@@ -147,7 +147,7 @@ class Assembler(ScheduledBackend):
                 kernels = lowering.kernels(group) if group.kind != "call" else None
             except Undecided as why:  # code for all sizes would have to know more of them
                 kernels = None
-                schedule.report.undecided.append(str(why))
+                schedule.report.undecided |= dict.fromkeys(group_in_words(group), str(why))
             if kernels is None:
                 read, written = schedule.call_operands(group)
                 tasks.append(Task(group, [*read, *written]))
