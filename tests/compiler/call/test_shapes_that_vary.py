@@ -1,6 +1,11 @@
 """Sizes that vary: one program for all of them, guards where Python compared, numbers where it needs one; never wrong."""
 
 import copy
+import fractions
+import functools
+import itertools
+import json
+import linecache
 import math
 import operator
 
@@ -676,3 +681,95 @@ def test_gradients_through_results_at_every_size(compile):
             x.grad = None
         assert same(*found)
     assert f.compilations == 2
+
+
+# --- every way Python, and this library, can turn a size into something --------------------------------------------------
+
+EXPRESSIONS = """
+n.bit_length() | n & 1 | n | 6 if n else 0 | n ^ 3 | n >> 1 | n << 1 | ~n | n.real | n.numerator | n.__index__() | hash(n)
+isinstance(n, int) | isinstance(n, bool) | type(n) is int | type(n) == int | n in {5: 1, 6: 2} | n in {5, 7} | n == n
+n <= 5.0 | n != 6.5 | sorted([n, 5, 3, 8]) | max([n, 4], key=lambda v: -v) | range(n)[2] | list(range(n)) | list(enumerate(range(n)))
+x.shape[0:1] | x.shape + (1,) | x.shape == (5, 3) | x.shape < (6,) | (n,) * 2 | "a" * n | [0] * n | bytes(n) | n * (1,)
+np.int64(n) | np.prod(x.shape) | np.array(x.shape) | np.sqrt(n) | np.zeros(n) | np.arange(n) | np.full((n, 2), n) | np.float32(n) * 2
+complex(n) | fractions.Fraction(n, 3) | itertools.repeat(0, n).__length_hint__() | list(itertools.islice(table, n)) | copy.copy(n)
+json.dumps(n) | operator.index(n) | math.gcd(n, 4) | math.factorial(n) | math.isqrt(n) | math.comb(n, 2) | int(str(n)) | round(n, -1)
+round(n / 3, 2) | divmod(17, n) | pow(n, 2, 5) | 2**n | n**3 | n**0.5 | n**-1 | sum([n, n]) | math.prod(x.shape) | 17 // n | 17 % n
+functools.reduce(operator.mul, x.shape) | all(x.shape) | -n // 2 | abs(3 - n) | min(n, 7) | max(n, 7) | n if n > 6 else -n | not n
+(lambda k: k + 1)(n) | [n * i for i in range(3)] | {n: 1} | {"n": n} | {n, 5} | f"{n:>5}|{n:d}|{n!r}" | f"{n / 2:.2f}" | str([n]) | "%5d" % n
+x.numel() // n | x.size(-2) | x.nbytes % 7 | len(x) - len(x[1:]) | x[n - 1] + 0 | x[-n] + 0 | x[n // 2] + 0 | x.narrow(0, 1, n - 1) + 0
+x.select(0, n - 1) + 0 | x[mt.tensor(n - 1)] + 0 | mt.arange(n, 0, -1) | mt.linspace(0, 1, n) | x.split([1, n - 1])[1] + 0
+x.unfold(0, 2, 1) + 0 | x.view(n, 3) + 0 | x.expand(n, n, 3) + 0 | mt.full((2,), n) | mt.full((2,), float(n)) | x.clone().fill_(n)
+x.clamp(max=n) | x.abs() ** n | mt.tensor([1.0]) * n | mt.tensor([2, 3]) * n | n - x | n / (x.abs() + 1) | x // n | x % n | x > n
+x.topk(n - 1, 0).values | x.cumsum(0)[n - 1] + 0 | F.one_hot(mt.arange(n), n) | mt.zeros(n).eq(0).all() | x.sum().item() > n
+mt.tril_indices(n, n) | mt.eye(n, 3) | mt.ones(n).diag() | mt.stack([x[0]] * n) | mt.cat([x[i : i + 1] for i in range(n)])
+x.new_full((n,), n) | x.repeat(n, 1) | x.flatten().unflatten(0, (n, 3)) + 0 | x.chunk(2)[0] + 0 | mt.meshgrid(mt.arange(n), mt.arange(2))[0]
+x.unsqueeze(0).squeeze() + 0 | x.T.contiguous().view(-1) + 0 | x.roll(n // 2, 0) | x.index_fill(0, mt.tensor([n - 1]), 0.0) | x.std(0)
+mt.randn(n, generator=None).shape | x.var(0, correction=0) / n | x.mean(0, keepdim=True).expand(n, 3) + 0 | F.normalize(x, dim=0)
+"""
+
+
+def expressions():
+    return [part.strip() for line in EXPRESSIONS.strip().splitlines() for part in _parts(line)]
+
+
+def _parts(line):
+    """Split at bars that are not inside brackets or quotes; `n | 6` is one with a bar of its own."""
+    return [
+        part.replace("or_6", "n | 6")
+        for part in line.replace("n | 6 if n else 0", "or_6 if n else 0").split(" | ")
+    ]
+
+
+@pytest.mark.filterwarnings("ignore:.*come rarely run as they are")
+@pytest.mark.filterwarnings("ignore:.*runs as it is, not compiled")  # a set, say, at any size
+@pytest.mark.parametrize("expression", expressions())
+def test_every_way_to_use_a_size(expression):
+    space = {
+        "mt": mt, "np": np, "F": F, "math": math, "operator": operator, "functools": functools, "itertools": itertools,
+        "copy": copy, "json": json, "fractions": fractions, "table": table,
+    }  # fmt: skip
+    source = f"def use(x):\n    n = x.shape[0]\n    return x * 2, {expression}\n"
+    linecache.cache["<a use>"] = (len(source), None, source.splitlines(True), "<a use>")
+    exec(compile(source, "<a use>", "exec"), space)
+    compiled = mt.compile(space["use"], backend="numpy")
+    for call, n in enumerate((5, 7, 6, 5, 9, 7, 4, 12)):
+        mt.manual_seed(call)
+        x = mt.randn(n, 3)
+        results = []
+        for each in (space["use"], compiled):
+            mt.manual_seed(call)
+            results.append(each(x.clone()))
+        assert same(*results[::-1]), (n, results)
+
+
+@pytest.mark.filterwarnings("ignore:.*come rarely run as they are")
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_sizes_that_are_sometimes_equal(compile, dynamic):
+    def function(x, y, z):
+        if x.shape[0] == y.shape[0]:
+            out = x + y
+        elif x.shape[0] > y.shape[0]:
+            out = x[: y.shape[0]] * y
+        else:
+            out = mt.cat([x, y])
+        return out, (out.sum(0) + z.sum()) / (x.shape[0] + z.shape[0]), x.shape == z.shape
+
+    f = compile(function, dynamic=dynamic)
+    rng = np.random.default_rng(0)
+    for call in range(24):
+        sizes = rng.integers(1, 7, 3).tolist() if call % 3 else [int(rng.integers(1, 7))] * 3
+        x, y, z = (mt.randn(n, 3) for n in sizes)
+        assert same(f(x, y, z), function(x, y, z)), sizes
+
+
+@pytest.mark.filterwarnings("ignore:.*come rarely run as they are")
+def test_two_axes_of_one_argument_that_are_sometimes_equal(compile):
+    def function(x):
+        return (x @ x if x.shape[0] == x.shape[1] else x @ x.T), x.sum(0).unsqueeze(0).expand(
+            x.shape[0], -1
+        ) + x
+
+    f = compile(function)
+    for shape in ((3, 3), (4, 4), (5, 4), (4, 5), (6, 6), (7, 2), (2, 2), (8, 8), (1, 4), (4, 1), (9, 4)):
+        x = mt.randn(*shape)
+        assert same(f(x), function(x)), shape

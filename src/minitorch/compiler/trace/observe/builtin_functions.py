@@ -44,7 +44,7 @@ def length(o: Any, thing: Any) -> int:
         and is_trusted_class(type(thing))
     ):
         o.meet(thing)
-    if isinstance(thing, hooks.TENSORS) and thing.ndim:
+    if isinstance(thing, hooks.TENSORS) and thing.ndim and type(thing.shape[0]) is Size:
         return thing.shape[0]  # it may vary
     return len(thing)
 
