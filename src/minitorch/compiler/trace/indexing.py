@@ -314,7 +314,8 @@ def _stretched(value: Value, shape: tuple[int, ...]) -> Value:
     """Broadcast what is assigned; leading axes of length 1 are ignored."""
     while value.ndim > len(shape) and value.shape[0] == 1:
         value = make.reshape(value, value.shape[1:])
-    if value.ndim > len(shape) or np.broadcast_shapes(value.shape, shape) != shape:
+    fixed = is_fixed(*value.shape, *shape)
+    if value.ndim > len(shape) or (fixed and np.broadcast_shapes(value.shape, shape) != shape):
         raise ValueError(f"could not broadcast input array from shape {value.shape} into shape {shape}")
     return make.expand(value, shape)
 
@@ -351,6 +352,8 @@ def _within(value: Value, n: int) -> bool:
 
 def refuse_outside(value: Value, n: int) -> None:
     """Refuse an index whose numbers are there and do not lie inside an axis."""
+    if not is_fixed(n):
+        return
     while value.attributes.get("function") == "cast":
         (value,) = value.inputs
     array = value.attributes.get("array")
