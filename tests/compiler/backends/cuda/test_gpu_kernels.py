@@ -91,6 +91,31 @@ def test_a_large_sum_is_shared_out_among_blocks(backend):
     assert "blocks of" in str(run.explain())
 
 
+@pytest.mark.parametrize("elements", [1 << 18, (1 << 18) + 300])
+def test_a_thread_computes_some_elements_side_by_side(elements):
+    x = minitorch.tensor(numbers(elements))
+    run = minitorch.compile(lambda x: (x * 2 - 1, x.reshape(2, -1).T + 1), backend="gpu")
+    run(x)
+    for a, b in zip(run(x + 1), (x * 2 + 1, (x + 2).reshape(2, -1).T), strict=True):
+        assert_same(a, b)
+
+
+LIBRARYS = ["ab,bc->ac", "ab,cb->ac", "ba,bc->ac", "ab,bc->ca", "xab,xbc->xac", "xab,xcb->axc", "abx,bxc->ac"]
+OURS = ["xyab,xyb->xya", "axb,xcb->acx"]  # too few multiplications; a result with gaps between its neighbours
+
+
+@pytest.mark.parametrize("spec", LIBRARYS + OURS)
+def test_large_products_are_a_librarys(spec):
+    sizes = {"a": 60, "b": 50, "c": 70, "x": 4, "y": 3}
+    shapes = [tuple(sizes[c] for c in part) for part in spec.partition("->")[0].split(",")]
+    arrays = [minitorch.tensor(numbers(*shape)) for shape in shapes]
+    run = minitorch.compile(lambda a, b: minitorch.einsum(spec, a, b), backend="gpu")
+    run(*arrays)
+    moved = [array + 0.5 for array in arrays]
+    assert_same(run(*moved), minitorch.einsum(spec, *moved), spec)
+    assert ("a library's" in str(run.explain())) == (spec in LIBRARYS)
+
+
 @pytest.mark.parametrize("backend", BOTH)
 def test_an_index_out_of_range_changes_nothing(backend):
     table = minitorch.tensor(numbers(5, 3))
@@ -171,7 +196,7 @@ def reversal(with_barrier):
 def run_alone(kernel, device):
     out = device.empty((32,), np.int64)
     table = np.array([out.ctypes.data], np.int64)
-    device.sequence([Launch(device.load([kernel])[0], kernel, [0])], table)()
+    device.sequence([Launch(device.load([kernel])[0], kernel, [0])], table, table)()
     return out
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from minitorch.compiler.backends.cuda.capabilities import Gpu
 from minitorch.compiler.backends.cuda.devices import Cuda, Device, Launch
 from minitorch.compiler.backends.cuda.lower import FAILED, GpuLowering
+from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.words import Kernel, gpu_text
 from minitorch.compiler.backends.interface import ScheduledBackend, Task
 from minitorch.compiler.ir.halves import widened
@@ -153,16 +154,17 @@ class GpuProgram:
         checked = False
         for task, places in zip(tasks, slots, strict=True):
             if task.kernel is not None:
-                launches.append(Launch(functions[id(task.kernel.items)], task.kernel, places))
+                function = functions[id(task.kernel.items)] if isinstance(task.kernel, Kernel) else None
+                launches.append(Launch(function, task.kernel, places))
                 checked = checked or task.group.kind == "check"
                 continue
             if launches:
-                steps.append(self.device.sequence(launches, self._table))
+                steps.append(self.device.sequence(launches, self._table, self._host))
             steps += [self._raise_failed] if checked else []
             steps.append(self._call(task.group))
             launches, checked = [], False
         if launches:
-            steps.append(self.device.sequence(launches, self._table))
+            steps.append(self.device.sequence(launches, self._table, self._host))
         return [*steps, *([self._raise_failed] if checked else [])]
 
     def _call(self, group: Group) -> Callable[[], None]:
@@ -177,7 +179,7 @@ class GpuProgram:
             call_numpy(group, known)
             for value in written:
                 if value.size:
-                    self.device.write(at(value), np.ascontiguousarray(known[value], value.dtype))
+                    self.device.write(at(value), np.asarray(known[value], value.dtype, order="C"))
 
         return run
 
@@ -198,6 +200,10 @@ class GpuProgram:
             if task.kernel is None:
                 self.report.called_back += words
                 self.report.steps.append(StepReport("", "call", words, bytes=moved, note="NumPy"))
+            elif isinstance(task.kernel, LibraryProduct):
+                self.report.steps.append(
+                    StepReport("", task.group.kind, words, 1, True, task.kernel.flops, moved, "a library's")
+                )
             else:
                 name = f"kernel{list(self._kernels).index(id(task.kernel.items))}"
                 kernel = task.kernel
@@ -248,4 +254,4 @@ class GpuProgram:
 
 def _different(tasks: list[Task]) -> dict[int, Kernel]:
     """Return the kernels of some steps; those with the same instructions once."""
-    return {id(task.kernel.items): task.kernel for task in tasks if task.kernel is not None}
+    return {id(task.kernel.items): task.kernel for task in tasks if isinstance(task.kernel, Kernel)}

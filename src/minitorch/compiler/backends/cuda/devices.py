@@ -13,6 +13,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from minitorch.compiler.backends.cuda.cublas import Cublas
+from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.ptx import ptx
 from minitorch.compiler.backends.cuda.words import Kernel, cpu_text, gpu_text
 from minitorch.compiler.backends.llvm.driver import aligned, array_at
@@ -20,13 +22,14 @@ from minitorch.compiler.backends.llvm.machine import compile_functions
 from minitorch.compiler.backends.llvm.target import host, require_llvmlite
 
 ALIGNMENT = 16  # of arrays that kernels read
+MOST_GRAPHS = 8  # of one sequence, for different addresses
 
 
 class Launch(NamedTuple):
-    """A kernel that was loaded, and the table entries of its operands."""
+    """A kernel that was loaded (or a product, for which there is a library), and the table entries of its operands."""
 
     function: Any
-    kernel: Kernel
+    kernel: Kernel | LibraryProduct
     slots: Sequence[int]
 
 
@@ -39,8 +42,11 @@ class Device(Protocol):
     def load(self, kernels: Sequence[Kernel]) -> list[Any]:
         """Make kernels ready to be launched."""
 
-    def sequence(self, launches: Sequence[Launch], table: Any) -> Callable[[], None]:
-        """Return a function that runs kernels one after the other, over a table of addresses on the device."""
+    def sequence(self, launches: Sequence[Launch], table: Any, addresses: np.ndarray) -> Callable[[], None]:
+        """Return a function that runs kernels one after the other.
+
+        table: the addresses of operands, on the device. addresses: the same here.
+        """
 
     def owns(self, array: Any) -> bool:
         """Whether an array lies on the device already."""
@@ -85,20 +91,23 @@ class Emulated:
         kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)
         return [(kind(code.address("KERNEL")), code) for code in codes]
 
-    def sequence(self, launches: Sequence[Launch], table: Any) -> Callable[[], None]:
+    def sequence(self, launches: Sequence[Launch], table: Any, addresses: np.ndarray) -> Callable[[], None]:
         """Return a function that runs kernels one after the other."""
-        ready = []
-        for (function, _), kernel, slots in launches:
-            shared = aligned(max(1, kernel.shared))
-            shared[:] = 0xFF  # nothing that anybody wrote
-            ready.append((function, np.array([*slots, 0], np.int64), shared))
+        steps: list[Callable[[], Any]] = []
+        for function, kernel, slots in launches:
+            if isinstance(kernel, LibraryProduct):
+                steps.append(functools.partial(_multiply, kernel, addresses, slots))
+            else:
+                shared = aligned(max(1, kernel.shared))
+                shared[:] = 0xFF  # nothing that anybody wrote
+                given = (table, np.array([*slots, 0], np.int64), shared)
+                steps.append(functools.partial(_run_kernel, function, given))
 
         def run() -> None:
-            for function, slots, shared in ready:
-                function(table.ctypes.data, slots.ctypes.data, shared.ctypes.data)
+            for step in steps:
+                step()
 
-        keep = [launch.function for launch in launches]
-        return functools.partial(_run_and_keep, run, keep)
+        return run
 
     def owns(self, array: Any) -> bool:
         """Whether an array lies on the device: none does, all are copied there and back."""
@@ -137,8 +146,23 @@ class Emulated:
         array[...] = 0
 
 
-def _run_and_keep(run: Callable[[], None], keep: Any) -> None:
-    run()
+def _run_kernel(function: Any, given: tuple[np.ndarray, ...]) -> None:
+    """Run a kernel by its address; with it comes what keeps its code alive."""
+    function[0](*(array.ctypes.data for array in given))
+
+
+def _multiply(product: LibraryProduct, addresses: np.ndarray, slots: Sequence[int]) -> None:
+    """Compute a product where a library would find and leave it."""
+    p, size = product, product.dtype.itemsize
+    shapes = [(p.rows, p.summed), (p.summed, p.columns), (p.rows, p.columns)]
+    found = []
+    for slot, matrix, shape in zip(slots, (p.a, p.b, p.c), shapes, strict=True):
+        steps = (matrix.batch, matrix.row, matrix.column)
+        reach = 1 + sum((n - 1) * step for n, step in zip((p.batches, *shape), steps, strict=True))
+        flat = array_at(int(addresses[slot]), (reach,), p.dtype)
+        strides = [step * size for step in steps]
+        found.append(np.lib.stride_tricks.as_strided(flat, (p.batches, *shape), strides))
+    found[2][...] = found[0] @ found[1]
 
 
 class Cuda:
@@ -174,21 +198,47 @@ class Cuda:
         module.load(ptx(gpu_text(kernels), self.processor))
         return [module.get_function(f"kernel{number}") for number in range(len(kernels))]
 
-    def sequence(self, launches: Sequence[Launch], table: Any) -> Callable[[], None]:
-        """Return a function that replays kernels as one CUDA graph, on the stream that is current then."""
+    @functools.cached_property
+    def library(self) -> Cublas:
+        """The library for products."""
+        return Cublas(self.cupy)
+
+    def sequence(self, launches: Sequence[Launch], table: Any, addresses: np.ndarray) -> Callable[[], None]:
+        """Return a function that replays kernels as one CUDA graph, on the stream that is current then.
+
+        Kernels find their operands through the table; the library's products are captured with their addresses, so
+        there is a graph for each set of these that comes up again.
+        """
         cuda = self.cupy.cuda
-        stream = cuda.Stream(non_blocking=True)
-        with stream:
-            stream.begin_capture()
-            for function, kernel, slots in launches:
-                given = [np.int64(each) for each in (table.data.ptr, *slots)]
-                function((kernel.blocks, 1, 1), (kernel.threads, 1, 1), given, stream=stream)
-            graph = stream.end_capture()
+        fixed = [s for launch in launches if isinstance(launch.kernel, LibraryProduct) for s in launch.slots]
+        graphs: dict[tuple[int, ...], Any] = {}
 
         def run() -> None:
+            key = tuple(int(addresses[slot]) for slot in fixed)
+            graph = graphs.get(key)
+            if graph is None:
+                if len(graphs) == MOST_GRAPHS:
+                    graphs.pop(next(iter(graphs)))
+                graph = graphs[key] = self._captured(launches, table, addresses)
             graph.launch(cuda.get_current_stream())
 
         return run
+
+    def _captured(self, launches: Sequence[Launch], table: Any, addresses: np.ndarray) -> Any:
+        """Return launches as a graph. (It does not keep the code alive that it runs: the launches do.)"""
+        # (Made before anything is captured: it takes memory.)
+        library = self.library if any(isinstance(each.kernel, LibraryProduct) for each in launches) else None
+        stream = self.cupy.cuda.Stream(non_blocking=True)
+        with stream:
+            stream.begin_capture()
+            for function, kernel, slots in launches:
+                if isinstance(kernel, LibraryProduct):
+                    assert library is not None
+                    library.launch(kernel, [int(addresses[slot]) for slot in slots], stream.ptr)
+                    continue
+                given = [np.int64(each) for each in (table.data.ptr, *slots)]
+                function((kernel.blocks, 1, 1), (kernel.threads, 1, 1), given, stream=stream)
+            return stream.end_capture()
 
     def owns(self, array: Any) -> bool:
         """Whether an array lies on the device already."""

@@ -28,6 +28,7 @@ from minitorch.compiler.ir.index import Dim, total
 BLOCK_THREADS = 256
 MOST_THREADS = 1024
 BUSY_THREADS = 1 << 16  # so many keep a GPU busy
+SIDE_BY_SIDE = 4  # elements of a thread: it waits for memory once for all of them
 PER_ROW, PER_ELEMENT = 2, 3  # how many scopes deep: what is known of a row, and of an element of it
 
 
@@ -37,7 +38,8 @@ class Arrangement:
 
     outer, inner: the loops over rows and along a row, joined. team: threads for a row. threads: of a block. blocks: of
     threads. turns: rows that a team goes through one after the other. by_blocks: whether a block's rows are neighbours,
-    and one team's. piece: of a single row, what each block has (0: the row is not shared out).
+    and one team's. piece: of a single row, what each block has (0: the row is not shared out). each: elements that a
+    thread computes side by side, where there are no rows.
     """
 
     space: Space
@@ -49,6 +51,7 @@ class Arrangement:
     turns: int
     by_blocks: bool
     piece: int
+    each: int = 1
 
 
 def write_loop(loop: Loop, guard: int | None = None) -> Kernel:
@@ -57,7 +60,7 @@ def write_loop(loop: Loop, guard: int | None = None) -> Kernel:
     guard: the operand that is not 0 where an index was found out of range; then nothing may be written any more.
     """
     nodes = loop.nodes()
-    arrangement = _arrange(loop, nodes)
+    arrangement = _arrange(loop, nodes, guard is not None)
     writer = _LoopWriter(loop, nodes, arrangement, guard)
     writer.write()
     a = arrangement
@@ -79,7 +82,7 @@ def write_loop(loop: Loop, guard: int | None = None) -> Kernel:
 # --- sharing out ----------------------------------------------------------------------------------------------
 
 
-def _arrange(loop: Loop, nodes: list[Expression]) -> Arrangement:
+def _arrange(loop: Loop, nodes: list[Expression], guarded: bool) -> Arrangement:
     outer, inner = list(loop.outer), list(loop.inner)
     if not loop.divided or all(f.scope == "check" for f in loop.folds):
         outer, inner = outer + inner, []
@@ -102,6 +105,10 @@ def _arrange(loop: Loop, nodes: list[Expression]) -> Arrangement:
         piece = -(-length // loop.blocks) if rows == 1 and loop.blocks > 1 else 0
         turns = 1 if piece else -(-rows // loop.blocks)
         return Arrangement(space, outer, inner, threads, threads, loop.blocks, turns, True, piece)
+    plain = not inner and not loop.folds and all(s.function == "set" and not s.places for s in loop.stores)
+    if plain and not guarded and rows >= BUSY_THREADS * SIDE_BY_SIDE:
+        blocks = -(-rows // (BLOCK_THREADS * SIDE_BY_SIDE))
+        return Arrangement(space, outer, inner, 1, BLOCK_THREADS, blocks, 1, False, 0, SIDE_BY_SIDE)
     team = 1 if in_order_along or not inner else _team(loop, nodes, space, inner, rows, length)
     team = min(team, most)
     threads = max(team, min(BLOCK_THREADS, most, max(32, _power(rows * team))))
@@ -161,6 +168,10 @@ class _LoopWriter:
 
     def write(self) -> None:
         """Write all phases."""
+        if self.a.each > 1:
+            with self.block.phase():
+                self.elements()
+            return
         columns = [f for f in self.loop.folds if f.scope == "column"]
         if columns or self.totals:
             with self.block.phase():
@@ -182,6 +193,41 @@ class _LoopWriter:
                     self.narrow([f for f in self.rows if self.stages[f.source] == number])
         if self.totals:
             self.finish()
+
+    def elements(self) -> None:
+        """Write what a thread computes of a loop without rows: some elements, a block's threads apart."""
+        e, a = self.e, self.a
+        rows, span = total(a.outer), a.threads * a.each
+        first = e.op(f"add i64 {multiply(e, '%block', span)}, %thread")
+        numbers = [add(e, first, str(a.threads * k)) for k in range(a.each)]
+        if rows % span == 0:
+            self.side_by_side(numbers)
+            return
+
+        def one_by_one() -> None:
+            for number in numbers:
+                when(
+                    e,
+                    e.op(f"icmp ult i64 {number}, {rows}"),
+                    lambda number=number: self.side_by_side([number]),  # type: ignore[misc]
+                )
+
+        beyond = multiply(e, add(e, "%block", "1"), span)
+        when(e, e.op(f"icmp ule i64 {beyond}, {rows}"), lambda: self.side_by_side(numbers), one_by_one)
+
+    def side_by_side(self, numbers: list[str]) -> None:
+        """Write some elements; all stores come last, so that no load waits for one."""
+        writers = []
+        for number in numbers:
+            self.w = self.writer()
+            counters = take_apart(self.e, number, [d.size for d in self.a.outer])
+            self.w.counters.update(zip(self.a.outer, counters, strict=True))
+            for node in in_order([store.node for store in self.loop.stores]):
+                self.w.write(node)
+            writers.append(self.w)
+        for self.w in writers:
+            for store in self.loop.stores:
+                self.store(store)
 
     def stage(self, store: Store) -> int:
         """Return in which pass a store can be made."""

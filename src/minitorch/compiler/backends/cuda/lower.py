@@ -8,12 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from minitorch.compiler.backends.cuda.loops import write_loop
+from minitorch.compiler.backends.cuda.products import LibraryProduct, library_product
 from minitorch.compiler.backends.cuda.words import TRIPLE
 from minitorch.compiler.backends.llvm.body import Body
 from minitorch.compiler.backends.llvm.loops import Loop, LoopFold, Store
 from minitorch.compiler.backends.llvm.lower import Lowering, loop_key
 from minitorch.compiler.backends.llvm.target import Target
 from minitorch.compiler.ir.index import dims_of, offset
+from minitorch.compiler.ir.program import Value
 from minitorch.compiler.schedule.groups import Group
 from minitorch.compiler.schedule.schedule import Schedule
 
@@ -79,4 +81,16 @@ class GpuLowering(Lowering):
                 made = body.compute(member, group.index[member])
                 body.give(member, group.index[member], made)
                 loop.stores += self.stores(member, group.index[member], made, body)
-        return self.write(loop)
+        return self.library_product(group, value, loop) or self.write(loop)
+
+    def library_product(self, group: Group, value: Value, loop: Loop) -> LibraryProduct | None:
+        """Return a product that stands alone as a library's, if it is one that a library computes."""
+        left, right = loop.folds[0].source.args
+        plain = left.kind == right.kind == "load" and not left.data.conditions and not right.data.conditions
+        arguments, inputs = self.schedule.arguments, len(self.schedule.program.inputs)
+        if len(group.members) > 1 or not plain or arguments.get(value, inputs) < inputs:
+            return None
+        sides = [left.data, right.data]
+        operands = [*(loop.body.operands[side.operand] for side in sides), value]
+        places = (sides[0].where, sides[1].where, loop.stores[0].where)
+        return library_product(operands, value.dtype, places, loop.outer, loop.inner)
