@@ -37,9 +37,9 @@ class Arrangement:
     """How the work is shared out.
 
     outer, inner: the loops over rows and along a row, joined. team: threads for a row. threads: of a block. blocks: of
-    threads. turns: rows that a team goes through one after the other. by_blocks: whether a block's rows are neighbours,
-    and one team's. piece: of a single row, what each block has (0: the row is not shared out). each: elements that a
-    thread computes side by side, where there are no rows.
+    threads. rows: of a block, whose teams take turns until all are done. by_blocks: whether it leaves sums of its rows.
+    piece: of a single row, what each block has (0: the row is not shared out). each: elements that a thread computes
+    side by side, where there are no rows.
     """
 
     space: Space
@@ -48,10 +48,20 @@ class Arrangement:
     team: int
     threads: int
     blocks: int
-    turns: int
+    rows: int
     by_blocks: bool
     piece: int
     each: int = 1
+
+    @property
+    def teams(self) -> int:
+        """How many rows a block goes through at the same time."""
+        return self.threads // self.team
+
+    @property
+    def turns(self) -> int:
+        """How many rows a team goes through one after the other."""
+        return -(-self.rows // self.teams)
 
 
 def write_loop(loop: Loop, guard: int | None = None) -> Kernel:
@@ -101,18 +111,24 @@ def _arrange(loop: Loop, nodes: list[Expression], guarded: bool) -> Arrangement:
     while most * slots > SHARED_BYTES:
         most //= 2
     if by_blocks:
-        threads = min(most, max(32, _power(length)))
+        team = threads = min(most, max(32, _power(length)))
         piece = -(-length // loop.blocks) if rows == 1 and loop.blocks > 1 else 0
-        turns = 1 if piece else -(-rows // loop.blocks)
-        return Arrangement(space, outer, inner, threads, threads, loop.blocks, turns, True, piece)
+        mine = 1 if piece else -(-rows // loop.blocks)  # rows of a block
+        if not loop.has("column") and mine > 1:  # (one team alone adds to a column)
+            team = min(team, _power(-(-length // 4)))
+            threads = max(team, min(most, max(32, _power(team * mine))))
+        return Arrangement(space, outer, inner, team, threads, loop.blocks, mine, True, piece)
     plain = not inner and not loop.folds and all(s.function == "set" and not s.places for s in loop.stores)
     if plain and not guarded and rows >= BUSY_THREADS * SIDE_BY_SIDE:
         blocks = -(-rows // (BLOCK_THREADS * SIDE_BY_SIDE))
-        return Arrangement(space, outer, inner, 1, BLOCK_THREADS, blocks, 1, False, 0, SIDE_BY_SIDE)
+        return Arrangement(
+            space, outer, inner, 1, BLOCK_THREADS, blocks, BLOCK_THREADS, False, 0, SIDE_BY_SIDE
+        )
     team = 1 if in_order_along or not inner else _team(loop, nodes, space, inner, rows, length)
     team = min(team, most)
     threads = max(team, min(BLOCK_THREADS, most, max(32, _power(rows * team))))
-    return Arrangement(space, outer, inner, team, threads, -(-rows // (threads // team)), 1, False, 0)
+    teams = threads // team
+    return Arrangement(space, outer, inner, team, threads, -(-rows // teams), teams, False, 0)
 
 
 def _team(loop: Loop, nodes: list[Expression], space: Space, inner: list[Dim], rows: int, length: int) -> int:
@@ -190,7 +206,8 @@ class _LoopWriter:
                 for number in range(last + 1):
                     with self.block.phase():
                         self.row(turn, [number])
-                    self.narrow([f for f in self.rows if self.stages[f.source] == number])
+                    folded = [f for f in self.rows if self.stages[f.source] == number]
+                    self.narrow(folded, self.a.team)
         if self.totals:
             self.finish()
 
@@ -239,17 +256,14 @@ class _LoopWriter:
         """Write some passes over the row of this thread's team."""
         e, a = self.e, self.a
         self.w = self.writer()
-        if self.a.by_blocks:
-            first = "0" if a.piece or a.blocks == 1 else multiply(e, "%block", a.turns)
-            number, lane = add(e, first, turn), "%thread"
-        else:
-            team = e.op(f"udiv i64 %thread, {a.team}") if a.team > 1 else "%thread"
-            lane = e.op(f"urem i64 %thread, {a.team}") if a.team > 1 else "0"
-            number = add(e, multiply(e, "%block", a.threads // a.team), team)
-        rows = total(a.outer)
+        mine, lane = self.team_and_lane()
+        mine = add(e, multiply(e, turn, a.teams), mine)  # among the rows of this block
+        number = mine if a.piece or a.blocks == 1 else add(e, multiply(e, "%block", a.rows), mine)
         conditions = []
-        if number != "0":
-            conditions.append(e.op(f"icmp ult i64 {number}, {rows}"))
+        if number != "0" and total(a.outer) != a.blocks * a.turns * a.teams:
+            conditions.append(e.op(f"icmp ult i64 {number}, {total(a.outer)}"))
+            if a.blocks > 1 and a.rows % a.teams:
+                conditions.append(e.op(f"icmp ult i64 {mine}, {a.rows}"))
         if self.guard is not None:
             found = e.op(f"load i64, ptr %operand{self.guard}, align 8")
             conditions.append(e.op(f"icmp eq i64 {found}, 0"))
@@ -266,8 +280,17 @@ class _LoopWriter:
         if not conditions:
             there()
             return
-        holds = conditions[0] if len(conditions) == 1 else e.op(f"and i1 {conditions[0]}, {conditions[1]}")
+        holds = conditions[0]
+        for condition in conditions[1:]:
+            holds = e.op(f"and i1 {holds}, {condition}")
         when(e, holds, there)
+
+    def team_and_lane(self) -> tuple[str, str]:
+        """Return which of its block's teams this thread belongs to, and as which of that team's threads."""
+        e, a = self.e, self.a
+        if a.team == 1 or a.teams == 1:
+            return ("%thread", "0") if a.team == 1 else ("0", "%thread")
+        return e.op(f"udiv i64 %thread, {a.team}"), e.op(f"urem i64 %thread, {a.team}")
 
     def know(self, fold: LoopFold, names: list[str]) -> None:
         """Note what a fold over a row has come to."""
@@ -322,13 +345,23 @@ class _LoopWriter:
         carried = [pair for f in carrying for pair in zip(kinds(f), nothing(f), strict=True)]
         length = total(a.inner)
 
-        def turn(counter: str, names: list[str]) -> list[str]:
-            w.scopes.append({})
-            counters = take_apart(e, counter, [d.size for d in a.inner])
-            w.counters.update(zip(a.inner, counters, strict=True))
-            for node in order:
-                if self.inside[node]:
-                    w.write(node)
+        def turn(places: list[str], names: list[str]) -> list[str]:
+            scopes = []
+            for place in places:  # all loads of a turn come before its stores
+                w.scopes.append({})
+                self.go_to(place)
+                for node in order:
+                    if self.inside[node]:
+                        w.write(node)
+                scopes.append(w.scopes.pop())
+            for place, scope in zip(places, scopes, strict=True):
+                w.scopes.append(scope)
+                self.go_to(place)
+                names = at_place(names)
+                w.scopes.pop()
+            return names
+
+        def at_place(names: list[str]) -> list[str]:
             known, after = iter(names), []
             for fold in carrying:
                 so_far = [next(known) for _ in kinds(fold)]
@@ -345,14 +378,29 @@ class _LoopWriter:
                     self.into_column(fold)
             for store in stores:
                 self.store(store)
-            w.scopes.pop()
             return after
 
-        start, stop, certain = lane, str(length), a.team == 1
+        def one(counter: str, names: list[str]) -> list[str]:
+            return turn([counter], names)
+
+        def several(number: str, names: list[str]) -> list[str]:
+            first = add(e, multiply(e, number, span), lane)
+            return turn([add(e, first, str(k * a.team)) for k in range(SIDE_BY_SIDE)], names)
+
+        span = a.team * SIDE_BY_SIDE
         if a.piece:
             start = add(e, multiply(e, "%block", a.piece), lane)
             stop = smaller(e, multiply(e, add(e, "%block", "1"), a.piece), str(length))
-        names = counted_loop(e, start, stop, a.team, carried, turn, certain=certain)
+            names = counted_loop(e, start, stop, a.team, carried, one, certain=False)
+        else:
+            names = [first for _, first in carried]
+            whole = length // span
+            if whole:
+                names = counted_loop(e, "0", str(whole), 1, carried, several)
+            if whole * span < length:
+                left = [(kind, name) for (kind, _), name in zip(carried, names, strict=True)]
+                start = add(e, lane, str(whole * span))
+                names = counted_loop(e, start, str(length), a.team, left, one, certain=a.team == 1)
         known = iter(names)
         for fold in carrying:
             mine = [next(known) for _ in kinds(fold)]
@@ -362,6 +410,11 @@ class _LoopWriter:
                 self.know(fold, mine)
             elif fold.scope == "row":
                 self.slots[fold].put("%thread", mine)
+
+    def go_to(self, place: str) -> None:
+        """Go to an element of a row."""
+        counters = take_apart(self.e, place, [d.size for d in self.a.inner])
+        self.w.counters.update(zip(self.a.inner, counters, strict=True))
 
     def store(self, store: Store) -> None:
         """Write a store; one that adds, so that others may add to the same place."""
@@ -397,17 +450,17 @@ class _LoopWriter:
 
     def result_of(self, fold: LoopFold, lane: str) -> list[str]:
         """Fold what the threads of this thread's team have left."""
-        first = "0" if self.a.by_blocks else self.e.op(f"sub i64 %thread, {lane}")
+        first = "0" if self.a.teams == 1 else self.e.op(f"sub i64 %thread, {lane}")
         return self.slots[fold].fold_of(first, _first_threads(self.a.team))
 
-    def narrow(self, folds: list[LoopFold]) -> None:
+    def narrow(self, folds: list[LoopFold], team: int) -> None:
         """Fold what many threads of a team know into some of them."""
-        team, e = self.a.team, self.e
+        e = self.e
         kept = _first_threads(team)
         if not folds or kept == team:
             return
         with self.block.phase():
-            lane = "%thread" if self.a.by_blocks else e.op(f"urem i64 %thread, {team}")
+            lane = "%thread" if team == self.a.threads else e.op(f"urem i64 %thread, {team}")
 
             def fold_mine() -> None:
                 for fold in folds:
@@ -447,7 +500,7 @@ class _LoopWriter:
     def finish(self) -> None:
         """Fold what all threads of a block know, and store it."""
         e, threads = self.e, self.a.threads
-        self.narrow(self.totals)
+        self.narrow(self.totals, threads)
         with self.block.phase():
 
             def store_all() -> None:
