@@ -1,5 +1,6 @@
 """GPU kernels where there is no GPU: run by this processor, thread after thread, and assembled where there is ptxas."""
 
+import math
 import shutil
 import subprocess
 from importlib.util import find_spec
@@ -160,6 +161,35 @@ def test_a_training_step(backend):
     np.testing.assert_allclose(losses, expected, rtol=1e-4)
     for a, b in zip(parameters, others, strict=True):
         assert_same(a, b, slack=10)
+
+
+C_LIBRARY = {
+    "sin": (minitorch.sin, math.sin),
+    "cos": (minitorch.cos, math.cos),
+    "tan": (minitorch.tan, math.tan),
+    "fmod": (lambda x: minitorch.fmod(x, 0.7), lambda x: math.fmod(x, 0.7)),
+    "remainder": (lambda x: minitorch.remainder(x, -3e-5), lambda x: np.remainder(x, -3e-5)),
+}
+
+
+@pytest.mark.parametrize("name", C_LIBRARY)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_what_a_c_library_would_be_called_for(name, dtype):
+    function, exact = C_LIBRARY[name]
+    random = np.random.default_rng(3)
+    x = random.normal(size=200) * 10.0 ** random.uniform(-3, np.log10(np.finfo(dtype).max) - 2, 200)
+    # Among them the number that is next to a multiple of π/2.
+    x = np.array([*x, 2.0**20, -(2.0**20) - 1, 6381956970095103 * 2.0**797 if dtype == np.float64 else 1e22])
+    x = x.astype(dtype)
+    run = minitorch.compile(function, backend="gpu")
+    for scale in (0.5, 0.25, 1.0):  # (the first calls are the function's own)
+        found = run(minitorch.tensor(x * dtype(scale))).numpy()
+    if name in ("fmod", "remainder"):
+        expected = function(minitorch.tensor(x)).numpy()
+    else:
+        expected = np.array([exact(float(each)) for each in x])
+    np.testing.assert_allclose(found, expected, rtol=16 * np.finfo(dtype).eps, atol=0)
+    assert not any(program.runner.report.called_back for program in run.cache.all())
 
 
 # --- the words themselves -----------------------------------------------------------------------------------

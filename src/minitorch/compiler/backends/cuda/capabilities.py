@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from minitorch.compiler.backends.llvm.capabilities import Cpu
-from minitorch.compiler.ir.program import Value
 from minitorch.compiler.schedule.machine import Figures
 
 GPU_FIGURES = Figures(
@@ -27,8 +26,6 @@ GPU_FIGURES = Figures(
     alignment=256,
 )
 
-# Functions whose code calls a C library somewhere, of which there is none on a GPU.
-_CALL_C = {"sin", "cos", "tan", "fmod", "remainder", "floor_divide"}
 # What memory can add to by itself while other threads do too.
 ATOMIC = {np.dtype(t) for t in (np.float32, np.float64, np.int32, np.int64, np.uint32, np.uint64)}
 
@@ -38,9 +35,3 @@ class Gpu(Cpu):
     """A GPU, as scheduling sees it: elementwise functions are written by the same formulas as for a CPU."""
 
     figures: Figures = GPU_FIGURES
-
-    def computes(self, value: Value) -> bool:
-        """Whether there is a kernel for a value."""
-        if value.attributes.get("function") in _CALL_C and value.inputs[-1].dtype.kind == "f":
-            return False
-        return super().computes(value)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from minitorch.compiler.backends.cuda.capabilities import ATOMIC
+from minitorch.compiler.backends.cuda.exact import supplied
 from minitorch.compiler.backends.cuda.folds import SLOT_BYTES, Slots, ended, kinds, nothing, together
 from minitorch.compiler.backends.cuda.words import SHARED_BYTES, BlockWriter, Kernel
 from minitorch.compiler.backends.llvm import functions
@@ -83,7 +84,7 @@ def write_loop(loop: Loop, guard: int | None = None) -> Kernel:
         a.blocks,
         a.threads,
         writer.shared,
-        writer.e.externs,
+        supplied(writer.e.externs),
         flops,
         note,
     )

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from minitorch.compiler.backends.cuda.exact import renamed
 from minitorch.compiler.backends.llvm.control import repeat
 from minitorch.compiler.backends.llvm.text import Emitter
 
@@ -77,7 +78,7 @@ class BlockWriter:
         e.label(f"phase{number}")
         yield
         e.lines.append(_EXIT)
-        self._open[-1].append(Phase(number, e.lines))
+        self._open[-1].append(Phase(number, [renamed(line) for line in e.lines]))
         e.lines = []
 
     @contextmanager
