@@ -133,10 +133,10 @@ def _circular(name: str) -> dict[str, str]:
     negative = e.op(f"icmp slt i192 {rest}, 0")
     size = e.op(f"select i1 {negative}, i192 {e.op(f'sub i192 0, {rest}')}, i192 {rest}")
     total = Lanes(e, literal(0.0, FLOAT64), FLOAT64, 1)
-    for place in (48, 96, 144):  # the small ones first
-        piece = e.op(f"trunc i192 {e.op(f'lshr i192 {size}, {place}')} to i64")
+    for begin in (48, 96, 144):  # the small ones first
+        piece = e.op(f"trunc i192 {e.op(f'lshr i192 {size}, {begin}')} to i64")
         piece = e.op(f"and i64 {piece}, {(1 << 48) - 1}")
-        total = Lanes(e, e.op(f"uitofp i64 {piece} to double"), FLOAT64, 1) * 2.0 ** (place - 190) + total
+        total = Lanes(e, e.op(f"uitofp i64 {piece} to double"), FLOAT64, 1) * 2.0 ** (begin - 190) + total
     r = total * HALF_PI[0]
     r = r.made(e.op(f"select i1 {negative}, double {(-r).name}, double {r.name}"))
     square = r * r
