@@ -117,6 +117,17 @@ def test_large_products_are_a_librarys(spec):
     assert ("a library's" in str(run.explain())) == (spec in LIBRARYS)
 
 
+def test_steps_are_measured_one_by_one():
+    x, w = minitorch.tensor(numbers(70, 60)), minitorch.tensor(numbers(60, 50))
+    run = minitorch.compile(lambda x, w: (x.exp() @ w).argsort(1).sum(), backend="gpu")
+    run(x, w)
+    (program,) = run.cache.all()
+    program.runner.measure([x.numpy(), w.numpy()], 3)
+    steps = program.runner.report.steps
+    assert {step.note for step in steps} >= {"NumPy", "a library's"}
+    assert all(step.seconds > 0 and step.lines for step in steps)
+
+
 @pytest.mark.parametrize("backend", BOTH)
 def test_an_index_out_of_range_changes_nothing(backend):
     table = minitorch.tensor(numbers(5, 3))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.backends.cuda.capabilities import Gpu
-from minitorch.compiler.backends.cuda.devices import Cuda, Device, Launch
+from minitorch.compiler.backends.cuda.devices import Cuda, Device, Launch, OneByOne, Sequence
 from minitorch.compiler.backends.cuda.lower import FAILED, GpuLowering
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.words import Kernel, gpu_text
@@ -22,7 +22,7 @@ from minitorch.compiler.ir.halves import widened
 from minitorch.compiler.ir.program import Program, Value
 from minitorch.compiler.schedule.groups import Group
 from minitorch.compiler.schedule.memory import MemoryPlan, Placed
-from minitorch.compiler.schedule.report import BuildReport, StepReport, group_in_words
+from minitorch.compiler.schedule.report import BuildReport, StepReport, group_in_words, lines_of
 from minitorch.compiler.schedule.schedule import Schedule, call_numpy
 
 
@@ -141,7 +141,7 @@ class GpuProgram:
 
     # --- steps ---
 
-    def _linked(self, tasks: list[Task], slots: list[list[int]]) -> list[Callable[[], None]]:
+    def _linked(self, tasks: list[Task], slots: list[list[int]]) -> list[Sequence]:
         """Return kernels as sequences, with calls of NumPy between them."""
         functions = dict(
             zip(self._kernels, self.device.load(list(self._kernels.values())), strict=True)
@@ -149,7 +149,7 @@ class GpuProgram:
             else ()
         )
         self.report.tick("compile")
-        steps: list[Callable[[], None]] = []
+        steps: list[Sequence] = []
         launches: list[Launch] = []
         checked = False
         for task, places in zip(tasks, slots, strict=True):
@@ -160,21 +160,26 @@ class GpuProgram:
                 continue
             if launches:
                 steps.append(self.device.sequence(launches, self._table, self._host))
-            steps += [self._raise_failed] if checked else []
-            steps.append(self._call(task.group))
+            steps.append(OneByOne([self._call(task.group, checked)]))
             launches, checked = [], False
         if launches:
             steps.append(self.device.sequence(launches, self._table, self._host))
-        return [*steps, *([self._raise_failed] if checked else [])]
+        self._ends_checked = checked
+        return steps
 
-    def _call(self, group: Group) -> Callable[[], None]:
-        """Return a step in which NumPy computes a group, from and to the device's memory."""
+    def _call(self, group: Group, checked: bool) -> Callable[[], None]:
+        """Return a step in which NumPy computes a group, from and to the device's memory.
+
+        checked: whether indices were looked at since the last such step.
+        """
         read, written = self.schedule.call_operands(group)
 
         def at(value: Value) -> Any:
             return self.device.view(int(self._host[self._entries[value]]), value.shape, value.dtype)
 
         def run() -> None:
+            if checked:
+                self._raise_failed()
             known: dict[Value, Any] = {value: self.device.read(at(value)) for value in read}
             call_numpy(group, known)
             for value in written:
@@ -195,21 +200,41 @@ class GpuProgram:
         """Fill in the report."""
         self.report.functions = len(self._kernels)
         for task in tasks:
-            words = group_in_words(task.group)
+            words, lines = group_in_words(task.group), lines_of(task.group)
             moved = sum(value.nbytes for value in set(task.touches))
             if task.kernel is None:
                 self.report.called_back += words
-                self.report.steps.append(StepReport("", "call", words, bytes=moved, note="NumPy"))
+                self.report.steps.append(
+                    StepReport("", "call", words, bytes=moved, note="NumPy", lines=lines)
+                )
             elif isinstance(task.kernel, LibraryProduct):
                 self.report.steps.append(
-                    StepReport("", task.group.kind, words, 1, True, task.kernel.flops, moved, "a library's")
+                    StepReport(
+                        "",
+                        task.group.kind,
+                        words,
+                        1,
+                        True,
+                        task.kernel.flops,
+                        moved,
+                        "a library's",
+                        lines=lines,
+                    )
                 )
             else:
                 name = f"kernel{list(self._kernels).index(id(task.kernel.items))}"
                 kernel = task.kernel
                 self.report.steps.append(
                     StepReport(
-                        name, task.group.kind, words, kernel.blocks, True, kernel.flops, moved, kernel.note
+                        name,
+                        task.group.kind,
+                        words,
+                        kernel.blocks,
+                        True,
+                        kernel.flops,
+                        moved,
+                        kernel.note,
+                        lines=lines,
                     )
                 )
 
@@ -220,7 +245,7 @@ class GpuProgram:
         with self._lock:
             return self._run(inputs)
 
-    def _run(self, inputs: list[Any]) -> list[Any]:
+    def _run(self, inputs: list[Any], times: list[float] | None = None) -> list[Any]:
         device, program = self.device, self.schedule.program
         ready = [float(a) if i in self.numbers else device.ready(a) for i, a in enumerate(inputs)]
         made = [device.empty(program.outputs[i].shape, program.outputs[i].dtype) for i in self.given]
@@ -228,7 +253,12 @@ class GpuProgram:
         if self._checks:
             device.clear(self._flags)
         for step in self._steps:
-            step()
+            if times is None:
+                step()
+            else:
+                times += step.measure()
+        if self._ends_checked:
+            self._raise_failed()
         for target in set(self.updates.values()):
             if ready[target] is not inputs[target]:
                 there = device.owns(inputs[target])
@@ -243,9 +273,15 @@ class GpuProgram:
         """Give back the memory that nobody needs before the next run: there is none, addresses stay."""
 
     def measure(self, inputs: list[Any], runs: int) -> None:
-        """Run it some times; how long each step takes is not known for the kernels of one graph."""
+        """Run it some times, kernel by kernel, and note in the report how long each step takes."""
+        together = np.zeros(len(self.report.steps))
         for _ in range(runs):
-            self(inputs)
+            times: list[float] = []
+            with self._lock:
+                self._run(inputs, times)
+            together += times
+        for step, seconds in zip(self.report.steps, together / runs, strict=True):
+            step.seconds = float(seconds)
 
     def text(self) -> str:
         """Return the LLVM text of all kernels."""

@@ -26,10 +26,28 @@ class Cublas:
 
     def __init__(self, cupy: Any) -> None:
         self.tf32 = False
-        self._library = _load(cupy)
-        self._workspace = cupy.empty(WORKSPACE, np.uint8)
-        self._handle = ctypes.c_void_p()
-        self._call("cublasCreate_v2", ctypes.byref(self._handle))
+        self._cupy = cupy
+
+    @functools.cached_property
+    def _library(self) -> Any:
+        """The library that CuPy has loaded: its version is the one that goes with the driver."""
+        cublas = self._cupy.cuda.cublas
+        cublas.destroy(cublas.create())
+        found = re.findall(r"(/\S*libcublas\.so\S*)", Path("/proc/self/maps").read_text())
+        return ctypes.CDLL(found[0])
+
+    @functools.cached_property
+    def _workspace(self) -> Any:
+        return self._cupy.empty(WORKSPACE, np.uint8)
+
+    @functools.cached_property
+    def _handle(self) -> ctypes.c_void_p:
+        handle = ctypes.c_void_p()
+        self._call("cublasCreate_v2", ctypes.byref(handle))
+        return handle
+
+    def prepare(self) -> None:
+        """Take the memory and the handle that products need."""
         pointer = ctypes.c_void_p(self._workspace.data.ptr)
         self._call("cublasSetWorkspace_v2", self._handle, pointer, ctypes.c_size_t(WORKSPACE))
 
@@ -42,9 +60,7 @@ class Cublas:
         """Launch a product on a stream."""
         p = product
         self._call("cublasSetStream_v2", self._handle, ctypes.c_void_p(stream))
-        # The workspace belongs to a stream: it is given anew.
-        pointer = ctypes.c_void_p(self._workspace.data.ptr)
-        self._call("cublasSetWorkspace_v2", self._handle, pointer, ctypes.c_size_t(WORKSPACE))
+        self.prepare()  # (another stream takes the workspace away)
         single = p.dtype == np.float32
         kind = _FLOAT32 if single else _FLOAT64
         compute = (_COMPUTE_TF32 if self.tf32 else _COMPUTE_FLOAT32) if single else _COMPUTE_FLOAT64
@@ -85,11 +101,3 @@ class Cublas:
             compute,
             _ANY_ALGORITHM,
         )
-
-
-@functools.cache
-def _load(cupy: Any) -> Any:
-    """Return the library that CuPy has loaded: its version is the one that goes with the driver."""
-    cupy.cuda.cublas.destroy(cupy.cuda.cublas.create())
-    found = re.findall(r"(/\S*libcublas\.so\S*)", Path("/proc/self/maps").read_text())
-    return ctypes.CDLL(found[0])

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -30,7 +31,17 @@ class Launch(NamedTuple):
 
     function: Any
     kernel: Kernel | LibraryProduct
-    slots: Sequence[int]
+    slots: list[int]
+
+
+class Sequence(Protocol):
+    """Kernels that run one after the other."""
+
+    def __call__(self) -> None:
+        """Run them."""
+
+    def measure(self) -> list[float]:
+        """Run them one by one, and return how many seconds each takes."""
 
 
 class Device(Protocol):
@@ -39,14 +50,11 @@ class Device(Protocol):
     def require(self) -> None:
         """Raise ImportError, and say what is missing, if there is no such device."""
 
-    def load(self, kernels: Sequence[Kernel]) -> list[Any]:
+    def load(self, kernels: list[Kernel]) -> list[Any]:
         """Make kernels ready to be launched."""
 
-    def sequence(self, launches: Sequence[Launch], table: Any, addresses: np.ndarray) -> Callable[[], None]:
-        """Return a function that runs kernels one after the other.
-
-        table: the addresses of operands, on the device. addresses: the same here.
-        """
+    def sequence(self, launches: list[Launch], table: Any, addresses: np.ndarray) -> Sequence:
+        """Return kernels as a sequence. table: the addresses of operands, on the device. addresses: the same here."""
 
     def owns(self, array: Any) -> bool:
         """Whether an array lies on the device already."""
@@ -83,7 +91,7 @@ class Emulated:
         """Raise ImportError, and say what to install, if llvmlite is missing."""
         require_llvmlite()
 
-    def load(self, kernels: Sequence[Kernel]) -> list[Any]:
+    def load(self, kernels: list[Kernel]) -> list[Any]:
         """Make kernels ready to be launched."""
         codes = compile_functions(
             [cpu_text(kernel, self.backwards) for kernel in kernels], host(), "KERNEL", optimization=0
@@ -91,8 +99,8 @@ class Emulated:
         kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)
         return [(kind(code.address("KERNEL")), code) for code in codes]
 
-    def sequence(self, launches: Sequence[Launch], table: Any, addresses: np.ndarray) -> Callable[[], None]:
-        """Return a function that runs kernels one after the other."""
+    def sequence(self, launches: list[Launch], table: Any, addresses: np.ndarray) -> Sequence:
+        """Return kernels as a sequence."""
         steps: list[Callable[[], Any]] = []
         for function, kernel, slots in launches:
             if isinstance(kernel, LibraryProduct):
@@ -102,12 +110,7 @@ class Emulated:
                 shared[:] = 0xFF  # nothing that anybody wrote
                 given = (table, np.array([*slots, 0], np.int64), shared)
                 steps.append(functools.partial(_run_kernel, function, given))
-
-        def run() -> None:
-            for step in steps:
-                step()
-
-        return run
+        return OneByOne(steps)
 
     def owns(self, array: Any) -> bool:
         """Whether an array lies on the device: none does, all are copied there and back."""
@@ -146,12 +149,33 @@ class Emulated:
         array[...] = 0
 
 
+class OneByOne:
+    """A sequence of functions."""
+
+    def __init__(self, steps: list[Callable[[], Any]]) -> None:
+        self._steps = steps
+
+    def __call__(self) -> None:
+        """Run them."""
+        for step in self._steps:
+            step()
+
+    def measure(self) -> list[float]:
+        """Run them, and return how many seconds each takes."""
+        seconds = []
+        for step in self._steps:
+            began = time.perf_counter()
+            step()
+            seconds.append(time.perf_counter() - began)
+        return seconds
+
+
 def _run_kernel(function: Any, given: tuple[np.ndarray, ...]) -> None:
     """Run a kernel by its address; with it comes what keeps its code alive."""
     function[0](*(array.ctypes.data for array in given))
 
 
-def _multiply(product: LibraryProduct, addresses: np.ndarray, slots: Sequence[int]) -> None:
+def _multiply(product: LibraryProduct, addresses: np.ndarray, slots: list[int]) -> None:
     """Compute a product where a library would find and leave it."""
     p, size = product, product.dtype.itemsize
     shapes = [(p.rows, p.summed), (p.summed, p.columns), (p.rows, p.columns)]
@@ -192,7 +216,7 @@ class Cuda:
         """LLVM's name for the GPU."""
         return f"sm_{self.cupy.cuda.Device().compute_capability}"
 
-    def load(self, kernels: Sequence[Kernel]) -> list[Any]:
+    def load(self, kernels: list[Kernel]) -> list[Any]:
         """Make kernels ready to be launched: as one module, which the driver assembles (and keeps on disk)."""
         module = self.cupy.cuda.function.Module()
         module.load(ptx(gpu_text(kernels), self.processor))
@@ -203,42 +227,18 @@ class Cuda:
         """The library for products."""
         return Cublas(self.cupy)
 
-    def sequence(self, launches: Sequence[Launch], table: Any, addresses: np.ndarray) -> Callable[[], None]:
-        """Return a function that replays kernels as one CUDA graph, on the stream that is current then.
+    def sequence(self, launches: list[Launch], table: Any, addresses: np.ndarray) -> Sequence:
+        """Return kernels as a sequence."""
+        return _Graphs(self, launches, table, addresses)
 
-        Kernels find their operands through the table; the library's products are captured with their addresses, so
-        there is a graph for each set of these that comes up again.
-        """
-        cuda = self.cupy.cuda
-        fixed = [s for launch in launches if isinstance(launch.kernel, LibraryProduct) for s in launch.slots]
-        graphs: dict[tuple[int, ...], Any] = {}
-
-        def run() -> None:
-            key = tuple(int(addresses[slot]) for slot in fixed)
-            graph = graphs.get(key)
-            if graph is None:
-                if len(graphs) == MOST_GRAPHS:
-                    graphs.pop(next(iter(graphs)))
-                graph = graphs[key] = self._captured(launches, table, addresses)
-            graph.launch(cuda.get_current_stream())
-
-        return run
-
-    def _captured(self, launches: Sequence[Launch], table: Any, addresses: np.ndarray) -> Any:
-        """Return launches as a graph. (It does not keep the code alive that it runs: the launches do.)"""
-        # (Made before anything is captured: it takes memory.)
-        library = self.library if any(isinstance(each.kernel, LibraryProduct) for each in launches) else None
-        stream = self.cupy.cuda.Stream(non_blocking=True)
-        with stream:
-            stream.begin_capture()
-            for function, kernel, slots in launches:
-                if isinstance(kernel, LibraryProduct):
-                    assert library is not None
-                    library.launch(kernel, [int(addresses[slot]) for slot in slots], stream.ptr)
-                    continue
-                given = [np.int64(each) for each in (table.data.ptr, *slots)]
-                function((kernel.blocks, 1, 1), (kernel.threads, 1, 1), given, stream=stream)
-            return stream.end_capture()
+    def launch(self, launch: Launch, table: Any, addresses: np.ndarray, stream: Any) -> None:
+        """Launch a kernel or a product on a stream."""
+        function, kernel, slots = launch
+        if isinstance(kernel, LibraryProduct):
+            self.library.launch(kernel, [int(addresses[slot]) for slot in slots], stream.ptr)
+        else:
+            given = [np.int64(each) for each in (table.data.ptr, *slots)]
+            function((kernel.blocks, 1, 1), (kernel.threads, 1, 1), given, stream=stream)
 
     def owns(self, array: Any) -> bool:
         """Whether an array lies on the device already."""
@@ -274,3 +274,52 @@ class Cuda:
     def clear(self, array: Any) -> None:
         """Set an array on the device to zero, in its turn."""
         array.data.memset_async(0, array.nbytes, self.cupy.cuda.get_current_stream())
+
+
+class _Graphs:
+    """A sequence that is replayed as one CUDA graph, on the stream that is current then.
+
+    Kernels find their operands through the table; the library's products are captured with their addresses, so there is
+    a graph for each set of these that comes up again. (A graph does not keep the code alive that it runs: the launches
+    do.)
+    """
+
+    def __init__(self, device: Cuda, launches: list[Launch], table: Any, addresses: np.ndarray) -> None:
+        self._device, self._launches, self._table, self._addresses = device, launches, table, addresses
+        products = [launch for launch in launches if isinstance(launch.kernel, LibraryProduct)]
+        self._fixed = [slot for launch in products for slot in launch.slots]
+        self._graphs: dict[tuple[int, ...], Any] = {}
+
+    def __call__(self) -> None:
+        """Run them."""
+        key = tuple(int(self._addresses[slot]) for slot in self._fixed)
+        graph = self._graphs.get(key)
+        if graph is None:
+            if len(self._graphs) == MOST_GRAPHS:
+                self._graphs.pop(next(iter(self._graphs)))
+            graph = self._graphs[key] = self._captured()
+        graph.launch(self._device.cupy.cuda.get_current_stream())
+
+    def _captured(self) -> Any:
+        if self._fixed:
+            self._device.library.prepare()  # while nothing is captured: it takes memory
+        stream = self._device.cupy.cuda.Stream(non_blocking=True)
+        with stream:
+            stream.begin_capture()
+            for launch in self._launches:
+                self._device.launch(launch, self._table, self._addresses, stream)
+            return stream.end_capture()
+
+    def measure(self) -> list[float]:
+        """Launch them one by one, and return how many seconds each takes."""
+        cuda = self._device.cupy.cuda
+        stream = cuda.get_current_stream()
+        seconds = []
+        for launch in self._launches:
+            began, ended = cuda.Event(), cuda.Event()
+            began.record(stream)
+            self._device.launch(launch, self._table, self._addresses, stream)
+            ended.record(stream)
+            ended.synchronize()
+            seconds.append(cuda.get_elapsed_time(began, ended) * 1e-3)
+        return seconds
