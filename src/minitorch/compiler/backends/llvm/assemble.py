@@ -26,7 +26,7 @@ from minitorch.compiler.backends.llvm.driver import (
 from minitorch.compiler.backends.llvm.kernel import SCRATCH, SIZES, TABLE, Kernel
 from minitorch.compiler.backends.llvm.lower import Lowering
 from minitorch.compiler.backends.llvm.machine import compile_functions, discard
-from minitorch.compiler.backends.llvm.products.contraction import OffsetTable
+from minitorch.compiler.backends.llvm.products import KnownTable
 from minitorch.compiler.backends.llvm.sized import Computed, Numbers, Place, Sizing, Weight, Within
 from minitorch.compiler.backends.llvm.target import Target, host
 from minitorch.compiler.backends.llvm.threads import threads as thread_count
@@ -352,7 +352,7 @@ class _Table:
         if value == SIZES:
             return Numbers(offset)
         if value == TABLE:
-            return Computed(offset) if isinstance(offset, OffsetTable) else Constant(offset.array)
+            return Constant(offset.array) if isinstance(offset, KnownTable) else Computed(offset)
         argument = self.schedule.arguments.get(value)
         if argument is not None:
             as_float32 = argument in self.schedule.numbers and value.dtype.itemsize == 4

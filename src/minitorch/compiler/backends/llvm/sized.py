@@ -8,20 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
 from minitorch.compiler.backends.llvm.driver import Constant, External, Image, Step, fixed, listed
-from minitorch.compiler.ir.sizes import Binding, Size, Symbol, formulas, typical
+from minitorch.compiler.backends.llvm.products.contraction import SizedTable
+from minitorch.compiler.ir.sizes import Size, Symbol, formulas, typical
 from minitorch.compiler.schedule.memory import MemoryPlan, Placed
-
-
-class Table(Protocol):
-    """An array that is known as soon as sizes are."""
-
-    def at(self, binding: Binding) -> np.ndarray:
-        """Return it."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +36,7 @@ class Numbers:
 class Computed:
     """The place of an array that depends on sizes."""
 
-    table: Table
+    table: SizedTable
 
 
 Place = Within | External | Constant | Numbers | Computed
@@ -86,7 +79,7 @@ class Sizing:
         extra: list[tuple[int, int]] = []  # entry, how many bytes further on
         fills: list[tuple[int, int]] = []  # entry, argument
         fill_offsets: list[int] = []
-        self._tables: list[tuple[int, Table]] = []
+        self._tables: list[tuple[int, SizedTable]] = []
         sizes: list[int] = []
         self._kept: list[np.ndarray] = []
         for entry, place in enumerate(places):

@@ -6,6 +6,6 @@ LLVM text, from the loops over units (`write_kernel.py`) inwards. `epilogue.py` 
 its tiles.
 """
 
-from minitorch.compiler.backends.llvm.products.epilogue import Operand, Product, write_product
+from minitorch.compiler.backends.llvm.products.epilogue import KnownTable, Operand, Product, write_product
 
-__all__ = ["Operand", "Product", "write_product"]
+__all__ = ["KnownTable", "Operand", "Product", "write_product"]

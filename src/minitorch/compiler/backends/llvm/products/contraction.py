@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -107,6 +107,13 @@ class StridedWalk:
         for extent, stride in self.runs:
             total = (total[:, None] + np.arange(extent, dtype=np.int64) * stride).reshape(-1)
         return total
+
+
+class SizedTable(Protocol):
+    """An array that is known as soon as sizes are."""
+
+    def at(self, binding: Binding) -> np.ndarray:
+        """Return it."""
 
 
 @dataclass(frozen=True)

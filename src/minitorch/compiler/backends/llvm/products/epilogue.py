@@ -16,7 +16,7 @@ from minitorch.compiler.backends.llvm.control import take_apart
 from minitorch.compiler.backends.llvm.kernel import SCRATCH, TABLE, Kernel, begin_kernel, end_kernel
 from minitorch.compiler.backends.llvm.loops.loop import Store
 from minitorch.compiler.backends.llvm.products import costs
-from minitorch.compiler.backends.llvm.products.contraction import Contraction, OffsetTable, StridedLoop
+from minitorch.compiler.backends.llvm.products.contraction import Contraction, StridedLoop
 from minitorch.compiler.backends.llvm.products.plan import ContractionPlan
 from minitorch.compiler.backends.llvm.products.planning import plan_contraction
 from minitorch.compiler.backends.llvm.products.write_base import Position, prefetch
@@ -27,7 +27,7 @@ from minitorch.compiler.backends.llvm.text import Emitter, memory_type
 from minitorch.compiler.backends.llvm.writer import Writer
 from minitorch.compiler.ir.index import Affine, Dim, offset, total
 from minitorch.compiler.ir.program import Value
-from minitorch.compiler.ir.sizes import Binding, typical
+from minitorch.compiler.ir.sizes import typical
 
 
 @dataclass
@@ -138,7 +138,7 @@ class _ProductWriter:
         """Write the function."""
         e, plan, body = self.e, self.plan, self.product.body
         tables = [
-            body.operand((TABLE, t if isinstance(t, OffsetTable) else _Array(t)))
+            body.operand((TABLE, KnownTable(t) if isinstance(t, np.ndarray) else t))
             for t in plan.tables.values()
         ]
         scratch = body.operand(SCRATCH) if plan.scratch else None
@@ -235,19 +235,15 @@ class _ProductWriter:
             writer.store(store.node, store.operand, store.where)
 
 
-class _Array:
+class KnownTable:
     """An array as part of an operand's name: equal if the numbers are."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array
         self._key = (array.dtype.str, array.shape, array.tobytes())
 
-    def at(self, _: Binding) -> np.ndarray:
-        """Return it, whatever the sizes of a call."""
-        return self.array
-
     def __hash__(self) -> int:
         return hash(self._key)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Array) and self._key == other._key
+        return isinstance(other, KnownTable) and self._key == other._key

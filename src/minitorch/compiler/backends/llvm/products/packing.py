@@ -6,6 +6,8 @@ scratch memory in that order, and used by all rows.
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +15,7 @@ import numpy as np
 from minitorch.compiler.backends.llvm.products import costs
 from minitorch.compiler.backends.llvm.products.contraction import Problem, StridedWalk
 from minitorch.compiler.backends.llvm.products.plan import ContractionPlan, Packing
-from minitorch.compiler.ir.sizes import typical
+from minitorch.compiler.ir.sizes import Binding, limits, typical
 
 
 class Packs(NamedTuple):
@@ -31,14 +33,39 @@ def choose_packing(problem: Problem, width: int) -> Packs:
     if p.b_column.stride == 1:
         pays = p.rows >= costs.PACK_ROWS and p.depth >= costs.PACK_DEPTH
         return Packs("copy" if pays and _is_far(p, width) else None)
-    runs = 0
-    if p.b_column.neighbours != 1 and not p.b_column.varies:
-        runs = len(run_table(p.b_column, p.lanes))
-    if 0 < runs <= costs.MOST_RUNS:
+    runs = most_runs(p.b_column, p.lanes)
+    if 0 < runs <= (p.lanes // 2 + 1 if p.b_column.varies else costs.MOST_RUNS):
         return Packs("runs", runs)
     if typical(p.b_depth.neighbours) >= min(p.depth, 2 * p.lanes) and p.lanes > 1:
         return Packs("transpose", runs)
     return Packs("scalar", runs)
+
+
+def most_runs(columns: StridedWalk, lanes: int) -> int:
+    """Of how many contiguous pieces a vector of columns consists at most; 0: of single elements."""
+    if columns.neighbours == 1:
+        return 0
+    if not columns.varies:
+        return len(run_table(columns, lanes))
+    least, _ = limits(columns.neighbours)
+    return 1 + math.ceil((lanes - 1) / max(1, least))
+
+
+@dataclass(frozen=True)
+class RunTable:
+    """The pieces of all vectors, known as soon as the sizes of a call are; with room for vectors that do not exist."""
+
+    columns: StridedWalk
+    lanes: int
+    runs: int
+
+    def at(self, binding: Binding) -> np.ndarray:
+        """Return it: of each vector all pieces, three numbers each."""
+        found = run_table(self.columns.at(binding), self.lanes)
+        pieces, vectors, _ = found.shape
+        table = np.zeros((vectors + costs.MOST_VECTORS, self.runs, 3), np.int64)
+        table[:vectors, :pieces] = found.transpose(1, 0, 2)
+        return table.reshape(-1)
 
 
 def _is_far(problem: Problem, width: int) -> bool:

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from minitorch.compiler.backends.llvm.products import costs
-from minitorch.compiler.backends.llvm.products.contraction import OffsetTable, Problem
+from minitorch.compiler.backends.llvm.products.contraction import Problem, SizedTable
 from minitorch.compiler.ir.sizes import is_fixed
 
 # columns: vectors lie along n. swapped: A and B have changed places, and tiles are turned round at their end.
@@ -77,7 +77,7 @@ class ContractionPlan:
     packing: Packing = None
     packs_a: bool = False
     runs: int = 0
-    tables: dict[str, np.ndarray | OffsetTable] = field(default_factory=dict)
+    tables: dict[str, np.ndarray | SizedTable] = field(default_factory=dict)
     cycles: float = 0.0
 
     # The size of things.

@@ -10,9 +10,15 @@ import dataclasses
 import numpy as np
 
 from minitorch.compiler.backends.llvm.products import costs
-from minitorch.compiler.backends.llvm.products.contraction import Contraction, OffsetTable, Problem
+from minitorch.compiler.backends.llvm.products.contraction import (
+    Contraction,
+    OffsetTable,
+    Problem,
+    SizedTable,
+)
 from minitorch.compiler.backends.llvm.products.packing import (
     Packs,
+    RunTable,
     choose_packing,
     packing_cycles,
     run_table,
@@ -199,16 +205,18 @@ def _dot_cycles(problem: Problem, panel: Panel) -> float:
     return problem.batches * panel.count * panel.tiles * (steps * per_step + ends)
 
 
-def _tables(problem: Problem, packs: Packs) -> dict[str, np.ndarray | OffsetTable]:
+def _tables(problem: Problem, packs: Packs) -> dict[str, np.ndarray | SizedTable]:
     """Collect the offsets that no stride describes."""
     walks = {"a_row": problem.a_row, "a_depth": problem.a_depth, "b_depth": problem.b_depth}
     if packs.how != "runs":
         walks["b_column"] = problem.b_column
-    tables: dict[str, np.ndarray | OffsetTable] = {
+    tables: dict[str, np.ndarray | SizedTable] = {
         name: OffsetTable(walk) if walk.varies else walk.offsets()
         for name, walk in walks.items()
         if walk.stride is None
     }
-    if packs.how == "runs":
+    if packs.how == "runs" and problem.b_column.varies:
+        tables["runs"] = RunTable(problem.b_column, problem.lanes, packs.runs)
+    elif packs.how == "runs":
         tables["runs"] = run_table(problem.b_column, problem.lanes).transpose(1, 0, 2).reshape(-1)
     return tables
