@@ -11,6 +11,7 @@ import shutil
 import compiled_models
 import eager
 import first
+import lazily
 
 from minitorch.app.bench.plan import BYTES, INSTRUCTIONS, Ask, Part, Questions
 from minitorch.app.bench.results import cores
@@ -104,6 +105,19 @@ COMPILED = Questions(
     left_out=NO_CXX,
     why="Where a peer is ahead, nearly all the time is spent in large products or convolutions: oneDNN and MKL "
     "(PyTorch) and Eigen (JAX) carry kernels written by hand for them.",
+)
+
+LAZY = Questions(
+    "lazy",
+    "Lazy execution",
+    "lazily.py",
+    lazily.CONTENDERS,
+    tuple(one(name, name) for name in lazily.TASKS),
+    rounds_inside=True,
+    about="`with minitorch.lazy()` beside the same lines compiled and run eagerly: what it costs to record one op on 8 "
+    "numbers (a chain of 100, divided by 100), the same with the program run, a chain of elementwise ops on 4 million "
+    "numbers, and a whole training step with its loss read.",
+    why="Recording is Python, and is done anew at each round; a compiled function is recorded once.",
 )
 
 # --- growth ---------------------------------------------------------------------------------------------------
@@ -302,6 +316,7 @@ GROUPS = [
     *([limits(ALL)] if ALL > 1 else []),
     EAGER,
     COMPILED,
+    LAZY,
     SIZE,
     STEPS,
     COMPILE,

@@ -98,6 +98,7 @@ _ROOMS = {
     "amp": ("GradScaler", "autocast"),
     "backends": (),
     "compiler.call.compiled": ("compile",),
+    "compiler.call.lazy": ("is_lazy", "lazy", "set_lazy"),
     "cuda": (),
     "course": (),
     "course.explorer": ("explore",),

@@ -41,9 +41,16 @@ def is_refused(case):
 numbered = [pytest.param(case, id=f"{i}-{case.op}") for i, case in enumerate(CASES)]
 recordable = [p for p in numbered if not is_refused(p.values[0])]
 differentiable = [p for p in recordable if p.values[0].differentiable]
-every_backend = pytest.mark.parametrize("backend", BACKENDS)
 all_but_unfused = pytest.mark.parametrize("backend", [b for b in BACKENDS if b != "unfused"])
-both_precisions = pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])
+# (GPU kernels run slowly here: one precision is enough.)
+on_gpu = [pytest.param("gpu", np.float32, id="float32-gpu")] if "native" in BACKENDS else []
+everywhere = pytest.mark.parametrize(
+    ("backend", "dtype"),
+    [
+        *(pytest.param(b, d, id=f"{np.dtype(d)}-{b}") for d in (np.float64, np.float32) for b in BACKENDS),
+        *on_gpu,
+    ],
+)
 
 
 def tensors_of(case, trial, dtype, requires_grad=True):
@@ -71,8 +78,7 @@ def slack(case):
     return 10.0 if case.op in FACTORISED else 1.0
 
 
-@every_backend
-@both_precisions
+@everywhere
 @pytest.mark.parametrize("case", recordable)
 def test_values_and_gradients_inside(case, dtype, backend):
     def step(*tensors):

@@ -7,6 +7,8 @@ import numpy as np
 import minitorch
 import minitorch.compiler.backends
 from device_backend import Device
+from minitorch.compiler.backends.cuda.backend import CudaBackend
+from minitorch.compiler.backends.cuda.devices import Emulated
 
 # The program by NumPy is always there, and so is the device that takes a schedule at its word; machine code where
 # its room and llvmlite are.
@@ -14,6 +16,9 @@ minitorch.compiler.backends.register("device", Device())
 BACKENDS = ["numpy", "device"]
 if find_spec("minitorch.compiler.backends.llvm.native") and find_spec("llvmlite"):
     BACKENDS += ["unfused", "native"]
+    # A GPU's kernels, run by this processor thread after thread, and from the last thread to the first.
+    minitorch.compiler.backends.register("gpu", CudaBackend(Emulated()))
+    minitorch.compiler.backends.register("gpu backwards", CudaBackend(Emulated(backwards=True)))
 
 # What rounding may do: to a number, and to a number beside larger ones.
 RTOL = {2: 2e-2, 4: 1e-4, 8: 1e-9}

@@ -63,10 +63,14 @@ class ModeSwitch:
     def __exit__(self, *exception: object) -> None:
         switch(current().outer or USUAL)  # none: entered in another context, as an abandoned generator may be
 
+    def _another(self) -> ModeSwitch:
+        """Return a switch that does the same."""
+        return ModeSwitch(self._change)
+
     def __call__(self, function: F) -> F:
         """Make a function that always runs under this mode: plain, generator, coroutine or both."""
         # Each call gets its own switch: set_grad_enabled acts where it is made.
-        change = self._change
+        another = self._another
         wrapper: Any
         if inspect.isgeneratorfunction(function):
             # Between two `next` the caller's code runs, and must see the caller's mode.
@@ -76,14 +80,14 @@ class ModeSwitch:
                 step, value = generator.send, None
                 while True:
                     try:
-                        with ModeSwitch(change):
+                        with another():
                             result = step(value)
                     except StopIteration as stop:
                         return stop.value
                     try:
                         step, value = generator.send, (yield result)
                     except GeneratorExit:
-                        with ModeSwitch(change):
+                        with another():
                             generator.close()
                         raise
                     except BaseException as error:
@@ -97,14 +101,14 @@ class ModeSwitch:
                 step, value = generator.asend, None
                 while True:
                     try:
-                        with ModeSwitch(change):
+                        with another():
                             result = await step(value)
                     except StopAsyncIteration:
                         return
                     try:
                         step, value = generator.asend, (yield result)
                     except GeneratorExit:
-                        with ModeSwitch(change):
+                        with another():
                             await generator.aclose()
                         raise
                     except BaseException as error:
@@ -114,14 +118,14 @@ class ModeSwitch:
 
             @functools.wraps(function)
             async def wrapper(*args: Any, **kwargs: Any) -> Any:
-                with ModeSwitch(change):
+                with another():
                     return await function(*args, **kwargs)
 
         else:
 
             @functools.wraps(function)
             def wrapper(*args: Any, **kwargs: Any) -> Any:
-                with ModeSwitch(change):
+                with another():
                     return observed(function)(*args, **kwargs)
 
         return wrapper

@@ -82,8 +82,11 @@ class Node:
 
     @property
     def _data(self) -> Any:
-        if recordings and (recorder := current().recorder) is not None:
-            return recorder.read_data(self)
+        if recordings:
+            if (recorder := current().recorder) is not None:
+                return recorder.read_data(self)
+            for each in recordings:
+                each.looked_at(self)
         return self._array
 
     @_data.setter
@@ -95,8 +98,11 @@ class Node:
 
     @property
     def _grad(self) -> Any:
-        if recordings and (recorder := current().recorder) is not None:
-            return recorder.read_grad(self)
+        if recordings:
+            if (recorder := current().recorder) is not None:
+                return recorder.read_grad(self)
+            for each in recordings:
+                each.looked_at(self)
         return self._gradient
 
     @_grad.setter

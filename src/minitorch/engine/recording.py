@@ -19,11 +19,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Recorder(Protocol):
     """Whoever is recording."""
 
+    kind: Any  # the class of the arrays that write down what is done to them
+    repeats: bool  # whether what is recorded is run again without Python's own lines (a compiled function)
+
     def read_data(self, node: Any) -> Any:
         """Return what a node shows as its array."""
 
     def write_data(self, node: Any, new: Any) -> None:
         """Give a node another array, as far as this thread sees."""
+
+    def looked_at(self, node: Any) -> None:
+        """Be told that somebody who is not recorded looks at a node's array, or gradient."""
 
     def read_grad(self, node: Any) -> Any:
         """Return what a node shows as its gradient."""
@@ -66,6 +72,9 @@ class Recorder(Protocol):
 
     def exchange(self, exchange: Any, arrays: Any) -> Any:
         """Begin a collective (distributed/exchange.py) now, and at every call; return what gives its results."""
+
+    def stepped(self) -> None:
+        """Be told that an optimiser has made a step."""
 
     def replay(self, effect: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Do something to Python's objects now, and again at every call."""
@@ -197,7 +206,8 @@ def replayed(method: F) -> F:
 
 def refuse_inside_recording(what: str) -> None:
     """Refuse to answer what would be another answer at the next call of a compiled function."""
-    if (active := recorder()) is not None:
+    active = recorder()
+    if active is not None and active.repeats:
         raise active.refusal(
             f"{what} would be the same at every call of the compiled function; do that outside"
         )

@@ -81,6 +81,8 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
             result = observed(step)(self, *args, **kwargs)
             for hook in tuple(self._step_post_hooks.values()):
                 observed(hook)(self, args, kwargs)
+            if (active := recorder()) is not None:
+                active.stepped()
             return result
         finally:
             self._in_step = False

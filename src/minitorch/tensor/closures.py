@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.engine import watch
 from minitorch.engine.node import Node
 from minitorch.ops.op import Op
 from minitorch.tensor.plain import PlainArray
@@ -60,7 +61,7 @@ class Closure(Op):
         result._grad, result._grad_is_shared = g, False
         try:
             for node in parents:
-                node._grad, node._grad_is_shared = np.zeros_like(node._data).view(NoGradientYet), False
+                node._grad, node._grad_is_shared = _nothing_yet(node), False
             self.function()
             added = {node: node._grad for node in parents}
         finally:
@@ -68,6 +69,10 @@ class Closure(Op):
                 node._grad, node._grad_is_shared = before
         # A parent that is listed twice has been added to twice: it gets the sum once.
         return [np.asarray(added.pop(node)) if node in added else None for node in parents]
+
+
+def _nothing_yet(node: Node) -> Any:
+    return watch.memory_of(np.zeros_like(node._data)).view(NoGradientYet)
 
 
 def _not_computed(*inputs: Any) -> Any:

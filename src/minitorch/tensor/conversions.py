@@ -66,7 +66,7 @@ class Conversions(Node):
         (dtype('float64'), 'torch.FloatTensor')
         """
         if dtype is None:
-            where = "" if type(self._data).__module__.partition(".")[0] == "numpy" else "cuda."
+            where = "cuda." if type(self._data).__module__.partition(".")[0] == "cupy" else ""
             return f"torch.{where}{LEGACY_NAMES[self._array.dtype.name]}"
         return cast(self, legacy_dtype(dtype))
 
@@ -209,9 +209,10 @@ class Conversions(Node):
             raise RuntimeError(
                 "__dlpack__: this tensor requires grad; write x.detach() before handing it over"
             )
-        watch.share(self._data)
-        watch.read(self._data, watch.tick())
-        return self._data.__dlpack__(**options)
+        array = watch.memory_of(self._data)
+        watch.share(array)
+        watch.read(array, watch.tick())
+        return array.__dlpack__(**options)
 
     def __dlpack_device__(self) -> Any:
         return self._data.__dlpack_device__()

@@ -133,6 +133,7 @@ class PlainArray(PyTorchsSpelling, np.ndarray):
         return np.asarray(self)
 
     def _like(self, array: Any) -> Any:
+        array = watch.memory_of(array)
         return array.view(PlainArray) if type(array) is np.ndarray else array
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -233,6 +234,7 @@ def handed_out(array: Any, watched: bool = False) -> Any:
 
     watched: what is written into it is to be noticed, because a graph may need the values.
     """
+    array = watch.memory_of(array)
     if type(array) is not np.ndarray:
         # An array that is recorded (compiler/trace) hands out one of its own kind; a device's is left as it is.
         return array.__minitorch_plain__() if hasattr(array, "__minitorch_plain__") else array

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.engine import watch
 from minitorch.engine.dtypes import dtype_of_number, get_default_dtype
 
 
@@ -132,7 +133,7 @@ def _lines(array: np.ndarray, write: _Formatter, indent: int, short: bool) -> st
 
 
 def _host(data: Any) -> np.ndarray:
-    return data.get() if hasattr(data, "get") else np.asarray(data)
+    return data.get() if hasattr(data, "get") else np.asarray(watch.memory_of(data))
 
 
 def text(tensor: Any) -> str:

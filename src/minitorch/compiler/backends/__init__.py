@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from minitorch.compiler.backends.cuda.backend import CudaBackend
 from minitorch.compiler.backends.interface import Backend
 from minitorch.compiler.backends.llvm.native import Llvm
 from minitorch.compiler.backends.numpy.interpreter import Numpy
@@ -10,6 +11,7 @@ _BACKENDS: dict[str, Backend] = {
     "native": Llvm(),
     "unfused": Llvm(fuse=False),  # one kernel per operation
     "numpy": Numpy(),  # the recorded program, value by value
+    "cuda": CudaBackend(),  # kernels for a GPU
 }
 
 

@@ -112,6 +112,9 @@ def _place_of(number: int, template: Any) -> int:
 class _SameDraws:
     """In place of whoever records: everything is as it is, but what is drawn was drawn before."""
 
+    kind = np.ndarray
+    repeats = True
+
     def __init__(self, drawn: Sequence[Any]) -> None:
         self._drawn: Iterator[Any] = iter(drawn)
 
@@ -122,6 +125,12 @@ class _SameDraws:
     def write_data(self, node: Any, new: Any) -> None:
         """Give a node another array."""
         node._array = new
+
+    def looked_at(self, node: Any) -> None:
+        """Nothing is kept aside."""
+
+    def stepped(self) -> None:
+        """Take no notice of steps."""
 
     def read_grad(self, node: Any) -> Any:
         """Return a node's gradient."""

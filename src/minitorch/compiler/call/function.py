@@ -159,6 +159,10 @@ class CompiledFunction:
             if results is not MISS:
                 return results
         mode = current()
+        if (
+            mode.recorder is not None and not mode.recorder.repeats
+        ):  # lazily: what is pending is computed first
+            return mode.recorder.aside(self, args, options)
         if cache.eager_because is not None or self.backend == EAGER or not is_unobserved(mode):
             return observed(self.function)(*args, **options)
         if not SUPPORTED:

@@ -31,7 +31,7 @@ def _first_difference(program: Any, active: Recording) -> tuple[int, str] | None
     given = [] if back is None else [outputs[i] for i in back.kept]
     results = [before[updated[i]] if i in updated else outputs[i] for i in range(len(active.after))]
     del before, outputs
-    wrong = _differing(program.recorded.program, program.runner, active.before, results, active.after)
+    wrong = differing(program.recorded.program, program.runner, active.before, results, active.after)
     if wrong:
         reference = interpret(program.recorded.program, active.before)
         return wrong[0], "" if close(reference[wrong[0]], active.after[wrong[0]]) else "recording"
@@ -40,7 +40,7 @@ def _first_difference(program: Any, active: Recording) -> tuple[int, str] | None
     given += [np.ones_like(active.after[i]) for i in back.roots]
     given += back.sizes_now()
     results = back.runner([np.array(a) for a in given])
-    wrong = _differing(back.program, back.runner, given, results, back.expected)
+    wrong = differing(back.program, back.runner, given, results, back.expected)
     if not wrong:
         return None
     reference = interpret(back.program, given)
@@ -48,9 +48,10 @@ def _first_difference(program: Any, active: Recording) -> tuple[int, str] | None
     return len(active.after) + wrong[0], room
 
 
-def _differing(
+def differing(
     program: Program, runner: Any, inputs: list[Any], results: list[Any], expected: list[Any]
 ) -> list[int]:
+    """Return which results are not what is expected, beyond what rounding may do on the way."""
     wrong = [i for i, (a, b) in enumerate(zip(results, expected, strict=True)) if not close(a, b)]
     if not wrong:
         return []

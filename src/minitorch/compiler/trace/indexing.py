@@ -14,6 +14,7 @@ import numpy as np
 from minitorch.compiler.ir import builder as make
 from minitorch.compiler.ir.program import Value
 from minitorch.compiler.ir.sizes import is_fixed, surely_at_most
+from minitorch.compiler.trace.promised import run_or_promise
 from minitorch.compiler.trace.refusal import CompileError, refuse, where_in_user_code
 from minitorch.compiler.trace.traced import (
     HANDLERS,
@@ -62,6 +63,10 @@ class Key:
                 if not -n <= part < n:
                     raise IndexError(f"index {part} is out of bounds for axis {axis} with size {n}")
                 start, count = part if part >= 0 else part + n, 1
+            elif getattr(part, "dtype", np.dtype(object)).kind not in "iu":
+                raise IndexError(
+                    "only integers, slices, ellipsis, None and arrays of integers or bools are indices"
+                )
             else:
                 self.arrays.append((len(shape), part))
                 shape.append(n)
@@ -97,6 +102,8 @@ class Key:
             )
             if _within(value, n):
                 checked = value
+            else:
+                refuse_outside(value, n)
             if len(axes) > 1 and not _within(value, n):
                 ok = make.map_values(
                     "logical_and",
@@ -128,19 +135,18 @@ class Key:
         """Return x[key]."""
         if self.mask is not None:
             return HANDLERS["select by a mask"](x, self.mask)
-        array = np.asarray(x.array[self._view_key(x)])
         value = self._sliced(x.value)
         if self.basic:
-            return Traced(value, array, x.known)
-        if not np.may_share_memory(array, x.array):
-            array = np.ascontiguousarray(array)  # as GETITEM's result lies in memory
+            return Traced(value, np.asarray(x.array[self._view_key(x)]), x.known)
         index, shape, axes = self._linear()
         front = make.permute(value, self._front(axes))
         rest = front.shape[len(axes) :]
         rows = make.reshape(front, (math.prod(front.shape[: len(axes)]), *rest))
         taken = make.gather(rows, index, 0)
         known = x.known and all(is_known(i) for _, i in self.arrays)
-        return Traced(make.permute(taken, self._result_order(len(shape), axes)), array, known)
+        value = make.permute(taken, self._result_order(len(shape), axes))
+        array = run_or_promise(_selected, (x.array, *self._view_key(x)), {}, value)
+        return Traced(value, array, known)
 
     def _view_key(self, x: Traced) -> Any:
         # One integer per axis gives a number, which is a copy; with an ellipsis behind them it is a view.
@@ -150,7 +156,6 @@ class Key:
         """Return x with x[key] set to `new`, or `new` added to it, as a handle of its own."""
         if self.mask is not None and function == "set" and _has_rows(new, x.ndim - self.mask.ndim):
             return HANDLERS["put by a mask"](x, self.mask, new)
-        array = x.array.copy()
         given = as_traced(new) if not isinstance(new, (int, float, bool)) else None
         value_of = (
             (lambda dtype: operand_value(new, dtype))
@@ -164,17 +169,14 @@ class Key:
                 raise refuse("adding through a mask", "write minitorch.where(mask, new, x)")
             if np.ndim(given_array) != 0:
                 raise refuse("writing an array through a mask", "write minitorch.where(mask, new, x)")
-            array[self.mask.array] = given_array
+            array = run_or_promise(_replaced, (x.array, given_array, self.mask.array), {}, x)
             mask = self.mask.value
             mask = make.reshape(mask, mask.shape + (1,) * (x.ndim - mask.ndim))
             return Traced(make.where(mask, value_of(x.dtype), x.value), array, known and self.mask.known)
-        key = self.key
-        if function == "add":
-            np.add.at(array, key, given_array)
-        else:
-            array[key] = given_array
+        change = _added if function == "add" else _replaced
+        array = run_or_promise(change, (x.array, given_array, *self.key), {}, x)
         if self.basic:
-            updates = make.expand(_fitting(value_of(x.dtype), self.shape), self.shape)
+            updates = _stretched(value_of(x.dtype), self.shape)
             if function == "add":
                 updates = make.map_values("add", self._sliced(x.value), updates)
             return Traced(self._replaced(x.value, updates), array, known)
@@ -188,7 +190,7 @@ class Key:
         flat = make.reshape(rows, (math.prod(rows.shape[: len(axes)]), *rest))
         back = [int(i) for i in np.argsort(order)]
         result_shape = tuple((*shape, *rest)[i] for i in order)
-        updates = make.permute(make.expand(_fitting(value_of(x.dtype), result_shape), result_shape), back)
+        updates = make.permute(_stretched(value_of(x.dtype), result_shape), back)
         updates = make.reshape(updates, (math.prod(shape), *rest))
         done = make.scatter(function, flat, make.reshape(index, (math.prod(shape),)), updates, 0)
         done = make.permute(make.reshape(done, rows.shape), [int(i) for i in np.argsort(front)])
@@ -280,6 +282,24 @@ def sliced(part: slice, n: int) -> tuple[int, int, int]:
     return start, (stop - start + step - (1 if step > 0 else -1)) // step, step
 
 
+def _selected(array: np.ndarray, *key: Any) -> np.ndarray:
+    found = np.asarray(array[key])
+    # (In the order of its axes, as GETITEM's result lies in memory.)
+    return found if np.may_share_memory(found, array) else np.ascontiguousarray(found)
+
+
+def _replaced(array: np.ndarray, new: Any, *key: Any) -> np.ndarray:
+    array = array.copy()
+    array[key] = new
+    return array
+
+
+def _added(array: np.ndarray, new: Any, *key: Any) -> np.ndarray:
+    array = array.copy()
+    np.add.at(array, key, new)
+    return array
+
+
 def _between(x: Value, updates: Value, starts: Any, counts: Any, axes: list[int]) -> Value:
     """Return x with a block replaced, as the block between what lies around it, axis by axis."""
     axis = axes[0]
@@ -290,11 +310,14 @@ def _between(x: Value, updates: Value, starts: Any, counts: Any, axes: list[int]
     return make.concatenate([p for p in pieces if p.shape[axis]], axis)
 
 
-def _fitting(value: Value, shape: tuple[int, ...]) -> Value:
-    """Drop leading axes of length 1 that an assignment ignores."""
+def _stretched(value: Value, shape: tuple[int, ...]) -> Value:
+    """Broadcast what is assigned; leading axes of length 1 are ignored."""
     while value.ndim > len(shape) and value.shape[0] == 1:
         value = make.reshape(value, value.shape[1:])
-    return value
+    fixed = is_fixed(*value.shape, *shape)
+    if value.ndim > len(shape) or (fixed and np.broadcast_shapes(value.shape, shape) != shape):
+        raise ValueError(f"could not broadcast input array from shape {value.shape} into shape {shape}")
+    return make.expand(value, shape)
 
 
 def _has_rows(new: Any, ndim: int) -> bool:
@@ -319,12 +342,23 @@ def _within(value: Value, n: int) -> bool:
         value = value.inputs[0]
     if value.primitive == "iota":
         return surely_at_most(value.size, n)
-    if value.primitive == "constant":
+    if "array" in value.attributes:  # a constant, or an input whose numbers are there
         array = value.attributes["array"]
         return not array.size or bool(array.min() >= 0 and surely_at_most(int(array.max()) + 1, n))
     return value.primitive == "arg_reduce" and surely_at_most(
         value.inputs[0].shape[value.attributes["axis"]], n
     )
+
+
+def refuse_outside(value: Value, n: int) -> None:
+    """Refuse an index whose numbers are there and do not lie inside an axis."""
+    if not is_fixed(n):
+        return
+    while value.attributes.get("function") == "cast":
+        (value,) = value.inputs
+    array = value.attributes.get("array")
+    if array is not None and array.size and (array.min() < -n or array.max() >= n):
+        raise IndexError(f"an index is out of bounds for an axis of size {n}")
 
 
 def _part(part: Any) -> Any:

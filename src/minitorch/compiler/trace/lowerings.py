@@ -16,6 +16,8 @@ import numpy as np
 
 from minitorch.compiler.ir import builder as make
 from minitorch.compiler.ir.program import Value
+from minitorch.compiler.trace.indexing import refuse_outside
+from minitorch.compiler.trace.promised import run_or_promise
 from minitorch.compiler.trace.traced import LOWERINGS, Traced, as_traced, plainly
 from minitorch.ops import conv, indexing, pool
 from minitorch.ops.op import Op
@@ -27,11 +29,11 @@ def _lowers(op: Op) -> Any:
     def note(lowering: Any) -> Any:
         def run(*inputs: Any, **attributes: Any) -> Any:
             operands = [as_traced(i) if i is not None else None for i in inputs]
+            value = lowering(*(None if o is None else o.value for o in operands), **attributes)
+            arrays = [None if o is None else o.array for o in operands]
             plain = {name: plainly(each) for name, each in attributes.items()}
-            array = op.forward(*(None if o is None else o.array for o in operands), **plain)
-            values = [None if o is None else o.value for o in operands]
-            known = all(o is None or o.known for o in operands)
-            return Traced(lowering(*values, **attributes), array, known)
+            array = run_or_promise(op.forward, arrays, plain, value)
+            return Traced(value, array, all(o is None or o.known for o in operands))
 
         LOWERINGS[op.name] = run
         return lowering
@@ -271,6 +273,7 @@ def _avg_unpool(y: Value, *, size: Any, kernel: Any, stride: Any, padding: Any, 
 
 def _hits(index: Value, axis: int, length: int) -> Value:
     """Return where each row's index points, as bools over the row; an index outside is an error when it runs."""
+    refuse_outside(index, length)
     # Looking the index up in 0, 1, 2, … changes nothing, and checks it.
     negative = make.map_values("less", index, make.constant(np.int64(0)))
     index = make.where(negative, make.map_values("add", index, make.size(length)), index)
@@ -299,12 +302,12 @@ def _lower_gather(x: Any, index: Any, *, axis: int) -> Any:
     axis = axis % max(x.ndim, 1)
     if not _one_per_row(x.value, index.value, axis) or x.dtype.kind not in "fiu":
         return _gather_forward(x, index, axis=axis)
-    array = _gather_forward(x.array, index.array, axis=axis)
     hits = _hits(make.cast(index.value, np.int64), axis, x.shape[axis])
     # The largest of the one and of what is never larger: the one itself, be it nan, infinite or -0.
     lowest = -math.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     others = make.constant(np.asarray(lowest, x.dtype))
     picked = make.reduce("maximum", make.where(hits, x.value, others), (axis,), keepdims=True)
+    array = run_or_promise(_gather_forward, (x.array, index.array), {"axis": axis}, picked)
     return Traced(picked, array, x.known and index.known)
 
 
@@ -313,10 +316,11 @@ def _lower_scatter_add(x: Any, index: Any, source: Any, *, axis: int) -> Any:
     axis = axis % max(x.ndim, 1)
     if not _one_per_row(x.value, index.value, axis) or source.shape != index.shape:
         return _scatter_add_forward(x, index, source, axis=axis)
-    array = _scatter_add_forward(x.array, index.array, source.array, axis=axis)
     hits = _hits(make.cast(index.value, np.int64), axis, x.shape[axis])
     added = make.map_values("add", x.value, make.cast(source.value, x.dtype))
-    return Traced(make.where(hits, added, x.value), array, x.known and index.known and source.known)
+    value = make.where(hits, added, x.value)
+    array = run_or_promise(_scatter_add_forward, (x.array, index.array, source.array), {"axis": axis}, value)
+    return Traced(value, array, x.known and index.known and source.known)
 
 
 LOWERINGS[indexing.GATHER.name] = _lower_gather

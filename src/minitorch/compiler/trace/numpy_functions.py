@@ -30,6 +30,7 @@ from minitorch.compiler.trace.traced import (
     writable,
 )
 from minitorch.compiler.trace.ufuncs import axes_of, call_back, reduce_traced, scan_traced
+from minitorch.engine.recording import recorder
 from minitorch.ops.products import explicit_subscripts
 from minitorch.ops.shape import DIAGONAL
 
@@ -104,9 +105,13 @@ def _filled(like: Any, number: Any, dtype: Any, shape: Any, order: Any = "C") ->
     memory = (
         np.empty(plainly(shape), bool) if shape is not None else np.empty_like(concrete(like), bool, order)
     )
+    memory = memory.view(np.ndarray)
     shape = like.shape if shape is None else _as_shape(shape)
     dtype = like.dtype if dtype is None else np.dtype(dtype)
     number = np.asarray(number).astype(dtype)
+    active: Any = recorder()
+    if active is not None and not active.repeats and memory.size > 1:  # lazily: nobody may ever look at it
+        return Traced(make.full(shape, number, dtype), np.empty_like(memory, dtype))
     return Traced(make.full(shape, number, dtype), np.full_like(memory, number, dtype), known=True)
 
 
@@ -268,7 +273,8 @@ def _tile(x: Any, reps: Any) -> Any:
     reps, shape = (1,) * (ndim - len(reps)) + reps, (1,) * (ndim - x.ndim) + x.shape
     apart = x.reshape(tuple(n for s in shape for n in (1, s)))
     full = broadcast_to(apart, tuple(n for r, s in zip(reps, shape, strict=True) for n in (r, s)))
-    return full.reshape(tuple(r * s for r, s in zip(reps, shape, strict=True)))
+    tiled = full.reshape(tuple(r * s for r, s in zip(reps, shape, strict=True)))
+    return tiled if tiled.base is None else tiled.copy()
 
 
 @_implements(np.repeat)
@@ -339,7 +345,10 @@ def _diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, write_bac
     count = max(0, rows if rows <= columns else columns)
     taken = _moveaxis(x, (axis1, axis2), (-2, -1))[_diagonal_key(count, offset)]
     out = Traced(taken.value, array, x.known)
-    return out.view_of(x, lambda source: _diagonal(source, offset, axis1, axis2, write_back), write_back)
+    out.view_of(x, lambda source: _diagonal(source, offset, axis1, axis2, write_back), write_back)
+    if out._source is not None and write_back is not _read_only:
+        out.flags.writeable = x.flags.writeable
+    return out
 
 
 def _diagonal_key(count: int, offset: int) -> Any:
@@ -355,10 +364,7 @@ def _writable_diagonal(x: Any, *, offset: int, axis1: int, axis2: int) -> Any:
         _moveaxis(whole, (axis1, axis2), (-2, -1))[_diagonal_key(view.shape[-1], offset)] = view.copy()
         return whole
 
-    out = _diagonal(x, offset, axis1, axis2, write_back)
-    if out.base is not None:
-        out.flags.writeable = x.flags.writeable
-    return out
+    return _diagonal(x, offset, axis1, axis2, write_back)
 
 
 LOWERINGS[DIAGONAL.name] = _writable_diagonal

@@ -71,6 +71,9 @@ class Recording:
     each call puts them, and the floats among its arguments.
     """
 
+    kind = Traced  # what writes down what is done to it
+    repeats = True
+
     def __init__(
         self,
         arguments: list[Any],
@@ -366,6 +369,9 @@ class Recording:
         self.script.append(step)
         self._numbers.clear()  # what is read from here on may be another number
 
+    def stepped(self) -> None:
+        """Nothing depends on where an optimiser's step ends."""
+
     def check(self, condition: Traced) -> None:
         """Note a condition that must not hold when the program runs."""
         # Looking 0 up in a table of one element goes well, looking up 1 does not: a check without its own primitive.
@@ -461,6 +467,9 @@ class Recording:
             traced = self.add_input(source, array)
             held_data = self._data[id(node)] = _Held(node, traced, traced, traced.value)
         return held_data.now
+
+    def looked_at(self, node: Node) -> None:
+        """Whoever is not recorded sees Tensors as they were before."""
 
     def write_data(self, node: Node, new: Any) -> None:
         """Give a node another array: aside, if it is from before."""

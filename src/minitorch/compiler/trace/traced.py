@@ -25,6 +25,7 @@ from minitorch.compiler.ir.polynomial import LEAST
 from minitorch.compiler.ir.program import Value, in_order
 from minitorch.compiler.ir.sizes import Size, hint, hints, symbols_of
 from minitorch.compiler.trace.number import Number
+from minitorch.compiler.trace.promised import Promised
 from minitorch.compiler.trace.refusal import CompileError, line_of_user, refuse, where_in_user_code
 from minitorch.engine.node import Node
 from minitorch.engine.recording import recorder
@@ -39,6 +40,9 @@ LOWERINGS: dict[str, Callable[..., Any]] = {}
 HANDLERS: dict[str, Callable[..., Any]] = {}
 
 
+_writes = [0]  # into any of them, so far
+
+
 class Traced:
     """A handle on a value of the program being recorded, with the array it has in this run.
 
@@ -49,6 +53,7 @@ class Traced:
         "__weakref__",
         "_array",
         "_known",
+        "_looked",
         "_place",
         "_refresh",
         "_seen",
@@ -61,8 +66,15 @@ class Traced:
     __array_priority__ = 2000
     is_masked = False  # whether it is rows that a mask has chosen (masked.py)
 
+    def __new__(cls, *args: Any, **options: Any) -> Any:
+        """Make one of the kind that whoever records writes things down by (lazily: pending.py)."""
+        kind = cls
+        if cls is Traced and (active := recorder()) is not None:
+            kind = active.kind
+        return object.__new__(kind)
+
     def __init__(self, value: Value, array: Any, known: bool = False) -> None:
-        if array.__class__ is not np.ndarray:
+        if array.__class__ is not np.ndarray and array.__class__ is not Promised:
             array = np.asarray(array)
         if hints(value.shape) != array.shape or value.dtype != array.dtype:
             raise AssertionError(f"recorded {value}, but NumPy gives {array.dtype}[{array.shape}]")
@@ -78,6 +90,7 @@ class Traced:
         self._version = 0
         self._source: Traced | None = None  # what this is a view of
         self._seen = 0  # the source's version this view was taken at
+        self._looked = -1  # how many writes there had been, anywhere, when it was last compared with it
         self._refresh: Callable[[Traced], Traced] | None = None  # take the view again
         self._write_back: Callable[[Traced, Traced], Traced] | None = (
             None  # the source with the view replaced
@@ -88,17 +101,25 @@ class Traced:
 
     def _update(self) -> None:
         """A view whose source was written into shows the new content."""
-        source = self._source
-        if source is None:
+        if self._source is None or self._looked == _writes[0]:
             return
-        source._update()
-        if source._version != self._seen:
-            assert self._refresh is not None
-            again = self._refresh(source)
-            self._value, self._array, self._known = again._value, again._array, again._known
-            again._source = None
-            self._seen = source._version
-            self._version += 1
+        views: list[Any] = [self]
+        while views[-1]._source._source is not None:
+            views.append(views[-1]._source)
+        while views:  # what they look at first
+            view = views.pop()
+            if view._source._version != view._seen:
+                again = view._refresh(view._source)
+                view._value, view._array, view._known = again._value, again._array, again._known
+                again._source = None
+                view._seen = view._source._version
+                view._version += 1
+            view._looked = _writes[0]
+
+    def _has_changed(self) -> None:
+        """Note that it stands for another value now: views of it will look again."""
+        self._version += 1
+        _writes[0] += 1
 
     @property
     def value(self) -> Value:
@@ -136,7 +157,7 @@ class Traced:
             laid_out[...] = array
             array = laid_out
         self._value, self._array, self._known = value, array, new.known
-        self._version += 1
+        self._has_changed()
         if self._source is not None:
             assert self._write_back is not None
             self._source.assign(self._write_back(self._source, self))
@@ -467,22 +488,22 @@ _FUNCTIONS = (
     "all", "any", "argmax", "argmin", "clip", "cumprod", "cumsum", "diagonal", "dot", "max", "mean", "min", "prod",
     "round", "squeeze", "sum", "swapaxes",
 )  # fmt: skip
-_BINARY = {
+BINARY_UFUNCS = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide, "floordiv": np.floor_divide,
     "mod": np.remainder, "pow": np.power, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
     "lshift": np.left_shift, "rshift": np.right_shift,
 }  # fmt: skip
-_COMPARISONS = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
-_UNARY = {"neg": np.negative, "abs": np.absolute, "invert": np.invert}
+COMPARISON_UFUNCS = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
+UNARY_UFUNCS = {"neg": np.negative, "abs": np.absolute, "invert": np.invert}
 for _name in _FUNCTIONS:
     setattr(Traced, _name, _method(getattr(np, _name)))
-for _name, _ufunc in _BINARY.items():
+for _name, _ufunc in BINARY_UFUNCS.items():
     setattr(Traced, f"__{_name}__", _operator(_ufunc))
     setattr(Traced, f"__r{_name}__", _operator(_ufunc, reflected=True))
     setattr(Traced, f"__i{_name}__", _in_place(_ufunc))
-for _name, _ufunc in _COMPARISONS.items():
+for _name, _ufunc in COMPARISON_UFUNCS.items():
     setattr(Traced, f"__{_name}__", _operator(_ufunc))
-for _name, _unary in _UNARY.items():
+for _name, _unary in UNARY_UFUNCS.items():
     setattr(
         Traced, f"__{_name}__", lambda self, _unary=_unary: HANDLERS["ufunc"](_unary, "__call__", (self,), {})
     )
@@ -494,8 +515,8 @@ METHODS = (
 OPERATORS = tuple(
     f"__{prefix}{name}__"
     for prefix, names in (
-        ("", [*_BINARY, *_COMPARISONS, *_UNARY, "eq", "ne", "matmul"]),
-        ("r", [*_BINARY, "matmul"]),
+        ("", [*BINARY_UFUNCS, *COMPARISON_UFUNCS, *UNARY_UFUNCS, "eq", "ne", "matmul"]),
+        ("r", [*BINARY_UFUNCS, "matmul"]),
     )
     for name in names
 )

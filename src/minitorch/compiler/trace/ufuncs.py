@@ -25,6 +25,7 @@ from minitorch.compiler.trace.traced import (
     operand_value,
     scalar_kind,
 )
+from minitorch.engine.recording import recorder
 from minitorch.ops.sums import total
 
 # --- ufuncs ---------------------------------------------------------------------------------------
@@ -45,8 +46,8 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[
         return _matmul(*inputs)
     if ufunc in _COMPOSED and not options:
         return _COMPOSED[ufunc](*inputs)
-    name = _NAMES.get(ufunc.__name__, ufunc.__name__)
-    if name not in FUNCTIONS or options.get("where", True) is not True or set(options) - _HARMLESS:
+    name = program_function(ufunc)
+    if name is None or options.get("where", True) is not True or set(options) - _HARMLESS:
         return _call_elementwise(ufunc, inputs, options)
     with np.errstate(all="ignore"):
         array = ufunc(*(concrete(i) for i in inputs), **options)
@@ -66,6 +67,12 @@ def _call_elementwise(ufunc: Any, inputs: Sequence[Any], options: dict[str, Any]
     if ufunc.signature is None and ufunc.nout == 1 and options.get("where", True) is True:
         shape = make.broadcast_shapes(*(as_traced(i).shape for i in inputs))
     return call_back(ufunc, inputs, options, shape)
+
+
+def program_function(ufunc: Any) -> str | None:
+    """Return which function of a program a ufunc is by itself; None if none."""
+    name = _NAMES.get(ufunc.__name__, ufunc.__name__)
+    return name if name in FUNCTIONS and ufunc not in _COMPOSED and ufunc is not np.matmul else None
 
 
 def _ignoring_nan(choose: Any) -> Callable[..., Any]:
@@ -173,6 +180,9 @@ def call_back(
 
     shape: that of its result, where sizes that vary may be in it; if nobody knows it, they must not vary.
     """
+    active: Any = recorder()
+    if active is not None and not active.repeats:
+        return active.call_back(function, args, options)
     found: list[Traced] = []
 
     def mark(x: Any) -> Any:

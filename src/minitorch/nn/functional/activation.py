@@ -122,7 +122,7 @@ def rrelu(
         return x.leaky_relu((lower + upper) / 2)
     negative = x.detach().cpu()._data <= 0  # the generator is the host's
     drawn = random.default_generator.uniforms(int(negative.sum()), np.dtype(np.float64))
-    slopes = np.ones(x.shape)
+    slopes = np.ones_like(negative, dtype=np.float64)
     slopes[negative] = drawn * (upper - lower) + lower
     return x * as_tensor(slopes.astype(x.dtype)).to(device=x.device)
 

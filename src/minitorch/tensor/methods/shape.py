@@ -59,7 +59,8 @@ class Shapes(Node):
         out = apply_unary(
             ops.RESHAPE, self, {"shape": _complete(self, shape_of(shape, size, "view"), "view")}
         )
-        scattered = type(self._data) is np.ndarray and not self._data.flags.c_contiguous and self._data.size
+        in_memory = type(self._data) is np.ndarray or hasattr(self._data, "__minitorch_memory__")
+        scattered = in_memory and not self._data.flags.c_contiguous and self._data.size
         if scattered and not np.may_share_memory(self._data, out._data):
             # PyTorch lays out most results in the order of their axes, NumPy like their inputs: as long as nobody
             # else looks at this memory it may be laid out anew.

@@ -76,7 +76,7 @@ class Lowering:
 
     def write(self, loop: Loop) -> Kernel:
         """Write a loop, unless an equal one has been."""
-        return self.written(_loop_key(loop), loop.body, lambda: write_loop(loop, self.target))
+        return self.written(loop_key(loop), loop.body, lambda: write_loop(loop, self.target))
 
     # --- loops -------------------------------------------------------------------------------------------
 
@@ -236,7 +236,7 @@ class Lowering:
 
     # --- equal kernels ---------------------------------------------------------------------------------------
 
-    def written(self, key: Any, body: Body, write: Callable[[], Kernel]) -> Kernel:
+    def written(self, key: Any, body: Body, write: Callable[[], Any]) -> Any:
         """Write a kernel, or take over the text of an equal one; only its operands differ."""
         before = len(body.operands)
         known = self.texts.get(key)
@@ -296,7 +296,7 @@ class _Numbers:
         )
 
 
-def _loop_key(loop: Loop) -> Any:
+def loop_key(loop: Loop) -> Any:
     """Return what makes two loops the same kernel."""
     numbers = _Numbers([*loop.outer, *loop.inner])
     for fold in loop.folds:

@@ -1,0 +1,37 @@
+"""What scheduling asks of a GPU: what there are kernels for, what that costs, how much it does side by side.
+
+Enters: a value. Leaves: whether it can be written as a kernel. See `schedule.machine.Machine`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from minitorch.compiler.backends.llvm.capabilities import Cpu
+from minitorch.compiler.schedule.machine import Figures
+
+GPU_FIGURES = Figures(
+    serial_elements=1 << 13,  # one block sums so many before another kernel could have begun
+    most_blocks=264,  # two for each multiprocessor of the largest GPUs
+    column_bytes=1 << 16,  # one thread for each column sums fewer without much waiting
+    largest_group=200,
+    longest_epilogue=0,  # a product may be a library's
+    grained_elements=4096,
+    cheap=4.0,
+    far_bytes=1 << 16,  # a kernel leaves nothing in registers: all it stores is far
+    far_cost=60.0,
+    few_bytes=1 << 14,
+    alignment=256,
+)
+
+# What memory can add to by itself while other threads do too.
+ATOMIC = {np.dtype(t) for t in (np.float32, np.float64, np.int32, np.int64, np.uint32, np.uint64)}
+
+
+@dataclass(frozen=True)
+class Gpu(Cpu):
+    """A GPU, as scheduling sees it: elementwise functions are written by the same formulas as for a CPU."""
+
+    figures: Figures = GPU_FIGURES

@@ -1,0 +1,325 @@
+"""What runs kernels: a GPU, or this processor in its place. Enters: kernels and launches. Leaves: memory, and runs.
+
+`Cuda` loads kernels through CuPy and replays what is launched as one CUDA graph. `Emulated` runs the very same phases,
+thread after thread, where there is no GPU.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from minitorch.compiler.backends.cuda.cublas import Cublas
+from minitorch.compiler.backends.cuda.products import LibraryProduct
+from minitorch.compiler.backends.cuda.ptx import ptx
+from minitorch.compiler.backends.cuda.words import Kernel, cpu_text, gpu_text
+from minitorch.compiler.backends.llvm.driver import aligned, array_at
+from minitorch.compiler.backends.llvm.machine import compile_functions
+from minitorch.compiler.backends.llvm.target import host, require_llvmlite
+
+ALIGNMENT = 16  # of arrays that kernels read
+MOST_GRAPHS = 8  # of one sequence, for different addresses
+
+
+class Launch(NamedTuple):
+    """A kernel that was loaded (or a product, for which there is a library), and the table entries of its operands."""
+
+    function: Any
+    kernel: Kernel | LibraryProduct
+    slots: list[int]
+
+
+class Sequence(Protocol):
+    """Kernels that run one after the other."""
+
+    def __call__(self) -> None:
+        """Run them."""
+
+    def measure(self) -> list[float]:
+        """Run them one by one, and return how many seconds each takes."""
+
+
+class Device(Protocol):
+    """A device's memory, and how it runs kernels."""
+
+    def require(self) -> None:
+        """Raise ImportError, and say what is missing, if there is no such device."""
+
+    def load(self, kernels: list[Kernel]) -> list[Any]:
+        """Make kernels ready to be launched."""
+
+    def sequence(self, launches: list[Launch], table: Any, addresses: np.ndarray) -> Sequence:
+        """Return kernels as a sequence. table: the addresses of operands, on the device. addresses: the same here."""
+
+    def owns(self, array: Any) -> bool:
+        """Whether an array lies on the device already."""
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Return an array on the device."""
+
+    def ready(self, array: Any) -> Any:
+        """Return an array on the device, in C order: this one, if it is."""
+
+    def address(self, array: Any) -> int:
+        """Return where an array on the device begins."""
+
+    def view(self, address: int, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Return memory on the device as an array."""
+
+    def read(self, array: Any) -> np.ndarray:
+        """Return an array of the device's as NumPy's, when all that was begun is done."""
+
+    def write(self, array: Any, content: np.ndarray) -> None:
+        """Write to an array on the device."""
+
+    def clear(self, array: Any) -> None:
+        """Set an array on the device to zero, in its turn."""
+
+
+class Emulated:
+    """This processor in a GPU's place: blocks and threads one after the other (backwards: the last first)."""
+
+    def __init__(self, backwards: bool = False) -> None:
+        self.backwards = backwards
+
+    def require(self) -> None:
+        """Raise ImportError, and say what to install, if llvmlite is missing."""
+        require_llvmlite()
+
+    def load(self, kernels: list[Kernel]) -> list[Any]:
+        """Make kernels ready to be launched."""
+        codes = compile_functions(
+            [cpu_text(kernel, self.backwards) for kernel in kernels], host(), "KERNEL", optimization=0
+        )
+        kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)
+        return [(kind(code.address("KERNEL")), code) for code in codes]
+
+    def sequence(self, launches: list[Launch], table: Any, addresses: np.ndarray) -> Sequence:
+        """Return kernels as a sequence."""
+        steps: list[Callable[[], Any]] = []
+        for function, kernel, slots in launches:
+            if isinstance(kernel, LibraryProduct):
+                steps.append(functools.partial(_multiply, kernel, addresses, slots))
+            else:
+                shared = aligned(max(1, kernel.shared))
+                shared[:] = 0xFF  # nothing that anybody wrote
+                given = (table, np.array([*slots, 0], np.int64), shared)
+                steps.append(functools.partial(_run_kernel, function, given))
+        return OneByOne(steps)
+
+    def owns(self, array: Any) -> bool:
+        """Whether an array lies on the device: none does, all are copied there and back."""
+        return False
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Return an array that nobody has written to."""
+        array = aligned(int(np.prod(shape)) * np.dtype(dtype).itemsize)
+        array[:] = 0xFF
+        return array.view(dtype).reshape(shape)
+
+    def ready(self, array: Any) -> Any:
+        """Return a copy of an array, in C order."""
+        copy = self.empty(array.shape, array.dtype)
+        copy[...] = array
+        return copy
+
+    def address(self, array: Any) -> int:
+        """Return where an array begins."""
+        return array.ctypes.data
+
+    def view(self, address: int, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Return memory as an array."""
+        return array_at(address, shape, dtype)
+
+    def read(self, array: Any) -> np.ndarray:
+        """Return a copy of an array."""
+        return np.array(array)
+
+    def write(self, array: Any, content: np.ndarray) -> None:
+        """Write to an array."""
+        array[...] = content
+
+    def clear(self, array: Any) -> None:
+        """Set an array to zero."""
+        array[...] = 0
+
+
+class OneByOne:
+    """A sequence of functions."""
+
+    def __init__(self, steps: list[Callable[[], Any]]) -> None:
+        self._steps = steps
+
+    def __call__(self) -> None:
+        """Run them."""
+        for step in self._steps:
+            step()
+
+    def measure(self) -> list[float]:
+        """Run them, and return how many seconds each takes."""
+        seconds = []
+        for step in self._steps:
+            began = time.perf_counter()
+            step()
+            seconds.append(time.perf_counter() - began)
+        return seconds
+
+
+def _run_kernel(function: Any, given: tuple[np.ndarray, ...]) -> None:
+    """Run a kernel by its address; with it comes what keeps its code alive."""
+    function[0](*(array.ctypes.data for array in given))
+
+
+def _multiply(product: LibraryProduct, addresses: np.ndarray, slots: list[int]) -> None:
+    """Compute a product where a library would find and leave it."""
+    p, size = product, product.dtype.itemsize
+    shapes = [(p.rows, p.summed), (p.summed, p.columns), (p.rows, p.columns)]
+    found = []
+    for slot, matrix, shape in zip(slots, (p.a, p.b, p.c), shapes, strict=True):
+        steps = (matrix.batch, matrix.row, matrix.column)
+        reach = 1 + sum((n - 1) * step for n, step in zip((p.batches, *shape), steps, strict=True))
+        flat = array_at(int(addresses[slot]), (reach,), p.dtype)
+        strides = [step * size for step in steps]
+        found.append(np.lib.stride_tricks.as_strided(flat, (p.batches, *shape), strides))
+    found[2][...] = found[0] @ found[1]
+
+
+class Cuda:
+    """A GPU of NVIDIA's, through CuPy."""
+
+    @functools.cached_property
+    def cupy(self) -> Any:
+        """CuPy, which knows the driver, the memory and the streams."""
+        try:
+            import cupy
+        except ImportError as error:
+            raise ImportError(
+                "compiling for a GPU needs CuPy, which is not installed; in minitorch's folder: pip install '.[cuda]'"
+            ) from error
+        return cupy
+
+    def require(self) -> None:
+        """Raise ImportError, and say what to install, if llvmlite or CuPy is missing, or RuntimeError without a GPU."""
+        require_llvmlite()
+        try:
+            self.cupy.cuda.runtime.getDeviceCount()
+        except self.cupy.cuda.runtime.CUDARuntimeError as error:
+            raise RuntimeError(f"compiling for a GPU needs one, and there is none: {error}") from error
+
+    @property
+    def processor(self) -> str:
+        """LLVM's name for the GPU."""
+        return f"sm_{self.cupy.cuda.Device().compute_capability}"
+
+    def load(self, kernels: list[Kernel]) -> list[Any]:
+        """Make kernels ready to be launched: as one module, which the driver assembles (and keeps on disk)."""
+        module = self.cupy.cuda.function.Module()
+        module.load(ptx(gpu_text(kernels), self.processor))
+        return [module.get_function(f"kernel{number}") for number in range(len(kernels))]
+
+    @functools.cached_property
+    def library(self) -> Cublas:
+        """The library for products."""
+        return Cublas(self.cupy)
+
+    def sequence(self, launches: list[Launch], table: Any, addresses: np.ndarray) -> Sequence:
+        """Return kernels as a sequence."""
+        return _Graphs(self, launches, table, addresses)
+
+    def launch(self, launch: Launch, table: Any, addresses: np.ndarray, stream: Any) -> None:
+        """Launch a kernel or a product on a stream."""
+        function, kernel, slots = launch
+        if isinstance(kernel, LibraryProduct):
+            self.library.launch(kernel, [int(addresses[slot]) for slot in slots], stream.ptr)
+        else:
+            given = [np.int64(each) for each in (table.data.ptr, *slots)]
+            function((kernel.blocks, 1, 1), (kernel.threads, 1, 1), given, stream=stream)
+
+    def owns(self, array: Any) -> bool:
+        """Whether an array lies on the device already."""
+        return isinstance(array, self.cupy.ndarray)
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Return an array on the device."""
+        return self.cupy.empty(shape, dtype)
+
+    def ready(self, array: Any) -> Any:
+        """Return an array on the device, in C order and on an address that is a multiple of 16."""
+        array = self.cupy.ascontiguousarray(self.cupy.asarray(array))
+        return array if array.data.ptr % ALIGNMENT == 0 else array.copy()
+
+    def address(self, array: Any) -> int:
+        """Return where an array on the device begins."""
+        return array.data.ptr
+
+    def view(self, address: int, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Return memory on the device as an array."""
+        count = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        memory = self.cupy.cuda.UnownedMemory(address, count, None)
+        return self.cupy.ndarray(shape, dtype, self.cupy.cuda.MemoryPointer(memory, 0))
+
+    def read(self, array: Any) -> np.ndarray:
+        """Return an array of the device's as NumPy's, when all that was begun is done."""
+        return self.cupy.asnumpy(array)
+
+    def write(self, array: Any, content: np.ndarray) -> None:
+        """Write to an array on the device."""
+        array.set(content)
+
+    def clear(self, array: Any) -> None:
+        """Set an array on the device to zero, in its turn."""
+        array.data.memset_async(0, array.nbytes, self.cupy.cuda.get_current_stream())
+
+
+class _Graphs:
+    """A sequence that is replayed as one CUDA graph, on the stream that is current then.
+
+    Kernels find their operands through the table; the library's products are captured with their addresses, so there is
+    a graph for each set of these that comes up again. (A graph does not keep the code alive that it runs: the launches
+    do.)
+    """
+
+    def __init__(self, device: Cuda, launches: list[Launch], table: Any, addresses: np.ndarray) -> None:
+        self._device, self._launches, self._table, self._addresses = device, launches, table, addresses
+        products = [launch for launch in launches if isinstance(launch.kernel, LibraryProduct)]
+        self._fixed = [slot for launch in products for slot in launch.slots]
+        self._graphs: dict[tuple[int, ...], Any] = {}
+
+    def __call__(self) -> None:
+        """Run them."""
+        key = tuple(int(self._addresses[slot]) for slot in self._fixed)
+        graph = self._graphs.get(key)
+        if graph is None:
+            if len(self._graphs) == MOST_GRAPHS:
+                self._graphs.pop(next(iter(self._graphs)))
+            graph = self._graphs[key] = self._captured()
+        graph.launch(self._device.cupy.cuda.get_current_stream())
+
+    def _captured(self) -> Any:
+        if self._fixed:
+            self._device.library.prepare()  # while nothing is captured: it takes memory
+        stream = self._device.cupy.cuda.Stream(non_blocking=True)
+        with stream:
+            stream.begin_capture()
+            for launch in self._launches:
+                self._device.launch(launch, self._table, self._addresses, stream)
+            return stream.end_capture()
+
+    def measure(self) -> list[float]:
+        """Launch them one by one, and return how many seconds each takes."""
+        cuda = self._device.cupy.cuda
+        stream = cuda.get_current_stream()
+        seconds = []
+        for launch in self._launches:
+            began, ended = cuda.Event(), cuda.Event()
+            began.record(stream)
+            self._device.launch(launch, self._table, self._addresses, stream)
+            ended.record(stream)
+            ended.synchronize()
+            seconds.append(cuda.get_elapsed_time(began, ended) * 1e-3)
+        return seconds

@@ -1,0 +1,525 @@
+"""Loop kernels for threads and blocks. Enters: a `Loop` of expressions. Leaves: a `Kernel` of phases.
+
+A row is a team's: one thread's, or that of some threads that go along it side by side, in as many phases as folds
+depend on each other. What a thread has folded of its part of the row lies in shared memory, where the next phase finds
+that of the whole team. Folds over rows are a block's: it goes through its share of the rows in turns, and leaves one
+sum of each, which another kernel adds up. So the order of additions depends on shapes alone; but where rows are added
+to places that indices name, memory adds them up as they come.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from minitorch.compiler.backends.cuda.capabilities import ATOMIC
+from minitorch.compiler.backends.cuda.exact import supplied
+from minitorch.compiler.backends.cuda.folds import SLOT_BYTES, Slots, ended, kinds, nothing, together
+from minitorch.compiler.backends.cuda.words import SHARED_BYTES, BlockWriter, Kernel
+from minitorch.compiler.backends.llvm import functions
+from minitorch.compiler.backends.llvm.body import Expression, cost, in_order
+from minitorch.compiler.backends.llvm.control import add, counted_loop, multiply, smaller, take_apart, when
+from minitorch.compiler.backends.llvm.loops.folds import beginning
+from minitorch.compiler.backends.llvm.loops.loop import Loop, LoopFold, Store
+from minitorch.compiler.backends.llvm.loops.passes import find_stages
+from minitorch.compiler.backends.llvm.space import Space
+from minitorch.compiler.backends.llvm.text import TYPES, memory_type
+from minitorch.compiler.backends.llvm.writer import Shift, Writer
+from minitorch.compiler.ir.index import Dim, total
+
+BLOCK_THREADS = 256
+MOST_THREADS = 1024
+BUSY_THREADS = 1 << 16  # so many keep a GPU busy
+SIDE_BY_SIDE = 4  # elements of a thread: it waits for memory once for all of them
+PER_ROW, PER_ELEMENT = 2, 3  # how many scopes deep: what is known of a row, and of an element of it
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """How the work is shared out.
+
+    outer, inner: the loops over rows and along a row, joined. team: threads for a row. threads: of a block. blocks: of
+    threads. rows: of a block, whose teams take turns until all are done. by_blocks: whether it leaves sums of its rows.
+    piece: of a single row, what each block has (0: the row is not shared out). each: elements that a thread computes
+    side by side, where there are no rows.
+    """
+
+    space: Space
+    outer: list[Dim]
+    inner: list[Dim]
+    team: int
+    threads: int
+    blocks: int
+    rows: int
+    by_blocks: bool
+    piece: int
+    each: int = 1
+
+    @property
+    def teams(self) -> int:
+        """How many rows a block goes through at the same time."""
+        return self.threads // self.team
+
+    @property
+    def turns(self) -> int:
+        """How many rows a team goes through one after the other."""
+        return -(-self.rows // self.teams)
+
+
+def write_loop(loop: Loop, guard: int | None = None) -> Kernel:
+    """Decide how a loop is shared out among threads, and write it.
+
+    guard: the operand that is not 0 where an index was found out of range; then nothing may be written any more.
+    """
+    nodes = loop.nodes()
+    arrangement = _arrange(loop, nodes, guard is not None)
+    writer = _LoopWriter(loop, nodes, arrangement, guard)
+    writer.write()
+    a = arrangement
+    flops = sum(cost(n) for n in nodes if n.kind == "map") * total(a.outer) * total(a.inner)
+    shape = f"{a.blocks} blocks of {a.threads} threads"
+    note = shape if a.team == 1 else f"{shape}, {a.team} to a row"
+    return Kernel(
+        writer.block.items,
+        loop.body.operands,
+        a.blocks,
+        a.threads,
+        writer.shared,
+        supplied(writer.e.externs),
+        flops,
+        note,
+    )
+
+
+# --- sharing out ----------------------------------------------------------------------------------------------
+
+
+def _arrange(loop: Loop, nodes: list[Expression], guarded: bool) -> Arrangement:
+    outer, inner = list(loop.outer), list(loop.inner)
+    if not loop.divided or all(f.scope == "check" for f in loop.folds):
+        outer, inner = outer + inner, []
+    if loop.serial and not _is_atomic(loop):  # every place by itself, and its rows in their order
+        outer, inner = inner, outer
+    if loop.has("check"):
+        outer, inner = list(loop.outer) + list(loop.inner), []
+    space = Space(loop.addresses(nodes), [*outer, *inner])
+    space.join_all(outer)
+    space.join_all(inner)
+    rows, length = total(outer), total(inner)
+    by_blocks = loop.has("column", "total", "rows")
+    in_order_along = loop.serial or loop.has("scan")
+    slots = sum(SLOT_BYTES * len(kinds(f)) for f in loop.folds if f.scope in ("row", "total", "rows"))
+    most = MOST_THREADS
+    while most * slots > SHARED_BYTES:
+        most //= 2
+    if by_blocks:
+        team = threads = min(most, max(32, _power(length)))
+        piece = -(-length // loop.blocks) if rows == 1 and loop.blocks > 1 else 0
+        mine = 1 if piece else -(-rows // loop.blocks)  # rows of a block
+        if not loop.has("column") and mine > 1:  # (one team alone adds to a column)
+            team = min(team, _power(-(-length // 4)))
+            threads = max(team, min(most, max(32, _power(team * mine))))
+        return Arrangement(space, outer, inner, team, threads, loop.blocks, mine, True, piece)
+    plain = not inner and not loop.folds and all(s.function == "set" and not s.places for s in loop.stores)
+    if plain and not guarded and rows >= BUSY_THREADS * SIDE_BY_SIDE:
+        blocks = -(-rows // (BLOCK_THREADS * SIDE_BY_SIDE))
+        return Arrangement(
+            space, outer, inner, 1, BLOCK_THREADS, blocks, BLOCK_THREADS, False, 0, SIDE_BY_SIDE
+        )
+    team = 1 if in_order_along or not inner else _team(loop, nodes, space, inner, rows, length)
+    team = min(team, most)
+    threads = max(team, min(BLOCK_THREADS, most, max(32, _power(rows * team))))
+    teams = threads // team
+    return Arrangement(space, outer, inner, team, threads, -(-rows // teams), teams, False, 0)
+
+
+def _team(loop: Loop, nodes: list[Expression], space: Space, inner: list[Dim], rows: int, length: int) -> int:
+    """Return how many threads go along a row: neighbours of a warp should read neighbours in memory."""
+    loads = [n for n in nodes if n.kind == "load"]
+    along = sum(abs(space.factor(n.data.where, inner[-1])) == 1 for n in loads)
+    wanted = _power(BUSY_THREADS // max(1, rows))  # to keep everybody busy
+    if along * 2 >= len(loads):
+        wanted = max(wanted, min(128, _power(length // 4)))
+    return max(1, min(wanted, _power(length), BLOCK_THREADS if rows > 132 else MOST_THREADS))
+
+
+def _power(number: int) -> int:
+    """Return the least power of two that is not below a number."""
+    return 1 << max(0, number - 1).bit_length()
+
+
+def _is_atomic(loop: Loop) -> bool:
+    """Whether all stores add to what is there, in a way that memory does by itself."""
+    return all(s.function == "add" and s.node.dtype in ATOMIC for s in loop.stores)
+
+
+# --- writing --------------------------------------------------------------------------------------------------
+
+
+class _LoopWriter:
+    def __init__(
+        self, loop: Loop, nodes: list[Expression], arrangement: Arrangement, guard: int | None
+    ) -> None:
+        self.loop, self.nodes, self.a, self.guard = loop, nodes, arrangement, guard
+        self.block = BlockWriter()
+        self.e = self.block.e
+        self.stages = find_stages(loop, nodes)
+        inner = set(arrangement.inner)
+        self.inside = {n: any(arrangement.space.now[d] in inner for d in n.dims) for n in nodes}
+        self.depths = dict.fromkeys(arrangement.outer, PER_ROW) | dict.fromkeys(inner, PER_ELEMENT)
+        self.shared = 0
+        self.slots: dict[LoopFold, Slots] = {}
+        for fold in loop.folds:
+            if fold.scope in ("total", "rows") or (fold.scope == "row" and arrangement.team > 1):
+                self.slots[fold] = Slots(self.e, fold, self.shared)
+                self.shared += self.slots[fold].size * arrangement.threads
+        self.rows = [f for f in loop.folds if f.scope == "row"]
+        self.totals = [f for f in loop.folds if f.scope in ("total", "rows")]
+        self.w = self.writer()
+
+    def writer(self) -> Writer:
+        """Return a writer that knows nothing yet."""
+        pointers = [f"%operand{place}" for place in range(len(self.loop.body.operands))]
+        w = Writer(self.e, 1, None, self.a.space, {}, self.depths, pointers)
+        w.scopes.append({})
+        return w
+
+    def write(self) -> None:
+        """Write all phases."""
+        if self.a.each > 1:
+            with self.block.phase():
+                self.elements()
+            return
+        columns = [f for f in self.loop.folds if f.scope == "column"]
+        if columns or self.totals:
+            with self.block.phase():
+                for fold in columns:
+                    self.clear(fold)
+                for fold in self.totals:
+                    self.slots[fold].put("%thread", nothing(fold))
+        last = max(
+            [self.stage(s) for s in self.loop.stores] + [self.stages[f.source] for f in self.loop.folds]
+        )
+        with self.block.turns(self.a.turns) as turn:
+            if self.a.team == 1:  # nobody to wait for
+                with self.block.phase():
+                    self.row(turn, range(last + 1))
+            else:
+                for number in range(last + 1):
+                    with self.block.phase():
+                        self.row(turn, [number])
+                    folded = [f for f in self.rows if self.stages[f.source] == number]
+                    self.narrow(folded, self.a.team)
+        if self.totals:
+            self.finish()
+
+    def elements(self) -> None:
+        """Write what a thread computes of a loop without rows: some elements, a block's threads apart."""
+        e, a = self.e, self.a
+        rows, span = total(a.outer), a.threads * a.each
+        first = e.op(f"add i64 {multiply(e, '%block', span)}, %thread")
+        numbers = [add(e, first, str(a.threads * k)) for k in range(a.each)]
+        if rows % span == 0:
+            self.side_by_side(numbers)
+            return
+
+        def one_by_one() -> None:
+            for number in numbers:
+                when(
+                    e,
+                    e.op(f"icmp ult i64 {number}, {rows}"),
+                    lambda number=number: self.side_by_side([number]),  # type: ignore[misc]
+                )
+
+        beyond = multiply(e, add(e, "%block", "1"), span)
+        when(e, e.op(f"icmp ule i64 {beyond}, {rows}"), lambda: self.side_by_side(numbers), one_by_one)
+
+    def side_by_side(self, numbers: list[str]) -> None:
+        """Write some elements; all stores come last, so that no load waits for one."""
+        writers = []
+        for number in numbers:
+            self.w = self.writer()
+            counters = take_apart(self.e, number, [d.size for d in self.a.outer])
+            self.w.counters.update(zip(self.a.outer, counters, strict=True))
+            for node in in_order([store.node for store in self.loop.stores]):
+                self.w.write(node)
+            writers.append(self.w)
+        for self.w in writers:
+            for store in self.loop.stores:
+                self.store(store)
+
+    def stage(self, store: Store) -> int:
+        """Return in which pass a store can be made."""
+        return max(self.stages[n] for n in (store.node, *(place for place, _ in store.places)))
+
+    # Rows.
+
+    def row(self, turn: str, passes: range | list[int]) -> None:
+        """Write some passes over the row of this thread's team."""
+        e, a = self.e, self.a
+        self.w = self.writer()
+        mine, lane = self.team_and_lane()
+        mine = add(e, multiply(e, turn, a.teams), mine)  # among the rows of this block
+        number = mine if a.piece or a.blocks == 1 else add(e, multiply(e, "%block", a.rows), mine)
+        conditions = []
+        if number != "0" and total(a.outer) != a.blocks * a.turns * a.teams:
+            conditions.append(e.op(f"icmp ult i64 {number}, {total(a.outer)}"))
+            if a.blocks > 1 and a.rows % a.teams:
+                conditions.append(e.op(f"icmp ult i64 {mine}, {a.rows}"))
+        if self.guard is not None:
+            found = e.op(f"load i64, ptr %operand{self.guard}, align 8")
+            conditions.append(e.op(f"icmp eq i64 {found}, 0"))
+
+        def there() -> None:
+            counters = take_apart(e, number, [d.size for d in a.outer])
+            self.w.counters.update(zip(a.outer, counters, strict=True))
+            for fold in self.rows:
+                if self.stages[fold.source] < passes[0]:
+                    self.know(fold, self.result_of(fold, lane))
+            for each in passes:
+                self.one_pass(each, lane)
+
+        if not conditions:
+            there()
+            return
+        holds = conditions[0]
+        for condition in conditions[1:]:
+            holds = e.op(f"and i1 {holds}, {condition}")
+        when(e, holds, there)
+
+    def team_and_lane(self) -> tuple[str, str]:
+        """Return which of its block's teams this thread belongs to, and as which of that team's threads."""
+        e, a = self.e, self.a
+        if a.team == 1 or a.teams == 1:
+            return ("%thread", "0") if a.team == 1 else ("0", "%thread")
+        return e.op(f"udiv i64 %thread, {a.team}"), e.op(f"urem i64 %thread, {a.team}")
+
+    def know(self, fold: LoopFold, names: list[str]) -> None:
+        """Note what a fold over a row has come to."""
+        assert fold.value is not None
+        self.w.scopes[-1][self.loop.body.given[fold.value]] = ended(self.e, fold, names)
+
+    def one_pass(self, number: int, lane: str) -> None:
+        """Write what is known per row, and what is done along it."""
+        e, w = self.e, self.w
+        stores = [s for s in self.loop.stores if self.stage(s) == number]
+        folds = [f for f in self.loop.folds if self.stages[f.source] == number]
+        along = [s for s in stores if self.is_inside(s)]
+        sinks = [n for s in stores for n in (s.node, *(place for place, _ in s.places))]
+        order = in_order(sinks + [f.source for f in folds])
+        for node in order:
+            if not self.inside[node] and node.kind != "result":
+                w.write(node)
+        row_stores = [s for s in stores if s not in along]
+        row_folds = [f for f in folds if f.scope == "rows"]
+        if row_stores or row_folds:
+
+            def once() -> None:
+                w.scopes.append({})
+                for store in row_stores:
+                    self.store(store)
+                for fold in row_folds:
+                    self.take(fold, [w.single(fold.source)])
+                w.scopes.pop()
+
+            if self.a.team == 1:
+                once()
+            else:
+                when(e, e.op(f"icmp eq i64 {lane}, 0"), once)
+        along_folds = [f for f in folds if f.scope != "rows"]
+        for fold in along_folds:
+            if fold.scope == "check":
+                self.check(fold)
+        along_folds = [f for f in along_folds if f.scope != "check"]
+        if along or along_folds:
+            self.sweep(order, along, along_folds, lane)
+
+    def is_inside(self, store: Store) -> bool:
+        """Whether a store is made at every element of a row."""
+        nodes = (store.node, *(place for place, _ in store.places))
+        inner = set(self.a.inner)
+        return any(self.inside[n] for n in nodes) or any(d in inner for d, _ in self.a.space(store.where)[1])
+
+    def sweep(self, order: list[Expression], stores: list[Store], folds: list[LoopFold], lane: str) -> None:
+        """Write the loop along a row: each thread of the team takes every so manieth element."""
+        e, a, w = self.e, self.a, self.w
+        carrying = [f for f in folds if f.scope != "column"]
+        carried = [pair for f in carrying for pair in zip(kinds(f), nothing(f), strict=True)]
+        length = total(a.inner)
+
+        def turn(places: list[str], names: list[str]) -> list[str]:
+            scopes = []
+            for place in places:  # all loads of a turn come before its stores
+                w.scopes.append({})
+                self.go_to(place)
+                for node in order:
+                    if self.inside[node]:
+                        w.write(node)
+                scopes.append(w.scopes.pop())
+            for place, scope in zip(places, scopes, strict=True):
+                w.scopes.append(scope)
+                self.go_to(place)
+                names = at_place(names)
+                w.scopes.pop()
+            return names
+
+        def at_place(names: list[str]) -> list[str]:
+            known, after = iter(names), []
+            for fold in carrying:
+                so_far = [next(known) for _ in kinds(fold)]
+                new = [w.single(fold.source)]
+                if fold.is_arg:
+                    new.append(w.integer(w.space(self.loop.position)))
+                so_far = together(e, fold, so_far, new)
+                after += so_far
+                if fold.scope == "scan":
+                    assert fold.value is not None
+                    w.store_name(so_far[0], fold.value.dtype, fold.operand, fold.where)
+            for fold in folds:
+                if fold.scope == "column":
+                    self.into_column(fold)
+            for store in stores:
+                self.store(store)
+            return after
+
+        def one(counter: str, names: list[str]) -> list[str]:
+            return turn([counter], names)
+
+        def several(number: str, names: list[str]) -> list[str]:
+            first = add(e, multiply(e, number, span), lane)
+            return turn([add(e, first, str(k * a.team)) for k in range(SIDE_BY_SIDE)], names)
+
+        span = a.team * SIDE_BY_SIDE
+        if a.piece:
+            start = add(e, multiply(e, "%block", a.piece), lane)
+            stop = smaller(e, multiply(e, add(e, "%block", "1"), a.piece), str(length))
+            names = counted_loop(e, start, stop, a.team, carried, one, certain=False)
+        else:
+            names = [first for _, first in carried]
+            whole = length // span
+            if whole:
+                names = counted_loop(e, "0", str(whole), 1, carried, several)
+            if whole * span < length:
+                left = [(kind, name) for (kind, _), name in zip(carried, names, strict=True)]
+                start = add(e, lane, str(whole * span))
+                names = counted_loop(e, start, str(length), a.team, left, one, certain=a.team == 1)
+        known = iter(names)
+        for fold in carrying:
+            mine = [next(known) for _ in kinds(fold)]
+            if fold.scope == "total":
+                self.take(fold, mine)
+            elif fold.scope == "row" and a.team == 1:
+                self.know(fold, mine)
+            elif fold.scope == "row":
+                self.slots[fold].put("%thread", mine)
+
+    def go_to(self, place: str) -> None:
+        """Go to an element of a row."""
+        counters = take_apart(self.e, place, [d.size for d in self.a.inner])
+        self.w.counters.update(zip(self.a.inner, counters, strict=True))
+
+    def store(self, store: Store) -> None:
+        """Write a store; one that adds, so that others may add to the same place."""
+        w, e, dtype = self.w, self.e, store.node.dtype
+        shifts = [Shift(w.single(node), stride) for node, stride in store.places]
+        if store.function == "set":
+            w.store(store.node, store.operand, store.where, shifts)
+        elif _is_atomic(self.loop):
+            kind = TYPES[dtype]
+            place = w.pointer(store.operand, store.where, kind, shifts)
+            word = "fadd" if dtype.kind == "f" else "add"
+            e.op(f"atomicrmw {word} ptr {place}, {kind} {w.single(store.node)} monotonic")
+        else:
+            before = w.read(store.operand, store.where, dtype, shifts, 1)
+            after = functions.emit_function(e, "add", [before, w.single(store.node)], dtype, 1)
+            w.store_name(after, dtype, store.operand, store.where, shifts)
+
+    # Folds.
+
+    def take(self, fold: LoopFold, names: list[str]) -> None:
+        """Take something into what this thread knows of a fold over all rows."""
+        slots = self.slots[fold]
+        slots.put("%thread", together(self.e, fold, slots.get("%thread"), names))
+
+    def check(self, fold: LoopFold) -> None:
+        """Say so in memory, if an index is out of range."""
+
+        def say() -> None:
+            for place in (fold.operand, fold.operand + 1):  # which check it was, and that there was one
+                self.e.line(f"store i64 1, ptr %operand{place}, align 8")
+
+        when(self.e, self.w.single(fold.source), say)
+
+    def result_of(self, fold: LoopFold, lane: str) -> list[str]:
+        """Fold what the threads of this thread's team have left."""
+        first = "0" if self.a.teams == 1 else self.e.op(f"sub i64 %thread, {lane}")
+        return self.slots[fold].fold_of(first, _first_threads(self.a.team))
+
+    def narrow(self, folds: list[LoopFold], team: int) -> None:
+        """Fold what many threads of a team know into some of them."""
+        e = self.e
+        kept = _first_threads(team)
+        if not folds or kept == team:
+            return
+        with self.block.phase():
+            lane = "%thread" if team == self.a.threads else e.op(f"urem i64 %thread, {team}")
+
+            def fold_mine() -> None:
+                for fold in folds:
+                    self.slots[fold].put("%thread", self.slots[fold].fold_of("%thread", team // kept, kept))
+
+            when(e, e.op(f"icmp ult i64 {lane}, {kept}"), fold_mine)
+
+    def into_column(self, fold: LoopFold) -> None:
+        """Take the current place into a sum that lies in memory; no other thread has this column."""
+        w = self.w
+        assert fold.value is not None
+        dtype = fold.value.dtype
+        shifts = [Shift("%block", fold.size)] if self.a.blocks > 1 else []
+        before = w.read(fold.operand, fold.where, dtype, shifts, 1)
+        after = together(self.e, fold, [before], [w.single(fold.source)])
+        w.store_name(after[0], dtype, fold.operand, fold.where, shifts)
+
+    def clear(self, fold: LoopFold) -> None:
+        """Begin the sums of this block in memory."""
+        e = self.e
+        assert fold.value is not None
+        dtype = fold.value.dtype
+        element = memory_type(dtype)
+        start = beginning(fold.function, dtype)
+        if dtype.kind == "b":
+            start = {"true": "1", "false": "0"}[start]
+        first = multiply(e, "%block", fold.size) if self.a.blocks > 1 else "0"
+
+        def one(counter: str, _: list[str]) -> list[str]:
+            place = add(e, first, counter)
+            pointer = e.op(f"getelementptr {element}, ptr %operand{fold.operand}, i64 {place}")
+            e.line(f"store {element} {start}, ptr {pointer}, align {dtype.itemsize}")
+            return []
+
+        counted_loop(e, "%thread", str(fold.size), self.a.threads, [], one, certain=False)
+
+    def finish(self) -> None:
+        """Fold what all threads of a block know, and store it."""
+        e, threads = self.e, self.a.threads
+        self.narrow(self.totals, threads)
+        with self.block.phase():
+
+            def store_all() -> None:
+                for fold in self.totals:
+                    assert fold.value is not None
+                    dtype = fold.value.dtype
+                    element = memory_type(dtype)
+                    name = ended(e, fold, self.slots[fold].fold_of("0", _first_threads(threads)))
+                    if dtype.kind == "b":
+                        name = e.op(f"zext i1 {name} to i8")
+                    place = f"%operand{fold.operand}"
+                    if self.a.blocks > 1:
+                        place = e.op(f"getelementptr {element}, ptr {place}, i64 %block")
+                    e.line(f"store {element} {name}, ptr {place}, align {dtype.itemsize}")
+
+            when(e, e.op("icmp eq i64 %thread, 0"), store_all)
+
+
+def _first_threads(team: int) -> int:
+    """Return into how many of a team's threads what all know is folded before everybody reads it."""
+    return team if team <= 16 else 1 << ((team.bit_length()) // 2)

@@ -1,0 +1,235 @@
+"""The words that GPU kernels are written in. Enters: phases of instructions. Leaves: a `Kernel`, for GPU and CPU.
+
+A kernel runs in blocks of threads. What it computes is cut into phases: inside a phase a thread sees nothing of what
+the other threads of its block do in it, and between two phases there is a barrier. Names do not outlive a phase; what
+does lies in shared memory, which a block has for itself, or in memory. So a GPU runs the phases one after the other
+with a barrier between them, and a CPU runs each phase for one thread after the other: a wrong index, a name that is not
+known in every thread or a barrier that is missing shows there too.
+
+Inside a phase there are `%block`, `%thread`, `%shared`, the counters of the turns around it, and `%operand0` …
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from minitorch.compiler.backends.cuda.exact import renamed
+from minitorch.compiler.backends.llvm.control import repeat
+from minitorch.compiler.backends.llvm.text import Emitter
+
+TRIPLE = "nvptx64-nvidia-cuda"
+SHARED_BYTES = 48 << 10  # what every GPU gives a block
+_EXIT = "  exit"  # the line that ends a phase; each rendering has its own way
+
+
+@dataclass
+class Phase:
+    """Instructions that every thread of a block runs between two barriers."""
+
+    number: int
+    lines: list[str]
+
+
+@dataclass
+class Turns:
+    """Phases that all threads of a block go through several times together."""
+
+    counter: str
+    count: int
+    items: list[Phase | Turns] = field(default_factory=list)
+
+
+@dataclass
+class Kernel:
+    """A function that a GPU runs in `blocks` blocks of `threads` threads each.
+
+    operands: what its addresses are of, in the order of its slots. shared: bytes that each block has for itself.
+    externs: other functions it calls, with their declarations or texts.
+    """
+
+    items: list[Phase | Turns]
+    operands: list[Any]
+    blocks: int
+    threads: int
+    shared: int
+    externs: dict[str, str]
+    flops: float = 0.0
+    note: str = ""
+
+
+class BlockWriter:
+    """A kernel while it is written."""
+
+    def __init__(self) -> None:
+        self.e = Emitter()
+        self.items: list[Phase | Turns] = []
+        self._open = [self.items]
+        self._count = 0
+
+    @contextmanager
+    def phase(self) -> Iterator[None]:
+        """Write the instructions of one phase."""
+        e, number = self.e, self._count
+        self._count += 1
+        e.lines = []
+        e.label(f"phase{number}")
+        yield
+        e.lines.append(_EXIT)
+        self._open[-1].append(Phase(number, [renamed(line) for line in e.lines]))
+        e.lines = []
+
+    @contextmanager
+    def turns(self, count: int) -> Iterator[str]:
+        """Write phases that are gone through several times; yields the counter's name."""
+        if count == 1:
+            yield "0"
+            return
+        turns = Turns("%" + self.e.fresh("turn"), count)
+        self._open[-1].append(turns)
+        self._open.append(turns.items)
+        yield turns.counter
+        self._open.pop()
+
+
+# --- for a GPU ----------------------------------------------------------------------------------------------
+
+
+def gpu_text(kernels: Sequence[Kernel]) -> str:
+    """Return a module of kernels as LLVM text for NVPTX; they are called kernel0, kernel1 …"""
+    externs = {name: text for kernel in kernels for name, text in kernel.externs.items()}
+    parts = [f'target triple = "{TRIPLE}"', *externs.values(), *(f"declare {d}" for d in _REGISTERS)]
+    for number, kernel in enumerate(kernels):
+        parts += [*_gpu_kernel(kernel, number), ""]
+    return "\n".join(parts)
+
+
+_THREAD, _BLOCK = "llvm.nvvm.read.ptx.sreg.tid.x", "llvm.nvvm.read.ptx.sreg.ctaid.x"
+_BARRIER = "llvm.nvvm.barrier0"
+_REGISTERS = [f"i32 @{_THREAD}()", f"i32 @{_BLOCK}()", f"void @{_BARRIER}()"]
+
+
+def _gpu_kernel(kernel: Kernel, number: int) -> list[str]:
+    slots = [f", i64 %slot{place}" for place in range(len(kernel.operands))]
+    lines = []
+    if kernel.shared:
+        kind = f"[{kernel.shared} x i8]"
+        lines.append(f"@shared{number} = internal addrspace(3) global {kind} undef, align 16")
+    lines += [
+        f'define ptx_kernel void @kernel{number}(ptr %table{"".join(slots)}) "nvvm.maxntid"="{kernel.threads}" {{',
+        "entry:",
+        f"  %tid = call i32 @{_THREAD}()",
+        "  %thread = zext i32 %tid to i64",
+        f"  %ctaid = call i32 @{_BLOCK}()",
+        "  %block = zext i32 %ctaid to i64",
+    ]
+    if kernel.shared:
+        lines.append(f"  %shared = addrspacecast ptr addrspace(3) @shared{number} to ptr")
+    for place in range(len(kernel.operands)):
+        lines += [
+            f"  %entry{place} = getelementptr ptr, ptr %table, i64 %slot{place}",
+            f"  %generic{place} = load ptr, ptr %entry{place}, align 8, !invariant.load !{{}}",
+            # There and back: so that LLVM knows what kind of memory this is.
+            f"  %global{place} = addrspacecast ptr %generic{place} to ptr addrspace(1)",
+            f"  %operand{place} = addrspacecast ptr addrspace(1) %global{place} to ptr",
+        ]
+    lines += _gpu_items(kernel.items, kernel.items[-1])
+    return [*lines, "  ret void", "}"]
+
+
+def _gpu_items(items: Sequence[Phase | Turns], final: Phase | Turns | None) -> list[str]:
+    """Write phases one after the other, with a barrier after each but the final one."""
+    lines = []
+    for item in items:
+        if isinstance(item, Phase):
+            body = [f"  br label %after{item.number}" if line == _EXIT else line for line in item.lines]
+            lines += [f"  br label %phase{item.number}", *body, f"after{item.number}:"]
+            if item is not final:
+                lines.append(f"  call void @{_BARRIER}()")
+            continue
+        name = item.counter[1:]
+        inside = _gpu_items(item.items, None)
+        last = next(line[:-1] for line in reversed(inside) if line.endswith(":"))
+        lines += [
+            f"  br label %{name}.before",
+            f"{name}.before:",
+            f"  br label %{name}.head",
+            f"{name}.head:",
+            f"  {item.counter} = phi i64 [ 0, %{name}.before ], [ {item.counter}.next, %{last} ]",
+            *inside,
+            f"  {item.counter}.next = add nuw nsw i64 {item.counter}, 1",
+            f"  {item.counter}.more = icmp ult i64 {item.counter}.next, {item.count}",
+            f"  br i1 {item.counter}.more, label %{name}.head, label %{name}.done",
+            f"{name}.done:",
+        ]
+    return lines
+
+
+# --- for a CPU ----------------------------------------------------------------------------------------------
+
+
+def cpu_text(kernel: Kernel, backwards: bool = False) -> str:
+    """Return a kernel as a function of a CPU's: `KERNEL(ptr table, ptr slots, ptr shared)` runs all blocks.
+
+    backwards: threads and blocks run in the other order, for what depends on the order and must not.
+    """
+    parts = list(kernel.externs.values())
+    for phase, counters in _phases(kernel.items, ()):
+        parts += [*_cpu_phase(kernel, phase, counters), ""]
+    e = Emitter()
+    e.label("entry")
+
+    def order(number: str, count: int) -> str:
+        return e.op(f"sub i64 {count - 1}, {number}") if backwards else number
+
+    def items(listed: Sequence[Phase | Turns], block: str, names: dict[str, str]) -> None:
+        for item in listed:
+            if isinstance(item, Turns):
+                repeat(
+                    e,
+                    "0",
+                    str(item.count),
+                    lambda turn, item=item: items(item.items, block, {**names, item.counter: turn}),  # type: ignore[misc]
+                )
+                continue
+            given = "".join(f", i64 {turn}" for turn in names.values())
+            call = f"call void @phase{item.number}(ptr %table, ptr %slots, ptr %shared, i64 {block}, i64 "
+            repeat(
+                e,
+                "0",
+                str(kernel.threads),
+                lambda thread, call=call, given=given: e.line(  # type: ignore[misc]
+                    f"{call}{order(thread, kernel.threads)}{given})"
+                ),
+            )
+
+    repeat(e, "0", str(kernel.blocks), lambda block: items(kernel.items, order(block, kernel.blocks), {}))
+    head = "define void @KERNEL(ptr %table, ptr %slots, ptr %shared) nounwind {"
+    return "\n".join([*parts, head, *e.lines, "  ret void", "}", ""])
+
+
+def _phases(
+    items: Sequence[Phase | Turns], counters: tuple[str, ...]
+) -> Iterator[tuple[Phase, tuple[str, ...]]]:
+    for item in items:
+        if isinstance(item, Phase):
+            yield item, counters
+        else:
+            yield from _phases(item.items, (*counters, item.counter))
+
+
+def _cpu_phase(kernel: Kernel, phase: Phase, counters: tuple[str, ...]) -> list[str]:
+    given = "".join(f", i64 {counter}" for counter in counters)
+    parameters = f"ptr %table, ptr %slots, ptr %shared, i64 %block, i64 %thread{given}"
+    lines = [f"define internal void @phase{phase.number}({parameters}) nounwind {{", "entry:"]
+    for place in range(len(kernel.operands)):
+        lines += [
+            f"  %at{place} = getelementptr i64, ptr %slots, i64 {place}",
+            f"  %slot{place} = load i64, ptr %at{place}, align 8",
+            f"  %entry{place} = getelementptr ptr, ptr %table, i64 %slot{place}",
+            f"  %operand{place} = load ptr, ptr %entry{place}, align 8",
+        ]
+    body = ["  ret void" if line == _EXIT else line for line in phase.lines]
+    return [*lines, f"  br label %phase{phase.number}", *body, "}"]

@@ -1,0 +1,295 @@
+"""GPU kernels where there is no GPU: run by this processor, thread after thread, and assembled where there is ptxas."""
+
+import math
+import shutil
+import subprocess
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+import minitorch
+from compiled import BACKENDS, assert_same
+from minitorch.compiler.backends.cuda.devices import Emulated, Launch
+from minitorch.compiler.backends.cuda.ptx import ptx
+from minitorch.compiler.backends.cuda.words import BlockWriter, Kernel, cpu_text, gpu_text
+
+pytestmark = pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is not installed")
+
+BOTH = ["gpu", "gpu backwards"]  # whichever thread comes first, results are the same
+
+
+def numbers(*shape):
+    return np.random.default_rng([7, *shape]).normal(size=shape).astype(np.float32)
+
+
+def layer_norm(x, w):
+    gained = minitorch.nn.functional.layer_norm(x, x.shape[-1:], w)
+    return minitorch.autograd.grad((gained * gained.detach().cos()).sum(), [x, w])
+
+
+def running_sum(x, w):
+    return (x * w).cumsum(1), x.cumsum(0)
+
+
+def first_and_best(x, w):
+    return x.argmax(1), x.argmin(0), (x * 0).argmax(1), x.max(), x.min(1)[0]
+
+
+def several_sums(x, w):
+    y = (x * w).exp()
+    return y.sum(), y.sum(0), y.sum(1), y.prod(1), (y > 1).any(0), (y > 0.5).all()
+
+
+def table_rows(x, w):
+    index = minitorch.tensor([0, 2, 1, 2, 2, 0])
+    picked = x[index]
+    return (
+        picked,
+        minitorch.zeros_like(x).index_add(0, index, picked),
+        minitorch.autograd.grad(picked.sum(), [x])[0],
+    )
+
+
+def joined(x, w):
+    return minitorch.cat([x, x * 2, w.reshape(1, -1)], 0), minitorch.stack([x, -x], 1)
+
+
+def products(x, w):
+    return x @ x.T, x.T @ x, (x * w) @ w, minitorch.einsum("ij,kj->ik", x, x)
+
+
+def softmax(x, w):
+    return minitorch.softmax(x, 1), minitorch.log_softmax(x * w, 0)
+
+
+FUNCTIONS = [layer_norm, running_sum, first_and_best, several_sums, table_rows, joined, products, softmax]
+
+
+@pytest.mark.parametrize("backend", BOTH)
+@pytest.mark.parametrize("shape", [(3, 1), (7, 33), (300, 70), (3, 4000)], ids=str)
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+def test_as_eager(function, shape, backend):
+    if function in (products, running_sum) and max(shape) > 1000:
+        shape = (2, 600)
+    x, w = (minitorch.tensor(numbers(*s), requires_grad=True) for s in (shape, shape[1:]))
+    run = minitorch.compile(function, backend=backend, fullgraph=True)
+    run(x, w)
+    x, w = x.detach() * 0.5, w.detach() + 0.25
+    x.requires_grad, w.requires_grad = True, True
+    for a, b in zip(run(x, w), function(x, w), strict=True):
+        assert_same(a, b, function.__name__)
+    assert run.compilations == 1
+
+
+@pytest.mark.parametrize("backend", BOTH)
+def test_a_large_sum_is_shared_out_among_blocks(backend):
+    x = minitorch.tensor(numbers(300, 500))
+    run = minitorch.compile(lambda x: ((x * x).sum(), (x + 1).sum(0)), backend=backend)
+    run(x)
+    for a, b in zip(run(x + 1), (((x + 1) * (x + 1)).sum(), (x + 2).sum(0)), strict=True):
+        assert_same(a, b)
+    assert "blocks of" in str(run.explain())
+
+
+@pytest.mark.parametrize("elements", [1 << 18, (1 << 18) + 300])
+def test_a_thread_computes_some_elements_side_by_side(elements):
+    x = minitorch.tensor(numbers(elements))
+    run = minitorch.compile(lambda x: (x * 2 - 1, x.reshape(2, -1).T + 1), backend="gpu")
+    run(x)
+    for a, b in zip(run(x + 1), (x * 2 + 1, (x + 2).reshape(2, -1).T), strict=True):
+        assert_same(a, b)
+
+
+LIBRARYS = ["ab,bc->ac", "ab,cb->ac", "ba,bc->ac", "ab,bc->ca", "xab,xbc->xac", "xab,xcb->axc", "abx,bxc->ac"]
+OURS = ["xyab,xyb->xya", "axb,xcb->acx"]  # too few multiplications; a result with gaps between its neighbours
+
+
+@pytest.mark.parametrize("spec", LIBRARYS + OURS)
+def test_large_products_are_a_librarys(spec):
+    sizes = {"a": 60, "b": 50, "c": 70, "x": 4, "y": 3}
+    shapes = [tuple(sizes[c] for c in part) for part in spec.partition("->")[0].split(",")]
+    arrays = [minitorch.tensor(numbers(*shape)) for shape in shapes]
+    run = minitorch.compile(lambda a, b: minitorch.einsum(spec, a, b), backend="gpu")
+    run(*arrays)
+    moved = [array + 0.5 for array in arrays]
+    assert_same(run(*moved), minitorch.einsum(spec, *moved), spec)
+    assert ("a library's" in str(run.explain())) == (spec in LIBRARYS)
+
+
+def test_steps_are_measured_one_by_one():
+    x, w = minitorch.tensor(numbers(70, 60)), minitorch.tensor(numbers(60, 50))
+    run = minitorch.compile(lambda x, w: (x.exp() @ w).argsort(1).sum(), backend="gpu")
+    run(x, w)
+    (program,) = run.cache.all()
+    program.runner.measure([x.numpy(), w.numpy()], 3)
+    steps = program.runner.report.steps
+    assert {step.note for step in steps} >= {"NumPy", "a library's"}
+    assert all(step.seconds > 0 and step.lines for step in steps)
+
+
+@pytest.mark.parametrize("backend", BOTH)
+def test_an_index_out_of_range_changes_nothing(backend):
+    table = minitorch.tensor(numbers(5, 3))
+
+    def step(index):
+        with minitorch.no_grad():
+            table.add_(table[index].sum(0))
+        return table[index]
+
+    run = minitorch.compile(step, backend=backend)
+    run(minitorch.tensor([0, 1]))
+    run(minitorch.tensor([4, 1]))
+    before = table.numpy().copy()
+    with pytest.raises(IndexError):
+        run(minitorch.tensor([0, 5]))
+    np.testing.assert_array_equal(table.numpy(), before)
+
+
+@pytest.mark.parametrize("backend", BOTH)
+def test_a_training_step(backend):
+    def train(compile):
+        minitorch.manual_seed(0)
+        model = minitorch.nn.Sequential(
+            minitorch.nn.Linear(9, 33), minitorch.nn.ReLU(), minitorch.nn.Linear(33, 4)
+        )
+        optimizer = minitorch.optim.AdamW(model.parameters(), lr=1e-2)
+
+        def step(x, y):
+            loss = minitorch.nn.functional.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        step = compile(step)
+        x, y = minitorch.tensor(numbers(20, 9)), minitorch.tensor(np.arange(20) % 4)
+        losses = [step(x + i, y).item() for i in range(4)]
+        return losses, [p.detach().numpy() for p in model.parameters()]
+
+    losses, parameters = train(lambda step: minitorch.compile(step, backend=backend))
+    expected, others = train(lambda step: step)
+    np.testing.assert_allclose(losses, expected, rtol=1e-4)
+    for a, b in zip(parameters, others, strict=True):
+        assert_same(a, b, slack=10)
+
+
+C_LIBRARY = {
+    "sin": (minitorch.sin, math.sin),
+    "cos": (minitorch.cos, math.cos),
+    "tan": (minitorch.tan, math.tan),
+    "fmod": (lambda x: minitorch.fmod(x, 0.7), lambda x: math.fmod(x, 0.7)),
+    "remainder": (lambda x: minitorch.remainder(x, -3e-5), lambda x: np.remainder(x, -3e-5)),
+}
+
+
+@pytest.mark.parametrize("name", C_LIBRARY)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_what_a_c_library_would_be_called_for(name, dtype):
+    function, exact = C_LIBRARY[name]
+    random = np.random.default_rng(3)
+    x = random.normal(size=200) * 10.0 ** random.uniform(-3, np.log10(np.finfo(dtype).max) - 2, 200)
+    # Among them the number that is next to a multiple of π/2.
+    x = np.array([*x, 2.0**20, -(2.0**20) - 1, 6381956970095103 * 2.0**797 if dtype == np.float64 else 1e22])
+    x = x.astype(dtype)
+    run = minitorch.compile(function, backend="gpu")
+    for scale in (0.5, 0.25, 1.0):  # (the first calls are the function's own)
+        found = run(minitorch.tensor(x * dtype(scale))).numpy()
+    if name in ("fmod", "remainder"):
+        expected = function(minitorch.tensor(x)).numpy()
+    else:
+        expected = np.array([exact(float(each)) for each in x])
+    np.testing.assert_allclose(found, expected, rtol=16 * np.finfo(dtype).eps, atol=0)
+    assert not any(program.runner.report.called_back for program in run.cache.all())
+
+
+# --- the words themselves -----------------------------------------------------------------------------------
+
+
+def reversal(with_barrier):
+    """Every thread hands its number to the one across: through shared memory, with a barrier or without."""
+    block = BlockWriter()
+    e = block.e
+
+    def hand_over():
+        place = e.op("getelementptr i64, ptr %shared, i64 %thread")
+        e.line(f"store i64 %thread, ptr {place}, align 8")
+
+    def take():
+        across = e.op("sub i64 31, %thread")
+        there = e.op(f"getelementptr i64, ptr %shared, i64 {across}")
+        number = e.op(f"load i64, ptr {there}, align 8")
+        target = e.op("getelementptr i64, ptr %operand0, i64 %thread")
+        e.line(f"store i64 {number}, ptr {target}, align 8")
+
+    if with_barrier:
+        with block.phase():
+            hand_over()
+        with block.phase():
+            take()
+    else:
+        with block.phase():
+            hand_over()
+            take()
+    return Kernel(block.items, ["out"], 1, 32, 8 * 32, e.externs)
+
+
+def run_alone(kernel, device):
+    out = device.empty((32,), np.int64)
+    table = np.array([out.ctypes.data], np.int64)
+    device.sequence([Launch(device.load([kernel])[0], kernel, [0])], table, table)()
+    return out
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_missing_barrier_is_seen(backwards):
+    device = Emulated(backwards)
+    np.testing.assert_array_equal(run_alone(reversal(True), device), np.arange(32)[::-1])
+    assert (run_alone(reversal(False), device) != np.arange(32)[::-1]).any()
+
+
+def test_the_renderings_have_the_same_phases():
+    kernel = reversal(True)
+    assert gpu_text([kernel]).count("barrier0()") == 2  # declared, and once between two phases
+    assert cpu_text(kernel).count("define internal void @phase") == 2
+
+
+# --- PTX ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def programs():
+    """The kernels of all functions above, as LLVM text."""
+    texts = []
+    for function in FUNCTIONS:
+        x, w = (minitorch.tensor(numbers(*s), requires_grad=True) for s in ((7, 33), (33,)))
+        run = minitorch.compile(function, backend="gpu")
+        run(x, w)
+        texts += [program.runner.text() for program in run.cache.all()]
+    return texts
+
+
+@pytest.mark.parametrize("processor", ["sm_80", "sm_90"])
+def test_ptx(programs, processor, tmp_path):
+    assembler = shutil.which("ptxas")
+    for text in programs:
+        code = ptx(text, processor)
+        assert f".target {processor}".encode() in code
+        assert b".visible .entry kernel0" in code
+        if assembler is not None:
+            (tmp_path / "a.ptx").write_bytes(code)
+            command = [
+                assembler,
+                f"-arch={processor}",
+                "-o",
+                str(tmp_path / "a.cubin"),
+                str(tmp_path / "a.ptx"),
+            ]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(find_spec("cupy") is not None, reason="there may be a GPU")
+def test_without_cupy_it_says_what_is_missing():
+    with pytest.raises(ImportError, match="compiling for a GPU needs CuPy"):
+        minitorch.compile(products, backend="cuda")(minitorch.ones(2, 2), minitorch.ones(2))
