@@ -83,12 +83,13 @@ class Task:
 
 
 class ScheduledBackend(ABC):
-    """A backend that is handed groups in their order and a memory plan; the rest of the way is the same for all."""
+    """A backend that is handed groups in their order and a memory plan; the rest of the way is the same for all.
+
+    Where sizes may vary, what `link` makes runs at any: `MemoryPlan.at` says what lies where.
+    """
 
     machine: Machine
-    sizes_may_vary: bool = (
-        False  # True: `link` makes something that runs at any (`MemoryPlan.at` says what lies where)
-    )
+    sizes_may_vary: bool = False
     fuse: bool = True  # False: every value by itself, to find out which room a mistake is in
 
     @abstractmethod

@@ -296,7 +296,7 @@ class VaryingProgram:
         options: dict[str, Any],
     ) -> None:
         self.report, self.early, self.may_fail = schedule.report, schedule.early, schedule.may_fail
-        self._schedule, self._steps, self._sizing, self._options = schedule, steps, sizing, options
+        self._steps, self._sizing, self._options = steps, sizing, options
         self._symbols = list(schedule.program.symbols)
         self._callbacks, self._now = list(callbacks), now
         self.arena = aligned(0)
