@@ -29,6 +29,7 @@ from minitorch.compiler.ir.index import Dim, total
 BLOCK_THREADS = 256
 MOST_THREADS = 1024
 BUSY_THREADS = 1 << 16  # so many keep a GPU busy
+FEW_COLUMNS = 64  # a thread has one of them, and its sum in shared memory
 SIDE_BY_SIDE = 4  # elements of a thread: it waits for memory once for all of them
 PER_ROW, PER_ELEMENT = 2, 3  # how many scopes deep: what is known of a row, and of an element of it
 
@@ -107,7 +108,7 @@ def _arrange(loop: Loop, nodes: list[Expression], guarded: bool) -> Arrangement:
     rows, length = total(outer), total(inner)
     by_blocks = loop.has("column", "total", "rows")
     in_order_along = loop.serial or loop.has("scan")
-    slots = sum(SLOT_BYTES * len(kinds(f)) for f in loop.folds if f.scope in ("row", "total", "rows"))
+    slots = sum(SLOT_BYTES * len(kinds(f)) for f in loop.folds if f.scope != "check")
     most = MOST_THREADS
     while most * slots > SHARED_BYTES:
         most //= 2
@@ -115,8 +116,9 @@ def _arrange(loop: Loop, nodes: list[Expression], guarded: bool) -> Arrangement:
         team = threads = min(most, max(32, _power(length)))
         piece = -(-length // loop.blocks) if rows == 1 and loop.blocks > 1 else 0
         mine = 1 if piece else -(-rows // loop.blocks)  # rows of a block
-        if not loop.has("column") and mine > 1:  # (one team alone adds to a column)
-            team = min(team, _power(-(-length // 4)))
+        few = length <= FEW_COLUMNS  # (else one team alone adds to a column, in memory)
+        if mine > 1 and (few or not loop.has("column")):
+            team = _power(length) if few else min(team, _power(-(-length // 4)))
             threads = max(team, min(most, max(32, _power(team * mine))))
         return Arrangement(space, outer, inner, team, threads, loop.blocks, mine, True, piece)
     plain = not inner and not loop.folds and all(s.function == "set" and not s.places for s in loop.stores)
@@ -169,7 +171,8 @@ class _LoopWriter:
         self.shared = 0
         self.slots: dict[LoopFold, Slots] = {}
         for fold in loop.folds:
-            if fold.scope in ("total", "rows") or (fold.scope == "row" and arrangement.team > 1):
+            in_slots = fold.scope == "column" and arrangement.teams > 1
+            if in_slots or fold.scope in ("total", "rows") or (fold.scope == "row" and arrangement.team > 1):
                 self.slots[fold] = Slots(self.e, fold, self.shared)
                 self.shared += self.slots[fold].size * arrangement.threads
         self.rows = [f for f in loop.folds if f.scope == "row"]
@@ -193,7 +196,10 @@ class _LoopWriter:
         if columns or self.totals:
             with self.block.phase():
                 for fold in columns:
-                    self.clear(fold)
+                    if fold in self.slots:
+                        self.slots[fold].put("%thread", nothing(fold))
+                    else:
+                        self.clear(fold)
                 for fold in self.totals:
                     self.slots[fold].put("%thread", nothing(fold))
         last = max(
@@ -211,6 +217,7 @@ class _LoopWriter:
                     self.narrow(folded, self.a.team)
         if self.totals:
             self.finish()
+        self.finish_columns([fold for fold in columns if fold in self.slots])
 
     def elements(self) -> None:
         """Write what a thread computes of a loop without rows: some elements, a block's threads apart."""
@@ -472,6 +479,9 @@ class _LoopWriter:
     def into_column(self, fold: LoopFold) -> None:
         """Take the current place into a sum that lies in memory; no other thread has this column."""
         w = self.w
+        if fold in self.slots:
+            self.take(fold, [w.single(fold.source)])
+            return
         assert fold.value is not None
         dtype = fold.value.dtype
         shifts = [Shift("%block", fold.size)] if self.a.blocks > 1 else []
@@ -497,6 +507,34 @@ class _LoopWriter:
             return []
 
         counted_loop(e, "%thread", str(fold.size), self.a.threads, [], one, certain=False)
+
+    def finish_columns(self, folds: list[LoopFold]) -> None:
+        """Fold what the teams of a block know of their columns, and store it: a thread for each column."""
+        e, a = self.e, self.a
+        if not folds:
+            return
+
+        def store(fold: LoopFold) -> None:
+            assert fold.value is not None
+
+            def team(number: str, names: list[str]) -> list[str]:
+                thread = e.op(f"add i64 {multiply(e, number, a.team)}, %thread")
+                return together(e, fold, names, self.slots[fold].get(thread))
+
+            carried = list(zip(kinds(fold), nothing(fold), strict=True))
+            names = counted_loop(e, "0", str(a.teams), 1, carried, team)
+            shifts = [Shift("%block", fold.size)] if a.blocks > 1 else []
+            self.w.store_name(ended(e, fold, names), fold.value.dtype, fold.operand, fold.where, shifts)
+
+        def store_all() -> None:
+            self.w = self.writer()
+            self.w.scopes.append({})
+            self.go_to("%thread")
+            for fold in folds:
+                store(fold)
+
+        with self.block.phase():
+            when(e, e.op(f"icmp ult i64 %thread, {total(a.inner)}"), store_all)
 
     def finish(self) -> None:
         """Fold what all threads of a block know, and store it."""
