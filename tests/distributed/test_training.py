@@ -11,12 +11,7 @@ from ranks import run_ranks
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("count", "cases"),
-    [
-        (2, []),
-        (3, ["uneven", "SGD, dropout", "mlp, AdamW, dropout, compiled"]),
-        (4, ["cnn, batch", "gpt, AdamW"]),
-    ],
+    ("count", "cases"), [(2, []), (3, ["uneven", "SGD, dropout"]), (4, ["cnn, batch", "gpt, AdamW"])]
 )
 def test_ranks_train_as_one_rank(count, cases):
     said = run_ranks(count, "rank_training.py", *cases)

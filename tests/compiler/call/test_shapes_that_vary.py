@@ -14,6 +14,7 @@ import pytest
 
 import minitorch as mt
 from minitorch import nn, optim
+from minitorch.compiler.call import cache
 from minitorch.compiler.call.compiled import Disagreement
 from minitorch.compiler.call.shapes import VaryingShapes
 from minitorch.compiler.trace.traced import Traced
@@ -773,3 +774,15 @@ def test_two_axes_of_one_argument_that_are_sometimes_equal(compile):
     for shape in ((3, 3), (4, 4), (5, 4), (4, 5), (6, 6), (7, 2), (2, 2), (8, 8), (1, 4), (4, 1), (9, 4)):
         x = mt.randn(*shape)
         assert same(f(x), function(x)), shape
+
+
+@pytest.mark.filterwarnings("ignore:.*come rarely run as they are")
+def test_what_is_known_of_shapes_does_not_grow_for_ever(monkeypatch):
+    monkeypatch.setattr(cache, "MOST_SEEN", 10)
+    looping, counting = mt.compile(loop, backend="numpy"), mt.compile(lambda x, n: x * n, backend="numpy")
+    for n in range(2, 40):
+        looping(mt.ones(n, 3))
+        counting(mt.ones(2), n)
+    (shapes,) = looping.cache.shapes.values()
+    assert len(shapes._telling) <= 3
+    assert len(counting.cache.shapes) <= 10

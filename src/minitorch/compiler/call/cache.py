@@ -182,6 +182,8 @@ class Cache:
         known = self.shapes.get(alike)
         if known is None:
             known = self.shapes[alike] = VaryingShapes(key.shapes, all_of_them=dynamic is True)
+            if len(self.shapes) > MOST_SEEN:
+                del self.shapes[next(iter(self.shapes))]
         known.see(key.shapes, tuple([leaf.contiguous for leaf in key.leaves]))
 
     def varying_key(self, arguments: Arguments) -> CacheKey | None:

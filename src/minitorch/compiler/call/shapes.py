@@ -42,8 +42,9 @@ class VaryingShapes:
         if len(self._layouts) < 2:
             self._layouts.add(layouts)
         long = {a: n for a in _axes(shapes) if (n := _at(shapes, a)) >= LEAST}
-        differing = {a for a, n in long.items() if self._lengths.setdefault(a, n) != n} - self.axes
-        self.axes |= differing - self.fixed.keys()
+        differing = {a for a, n in long.items() if self._lengths.setdefault(a, n) != n}
+        differing -= self.axes | self.fixed.keys()
+        self.axes |= differing
         if differing or any(len({_at(shapes, a) for a in group}) > 1 for group in self._groups()):
             self._telling.append(tuple(shapes))
 

@@ -268,8 +268,9 @@ class Cuda:
         return self.cupy.asnumpy(array)
 
     def write(self, array: Any, content: np.ndarray) -> None:
-        """Write to an array on the device."""
-        array.set(content)
+        """Write to an array on the device, in its turn. (The driver has a copy of the content when this returns.)"""
+        stream = self.cupy.cuda.get_current_stream()
+        array.data.copy_from_host_async(content.ctypes.data, content.nbytes, stream)
 
     def clear(self, array: Any) -> None:
         """Set an array on the device to zero, in its turn."""
