@@ -19,7 +19,7 @@ from minitorch.compiler.backends.llvm.assemble import Assembler, NativeProgram, 
 from minitorch.compiler.backends.llvm.driver import Image
 from minitorch.compiler.backends.llvm.target import require_llvmlite
 from minitorch.compiler.ir.program import Program, Value, interpret
-from minitorch.compiler.ir.sizes import Size, Symbol, evaluated, knowing, surely_less
+from minitorch.compiler.ir.sizes import Size, Symbol, evaluated, is_fixed, knowing, surely_less
 from minitorch.engine.memory import release_freed
 
 # Below this many bytes a fresh array costs less than looking for an old one.
@@ -166,11 +166,19 @@ class Native(_Compiled):
 
 
 class _Sized:
-    """A program at some sizes: what it walks, and arrays for its outputs."""
+    """A program at some sizes: what it walks, and arrays for its outputs; fixed: for those whose sizes do not vary."""
 
-    def __init__(self, image: Image, outputs: Sequence[Value], binding: dict[Symbol, int]) -> None:
+    def __init__(
+        self,
+        image: Image,
+        outputs: Sequence[Value],
+        fixed: Mapping[int, ResultArrays],
+        binding: dict[Symbol, int],
+    ) -> None:
         self.image = image
-        self.pools = [ResultArrays(evaluated(o.shape, binding), o.dtype) for o in outputs]
+        self.pools = [
+            fixed.get(i) or ResultArrays(evaluated(o.shape, binding), o.dtype) for i, o in enumerate(outputs)
+        ]
 
 
 class VaryingNative(_Compiled):
@@ -198,6 +206,10 @@ class VaryingNative(_Compiled):
         self._now: tuple[int, ...] = ()  # the sizes of the last run
         self._entry: Callable[..., int | None] = lambda *arguments: None
         self._pools: list[ResultArrays] = []
+        self._outputs = [program.outputs[i] for i in self.given]
+        self._fixed = {
+            i: ResultArrays(o.shape, o.dtype) for i, o in enumerate(self._outputs) if is_fixed(*o.shape)
+        }
         self._recent: list[list[ResultArrays]] = []
         # Kernels go through at least one element: what may have none is left to NumPy.
         lengths = {n for value in program.values() for n in value.shape if isinstance(n, Size)}
@@ -224,9 +236,8 @@ class VaryingNative(_Compiled):
                 self.kept_bytes = image.nbytes
             while self.kept_bytes > KEPT_BYTES and self._sized:
                 self.kept_bytes -= self._sized.pop(next(iter(self._sized))).image.nbytes
-            outputs = [self.program.outputs[i] for i in self.given]
             binding = dict(zip(self._symbols, sizes, strict=True))
-            found = self._sized[sizes] = _Sized(image, outputs, binding)
+            found = self._sized[sizes] = _Sized(image, self._outputs, self._fixed, binding)
         return found
 
     @property
@@ -284,8 +295,9 @@ class VaryingNative(_Compiled):
         self._now = sizes
         self._recent = [*(pools for pools in self._recent if pools is not sized.pools), sized.pools]
         if len(self._recent) > KEPT_POOLS:
-            for pool in self._recent.pop(0):
-                pool.arrays.clear()
+            for i, pool in enumerate(self._recent.pop(0)):
+                if i not in self._fixed:
+                    pool.arrays.clear()
 
     def _is_empty(self, sizes: tuple[int, ...]) -> bool:
         binding = dict(zip(self._symbols, sizes, strict=True))
