@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.ir.program import Program, Value, interpret
-from minitorch.compiler.ir.sizes import Binding, Symbol, evaluated, hints, is_fixed, surely_at_most
+from minitorch.compiler.ir.sizes import Binding, Symbol, evaluated, is_fixed, surely_at_most
 from minitorch.compiler.trace.backward import sizes_as_inputs
 from minitorch.compiler.trace.plain import PlainTraced
 from minitorch.compiler.trace.recorded import FromArgument, FromArray, FromGradient, FromTensor
@@ -213,10 +213,7 @@ def _looks_by_program(array: Any, root: Any, of: Any) -> list[Look] | None:
     while array is not root:
         chain.append(array)
         array = array.base
-    base = (
-        np.empty(hints(root.shape), root.dtype) if isinstance(of, int) else root.array
-    )  # as it will lie in memory
-    given, view = _seen_through(chain, base, root.shape)
+    given, view = _seen_through(chain, root.array, root.shape)
     program = Program([given], [view.value])
     if all(value.primitive in _VIEWS for value in program.values()):
         sizes = sizes_as_inputs(program)
@@ -225,12 +222,23 @@ def _looks_by_program(array: Any, root: Any, of: Any) -> list[Look] | None:
         return [lambda thing, binding: interpret(program, [thing, *(binding[s] for s in symbols)])[0]]
     for n in (*root.shape, *view.shape):
         int(n)  # where it lies is known for these sizes
-    if not view.size or not np.may_share_memory(view.array, base):
+    if not view.size or not np.may_share_memory(view.array, root.array):
         return None
-    numbers = np.arange(base.size).reshape(base.shape)
-    first = _seen_through(chain, numbers, root.shape)[1].array.flat[0]
-    start = tuple(slice(int(i), None) for i in np.unravel_index(first, base.shape))
-    return [partial(_by_places, base.strides, start, view.shape, view.strides, view.flags.writeable)]
+    shape = root.array.shape
+    numbers = _seen_through(chain, np.arange(root.array.size).reshape(shape), root.shape)[1].array
+    places = np.stack(np.unravel_index(numbers, shape)) if shape else np.zeros((0, *numbers.shape), np.int64)
+    # From one element to the next along an axis of the view, so far along each axis of what it is a view of.
+    start = places.reshape(len(shape), -1)[:, 0]
+    moves = np.zeros((numbers.ndim, len(shape)), np.int64)
+    for axis, length in enumerate(numbers.shape):
+        if length > 1:
+            moves[axis] = places.take(1, axis + 1).reshape(len(shape), -1)[:, 0] - start
+    found = start.reshape(-1, *(1,) * numbers.ndim) + np.einsum(
+        "vb,v...->b...", moves, np.indices(numbers.shape)
+    )
+    if not (found == places).all():
+        return None
+    return [partial(_by_places, start.tolist(), moves.tolist(), numbers.shape, view.flags.writeable)]
 
 
 def _seen_through(chain: list[Any], array: np.ndarray, shape: tuple[int, ...]) -> tuple[Value, Any]:
@@ -243,22 +251,18 @@ def _seen_through(chain: list[Any], array: np.ndarray, shape: tuple[int, ...]) -
 
 
 def _by_places(
-    laid_out: tuple[int, ...],
-    start: Any,
-    shape: Any,
-    strides: tuple[int, ...],
+    start: list[int],
+    moves: list[list[int]],
+    shape: tuple[int, ...],
     writeable: bool,
     thing: Any,
     binding: Binding,
 ) -> Any:
-    """Return a view of what lies in memory as it did when this was recorded."""
+    """Return the view of an array that starts at an element, and goes on by moves along its axes."""
     array = thing._array if isinstance(thing, Node) else thing
-    if array.strides != laid_out:
-        raise RuntimeError(
-            f"compiled: a result of shape {tuple(shape)} is a view of an array whose strides were {laid_out} and are "
-            f"{array.strides} now; return a clone()"
-        )
-    view = np.lib.stride_tricks.as_strided(array[start], shape, strides, subok=True, writeable=writeable)
+    strides = [sum(n * stride for n, stride in zip(move, array.strides, strict=True)) for move in moves]
+    begin = array[tuple(slice(i, None) for i in start)]
+    view = np.lib.stride_tricks.as_strided(begin, shape, strides, subok=True, writeable=writeable)
     return new_tensor(view) if isinstance(thing, Node) else view
 
 
