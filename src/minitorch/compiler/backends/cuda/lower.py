@@ -11,10 +11,10 @@ from minitorch.compiler.backends.cuda.loops import write_loop
 from minitorch.compiler.backends.cuda.products import LibraryProduct, library_product
 from minitorch.compiler.backends.cuda.words import TRIPLE
 from minitorch.compiler.backends.llvm.body import Body
-from minitorch.compiler.backends.llvm.loops import Loop, LoopFold, Store
-from minitorch.compiler.backends.llvm.lower import Lowering, loop_key
+from minitorch.compiler.backends.llvm.loops import Loop, LoopFold
+from minitorch.compiler.backends.llvm.lower import Lowering, loop_key, product_of
 from minitorch.compiler.backends.llvm.target import Target
-from minitorch.compiler.ir.index import dims_of, offset
+from minitorch.compiler.ir.index import dims_of
 from minitorch.compiler.ir.program import Value
 from minitorch.compiler.schedule.groups import Group
 from minitorch.compiler.schedule.schedule import Schedule
@@ -55,32 +55,16 @@ class GpuLowering(Lowering):
 
     def contract(self, group: Group) -> Any:
         """Write a product, with what follows it, as a loop over its elements and along its sums."""
-        value = next(m for m in group.members if m.primitive == "contract")
-        letters = dict(zip(group.letters, group.source[value], strict=True))
-        left, _, out = value.attributes["spec"].partition("->")
-        first, second = left.split(",")
+        value, indices, summed = product_of(group)
         body = Body(self.is_stored)
-        sides = [
-            body.at(operand, tuple(letters[c] for c in part))
-            for operand, part in zip(value.inputs, (first, second), strict=True)
-        ]
+        sides = [body.at(operand, index) for operand, index in zip(value.inputs, indices, strict=True)]
         sides = [
             side if side.dtype == value.dtype else body.apply("cast", value.dtype, side) for side in sides
         ]
-        index = group.index[value]
-        summed = dims_of(letters[c] for c in letters if c not in out)
-        loop = Loop(body, dims_of(index), summed, True)
-        source = body.apply("multiply", value.dtype, *sides)
-        loop.folds.append(LoopFold(value, "add", source, "row"))
-        result = body.result(value, frozenset(dims_of(index)))
-        body.give(value, index, result)
-        if value in self.schedule.stored:
-            loop.stores.append(Store(result, body.operand(value), offset(index, value.shape)))
-        for member in group.members:
-            if member is not value:
-                made = body.compute(member, group.index[member])
-                body.give(member, group.index[member], made)
-                loop.stores += self.stores(member, group.index[member], made, body)
+        loop = Loop(body, dims_of(group.index[value]), summed, True)
+        loop.folds.append(LoopFold(value, "add", body.apply("multiply", value.dtype, *sides), "row"))
+        _, stores = self.epilogue(group, value, body)
+        loop.stores += stores
         return self.library_product(group, value, loop) or self.write(loop)
 
     def library_product(self, group: Group, value: Value, loop: Loop) -> LibraryProduct | None:

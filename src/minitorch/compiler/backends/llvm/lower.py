@@ -197,16 +197,17 @@ class Lowering:
 
     def contract(self, group: Group) -> Kernel:
         """Write a product with what follows it."""
-        value = next(m for m in group.members if m.primitive == "contract")
-        letters = dict(zip(group.letters, group.source[value], strict=True))
-        left, _, out = value.attributes["spec"].partition("->")
-        first, second = left.split(",")
+        value, indices, summed = product_of(group)
         body = Body(self.is_stored)
         sides = [
-            self.side(body, operand, tuple(letters[c] for c in part))
-            for operand, part in zip(value.inputs, (first, second), strict=True)
+            self.side(body, operand, index) for operand, index in zip(value.inputs, indices, strict=True)
         ]
-        summed = dims_of(letters[c] for c in letters if c not in out)
+        node, stores = self.epilogue(group, value, body)
+        product = Product(value, sides[0], sides[1], group.index[value], summed, body, node, stores)
+        return self.written(_product_key(product), body, lambda: write_product(product, self.target))
+
+    def epilogue(self, group: Group, value: Value, body: Body) -> tuple[Expression, list[Store]]:
+        """Return a product's element as the others of its group read it, and all that is stored."""
         index = group.index[value]
         node = body.result(value, frozenset(dims_of(index)))
         body.give(value, index, node)
@@ -219,8 +220,7 @@ class Lowering:
             made = body.compute(member, group.index[member])
             body.give(member, group.index[member], made)
             stores += self.stores(member, group.index[member], made, body)
-        product = Product(value, sides[0], sides[1], index, summed, body, node, stores)
-        return self.written(_product_key(product), body, lambda: write_product(product, self.target))
+        return node, stores
 
     def side(self, body: Body, operand: Value, index: Index) -> Operand:
         """Find where an operand of a product lies."""
@@ -294,6 +294,15 @@ class _Numbers:
                 store.last,
             )
         )
+
+
+def product_of(group: Group) -> tuple[Value, list[Index], list[Dim]]:
+    """Return the product in a group, where its operands are read, and the loops that are summed over."""
+    value = next(m for m in group.members if m.primitive == "contract")
+    letters = dict(zip(group.letters, group.source[value], strict=True))
+    left, _, out = value.attributes["spec"].partition("->")
+    indices = [tuple(letters[c] for c in part) for part in left.split(",")]
+    return value, indices, dims_of(letters[c] for c in letters if c not in out)
 
 
 def loop_key(loop: Loop) -> Any:
