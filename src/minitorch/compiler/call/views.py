@@ -86,9 +86,7 @@ def hidden_bases(results: list[Any], active: Recording) -> list[Any]:
     """Return arrays, or Tensors, that are no results but of which several are views, so that all are made from one."""
     traced = [_traced(each) for each in results]
     found: list[Any] = []
-    known: set[tuple[int, bool]] = (
-        set()
-    )  # roots that are among the results, or found, and whether with their graph
+    known: set[tuple[int, bool]] = set()  # roots that are results, or found, and whether with their graph
     for each, result in zip(traced, results, strict=True):
         if each is not None and each.base is None:
             known.add((id(each), _keeps_graph(result)))
@@ -161,7 +159,7 @@ def _view(result: Any, root: Any, of: Any, active: Recording) -> View:
     array = result._data if is_tensor else result
     looks = _looks_by_ops(result, root) if is_tensor else None
     if looks is None:
-        looks = _looks_by_program(array, root, of)
+        looks = _looks_by_program(array, root)
     keeps_graph = _keeps_graph(result)
     if (
         looks is None
@@ -207,7 +205,7 @@ def _with_sizes(thing: Any, binding: Binding) -> Any:
     return evaluated(thing, binding)
 
 
-def _looks_by_program(array: Any, root: Any, of: Any) -> list[Look] | None:
+def _looks_by_program(array: Any, root: Any) -> list[Look] | None:
     """Return the way from one array to a view of it, as a program or by places in memory; None if there is none."""
     chain = []
     while array is not root:
