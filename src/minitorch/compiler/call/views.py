@@ -226,11 +226,12 @@ def _looks_by_program(array: Any, root: Any) -> list[Look] | None:
     numbers = _seen_through(chain, np.arange(root.array.size).reshape(shape), root.shape)[1].array
     places = np.stack(np.unravel_index(numbers, shape)) if shape else np.zeros((0, *numbers.shape), np.int64)
     # From one element to the next along an axis of the view, so far along each axis of what it is a view of.
-    start = places.reshape(len(shape), -1)[:, 0]
+    first = (0,) * numbers.ndim
+    start = places[(slice(None), *first)]
     moves = np.zeros((numbers.ndim, len(shape)), np.int64)
     for axis, length in enumerate(numbers.shape):
         if length > 1:
-            moves[axis] = places.take(1, axis + 1).reshape(len(shape), -1)[:, 0] - start
+            moves[axis] = places[(slice(None), *first[:axis], 1, *first[axis + 1 :])] - start
     found = start.reshape(-1, *(1,) * numbers.ndim) + np.einsum(
         "vb,v...->b...", moves, np.indices(numbers.shape)
     )
