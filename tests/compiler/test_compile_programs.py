@@ -193,7 +193,10 @@ def test_a_stretched_view_shows_what_is_written_later(backend):
 
 @regression
 def test_windows_and_diagonals_of_a_number_without_axes_are_views(backend):
-    for function in (lambda x: x[..., None].unfold(0, 1, 1).detach(), lambda x: x[None, None].diagonal().detach()):
+    for function in (
+        lambda x: x[..., None].unfold(0, 1, 1).detach(),
+        lambda x: x[None, None].diagonal().detach(),
+    ):
         same(function, np.array(0.3), backend=backend)
 
 
