@@ -8,6 +8,7 @@ A program then computes what PyTorch computes on a machine without a GPU, where 
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -113,3 +114,9 @@ def is_autocast_available(device_type: str) -> bool:
     False
     """
     return False
+
+
+# PyTorch's files of these: `from torch.amp.grad_scaler import GradScaler`.
+autocast_mode = grad_scaler = sys.modules[__name__]
+sys.modules[f"{__name__}.autocast_mode"] = sys.modules[f"{__name__}.grad_scaler"] = autocast_mode
+__path__: list[str] = []

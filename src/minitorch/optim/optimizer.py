@@ -42,6 +42,8 @@ class _RequiredParameter:
 
 
 required = _RequiredParameter()
+# PyTorch's names in annotations of what an optimiser is given.
+ParamsT = _params_t = Any
 
 # Elements a rule works on at a time: few enough that five arrays of float32 fit a core's cache, enough that
 # calling NumPy costs nothing beside the arithmetic. Measured: twice as fast as in one go at 16 million elements.

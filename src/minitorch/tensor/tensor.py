@@ -28,7 +28,7 @@ from minitorch.tensor import protocols as numpy_protocols
 from minitorch.tensor.closures import Closure, is_closure
 from minitorch.tensor.conversions import Conversions, check_device
 from minitorch.tensor.convert import as_array, as_tensor, binary, is_array
-from minitorch.tensor.devices import Size
+from minitorch.tensor.devices import Size, preserve_format
 from minitorch.tensor.facts import Facts
 from minitorch.tensor.grad_fn import GradFn, HookHandle
 from minitorch.tensor.methods.activation import Activations
@@ -299,13 +299,16 @@ class Tensor(
         note_viewed(self)
         return new_tensor(self._data)
 
-    def clone(self) -> Tensor:
+    def clone(self, *, memory_format: Any = preserve_format) -> Tensor:
         """A copy that stays in the graph.   dx = g
 
         >>> Tensor([1.0, 2.0]).clone()
         tensor([1., 2.])
         """
-        return apply(CLONE, self)
+        if memory_format == preserve_format or memory_format is None:
+            return apply(CLONE, self)
+        out = self.contiguous(memory_format)
+        return apply(CLONE, self) if out is self else out
 
     def retain_grad(self) -> None:
         """Keep `.grad` after backward; here every tensor a person holds does, so this only checks.
