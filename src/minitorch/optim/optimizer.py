@@ -129,6 +129,12 @@ class Optimizer:
     # What lr_scheduler asks for: None until a scheduler is there, then whether step() was called since.
     _opt_called: bool | None = None
 
+    def __new__(cls, *args: Any, **options: Any) -> Any:
+        """Make what every optimiser has, also one that wraps another and does not call this class's __init__."""
+        made = super().__new__(cls)
+        made._make_hooks()
+        return made
+
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         name = type(self).__name__
         if isinstance(params, Tensor):
@@ -142,7 +148,6 @@ class Optimizer:
         self.defaults = defaults
         self.state: defaultdict[Any, State] = defaultdict(dict)
         self.param_groups: list[ParameterGroup] = []
-        self._make_hooks()
         groups = list(params)
         if not groups:
             raise ValueError(f"{name}: got an empty parameter list; does the model have parameters?")
