@@ -95,7 +95,7 @@ globals().update({name: getattr(Tensor, name) for name in dir(Tensor) if name[0]
 # Rooms that a program may never enter are opened at first use, so that `import minitorch` stays quick: the rooms
 # themselves, and the names that are offered here from inside one.
 _ROOMS = {
-    "amp": ("GradScaler", "autocast"),
+    "amp": ("GradScaler", "autocast", "get_autocast_dtype", "is_autocast_cpu_enabled", "is_autocast_enabled"),
     "backends": (),
     "compiler.call.compiled": ("compile",),
     "compiler.call.lazy": ("is_lazy", "lazy", "set_lazy"),
@@ -104,6 +104,7 @@ _ROOMS = {
     "course.explorer": ("explore",),
     "distributed": (),
     "distributions": (),
+    "engine.dtypes": ("bfloat16",),
     "fft": (),
     "func": ("vmap",),
     "nn": (),

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.engine.dtypes import get_default_dtype
+from minitorch.engine.bfloat16 import meet_bfloat16
+from minitorch.engine.dtypes import get_default_dtype, kind_of
 from minitorch.engine.node import new_tensor
 from minitorch.engine.record import apply
 from minitorch.ops.arithmetic import NORMAL
@@ -65,8 +66,9 @@ def _drawn(draw: Any, count: int, dtype: Any, name: str, spread: float) -> np.nd
     if chosen.kind == "c":
         part = np.empty(0, chosen).real.dtype
         return (draw(2 * count, part) * part.type(spread)).view(chosen)
-    if chosen.kind != "f":
+    if kind_of(chosen) != "f":
         raise RuntimeError(f"{name}: dtype must be floating-point or complex, got {chosen}")
+    meet_bfloat16(chosen)
     return draw(count, chosen)
 
 

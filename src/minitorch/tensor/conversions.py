@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minitorch.engine import watch
+from minitorch.engine import dtypes, watch
 from minitorch.engine.dtypes import LEGACY_NAMES, legacy_dtype
 from minitorch.engine.node import Node
 from minitorch.engine.record import apply
@@ -101,6 +101,14 @@ class Conversions(Node):
         tensor([1.], dtype=float16)
         """
         return cast(self, np.float16)
+
+    def bfloat16(self) -> Tensor:
+        """As bfloat16: float32's range with 8 bits of its digits.
+
+        >>> minitorch.Tensor([1.0]).bfloat16().dtype
+        dtype(bfloat16)
+        """
+        return cast(self, dtypes.bfloat16)
 
     def int(self) -> Tensor:
         """As int32.

@@ -6,6 +6,7 @@ Both are Python's own kinds with a few more words: a device is a str, a Size is 
 from __future__ import annotations
 
 import math
+from importlib import import_module
 from typing import Any
 
 
@@ -50,6 +51,19 @@ class device(str):
 
 
 CPU, CUDA = device("cpu"), device("cuda")
+
+
+def gpu_count() -> int:
+    """Return how many GPUs can be used."""
+    try:
+        return int(import_module("cupy").cuda.runtime.getDeviceCount())
+    except Exception:  # not installed, or installed without a driver: CuPy raises its own kinds
+        return 0
+
+
+def has_gpu() -> bool:
+    """Tell whether a GPU can be used."""
+    return gpu_count() > 0
 
 
 class Size(tuple[int, ...]):

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.engine.dtypes import float16, float32, float64
+from minitorch.engine.dtypes import float32, float64, is_bfloat16
 from minitorch.engine.recording import drawing, refuse_inside_recording, replayed
 
 
@@ -130,6 +130,8 @@ class Generator:
     def normals_into(self, array: Any, mean: float, std: float) -> np.ndarray:
         """Draw normal numbers one after the other, as many and in the way in which PyTorch fills an array with them."""
         kind = array.dtype
+        if is_bfloat16(kind):
+            kind = float32  # rounded at the end
         if array.size < 16 or not array.flags.c_contiguous:
             kind = np.dtype(np.float64)  # one at a time, and rounded at the end
         drawn = self.normals(array.size, kind, bool(array.flags.c_contiguous))
@@ -210,7 +212,7 @@ class Generator:
         whole = count - count % 16
         out = np.empty(count, kind)
         # Half precision draws no numbers for the elements that are drawn anew anyway.
-        drawn = self.uniforms(whole if dtype == float16 else count, kind)
+        drawn = self.uniforms(whole if dtype.itemsize == 2 else count, kind)
         out[:whole] = _box_muller(drawn[:whole])
         if whole != count:
             out[-16:] = _box_muller(self.uniforms(16, kind))

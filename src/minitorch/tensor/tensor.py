@@ -14,6 +14,7 @@ import numpy as np
 from minitorch.engine import watch
 from minitorch.engine.backward import backpropagate, deposit, own_gradient, step_back
 from minitorch.engine.complex import meet_complex
+from minitorch.engine.dtypes import kind_of
 from minitorch.engine.hooks import Hooks
 from minitorch.engine.node import Node, new_tensor, write_down
 from minitorch.engine.record import apply, made_by
@@ -507,7 +508,7 @@ add_in_place_forms(Tensor)
 
 
 def _check_differentiable(wanted: bool, array: Any) -> None:
-    if wanted and array.dtype.kind != "f":
+    if wanted and kind_of(array.dtype) != "f":
         if array.dtype.kind == "c":
             meet_complex()
             return
