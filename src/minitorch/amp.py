@@ -20,7 +20,6 @@ from minitorch.engine import dtypes, modes
 from minitorch.engine.backward import own_gradient
 from minitorch.engine.node import Node
 from minitorch.tensor.devices import has_gpu
-from minitorch.tensor.precision import Precision
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -70,9 +69,9 @@ class autocast(modes.ModeSwitch):
         if not modes.autocasting:
             modes.autocasting.append(True)
         # One inside another shares what is cast already.
-        if mode.precision is not None and mode.precision.dtype == self.fast_dtype:
+        if mode.precision == self.fast_dtype:
             return mode
-        return mode._replace(precision=Precision(np.dtype(self.fast_dtype), self._cache_enabled))
+        return mode._replace(precision=np.dtype(self.fast_dtype), casts={} if self._cache_enabled else None)
 
     def __enter__(self) -> autocast:  # type: ignore[override]
         super().__enter__()
@@ -101,7 +100,7 @@ def get_autocast_dtype(device_type: str) -> Any:
     dtype('float16')
     """
     precision = modes.current().precision
-    return getattr(dtypes, _defaults[device_type]) if precision is None else precision.dtype
+    return getattr(dtypes, _defaults[device_type]) if precision is None else precision
 
 
 def is_autocast_available(device_type: str) -> bool:

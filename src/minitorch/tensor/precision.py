@@ -24,23 +24,16 @@ from minitorch.tensor.convert import cast
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Precision:
-    """What autocast chose: a dtype; and parameters that were cast to it already, for as long as it lasts."""
-
-    def __init__(self, dtype: Any, keeps: bool) -> None:
-        self.dtype = dtype
-        self._kept: dict[int, tuple[Any, Any]] | None = {} if keeps else None
-
-    def lowered(self, tensor: Any) -> Any:
-        """Return a tensor in the chosen dtype; float64, and what is no float, as it is."""
-        if tensor._array.dtype != float32 and not _is_half(tensor._array.dtype):
-            return tensor
-        is_parameter = tensor._operation is None and tensor._requires_grad and modes.is_grad_enabled()
-        if self._kept is None or not is_parameter:
-            return cast(tensor, self.dtype)
-        if id(tensor) not in self._kept:
-            self._kept[id(tensor)] = (tensor, cast(tensor, self.dtype))
-        return self._kept[id(tensor)][1]
+def _lowered(mode: modes.Mode, tensor: Any) -> Any:
+    """Return a tensor in the dtype that autocast chose; float64, and what is no float, as it is."""
+    if tensor._array.dtype != float32 and not _is_half(tensor._array.dtype):
+        return tensor
+    is_parameter = tensor._operation is None and tensor._requires_grad and mode.enabled
+    if mode.casts is None or not is_parameter:
+        return cast(tensor, mode.precision)
+    if id(tensor) not in mode.casts:
+        mode.casts[id(tensor)] = (tensor, cast(tensor, mode.precision))
+    return mode.casts[id(tensor)][1]
 
 
 def lowered_by_autocast(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
@@ -48,11 +41,12 @@ def lowered_by_autocast(function: Callable[..., Any], *args: Any, **options: Any
 
     For functions that are called so often that no wrapper shall stand before them.
     """
-    precision = modes.current().precision
-    if precision is None:
+    mode = modes.current()
+    if mode.precision is None:
         return None
+    lowered = functools.partial(_lowered, mode)
     with _as_they_are():
-        return function(*_each(precision.lowered, args), **_each_named(precision.lowered, options))
+        return function(*_each(lowered, args), **_each_named(lowered, options))
 
 
 def in_lower_precision(function: F) -> F:
