@@ -155,4 +155,4 @@ def _normalize_rules(
     return dx, d_weight, g_out
 
 
-NORMALIZE = Op("normalize", _normalize, joint=_normalize_rules)
+NORMALIZE = Op("normalize", _normalize, joint=_normalize_rules, native=True)

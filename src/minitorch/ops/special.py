@@ -90,6 +90,8 @@ ERF = Op(
     error_function.erf,
     lambda g, out, x: g * (2 / _SQRT_PI * np.exp(-x * x)),
     floating=True,
+    native=True,
+    elementwise=True,
     whole=True,
 )
 ERFC = Op(
