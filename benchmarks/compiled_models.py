@@ -213,9 +213,7 @@ def _decoder(torch: Any, compile: Any, batch: int) -> Step:
         nn.ConvTranspose2d(32, 1, 4, stride=2, padding=1),
     )  # fmt: skip
     x, y = torch.randn(batch, 64, 7, 7), torch.rand(batch, 1, 28, 28)
-    return _training(
-        torch, compile, model, lambda m, x, y: ((m(x) - y) ** 2).mean(), (x, y), "SGD", 0.01
-    )
+    return _training(torch, compile, model, lambda m, x, y: ((m(x) - y) ** 2).mean(), (x, y), "SGD", 0.01)
 
 
 def _encoder(torch: Any, compile: Any, dropout: float) -> Step:
