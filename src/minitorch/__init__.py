@@ -57,6 +57,7 @@ from minitorch.functions import *
 from minitorch.random import (
     Generator,
     bernoulli,
+    binomial,
     default_generator,
     fork_rng,
     get_rng_state,
