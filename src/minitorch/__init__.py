@@ -59,6 +59,7 @@ from minitorch.ops.native import are_native_ops_enabled, set_native_ops
 from minitorch.random import (
     Generator,
     bernoulli,
+    binomial,
     default_generator,
     fork_rng,
     get_rng_state,
