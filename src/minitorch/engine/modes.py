@@ -21,6 +21,7 @@ class Mode(NamedTuple):
     observers: tuple[Callable[..., None], ...] = ()  # called with each op: op, inputs, attributes, result
     gradient_check: Callable[..., None] | None = None  # called with each gradient in backward
     recorder: Any = None  # a recording (compiler/trace) that writes down what this thread computes
+    level: Any = None  # the innermost vmap (func/batched) that is being computed
     outer: Any = None  # the mode that comes back at the end of a `with` block
 
 

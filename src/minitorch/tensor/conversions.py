@@ -197,7 +197,9 @@ class Conversions(Node):
         return watch.hand_out(tensor._data)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-        array = self.numpy()
+        array: Any = self.numpy()
+        if not isinstance(array, np.ndarray):
+            array = np.asarray(array)  # of a kind that may refuse it
         if dtype is not None and array.dtype != dtype:
             if copy is False:
                 raise ValueError(f"__array__: {array.dtype} cannot become {np.dtype(dtype)} without a copy")

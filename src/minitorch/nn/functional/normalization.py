@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.engine import watch
+from minitorch.engine.modes import current
 from minitorch.engine.record import apply_many
 from minitorch.functions import pad
 from minitorch.ops.layers import NORMALIZE
@@ -113,6 +114,11 @@ def _move(running: Any, found: Any, momentum: float) -> None:
     """Move a running average towards what was found, in place."""
     if running is not None:
         data = running._data
+        if current().level is not None and type(found) is not type(data):
+            raise RuntimeError(
+                "batch_norm: inside vmap a running mean or variance that all examples share cannot be moved; call "
+                "model.eval(), let it keep none (func.replace_all_batch_norm_modules_), or give each example its own"
+            )
         data[...] = (1 - momentum) * data + momentum * found
         watch.touch(data)
 
