@@ -107,6 +107,7 @@ _ROOMS = {
     "course.explorer": ("explore",),
     "distributed": (),
     "distributions": (),
+    "face": ("install_as_torch",),
     "fft": (),
     "func": ("vmap",),
     "nn": (),

@@ -16,6 +16,7 @@ from minitorch.engine.node import Node
 from minitorch.engine.record import apply
 from minitorch.ops.op import Op
 from minitorch.tensor.convert import cast
+from minitorch.tensor.torch_types import is_dtype
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
@@ -45,7 +46,7 @@ class Conversions(Node):
         for each in args:
             if isinstance(each, Node):
                 dtype, device = each._array.dtype, each.device  # type: ignore[attr-defined]
-            elif isinstance(each, (np.dtype, type)):
+            elif is_dtype(each):
                 dtype = each
             elif isinstance(each, str):
                 device = each

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from minitorch.tensor.torch_types import pytorchs
+
 
 class device(str):
     """A device by name: device("cuda:0"), device("cuda", 0), device("cpu"). Also a context that does nothing.
@@ -60,6 +62,9 @@ class Size(tuple[int, ...]):
     """
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"torch.Size([{', '.join(map(str, self))}])" if pytorchs.on else tuple.__repr__(self)
 
     def numel(self) -> int:
         """The number of elements."""
