@@ -54,9 +54,12 @@ from minitorch.engine.dtypes import (
     uint64,
 )
 from minitorch.functions import *
+from minitorch.ops import native as _native
+from minitorch.ops.native import are_native_ops_enabled, set_native_ops
 from minitorch.random import (
     Generator,
     bernoulli,
+    binomial,
     default_generator,
     fork_rng,
     get_rng_state,
@@ -105,6 +108,7 @@ _ROOMS = {
     "distributed": (),
     "distributions": (),
     "engine.dtypes": ("bfloat16",),
+    "face": ("install_as_torch",),
     "fft": (),
     "func": ("vmap",),
     "nn": (),
@@ -136,6 +140,14 @@ def _explore(self: Tensor, path: _Any = None, **options: _Any) -> _Any:
 
 
 Tensor.explore = _explore  # type: ignore[attr-defined]
+
+
+def _kernel(*call: _Any) -> _Any:
+    """Compute an op on large arrays by a native kernel; None: by NumPy."""
+    return _importlib.import_module("minitorch.compiler.call.kernels").compute(*call)
+
+
+_native.offer(_kernel)
 
 
 def __getattr__(name: str) -> _Any:

@@ -20,6 +20,7 @@ from minitorch.engine import dtypes, modes
 from minitorch.engine.backward import own_gradient
 from minitorch.engine.node import Node
 from minitorch.tensor.devices import has_gpu
+from minitorch.tensor.torch_types import pytorchs, shown
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -100,7 +101,8 @@ def get_autocast_dtype(device_type: str) -> Any:
     dtype('float16')
     """
     precision = modes.current().precision
-    return getattr(dtypes, _defaults[device_type]) if precision is None else precision
+    chosen = getattr(dtypes, _defaults[device_type]) if precision is None else precision
+    return shown(chosen) if pytorchs.on else chosen
 
 
 def is_autocast_available(device_type: str) -> bool:

@@ -235,6 +235,21 @@ def poisson(input: Any, generator: Generator | None = None) -> Tensor:
     return new_tensor(drawn.astype(rates.dtype).reshape(rates.shape))
 
 
+def binomial(count: Any, prob: Any, generator: Generator | None = None) -> Tensor:
+    """Return how many of each element's count of trials succeed, each with its probability.
+
+    >>> generator = manual_seed(0); binomial(as_tensor([10.0, 10.0]), as_tensor([0.0, 1.0]))
+    tensor([ 0., 10.])
+    """
+    counts, chances = promoted(as_tensor(count), as_tensor(prob))
+    if not bool(((chances >= 0) & (chances <= 1)).all()):
+        raise RuntimeError("binomial: probabilities lie between 0 and 1")
+    shape = np.broadcast_shapes(counts.shape, chances.shape)
+    flat = [np.broadcast_to(each._data, shape).reshape(-1) for each in (counts, chances)]
+    drawn = (generator or default_generator).binomials(*flat)
+    return new_tensor(drawn.astype(counts.dtype).reshape(shape))
+
+
 @contextlib.contextmanager
 def fork_rng(devices: Any = None, enabled: bool = True, **ignored: Any) -> Iterator[None]:
     """Let what is drawn inside leave no trace in the stream outside.

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from minitorch import creation
 from minitorch.autograd.grad import grad
 from minitorch.engine.dtypes import kind_of
 from minitorch.engine.modes import enable_grad, no_grad
@@ -385,7 +386,7 @@ def second_order_problem(
         # Fixed and irregular: a constant gradient hides mistakes that cancel. Multiples of 1/64, so that
         # they are exact in any float.
         seeds: list[Any] = [
-            Tensor(
+            creation.tensor(
                 (np.round(64 * np.cos(1.0 + 1.7 * np.arange(o._data.size))) / 64).reshape(o.shape),
                 dtype=o.dtype,
                 requires_grad=True,

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from minitorch import creation
 from minitorch.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from minitorch.engine.backward import backpropagate
 from minitorch.engine.dtypes import kind_of
@@ -23,7 +24,6 @@ from minitorch.engine.modes import observed
 from minitorch.engine.node import Node
 from minitorch.engine.record import apply, apply_many
 from minitorch.ops.op import Op, Rule
-from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor, promoted
 
 
@@ -133,9 +133,9 @@ class UserOp:
         return [
             None
             if a is None
-            else Tensor(a, dtype=dtype, requires_grad=requires_grad)
+            else creation.tensor(a, dtype=dtype, requires_grad=requires_grad)
             if kind_of(a.dtype) == "f"
-            else Tensor(a)
+            else creation.tensor(a)
             for a in arrays
         ]
 

@@ -23,6 +23,7 @@ class Mode(NamedTuple):
     precision: Any = None  # the dtype that autocast lets products be computed in
     casts: Any = None  # parameters that were cast to it
     recorder: Any = None  # a recording (compiler/trace) that writes down what this thread computes
+    level: Any = None  # the innermost vmap (func/batched) that is being computed
     outer: Any = None  # the mode that comes back at the end of a `with` block
 
 

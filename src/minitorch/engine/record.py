@@ -64,9 +64,9 @@ def _wants_gradient(inputs: Sequence[Any]) -> bool:
     return False
 
 
-# What a forward may raise that is ours to handle: arguments that do not fit, and NumPy's floating-point
-# warnings where someone made them errors.
-TROUBLE = (*errors.EXPLAINED, RuntimeWarning, FloatingPointError)
+# What a forward may raise that is ours to handle: arguments that do not fit, NumPy's floating-point warnings where
+# someone made them errors, and arrays that have to be computed on in another way.
+TROUBLE = (*errors.EXPLAINED, RuntimeWarning, FloatingPointError, errors.AnotherWay)
 _FLOAT = np.dtype(np.float64)
 
 
@@ -80,8 +80,11 @@ def forward(op: Op, arrays: Sequence[Any], attributes: dict[str, Any]) -> Any:
         return second_try(op, arrays, attributes, error)
 
 
-def second_try(op: Op, arrays: Sequence[Any], attributes: dict[str, Any], error: Exception) -> Any:
+def second_try(op: Op, arrays: Sequence[Any], attributes: dict[str, Any], error: BaseException) -> Any:
     """After a forward failed: compute quietly what is merely infinite or nan, explain everything else."""
+    if isinstance(error, errors.AnotherWay):
+        return error.run(op.forward, arrays, attributes, op.name)
+    assert isinstance(error, Exception)
     if not isinstance(error, (RuntimeWarning, FloatingPointError)):
         raise errors.explain(op, arrays, attributes, error) from error
     token = hush()

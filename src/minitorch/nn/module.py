@@ -16,14 +16,17 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from minitorch import creation
 from minitorch.autograd import Function
 from minitorch.engine import watch
 from minitorch.engine.backward import own_gradient
 from minitorch.engine.dtypes import kind_of
 from minitorch.engine.modes import no_grad, observed
+from minitorch.engine.node import new_tensor
 from minitorch.engine.recording import changed, recorder, recordings
 from minitorch.nn.parameter import Buffer, Parameter
 from minitorch.tensor import HookHandle, Tensor
+from minitorch.tensor.torch_types import is_dtype
 
 __all__ = ["Module"]
 
@@ -470,12 +473,12 @@ class Module:
             for parameter in self._parameters.values():
                 if parameter is None:
                     continue
-                gradient = parameter.grad
+                gradient = own_gradient(parameter)
                 new = fn(parameter.detach())
                 if new._data is not parameter._data:
                     parameter.data = new._data
                 if gradient is not None:
-                    parameter.grad = fn(Tensor(gradient))
+                    parameter.grad = fn(new_tensor(gradient))
             for name, buffer in self._buffers.items():
                 if buffer is not None:
                     self._buffers[name] = fn(buffer)
@@ -498,7 +501,7 @@ class Module:
         for each in args:
             if isinstance(each, Tensor):
                 device, dtype = each.device, each.dtype
-            elif isinstance(each, (np.dtype, type)):
+            elif is_dtype(each):
                 dtype = each
             elif isinstance(each, str):
                 device = each
@@ -669,7 +672,7 @@ class Module:
         """Put a loaded value in a member's place, instead of copying into it."""
         changed()
         old = self._parameters.get(name)
-        tensor = given if isinstance(given, Tensor) else Tensor(value)
+        tensor = given if isinstance(given, Tensor) else creation.tensor(value)
         if old is None:
             self._buffers[name] = tensor
         elif isinstance(tensor, Parameter):

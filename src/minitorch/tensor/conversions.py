@@ -16,6 +16,7 @@ from minitorch.engine.node import Node
 from minitorch.engine.record import apply
 from minitorch.ops.op import Op
 from minitorch.tensor.convert import cast
+from minitorch.tensor.torch_types import is_dtype
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
@@ -45,7 +46,7 @@ class Conversions(Node):
         for each in args:
             if isinstance(each, Node):
                 dtype, device = each._array.dtype, each.device  # type: ignore[attr-defined]
-            elif isinstance(each, (np.dtype, type)):
+            elif is_dtype(each):
                 dtype = each
             elif isinstance(each, str):
                 device = each
@@ -205,7 +206,9 @@ class Conversions(Node):
         return watch.hand_out(tensor._data)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-        array = self.numpy()
+        array: Any = self.numpy()
+        if not isinstance(array, np.ndarray):
+            array = np.asarray(array)  # of a kind that may refuse it
         if dtype is not None and array.dtype != dtype:
             if copy is False:
                 raise ValueError(f"__array__: {array.dtype} cannot become {np.dtype(dtype)} without a copy")

@@ -9,6 +9,8 @@ import math
 from importlib import import_module
 from typing import Any
 
+from minitorch.tensor.torch_types import pytorchs
+
 
 class device(str):
     """A device by name: device("cuda:0"), device("cuda", 0), device("cpu"). Also a context that does nothing.
@@ -74,6 +76,9 @@ class Size(tuple[int, ...]):
     """
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"torch.Size([{', '.join(map(str, self))}])" if pytorchs.on else tuple.__repr__(self)
 
     def numel(self) -> int:
         """The number of elements."""

@@ -20,6 +20,7 @@ from minitorch.ops.shape import CLONE
 from minitorch.tensor.conversions import move
 from minitorch.tensor.convert import as_array, shape_of
 from minitorch.tensor.devices import CPU, CUDA, Size, device
+from minitorch.tensor.torch_types import pytorchs, shown
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
@@ -42,8 +43,8 @@ class Facts(Node):
 
     @property
     def dtype(self) -> DType:
-        """The NumPy dtype of its elements."""
-        return self._array.dtype
+        """The dtype of its elements: NumPy's. (Under PyTorch's types: PyTorch's.)"""
+        return shown(self._array.dtype) if pytorchs.on else self._array.dtype
 
     @property
     def ndim(self) -> int:

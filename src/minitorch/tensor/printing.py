@@ -11,6 +11,7 @@ import numpy as np
 
 from minitorch.engine import watch
 from minitorch.engine.dtypes import dtype_of_number, get_default_dtype, kind_of
+from minitorch.tensor.torch_types import pytorchs, shown
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,7 @@ def text(tensor: Any) -> str:
     suffixes = []
     implied = array.dtype in (np.bool_, np.int64, get_default_dtype(), dtype_of_number(1j))
     if not implied or (not array.size and array.dtype != get_default_dtype()):
-        suffixes.append(f"dtype={array.dtype}")
+        suffixes.append(f"dtype={shown(array.dtype) if pytorchs.on else array.dtype}")
     if tensor._operation is not None:
         suffixes.append(f"grad_fn={tensor.grad_fn}")
     elif tensor.requires_grad:

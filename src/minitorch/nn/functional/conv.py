@@ -233,7 +233,7 @@ def _conv_transpose(
     pairs = _pairs(padding, rank, name)
     how["padding"] = tuple((a, b - e) for (a, b), e in zip(pairs, extra, strict=True))
     size = ops.covered_size(x.shape[2:], w.shape[2:], **_but_groups(how))
-    if min(size) < 1:
+    if any(n < 1 for n in size):
         raise RuntimeError(
             f"{name}: padding {padding} leaves a result of size {size} from an input of size {tuple(x.shape[2:])}"
         )

@@ -18,6 +18,7 @@ import numpy as np
 
 from minitorch.engine import watch
 from minitorch.engine.dtypes import kind_of
+from minitorch.engine.modes import current
 from minitorch.engine.record import apply_many
 from minitorch.functions import pad
 from minitorch.ops.layers import NORMALIZE
@@ -116,6 +117,11 @@ def _move(running: Any, found: Any, momentum: float) -> None:
     """Move a running average towards what was found, in place."""
     if running is not None:
         data = running._data
+        if current().level is not None and type(found) is not type(data):
+            raise RuntimeError(
+                "batch_norm: inside vmap a running mean or variance that all examples share cannot be moved; call "
+                "model.eval(), let it keep none (func.replace_all_batch_norm_modules_), or give each example its own"
+            )
         data[...] = (1 - momentum) * data + momentum * found
         watch.touch(data)
 

@@ -354,7 +354,7 @@ def _goal(output_size: Any, size: tuple[int, ...], name: str) -> tuple[int, ...]
     goal = tuple(n if wanted is None else int(wanted) for wanted, n in zip(given, size, strict=True))
     if min(goal) < 0:
         raise RuntimeError(f"{name}: output_size must not be negative, got {output_size!r}")
-    if min(size) < 1:
+    if any(n < 1 for n in size):
         raise RuntimeError(f"{name}: cannot pool an input of size {tuple(size)}")
     return goal
 

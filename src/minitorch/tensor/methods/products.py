@@ -6,6 +6,7 @@ Enters: tensors. Leaves: tensors.
 from __future__ import annotations
 
 import math
+import string
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -231,14 +232,35 @@ def matmul(a: Any, b: Any) -> Tensor:
     return apply_binary(ops.MATMUL, a, b)
 
 
+_LETTERS = string.ascii_uppercase + string.ascii_lowercase
+
+
+def _as_equation(operands: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """Write einsum(x, [0, 1], y, [1, 2], [0, 2]) as a text and the operands."""
+
+    def letters(places: Any) -> str:
+        if any(place is not Ellipsis and not 0 <= place < 52 for place in places):
+            raise ValueError(f"einsum: indices in a list are whole numbers from 0 to 51, got {places}")
+        return "".join("..." if place is Ellipsis else _LETTERS[place] for place in places)
+
+    paired = len(operands) // 2 * 2
+    left = ",".join(letters(places) for places in operands[1:paired:2])
+    right = "->" + letters(operands[-1]) if len(operands) > paired else ""
+    return left + right, operands[:paired:2]
+
+
 @in_lower_precision
-def einsum(equation: str, *operands: Any) -> Tensor:
+def einsum(equation: Any, *operands: Any) -> Tensor:
     """Einstein's summation: `einsum("bi,ij->bj", x, w)`.   Each operand's gradient is an einsum too
 
     >>> grid, projection = minitorch.ones(20, 3, 5), minitorch.ones(5, 2)
     >>> minitorch.einsum("vpt,th->vph", grid, projection).shape
     (20, 3, 2)
+    >>> minitorch.einsum(grid, [0, 1, 2], projection, [2, 3], [0, 1, 3]).shape      # the same, by numbers
+    (20, 3, 2)
     """
+    if len(operands) and isinstance(equation, Node) and isinstance(operands[0], (list, tuple)):
+        equation, operands = _as_equation((equation, *operands))
     if not isinstance(equation, str):
         raise TypeError(
             f"einsum: the equation comes first, as text, got {equation!r}; write einsum('ij,jk->ik', x, y)"

@@ -93,8 +93,7 @@ class Sorting(Node):
         k = one_int(k, "topk", "k") or (0 if self._array.ndim else 1)  # a 0-d tensor has nothing to leave out
         if not 0 <= k <= length:
             raise RuntimeError(f"topk: k = {k} is out of range for an axis of length {length}")
-        order = apply(ops.ARGSORT, as_row(self), axis=at, descending=largest)
-        first = order[(slice(None),) * at + (slice(0, k),)]
+        first = apply(ops.ARGSORT, as_row(self), axis=at, descending=largest, ranks=(0, k))
         return pick(self, first, at, True)
 
     def kthvalue(
@@ -109,8 +108,8 @@ class Sorting(Node):
         length = as_row(self)._data.shape[at]
         if not 1 <= one_int(k, "kthvalue", "k") <= length:
             raise RuntimeError(f"kthvalue: k = {k} is out of range for an axis of length {length}")
-        order = apply(ops.ARGSORT, as_row(self), axis=at, descending=False)
-        return pick(self, order[(slice(None),) * at + (slice(k - 1, k),)], at, keepdim or keepdims)
+        place = apply(ops.ARGSORT, as_row(self), axis=at, descending=False, ranks=(k - 1, k))
+        return pick(self, place, at, keepdim or keepdims)
 
     # --- middles ---------------------------------------------------------------------------------
 
@@ -134,9 +133,8 @@ class Sorting(Node):
             return apply(ops.MEDIAN, self)
         axis = required_axis(self, axis, "median")
         refuse_empty(self, axis, "median")
-        order = apply(ops.ARGSORT, as_row(self), axis=axis, descending=False)
-        length = order._data.shape[axis]
-        middle = np.take(order._data, [(length - 1) // 2], axis=axis)
+        half = (as_row(self)._data.shape[axis] - 1) // 2
+        middle = apply(ops.ARGSORT, as_row(self), axis=axis, descending=False, ranks=(half, half + 1))._data
         if kind_of(self._array.dtype) == "f":  # a nan, sorted to the end, wins over the middle
             data = as_row(self)._data
             hasnan = np.isnan(data).any(axis=axis, keepdims=True)

@@ -69,7 +69,7 @@ class Statistics(Node):
         return new_tensor(counts.astype(self._array.dtype))
 
     def histogram(
-        self: Any, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False
+        self: Any, bins: Any = 100, *, range: Any = None, weight: Any = None, density: bool = False
     ) -> Histogram:
         """How many elements (or how much weight) lie in each bin, and the bins' edges; with density, per length.
 
