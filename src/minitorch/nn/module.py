@@ -20,6 +20,7 @@ from minitorch import creation
 from minitorch.autograd import Function
 from minitorch.engine import watch
 from minitorch.engine.backward import own_gradient
+from minitorch.engine.dtypes import kind_of
 from minitorch.engine.modes import no_grad, observed
 from minitorch.engine.node import new_tensor
 from minitorch.engine.recording import changed, recorder, recordings
@@ -508,10 +509,12 @@ class Module:
                 device = f"cuda:{each}"
             elif each is not None and not isinstance(each, bool):
                 raise TypeError(f"to: expected a device, a dtype or a Tensor, got {each!r}")
-        if dtype is not None and np.dtype(dtype).kind not in "fc":
+        if dtype is not None and kind_of(np.dtype(dtype)) not in "fc":
             raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got {dtype}")
         return self._apply(
-            lambda t: t.to(device=device, dtype=dtype if dtype is not None and t.dtype.kind in "fc" else None)
+            lambda t: t.to(
+                device=device, dtype=dtype if dtype is not None and kind_of(t.dtype) in "fc" else None
+            )
         )
 
     def to_empty(self: Self, *, device: Any, recurse: bool = True) -> Self:
@@ -529,7 +532,7 @@ class Module:
         )
 
     def _as_floats(self: Self, dtype: Any) -> Self:
-        return self._apply(lambda t: t.to(dtype) if t.dtype.kind == "f" else t)
+        return self._apply(lambda t: t.to(dtype) if kind_of(t.dtype) == "f" else t)
 
     def float(self: Self) -> Self:
         """Cast floating-point parameters and buffers to float32."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from minitorch.engine import watch
-from minitorch.engine.dtypes import DType
+from minitorch.engine.dtypes import DType, kind_of
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply
 from minitorch.engine.recording import recordings
@@ -334,7 +334,7 @@ class Facts(Node):
         >>> minitorch.Tensor([1, 2]).is_floating_point()
         False
         """
-        return self._array.dtype.kind == "f"
+        return kind_of(self._array.dtype) == "f"
 
     def is_complex(self) -> bool:
         """Whether its elements are complex numbers.

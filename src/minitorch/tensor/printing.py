@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.engine import watch
-from minitorch.engine.dtypes import dtype_of_number, get_default_dtype
+from minitorch.engine.dtypes import dtype_of_number, get_default_dtype, kind_of
 from minitorch.tensor.torch_types import pytorchs, shown
 
 
@@ -63,7 +63,7 @@ class _Formatter:
     """Decide once for all shown elements how each is written, so that columns line up."""
 
     def __init__(self, shown: np.ndarray) -> None:
-        self.kind = shown.dtype.kind
+        self.kind = kind_of(shown.dtype)
         self.whole, self.scientific, self.width = True, False, 1
         if self.kind == "c":
             self.real, self.imaginary = _Formatter(shown.real), _Formatter(shown.imag)

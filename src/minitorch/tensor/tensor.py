@@ -15,7 +15,7 @@ import numpy as np
 from minitorch.engine import watch
 from minitorch.engine.backward import backpropagate, deposit, own_gradient, step_back
 from minitorch.engine.complex import meet_complex
-from minitorch.engine.dtypes import get_default_dtype
+from minitorch.engine.dtypes import get_default_dtype, kind_of
 from minitorch.engine.node import Node, new_tensor, write_down
 from minitorch.engine.record import apply, made_by
 from minitorch.engine.recording import changed, recorder
@@ -555,7 +555,7 @@ def _rebuilt(kind: type[Tensor], data: Any, requires_grad: bool, attributes: dic
 
 
 def _check_differentiable(wanted: bool, array: Any) -> None:
-    if wanted and array.dtype.kind != "f":
+    if wanted and kind_of(array.dtype) != "f":
         if array.dtype.kind == "c":
             meet_complex()
             return

@@ -64,7 +64,7 @@ class dtype:
     @property
     def is_floating_point(self) -> bool:
         """Whether its numbers are floats."""
-        return self.dtype.kind == "f"
+        return dtypes.kind_of(self.dtype) == "f"
 
     @property
     def is_complex(self) -> bool:
@@ -74,7 +74,7 @@ class dtype:
     @property
     def is_signed(self) -> bool:
         """Whether it has negative numbers."""
-        return self.dtype.kind in "ifc"
+        return dtypes.kind_of(self.dtype) in "ifc"
 
     def to_real(self) -> dtype:
         """Return the dtype of a real part."""
@@ -127,7 +127,10 @@ DTYPES: dict[Any, dtype] = {
 
 def shown(numpys: Any) -> Any:
     """Return PyTorch's dtype of NumPy's; one that PyTorch does not have as it is."""
-    return DTYPES.get(numpys, numpys)
+    found = DTYPES.get(numpys)
+    if found is None and isinstance(numpys, np.dtype) and dtypes.is_bfloat16(numpys):
+        found = DTYPES[numpys] = dtype(numpys)  # (known only where the package that has it is installed)
+    return numpys if found is None else found
 
 
 def is_dtype(thing: Any) -> bool:
