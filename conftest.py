@@ -8,6 +8,8 @@ import pytest
 
 import minitorch
 
+collect_ignore = ["src/minitorch/face/site"]  # another torch than the one the suite compares with
+
 # An assert that fails in a helper says as much as one in a test.
 pytest.register_assert_rewrite(
     *(file.stem for file in (Path(__file__).parent / "tests/support").glob("*.py"))

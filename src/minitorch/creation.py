@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.engine import watch
+from minitorch.engine.bfloat16 import meet_bfloat16
 from minitorch.engine.complex import meet_complex
 from minitorch.engine.dtypes import common_dtype, dtype_of_number, get_default_dtype, int64
 from minitorch.engine.node import Node, new_tensor
@@ -22,6 +23,7 @@ from minitorch.tensor.methods.arguments import fill_of
 def _leaf(data: Any, requires_grad: bool, device: Any = None) -> Tensor:
     if data.dtype.kind == "c":
         meet_complex()
+    meet_bfloat16(data.dtype)
     out = new_tensor(data)
     check_device(device)
     if device is not None:

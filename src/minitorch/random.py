@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.engine.dtypes import get_default_dtype
+from minitorch.engine.bfloat16 import meet_bfloat16
+from minitorch.engine.dtypes import get_default_dtype, kind_of
 from minitorch.engine.node import new_tensor
 from minitorch.engine.record import apply
 from minitorch.ops.arithmetic import NORMAL
@@ -65,8 +66,9 @@ def _drawn(draw: Any, count: int, dtype: Any, name: str, spread: float) -> np.nd
     if chosen.kind == "c":
         part = np.empty(0, chosen).real.dtype
         return (draw(2 * count, part) * part.type(spread)).view(chosen)
-    if chosen.kind != "f":
+    if kind_of(chosen) != "f":
         raise RuntimeError(f"{name}: dtype must be floating-point or complex, got {chosen}")
+    meet_bfloat16(chosen)
     return draw(count, chosen)
 
 
@@ -231,6 +233,21 @@ def poisson(input: Any, generator: Generator | None = None) -> Tensor:
     rates = as_tensor(input)
     drawn = (generator or default_generator).poissons(rates._data.reshape(-1))
     return new_tensor(drawn.astype(rates.dtype).reshape(rates.shape))
+
+
+def binomial(count: Any, prob: Any, generator: Generator | None = None) -> Tensor:
+    """Return how many of each element's count of trials succeed, each with its probability.
+
+    >>> generator = manual_seed(0); binomial(as_tensor([10.0, 10.0]), as_tensor([0.0, 1.0]))
+    tensor([ 0., 10.])
+    """
+    counts, chances = promoted(as_tensor(count), as_tensor(prob))
+    if not bool(((chances >= 0) & (chances <= 1)).all()):
+        raise RuntimeError("binomial: probabilities lie between 0 and 1")
+    shape = np.broadcast_shapes(counts.shape, chances.shape)
+    flat = [np.broadcast_to(each._data, shape).reshape(-1) for each in (counts, chances)]
+    drawn = (generator or default_generator).binomials(*flat)
+    return new_tensor(drawn.astype(counts.dtype).reshape(shape))
 
 
 @contextlib.contextmanager

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.engine import bfloat16, errors, fast_rules, versions
 from minitorch.engine import complex as complex_numbers
-from minitorch.engine import errors, fast_rules, versions
 from minitorch.engine.hooks import expected, run_hooks, run_post_hooks
 from minitorch.engine.modes import current, switch
 from minitorch.engine.node import Node
@@ -57,7 +57,8 @@ def backpropagate(
     walk = Walk(create_graph, useful)
     pending, own = walk.pending, walk.own
     # On arrays, for all nodes, nobody looking on, as nearly always: then there is a short path for the commonest ops.
-    plainly = not (create_graph or wanted is not None or recordings or complex_numbers.met or walk.check)
+    uncommon = recordings or complex_numbers.met or bfloat16.met
+    plainly = not (create_graph or wanted is not None or uncommon or walk.check)
     for node, g in zip(roots, gradients, strict=True):
         if node._array.__class__ is not np.ndarray and hasattr(node._array, "__minitorch_seed__"):
             g = node._array.__minitorch_seed__(g)
@@ -212,6 +213,8 @@ class Walk:
                 g = Outputs(
                     np.zeros_like(o) if each is None else each for each, o in zip(g, out, strict=True)
                 )
+        if bfloat16.met and not self.create_graph:
+            g, out, arguments = bfloat16.widened(g), bfloat16.widened(out), bfloat16.widened(arguments)
         # For an analytic function the gradient is g·conj(f'(z)) (ops/complex.py says why).
         conjugated = complex_numbers.met and complex_numbers.is_conjugated(op, g)
         if conjugated:

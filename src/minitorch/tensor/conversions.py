@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minitorch.engine import watch
+from minitorch.engine import dtypes, watch
 from minitorch.engine.dtypes import LEGACY_NAMES, legacy_dtype
 from minitorch.engine.node import Node
 from minitorch.engine.record import apply
 from minitorch.ops.op import Op
 from minitorch.tensor.convert import cast
+from minitorch.tensor.torch_types import is_dtype
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
@@ -45,7 +46,7 @@ class Conversions(Node):
         for each in args:
             if isinstance(each, Node):
                 dtype, device = each._array.dtype, each.device  # type: ignore[attr-defined]
-            elif isinstance(each, (np.dtype, type)):
+            elif is_dtype(each):
                 dtype = each
             elif isinstance(each, str):
                 device = each
@@ -101,6 +102,14 @@ class Conversions(Node):
         tensor([1.], dtype=float16)
         """
         return cast(self, np.float16)
+
+    def bfloat16(self) -> Tensor:
+        """As bfloat16: float32's range with 8 bits of its digits.
+
+        >>> minitorch.Tensor([1.0]).bfloat16().dtype
+        dtype(bfloat16)
+        """
+        return cast(self, dtypes.bfloat16)
 
     def int(self) -> Tensor:
         """As int32.

@@ -6,7 +6,10 @@ Both are Python's own kinds with a few more words: a device is a str, a Size is 
 from __future__ import annotations
 
 import math
+from importlib import import_module
 from typing import Any
+
+from minitorch.tensor.torch_types import pytorchs
 
 
 class device(str):
@@ -52,6 +55,19 @@ class device(str):
 CPU, CUDA = device("cpu"), device("cuda")
 
 
+def gpu_count() -> int:
+    """Return how many GPUs can be used."""
+    try:
+        return int(import_module("cupy").cuda.runtime.getDeviceCount())
+    except Exception:  # not installed, or installed without a driver: CuPy raises its own kinds
+        return 0
+
+
+def has_gpu() -> bool:
+    """Tell whether a GPU can be used."""
+    return gpu_count() > 0
+
+
 class Size(tuple[int, ...]):
     """A shape: a tuple that can count.
 
@@ -60,6 +76,9 @@ class Size(tuple[int, ...]):
     """
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"torch.Size([{', '.join(map(str, self))}])" if pytorchs.on else tuple.__repr__(self)
 
     def numel(self) -> int:
         """The number of elements."""

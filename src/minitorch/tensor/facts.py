@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from minitorch.engine import watch
-from minitorch.engine.dtypes import DType
+from minitorch.engine.dtypes import DType, kind_of
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply
 from minitorch.engine.recording import recordings
@@ -20,6 +20,7 @@ from minitorch.ops.shape import CLONE
 from minitorch.tensor.conversions import move
 from minitorch.tensor.convert import as_array, shape_of
 from minitorch.tensor.devices import CPU, CUDA, Size, device
+from minitorch.tensor.torch_types import pytorchs, shown
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
@@ -42,8 +43,8 @@ class Facts(Node):
 
     @property
     def dtype(self) -> DType:
-        """The NumPy dtype of its elements."""
-        return self._array.dtype
+        """The dtype of its elements: NumPy's. (Under PyTorch's types: PyTorch's.)"""
+        return shown(self._array.dtype) if pytorchs.on else self._array.dtype
 
     @property
     def ndim(self) -> int:
@@ -276,7 +277,7 @@ class Facts(Node):
         >>> minitorch.Tensor([1, 2]).is_floating_point()
         False
         """
-        return self._array.dtype.kind == "f"
+        return kind_of(self._array.dtype) == "f"
 
     def is_complex(self) -> bool:
         """Whether its elements are complex numbers.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minitorch.engine.dtypes import common_dtype
+from minitorch.engine.dtypes import common_dtype, kind_of
 from minitorch.engine.fast import apply_unary
 from minitorch.engine.node import Node
 from minitorch.engine.record import apply
@@ -291,7 +291,7 @@ def rsub(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
 
 def power(base: Any, exponent: Any) -> Tensor:
     """Return base to the power of exponent; integers stay integers, in negative powers too."""
-    if isinstance(base, Node) and base._array.dtype.kind == "f":
+    if isinstance(base, Node) and kind_of(base._array.dtype) == "f":
         return binary(ops.POW, base, exponent)  # the common case, quickly
     base, exponent = operand(base, "pow"), operand(exponent, "pow")
     if not whole(base, exponent):
