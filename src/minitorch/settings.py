@@ -1,7 +1,7 @@
 """Settings that public programs make, and questions they ask of tensors. Enters: flags. Leaves: the flags, remembered.
 
-No setting changes a number here: everything is computed in the dtype it has, and always in the same order. (Whether large
-arrays are computed by NumPy or by native kernels is chosen in ops/native.py.)
+No setting changes a number here: everything is computed in the dtype it has, and always in the same order.
+(Whether NumPy or native kernels compute large arrays is chosen in ops/native.py.)
 """
 
 from __future__ import annotations
