@@ -48,11 +48,7 @@ def _wide(value: Value, wide: dict[Value, Value]) -> Value:
     function = value.attributes.get("function", "")
     if value.primitive == "map" and function == "cast":
         direct = half and inputs[0].dtype == np.float64  # by way of float32 it would be rounded twice
-        return (
-            _rounded(inputs[0], value.dtype)
-            if direct
-            else _cast(inputs[0], value.dtype)
-        )
+        return _rounded(inputs[0], value.dtype) if direct else _cast(inputs[0], value.dtype)
     if value.primitive in _MOVES or function in COMPARISONS | TESTS | LOGIC:
         return _made(value, inputs, FLOAT32 if half else value.dtype)
     if value.primitive == "map" or (value.primitive == "reduce" and function in ("maximum", "minimum")):
