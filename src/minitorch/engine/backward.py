@@ -65,7 +65,7 @@ def backpropagate(
         pending[node] = pending[node] + g if node in pending else g
     found: dict[Node, Array] = {}
     leaves: list[tuple[Node, Array, bool]] = []
-    with _rules_may_run(create_graph):
+    with rules_may_run(create_graph):
         while order:
             node = order.pop()  # and out of the list: a node nobody else holds is freed at once
             g = pending.pop(node, None)
@@ -250,7 +250,7 @@ def _is_new(op: Op, g: Array, contribution: Array) -> bool:
     return op.gives_own_arrays and contribution is not g and getattr(contribution, "base", g) is None
 
 
-class _rules_may_run:
+class rules_may_run:
     """Run rules quietly, and recorded only if asked for."""
 
     def __init__(self, create_graph: bool) -> None:

@@ -13,7 +13,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from minitorch.engine.modes import ModeSwitch, is_grad_enabled, observed
+from minitorch.engine.modes import is_grad_enabled, observed
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.versions import note_viewed, synced
 from minitorch.engine.watch import memory_of, owner_of
@@ -98,7 +98,7 @@ def _computed(
 
 def _at_once(call: Call, ends: list[Any], axes: list[Any], level: Level, out_dims: Any) -> Computed:
     given = [x if axis is None else _enter(x, axis, level) for x, axis in zip(ends, axes, strict=True)]
-    with ModeSwitch(lambda mode: mode._replace(level=level)):
+    with level:
         result = call(given)
     parts, rebuild, places = _outputs(result, out_dims)
     owners = {id(owner_of(x._array)) for x in ends if isinstance(x, Node)}

@@ -25,22 +25,24 @@ from minitorch.engine.node import Node
 from minitorch.engine.watch import tick
 from minitorch.ops.op import Op
 from minitorch.ops.sums import total
+from minitorch.ops.tangents import linear
 
 Array = Any
 
 
 class Level:
-    """One vmap: how many examples there are, when it began, and inside which other one.
+    """One vmap: how many examples there are, when it began and ended, and inside which other one; `with` runs it.
 
     randomness: "error", "different" or "same": what becomes of random numbers that are drawn inside.
     """
 
-    __slots__ = ("outer", "randomness", "size", "start")
+    __slots__ = ("end", "outer", "randomness", "size", "start")
 
     def __init__(self, size: int, randomness: str = "error") -> None:
         self.size = size
         self.randomness = randomness
-        self.start = tick()  # tensors made before belong to no example alone: their gradients are sums
+        self.start = tick()  # what is made before, or after the end, belongs to no example alone
+        self.end: int | None = None
         self.outer: Level | None = current().level
 
     def draw(self, generator: Any, method: Callable[..., Any], args: tuple[Any, ...]) -> Any:
@@ -63,12 +65,14 @@ class Level:
         )
         return Batched(draw(generator, method, (whole, *others)).reshape(self.size, count), self)
 
-    def is_active(self) -> bool:
-        """Tell whether this vmap is being computed, or whether that is over."""
-        level = current().level
-        while level is not None and level is not self:
-            level = level.outer
-        return level is not None
+    def __enter__(self) -> Level:
+        mode = current()
+        switch(mode._replace(level=self, outer=mode))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.end = tick()
+        switch(current().outer)
 
 
 def _drawn(generator: Any, method: Callable[..., Any], args: tuple[Any, ...]) -> Any:
@@ -106,6 +110,10 @@ class EachAlone(AnotherWay):
 def _for_each(thing: Any, level: Level) -> Any:
     """Return an array, or those in a list, with the examples' axis; anything else as it is."""
     if isinstance(thing, (Batched, np.ndarray)) or type(thing).__module__.startswith("cupy"):
+        if level in levels_of(thing):
+            return thing
+        if _is_later(thing, level):
+            return Batched(_for_each(thing.array, level), thing.level)
         return Batched(spread(thing, level), level)
     if isinstance(thing, (list, tuple)):
         return type(thing)([_for_each(each, level) for each in thing])
@@ -156,7 +164,9 @@ def _together(results: list[Any], level: Level) -> Any:
         parts = [_together(list(each), level) for each in zip(*results, strict=True)]
         return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
     if isinstance(first, (Batched, np.ndarray, np.generic, bool, int, float, complex)):
-        return Batched(np.stack([np.asarray(r) if np.isscalar(r) else r for r in results]), level)
+        return _to_batch(
+            np.stack([np.asarray(r) if np.isscalar(r) else r for r in results]), level=level, axis=0
+        )
     return first  # a dtype, a shape: the same for all
 
 
@@ -174,6 +184,15 @@ def _batched_in(things: Iterable[Any]) -> Iterable[Batched]:
 def top_level(*things: Any) -> Level | None:
     """Return the latest level among arguments, in tuples and lists too; None if nothing is batched."""
     return max((b.level for b in _batched_in(things)), key=lambda level: level.start, default=None)
+
+
+def levels_of(x: Any) -> list[Level]:
+    """Return the levels at which an array is batched, the latest first."""
+    found = []
+    while isinstance(x, Batched):
+        found.append(x.level)
+        x = x.array
+    return found
 
 
 def raw(x: Any, level: Level) -> Any:
@@ -312,8 +331,9 @@ class Batched(np.lib.mixins.NDArrayOperatorsMixin):
     def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
         if any(issubclass(each, Node) for each in types):
             return NotImplemented
-        # With `like=` nobody else is batched.
-        level = top_level(*args, *options.values()) or self.level
+        level = top_level(*args, *options.values())
+        if level is None:  # `like=`, which NumPy has taken away
+            level, options = self.level, {**options, "like": self}
         handler = HANDLERS.get(function)
         if handler is None:
             name = f"np.{function.__module__.removeprefix('numpy').strip('.')}.{function.__name__}"
@@ -367,16 +387,14 @@ class Batched(np.lib.mixins.NDArrayOperatorsMixin):
     def __minitorch_gradient__(self, gradient: Any, parent: Any, returned: bool) -> Any:
         """Return a gradient (this, or a Tensor of it) as `parent` gets it; returned: not to be kept in its `.grad`.
 
-        What was made before vmap began is shared by all examples, and gets the sum of their gradients; but what a
+        What was made outside of vmap is shared by all examples, and gets the sum of their gradients; but what a
         function inside asks for (autograd.grad) is its own example's.
         """
-        if parent._time >= self.level.start or (returned and self.level.is_active()):
-            return gradient
-        summed = SUM_EXAMPLES(gradient, level=self.level)
-        further = getattr(
-            summed._data if isinstance(summed, Node) else summed, "__minitorch_gradient__", None
-        )
-        return summed if further is None else further(summed, parent, returned)
+        for level in levels_of(self):
+            inside = level.start <= parent._time and (level.end is None or parent._time < level.end)
+            if not inside and not (returned and level.end is None) and level not in levels_of(parent._array):
+                gradient = SUM_EXAMPLES(gradient, level=level)
+        return gradient
 
     def __minitorch_seed__(self, gradient: Any) -> Any:
         """Return a gradient of this array, with which a walk begins, one for each example."""
@@ -484,21 +502,35 @@ for _name in (
 
 # --- into vmap and out of it ------------------------------------------------------------------------
 
-TO_BATCH: Op = Op(
-    "to_batch",
-    lambda x, *, level, axis: Batched(np.moveaxis(x, axis, 0), level),
-    lambda g, out, x, *, level, axis: FROM_BATCH(g, level=level, axis=axis),
-    register=False,
-)
+
+def _is_later(x: Any, level: Level) -> bool:
+    return isinstance(x, Batched) and x.level.start > level.start
+
+
+def _to_batch(x: Any, *, level: Level, axis: int) -> Any:
+    if _is_later(x, level):  # the later level stays outside
+        return Batched(_to_batch(x.array, level=level, axis=axis + 1), x.level)
+    return Batched(np.moveaxis(x, axis, 0), level)
+
+
+def _from_batch(x: Any, *, level: Level, axis: int) -> Any:
+    if _is_later(x, level):
+        return Batched(_from_batch(x.array, level=level, axis=axis + 1), x.level)
+    return np.moveaxis(spread(x, level), 0, axis)
+
+
+def _sum_examples(x: Any, *, level: Level) -> Any:
+    if _is_later(x, level):
+        return Batched(_sum_examples(x.array, level=level), x.level)
+    return total(spread(x, level), axis=0, keepdims=False)
+
+
+TO_BATCH: Op = Op("to_batch", _to_batch, lambda g, out, x, **where: FROM_BATCH(g, **where), register=False)
 FROM_BATCH: Op = Op(
-    "from_batch",
-    lambda x, *, level, axis: np.moveaxis(spread(x, level), 0, axis),
-    lambda g, out, x, *, level, axis: TO_BATCH(g, level=level, axis=axis),
-    register=False,
+    "from_batch", _from_batch, lambda g, out, x, **where: TO_BATCH(g, **where), register=False
 )
 SUM_EXAMPLES = Op(
-    "sum_examples",
-    lambda x, *, level: total(spread(x, level), axis=0, keepdims=False),
-    lambda g, out, x, *, level: g + np.zeros_like(x),
-    register=False,
+    "sum_examples", _sum_examples, lambda g, out, x, *, level: g + np.zeros_like(x), register=False
 )
+for _op in (TO_BATCH, FROM_BATCH, SUM_EXAMPLES):
+    _op.tangent = linear(_op)

@@ -22,6 +22,7 @@ from minitorch.func.batched.arrays import (
     aligned,
     each_alone,
     is_at,
+    levels_of,
     ndim_of,
     physical_axis,
     raw,
@@ -165,14 +166,20 @@ def _copyto(level: Level, target: Any, source: Any, casting: Any = "same_kind", 
 # --- new arrays -------------------------------------------------------------------------------------
 
 
-def _new(level: Level, make: Callable[..., Any], shape: tuple[int, ...], dtype: Any, like: Any) -> Batched:
+def _new(level: Level, make: Callable[..., Any], shape: tuple[int, ...], dtype: Any, like: Any) -> Any:
     """Make an array for each example, also of every vmap around: whatever is written into it later has its place."""
-    shape = (level.size, *shape)
-    if level.outer is not None:
-        return Batched(_new(level.outer, make, shape, dtype, like), level)
+    levels, around = {*levels_of(like)}, level.outer
+    levels.add(level)
+    while around is not None:
+        levels.add(around)
+        around = around.outer
+    ordered = sorted(levels, key=lambda each: each.start)
     while isinstance(like, Batched):
         like = like.array
-    return Batched(make(shape, dtype, like), level)
+    array = make((*(each.size for each in ordered), *shape), dtype, like)
+    for each in ordered:
+        array = Batched(array, each)
+    return array
 
 
 def _shape(given: Any) -> tuple[int, ...]:
@@ -211,7 +218,9 @@ _makes(np.empty, np.empty_like)
 @_implements(np.full)
 def _full(level: Level, shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", **more: Any) -> Any:
     dtype = np.asarray(fill_value).dtype if dtype is None and not isinstance(fill_value, Batched) else dtype
-    out = HANDLERS[np.empty](level, shape, fill_value.dtype if dtype is None else dtype)
+    out = HANDLERS[np.empty](
+        level, shape, fill_value.dtype if dtype is None else dtype, like=more.get("like")
+    )
     out[...] = fill_value
     return out
 
