@@ -12,8 +12,8 @@ PROGRAM = """
 import io, sys, torch
 torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))
-optimizer = torch.optim.Adam(model.parameters())
-model(torch.randn(4, 3)).sum().backward()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+(model(torch.randn(4, 3)) * torch.arange(8.0).reshape(4, 2) ** 2).sum().backward()
 optimizer.step()
 base = torch.arange(6.0).reshape(2, 3)
 torch.save(
@@ -57,8 +57,8 @@ def test_files_go_both_ways(tmp_path):
     ours = torch.load(tmp_path / "ours.pt")  # without running code
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))
-    optimizer = torch.optim.Adam(model.parameters())
-    model(torch.randn(4, 3)).sum().backward()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    (model(torch.randn(4, 3)) * torch.arange(8.0).reshape(4, 2) ** 2).sum().backward()
     optimizer.step()
     for name, value in model.state_dict().items():
         np.testing.assert_allclose(ours["model"][name], value, rtol=1e-5, atol=1e-6)
