@@ -510,13 +510,13 @@ def _is_later(x: Any, level: Level) -> bool:
 def _to_batch(x: Any, *, level: Level, axis: int) -> Any:
     if _is_later(x, level):  # the later level stays outside
         return Batched(_to_batch(x.array, level=level, axis=axis + 1), x.level)
-    return Batched(np.moveaxis(x, axis, 0), level)
+    return Batched(np.moveaxis(x, axis, 0) if axis else x, level)
 
 
 def _from_batch(x: Any, *, level: Level, axis: int) -> Any:
     if _is_later(x, level):
         return Batched(_from_batch(x.array, level=level, axis=axis + 1), x.level)
-    return np.moveaxis(spread(x, level), 0, axis)
+    return np.moveaxis(spread(x, level), 0, axis) if axis else spread(x, level)
 
 
 def _sum_examples(x: Any, *, level: Level) -> Any:

@@ -68,9 +68,10 @@ def _ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, 
         targets[0][...] = result.array
         return out[0]  # type: ignore[index]
     if method == "__call__" and ufunc.signature is None:
-        where = options.get("where", True)
-        ndim = max(ndim_of(each) for each in (*inputs, where))
-        if where is not True:
+        where = options.get("where")
+        ndim = max(ndim_of(each) for each in inputs)
+        if where is not None:
+            ndim = max(ndim, ndim_of(where))
             options["where"] = aligned(where, level, ndim)
         result = ufunc(*(aligned(each, level, ndim) for each in inputs), **into, **options)
     elif method in ("reduce", "accumulate"):
