@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from minitorch.engine.dtypes import kind_of
 from minitorch.engine.modes import is_grad_enabled
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.tangents import push, reaches_beyond
@@ -76,7 +77,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
     if not _levels:
         raise RuntimeError("make_dual: no level is open; write `with dual_level():` around it")
     for what, given in (("tensor", tensor), ("tangent", tangent)):
-        if not isinstance(given, Node) or given._data.dtype.kind not in "fc":
+        if not isinstance(given, Node) or kind_of(given._data.dtype) not in "fc":
             raise ValueError(f"make_dual: {what} must be a floating-point or complex Tensor, got {given!r}")
     if tensor._data.shape != tangent._data.shape or tensor._data.dtype != tangent._data.dtype:
         raise RuntimeError(

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.autograd.grad import grad as gradients
+from minitorch.engine.dtypes import kind_of
 from minitorch.engine.modes import enable_grad, is_grad_enabled, observed
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.tangents import push, reaches_beyond
@@ -61,7 +62,7 @@ class _Evaluation:
                 raise RuntimeError(
                     f"{self.name}: expected Tensors to differentiate at, got {type(x).__name__}"
                 )
-            if x._data.dtype.kind not in "fc":
+            if kind_of(x._data.dtype) not in "fc":
                 raise RuntimeError(
                     f"{self.name}: only floating-point inputs have derivatives, got {x._data.dtype}; write x.float()"
                 )
@@ -257,7 +258,7 @@ def linearize(func: Func, *primals: Any) -> Any:
 def _basis(x: Any, level: Level, start: int) -> Tensor:
     """Return, as many examples as a level has, the tensors like x with a 1 at one place, from place `start` on."""
     units = zeros((level.size, x._data.size), x._data)
-    rows = np.arange(level.size)
+    rows = np.arange(level.size, like=x._data)
     units[rows, rows + start] = 1
     return new_tensor(Batched(units.reshape((level.size, *x._data.shape)), level))
 

@@ -26,6 +26,7 @@ from minitorch.engine.watch import tick
 from minitorch.ops.op import Op
 from minitorch.ops.sums import total
 from minitorch.ops.tangents import linear
+from minitorch.tensor.convert import is_array
 
 Array = Any
 
@@ -109,7 +110,7 @@ class EachAlone(AnotherWay):
 
 def _for_each(thing: Any, level: Level) -> Any:
     """Return an array, or those in a list, with the examples' axis; anything else as it is."""
-    if isinstance(thing, (Batched, np.ndarray)) or type(thing).__module__.startswith("cupy"):
+    if is_array(thing):
         if level in levels_of(thing):
             return thing
         if _is_later(thing, level):
@@ -163,7 +164,7 @@ def _together(results: list[Any], level: Level) -> Any:
     if isinstance(first, (tuple, list)):
         parts = [_together(list(each), level) for each in zip(*results, strict=True)]
         return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
-    if isinstance(first, (Batched, np.ndarray, np.generic, bool, int, float, complex)):
+    if is_array(first) or isinstance(first, (np.generic, bool, int, float, complex)):
         return _to_batch(
             np.stack([np.asarray(r) if np.isscalar(r) else r for r in results]), level=level, axis=0
         )
