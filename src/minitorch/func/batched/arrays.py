@@ -105,7 +105,20 @@ class EachAlone(AnotherWay):
         except EachAlone as error:
             if error.level is not level:
                 raise
-            return each_alone(level, function, tuple(args), attributes, f"{name}: {error.why}")
+            return self._one_by_one(function, tuple(args), attributes, f"{name}: {error.why}")
+
+    def _one_by_one(
+        self, function: Callable[..., Any], args: tuple[Any, ...], attributes: dict[str, Any], why: str
+    ) -> Any:
+        try:
+            return each_alone(self.level, function, args, attributes, why)
+        except EachAlone as error:
+            if error.level is not self.level or self.level.end is None:
+                raise  # the whole function can still be computed so
+            raise RuntimeError(
+                f"vmap: {why}, and of what it has kept (an autograd.Function's saved tensors) it can be asked inside "
+                "vmap alone; take the gradient there: vmap(grad(f))"
+            ) from None
 
 
 def _for_each(thing: Any, level: Level) -> Any:
