@@ -24,6 +24,7 @@ FLOORS = [
     ["distributed"],
     ["nn"],
     ["optim", "utils", "serialization", "distributions", "func"],
+    ["vision"],
     ["compiler"],
     ["face"],
     ["proof"],
@@ -37,6 +38,8 @@ EXTRAS = {
     "compiler": ("bytecode", "llvmlite"),
     "distributed": ("mpi4py",),
     "testing": ("hypothesis",),
+    "utils": ("tensorboardX",),
+    "vision": ("PIL",),
     "course": ("hypothesis",),
     "app": ("rich", "matplotlib", "sklearn", "threadpoolctl"),
 }

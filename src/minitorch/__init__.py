@@ -130,6 +130,7 @@ _ROOMS = {
     "special": (),
     "testing": (),
     "utils": (),
+    "vision": (),
 }  # fmt: skip
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 

@@ -10,6 +10,7 @@ that was too much.
 from __future__ import annotations
 
 import functools
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -320,3 +321,9 @@ def custom_bwd(bwd: Any = None, *, device_type: str = "cuda") -> Any:
     ... def backward(ctx, g): ...
     """
     return bwd if bwd is not None else functools.partial(custom_bwd, device_type=device_type)
+
+
+# PyTorch's files of these: `from torch.amp.grad_scaler import GradScaler`.
+autocast_mode = grad_scaler = sys.modules[__name__]
+sys.modules[f"{__name__}.autocast_mode"] = sys.modules[f"{__name__}.grad_scaler"] = autocast_mode
+__path__: list[str] = []

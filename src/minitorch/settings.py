@@ -15,7 +15,17 @@ from minitorch.engine.dtypes import common_dtype, kind_of, legacy_dtype, promote
 from minitorch.engine.dtypes import set_default_dtype as _set_default_dtype
 from minitorch.engine.modes import is_grad_enabled
 from minitorch.tensor import Tensor
-from minitorch.tensor.devices import CPU, device
+from minitorch.tensor.devices import (
+    CPU,
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    device,
+    layout,
+    memory_format,
+    preserve_format,
+    strided,
+)
 from minitorch.tensor.methods.public import function
 
 _kept: dict[str, Any] = {"threads": 1, "deterministic": True, "precision": "highest"}
@@ -145,14 +155,12 @@ numel = function(Tensor.numel)
 mps = SimpleNamespace(is_available=lambda: False, manual_seed=lambda seed: None, empty_cache=lambda: None)
 
 
-strided, preserve_format, contiguous_format = "strided", "preserve_format", "contiguous_format"
-channels_last, channels_last_3d = "channels_last", "channels_last_3d"
-
 __all__ = [
     "are_deterministic_algorithms_enabled", "can_cast", "channels_last", "channels_last_3d",
     "clone", "contiguous_format", "detach", "equal", "get_default_device", "get_float32_matmul_precision",
     "get_num_interop_threads", "get_num_threads", "is_complex", "is_floating_point",
-    "is_inference_mode_enabled", "is_nonzero", "is_tensor", "mps", "numel", "preserve_format",
+    "is_inference_mode_enabled", "is_nonzero", "is_tensor", "layout", "memory_format", "mps", "numel",
+    "preserve_format",
     "result_type", "set_default_device", "set_default_tensor_type", "set_float32_matmul_precision",
     "set_num_interop_threads", "set_num_threads", "strided", "use_deterministic_algorithms",
 ]  # fmt: skip

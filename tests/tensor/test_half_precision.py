@@ -229,7 +229,7 @@ def block(m):
     return Block()
 
 
-def trained(m, net, autocast, compiled=False):
+def trained(m, net, autocast, compile=None):
     """Train a few steps; return the losses and the dtypes of the parameters and their gradients."""
     m.manual_seed(0)
     optimizer = m.optim.AdamW(net.parameters(), lr=1e-2)
@@ -243,7 +243,7 @@ def trained(m, net, autocast, compiled=False):
         optimizer.step()
         return loss
 
-    run = minitorch.compile(step) if compiled else step
+    run = step if compile is None else compile(step, fullgraph=True)
     losses = [run(text[:, :-1], text[:, 1:]).item() for _ in range(8)]
     return losses, {str(p.dtype).rpartition(".")[2] for p in net.parameters()}
 
@@ -330,3 +330,44 @@ def test_gradscaler_says_what_comes_at_the_wrong_time():
     with pytest.warns(UserWarning, match="no GPU"):
         idle = minitorch.amp.GradScaler()
     assert (idle.is_enabled(), idle.get_scale(), idle.state_dict()) == (False, 1.0, {})
+
+
+# --- compiled -----------------------------------------------------------------------------------------
+
+
+def test_compiled_training_under_autocast_is_eagers(compile):
+    eager, _ = trained(minitorch, block(minitorch), autocast=True)
+    np.testing.assert_allclose(
+        trained(minitorch, block(minitorch), autocast=True, compile=compile)[0], eager, rtol=1e-3
+    )
+
+
+def test_a_program_is_kept_for_the_precision_it_was_recorded_in(compile):
+    product = compile(lambda x: x @ x, fullgraph=True)
+    x = minitorch.ones(2, 2)
+    for _ in range(3):
+        assert product(x).dtype == np.float32
+        with minitorch.autocast("cpu"):
+            assert product(x).dtype == minitorch.bfloat16
+        with minitorch.autocast("cpu", dtype=minitorch.float16):
+            assert product(x).dtype == np.float16
+    assert product.compilations == 3
+
+
+def test_compiled_casts_round_as_eager_ones(compile):
+    bits = np.random.default_rng(0).integers(0, 2**32, 5000, dtype=np.uint32).view(np.float32)
+    bits[:7] = [np.nan, np.inf, -np.inf, 0.0, -0.0, 3.4e38, 1e-40]
+
+    def casts(x):
+        half = x.bfloat16()
+        return half, half.float(), x.double().bfloat16(), half.exp(), half + half, half.long().float() * 0
+
+    x = minitorch.tensor(bits)
+    run = compile(casts, fullgraph=True)
+    with np.errstate(all="ignore"):
+        for _ in range(3):
+            for ours, eager in zip(run(x), casts(x), strict=True):
+                assert ours.dtype == eager.dtype
+                a, b = numbers(ours), numbers(eager)
+                np.testing.assert_allclose(a, b, rtol=EPS, err_msg=str(eager.dtype))
+    assert run.compilations == 1

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 
 # By address below torch; what is below one of these is absent for the same reason.
 ABSENT = {
-    "_C": "PyTorch's C++ library is not here; minitorch computes with NumPy and, compiled, with LLVM",
-    "_dynamo": "torch.compile is minitorch's own compiler; its settings are the arguments of torch.compile",
     "_inductor": "torch.compile is minitorch's own compiler; its settings are the arguments of torch.compile",
     "_functorch": "torch.func has grad, vmap, jvp, vjp, jacrev, jacfwd, hessian and functional_call",
     "ao": "quantised tensors are absent; compute in float32",
@@ -17,7 +15,6 @@ ABSENT = {
     "distributed.rpc": "there are torch.distributed's collectives, send and recv",
     "distributed.tensor": "there are torch.distributed's collectives, and torch.nn.parallel.DistributedDataParallel",
     "export": "torch.save(model.state_dict()) keeps a model; torch.compile makes native code of it",
-    "nested": "pad the sequences: torch.nn.utils.rnn.pad_sequence, with a mask",
     "onnx": "torch.save(model.state_dict()) keeps a model; ONNX files are not written",
     "package": "torch.save(model.state_dict()) keeps a model",
     "quantization": "quantised tensors are absent; compute in float32",

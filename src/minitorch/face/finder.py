@@ -50,10 +50,8 @@ def install_as_torch() -> None:
 
 def module_of(address: str) -> ModuleType | None:
     """Return the module that stands for an address below torch ("nn.functional"); None if there is none."""
-    rooms = [f"{NAMES}.{address}"]
-    if address.partition(".")[0] not in HIDDEN:
-        rooms.append(f"minitorch.{address}")
-    for name in rooms:
+    hidden = address.partition(".")[0] in HIDDEN
+    for name in (*(() if hidden else (f"minitorch.{address}",)), f"{NAMES}.{address}"):
         if name in sys.modules:
             return sys.modules[name]
         try:

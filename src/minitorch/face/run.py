@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from minitorch.distributed.world import offer_environment
 from minitorch.face.finder import install_as_torch
 
 USAGE = "usage: minitorch run SCRIPT [ARGUMENT …] | -m MODULE [ARGUMENT …] | -c CODE [ARGUMENT …]"
@@ -29,7 +30,7 @@ def run(words: Sequence[str]) -> int:
     if words[0].startswith("-") and words[0] not in ("-m", "-c"):
         print(f"{USAGE}\nminitorch run: {words[0]} is no option; give it after the script", file=sys.stderr)
         return 2
-    _tell_rank()
+    offer_environment()
     install_as_torch()
     if words[0] == "-m":
         return _run_module(words[1], words[2:])
@@ -118,30 +119,3 @@ def _execute(code: types.CodeType, names: dict[str, Any]) -> int:
         sys.excepthook(type(error), error.with_traceback(theirs), theirs)
         return 130 if isinstance(error, KeyboardInterrupt) else 1
     return 0
-
-
-# Who started this process says so in one of these: Open MPI, MPICH and those after it, Slurm.
-_LAUNCHERS = (
-    (
-        "OMPI_COMM_WORLD_RANK",
-        "OMPI_COMM_WORLD_SIZE",
-        "OMPI_COMM_WORLD_LOCAL_RANK",
-        "OMPI_COMM_WORLD_LOCAL_SIZE",
-    ),
-    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
-    ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"),
-)
-
-
-def _tell_rank() -> None:
-    """Say in the environment what torchrun says there, if MPI started this process."""
-    for names in _LAUNCHERS:
-        if names[0] in os.environ and names[1] in os.environ:
-            for name, said in zip(
-                ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"), names, strict=True
-            ):
-                if said in os.environ:
-                    os.environ.setdefault(name, os.environ[said])
-            os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-            os.environ.setdefault("MASTER_PORT", "29500")
-            return

@@ -17,8 +17,10 @@ import numpy as np
 
 import minitorch
 from minitorch.engine import dtypes
+from minitorch.face import extras
 from minitorch.face.absent import absence
 from minitorch.face.version import TorchVersion
+from minitorch.tensor import storage
 from minitorch.tensor.torch_types import DTYPES, dtype, shown
 
 VERSION = "2.13.0+minitorch"
@@ -86,6 +88,11 @@ def make_torch(spec: importlib.machinery.ModuleSpec, site: Path) -> ModuleType:
         if isinstance(value, np.dtype):
             names[name] = shown(value)
     names.update({each.name: each for each in DTYPES.values()})
+    names.update({k: v for k, v in vars(extras).items() if getattr(v, "__module__", "") == extras.__name__})
+    names.update(extras.FOREACH | extras.ABSENT_DTYPES)
+    del names["bfloat16"]  # which a package has, and is looked for at first use
+    names.update({name: getattr(extras, name) for name in extras.__all__})
+    names.update({name: getattr(storage, name) for name in ("TypedStorage", "UntypedStorage")})
     names.update(
         dtype=dtype,
         get_default_dtype=get_default_dtype,
@@ -107,6 +114,7 @@ def make_torch(spec: importlib.machinery.ModuleSpec, site: Path) -> ModuleType:
         names[name] = found
         return found
 
+    names["torch"] = torch  # `import torch.torch` is written here and there
     names["__getattr__"] = find
     names["__dir__"] = lambda: sorted({*names, *(n for n in dir(minitorch) if n not in HIDDEN)})
     return torch
@@ -117,4 +125,6 @@ def _found(name: str) -> Any:
     if importlib.util.find_spec(f"{NAMES}.{name}") is not None:
         return importlib.import_module(f"torch.{name}")
     found = None if name in HIDDEN else getattr(minitorch, name, None)
+    if name == "bfloat16" and not isinstance(found, np.dtype):
+        return extras.ABSENT_DTYPES[name]
     return shown(found) if isinstance(found, np.dtype) else found

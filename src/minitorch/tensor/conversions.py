@@ -36,7 +36,13 @@ class Conversions(Node):
         return cast(self, dtype)
 
     def to(
-        self, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, **ignored: Any
+        self,
+        *args: Any,
+        dtype: Any = None,
+        device: Any = None,
+        copy: bool = False,
+        memory_format: Any = None,
+        **ignored: Any,
     ) -> Tensor:
         """Another dtype or device: x.to(minitorch.float64), x.to("cpu"), x.to(other).
 
@@ -58,6 +64,8 @@ class Conversions(Node):
                 raise TypeError(f"to: expected a device, a dtype or a Tensor, got {each!r}")
         moved = move(self, device)
         out = moved if dtype is None else cast(moved, dtype)
+        if memory_format is not None:
+            out = out.contiguous(memory_format)
         return out.clone() if copy and out is self else out
 
     def type(self, dtype: Any = None) -> Any:

@@ -28,7 +28,7 @@ from minitorch.tensor import protocols as numpy_protocols
 from minitorch.tensor.closures import Closure, is_closure
 from minitorch.tensor.conversions import Conversions, check_device
 from minitorch.tensor.convert import as_array, as_tensor, binary, is_array
-from minitorch.tensor.devices import Size
+from minitorch.tensor.devices import Size, preserve_format
 from minitorch.tensor.facts import Facts
 from minitorch.tensor.grad_fn import GradFn, HookHandle
 from minitorch.tensor.methods.activation import Activations
@@ -48,7 +48,14 @@ from minitorch.tensor.methods.sorting import Sorting
 from minitorch.tensor.methods.special import SpecialFunctions
 from minitorch.tensor.methods.statistics import Statistics
 from minitorch.tensor.methods.trigonometric import Trigonometry
-from minitorch.tensor.torch_types import data_of, gradient_of, hooks_of, note_gradient, pytorchs
+from minitorch.tensor.torch_types import (
+    data_of,
+    gradient_of,
+    hooks_of,
+    keep_graphs,
+    note_gradient,
+    pytorchs,
+)
 from minitorch.tensor.writing import Writing, add_in_place_forms
 
 
@@ -167,6 +174,8 @@ class Tensor(
 
     @grad.setter
     def grad(self, value: Any) -> None:
+        if self._hooks is not None:
+            self._hooks.gradient = None
         if value is None:
             self._grad = None
             return
@@ -252,7 +261,7 @@ class Tensor(
         >>> x.grad
         array([ 2., 40.], dtype=float32)
         """
-        if create_graph:
+        if create_graph and not pytorchs.on:
             raise RuntimeError(
                 "backward: .grad is a plain array and cannot be differentiated again; for higher derivatives "
                 "write minitorch.autograd.grad(loss, inputs, create_graph=True)"
@@ -266,6 +275,10 @@ class Tensor(
         seed = seed_gradient(self, gradient, "backward")
         if gradient is not None:
             seed = seed.copy()  # gradients of this walk may share it; the given array stays the giver's own
+        if create_graph:
+            start = gradient if isinstance(gradient, Node) else new_tensor(seed)
+            keep_graphs([self], [start], inputs, retain_graph)
+            return
         if inputs is None:
             backpropagate([self], [seed], retain_graph=bool(retain_graph))
             return
@@ -299,13 +312,16 @@ class Tensor(
         note_viewed(self)
         return new_tensor(self._data)
 
-    def clone(self) -> Tensor:
+    def clone(self, *, memory_format: Any = preserve_format) -> Tensor:
         """A copy that stays in the graph.   dx = g
 
         >>> Tensor([1.0, 2.0]).clone()
         tensor([1., 2.])
         """
-        return apply(CLONE, self)
+        if memory_format == preserve_format or memory_format is None:
+            return apply(CLONE, self)
+        out = self.contiguous(memory_format)
+        return apply(CLONE, self) if out is self else out
 
     def retain_grad(self) -> None:
         """Keep `.grad` after backward; here every tensor a person holds does, so this only checks.

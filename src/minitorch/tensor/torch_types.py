@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from minitorch.engine import dtypes
-from minitorch.engine.backward import own_gradient
+from minitorch.engine.backward import backpropagate, collect, own_gradient
 from minitorch.engine.hooks import Hooks
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.recording import changed
@@ -166,6 +166,20 @@ def note_gradient(tensor: Any, gradient: Node) -> None:
         hooks_of(tensor).gradient = gradient
     else:
         _gradients[id(gradient._data)] = gradient
+
+
+def keep_graphs(roots: Any, seeds: Any, inputs: Any, retain_graph: bool | None) -> None:
+    """Walk backwards so that gradients have graphs of their own (`backward(create_graph=True)`), and keep them."""
+    order = collect(roots)
+    wanted = [inputs] if isinstance(inputs, Node) else inputs
+    if wanted is None:
+        wanted = [n for n in order if n._operation is None or (n._hooks is not None and n._hooks.retains)]
+    keep = True if retain_graph is None else retain_graph
+    found = backpropagate(roots, seeds, wanted=set(wanted), retain_graph=keep, create_graph=True)
+    for tensor, gradient in found.items():
+        held = gradient_of(tensor)
+        graph: Any = gradient if isinstance(gradient, Node) else new_tensor(gradient)
+        tensor.grad = graph if held is None else held + graph  # type: ignore[attr-defined]
 
 
 def hooks_of(tensor: Any) -> Hooks:

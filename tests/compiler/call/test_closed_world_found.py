@@ -12,7 +12,7 @@ import pytest
 
 import minitorch as mt
 from minitorch import nn, optim
-from minitorch.compiler.call.compiled import CompileWarning
+from minitorch.compiler.call.compiled import CompileWarning, Disagreement
 from scenarios import both, plain
 
 
@@ -941,5 +941,32 @@ def test_how_an_attribute_is_stored_may_change(compile, what):
         return found
 
     with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CompileWarning)
+        both(scenario, compile)
+
+
+def test_a_rate_that_nobody_reads_becomes_a_tensor(compile):
+    """Its group has no gradients; a schedule sets it all the same."""
+
+    def scenario(compile):
+        w, unused = mt.ones(2, requires_grad=True), mt.ones(2, requires_grad=True)
+        optimizer = optim.SGD([{"params": [unused], "lr": 0.1}, {"params": [w]}], lr=0.03)
+        schedule = optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.8)
+
+        @compile
+        def f(x):
+            optimizer.zero_grad()
+            (w * x).sum().backward()
+            optimizer.step()
+            schedule.step()
+            return w.detach().clone()
+
+        found = [f(mt.ones(2))]
+        optimizer.param_groups[0]["lr"] = mt.tensor(0.01)
+        found += [f(mt.ones(2)) for _ in range(3)]
+        return found, [float(group["lr"]) for group in optimizer.param_groups]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Disagreement)
         warnings.simplefilter("ignore", CompileWarning)
         both(scenario, compile)
