@@ -17,9 +17,7 @@ same pair is taken away, so that output_padding is simply less taken away behind
 
 from __future__ import annotations
 
-import functools
 import math
-import operator
 from collections.abc import Iterator
 from typing import Any
 
@@ -240,7 +238,7 @@ def _by_taps(x: Array, w: Array, *, kernel: Sizes, **how: Any) -> Array:
     products = [
         met * w[:, number].reshape((-1, *ones)) for number, met in enumerate(_each_tap(x, kernel, **how))
     ]
-    return functools.reduce(operator.add, products)
+    return sum(products[1:], products[0])
 
 
 def _by_taps_transposed(
