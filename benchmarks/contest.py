@@ -5,7 +5,7 @@ round after round: a busy machine slows all contenders alike, and the best round
 the machine did not disturb.
 
 A worker's process knows only `serve` and the clocks below, and imports nothing but its own library. The one who
-asks uses the same process as `minitorch bench`.
+asks uses the same processes as `minitorch bench`.
 """
 
 from __future__ import annotations
@@ -69,23 +69,18 @@ def hold(
     return {worker.contender: worker.greeting for worker in present}, times
 
 
-def seconds_per_call(
-    function: Callable[[], object],
-    at_least: float = 0.004,
-    repeats: int = 8,
-    clock: Callable[[], float] = time.perf_counter,
-) -> float:
+def seconds_per_call(function: Callable[[], object], at_least: float = 0.004, repeats: int = 8) -> float:
     """Time a function: the best of several repeats, each long enough for the clock."""
     function()
-    start = clock()
+    start = time.perf_counter()
     function()
-    calls = max(1, round(at_least / (clock() - start)))
+    calls = max(1, round(at_least / (time.perf_counter() - start)))
     best = float("inf")
     for _ in range(repeats):
-        start = clock()
+        start = time.perf_counter()
         for _ in range(calls):
             function()
-        best = min(best, (clock() - start) / calls)
+        best = min(best, (time.perf_counter() - start) / calls)
     return best
 
 
@@ -109,18 +104,13 @@ def machine() -> str:
     return results.in_a_line(results.machine())
 
 
-def parser(description: str, rounds: int) -> argparse.ArgumentParser:
-    """Return the options every contest has, for a contest that has more."""
+def arguments(description: str, rounds: int) -> argparse.Namespace:
+    """Read the options every contest has."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--rounds", type=int, default=rounds, help="how often to ask (default %(default)s)")
     parser.add_argument("--json", metavar="FILE", help="write every round's seconds there")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
-    return parser
-
-
-def arguments(description: str, rounds: int) -> argparse.Namespace:
-    """Read the options every contest has."""
-    return parser(description, rounds).parse_args()
+    return parser.parse_args()
 
 
 def save(path: str | None, versions: dict[str, str], times: Times) -> None:

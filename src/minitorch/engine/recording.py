@@ -186,6 +186,8 @@ def drawing(method: F) -> F:
 
     @functools.wraps(method)
     def draw(self: Any, *args: Any) -> Any:
+        if (level := current().level) is not None:
+            return level.draw(self, method, args)
         if (active := recorder()) is not None:
             return active.draw(self, method, args)
         return method(self, *args)

@@ -59,7 +59,8 @@ class Op:
     whole: a kind of array may take the forward over as a whole (see `__call__`), and not only its lines.
     register: whether to list it in OPS; a user's own op is not.
 
-    `complex` says what its rules make of complex numbers (see ops/complex.py, which sets it).
+    `complex` says what its rules make of complex numbers (see ops/complex.py, which sets it), `tangent` how its result
+    moves when its inputs do (ops/tangents.py; None: the rules tell).
     """
 
     __slots__ = (
@@ -75,6 +76,7 @@ class Op:
         "reads",
         "rules",
         "takes_none",
+        "tangent",
     )
 
     def __init__(
@@ -107,6 +109,7 @@ class Op:
         self.reads = reads
         self.differentiable = bool(rules or each or joint)
         self.complex = REFUSED if register else OWN
+        self.tangent: Callable[..., Any] | None = None
         # The rules give new arrays, or g itself, or a view: this library's do. Others' may give any array they hold.
         self.gives_own_arrays = register and joint is None
         self.plain = len(rules) in (1, 2) and None not in rules  # the engine's short way is for these

@@ -312,6 +312,9 @@ case("diagonal", lambda m, x: m.diag(x, -1), normal(4, 3))
 case("put_diagonal", lambda m, x: m.diag(x), normal(4))
 case("put_diagonal", lambda m, x: m.diag_embed(x, 1), normal(2, 3))
 case("unfold", lambda m, x: x.unfold(1, 3, 2), normal(2, 7))
+case("as_strided", lambda m, x: m.as_strided(x, (3, 2, 2), (2, 1, 3)), normal(3, 5))
+case("as_strided", lambda m, x: x.as_strided((3, 2), (3, 5), 1), normal(3, 5))
+case("sum_by_place", lambda m, x: x.as_strided((3, 2, 2), (2, 1, 3)) ** 2, normal(3, 5))
 case("fold_windows", lambda m, x: x.unfold(0, 2, 1) ** 2, normal(5, 2))
 
 # --- joining -------------------------------------------------------------------------------------
@@ -453,6 +456,15 @@ def _of_symmetric(m: Any, a: Any) -> Any:
 
 case("eigh", _of_symmetric, distinct(2, 3, 3))
 case("eigvalsh", lambda m, a: m.linalg.eigvalsh(a + a.mT), distinct(3, 3))
+
+
+def _of_any_square(m: Any, a: Any) -> Any:
+    values, vectors = m.linalg.eig(a)
+    return values.abs(), values.imag.square(), vectors.abs()
+
+
+case("eig", _of_any_square, matrix(2, 3, 3))
+case("eigvals", lambda m, a: m.linalg.eigvals(a).abs(), matrix(3, 3))
 
 
 def _of_singular(m: Any, a: Any) -> Any:

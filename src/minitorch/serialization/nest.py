@@ -12,6 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.creation import tensor
+from minitorch.engine import dtypes
+from minitorch.engine.dtypes import kind_of
 from minitorch.nn.parameter import Parameter
 from minitorch.tensor import Tensor
 
@@ -19,6 +22,13 @@ from minitorch.tensor import Tensor
 KINDS = "biufc"
 
 Arrays = dict[str, np.ndarray]
+
+
+def of_bfloat16(bits: np.ndarray) -> np.ndarray:
+    """Return the numbers that 16 bits each are as bfloat16; where there is no such dtype, as float32, exactly."""
+    if isinstance(dtypes.bfloat16, np.dtype):
+        return bits.view(dtypes.bfloat16)
+    return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)  # of which they are the upper half
 
 
 def take_apart(nest: Any) -> tuple[Arrays, Any]:
@@ -45,7 +55,7 @@ def put_together(arrays: Arrays, skeleton: Any) -> Any:
     {'step': 3, 'lrs': (0.1, None), 0: tensor([1.])}
     """
     if skeleton is None:
-        return {name: Tensor(array) for name, array in arrays.items()}
+        return {name: tensor(array) for name, array in arrays.items()}
     if not isinstance(skeleton, dict) or skeleton.get("version") != 1 or "nest" not in skeleton:
         raise RuntimeError("its skeleton is of a version this minitorch does not know")
     return _put_together(skeleton["nest"], arrays)
@@ -65,7 +75,7 @@ def _host_array(tensor: Tensor, place: str) -> np.ndarray:
 
 
 def _checked(array: np.ndarray, place: str) -> np.ndarray:
-    if array.dtype.kind not in KINDS:
+    if kind_of(array.dtype) not in KINDS:
         raise TypeError(
             f"save: the array at obj{place} holds {array.dtype}; only bools and numbers can be saved"
         )
@@ -169,9 +179,9 @@ def _put_together(skeleton: Any, arrays: Arrays) -> Any:
         case "scalar":
             return array[()]
         case "tensor":
-            return Tensor(array, requires_grad=requires_grad)
+            return tensor(array, requires_grad=requires_grad)
         case "parameter":
-            return Parameter(Tensor(array), requires_grad=requires_grad)
+            return Parameter(tensor(array), requires_grad=requires_grad)
     raise RuntimeError(f"its skeleton has a {tag!r}, which this minitorch does not know")
 
 

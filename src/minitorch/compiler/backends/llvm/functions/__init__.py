@@ -25,6 +25,7 @@ from minitorch.compiler.backends.llvm.functions import (
 from minitorch.compiler.backends.llvm.functions.lanes import BOOL, FLOAT32, Lanes, where
 from minitorch.compiler.backends.llvm.text import TYPES, Emitter, splat
 from minitorch.compiler.ir import program
+from minitorch.compiler.ir.halves import HALVES
 
 FLOATS: dict[str, Callable[..., Lanes]] = {
     **plain.FLOATS,
@@ -95,7 +96,7 @@ def _supported(name: str, dtype: np.dtype) -> bool:
         return False
     if name in ("where", "cast"):
         return True
-    if dtype == np.float16:
+    if dtype in HALVES:
         return False
     if name not in _table(dtype) or (name == "power" and dtype.kind == "i"):
         return False
