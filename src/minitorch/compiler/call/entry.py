@@ -263,7 +263,7 @@ class _EntryWriter:
         s.add("    raise")
 
     def _native_call(self, given: str) -> tuple[list[str], str]:
-        """Return lines to stand before the call of the machine code, which is inside the first of them; and the call."""
+        """Return lines that come before the call of the machine code and hold it, and the call."""
         s, native = self.source, self.native
         if (
             not isinstance(native, VaryingNative)
