@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from minitorch.engine.complex import meet_complex
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply, apply_many
 from minitorch.ops import linalg as ops
@@ -42,7 +43,15 @@ from minitorch.tensor.methods.linalg import (
 )
 from minitorch.tensor.methods.products import matmul, multiply_chain, powers_of
 from minitorch.tensor.methods.reductions import nuclear_norm
+from minitorch.tensor.precision import in_lower_precision
 from minitorch.tensor.protocols import implements
+
+
+class Eig(NamedTuple):
+    """Eigenvalues in no order, and eigenvectors as columns."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
 
 
 class Eigh(NamedTuple):
@@ -185,6 +194,26 @@ def eigh(A: Any, UPLO: str = "L") -> Eigh:
     tensor([1., 2.])
     """
     return Eigh(*apply_many(ops.EIGH, to_floating(as_tensor(A)), uplo=str(UPLO).upper()))
+
+
+def eig(A: Any) -> Eig:
+    """Eigenvalues, in no order, and eigenvectors of length 1 as columns, of any square matrix: complex numbers.
+
+    >>> eig(as_tensor([[2.0, 1.0], [0.0, 1.0]])).eigenvalues
+    tensor([2.+0.j, 1.+0.j])
+    """
+    meet_complex()
+    return Eig(*apply_many(ops.EIG, to_floating(as_tensor(A))))
+
+
+def eigvals(A: Any) -> Tensor:
+    """Eigenvalues of any square matrix, in no order: complex numbers.   dA = V⁻ᴴ diag(g) Vᴴ
+
+    >>> eigvals(as_tensor([[0.0, -1.0], [1.0, 0.0]]))
+    tensor([0.+1.j, 0.-1.j])
+    """
+    meet_complex()
+    return apply(ops.EIGVALS, to_floating(as_tensor(A)))
 
 
 def eigvalsh(A: Any, UPLO: str = "L") -> Tensor:
@@ -506,6 +535,7 @@ def multi_dot(tensors: Any) -> Tensor:
     return product.squeeze(0) if first else product
 
 
+@in_lower_precision
 def vecdot(x: Any, y: Any, *, dim: int = -1) -> Tensor:
     """Σ xᵢ·yᵢ along an axis, x conjugated.   dx = g·y, dy = g·x
 
@@ -605,12 +635,26 @@ def tensorsolve(A: Any, B: Any, dims: Any = None) -> Tensor:
     return apply(ops.SOLVE, matrix, b.reshape(-1), left=True).reshape(shape)
 
 
-for _function in (inv, solve, det, slogdet, cholesky, qr, eigh, eigvalsh, svd, pinv, matrix_power):
+for _function in (
+    inv,
+    solve,
+    det,
+    slogdet,
+    cholesky,
+    qr,
+    eig,
+    eigvals,
+    eigh,
+    eigvalsh,
+    svd,
+    pinv,
+    matrix_power,
+):
     implements(getattr(np.linalg, _function.__name__))(_function)
 implements(np.linalg.norm)(lambda x, ord=None, axis=None, keepdims=False: norm(x, ord, axis, keepdims))
 
 __all__ = [
-    "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh",
+    "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh",
     "householder_product", "inv", "inv_ex", "lstsq", "lu", "lu_factor", "lu_factor_ex", "lu_solve",
     "matmul", "matrix_exp", "matrix_norm", "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv", "qr",
     "slogdet", "solve", "solve_ex", "solve_triangular", "svd", "svdvals", "tensorinv", "tensorsolve",

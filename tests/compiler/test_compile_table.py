@@ -27,7 +27,19 @@ SPECIAL = {
 }  # fmt: skip
 OTHERS = {"nextafter", "frexp", "gcd", "lcm", "accumulate", "searchsorted"}
 # No kernel computes with complex numbers: all they meet is called back.
-COMPLEX = {"complex", "real", "imag", "conj", "angle", "polar", "view_as_real", "fft", "abs"}
+COMPLEX = {
+    "complex",
+    "real",
+    "imag",
+    "conj",
+    "angle",
+    "polar",
+    "view_as_real",
+    "fft",
+    "abs",
+    "eig",
+    "eigvals",
+}
 
 
 def is_refused(case):

@@ -187,3 +187,35 @@ def test_svd_in_the_older_spelling_gives_v_and_not_its_transpose():
     np.testing.assert_allclose((u @ s.diag() @ v.mT).data, x.data, atol=1e-12)
     u, s, vh = linalg.svd(x, full_matrices=False)
     np.testing.assert_allclose((u @ s.diag() @ vh).data, x.data, atol=1e-12)
+
+
+GENERAL = {
+    "real": rng.normal(size=(4, 4)),
+    "batch": rng.normal(size=(2, 3, 3)),
+    "complex": rng.normal(size=(3, 3)) + 1j * rng.normal(size=(3, 3)),
+    "one element": np.array([[2.0]]),
+    "empty matrix": np.zeros((0, 0)),
+}
+
+
+@pytest.mark.parametrize("name", GENERAL)
+def test_eigenvalues_of_any_square_matrix(name):
+    for text in (
+        "m.linalg.eigvals(x)",
+        "m.linalg.eig(x)[0]",
+        "m.linalg.eig(x)[1].abs()",
+        "m.linalg.eig(x)[0].imag ** 2",
+    ):
+        agree(line(text), GENERAL[name], tol=1e-7, where=f"{text} on {name}:")
+
+
+def test_a_loss_of_an_eigenvectors_phase_has_no_derivative():
+    agree(lambda m, x: m.autograd.grad(m.linalg.eig(x)[1].imag.sum(), x), GENERAL["complex"])
+    with pytest.raises(RuntimeError, match="phase of the eigenvectors"):
+        linalg.eig(minitorch.tensor(GENERAL["complex"], requires_grad=True))[1].imag.sum().backward()
+
+
+def test_what_does_not_depend_on_its_input_keeps_its_graph():
+    agree(line("m.linalg.matrix_power(x, 0)"), SQUARE["batch"])
+    agree(line("m.linalg.householder_product(x, y)", "x y"), np.zeros((3, 0)), np.zeros(0))
+    agree(line("m.linalg.householder_product(x, y)", "x y"), np.zeros((3, 2)), np.zeros(0))

@@ -84,6 +84,16 @@ def test_a_query_that_may_look_nowhere_gets_zero():
     agree(call, normal(4, 3), np.zeros((0, 3)), np.zeros((0, 3)), np.zeros((4, 0), dtype=bool))
 
 
+def test_attention_with_a_mask_that_is_causal_too():
+    def call(m, q, k, v, mask):
+        return m.nn.functional.scaled_dot_product_attention(q, k, v, mask, is_causal=True)
+
+    arrays = [normal(2, 2, 4, 3) for _ in range(3)]
+    agree(lambda m, q, k, v: call(m, q, k, v, m.tensor(np.tril(np.ones((4, 4))) - 0.5)), *arrays)
+    agree(call, *arrays, np.arange(16).reshape(4, 4) % 5 < 3)
+    agree(call, *(normal(2, 4, 3) for _ in range(3)), normal(4, 4))
+
+
 def test_grouped_queries_share_keys():
     def call(m, q, k, v):
         return m.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)

@@ -526,3 +526,25 @@ def zeroed_by_module(m, p):
     module = m.nn.Module()
     module.p = p
     module.zero_grad(set_to_none=False)
+
+
+@every_case
+def test_complex_parameters(name, options):
+    start = np.random.default_rng(2).normal(size=(2, 3, 4)).view(np.complex128)
+    found = []
+    for m in (minitorch, torch):
+        w = m.tensor(start, requires_grad=True)
+        turned = m.tensor(start[0].T.copy(), requires_grad=True)
+        optimizer = getattr(m.optim, name)([w, turned], **options)
+
+        def closure(w=w, turned=turned, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = (w - (1 + 2j)).abs().sum() + (turned * turned.conj()).real.sum() + w.real.square().sum()
+            loss.backward()
+            return loss
+
+        for _ in range(5):
+            optimizer.step(closure)
+        found.append([w.detach().numpy(), turned.detach().numpy()])
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)

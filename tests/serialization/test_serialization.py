@@ -166,6 +166,17 @@ def test_a_file_object_that_cannot_seek(tmp_path):
     assert same(minitorch.load(Stream((tmp_path / "x").read_bytes())), [1, minitorch.ones(2)])
 
 
+def test_a_header_that_breaks_off_is_damage(tmp_path):
+    file = io.BytesIO()
+    np.lib.format.write_array(file, np.zeros(3))
+    content = bytearray(file.getvalue())
+    content[content.index(b"}")] = ord("(")
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("x.npy", bytes(content))
+    with pytest.raises(RuntimeError, match="damaged"):
+        minitorch.load(tmp_path / "x.npz")
+
+
 def test_what_cannot_be_saved_is_named(tmp_path):
     path = tmp_path / "x.npz"
     minitorch.save([1], path)

@@ -422,3 +422,37 @@ def test_tensordot(dims, letters):
     arrays = [irregular(OPERANDS[letter], i) for i, letter in enumerate(letters)]
     agree(lambda m, x, y: m.tensordot(x, y, dims=dims), *arrays)
     agree(lambda m, x, y: m.tensordot(x, y, dims), *arrays)
+
+
+STRIDED = [
+    "x.as_strided((2, 3), (3, 1))", "m.as_strided(x, (2, 2), (1, 1), 3)", "x[1:].as_strided((2, 2), (4, 1))",
+    "x[1:].as_strided((2, 2), (4, 1), 0)", "x.mT.as_strided((3, 2), (1, 4), 1)", "x.as_strided((), ())",
+    "x.as_strided((0, 2), (1, 1))", "x.as_strided((3,), (0,))", "x.as_strided((5, 5), (4, 1))", "x.as_strided((2,), (1, 1))",
+    "x.as_strided((2,), (-1,), 3)", "x.as_strided((2, 3), (3, 1)).as_strided((2,), (2,))",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", STRIDED)
+def test_views_by_strides(text):
+    agree(line(text), np.arange(12.0).reshape(3, 4))
+
+
+def test_a_view_by_strides_is_written_through():
+    def program(m, x):
+        y = x * 1
+        y[1:].as_strided((2, 2), (3, 1)).mul_(10.0)
+        return y, y.mT.as_strided((2, 3), (4, 1), 1) ** 2
+
+    agree(program, np.arange(12.0).reshape(3, 4))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "m.einsum(x, [0, 1], x, [2, 1], [0, 2])", "m.einsum(x, [1, 0])", "m.einsum(x, [..., 0], [0, ...])",
+        "m.einsum(x, [30, 3], [3, 30])", "m.einsum(x, [0, 1], [])", "m.einsum(x, [0, 52])", "m.einsum(x, [0, -1])",
+        "m.histogram(x).hist", "m.histogram(x, range=(0.0, 5.0)).bin_edges", "x.histogram()[0]",
+    ],
+)  # fmt: skip
+def test_sums_by_lists_and_histograms_without_bins(text):
+    agree(line(text), np.arange(12.0).reshape(3, 4), gradients="histogram" not in text)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from minitorch.autograd import grad
 from minitorch.creation import tensor
-from minitorch.distributions.constraints import Constraint
-from minitorch.engine.modes import no_grad
+from minitorch.distributions.constraints import Constraint, independent, is_dependent
+from minitorch.engine.modes import enable_grad, no_grad
 from minitorch.ops.op import violated
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import common_shape
@@ -59,6 +60,8 @@ class Distribution:
         if self._validate_args:
             for name, constraint in self.arg_constraints.items():
                 value = self.__dict__.get(name)  # a parameter computed on demand is valid by itself
+                if is_dependent(constraint):
+                    continue
                 if isinstance(value, Tensor) and violated(~constraint.check(value).all()):
                     raise ValueError(
                         f"Expected parameter {name} (Tensor of shape {tuple(value.shape)}) of distribution {self!r} to "
@@ -201,6 +204,37 @@ class Distribution:
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
+class ExponentialFamily(Distribution):
+    """One whose density is h(x)·exp(θ·t(x) - A(θ)); the entropy follows from A and its slope.
+
+    A subclass gives the natural parameters θ (`_natural_params`), A (`_log_normalizer`), and the expected
+    log h(x) (`_mean_carrier_measure`).
+    """
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        raise NotImplementedError(f"{type(self).__name__} names no natural parameters")
+
+    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
+        raise NotImplementedError(f"{type(self).__name__} has no log-normaliser")
+
+    @property
+    def _mean_carrier_measure(self) -> float:
+        raise NotImplementedError(f"{type(self).__name__} names no mean of its carrier measure")
+
+    def entropy(self) -> Tensor:
+        """A(θ) - θ·A'(θ) - E log h."""
+        theta = [p.detach().requires_grad_() for p in self._natural_params]
+        with enable_grad():
+            normalizer = self._log_normalizer(*theta)
+            slopes = grad(normalizer.sum(), theta, create_graph=True)
+        entropy: Any = normalizer - self._mean_carrier_measure
+        for parameter, slope in zip(theta, slopes, strict=True):
+            weighted = (parameter * slope).reshape(*self._batch_shape, -1)
+            entropy = entropy - weighted.sum(-1)
+        return entropy
+
+
 class Independent(Distribution):
     """Let the last batch axes belong to one value: their log-probabilities are summed.
 
@@ -236,13 +270,8 @@ class Independent(Distribution):
     @property
     def support(self) -> Constraint:
         """What values there are."""
-        base = self.base_dist.support
-        over = tuple(range(-self.reinterpreted_batch_ndims, 0))
-        return Constraint(
-            f"IndependentConstraint({base!r}, {self.reinterpreted_batch_ndims})",
-            lambda x: base.check(x).all(dim=over) if over else base.check(x),
-            base.event_dim + len(over),
-        )
+        base, axes = self.base_dist.support, self.reinterpreted_batch_ndims
+        return independent(base, axes) if axes else base
 
     @property
     def mean(self) -> Tensor:

@@ -70,7 +70,7 @@ class MixtureSameFamily(Distribution):
     @property
     def support(self) -> constraints.Constraint:
         """What values the components have."""
-        return self._component_distribution.support
+        return constraints.MixtureSameFamilyConstraint(self._component_distribution.support)
 
     def _weights(self) -> Tensor:
         probs = self._mixture_distribution.probs

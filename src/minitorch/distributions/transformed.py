@@ -6,10 +6,11 @@ from typing import Any
 
 from minitorch.distributions import constraints
 from minitorch.distributions.continuous import Normal
-from minitorch.distributions.distribution import Distribution, sum_rightmost
-from minitorch.distributions.transforms import ExpTransform, Transform
+from minitorch.distributions.distribution import Distribution, Independent, sum_rightmost
+from minitorch.distributions.transforms import ComposeTransform, ExpTransform, Transform
 from minitorch.engine.modes import no_grad
 from minitorch.tensor import Tensor
+from minitorch.tensor.devices import Size
 
 
 class TransformedDistribution(Distribution):
@@ -30,8 +31,23 @@ class TransformedDistribution(Distribution):
         self.transforms = [transforms] if isinstance(transforms, Transform) else list(transforms)
         if not all(isinstance(t, Transform) for t in self.transforms):
             raise ValueError(f"transforms must be a Transform or list, but was {transforms}")
-        self.base_dist = base_distribution
-        super().__init__(base_distribution.batch_shape, base_distribution.event_shape, validate_args)
+        shape = base_distribution.batch_shape + base_distribution.event_shape
+        axes = len(base_distribution.event_shape)
+        whole = ComposeTransform(self.transforms)
+        if len(shape) < whole.domain.event_dim:
+            raise ValueError(
+                f"base_distribution needs to have shape with size at least {whole.domain.event_dim}, but got {shape}."
+            )
+        # Where a transform broadcasts, or takes several values of the base for one, so does the base.
+        given = tuple(whole.forward_shape(tuple(shape)))
+        taken = tuple(whole.inverse_shape(given))
+        if taken != tuple(shape):
+            base_distribution = base_distribution.expand(taken[: len(taken) - axes])
+        more = whole.domain.event_dim - axes
+        self.base_dist = Independent(base_distribution, more) if more > 0 else base_distribution
+        event_dim = whole.codomain.event_dim + max(axes - whole.domain.event_dim, 0)
+        cut = len(given) - event_dim
+        super().__init__(given[:cut], given[cut:], validate_args)
 
     @property
     def has_rsample(self) -> bool:  # type: ignore[override]
@@ -43,15 +59,21 @@ class TransformedDistribution(Distribution):
         """Where the last transform leads."""
         if not self.transforms:
             return self.base_dist.support
-        last, axes = self.transforms[-1].codomain, len(self.event_shape)
-        over = tuple(range(-axes, 0))
-        return constraints.Constraint(
-            repr(last), lambda x: last.check(x).all(dim=over) if over else last.check(x), axes
+        last, more = (
+            self.transforms[-1].codomain,
+            len(self.event_shape) - self.transforms[-1].codomain.event_dim,
         )
+        return constraints.independent(last, more) if more > 0 else last
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         """The same distribution for a larger batch."""
-        return self._with_part_expanded("base_dist", batch_shape)
+        new = type(self).__new__(type(self))
+        new.__dict__.update(self.__dict__)
+        shape = tuple(batch_shape) + self.event_shape
+        below = tuple(ComposeTransform(self.transforms).inverse_shape(shape))
+        new.base_dist = self.base_dist.expand(below[: len(below) - len(self.base_dist.event_shape)])
+        new._batch_shape = Size(batch_shape)
+        return new
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Draw values, without a graph."""
@@ -74,9 +96,11 @@ class TransformedDistribution(Distribution):
         total: Any = 0.0
         for transform in reversed(self.transforms):
             x = transform._inv_call(y)
-            total = total - sum_rightmost(transform.log_abs_det_jacobian(x, y), axes)
+            axes += transform.domain.event_dim - transform.codomain.event_dim
+            slope = transform.log_abs_det_jacobian(x, y)
+            total = total - sum_rightmost(slope, axes - transform.domain.event_dim)
             y = x
-        return total + self.base_dist.log_prob(y)
+        return total + sum_rightmost(self.base_dist.log_prob(y), axes - len(self.base_dist.event_shape))
 
     def _monotone(self, value: Any) -> Any:
         for transform in self.transforms:

@@ -62,13 +62,13 @@ FFT: Op = Op(
     floating=True,
 )
 
-for _op in (REAL, IMAG, CONJ, COMPLEX, OPS["abs"]):
+for _op in (REAL, IMAG, CONJ, COMPLEX, OPS["abs"], OPS["eig"], OPS["eigvals"]):
     _op.complex = OWN
 
 # The others that take complex numbers: analytic functions, linear maps, and questions.
 _ANALYTIC = """
 fft reshape permute broadcast_to flip clone getitem put_add gather scatter_add scatter index_add index_put cat stack
-split unbind tile roll pad tril triu diagonal put_diagonal unfold fold_windows where cast
+split unbind tile roll pad tril triu diagonal put_diagonal as_strided sum_by_place unfold fold_windows where cast
 add sub mul div neg reciprocal square pow lerp exp expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan
 sinh cosh asinh acosh atanh tanh sigmoid silu sum mean cumsum prod cumprod matmul einsum linear inv solve
 solve_triangular trace matrix_exp convolution convolution_transpose convolution_weight im2col col2im

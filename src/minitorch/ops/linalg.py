@@ -421,6 +421,51 @@ def _eigvalsh_rule(g: Array, out: Array, a: Array, *, uplo: Triangle) -> Array:
 EIGVALSH = Op("eigvalsh", _eigvalsh, _eigvalsh_rule)
 
 
+def _eig(a: Array) -> tuple[Array, Array]:
+    _check_square("eig", a, "for other shapes use linalg.svd")
+    values, vectors = _converging("eig", np.linalg.eig, a)
+    kind = np.result_type(a.dtype, np.complex64)
+    return values.astype(kind, copy=False), vectors.astype(kind, copy=False)
+
+
+def _eig_rule(g: Sequence[Array], out: Sequence[Array], a: Array) -> Array:
+    # From A·V = V·diag(λ), with B = V⁻¹·dA·V: dλ is the diagonal of B, and V⁻¹·dV is Bᵢⱼ / (λⱼ - λᵢ) beside it. On
+    # the diagonal it is what keeps the columns of V at length 1, and leaves each one's phase as it is.
+    (g_values, g_vectors), (values, vectors) = g, out
+    on_diagonal = _diagonal_mask(a.shape, like=values)
+    adjoint = np.conjugate(_transpose(vectors))
+    turn = adjoint @ g_vectors
+    size = np.diagonal(turn, axis1=-2, axis2=-1)
+    if violated(np.any(np.abs(size.imag) > 1e-4 + 1e-2 * np.abs(size.real))):
+        raise RuntimeError(
+            "eig: the loss depends on the phase of the eigenvectors, which is arbitrary, so there is no derivative; "
+            "write a loss of their absolute values, or of products in which the phase cancels"
+        )
+    turn = turn - (adjoint @ vectors) * size.real[..., None, :]
+    gaps = np.conjugate(values[..., None, :] - values[..., :, None])
+    inner = np.where(on_diagonal, g_values[..., None, :], _quotient(turn, np.where(on_diagonal, 1, gaps)))
+    return SOLVE(adjoint, inner @ adjoint, left=True)
+
+
+EIG = Op("eig", _eig, _eig_rule)
+
+
+def _eigvals(a: Array) -> Array:
+    _check_square("eigvals", a, "for other shapes use linalg.svdvals")
+    values = _converging("eigvals", np.linalg.eigvals, a)
+    return values.astype(np.result_type(a.dtype, np.complex64), copy=False)
+
+
+def _eigvals_rule(g: Array, out: Array, a: Array) -> Array:
+    # The eigenvectors are computed here, not in the forward: who wants no gradient does not pay for them.
+    _, vectors = np.linalg.eig(a)
+    adjoint = np.conjugate(_transpose(vectors))
+    return SOLVE(adjoint, g[..., :, None] * adjoint, left=True)
+
+
+EIGVALS = Op("eigvals", _eigvals, _eigvals_rule)
+
+
 def _svd(a: Array, *, full_matrices: bool) -> tuple[Array, Array, Array]:
     _check_matrix("svd", a)
     u, s, vh = _converging("svd", np.linalg.svd, a, full_matrices=full_matrices)

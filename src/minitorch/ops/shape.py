@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from minitorch.ops.indexing import PUT_ADD
 from minitorch.ops.op import Array, Op, in_axis_order, order_of, zeros
 
 
@@ -134,6 +135,80 @@ def _fold(x: Array, *, axis: int, size: int, step: int, shape: tuple[int, ...]) 
         out[place] += x[..., i]
     return out
 
+
+def _places(shape: tuple[int, ...], strides: tuple[int, ...], offset: int, like: Array) -> Array:
+    """Return where in memory each element lies, counted in elements."""
+    places = np.full((), offset, like=like) + np.zeros(shape, np.int64, like=like)
+    for axis, (n, step) in enumerate(zip(shape, strides, strict=True)):
+        places = places + (np.arange(n, like=like) * step).reshape((n,) + (1,) * (len(shape) - axis - 1))
+    return places
+
+
+def _last_place(shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> int:
+    return offset + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+
+
+def _memory_of(x: np.ndarray) -> np.ndarray:
+    while x.base.__class__ is np.ndarray:
+        x = x.base
+    return x
+
+
+def offset_in_memory(x: Array) -> int:
+    """Return how many elements lie before an array's first in the memory that it looks at.
+
+    >>> offset_in_memory(np.arange(5)[2:])
+    2
+    """
+    if x.__class__ is not np.ndarray:
+        return 0
+    return (x.ctypes.data - _memory_of(x).ctypes.data) // x.itemsize
+
+
+def _as_strided(
+    x: Array, *, shape: tuple[int, ...], strides: tuple[int, ...], offset: int, own: tuple[int, ...]
+) -> Array:
+    if x.__class__ is not np.ndarray:  # no addresses: its elements lie in the order of its axes
+        return x.reshape(-1)[_places(shape, strides, offset, like=x)]
+    start = (offset_in_memory(x) + offset) * x.itemsize
+    flat = _memory_of(x).reshape(-1, order="A").view(np.uint8)
+    last = _last_place(shape, strides, offset_in_memory(x) + offset)
+    if 0 not in shape and not 0 <= start <= last * x.itemsize < flat.size:
+        raise RuntimeError(
+            f"as_strided: size {shape} with stride {strides} ends at element {last}, but the memory has "
+            f"{flat.size // x.itemsize}"
+        )
+    return np.ndarray(shape, x.dtype, flat, start, tuple(s * x.itemsize for s in strides))
+
+
+# A shape, the strides of its axes in memory, in elements, and where the first element lies.
+Layout = tuple[tuple[int, ...], tuple[int, ...], int]
+
+
+def _sum_by_place(x: Array, *, source: Layout, target: Layout) -> Array:
+    """Return, laid out as `target`, the sum of those elements of x that `source` lays at each place in memory."""
+    given, wanted = _places(*source, like=x), _places(*target, like=x)
+    if not given.size or not wanted.size:
+        return zeros(target[0], x)
+    first = min(source[2], target[2])
+    length = max(_last_place(*source), _last_place(*target)) - first + 1
+    return PUT_ADD(x.reshape(-1), key=(given - first).reshape(-1), shape=(length,))[wanted - first]
+
+
+SUM_BY_PLACE: Op = Op(
+    "sum_by_place",
+    _sum_by_place,
+    lambda g, out, x, *, source, target: SUM_BY_PLACE(g, source=target, target=source),
+)
+# own: the strides of x itself; offset: from its first element. Each place in memory gets what its readers send, and
+# each element of x what its place got.
+AS_STRIDED = Op(
+    "as_strided",
+    _as_strided,
+    lambda g, out, x, *, shape, strides, offset, own: SUM_BY_PLACE(
+        g, source=(shape, strides, offset), target=(x.shape, own, 0)
+    ),
+)
 
 UNFOLD = Op(
     "unfold",

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.creation import full_like
 from minitorch.optim.optimizer import (
     Array,
     ElementwiseOptimizer,
@@ -18,6 +17,7 @@ from minitorch.optim.optimizer import (
     average_square,
     check,
     descend,
+    full_for,
     option,
 )
 from minitorch.tensor import Tensor
@@ -59,7 +59,7 @@ class Adagrad(ElementwiseOptimizer):
                 self.state[p] = self._begin(p, group)
 
     def _begin(self, p: Tensor, group: ParameterGroup) -> State:
-        return {**super()._begin(p, group), "sum": full_like(p, group["initial_accumulator_value"])}
+        return {**super()._begin(p, group), "sum": full_for(p, group["initial_accumulator_value"])}
 
     def _numbers(self, t: float, state: State, group: ParameterGroup) -> tuple[float, ...]:
         return option(group, "lr") / (1 + (t - 1) * float(group["lr_decay"])), float(group["eps"])

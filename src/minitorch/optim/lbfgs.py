@@ -15,7 +15,7 @@ import numpy as np
 from minitorch.autograd import enable_grad
 from minitorch.engine.node import new_tensor
 from minitorch.engine.watch import touch
-from minitorch.optim.optimizer import Optimizer, check_lr, number
+from minitorch.optim.optimizer import Optimizer, as_reals, check_lr, number
 
 
 class LBFGS(Optimizer):
@@ -71,17 +71,17 @@ class LBFGS(Optimizer):
 
     def _gradient(self) -> np.ndarray:
         parts = [
-            np.zeros_like(p._data).reshape(-1) if p._grad is None else p._grad.reshape(-1)
-            for p in self.param_groups[0]["params"]
+            np.zeros_like(p._data) if p._grad is None else p._grad for p in self.param_groups[0]["params"]
         ]
-        return np.concatenate(parts)
+        return np.concatenate([_reals(part).reshape(-1) for part in parts])
 
     def _move(self, length: float, direction: np.ndarray) -> None:
         start = 0
         for p in self.param_groups[0]["params"]:
-            part = direction[start : start + p.numel()].reshape(p.shape)
-            p._data += (length * part).astype(p.dtype, copy=False)
-            start += p.numel()
+            reals = _reals(p._data)
+            part = direction[start : start + reals.size].reshape(reals.shape)
+            reals += (length * part).astype(reals.dtype, copy=False)
+            start += reals.size
             touch(p._data)
 
     def _places(self) -> list[np.ndarray]:
@@ -177,6 +177,10 @@ class LBFGS(Optimizer):
         state["prev_flat_grad"] = new_tensor(previous_gradient)
         state["prev_loss"] = previous_loss
         return first_loss
+
+
+def _reals(array: np.ndarray) -> np.ndarray:
+    return as_reals(array) if array.dtype.kind == "c" else array
 
 
 def _largest(vector: np.ndarray) -> float:

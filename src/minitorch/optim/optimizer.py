@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.autograd import enable_grad
-from minitorch.creation import zeros_like
+from minitorch.creation import full_like, zeros_like
 from minitorch.engine.dtypes import float32, float64, get_default_dtype
 from minitorch.engine.modes import observed
 from minitorch.engine.node import new_tensor
@@ -42,6 +42,8 @@ class _RequiredParameter:
 
 
 required = _RequiredParameter()
+# PyTorch's names in annotations of what an optimiser is given.
+ParamsT = _params_t = Any
 
 # Elements a rule works on at a time: few enough that five arrays of float32 fit a core's cache, enough that
 # calling NumPy costs nothing beside the arithmetic. Measured: twice as fast as in one go at 16 million elements.
@@ -127,6 +129,12 @@ class Optimizer:
     # What lr_scheduler asks for: None until a scheduler is there, then whether step() was called since.
     _opt_called: bool | None = None
 
+    def __new__(cls, *args: Any, **options: Any) -> Any:
+        """Make what every optimiser has, also one that wraps another and does not call this class's __init__."""
+        made = super().__new__(cls)
+        made._make_hooks()
+        return made
+
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         name = type(self).__name__
         if isinstance(params, Tensor):
@@ -140,7 +148,6 @@ class Optimizer:
         self.defaults = defaults
         self.state: defaultdict[Any, State] = defaultdict(dict)
         self.param_groups: list[ParameterGroup] = []
-        self._make_hooks()
         groups = list(params)
         if not groups:
             raise ValueError(f"{name}: got an empty parameter list; does the model have parameters?")
@@ -227,11 +234,6 @@ class Optimizer:
             if not getattr(p._data.flags, "writeable", True):
                 raise ValueError(
                     f"{name}: a parameter of shape {p.shape} shares memory that is read-only; clone it"
-                )
-            if p._data.dtype.kind == "c" and name != "SGD":
-                raise RuntimeError(
-                    f"{name}: complex parameters are not offered: it would square them where |z|² is meant; optimise "
-                    "the real and the imaginary part, joined by minitorch.complex, or use SGD"
                 )
             if id(p) in seen:
                 raise ValueError(
@@ -535,12 +537,30 @@ class ElementwiseOptimizer(Optimizer):
 def _blocks(x: Array, g: Array, memory: list[Array]) -> Iterable[tuple[Array, ...]]:
     """Split arrays of one shape into flat pieces that fit the cache, where their memory allows it."""
     arrays = (x, g, *memory)
+    if x.dtype.kind == "c":
+        arrays = tuple(as_reals(a) for a in arrays)
+        x = arrays[0]
     if x.size <= BLOCK or type(x) is not np.ndarray or not all(a.flags.c_contiguous for a in arrays):
         yield arrays
         return
     flat = [a.reshape(-1) for a in arrays]
     for start in range(0, x.size, BLOCK):
         yield tuple(a[start : start + BLOCK] for a in flat)
+
+
+def as_reals(x: Array) -> Array:
+    """Return complex numbers as pairs of reals along a last axis, in the same memory: to an optimiser they are two.
+
+    >>> as_reals(np.array([1 + 2j]))
+    array([[1., 2.]])
+    """
+    real = x.real
+    return np.lib.stride_tricks.as_strided(real, (*x.shape, 2), (*x.strides, real.itemsize))
+
+
+def full_for(p: Tensor, value: float) -> Tensor:
+    """Return a parameter's state that begins with a number; of complex numbers both parts do."""
+    return full_like(p, complex(value, value) if p._data.dtype.kind == "c" else value)
 
 
 def number(value: Any) -> float:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.creation import full_like
 from minitorch.optim.optimizer import (
     Array,
     ElementwiseOptimizer,
@@ -18,6 +17,7 @@ from minitorch.optim.optimizer import (
     average,
     average_square,
     check,
+    full_for,
     number,
     option,
 )
@@ -125,7 +125,7 @@ class Rprop(ElementwiseOptimizer):
         super().__init__(params, self._given(locals()))
 
     def _begin(self, p: Tensor, group: ParameterGroup) -> State:
-        return {**super()._begin(p, group), "step_size": full_like(p, number(group["lr"]))}
+        return {**super()._begin(p, group), "step_size": full_for(p, number(group["lr"]))}
 
     def _numbers(self, t: float, state: State, group: ParameterGroup) -> tuple[float, ...]:
         return tuple(float(n) for n in (*group["etas"], *group["step_sizes"]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import tokenize
 import warnings
 import zipfile
 import zlib
@@ -33,6 +34,7 @@ DAMAGE = (
     RecursionError,
     SyntaxError,
     NotImplementedError,
+    tokenize.TokenError,
     zipfile.BadZipFile,
     zlib.error,
 )

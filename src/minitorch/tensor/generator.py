@@ -14,7 +14,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from minitorch.engine.dtypes import float16, float32, float64
+from minitorch.engine.dtypes import float32, float64, is_bfloat16
+from minitorch.engine.modes import current
 from minitorch.engine.recording import drawing, refuse_inside_recording, replayed
 
 FEW = 256  # numbers that NumPy draws as fast as anybody
@@ -156,7 +157,11 @@ class Generator:
 
     def normals_into(self, array: Any, mean: float, std: float) -> np.ndarray:
         """Draw normal numbers one after the other, as many and in the way in which PyTorch fills an array with them."""
+        if (level := current().level) is not None:
+            return level.draw(self, Generator.normals_into, (array, mean, std))
         kind = array.dtype
+        if is_bfloat16(kind):
+            kind = float32  # rounded at the end
         if array.size < 16 or not array.flags.c_contiguous:
             kind = np.dtype(np.float64)  # one at a time, and rounded at the end
         drawn = self.normals(array.size, kind, bool(array.flags.c_contiguous))
@@ -230,6 +235,59 @@ class Generator:
             if chance <= -rate + count * math.log(rate) - math.lgamma(count + 1):
                 return count
 
+    @drawing
+    def binomials(self, counts: np.ndarray, chances: np.ndarray) -> np.ndarray:
+        """Draw, for each count and probability, how many succeed."""
+        pairs = zip(counts, chances, strict=True)
+        return np.array([self._one_binomial(float(count), float(chance)) for count, chance in pairs])
+
+    def _one_binomial(self, count: float, chance: float) -> float:
+        if count <= 0 or chance <= 0:
+            return 0.0
+        if chance >= 1:
+            return count
+        if chance > 0.5:
+            return count - self._one_binomial(count, 1 - chance)
+        if count * chance >= 10:
+            return self._binomial_by_rejection(count, chance)
+        # Geometric waiting times between successes, until they pass the count.
+        successes, waited, log_failure = 0, 0.0, math.log1p(-chance)
+        while True:
+            u = self.uniforms(1, float64)[0]
+            waited += math.ceil(math.log(u) / log_failure) if u else math.inf
+            if waited > count:
+                return float(successes)
+            successes += 1
+
+    def _binomial_by_rejection(self, count: float, chance: float) -> float:
+        # Transformed rejection (Hörmann, 1993).
+        spread = math.sqrt(count * chance * (1 - chance))
+        b = 1.15 + 2.53 * spread
+        a = -0.0873 + 0.0248 * b + 0.01 * chance
+        c, limit = count * chance + 0.5, 0.92 - 4.2 / b
+        odds, alpha = chance / (1 - chance), (2.83 + 5.1 / b) * spread
+        m = math.floor((count + 1) * chance)
+        while True:
+            u, v = self.uniforms(1, float64)[0] - 0.5, self.uniforms(1, float64)[0]
+            room = 0.5 - abs(u)
+            k = math.floor((2 * a / room + b) * u + c)
+            if room >= 0.07 and v <= limit:
+                return float(k)
+            if k < 0 or k > count:
+                continue
+            v = math.log(v * alpha / (a / (room * room) + b))
+            upper = (
+                (m + 0.5) * math.log((m + 1) / (odds * (count - m + 1)))
+                + (count + 1) * math.log((count - m + 1) / (count - k + 1))
+                + (k + 0.5) * math.log(odds * (count - k + 1) / (k + 1))
+                + _stirling_error(m)
+                + _stirling_error(count - m)
+                - _stirling_error(k)
+                - _stirling_error(count - k)
+            )
+            if v <= upper:
+                return float(k)
+
     def _normals_in_blocks(self, count: int, dtype: Any) -> np.ndarray:
         # Blocks of 16 uniforms become 16 normals: the first half radii, the second half angles. When
         # the count is no multiple of 16, the last 16 are drawn anew.
@@ -237,11 +295,19 @@ class Generator:
         whole = count - count % 16
         out = np.empty(count, kind)
         # Half precision draws no numbers for the elements that are drawn anew anyway.
-        drawn = self.uniforms(whole if dtype == float16 else count, kind)
+        drawn = self.uniforms(whole if dtype.itemsize == 2 else count, kind)
         out[:whole] = _box_muller(drawn[:whole])
         if whole != count:
             out[-16:] = _box_muller(self.uniforms(16, kind))
         return out.astype(dtype, copy=False)
+
+
+def _stirling_error(k: float) -> float:
+    """log k! less Stirling's approximation of it, in the form for k + 1."""
+    if k <= 9:
+        return math.lgamma(k + 1) - ((k + 0.5) * math.log(k + 1) - (k + 1) + 0.5 * math.log(2 * math.pi))
+    square = (k + 1) ** 2
+    return (1.0 / 12 - (1.0 / 360 - 1.0 / 1260 / square) / square) / (k + 1)
 
 
 def _box_muller(uniforms: np.ndarray) -> np.ndarray:

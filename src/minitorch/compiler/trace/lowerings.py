@@ -19,7 +19,7 @@ from minitorch.compiler.ir.program import Value
 from minitorch.compiler.trace.indexing import refuse_outside
 from minitorch.compiler.trace.promised import run_or_promise
 from minitorch.compiler.trace.traced import LOWERINGS, Traced, as_traced, plainly
-from minitorch.ops import conv, indexing, pool
+from minitorch.ops import conv, indexing, pool, special
 from minitorch.ops.op import Op
 
 
@@ -39,6 +39,14 @@ def _lowers(op: Op) -> Any:
         return lowering
 
     return note
+
+
+# --- the error function ---------------------------------------------------------------------------
+
+
+@_lowers(special.ERF)
+def _erf(x: Value) -> Value:
+    return make.map_values("erf", x)
 
 
 # --- convolution ----------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.engine.dtypes import kind_of
 from minitorch.engine.node import new_tensor
 from minitorch.functions import cat, pad, where
 from minitorch.nn.functional.dropout import dropout
@@ -18,8 +19,11 @@ from minitorch.nn.functional.linear import linear
 from minitorch.ops.op import certain, zeros
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor, cast
+from minitorch.tensor.precision import in_lower_precision, rounded_once
 
 
+@in_lower_precision
+@rounded_once
 def scaled_dot_product_attention(
     query: Any,
     key: Any,
@@ -33,8 +37,8 @@ def scaled_dot_product_attention(
     """softmax(Q Kᵀ·scale + mask) V, with scale 1/√E if left out.
 
     attn_mask: bools, True where a query may look, or floats that are added; broadcast to (…, L, S). A query that
-    may look nowhere gets 0. is_causal: query i may look at keys 0 to i. enable_gqa: keys and values have fewer
-    heads (axis -3), each serving several of the query's. dropout_p applies whenever it is not 0.
+    may look nowhere gets 0. is_causal: query i may look at keys 0 to i, of those that a mask leaves. enable_gqa: keys
+    and values have fewer heads (axis -3), each serving several of the query's. dropout_p applies whenever it is not 0.
 
     >>> q = k = v = minitorch.eye(3)
     >>> scaled_dot_product_attention(q, k, v, is_causal=True)[0]      # the first may look at itself alone
@@ -51,18 +55,20 @@ def scaled_dot_product_attention(
         raise RuntimeError(
             f"{name}: query, key and value must have one dtype, got {q.dtype}, {k.dtype} and {v.dtype}"
         )
-    if attn_mask is not None and is_causal:
+    if attn_mask is not None and is_causal and (q.ndim != 4 or dropout_p):
         raise RuntimeError(
-            f"{name}: attn_mask must not be set when is_causal=True; put the mask's -inf there too"
+            f"{name}: attn_mask must not be set when is_causal=True, but for a query of 4 axes without dropout, got "
+            f"{q.shape} and dropout_p={dropout_p}; put the mask's -inf there too"
         )
     if enable_gqa:
         k, v = (_shared_heads(name, q, part) for part in (k, v))
     mask = None
     if is_causal:
         mask = _causal(q, k.shape[-2])
-    elif attn_mask is not None:
-        mask = _added(name, attn_mask, q)
-    weights = _attention_weights(q, k, mask, scale, careful=not is_causal)
+    if attn_mask is not None:
+        given = _added(name, attn_mask, q)
+        mask = given if mask is None else given + mask
+    weights = _attention_weights(q, k, mask, scale, careful=attn_mask is not None)
     if dropout_p:
         if not 0 <= dropout_p <= 1:
             raise RuntimeError(f"{name}: dropout_p must be between 0 and 1, got {dropout_p}")
@@ -93,7 +99,7 @@ def _added(name: str, mask: Any, q: Tensor, looks: bool = True) -> Tensor:
     if mask.dtype.kind == "b":
         blocked = ~mask._data if looks else mask._data
         return new_tensor(np.where(blocked, -math.inf, 0.0).astype(q.dtype))
-    if mask.dtype.kind != "f":
+    if kind_of(mask.dtype) != "f":
         raise RuntimeError(f"{name}: a mask must hold bools or floats, got {mask.dtype}; write mask.bool()")
     return cast(mask, q.dtype)
 

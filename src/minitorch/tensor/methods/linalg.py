@@ -18,6 +18,7 @@ from minitorch.tensor.methods.comparison import where
 from minitorch.tensor.methods.joining import cat
 from minitorch.tensor.methods.products import matmul
 from minitorch.tensor.methods.public import function
+from minitorch.tensor.precision import in_float32
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
@@ -108,6 +109,7 @@ class LinearAlgebra(Node):
         sign, size = self.slogdet()
         return where(sign < 0, np.nan, size)
 
+    @in_float32
     def trace(self) -> Tensor:
         """The sum of a matrix's diagonal.   dA = g on the diagonal, 0 elsewhere
 
@@ -172,6 +174,10 @@ class LinearAlgebra(Node):
         if rows < columns or scale.shape[:-1] != x.shape[:-2] or scale.shape[-1] > columns:
             raise RuntimeError(f"orgqr: A of shape {x.shape} and tau of shape {scale.shape} do not fit")
         result = identity(rows, columns, x).broadcast_to(x.shape)
+        if not scale.shape[-1]:
+            return (
+                where(True, result, x) + scale.sum(-1)[..., None, None]
+            )  # both take part, with gradients of 0
         vectors = x.tril(-1) + identity(rows, columns, x)
         for i in range(scale.shape[-1] - 1, -1, -1):
             v = vectors[..., i : i + 1]
@@ -252,7 +258,8 @@ class LinearAlgebra(Node):
             n >>= 1
             base = matmul(base, base) if n else base
         if result is None:
-            return identity(base.shape[-1], base.shape[-1], base).broadcast_to(base.shape).clone()
+            result = identity(base.shape[-1], base.shape[-1], base).broadcast_to(base.shape)
+            return where(True, result, base)  # A takes part, with a gradient of 0
         return result
 
 

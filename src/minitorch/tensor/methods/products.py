@@ -6,11 +6,13 @@ Enters: tensors. Leaves: tensors.
 from __future__ import annotations
 
 import math
+import string
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from minitorch.engine.fast import apply_binary
+from minitorch.engine.modes import autocasting
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply
 from minitorch.engine.recording import recordings
@@ -19,6 +21,7 @@ from minitorch.tensor.convert import as_tensor, cast, one_axis, promoted, tensor
 from minitorch.tensor.methods.arguments import expect_axes
 from minitorch.tensor.methods.joining import cat
 from minitorch.tensor.methods.public import function, in_place
+from minitorch.tensor.precision import in_given_precision, in_lower_precision, lowered_by_autocast
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
@@ -38,6 +41,7 @@ class Products(Node):
         """
         return matmul(self, other)
 
+    @in_given_precision
     def dot(self, other: Any) -> Tensor:
         """Σ xᵢ·yᵢ of two vectors.   dx = g·y, dy = g·x
 
@@ -47,6 +51,7 @@ class Products(Node):
         expect_axes("dot", (self, 1), (other, 1))
         return matmul(self, other)
 
+    @in_lower_precision
     def mm(self, mat2: Any) -> Tensor:
         """The product of two matrices, nothing broadcast.   dA = g Bᵀ, dB = Aᵀ g
 
@@ -56,6 +61,7 @@ class Products(Node):
         expect_axes("mm", (self, 2), (mat2, 2))
         return matmul(self, mat2)
 
+    @in_given_precision
     def mv(self, vec: Any) -> Tensor:
         """A matrix times a vector.   dA = g ⊗ v, dv = Aᵀ g
 
@@ -65,6 +71,7 @@ class Products(Node):
         expect_axes("mv", (self, 2), (vec, 1))
         return matmul(self, vec)
 
+    @in_lower_precision
     def bmm(self, mat2: Any) -> Tensor:
         """Products of two batches of matrices, nothing broadcast.   dA = g Bᵀ, dB = Aᵀ g
 
@@ -92,6 +99,7 @@ class Products(Node):
 
     ger = outer
 
+    @in_lower_precision
     def inner(self: Any, other: Any) -> Tensor:
         """Sums over the last axes of both; a plain product where one has no axis.
 
@@ -149,6 +157,7 @@ class Products(Node):
     # --- with something added --------------------------------------------------------------------
 
     @in_place
+    @in_lower_precision
     def addmm(self, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Tensor:
         """β·x + α·(A @ B).   dx = β·g, dA = α·g Bᵀ, dB = α·Aᵀ g
 
@@ -159,6 +168,7 @@ class Products(Node):
         return _plus(self, matmul(mat1, mat2), beta, alpha, "addmm")
 
     @in_place
+    @in_given_precision
     def addmv(self, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) -> Tensor:
         """β·x + α·(A @ v).
 
@@ -178,6 +188,7 @@ class Products(Node):
         return _plus(self, tensor_for(vec1, "addr").outer(vec2), beta, alpha, "addr")
 
     @in_place
+    @in_lower_precision
     def baddbmm(self, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Tensor:
         """β·x + α·(A @ B), for batches of matrices.
 
@@ -187,6 +198,7 @@ class Products(Node):
         return _plus(self, tensor_for(batch1, "baddbmm").bmm(batch2), beta, alpha, "baddbmm")
 
     @in_place
+    @in_lower_precision
     def addbmm(self, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Tensor:
         """β·x + α·Σ (A @ B), summed over the batch.
 
@@ -206,6 +218,8 @@ def matmul(a: Any, b: Any) -> Tensor:
     >>> matmul(minitorch.ones(2, 3), minitorch.ones(3)).shape
     (2,)
     """
+    if autocasting and (lowered := lowered_by_autocast(matmul, a, b)) is not None:
+        return lowered
     if not (isinstance(a, Node) and isinstance(b, Node) and a._array.dtype is b._array.dtype):
         a, b = promoted(tensor_for(a, "matmul"), tensor_for(b, "matmul"))
     x, y = (a._data.shape, b._data.shape) if recordings else (a._array.shape, b._array.shape)
@@ -218,13 +232,35 @@ def matmul(a: Any, b: Any) -> Tensor:
     return apply_binary(ops.MATMUL, a, b)
 
 
-def einsum(equation: str, *operands: Any) -> Tensor:
+_LETTERS = string.ascii_uppercase + string.ascii_lowercase
+
+
+def _as_equation(operands: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """Write einsum(x, [0, 1], y, [1, 2], [0, 2]) as a text and the operands."""
+
+    def letters(places: Any) -> str:
+        if any(place is not Ellipsis and not 0 <= place < 52 for place in places):
+            raise ValueError(f"einsum: indices in a list are whole numbers from 0 to 51, got {places}")
+        return "".join("..." if place is Ellipsis else _LETTERS[place] for place in places)
+
+    paired = len(operands) // 2 * 2
+    left = ",".join(letters(places) for places in operands[1:paired:2])
+    right = "->" + letters(operands[-1]) if len(operands) > paired else ""
+    return left + right, operands[:paired:2]
+
+
+@in_lower_precision
+def einsum(equation: Any, *operands: Any) -> Tensor:
     """Einstein's summation: `einsum("bi,ij->bj", x, w)`.   Each operand's gradient is an einsum too
 
     >>> grid, projection = minitorch.ones(20, 3, 5), minitorch.ones(5, 2)
     >>> minitorch.einsum("vpt,th->vph", grid, projection).shape
     (20, 3, 2)
+    >>> minitorch.einsum(grid, [0, 1, 2], projection, [2, 3], [0, 1, 3]).shape      # the same, by numbers
+    (20, 3, 2)
     """
+    if len(operands) and isinstance(equation, Node) and isinstance(operands[0], (list, tuple)):
+        equation, operands = _as_equation((equation, *operands))
     if not isinstance(equation, str):
         raise TypeError(
             f"einsum: the equation comes first, as text, got {equation!r}; write einsum('ij,jk->ik', x, y)"
@@ -252,6 +288,7 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     return apply(ops.EINSUM, *stretched, subscripts=explicit)
 
 
+@in_lower_precision
 def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
     """Sum over `dims` axes: the last of a against the first of b, or the pairs listed.
 
@@ -296,6 +333,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
     return matmul(left, right).reshape(rows + columns)
 
 
+@in_lower_precision
 def chain_matmul(*matrices: Any) -> Tensor:
     """The product of several matrices, multiplied in the order that takes the fewest operations.
 

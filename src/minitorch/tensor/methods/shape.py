@@ -6,6 +6,7 @@ Views where NumPy can: reshape, transpose, permute, expand, diagonal, unfold sha
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from minitorch.ops.op import Op, unbroadcast, violated
 from minitorch.tensor.convert import as_tensor, choose, one_axis, one_int, operand, shape_of, tensor_for
 from minitorch.tensor.methods.arguments import required_axis
 from minitorch.tensor.methods.public import function, in_place
+from minitorch.tensor.torch_types import is_dtype
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
@@ -49,7 +51,7 @@ class Shapes(Node):
         >>> minitorch.zeros(3, 5).view(15).shape
         (15,)
         """
-        if len(shape) == 1 and (isinstance(shape[0], (np.dtype, type))):
+        if len(shape) == 1 and is_dtype(shape[0]):
             try:
                 return as_tensor(self._data.view(np.dtype(shape[0])))
             except ValueError as error:
@@ -422,6 +424,30 @@ class Shapes(Node):
             return self.reshape(1).unfold(0, size, step)[0]
         return apply(ops.UNFOLD, self, axis=axis, size=size, step=step)
 
+    def as_strided(self, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+        """A view by steps in memory: element (i, j, …) lies i·stride[0] + j·stride[1] + … after the first.
+
+        storage_offset: where the first lies, from the start of the memory; without it, where x's first does.
+        dx = g, added up where an element is seen several times
+
+        >>> minitorch.arange(5.0).as_strided((3, 2), (1, 2))
+        tensor([[0., 2.],
+                [1., 3.],
+                [2., 4.]])
+        """
+        shape, strides = tuple(map(operator.index, size)), tuple(map(operator.index, stride))
+        if len(shape) != len(strides) or min((*shape, *strides), default=0) < 0:
+            raise RuntimeError(
+                f"as_strided: a size and a stride ≥ 0 for each axis, got size {shape} and stride {strides}"
+            )
+        offset = 0
+        if storage_offset is not None:
+            offset = one_int(storage_offset, "as_strided", "storage_offset") - ops.offset_in_memory(
+                self._data
+            )
+        own = tuple(n // self._array.itemsize for n in self._data.strides)
+        return apply(ops.AS_STRIDED, self, shape=shape, strides=strides, offset=offset, own=own)
+
     # --- repeated, turned, moved -----------------------------------------------------------------
 
     def tile(self, *times: Any, dims: Any = None) -> Tensor:
@@ -637,6 +663,7 @@ diag_embed = function(Shapes.diag_embed)
 diagflat = function(Shapes.diagflat)
 tril = function(Shapes.tril)
 triu = function(Shapes.triu)
+as_strided = function(Shapes.as_strided)
 tile = function(Shapes.tile)
 flip = function(Shapes.flip)
 fliplr = function(Shapes.fliplr)
@@ -645,7 +672,7 @@ rot90 = function(Shapes.rot90)
 roll = function(Shapes.roll)
 
 __all__ = [
-    "broadcast_to", "diag", "diag_embed", "diagflat", "diagonal", "flatten", "flip", "fliplr", "flipud",
+    "as_strided", "broadcast_to", "diag", "diag_embed", "diagflat", "diagonal", "flatten", "flip", "fliplr", "flipud",
     "moveaxis", "movedim", "permute", "ravel", "repeat_interleave", "reshape", "roll", "rot90", "squeeze",
     "sum_to_size", "swapaxes", "swapdims", "t", "tile", "transpose", "tril", "triu", "unflatten",
     "unsqueeze",
