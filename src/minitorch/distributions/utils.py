@@ -11,9 +11,19 @@ from typing import Any
 from minitorch.distributions.distribution import broadcast_all
 from minitorch.engine.dtypes import finfo
 from minitorch.engine.modes import enable_grad
+from minitorch.random import randn
 from minitorch.tensor import Tensor
 
 __all__ = ["broadcast_all", "clamp_probs", "lazy_property", "logits_to_probs", "probs_to_logits"]
+
+
+def _standard_normal(shape: Any, dtype: Any, device: Any) -> Tensor:
+    return randn(shape, dtype=dtype, device=device)
+
+
+def _sum_rightmost(value: Tensor, dim: int) -> Tensor:
+    """Sum over the last `dim` axes."""
+    return value if dim == 0 else value.reshape(*value.shape[: value.ndim - dim], -1).sum(-1)
 
 
 def clamp_probs(probs: Tensor) -> Tensor:
