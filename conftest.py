@@ -8,6 +8,9 @@ import pytest
 
 import minitorch
 
+# Another torch than the one the suite compares with; and a module that has every name one asks for.
+collect_ignore = ["src/minitorch/face/site", "src/minitorch/face/names/ops.py"]
+
 # An assert that fails in a helper says as much as one in a test.
 pytest.register_assert_rewrite(
     *(file.stem for file in (Path(__file__).parent / "tests/support").glob("*.py"))

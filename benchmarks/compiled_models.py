@@ -42,6 +42,12 @@ NEIGHBOURS: dict[str, tuple[str, dict[str, Any]]] = {
     "GPT 2 layers, width 96, context 48, batch 7": (
         "gpt", {"layers": 2, "heads": 3, "width": 96, "length": 48, "batch": 7}
     ),
+    "LSTM 32×50×128, hidden 128": ("lstm", {"batch": 32, "length": 50, "inputs": 128, "hidden": 128}),
+    "MLP 256×1024-1024-10, Adam": ("mlp", {"batch": 256, "sizes": (1024, 1024, 10), "optimiser": "Adam"}),
+    "VAE 128×784-400-20, Adam": ("vae", {"batch": 128, "sizes": (784, 400, 20)}),
+    "transposed convolutions 32×64×7×7-32-1, SGD": ("decoder", {"batch": 32}),
+    "encoder layer 32×50×128, dropout 0.1, SGD": ("encoder", {"dropout": 0.1}),
+    "encoder layer 32×50×128, no dropout, SGD": ("encoder", {"dropout": 0.0}),
     "softmax 3000×700": ("softmax", {"shape": (3000, 700)}),
     "layer norm 5000×384": ("layer_norm", {"shape": (5000, 384)}),
     "cross-entropy, forward and backward, 768×65": ("cross_entropy", {"shape": (768, 65)}),
@@ -176,6 +182,45 @@ def _lstm(torch: Any, compile: Any, batch: int, length: int, inputs: int, hidden
 
     x, y = torch.randn(batch, length, inputs), torch.randint(0, 10, (batch,))
     return _training(torch, compile, Reader(), lambda m, x, y: F.cross_entropy(m(x), y), (x, y), "Adam", 1e-3)
+
+
+def _vae(torch: Any, compile: Any, batch: int, sizes: tuple[int, int, int]) -> Step:
+    nn, F = torch.nn, torch.nn.functional
+    torch.manual_seed(0)
+    inputs, hidden, latent = sizes
+
+    class Vae(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.encode = nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, 2 * latent))
+            self.decode = nn.Sequential(nn.Linear(latent, hidden), nn.ReLU(), nn.Linear(hidden, inputs))
+
+    def loss(m: Any, x: Any) -> Any:
+        code = m.encode(x)
+        mean, log_variance = code[:, :latent], code[:, latent:]
+        drawn = mean + torch.randn_like(mean) * torch.exp(0.5 * log_variance)
+        again = F.binary_cross_entropy_with_logits(m.decode(drawn), x, reduction="sum")
+        return again - 0.5 * (1 + log_variance - mean**2 - log_variance.exp()).sum()
+
+    return _training(torch, compile, Vae(), loss, (torch.rand(batch, inputs),), "Adam", 1e-3)
+
+
+def _decoder(torch: Any, compile: Any, batch: int) -> Step:
+    nn = torch.nn
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.ConvTranspose2d(64, 32, 4, stride=2, padding=1), nn.ReLU(),
+        nn.ConvTranspose2d(32, 1, 4, stride=2, padding=1),
+    )  # fmt: skip
+    x, y = torch.randn(batch, 64, 7, 7), torch.rand(batch, 1, 28, 28)
+    return _training(torch, compile, model, lambda m, x, y: ((m(x) - y) ** 2).mean(), (x, y), "SGD", 0.01)
+
+
+def _encoder(torch: Any, compile: Any, dropout: float) -> Step:
+    torch.manual_seed(0)
+    model = torch.nn.TransformerEncoderLayer(128, 4, 512, dropout, batch_first=True)
+    x = torch.randn(32, 50, 128)
+    return _training(torch, compile, model, lambda m, x: (m(x) ** 2).mean(), (x,), "SGD", 1e-3)
 
 
 def _softmax(torch: Any, compile: Any, shape: Any) -> Step:

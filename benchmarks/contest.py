@@ -5,7 +5,7 @@ round after round: a busy machine slows all contenders alike, and the best round
 the machine did not disturb.
 
 A worker's process knows only `serve` and the clocks below, and imports nothing but its own library. The one who
-asks uses the same Worker as `minitorch bench`.
+asks uses the same processes as `minitorch bench`.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def hold(
     script: str, contenders: Iterable[str], tasks: Iterable[str], rounds: int, threads: int = 1
 ) -> tuple[dict[str, str], Times]:
     """Run the contest: return the contenders' versions, and the seconds of every round."""
-    from minitorch.app.bench.measure import Worker
+    from minitorch.app.bench.measure import ContenderProcess
 
-    workers = [Worker(script, name, threads) for name in contenders]
+    workers = [ContenderProcess(script, name, threads) for name in contenders]
     for worker in workers:
         if worker.greeting is None:
             print(f"{worker.contender} is not installed here: left out", file=sys.stderr)

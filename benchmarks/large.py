@@ -211,7 +211,7 @@ def main() -> None:
     if options.worker:
         work(options.worker)
         return
-    from minitorch.app.bench.measure import Worker
+    from minitorch.app.bench.measure import ContenderProcess
 
     versions, times = contest.hold(__file__, ["minitorch", "NumPy by hand"], WORKLOADS, options.rounds)
     print(contest.machine())
@@ -219,7 +219,7 @@ def main() -> None:
     report(f"{SIZE:,} elements, float32", ELEMENTWISE, times)
     report(f"a table of {ROWS:,} × {WIDTH}", INDEXING, times)
     report("matmul 1024 × 1024", PRODUCTS, times)
-    worker = Worker(__file__, "minitorch")
+    worker = ContenderProcess(__file__, "minitorch")
     print(
         f"\n{'views of ' + format(SIZE, ',') + ' elements':<28}{'shares memory':>15}{'bytes allocated':>18}"
     )

@@ -25,6 +25,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# When an op becomes a kernel depends on what has run before in the process: tests of it switch them on.
+minitorch.set_native_ops(False)
+
+
 @pytest.fixture(autouse=True)
 def every_warning_anew():
     """What compile says once in a process it says once in a test."""

@@ -54,6 +54,8 @@ from minitorch.engine.dtypes import (
     uint64,
 )
 from minitorch.functions import *
+from minitorch.ops import native as _native
+from minitorch.ops.native import are_native_ops_enabled, set_native_ops
 from minitorch.random import (
     Generator,
     bernoulli,
@@ -96,7 +98,7 @@ globals().update({name: getattr(Tensor, name) for name in dir(Tensor) if name[0]
 # Rooms that a program may never enter are opened at first use, so that `import minitorch` stays quick: the rooms
 # themselves, and the names that are offered here from inside one.
 _ROOMS = {
-    "amp": ("GradScaler", "autocast"),
+    "amp": ("GradScaler", "autocast", "get_autocast_dtype", "is_autocast_cpu_enabled", "is_autocast_enabled"),
     "backends": (),
     "compiler.call.compiled": ("compile",),
     "compiler.call.lazy": ("is_lazy", "lazy", "set_lazy"),
@@ -105,6 +107,8 @@ _ROOMS = {
     "course.explorer": ("explore",),
     "distributed": (),
     "distributions": (),
+    "engine.dtypes": ("bfloat16",),
+    "face": ("install_as_torch",),
     "fft": (),
     "func": ("vmap",),
     "nn": (),
@@ -137,6 +141,14 @@ def _explore(self: Tensor, path: _Any = None, **options: _Any) -> _Any:
 
 
 Tensor.explore = _explore  # type: ignore[attr-defined]
+
+
+def _kernel(*call: _Any) -> _Any:
+    """Compute an op on large arrays by a native kernel; None: by NumPy."""
+    return _importlib.import_module("minitorch.compiler.call.kernels").compute(*call)
+
+
+_native.offer(_kernel)
 
 
 def __getattr__(name: str) -> _Any:

@@ -1,26 +1,46 @@
-"""minitorch.amp: mixed precision, for programs that ask for it. Enters: such a program. Leaves: it runs in float32.
+"""minitorch.amp: mixed precision. Enters: a program that asks for it. Leaves: products in half precision, the rest in
+float32, and gradients that do not vanish.
 
-There is no lower precision to gain here: NumPy's float16 is slower than its float32, and bfloat16 it has not. So
-`autocast` leaves every dtype as it is, and `GradScaler`, which guards float16 gradients from vanishing, scales by 1.
-A program then computes what PyTorch computes on a machine without a GPU, where it switches both off with a warning.
+`autocast` lets products and convolutions take bfloat16 (or float16) operands; their sums are made in float32
+(engine/bfloat16.py). On a CPU nothing is gained by it but memory: what counts is that a program computes what it will
+compute on a GPU. `GradScaler` multiplies losses so that small gradients survive in float16, and leaves a step out if
+that was too much.
 """
 
 from __future__ import annotations
 
 import functools
+import sys
+import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import numpy as np
+
+from minitorch.engine import dtypes, modes
+from minitorch.engine.backward import own_gradient
+from minitorch.engine.node import Node
+from minitorch.tensor.devices import has_gpu
+from minitorch.tensor.torch_types import pytorchs, shown
+
 F = TypeVar("F", bound=Callable[..., Any])
 
+_DEVICES = ("cpu", "cuda")
+_defaults = {"cpu": "bfloat16", "cuda": "float16"}
 
-class autocast:
-    """A context, or a decorator, in which everything is computed in the dtype it has.
+
+class autocast(modes.ModeSwitch):
+    """A context, or a decorator, in which products and convolutions are computed in half precision.
+
+    device_type: "cpu" or "cuda"; without a GPU the latter changes nothing. dtype: bfloat16 or float16; if left out,
+    bfloat16 on a CPU and float16 on a GPU. enabled: False switches it off, inside another one too.
+    cache_enabled: cast each parameter once.
 
     >>> import minitorch
-    >>> with autocast("cuda", dtype=minitorch.float16):
-    ...     (minitorch.ones(2) * 2).dtype
-    dtype('float32')
+    >>> with autocast("cpu", dtype=minitorch.float16):
+    ...     product = minitorch.ones(2, 2) @ minitorch.ones(2, 2)
+    >>> product.dtype, (product + minitorch.ones(2, 2)).dtype
+    (dtype('float16'), dtype('float32'))
     """
 
     def __init__(
@@ -30,75 +50,272 @@ class autocast:
         enabled: bool = True,
         cache_enabled: bool | None = None,
     ) -> None:
-        self.device_type, self.dtype, self.enabled = device_type, dtype, enabled
+        if device_type not in _DEVICES:
+            raise RuntimeError(f"autocast: device_type must be 'cpu' or 'cuda', got {device_type!r}")
+        self.device_type = self.device = device_type
+        chosen = get_autocast_dtype(device_type) if dtype is None else dtype
+        if enabled and device_type == "cuda" and not has_gpu():
+            warnings.warn("autocast: there is no GPU, nothing is cast; write autocast('cpu')", stacklevel=2)
+            enabled = False
+        if enabled and chosen not in (dtypes.float16, dtypes.bfloat16):
+            warnings.warn(
+                f"autocast: nothing is cast to {chosen}, only to bfloat16 and float16", stacklevel=2
+            )
+            enabled = False
+        self._enabled, self.fast_dtype, self._cache_enabled = enabled, chosen, cache_enabled is not False
+        super().__init__(self._changed)
 
-    def __enter__(self) -> autocast:
+    def _changed(self, mode: modes.Mode) -> modes.Mode:
+        if not self._enabled:
+            return mode._replace(precision=None)
+        if not modes.autocasting:
+            modes.autocasting.append(True)
+        # One inside another shares what is cast already.
+        if mode.precision == self.fast_dtype:
+            return mode
+        return mode._replace(precision=np.dtype(self.fast_dtype), casts={} if self._cache_enabled else None)
+
+    def __enter__(self) -> autocast:  # type: ignore[override]
+        super().__enter__()
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        pass
 
-    def __call__(self, function: F) -> F:
-        """Decorate a function: it stays as it is."""
+def is_autocast_enabled(device_type: str = "cuda") -> bool:
+    """Tell whether products are cast.
 
-        @functools.wraps(function)
-        def run(*args: Any, **kwargs: Any) -> Any:
-            return function(*args, **kwargs)
+    >>> with autocast("cpu", dtype=np.float16):
+    ...     is_autocast_enabled("cpu"), is_autocast_enabled("cuda")
+    (True, False)
+    """
+    return modes.current().precision is not None and (device_type == "cpu") != has_gpu()
 
-        return run  # type: ignore[return-value]
+
+def is_autocast_cpu_enabled() -> bool:
+    """Tell whether products are cast on the CPU."""
+    return is_autocast_enabled("cpu")
+
+
+def get_autocast_dtype(device_type: str) -> Any:
+    """Return the dtype that autocast casts to if it is told none.
+
+    >>> get_autocast_dtype("cuda")
+    dtype('float16')
+    """
+    precision = modes.current().precision
+    chosen = getattr(dtypes, _defaults[device_type]) if precision is None else precision
+    return shown(chosen) if pytorchs.on else chosen
+
+
+def is_autocast_available(device_type: str) -> bool:
+    """Tell whether autocast does something on a device.
+
+    >>> is_autocast_available("cpu")
+    True
+    """
+    return device_type == "cpu" or (device_type == "cuda" and has_gpu())
 
 
 class GradScaler:
-    """Scales losses by 1, and steps.
+    """Multiplies losses before backward, and divides gradients by the same before the step.
 
-    >>> GradScaler().get_scale()
-    1.0
+    scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()
+
+    Where a gradient is infinite or nan, the step is left out and the scale gets smaller (by `backoff_factor`); after
+    `growth_interval` steps without that, larger (by `growth_factor`).
+
+    >>> GradScaler("cpu").get_scale(), GradScaler("cpu", enabled=False).get_scale()
+    (65536.0, 1.0)
     """
 
-    def __init__(self, device: str = "cuda", *args: Any, enabled: bool = True, **options: Any) -> None:
-        self.device = device
+    def __init__(
+        self,
+        device: str = "cuda",
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        if enabled and growth_factor <= 1.0:
+            raise ValueError(f"GradScaler: the growth factor must be > 1.0, got {growth_factor}")
+        if enabled and backoff_factor >= 1.0:
+            raise ValueError(f"GradScaler: the backoff factor must be < 1.0, got {backoff_factor}")
+        if enabled and device == "cuda" and not has_gpu():
+            warnings.warn(
+                "GradScaler: there is no GPU, nothing is scaled; write GradScaler('cpu')", stacklevel=2
+            )
+            enabled = False
+        self._device, self._enabled = device, enabled
+        self._scale, self._growth_tracker = float(init_scale), 0
+        self._growth_factor, self._backoff_factor = growth_factor, backoff_factor
+        self._growth_interval = growth_interval
+        # By optimiser, since the last update: whether it was unscaled, found something infinite, made its step.
+        self._unscaled: dict[int, bool] = {}
+        self._stepped: set[int] = set()
 
     def scale(self, outputs: Any) -> Any:
-        """Return the loss as it is."""
-        return outputs
+        """Return a loss, or losses in a list, multiplied by the scale.
+
+        >>> import minitorch
+        >>> GradScaler("cpu", init_scale=4.0).scale(minitorch.tensor(2.0))
+        tensor(8.)
+        """
+        if not self._enabled:
+            return outputs
+        if isinstance(outputs, Node):
+            return outputs * self._scale  # type: ignore[operator]
+        if isinstance(outputs, (list, tuple)):
+            return type(outputs)(self.scale(each) for each in outputs)
+        raise ValueError(
+            f"GradScaler.scale: expects a Tensor or a list of them, got {type(outputs).__name__}"
+        )
 
     def unscale_(self, optimizer: Any) -> None:
-        """Leave the gradients as they are."""
+        """Divide the gradients of an optimiser's parameters by the scale: before clipping, say."""
+        if not self._enabled:
+            return
+        if id(optimizer) in self._stepped:
+            raise RuntimeError("GradScaler.unscale_: it is called after step(); call it before")
+        if id(optimizer) in self._unscaled:
+            raise RuntimeError(
+                "GradScaler.unscale_: it was called for this optimiser already since the last update()"
+            )
+        found = False
+        inverse = 1.0 / self._scale
+        for group in optimizer.param_groups:
+            for p in group["params"]:
+                g = own_gradient(p)
+                if g is None:
+                    continue
+                if g.dtype == dtypes.float16:
+                    raise ValueError(
+                        "GradScaler.unscale_: gradients are float16; keep the parameters in float32"
+                    )
+                np.multiply(g, inverse, out=g, casting="same_kind")
+                found = found or not bool(np.isfinite(g).all())
+        self._unscaled[id(optimizer)] = found
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """Let the optimiser step."""
-        return optimizer.step(*args, **kwargs)
+        """Let an optimiser step, unless a gradient is infinite or nan."""
+        if not self._enabled:
+            return optimizer.step(*args, **kwargs)
+        if "closure" in kwargs:
+            raise RuntimeError(
+                "GradScaler.step: a closure cannot be used: its gradients would not be unscaled"
+            )
+        if id(optimizer) in self._stepped:
+            raise RuntimeError(
+                "GradScaler.step: it was called for this optimiser already since the last update()"
+            )
+        if id(optimizer) not in self._unscaled:
+            self.unscale_(optimizer)
+        self._stepped.add(id(optimizer))
+        return None if self._unscaled[id(optimizer)] else optimizer.step(*args, **kwargs)
 
     def update(self, new_scale: Any = None) -> None:
-        """Leave the scale as it is."""
+        """Choose the scale of the next step."""
+        if not self._enabled:
+            return
+        if new_scale is not None:
+            self._scale = float(new_scale)
+        elif not self._unscaled:
+            raise RuntimeError("GradScaler.update: no optimiser made a step since the last update()")
+        elif any(self._unscaled.values()):
+            self._scale, self._growth_tracker = self._scale * self._backoff_factor, 0
+        else:
+            self._growth_tracker += 1
+            if self._growth_tracker == self._growth_interval:
+                self._scale, self._growth_tracker = self._grown(), 0
+        self._unscaled.clear()
+        self._stepped.clear()
+
+    def _grown(self) -> float:
+        larger = self._scale * self._growth_factor
+        return larger if np.isfinite(np.float32(larger)) else self._scale
 
     def get_scale(self) -> float:
-        """Return 1."""
-        return 1.0
+        """Return the scale; 1 if nothing is scaled."""
+        return self._scale if self._enabled else 1.0
+
+    def get_growth_factor(self) -> float:
+        """Return by how much the scale grows."""
+        return self._growth_factor
+
+    def set_growth_factor(self, new_factor: float) -> None:
+        """Set by how much the scale grows."""
+        self._growth_factor = new_factor
+
+    def get_backoff_factor(self) -> float:
+        """Return what the scale is multiplied by after something infinite."""
+        return self._backoff_factor
+
+    def set_backoff_factor(self, new_factor: float) -> None:
+        """Set what the scale is multiplied by after something infinite."""
+        self._backoff_factor = new_factor
+
+    def get_growth_interval(self) -> int:
+        """Return after how many good steps the scale grows."""
+        return self._growth_interval
+
+    def set_growth_interval(self, new_interval: int) -> None:
+        """Set after how many good steps the scale grows."""
+        self._growth_interval = new_interval
 
     def is_enabled(self) -> bool:
-        """Return False: nothing is scaled."""
-        return False
+        """Tell whether anything is scaled."""
+        return self._enabled
 
     def state_dict(self) -> dict[str, Any]:
-        """Return nothing: there is no state."""
-        return {}
+        """Return what a later run needs to go on; nothing if nothing is scaled.
+
+        >>> GradScaler("cpu", init_scale=8.0).state_dict()["scale"]
+        8.0
+        """
+        if not self._enabled:
+            return {}
+        return {
+            "scale": self._scale,
+            "growth_factor": self._growth_factor,
+            "backoff_factor": self._backoff_factor,
+            "growth_interval": self._growth_interval,
+            "_growth_tracker": self._growth_tracker,
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take nothing."""
+        """Go on where another run stopped."""
+        if not self._enabled:
+            return
+        if not state_dict:
+            raise RuntimeError(
+                "GradScaler.load_state_dict: the state is empty: it is of one that scales nothing"
+            )
+        self._scale, self._growth_tracker = state_dict["scale"], state_dict["_growth_tracker"]
+        self._growth_factor, self._backoff_factor = state_dict["growth_factor"], state_dict["backoff_factor"]
+        self._growth_interval = state_dict["growth_interval"]
 
 
 def custom_fwd(fwd: Any = None, *, device_type: str = "cuda", cast_inputs: Any = None) -> Any:
-    """Decorate a Function's forward for use under autocast: here it is what it was.
+    """Decorate a Function's forward: under autocast it runs as it did outside, or on `cast_inputs` without autocast.
 
     >>> @custom_fwd(device_type="cuda")
     ... def forward(ctx, x): ...
     """
-    return fwd if fwd is not None else functools.partial(custom_fwd, device_type=device_type)
+    if fwd is None:
+        return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+
+    @functools.wraps(fwd)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if cast_inputs is None or modes.current().precision is None:
+            return fwd(*args, **kwargs)
+        cast = lambda x: x.to(cast_inputs) if isinstance(x, Node) and x.is_floating_point() else x  # type: ignore[attr-defined]
+        with autocast(device_type, enabled=False):
+            return fwd(*map(cast, args), **{name: cast(x) for name, x in kwargs.items()})
+
+    return run
 
 
 def custom_bwd(bwd: Any = None, *, device_type: str = "cuda") -> Any:
-    """Decorate a Function's backward for use under autocast: here it is what it was.
+    """Decorate a Function's backward for use under autocast: rules run outside of it anyhow.
 
     >>> @custom_bwd
     ... def backward(ctx, g): ...
@@ -106,10 +323,7 @@ def custom_bwd(bwd: Any = None, *, device_type: str = "cuda") -> Any:
     return bwd if bwd is not None else functools.partial(custom_bwd, device_type=device_type)
 
 
-def is_autocast_available(device_type: str) -> bool:
-    """Tell whether a device computes in a lower precision: none does here.
-
-    >>> is_autocast_available("cuda")
-    False
-    """
-    return False
+# PyTorch's files of these: `from torch.amp.grad_scaler import GradScaler`.
+autocast_mode = grad_scaler = sys.modules[__name__]
+sys.modules[f"{__name__}.autocast_mode"] = sys.modules[f"{__name__}.grad_scaler"] = autocast_mode
+__path__: list[str] = []

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.engine import watch
+from minitorch.engine.bfloat16 import meet_bfloat16
 from minitorch.engine.complex import meet_complex
 from minitorch.engine.dtypes import common_dtype, dtype_of_number, get_default_dtype, int64
 from minitorch.engine.node import Node, new_tensor
@@ -15,21 +16,50 @@ from minitorch.ops.op import like_of, order_of, violated
 from minitorch.tensor import Tensor, check_device, move
 from minitorch.tensor.convert import as_array, one_int, shape_of
 from minitorch.tensor.convert import as_tensor as shared
-from minitorch.tensor.devices import Size
+from minitorch.tensor.devices import Size, preserve_format, strided
 from minitorch.tensor.methods.arguments import fill_of
+from minitorch.tensor.methods.public import write_out
 
 
-def _leaf(data: Any, requires_grad: bool, device: Any = None) -> Tensor:
+def _leaf(data: Any, requires_grad: bool, device: Any = None, options: Any = None) -> Tensor:
     if data.dtype.kind == "c":
         meet_complex()
+    meet_bfloat16(data.dtype)
     out = new_tensor(data)
     check_device(device)
     if device is not None:
         out = move(out, device)
+    if options:
+        out = laid_out(out, **options)
     return out.requires_grad_() if requires_grad else out
 
 
-def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def laid_out(
+    tensor: Tensor,
+    *,
+    out: Any = None,
+    layout: Any = strided,
+    memory_format: Any = None,
+    pin_memory: bool = False,
+    names: Any = None,
+) -> Tensor:
+    """Return a new tensor as PyTorch's further words of creation ask for it: in another's place, channels last.
+
+    >>> laid_out(zeros(1, 2, 3, 3), memory_format=minitorch.channels_last).stride()
+    (18, 1, 6, 2)
+    """
+    if layout not in (None, strided):
+        raise RuntimeError(f"layout: only {strided!r} can be made here, not {layout!r}")
+    if names is not None:
+        raise RuntimeError("names: axes have numbers here, no names")
+    if memory_format not in (None, preserve_format):
+        tensor = tensor.contiguous(memory_format)
+    return tensor if out is None else write_out(tensor, out)
+
+
+def tensor(
+    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+) -> Tensor:
     """Return a leaf with a copy of `data`: numbers, nested lists, arrays, Tensors.
 
     >>> tensor([[1, 2], [3, 4]])
@@ -98,7 +128,13 @@ def from_dlpack(source: Any) -> Tensor:
 
 
 def full(
-    size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    size: Any,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **options: Any,
 ) -> Tensor:
     """Return a tensor of one value everywhere.
 
@@ -111,8 +147,8 @@ def full(
     shape = _lengths((size,), None, "full")
     filled = fill_of(value, chosen, "full")
     if (like := like_of((*shape, value))) is not None:
-        return _leaf(np.full_like(like, filled, dtype=chosen, shape=shape), requires_grad, device)
-    return _leaf(np.full(shape, filled, dtype=chosen), requires_grad, device)
+        return _leaf(np.full_like(like, filled, dtype=chosen, shape=shape), requires_grad, device, options)
+    return _leaf(np.full(shape, filled, dtype=chosen), requires_grad, device, options)
 
 
 def _number(value: Any, name: str) -> Any:
@@ -131,20 +167,25 @@ def _lengths(given: tuple[Any, ...], keyword: Any, name: str) -> tuple[int, ...]
 
 
 def _made(
-    make: Any, sizes: tuple[Any, ...], size: Any, dtype: Any, device: Any, requires_grad: bool
+    make: Any, sizes: tuple[Any, ...], size: Any, dtype: Any, device: Any, requires_grad: bool, options: Any
 ) -> Tensor:
     chosen = get_default_dtype() if dtype is None else np.dtype(dtype)
     shape = _lengths(sizes, size, make.__name__)
     if (like := like_of(shape)) is not None:
-        return _leaf(_LIKE[make](like, dtype=chosen, shape=shape), requires_grad, device)
-    return _leaf(make(shape, chosen), requires_grad, device)
+        return _leaf(_LIKE[make](like, dtype=chosen, shape=shape), requires_grad, device, options)
+    return _leaf(make(shape, chosen), requires_grad, device, options)
 
 
 _LIKE: dict[Any, Any] = {np.zeros: np.zeros_like, np.ones: np.ones_like, np.empty: np.empty_like}
 
 
 def zeros(
-    *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    *sizes: Any,
+    size: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **options: Any,
 ) -> Tensor:
     """Return zeros.
 
@@ -152,33 +193,49 @@ def zeros(
     tensor([[0., 0., 0.],
             [0., 0., 0.]])
     """
-    return _made(np.zeros, sizes, size, dtype, device, requires_grad)
+    return _made(np.zeros, sizes, size, dtype, device, requires_grad, options)
 
 
 def ones(
-    *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    *sizes: Any,
+    size: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **options: Any,
 ) -> Tensor:
     """Return ones.
 
     >>> ones(2)
     tensor([1., 1.])
     """
-    return _made(np.ones, sizes, size, dtype, device, requires_grad)
+    return _made(np.ones, sizes, size, dtype, device, requires_grad, options)
 
 
 def empty(
-    *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    *sizes: Any,
+    size: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **options: Any,
 ) -> Tensor:
     """Return a tensor whose values are whatever was in memory.
 
     >>> empty(2, 3).shape
     (2, 3)
     """
-    return _made(np.empty, sizes, size, dtype, device, requires_grad)
+    return _made(np.empty, sizes, size, dtype, device, requires_grad, options)
 
 
 def eye(
-    n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    n: int,
+    m: int | None = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **options: Any,
 ) -> Tensor:
     """Return ones on the diagonal, zeros elsewhere.
 
@@ -190,8 +247,8 @@ def eye(
     rows, columns = _lengths((n, n if m is None else m), None, "eye")
     if (like := like_of((rows, columns))) is not None:
         is_on_it = np.arange(rows, like=like)[:, None] == np.arange(columns, like=like)
-        return _leaf(is_on_it.astype(chosen), requires_grad, device)
-    return _leaf(np.eye(rows, columns, dtype=chosen), requires_grad, device)
+        return _leaf(is_on_it.astype(chosen), requires_grad, device, options)
+    return _leaf(np.eye(rows, columns, dtype=chosen), requires_grad, device, options)
 
 
 def arange(
@@ -202,6 +259,7 @@ def arange(
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    **options: Any,
 ) -> Tensor:
     """Return start, start + step, … below end; from 0 if only one number is given.
 
@@ -226,11 +284,18 @@ def arange(
         first, by = int(first), int(by)
     like = like_of((count, first, by))
     steps = np.arange(count, dtype=int64 if chosen.kind in "iu" else np.float64, like=like)
-    return _leaf((first + by * steps).astype(chosen), requires_grad, device)
+    return _leaf((first + by * steps).astype(chosen), requires_grad, device, options)
 
 
 def linspace(
-    start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    start: Any,
+    end: Any,
+    steps: int,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **options: Any,
 ) -> Tensor:
     """Return evenly spaced numbers, both ends included.
 
@@ -238,7 +303,9 @@ def linspace(
     tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
     chosen = get_default_dtype() if dtype is None else np.dtype(dtype)
-    return _leaf(_spaced(start, end, steps, chosen, "linspace").astype(chosen), requires_grad, device)
+    return _leaf(
+        _spaced(start, end, steps, chosen, "linspace").astype(chosen), requires_grad, device, options
+    )
 
 
 def _spaced(start: Any, end: Any, steps: Any, dtype: np.dtype, name: str) -> np.ndarray:
@@ -259,6 +326,7 @@ def logspace(
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    **options: Any,
 ) -> Tensor:
     """Return base**start … base**end, evenly spaced exponents.
 
@@ -267,42 +335,57 @@ def logspace(
     """
     chosen = get_default_dtype() if dtype is None else np.dtype(dtype)
     return _leaf(
-        (base ** _spaced(start, end, steps, chosen, "logspace")).astype(chosen), requires_grad, device
+        (base ** _spaced(start, end, steps, chosen, "logspace")).astype(chosen),
+        requires_grad,
+        device,
+        options,
     )
 
 
-def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def zeros_like(
+    input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **options: Any
+) -> Tensor:
     """Return zeros of a tensor's shape, dtype and device.
 
     >>> zeros_like(tensor([1.0, 2.0]))
     tensor([0., 0.])
     """
     like = shared(input)._data
-    return _leaf(np.zeros_like(like, dtype=dtype, order=order_of(like)), requires_grad, device)
+    return _leaf(np.zeros_like(like, dtype=dtype, order=order_of(like)), requires_grad, device, options)
 
 
-def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def ones_like(
+    input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **options: Any
+) -> Tensor:
     """Return ones of a tensor's shape, dtype and device.
 
     >>> ones_like(tensor([1.0, 2.0]))
     tensor([1., 1.])
     """
     like = shared(input)._data
-    return _leaf(np.ones_like(like, dtype=dtype, order=order_of(like)), requires_grad, device)
+    return _leaf(np.ones_like(like, dtype=dtype, order=order_of(like)), requires_grad, device, options)
 
 
-def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def empty_like(
+    input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **options: Any
+) -> Tensor:
     """Return an uninitialised tensor of a tensor's shape, dtype and device.
 
     >>> empty_like(tensor([1.0, 2.0])).shape
     (2,)
     """
     like = shared(input)._data
-    return _leaf(np.empty_like(like, dtype=dtype, order=order_of(like)), requires_grad, device)
+    return _leaf(np.empty_like(like, dtype=dtype, order=order_of(like)), requires_grad, device, options)
 
 
 def full_like(
-    input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    input: Any,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **options: Any,
 ) -> Tensor:
     """Return one value everywhere, in a tensor's shape, dtype and device.
 
@@ -312,7 +395,9 @@ def full_like(
     like = shared(input)._data
     chosen = like.dtype if dtype is None else np.dtype(dtype)
     value = fill_of(_number(fill_value, "full_like"), chosen, "full_like")
-    return _leaf(np.full_like(like, value, dtype=chosen, order=order_of(like)), requires_grad, device)
+    return _leaf(
+        np.full_like(like, value, dtype=chosen, order=order_of(like)), requires_grad, device, options
+    )
 
 
 def one_hot(labels: Any, num_classes: int = -1) -> Tensor:

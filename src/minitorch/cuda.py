@@ -5,13 +5,16 @@ A GPU is used through CuPy (`x.to("cuda")`); where there is none, `is_available(
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from types import ModuleType
+import time
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from minitorch.amp import GradScaler, custom_bwd, custom_fwd
 from minitorch.amp import autocast as _autocast
 from minitorch.tensor.devices import device as Device
+from minitorch.tensor.devices import gpu_count
 
 _ABSENT = (
     "cuda: no GPU can be used here. In minitorch's folder, on a machine with an NVIDIA GPU: pip install '.[gpu]'; "
@@ -25,12 +28,7 @@ def device_count() -> int:
     >>> device_count() >= 0
     True
     """
-    try:
-        import cupy
-
-        return int(cupy.cuda.runtime.getDeviceCount())
-    except Exception:  # not installed, or installed without a driver: CuPy raises its own kinds
-        return 0
+    return gpu_count()
 
 
 def is_available() -> bool:
@@ -105,7 +103,7 @@ def memory_allocated(device: Any = None) -> int:
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Return False: NumPy has no bfloat16.
+    """Tell whether the GPU computes in bfloat16: CuPy does not, and so it is done on the CPU alone.
 
     >>> is_bf16_supported()
     False
@@ -127,8 +125,155 @@ def _cuda_autocast(enabled: bool = True, dtype: Any = None, cache_enabled: bool 
     return _autocast("cuda", dtype, enabled, cache_enabled)
 
 
+def is_initialized() -> bool:
+    """Tell whether a GPU is in use.
+
+    >>> is_initialized() == is_available()
+    True
+    """
+    return is_available()
+
+
+def get_device_properties(device: Any = None) -> Any:
+    """Return what the GPU is: name, total_memory, major, minor, multi_processor_count."""
+    number = current_device() if device is None else Device(device).index or 0
+    import cupy
+
+    found = cupy.cuda.runtime.getDeviceProperties(number)
+    return SimpleNamespace(
+        name=found["name"].decode(),
+        total_memory=found["totalGlobalMem"],
+        major=found["major"],
+        minor=found["minor"],
+        multi_processor_count=found["multiProcessorCount"],
+    )
+
+
+def get_device_capability(device: Any = None) -> tuple[int, int]:
+    """Return the GPU's generation: (9, 0) for an H200."""
+    found = get_device_properties(device)
+    return found.major, found.minor
+
+
+def mem_get_info(device: Any = None) -> tuple[int, int]:
+    """Return how many bytes of the GPU's memory are free, and how many there are."""
+    current_device()
+    import cupy
+
+    free, total = cupy.cuda.runtime.memGetInfo()
+    return int(free), int(total)
+
+
+def get_rng_state_all() -> list[Any]:
+    """Return nothing: every random number is drawn by the CPU's generator."""
+    return []
+
+
+def set_rng_state_all(new_states: Any) -> None:
+    """Do nothing: every random number is drawn by the CPU's generator."""
+
+
+def is_current_stream_capturing() -> bool:
+    """Return False."""
+    return False
+
+
+# --- a GPU's streams: the CPU has one -----------------------------------------------------------------------
+
+
+class Stream:
+    """An order of work: that of the program."""
+
+    def __init__(self, device: Any = None, priority: int = 0, **options: Any) -> None:
+        self.device, self.priority = Device("cpu"), priority
+
+    def synchronize(self) -> None:
+        """Do nothing: what was asked for is done."""
+
+    def wait_stream(self, stream: Any) -> None:
+        """Do nothing: what was asked for is done."""
+
+    wait_event = wait_stream
+
+    def record_event(self, event: Any = None) -> Any:
+        """Return a time."""
+        made = Event() if event is None else event
+        made.record()
+        return made
+
+    def query(self) -> bool:
+        """Return True: all is done."""
+        return True
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        pass
+
+
+class Event:
+    """A moment; two of them tell the milliseconds between."""
+
+    def __init__(self, device: Any = None, *, enable_timing: bool = False, **options: Any) -> None:
+        self.time: float | None = None
+
+    def record(self, stream: Any = None) -> None:
+        """Take the time."""
+        self.time = time.perf_counter()
+
+    def elapsed_time(self, end_event: Event) -> float:
+        """Return the milliseconds from this moment to another."""
+        if self.time is None or end_event.time is None:
+            raise RuntimeError("elapsed_time: both events must be recorded first")
+        return (end_event.time - self.time) * 1000
+
+    def synchronize(self) -> None:
+        """Do nothing: what was asked for is done."""
+
+    def wait(self, stream: Any = None) -> None:
+        """Do nothing: what was asked for is done."""
+
+    def query(self) -> bool:
+        """Return True: all is done."""
+        return True
+
+
+class OutOfMemoryError(RuntimeError):
+    """A GPU's memory is used up."""
+
+
+def current_stream(device: Any = None) -> Stream:
+    """Return the program's own order of work."""
+    return Stream()
+
+
+def stream(stream: Any) -> Any:
+    """Return a context in which work keeps the program's own order."""
+    return contextlib.nullcontext(stream)
+
+
+class device(contextlib.nullcontext[Any]):
+    """A context in which a GPU is chosen; where there is none, an error that says so.
+
+    >>> with device(-1):    # which is none, as in PyTorch
+    ...     pass
+    """
+
+    def __init__(self, device: Any) -> None:
+        super().__init__()
+        if device is not None and device != -1:
+            set_device(device)
+
+
+default_stream, StreamContext, device_of = current_stream, stream, device
+current_blas_handle = _nothing
+
+
 # The old address of mixed precision: `from torch.cuda.amp import autocast, GradScaler`.
 amp = sys.modules[f"{__name__}.amp"] = ModuleType(
     f"{__name__}.amp", "autocast and GradScaler, at their old address."
 )
 vars(amp).update(autocast=_cuda_autocast, GradScaler=GradScaler, custom_fwd=custom_fwd, custom_bwd=custom_bwd)
+vars(amp).update(__path__=[], autocast_mode=amp, grad_scaler=amp)
+sys.modules[f"{__name__}.amp.autocast_mode"] = sys.modules[f"{__name__}.amp.grad_scaler"] = amp

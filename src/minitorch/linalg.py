@@ -43,6 +43,7 @@ from minitorch.tensor.methods.linalg import (
 )
 from minitorch.tensor.methods.products import matmul, multiply_chain, powers_of
 from minitorch.tensor.methods.reductions import nuclear_norm
+from minitorch.tensor.precision import in_lower_precision
 from minitorch.tensor.protocols import implements
 
 
@@ -534,6 +535,7 @@ def multi_dot(tensors: Any) -> Tensor:
     return product.squeeze(0) if first else product
 
 
+@in_lower_precision
 def vecdot(x: Any, y: Any, *, dim: int = -1) -> Tensor:
     """Σ xᵢ·yᵢ along an axis, x conjugated.   dx = g·y, dy = g·x
 

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.engine.dtypes import get_default_dtype
+from minitorch.creation import laid_out
+from minitorch.engine.bfloat16 import meet_bfloat16
+from minitorch.engine.dtypes import get_default_dtype, kind_of
 from minitorch.engine.node import new_tensor
 from minitorch.engine.record import apply
 from minitorch.ops.arithmetic import NORMAL
@@ -54,8 +56,12 @@ def set_rng_state(state: dict[str, Any]) -> None:
     default_generator.set_state(state)
 
 
-def _made(values: np.ndarray, shape: tuple[int, ...], device: Any, requires_grad: bool) -> Tensor:
+def _made(
+    values: np.ndarray, shape: tuple[int, ...], device: Any, requires_grad: bool, options: Any = None
+) -> Tensor:
     out = move(new_tensor(values.reshape(shape)), device)
+    if options:
+        out = laid_out(out, **options)
     return out.requires_grad_() if requires_grad else out
 
 
@@ -65,8 +71,9 @@ def _drawn(draw: Any, count: int, dtype: Any, name: str, spread: float) -> np.nd
     if chosen.kind == "c":
         part = np.empty(0, chosen).real.dtype
         return (draw(2 * count, part) * part.type(spread)).view(chosen)
-    if chosen.kind != "f":
+    if kind_of(chosen) != "f":
         raise RuntimeError(f"{name}: dtype must be floating-point or complex, got {chosen}")
+    meet_bfloat16(chosen)
     return draw(count, chosen)
 
 
@@ -76,7 +83,7 @@ def rand(
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
-    pin_memory: bool = False,
+    **options: Any,
 ) -> Tensor:
     """Return uniform numbers from [0, 1).
 
@@ -86,7 +93,7 @@ def rand(
     """
     shape = shape_of(size)
     values = _drawn((generator or default_generator).uniforms, math.prod(shape), dtype, "rand", 1.0)
-    return _made(values, shape, device, requires_grad)
+    return _made(values, shape, device, requires_grad, options)
 
 
 def randn(
@@ -95,7 +102,7 @@ def randn(
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
-    pin_memory: bool = False,
+    **options: Any,
 ) -> Tensor:
     """Return standard normal numbers; complex ones have a variance of 1/2 in each part.
 
@@ -106,11 +113,17 @@ def randn(
     values = _drawn(
         (generator or default_generator).normals, math.prod(shape), dtype, "randn", math.sqrt(0.5)
     )
-    return _made(values, shape, device, requires_grad)
+    return _made(values, shape, device, requires_grad, options)
 
 
 def rand_like(
-    input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, generator: Any = None
+    input: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    generator: Any = None,
+    **options: Any,
 ) -> Tensor:
     """Return uniform numbers in a tensor's shape, dtype and device.
 
@@ -120,11 +133,17 @@ def rand_like(
     like = as_tensor(input)
     kind, place = dtype or like.dtype, device or like.device
     values = _drawn((generator or default_generator).uniforms, like.numel(), kind, "rand_like", 1.0)
-    return _made(laid_out_like(values, like._data), like.shape, place, requires_grad)
+    return _made(laid_out_like(values, like._data), like.shape, place, requires_grad, options)
 
 
 def randn_like(
-    input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, generator: Any = None
+    input: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    generator: Any = None,
+    **options: Any,
 ) -> Tensor:
     """Return standard normal numbers in a tensor's shape, dtype and device.
 
@@ -136,7 +155,7 @@ def randn_like(
     contiguous = in_axis_order(like._data)
     draw = lambda count, part: (generator or default_generator).normals(count, part, contiguous)
     values = _drawn(draw, like.numel(), kind, "randn_like", math.sqrt(0.5))
-    return _made(laid_out_like(values, like._data), like.shape, place, requires_grad)
+    return _made(laid_out_like(values, like._data), like.shape, place, requires_grad, options)
 
 
 def randint(
@@ -148,6 +167,7 @@ def randint(
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    **options: Any,
 ) -> Tensor:
     """Return integers from low to high - 1, as randint(high, size) or randint(low, high, size).
 
@@ -167,7 +187,9 @@ def randint(
     # From 2**28 on, a remainder of 32 bits would be too uneven; PyTorch draws 64 there.
     words = source.words64(count) if span >= 2**28 else source.words(count).astype(np.uint64)
     values = (words % np.uint64(span)).astype(np.int64) + int(low)
-    return _made(values.astype(np.int64 if dtype is None else np.dtype(dtype)), shape, device, requires_grad)
+    return _made(
+        values.astype(np.int64 if dtype is None else np.dtype(dtype)), shape, device, requires_grad, options
+    )
 
 
 def randint_like(
@@ -184,7 +206,9 @@ def randint_like(
     return new_tensor(laid_out_like(drawn._data, like._data))
 
 
-def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None) -> Tensor:
+def randperm(
+    n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None, **options: Any
+) -> Tensor:
     """Return the integers 0 to n - 1 in random order.
 
     >>> generator = manual_seed(0); randperm(4)
@@ -192,7 +216,7 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
     """
     order = (generator or default_generator).permutation(n)
     return _made(
-        order.astype(np.int64 if dtype is None else np.dtype(dtype), copy=False), (n,), device, False
+        order.astype(np.int64 if dtype is None else np.dtype(dtype), copy=False), (n,), device, False, options
     )
 
 

@@ -1,6 +1,7 @@
 """Settings that public programs make, and questions they ask of tensors. Enters: flags. Leaves: the flags, remembered.
 
-No setting changes a number here: everything is computed in the dtype it has, and always in the same order.
+No setting changes a number here: everything is computed in the dtype it has, and always in the same order. (Whether
+large arrays are computed by NumPy or by native kernels is chosen in ops/native.py.)
 """
 
 from __future__ import annotations
@@ -10,11 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.engine.dtypes import common_dtype, legacy_dtype, promote_types
+from minitorch.engine.dtypes import common_dtype, kind_of, legacy_dtype, promote_types
 from minitorch.engine.dtypes import set_default_dtype as _set_default_dtype
 from minitorch.engine.modes import is_grad_enabled
 from minitorch.tensor import Tensor
-from minitorch.tensor.devices import CPU, device
+from minitorch.tensor.devices import (
+    CPU,
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    device,
+    layout,
+    memory_format,
+    preserve_format,
+    strided,
+)
 from minitorch.tensor.methods.public import function
 
 _kept: dict[str, Any] = {"threads": 1, "deterministic": True, "precision": "highest"}
@@ -118,7 +129,7 @@ def can_cast(from_: Any, to: Any) -> bool:
     (True, False)
     """
     order = "biufc"
-    a, b = np.dtype(from_).kind, np.dtype(to).kind
+    a, b = kind_of(np.dtype(from_)), kind_of(np.dtype(to))
     if a == b or promote_types(from_, to) == np.dtype(to):
         return True
     return (order.index(b) > 1 and order.index(a) <= order.index(b)) or (a == "u" and b == "i")
@@ -144,25 +155,12 @@ numel = function(Tensor.numel)
 mps = SimpleNamespace(is_available=lambda: False, manual_seed=lambda seed: None, empty_cache=lambda: None)
 
 
-class _NotOffered:
-    """The name of a dtype that NumPy has not; it can be named, not used."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __repr__(self) -> str:
-        return f"{self.name} (which NumPy does not have: use float32)"
-
-
-bfloat16 = _NotOffered("bfloat16")
-strided, preserve_format, contiguous_format = "strided", "preserve_format", "contiguous_format"
-channels_last, channels_last_3d = "channels_last", "channels_last_3d"
-
 __all__ = [
-    "are_deterministic_algorithms_enabled", "bfloat16", "can_cast", "channels_last", "channels_last_3d",
+    "are_deterministic_algorithms_enabled", "can_cast", "channels_last", "channels_last_3d",
     "clone", "contiguous_format", "detach", "equal", "get_default_device", "get_float32_matmul_precision",
     "get_num_interop_threads", "get_num_threads", "is_complex", "is_floating_point",
-    "is_inference_mode_enabled", "is_nonzero", "is_tensor", "mps", "numel", "preserve_format",
+    "is_inference_mode_enabled", "is_nonzero", "is_tensor", "layout", "memory_format", "mps", "numel",
+    "preserve_format",
     "result_type", "set_default_device", "set_default_tensor_type", "set_float32_matmul_precision",
     "set_num_interop_threads", "set_num_threads", "strided", "use_deterministic_algorithms",
 ]  # fmt: skip

@@ -576,11 +576,34 @@ def test_a_right_op_is_proven():
         "inputs and gradient left as they were",
         "gradcheck",
         "gradgradcheck",
+        "many examples at once (vmap)",
+        "forward mode",
+        "compiled",
     ]
+    assert not any(why for _, _, why in report.lines)
     times = good(lambda g, out, x, y: g * y, lambda g, out, x, y: g * x)(lambda x, y: x * y)
     report = times.check(np.array([[0.5, 1.5], [2.0, 0.1]]), np.array([[0.3, 0.7], [1.0, -1.0]]))
     assert report.ok
-    assert report.lines[-1][0] == "broadcasting"
+    assert "broadcasting" in [what for what, _, _ in report.lines]
+
+
+def test_an_op_with_odd_code_is_right_in_every_reading_and_told():
+    odd = good(lambda g, out, x: g * float(np.sqrt(2.0)) + 0 * x)(
+        lambda x: x * float(np.sqrt(abs(float(x[0]) * 0 + 2.0)))
+    )
+    report = odd.check(Tensor([0.5, -1.0]))
+    assert report.ok
+    said = {what: why for what, _, why in report.lines}
+    assert "one after the other" in said["many examples at once (vmap)"]
+    assert not said["forward mode"]
+
+
+def test_a_reading_that_differs_is_told():
+    # On a batch, or compiled, it would compute something else than on one array.
+    sly = good(lambda g, out, x: g * 2)(lambda x: x * 2 if type(x) is np.ndarray else x * 3)
+    report = sly.check(Tensor([0.5, -1.0]), raise_exception=False)
+    assert next(what for what, passed, _ in report.lines if not passed) == "many examples at once (vmap)"
+    assert "differs" in str(report)
 
 
 def forward_writes_into_input(x):

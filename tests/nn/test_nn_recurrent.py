@@ -348,3 +348,32 @@ def test_a_packed_sequence_changes_dtype():
     assert packed.to(minitorch.float16).data.dtype == np.float16
     assert small.unsorted_indices.equal(packed.unsorted_indices)
     assert not packed.is_cuda
+
+
+@pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
+@pytest.mark.parametrize("options", [{}, {"batch_first": True, "bidirectional": True, "num_layers": 2}])
+def test_one_op_and_step_by_step_agree(kind, options):
+    """A sequence is one op; the same sequence packed goes step by step."""
+    minitorch.manual_seed(0)
+    module = getattr(nn, kind)(3, 4, **options, dtype=minitorch.float64)
+    x = minitorch.randn(5, 2, 3, dtype=minitorch.float64)
+    if options:
+        x = x.swapaxes(0, 1)
+    lengths = [5, 5]
+    found = []
+    for packed in (False, True):
+        leaf = x.detach().clone().requires_grad_()
+        for parameter in module.parameters():
+            parameter.grad = None
+        if packed:
+            given = nn.utils.rnn.pack_padded_sequence(leaf, lengths, batch_first=bool(options))
+            output, last = module(given)
+            output, _ = nn.utils.rnn.pad_packed_sequence(output, batch_first=bool(options))
+        else:
+            output, last = module(leaf)
+        output.mul_(2)  # what is handed out may be written into
+        ends = last if isinstance(last, tuple) else (last,)
+        (output.sin().sum() + sum((end * end).sum() for end in ends)).backward()
+        found.append([output.detach().numpy(), leaf.grad, *(p.grad.copy() for p in module.parameters())])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)

@@ -33,7 +33,8 @@ def test_same_numbers_on_the_device(case):
     outputs = floats(case.call(Library(), *tensors))
     for mine, other in zip(outputs, expected, strict=True):
         assert isinstance(mine._data, DeviceArray)
-        np.testing.assert_array_equal(mine._data.host, other._data)
+        # (Equal but for the error function, which is SciPy's there and ours here.)
+        np.testing.assert_allclose(mine._data.host, other._data, rtol=1e-15, atol=1e-15)
     if not case.differentiable:
         return
     chosen = [o for o in outputs if o.requires_grad]

@@ -22,6 +22,7 @@ KEPT_BY_PYTORCH = {
     "matrix_norm": "the singular values and vectors",
     "norm": "the sign",
     "polar": "the result",
+    "recurrence": "the gates",
     "sinc": "the input alone",
     "svdvals": "the singular vectors",
     "unfold": "nothing: its windows are a view, which NumPy does not let one write into",

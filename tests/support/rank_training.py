@@ -196,6 +196,6 @@ if __name__ == "__main__":
     dist.init_process_group("mpi")
     for case in CASES:
         if len(sys.argv) < 2 or any(word in case for word in sys.argv[1:]):
-            check(case, np.float64, dist.get_rank(), dist.get_world_size())
-    check("mlp, SGD, dropout", np.float32, dist.get_rank(), dist.get_world_size())
+            for dtype in (np.float64, np.float32):
+                check(case, dtype, dist.get_rank(), dist.get_world_size())
     print("all is as by one rank")

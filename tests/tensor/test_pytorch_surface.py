@@ -505,11 +505,6 @@ def test_settings_are_kept_and_change_nothing():
     with pytest.raises(ValueError, match="highest"):
         m.set_float32_matmul_precision("low")
     m.set_default_device("cpu")
-    with m.amp.autocast("cuda", dtype=m.bfloat16), m.autocast(device_type="cpu"):
-        assert (m.ones(2) @ m.ones(2)).dtype == m.float32
-    assert "NumPy" in repr(m.bfloat16)
-    with pytest.raises(TypeError):
-        m.zeros(2, dtype=m.bfloat16)
 
 
 def test_limits():
@@ -597,16 +592,6 @@ def test_assert_close():
         t([1.0], [1.0, 2.0])
     with pytest.raises(AssertionError, match="keys"):
         t({"a": 1.0}, {"b": 1.0})
-
-
-def test_gradscaler_steps():
-    w = minitorch.nn.Parameter(minitorch.ones(1))
-    optimizer, scaler = minitorch.optim.SGD([w], lr=0.5), minitorch.amp.GradScaler()
-    scaler.scale((w * 2).sum()).backward()
-    scaler.unscale_(optimizer)
-    scaler.step(optimizer)
-    scaler.update()
-    assert w.item() == 0.0
 
 
 # --- modules ------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The `minitorch` command: check, train, list, bench, learn, explore. Enters: arguments. Leaves: words, an exit code.
+"""The `minitorch` command: run, check, train, list, bench, learn, explore. Enters: words. Leaves: words, an exit code.
 
 Exit codes: 0 done, 1 something failed, 2 a wrong argument, 130 interrupted with Ctrl-C.
 """
@@ -47,6 +47,14 @@ def parser() -> argparse.ArgumentParser:
     top = Parser(prog="minitorch", description="The PyTorch you can read.", allow_abbrev=False)
     top.add_argument("--version", action="version", version=f"minitorch {minitorch.__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    run = commands.add_parser(
+        "run",
+        help="run a program that imports torch, on minitorch",
+        description="Run a script, -m MODULE or -c CODE as python does, with minitorch in the place of torch.",
+        usage="minitorch run SCRIPT [ARGUMENT …] | -m MODULE [ARGUMENT …] | -c CODE [ARGUMENT …]",
+        allow_abbrev=False,
+    )
+    run.add_argument("program", nargs="...", metavar="SCRIPT", help="a Python file, and what it is given")
     check = commands.add_parser(
         "check",
         help="prove every op's derivative on this machine, and print a certificate",
@@ -419,6 +427,12 @@ def _options_to_resume(chosen: Any, ranks: bool = True) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if words[:1] == ["run"] and words[1:2] not in (["-h"], ["--help"]):
+        # What follows is the program's own command line: options there are none of this parser's business.
+        from minitorch.face.run import run
+
+        return run(words[1:])
     chosen = parser().parse_args(arguments)
     try:
         if chosen.command == "train":

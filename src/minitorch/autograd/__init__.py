@@ -1,5 +1,6 @@
 """Differentiation as a tool: grad, Function, op, gradcheck, functional transforms, checkpoint, debugging."""
 
+import importlib
 import sys
 from types import ModuleType
 from typing import Any
@@ -33,6 +34,13 @@ variable = sys.modules[f"{__name__}.variable"] = ModuleType(
     f"{__name__}.variable", "Variable, at its old address."
 )
 vars(variable)["Variable"] = Variable
+
+
+def __getattr__(name: str) -> Any:
+    if name == "forward_ad":  # opened at first use: few programs differentiate forwards
+        return importlib.import_module("minitorch.autograd.forward_ad")
+    raise AttributeError(f"module 'minitorch.autograd' has no attribute {name!r}")
+
 
 __all__ = [
     "Function", "FunctionCtx", "GradcheckError", "UserOp", "Variable", "backward", "checkpoint", "debug",

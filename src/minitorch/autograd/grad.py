@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.engine.backward import backpropagate
+from minitorch.engine.backward import backpropagate, deposit
 from minitorch.engine.node import Node, new_tensor
 from minitorch.tensor import Tensor, seed_gradient
 from minitorch.tensor.convert import is_array
 from minitorch.tensor.methods.joining import stack
+from minitorch.tensor.torch_types import keep_graphs, pytorchs
 
 _UNRECORDED = (
     ": what it was computed from does not, or it was computed under no_grad() or after detach(), where nothing is "
@@ -158,11 +159,19 @@ def backward(
     array(7., dtype=float32)
     """
     roots: Sequence[Any] = _listed(tensors)
-    if create_graph or inputs is not None:
+    if (create_graph or inputs is not None) and not pytorchs.on:
         raise RuntimeError("backward: for create_graph or chosen inputs write minitorch.autograd.grad")
     for i, t in enumerate(roots):
         if not t.requires_grad:
             raise RuntimeError(f"backward: tensor {i} does not require grad{_UNRECORDED}")
+    if create_graph:
+        keep_graphs(roots, _seeds(list(roots), grad_tensors, True, "backward"), inputs, retain_graph)
+        return
+    if inputs is not None:
+        found = grad(roots, inputs, grad_tensors, retain_graph, allow_unused=True)
+        given = [(t, g._data, True) for t, g in zip(_listed(inputs), found, strict=True) if g is not None]
+        deposit(given)
+        return
     seeds = _seeds(list(roots), grad_tensors, False, "backward")
     if grad_tensors is not None:
         seeds = [seed.copy() for seed in seeds]  # the given arrays stay the giver's own

@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from minitorch import creation
 from minitorch.autograd.grad import grad
+from minitorch.engine.dtypes import kind_of
 from minitorch.engine.modes import enable_grad, no_grad
 from minitorch.engine.node import Node, new_tensor
 from minitorch.tensor import Tensor
@@ -49,7 +51,7 @@ def _outputs(value: Any) -> list[Tensor]:
     for i, r in enumerate(results):
         if not isinstance(r, Node):
             raise TypeError(f"gradcheck: output {i} of the function must be a Tensor, got {type(r).__name__}")
-    return [r for r in results if r._data.dtype.kind == "f"]  # type: ignore[misc]
+    return [r for r in results if kind_of(r._data.dtype) == "f"]  # type: ignore[misc]
 
 
 def _listed(inputs: Any) -> list[Any]:
@@ -384,7 +386,7 @@ def second_order_problem(
         # Fixed and irregular: a constant gradient hides mistakes that cancel. Multiples of 1/64, so that
         # they are exact in any float.
         seeds: list[Any] = [
-            Tensor(
+            creation.tensor(
                 (np.round(64 * np.cos(1.0 + 1.7 * np.arange(o._data.size))) / 64).reshape(o.shape),
                 dtype=o.dtype,
                 requires_grad=True,

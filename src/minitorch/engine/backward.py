@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.engine import bfloat16, errors, fast_rules, versions
 from minitorch.engine import complex as complex_numbers
-from minitorch.engine import errors, fast_rules, versions
 from minitorch.engine.hooks import expected, run_hooks, run_post_hooks
 from minitorch.engine.modes import current, switch
 from minitorch.engine.node import Node
@@ -57,12 +57,15 @@ def backpropagate(
     walk = Walk(create_graph, useful)
     pending, own = walk.pending, walk.own
     # On arrays, for all nodes, nobody looking on, as nearly always: then there is a short path for the commonest ops.
-    plainly = not (create_graph or wanted is not None or recordings or complex_numbers.met or walk.check)
+    uncommon = recordings or complex_numbers.met or bfloat16.met
+    plainly = not (create_graph or wanted is not None or uncommon or walk.check)
     for node, g in zip(roots, gradients, strict=True):
+        if node._array.__class__ is not np.ndarray and hasattr(node._array, "__minitorch_seed__"):
+            g = node._array.__minitorch_seed__(g)
         pending[node] = pending[node] + g if node in pending else g
     found: dict[Node, Array] = {}
     leaves: list[tuple[Node, Array, bool]] = []
-    with _rules_may_run(create_graph):
+    with rules_may_run(create_graph):
         while order:
             node = order.pop()  # and out of the list: a node nobody else holds is freed at once
             g = pending.pop(node, None)
@@ -178,6 +181,10 @@ class Walk:
         for parent, contribution in zip(node._inputs, self.contributions(node, g), strict=False):
             if contribution is None:
                 continue
+            if contribution.__class__ is not np.ndarray:
+                held = contribution._data if isinstance(contribution, Node) else contribution
+                if hasattr(held, "__minitorch_gradient__"):  # of many examples (func/batched)
+                    contribution = held.__minitorch_gradient__(contribution, parent, self.useful is not None)
             like = parent._data
             if contribution.ndim != like.ndim or contribution.shape != like.shape:
                 contribution = unbroadcast(contribution, like.shape)
@@ -206,16 +213,19 @@ class Walk:
                 g = Outputs(
                     np.zeros_like(o) if each is None else each for each, o in zip(g, out, strict=True)
                 )
+        if bfloat16.met and not self.create_graph:
+            g, out, arguments = bfloat16.widened(g), bfloat16.widened(out), bfloat16.widened(arguments)
         # For an analytic function the gradient is g·conj(f'(z)) (ops/complex.py says why).
         conjugated = complex_numbers.met and complex_numbers.is_conjugated(op, g)
         if conjugated:
             g = complex_numbers.conjugate(g)
+        given_to = (g, out, *arguments)
         if op.joint is not None:
-            answers = op.joint(g, out, *arguments, **node._attributes)
+            answers = _answer(op, op.joint, given_to, node._attributes)
         else:
             rules = op.rules_for(len(inputs))
             answers = [
-                rule(g, out, *arguments, **node._attributes) if want and rule is not None else None
+                _answer(op, rule, given_to, node._attributes) if want and rule is not None else None
                 for rule, want in zip(rules, wanted, strict=False)
             ]
         given = [answer if want else None for answer, want in zip(answers, wanted, strict=False)]
@@ -227,12 +237,20 @@ class Walk:
         gathered[index] = g if gathered[index] is None else gathered[index] + g
 
 
+def _answer(op: Op, rule: Callable[..., Any], args: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    """Run a rule; on arrays that cannot compute it as it is written, in their way."""
+    try:
+        return rule(*args, **attributes)
+    except errors.AnotherWay as way:
+        return way.run(rule, args, attributes, f"the derivative of {op.name}")
+
+
 def _is_new(op: Op, g: Array, contribution: Array) -> bool:
     """Tell whether a rule has made an array that nobody else holds: neither g nor a view."""
     return op.gives_own_arrays and contribution is not g and getattr(contribution, "base", g) is None
 
 
-class _rules_may_run:
+class rules_may_run:
     """Run rules quietly, and recorded only if asked for."""
 
     def __init__(self, create_graph: bool) -> None:

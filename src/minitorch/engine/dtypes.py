@@ -5,6 +5,7 @@ Names are NumPy's own dtypes, so `x.dtype == np.float32` and `x.dtype == minitor
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -31,11 +32,47 @@ short, int_, long = int16, int32, int64
 
 DType = np.dtype[Any]
 
+
+class _Missing:
+    """The name of a dtype that is not there; it can be named, not used."""
+
+    def __init__(self, name: str, package: str) -> None:
+        self.name, self.package = name, package
+
+    def __repr__(self) -> str:
+        return f"{self.name} (which NumPy does not have; the package {self.package} has it)"
+
+
+def __getattr__(name: str) -> Any:
+    # At first use: most programs have none.
+    if name == "bfloat16":
+        try:
+            return np.dtype(import_module("ml_dtypes").bfloat16)
+        except ImportError:
+            return _Missing("bfloat16", "ml_dtypes")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def is_bfloat16(dtype: DType) -> bool:
+    """Tell whether a dtype is bfloat16: not one of NumPy's own, but of the package ml_dtypes."""
+    return dtype.kind == "V" and dtype.name == "bfloat16"
+
+
+def kind_of(dtype: DType) -> str:
+    """Return NumPy's letter for a dtype's kind, "f" for bfloat16 too.
+
+    >>> kind_of(np.dtype(np.int64)), kind_of(float16)
+    ('i', 'f')
+    """
+    return "f" if is_bfloat16(dtype) else dtype.kind
+
+
 # PyTorch's old names: x.type() says them, x.type("torch.FloatTensor") takes them.
 LEGACY_NAMES = {
     "float32": "FloatTensor",
     "float64": "DoubleTensor",
     "float16": "HalfTensor",
+    "bfloat16": "BFloat16Tensor",
     "uint8": "ByteTensor",
     "int8": "CharTensor",
     "int16": "ShortTensor",
@@ -70,9 +107,9 @@ class finfo:
 
     def __init__(self, type: Any = None) -> None:
         dtype = get_default_dtype() if type is None else np.dtype(type)
-        if dtype.kind not in "fc":
+        if kind_of(dtype) not in "fc":
             raise TypeError(f"finfo: {dtype} is no floating-point dtype; write iinfo({dtype})")
-        limits = np.finfo(dtype)
+        limits: Any = import_module("ml_dtypes").finfo(dtype) if is_bfloat16(dtype) else np.finfo(dtype)
         self.dtype, self.bits = limits.dtype.name, int(limits.bits)
         self.eps, self.max, self.min = float(limits.eps), float(limits.max), float(limits.min)
         self.tiny = self.smallest_normal = float(limits.tiny)
@@ -118,7 +155,7 @@ def set_default_dtype(dtype: Any) -> None:
     """
     global _default
     chosen = np.dtype(dtype)
-    if chosen.kind != "f":
+    if kind_of(chosen) != "f":
         raise TypeError(
             f"set_default_dtype: only floating-point dtypes are supported as the default, got {chosen}"
         )
@@ -146,10 +183,12 @@ def promote_types(a: Any, b: Any) -> DType:
     dtype('float64')
     """
     a, b = np.dtype(a), np.dtype(b)
-    if a.kind in "iub" and b.kind in "fc":
+    if a.kind in "iub" and b.kind not in "iub":
         return b
-    if b.kind in "iub" and a.kind in "fc":
+    if b.kind in "iub" and a.kind not in "iub":
         return a
+    if {a.name, b.name} == {"bfloat16", "float16"}:
+        return float32  # neither can hold the other
     return np.promote_types(a, b)
 
 
@@ -157,11 +196,11 @@ def _combine(strong: DType | None, weak: DType | None) -> DType | None:
     # A lower rank (0-d tensor, Python number) widens a higher one only across categories.
     if strong is None or weak is None:
         return strong if weak is None else weak
-    if strong.kind == "c" or (strong.kind == "f" and weak.kind != "c"):
+    if strong.kind == "c" or (kind_of(strong) == "f" and weak.kind != "c"):
         return strong
-    if strong.kind == "f":
+    if kind_of(strong) == "f":
         return complex128 if strong == float64 else complex64
-    if strong.kind == "b" or weak.kind in "fc":
+    if strong.kind == "b" or kind_of(weak) in "fc":
         return promote_types(strong, weak)
     return strong
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.engine import bfloat16, node
 from minitorch.engine import complex as complex_numbers
-from minitorch.engine import node
 from minitorch.engine.modes import USUAL, attention, current
 from minitorch.engine.node import NO_ATTRIBUTES
 from minitorch.engine.record import TROUBLE, apply, second_try
@@ -30,6 +30,7 @@ def {name}({parameters}):
         or (rebased and ({is_view}))
         or (exposed and ({is_exposed}))
         or (complex_met and op.complex is REFUSED)
+        or bfloat16_met
         or current().observers
     ){or_uncommon}:
         return {apply}
@@ -67,6 +68,7 @@ _NAMES = {
     "apply": apply,
     "attention": attention,
     "asarray": np.asarray,
+    "bfloat16_met": bfloat16.met,
     "complex_met": complex_numbers.met,
     "current": current,
     "exposed": exposed,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from numpy import ndarray
+
 from minitorch.engine.node import Node
 from minitorch.engine.record import Outputs
 from minitorch.ops.op import unbroadcast
@@ -13,7 +15,9 @@ def pull_back(node: Any, g: Any, pending: dict[Node, Any], own: set[Node]) -> bo
     """Do what `backward.Walk.pull_back` does for the commonest ops; return whether it was one."""
     given: Any
     op, inputs, attributes = node._operation, node._inputs, node._attributes
-    if not op.plain or g.__class__ is Outputs or len(inputs) != len(op.rules):
+    if not op.plain or len(inputs) != len(op.rules):
+        return False
+    if g.__class__ is not ndarray and (g.__class__ is Outputs or hasattr(g, "__minitorch_gradient__")):
         return False
     if len(inputs) == 1:
         (a,), (rule,), out = inputs, op.rules, node._array

@@ -22,14 +22,17 @@ class Hooks:
     """A tensor's hooks: those that see a gradient on its way, and those that run once it arrived.
 
     when_complete: given a leaf and what all of a walk gave it, while the walk goes on and before it is in `.grad`.
+    retains: whether a non-leaf was asked to keep its gradient. gradient: a gradient that has a graph of its own.
     """
 
-    __slots__ = ("on_gradient", "when_accumulated", "when_complete")
+    __slots__ = ("gradient", "on_gradient", "retains", "when_accumulated", "when_complete")
 
     def __init__(self) -> None:
         self.on_gradient: dict[int, Callable[..., Any]] = {}
         self.when_accumulated: dict[int, Callable[..., Any]] = {}
         self.when_complete: dict[int, Callable[[Node, Array], None]] = {}
+        self.retains = False
+        self.gradient: Node | None = None
 
 
 def run_hooks(node: Node, g: Array) -> Array:

@@ -20,7 +20,10 @@ class Mode(NamedTuple):
     enabled: bool
     observers: tuple[Callable[..., None], ...] = ()  # called with each op: op, inputs, attributes, result
     gradient_check: Callable[..., None] | None = None  # called with each gradient in backward
+    precision: Any = None  # the dtype that autocast lets products be computed in
+    casts: Any = None  # parameters that were cast to it
     recorder: Any = None  # a recording (compiler/trace) that writes down what this thread computes
+    level: Any = None  # the innermost vmap (func/batched) that is being computed
     outer: Any = None  # the mode that comes back at the end of a `with` block
 
 
@@ -31,6 +34,8 @@ current = _mode.get
 # What short paths must look out for, as long as there is any of it: a recording (compiler/trace), views whose base was
 # written into (versions.py), complex numbers (complex.py), somebody who observes. Nearly always nothing.
 attention: list[Any] = []
+# Filled at the first autocast of this process: from then on, functions that it concerns ask for the mode's precision.
+autocasting: list[bool] = []
 switch = _mode.set
 
 

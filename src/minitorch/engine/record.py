@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.engine import bfloat16, errors, watch
 from minitorch.engine import complex as complex_numbers
-from minitorch.engine import errors, watch
-from minitorch.engine.dtypes import get_default_dtype
+from minitorch.engine.dtypes import get_default_dtype, kind_of
 from minitorch.engine.modes import Mode, current
 from minitorch.engine.node import Node, new_tensor, write_down
 from minitorch.engine.quiet import hush, restore
@@ -64,22 +64,27 @@ def _wants_gradient(inputs: Sequence[Any]) -> bool:
     return False
 
 
-# What a forward may raise that is ours to handle: arguments that do not fit, and NumPy's floating-point
-# warnings where someone made them errors.
-TROUBLE = (*errors.EXPLAINED, RuntimeWarning, FloatingPointError)
+# What a forward may raise that is ours to handle: arguments that do not fit, NumPy's floating-point warnings where
+# someone made them errors, and arrays that have to be computed on in another way.
+TROUBLE = (*errors.EXPLAINED, RuntimeWarning, FloatingPointError, errors.AnotherWay)
 _FLOAT = np.dtype(np.float64)
 
 
 def forward(op: Op, arrays: Sequence[Any], attributes: dict[str, Any]) -> Any:
     """Compute an op on arrays; what goes wrong is told in its words."""
+    if bfloat16.met and bfloat16.is_computed_in_float32(op, arrays):
+        return bfloat16.narrowed(forward(op, bfloat16.widened(arrays), attributes), arrays)
     try:
         return op.forward(*arrays, **attributes)
     except TROUBLE as error:
         return second_try(op, arrays, attributes, error)
 
 
-def second_try(op: Op, arrays: Sequence[Any], attributes: dict[str, Any], error: Exception) -> Any:
+def second_try(op: Op, arrays: Sequence[Any], attributes: dict[str, Any], error: BaseException) -> Any:
     """After a forward failed: compute quietly what is merely infinite or nan, explain everything else."""
+    if isinstance(error, errors.AnotherWay):
+        return error.run(op.forward, arrays, attributes, op.name)
+    assert isinstance(error, Exception)
     if not isinstance(error, (RuntimeWarning, FloatingPointError)):
         raise errors.explain(op, arrays, attributes, error) from error
     token = hush()
@@ -169,7 +174,7 @@ def select_all(bundle: Bundle) -> tuple[Any, ...]:
     """Return a Tensor for each result of a Bundle."""
     outs = []
     for index, data in enumerate(bundle._data):
-        differentiable = data.dtype.kind in "fc"
+        differentiable = kind_of(data.dtype) in "fc"
         recipe = (SELECT, (bundle,), {"index": index, "count": len(bundle._data)}) if differentiable else ()
         outs.append(new_tensor(data, *recipe))
     return tuple(outs)

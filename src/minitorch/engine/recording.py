@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
 
 from minitorch.engine.modes import attention, current
@@ -80,23 +81,23 @@ class Recorder(Protocol):
         """Do something to Python's objects now, and again at every call."""
 
 
-# Filled while a program is only tried, to see whether it is right: then nobody outside is asked or told anything.
-_rehearsals: list[bool] = []
+# True while a program is only tried, to see whether it is right: then nobody outside is asked or told anything.
+_rehearsing: ContextVar[bool] = ContextVar("rehearsing", default=False)
 
 
 @contextlib.contextmanager
 def rehearsal() -> Iterator[None]:
-    """Inside, programs are tried: a collective gives what it gave before, and no other rank takes part."""
-    _rehearsals.append(True)
+    """Inside, this thread's programs are tried: a collective gives what it gave before, no other rank takes part."""
+    token = _rehearsing.set(True)
     try:
         yield
     finally:
-        _rehearsals.pop()
+        _rehearsing.reset(token)
 
 
 def is_rehearsing() -> bool:
-    """Tell whether programs are only tried."""
-    return bool(_rehearsals)
+    """Tell whether this thread's programs are only tried."""
+    return _rehearsing.get()
 
 
 # How generated source (compiler/call) reads a node's array and its gradient, and gives it one: {0} is the node. It does
@@ -185,6 +186,8 @@ def drawing(method: F) -> F:
 
     @functools.wraps(method)
     def draw(self: Any, *args: Any) -> Any:
+        if (level := current().level) is not None:
+            return level.draw(self, method, args)
         if (active := recorder()) is not None:
             return active.draw(self, method, args)
         return method(self, *args)

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from minitorch.engine.dtypes import kind_of
 from minitorch.engine.modes import attention, current
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.recording import recordings
@@ -268,7 +269,7 @@ def _follow(node: Any, strictly: bool) -> None:
     base = view.base
     if base._time <= node._time:
         # The base of a view that was never recorded may have been told to require grad since: then the view does too.
-        if node._operation is None and base._requires_grad and node._array.dtype.kind in "fc":
+        if node._operation is None and base._requires_grad and kind_of(node._array.dtype) in "fc":
             node._requires_grad = True
         return
     version = _ended(base, node._time)

@@ -155,7 +155,7 @@ def fingerprint(array: np.ndarray) -> int:
     if not array.flags.c_contiguous:
         array = np.ascontiguousarray(array)
     if array.nbytes < 16 * _WIDTHS[0]:
-        return zlib.crc32(array.data)
+        return zlib.crc32(array.view(np.uint16).data if array.dtype.kind == "V" else array.data)
     raw = array.reshape(-1).view(np.uint8)
     words = raw[: raw.size - raw.size % 8].view(np.uint64)
     first, second = (words[: words.size - words.size % w].reshape(-1, w) for w in _WIDTHS)

@@ -18,9 +18,13 @@ import numpy as np
 from minitorch.autograd.grad import grad as gradients
 from minitorch.engine.modes import enable_grad, is_grad_enabled, observed
 from minitorch.engine.node import Node, new_tensor
+from minitorch.engine.tangents import push, reaches_beyond
+from minitorch.engine.watch import owner_of
+from minitorch.func.batched.arrays import FROM_BATCH, Batched, Level
 from minitorch.func.trees import ends_of, flatten
+from minitorch.ops.op import zeros
 from minitorch.tensor import Tensor
-from minitorch.tensor.methods.joining import stack
+from minitorch.tensor.methods.joining import cat
 
 Func = Callable[..., Any]
 Argnums = int | tuple[int, ...]
@@ -47,7 +51,7 @@ class _Evaluation:
         for output in self.outputs:
             if not isinstance(output, Node):
                 raise RuntimeError(f"{name}: the function must return Tensors, got {type(output).__name__}")
-        self.nested = self.recorded and _reaches_others([*self.outputs], self.inputs)
+        self.nested = self.recorded and reaches_beyond(self.outputs, self.inputs)
 
     def _enter(self, tree: Any) -> Any:
         ends, build = flatten(tree)
@@ -77,20 +81,23 @@ class _Evaluation:
         """Return vᵀ·J for each input, given v for each output."""
         return _pulled(self.outputs, seeds, self.inputs, create_graph, retain_graph or create_graph)
 
-    def pushing(self) -> Callable[[Sequence[Any]], list[Tensor]]:
-        """Return the function that gives J·v for each output, given v for each input.
+    def push(self, moves: Sequence[Any]) -> list[Tensor]:
+        """Return J·v for each output, given v for each input (or None for one that stays): forward mode."""
+        graph = self.recorded and (self.nested or any(m is not None and m.requires_grad for m in moves))
+        given: dict[Node, Any] = {
+            x: m if graph else m._data for x, m in zip(self.inputs, moves, strict=True) if m is not None
+        }
+        found = push(self.outputs, given, graph)
+        sources = {id(owner_of(m._array)) for m in moves if m is not None}
+        return [_moved(t, o, sources) for t, o in zip(found, self.outputs, strict=True)]
 
-        vᵀ·J is linear in v; its derivative by v is Jᵀ. So reverse mode, used twice, is forward mode.
-        """
-        with enable_grad():
-            dummies = [new_tensor(np.zeros_like(o._data)).requires_grad_() for o in self.outputs]
-            pulled = self.pull(dummies, create_graph=True)
 
-        def push(moves: Sequence[Any]) -> list[Tensor]:
-            graph = self.nested or any(m.requires_grad for m in moves)
-            return _pulled(pulled, moves, dummies, graph, True)
-
-        return push
+def _moved(tangent: Any, output: Any, sources: set[int]) -> Tensor:
+    """Return the tangent of an output as a Tensor of its own."""
+    if tangent is None:
+        return new_tensor(np.zeros_like(output._data))
+    moved: Tensor = tangent if isinstance(tangent, Tensor) else new_tensor(tangent)
+    return moved.clone() if id(owner_of(moved._array)) in sources else moved
 
 
 def _pulled(
@@ -111,21 +118,6 @@ def _pulled(
     return [
         new_tensor(np.zeros_like(x._data)) if g is None else g for g, x in zip(found, inputs, strict=True)
     ]
-
-
-def _reaches_others(outputs: list[Any], own: list[Tensor]) -> bool:
-    """Tell whether a graph leads to something that requires grad and is not one of our own inputs."""
-    seen = {id(x) for x in own if x._operation is None}
-    waiting = [o for o in outputs if o._requires_grad]
-    while waiting:
-        node = waiting.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if node._operation is None:
-            return True
-        waiting += [each for each in node._inputs if isinstance(each, Node) and each._requires_grad]
-    return False
 
 
 def _at(func: Func, argnums: Argnums, args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Any:
@@ -241,9 +233,7 @@ def jvp(func: Func, primals: Any, tangents: Any, *, strict: bool = False, has_au
     moves = _matched(tangents, run.inputs, "jvp", "tangents")
     if strict and not all(o.requires_grad for o in run.outputs):
         raise RuntimeError("jvp: with strict=True every output must depend on the inputs")
-    moved = run.pushing()(moves)
-    if not run.nested and not any(move.requires_grad for move in moves):
-        moved = [each.detach() for each in moved]
+    moved = run.push(moves)
     value = run.released(run.build(run.outputs))
     return (value, run.build(moved), run.released(run.aux)) if has_aux else (value, run.build(moved))
 
@@ -256,52 +246,34 @@ def linearize(func: Func, *primals: Any) -> Any:
     tensor([ 2., 40.])
     """
     run = _Evaluation(func, primals, False, "linearize")
-    push = run.pushing()
 
     def tangent(*tangents: Any) -> Any:
         moves = _matched(tangents, run.inputs, "linearize", "tangents")
-        return run.released(run.build(push(moves)))
+        return run.released(run.build(run.push(moves)))
 
     return run.released(run.build(run.outputs)), tangent
 
 
-def _units(x: Any) -> list[Tensor]:
-    """Return the tensors like x with a 1 at one place and 0 elsewhere, one for each place."""
-    units = []
-    for place in range(x._data.size):
-        unit = np.zeros_like(x._data, order="C")
-        unit.reshape(-1)[place] = 1
-        units.append(new_tensor(unit))
-    return units
+def _basis(x: Any, level: Level, start: int) -> Tensor:
+    """Return, as many examples as a level has, the tensors like x with a 1 at one place, from place `start` on."""
+    units = zeros((level.size, x._data.size), x._data)
+    rows = np.arange(level.size)
+    units[rows, rows + start] = 1
+    return new_tensor(Batched(units.reshape((level.size, *x._data.shape)), level))
 
 
-def _zeros(tensors: Sequence[Any]) -> list[Tensor]:
-    return [new_tensor(np.zeros_like(x._data)) for x in tensors]
+def _jacobian(
+    func: Func, argnums: Argnums, has_aux: bool, name: str, forward: bool, chunk_size: int | None
+) -> Func:
+    if chunk_size is not None and chunk_size < 1:
+        raise ValueError(f"{name}: chunk_size must be None or at least 1, got {chunk_size}")
 
-
-def _jacobian(func: Func, argnums: Argnums, has_aux: bool, name: str, forward: bool) -> Func:
     @functools.wraps(func)
     def derivative(*args: Any, **kwargs: Any) -> Any:
         chosen, primals = _at(func, argnums, args, kwargs, name)
         run = _Evaluation(chosen, primals, has_aux, name)
         _, build = flatten(primals)
-        outputs, inputs = run.outputs, run.inputs
-        blocks: list[list[Any]] = []  # by output, by input
-        if forward:
-            push = run.pushing()
-            columns = []  # by input: what each of its elements does to every output
-            for i, x in enumerate(inputs):
-                zeros = _zeros(inputs)
-                columns.append([push([*zeros[:i], unit, *zeros[i + 1 :]]) for unit in _units(x)])
-            for o, out in enumerate(outputs):
-                blocks.append(
-                    [_stacked([c[o] for c in cs], out, x, -1) for cs, x in zip(columns, inputs, strict=True)]
-                )
-        else:
-            for o, out in enumerate(outputs):
-                zeros = _zeros(outputs)
-                rows = [run.pull([*zeros[:o], unit, *zeros[o + 1 :]], run.nested) for unit in _units(out)]
-                blocks.append([_stacked([r[i] for r in rows], out, x, 0) for i, x in enumerate(inputs)])
+        blocks = _columns(run) if forward else [_rows(run, o, chunk_size) for o in range(len(run.outputs))]
         trees = [build(run.released(block)) for block in blocks]
         result = run.build([tree[0] if isinstance(argnums, int) else tree for tree in trees])
         return (result, run.released(run.aux)) if has_aux else result
@@ -309,22 +281,55 @@ def _jacobian(func: Func, argnums: Argnums, has_aux: bool, name: str, forward: b
     return derivative
 
 
-def _stacked(parts: list[Tensor], output: Any, x: Any, axis: int) -> Tensor:
-    shape = (*output._data.shape, *x._data.shape)
-    return stack(parts, axis).reshape(shape) if parts else new_tensor(np.zeros(shape, x._data.dtype))
+def _rows(run: _Evaluation, number: int, chunk_size: int | None) -> list[Any]:
+    """Return d(one output)/d(each input): vᵀ·J for all v that are 1 at one place, at once or in chunks."""
+    output = run.outputs[number]
+    size = output._data.size
+    parts: list[list[Any]] = []
+    for start in range(0, size, chunk_size or max(size, 1)):
+        level = Level(min(chunk_size or size, size - start))
+        with level:
+            seeds: list[Any] = [new_tensor(np.zeros_like(o._data)) for o in run.outputs]
+            seeds[number] = _basis(output, level, start)
+            found = run.pull(seeds, run.nested)
+        parts.append([FROM_BATCH(each, level=level, axis=0) for each in found])
+    shapes = [(*output._data.shape, *x._data.shape) for x in run.inputs]
+    if not parts:
+        return [new_tensor(zeros(shape, x._data)) for shape, x in zip(shapes, run.inputs, strict=True)]
+    joined = zip(zip(*parts, strict=True), shapes, strict=True)
+    return [(cat(each, 0) if len(each) > 1 else each[0]).reshape(shape) for each, shape in joined]
+
+
+def _columns(run: _Evaluation) -> list[list[Any]]:
+    """Return d(each output)/d(each input), by output and input: J·v for all v that are 1 at one place, at once."""
+    blocks: list[list[Any]] = [[] for _ in run.outputs]
+    for number, x in enumerate(run.inputs):
+        size = x._data.size
+        shapes = [(*o._data.shape, *x._data.shape) for o in run.outputs]
+        if not size:
+            found = [new_tensor(zeros(shape, o._data)) for shape, o in zip(shapes, run.outputs, strict=True)]
+        else:
+            level = Level(size)
+            with level:
+                moves = [_basis(x, level, 0) if i == number else None for i in range(len(run.inputs))]
+                moved = run.push(moves)
+            found = [FROM_BATCH(each, level=level, axis=each.ndim) for each in moved]
+        for block, each, shape in zip(blocks, found, shapes, strict=True):
+            block.append(each.reshape(shape))
+    return blocks
 
 
 def jacrev(func: Func, argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None) -> Func:
     """Return a function that gives d(output)/d(input) in full, of shape output.shape + input.shape, row by row.
 
-    Several outputs or inputs (tuples, lists, dicts) give such a structure of them, the outputs' outside. chunk_size
-    is accepted: the rows are computed one at a time.
+    Several outputs or inputs (tuples, lists, dicts) give such a structure of them, the outputs' outside. All rows of an
+    output are computed at once, or chunk_size at a time, which takes less memory.
 
     >>> jacrev(lambda x: x * x)(minitorch.tensor([1.0, 2.0]))
     tensor([[2., 0.],
             [0., 4.]])
     """
-    return _jacobian(func, argnums, has_aux, "jacrev", forward=False)
+    return _jacobian(func, argnums, has_aux, "jacrev", False, chunk_size)
 
 
 def jacfwd(func: Func, argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error") -> Func:
@@ -336,7 +341,7 @@ def jacfwd(func: Func, argnums: Argnums = 0, has_aux: bool = False, *, randomnes
     tensor([[4., 1.],
             [2., 5.]])
     """
-    return _jacobian(func, argnums, has_aux, "jacfwd", forward=True)
+    return _jacobian(func, argnums, has_aux, "jacfwd", True, None)
 
 
 def hessian(func: Func, argnums: Argnums = 0) -> Func:

@@ -6,6 +6,9 @@ Enters: Tensors. Leaves: Tensors, and the parameters that made them.
 # ruff: noqa: F401, F403
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 from minitorch.nn import functional, init
 from minitorch.nn.activation import *
 from minitorch.nn.containers import *
@@ -25,3 +28,9 @@ from minitorch.nn.transformer import *
 from minitorch.nn.vision import *
 
 from minitorch.nn import modules, parallel  # isort: skip (it is made of the above)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "attention":  # opened at first use
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -16,13 +16,17 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from minitorch import creation
 from minitorch.autograd import Function
 from minitorch.engine import watch
 from minitorch.engine.backward import own_gradient
+from minitorch.engine.dtypes import kind_of
 from minitorch.engine.modes import no_grad, observed
+from minitorch.engine.node import new_tensor
 from minitorch.engine.recording import changed, recorder, recordings
 from minitorch.nn.parameter import Buffer, Parameter
 from minitorch.tensor import HookHandle, Tensor
+from minitorch.tensor.torch_types import is_dtype
 
 __all__ = ["Module"]
 
@@ -469,12 +473,12 @@ class Module:
             for parameter in self._parameters.values():
                 if parameter is None:
                     continue
-                gradient = parameter.grad
+                gradient = own_gradient(parameter)
                 new = fn(parameter.detach())
                 if new._data is not parameter._data:
                     parameter.data = new._data
                 if gradient is not None:
-                    parameter.grad = fn(Tensor(gradient))
+                    parameter.grad = fn(new_tensor(gradient))
             for name, buffer in self._buffers.items():
                 if buffer is not None:
                     self._buffers[name] = fn(buffer)
@@ -497,7 +501,7 @@ class Module:
         for each in args:
             if isinstance(each, Tensor):
                 device, dtype = each.device, each.dtype
-            elif isinstance(each, (np.dtype, type)):
+            elif is_dtype(each):
                 dtype = each
             elif isinstance(each, str):
                 device = each
@@ -505,10 +509,12 @@ class Module:
                 device = f"cuda:{each}"
             elif each is not None and not isinstance(each, bool):
                 raise TypeError(f"to: expected a device, a dtype or a Tensor, got {each!r}")
-        if dtype is not None and np.dtype(dtype).kind not in "fc":
+        if dtype is not None and kind_of(np.dtype(dtype)) not in "fc":
             raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got {dtype}")
         return self._apply(
-            lambda t: t.to(device=device, dtype=dtype if dtype is not None and t.dtype.kind in "fc" else None)
+            lambda t: t.to(
+                device=device, dtype=dtype if dtype is not None and kind_of(t.dtype) in "fc" else None
+            )
         )
 
     def to_empty(self: Self, *, device: Any, recurse: bool = True) -> Self:
@@ -526,7 +532,7 @@ class Module:
         )
 
     def _as_floats(self: Self, dtype: Any) -> Self:
-        return self._apply(lambda t: t.to(dtype) if t.dtype.kind == "f" else t)
+        return self._apply(lambda t: t.to(dtype) if kind_of(t.dtype) == "f" else t)
 
     def float(self: Self) -> Self:
         """Cast floating-point parameters and buffers to float32."""
@@ -666,7 +672,7 @@ class Module:
         """Put a loaded value in a member's place, instead of copying into it."""
         changed()
         old = self._parameters.get(name)
-        tensor = given if isinstance(given, Tensor) else Tensor(value)
+        tensor = given if isinstance(given, Tensor) else creation.tensor(value)
         if old is None:
             self._buffers[name] = tensor
         elif isinstance(tensor, Parameter):

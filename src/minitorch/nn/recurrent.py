@@ -5,13 +5,14 @@ A layer runs over time, once or (bidirectional) once each way; layers are stacke
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from typing import Any
 
 from minitorch.creation import empty
 from minitorch.engine.node import new_tensor
-from minitorch.engine.recording import fixed
+from minitorch.engine.recording import fixed, recorder
 from minitorch.functions import cat, stack
 from minitorch.nn import init
 from minitorch.nn.functional import recurrent as F
@@ -20,10 +21,12 @@ from minitorch.nn.module import Module
 from minitorch.nn.parameter import Parameter
 from minitorch.nn.utils.rnn import PackedSequence
 from minitorch.ops.op import zeros
+from minitorch.ops.recurrent import CELLS
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
 
-GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
+CELL_OF = {"RNN_TANH": "tanh", "RNN_RELU": "relu", "LSTM": "lstm", "GRU": "gru"}
+GATES = {mode: CELLS[cell].gates for mode, cell in CELL_OF.items()}
 
 
 class RNNBase(Module):
@@ -172,10 +175,10 @@ class RNNBase(Module):
             raise RuntimeError(
                 f"{type(self).__name__}: a sequence needs at least one time step, got {x.shape}"
             )
-        # Only the input can be batch first: what a layer hands on is stacked along time.
-        output, last = self._run_layers(
-            x, states, lambda share, layer: share.unbind(0 if layer else time_axis), stack
-        )
+        if time_axis:  # from here on time comes first
+            x = x.swapaxes(0, 1)
+        by_one_op = not self.proj_size and recorder() is None  # a program goes step by step
+        output, last = self._run_layers(x, states, self._in_one if by_one_op else self._step_by_step)
         if time_axis:
             output = output.swapaxes(0, 1)
         if alone:
@@ -188,31 +191,49 @@ class RNNBase(Module):
         states = self._initial_states(data, hx, sizes[0])
         if order is not None and hx is not None:
             states = tuple(part[:, order] for part in states)
-        output, last = self._run_layers(data, states, lambda share, layer: share.split(sizes), cat)
+        run = functools.partial(self._step_by_step, take_apart=lambda share: share.split(sizes), join=cat)
+        output, last = self._run_layers(data, states, run)
         if back is not None:
             last = tuple(part[:, back] for part in last)
         return PackedSequence(output, batch_sizes, order, back), self._as_given(last)
 
-    def _run_layers(self, x: Tensor, states: F.State, take_apart: Any, put_together: Any) -> Any:
+    def _step_by_step(
+        self,
+        share: Tensor,
+        weights: F.Weights,
+        state: F.State,
+        backwards: bool,
+        take_apart: Any = Tensor.unbind,
+        join: Any = stack,
+    ) -> tuple[Tensor, F.State]:
+        step = F.cell_step(CELL_OF[self.mode], *weights)
+        outputs, last = F.scan(step, take_apart(share), state, backwards)
+        return join(outputs), last
+
+    def _in_one(
+        self, share: Tensor, weights: F.Weights, state: F.State, backwards: bool
+    ) -> tuple[Tensor, F.State]:
+        weight, bias, _ = weights
+        return F.recurrence(CELL_OF[self.mode], share, weight, bias, state, backwards)
+
+    def _run_layers(self, x: Tensor, states: F.State, run: Any) -> Any:
         directions = 2 if self.bidirectional else 1
         starts = list(zip(*(part.unbind(0) for part in states), strict=True))
         last: list[F.State] = []
         for layer in range(self.num_layers):
             found = []
             for direction in range(directions):
-                share, step = self._layer(x, layer, direction)
-                outputs, end = F.scan(
-                    step, take_apart(share, layer), starts[layer * directions + direction], bool(direction)
-                )
-                found.append(put_together(outputs))
+                share, weights = self._layer(x, layer, direction)
+                output, end = run(share, weights, starts[layer * directions + direction], bool(direction))
+                found.append(output)
                 last.append(end)
             x = found[0] if directions == 1 else cat(found, -1)
             if self.dropout and layer < self.num_layers - 1:
                 x = dropout(x, self.dropout, self.training)
         return x, tuple(stack(list(parts)) for parts in zip(*last, strict=True))
 
-    def _layer(self, x: Tensor, layer: int, direction: int) -> tuple[Tensor, F.Step]:
-        """Return the input's share at all time steps, and the function of one step."""
+    def _layer(self, x: Tensor, layer: int, direction: int) -> tuple[Tensor, F.Weights]:
+        """Return the input's share at all time steps, and the weights of the state's."""
 
         def weight(name: str) -> Any:
             return self._parameters.get(_full_name(name, layer, direction))
@@ -220,11 +241,9 @@ class RNNBase(Module):
         b_ih, b_hh = weight("bias_ih"), weight("bias_hh")
         if self.mode == "GRU":
             # The reset gate multiplies the state's share with its bias: it cannot be added beforehand.
-            return F.project(x, weight("weight_ih"), b_ih), F.gru_step(weight("weight_hh"), b_hh)
+            return F.project(x, weight("weight_ih"), b_ih), (weight("weight_hh"), b_hh, None)
         share = F.project(x, weight("weight_ih"), b_ih, b_hh)
-        if self.mode == "LSTM":
-            return share, F.lstm_step(weight("weight_hh"), weight("weight_hr"))
-        return share, F.rnn_step(weight("weight_hh"), "tanh" if self.mode == "RNN_TANH" else "relu")
+        return share, (weight("weight_hh"), None, weight("weight_hr"))
 
     def _as_given(self, last: F.State) -> Any:
         return last if self.mode == "LSTM" else last[0]

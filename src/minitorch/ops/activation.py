@@ -19,6 +19,8 @@ SIGMOID: Op = Op(
     lambda x: 1 / (1 + np.exp(-x)),
     lambda g, out, x: g * (out * one_minus(out)),
     floating=True,
+    native=True,
+    elementwise=True,
 )
 
 
@@ -27,7 +29,7 @@ def _silu_rule(g: Array, out: Array, x: Array) -> Array:
     return g * (s * (1 + x * (1 - s)))
 
 
-SILU = Op("silu", lambda x: x / (1 + np.exp(-x)), _silu_rule, floating=True)
+SILU = Op("silu", lambda x: x / (1 + np.exp(-x)), _silu_rule, floating=True, native=True, elementwise=True)
 
 
 def _softplus(x: Array, *, beta: float, threshold: float) -> Array:
@@ -41,6 +43,8 @@ SOFTPLUS = Op(
     _softplus,
     lambda g, out, x, *, beta, threshold: np.where(beta * x > threshold, g, g * SIGMOID(beta * x)),
     floating=True,
+    native=True,
+    elementwise=True,
 )
 
 # --- kinks ---------------------------------------------------------------------------------------
@@ -63,6 +67,8 @@ ELU = Op(
         else np.where(x > 0, g, g * alpha * np.exp(np.minimum(x, 0)))
     ),
     floating=True,
+    native=True,
+    elementwise=True,
 )
 
 # --- gelu ----------------------------------------------------------------------------------------
@@ -83,6 +89,8 @@ GELU = Op(
     lambda x: 0.5 * x * (1 + ERF.forward(x * _SQRT_HALF)),
     _gelu_rule,
     floating=True,
+    native=True,
+    elementwise=True,
 )
 # The tanh form that GPT-2 was trained with: 0.5·x·(1 + tanh(u)), u = √(2/π)·(x + 0.044715·x³).
 _GELU_SCALE = math.sqrt(2 / math.pi)
@@ -99,7 +107,7 @@ def _gelu_tanh_rule(g: Array, out: Array, x: Array) -> Array:
     return g * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * slope_of_u)
 
 
-GELU_TANH = Op("gelu_tanh", _gelu_tanh, _gelu_tanh_rule, floating=True)
+GELU_TANH = Op("gelu_tanh", _gelu_tanh, _gelu_tanh_rule, floating=True, native=True, elementwise=True)
 
 # --- softmax -------------------------------------------------------------------------------------
 
@@ -121,7 +129,7 @@ def _softmax_rule(g: Array, out: Array, x: Array, *, axis: int) -> Array:
     return weighted - out * weighted.sum(axis=axis, keepdims=True)
 
 
-SOFTMAX = Op("softmax", rounded_once(_softmax), _softmax_rule, floating=True)
+SOFTMAX = Op("softmax", rounded_once(_softmax), _softmax_rule, floating=True, native=True)
 
 
 def _log_softmax(x: Array, *, axis: int) -> Array:
@@ -135,4 +143,5 @@ LOG_SOFTMAX = Op(
     rounded_once(_log_softmax),
     lambda g, out, x, *, axis: g - np.exp(out) * g.sum(axis=axis, keepdims=True),
     floating=True,
+    native=True,
 )

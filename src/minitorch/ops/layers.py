@@ -13,7 +13,7 @@ import numpy as np
 
 from minitorch.ops.op import Array, Op, count_of, in_axis_order, keep_axes
 from minitorch.ops.products import EINSUM, MATMUL
-from minitorch.ops.sums import total
+from minitorch.ops.sums import HALF, total
 
 # --- y = x Wᵀ + b -------------------------------------------------------------------------------
 
@@ -43,7 +43,19 @@ LINEAR = Op(
 
 
 def _sum_of_products(a: Array, b: Array, axes: Sequence[int]) -> Array:
-    """Return Σ a·b over `axes`, which stay as 1s; the products themselves are never written down."""
+    """Return Σ a·b over `axes`, which stay as 1s; products along the last axis are never written down."""
+    if a.__class__ is np.ndarray and b.__class__ is np.ndarray and a.dtype == b.dtype != HALF:
+        # One after the other: the last axes at once, the others in blocks of rows (see ops/sums.py).
+        first = a.ndim
+        while first - 1 in axes:
+            first -= 1
+        if first == a.ndim:
+            return total(a * b, axis=tuple(axes), keepdims=True)
+        rows = (*a.shape[:first], math.prod(a.shape[first:]))
+        sums = np.vecdot(a.reshape(rows), b.reshape(rows))
+        others = tuple(axis for axis in axes if axis < first)
+        sums = total(sums, axis=others, keepdims=True) if others else sums
+        return sums.reshape(keep_axes(a.shape, axes))
     letters = string.ascii_lowercase[: a.ndim]
     kept = "".join(letters[i] for i in range(a.ndim) if i not in axes)
     return EINSUM(a, b, subscripts=f"{letters},{letters}->{kept}").reshape(keep_axes(a.shape, axes))
@@ -53,6 +65,22 @@ def _stretched(shape: tuple[int, ...], over: tuple[int, ...]) -> tuple[int, ...]
     """Return the axes of `over` along which `shape` is repeated when the two broadcast."""
     missing = len(over) - len(shape)
     return tuple(i for i in range(len(over)) if i < missing or shape[i - missing] == 1)
+
+
+def _is_same_within(weight: Array, x: Array, axes: Sequence[int]) -> bool:
+    """Tell whether all that is normalised together is scaled alike, as in batch norm."""
+    stretched = _stretched(weight.shape, x.shape)
+    return all(axis in stretched for axis in axes)
+
+
+def _plus(a: Array, b: Array) -> Array:
+    """Return a + b. An array is written over: only for one that nobody else has seen."""
+    return np.add(a, b, out=a) if a.__class__ is np.ndarray else a + b
+
+
+def _times(a: Array, b: Array) -> Array:
+    """Return a·b, likewise."""
+    return np.multiply(a, b, out=a) if a.__class__ is np.ndarray else a * b
 
 
 def _normalize(
@@ -73,11 +101,14 @@ def _normalize(
         mean = total(x, axis=axes, keepdims=True) / count
         out = x - mean
         variance = _sum_of_products(out, out, axes) / count
-        out *= 1 / np.sqrt(variance + eps)  # in place: nobody else has seen it yet
     else:
         variance = _sum_of_products(x, x, axes) / count
         mean = np.zeros_like(variance)
-        out = x * (1 / np.sqrt(variance + eps))
+        out = x
+    scale = 1 / np.sqrt(variance + eps)
+    if weight is not None and _is_same_within(weight, x, axes):
+        scale, weight = scale * weight, None
+    out = np.multiply(out, scale, out=out) if centre else out * scale  # in place: nobody else has seen it yet
     if weight is not None:
         out *= weight
     if bias is not None:
@@ -106,13 +137,22 @@ def _normalize_rules(
     _, mean, variance = out
     count = max(count_of(x.shape, axes), 1)
     s = 1 / np.sqrt(variance + eps)
-    y = (x - mean) * s if centre else x * s  # again: cheaper than to keep it
-    h = g_out if weight is None else g_out * weight
-    dx = h * s + y * ((2 * g_variance / s - s * _sum_of_products(h, y, axes)) / count)
+    y = _times(x - mean, s) if centre else x * s  # again: cheaper than to keep it
+    h, scale, d_weight = g_out, s, None
+    if weight is not None and _is_same_within(weight, x, axes):
+        scale = s * weight
+        products = _sum_of_products(g_out, y, axes)
+        further = tuple(a for a in _stretched(weight.shape, x.shape) if a not in axes)
+        d_weight = total(products, axis=further, keepdims=True) if further else products
+    else:
+        if weight is not None:
+            h = g_out * weight
+            d_weight = _sum_of_products(g_out, y, _stretched(weight.shape, x.shape))
+        products = _sum_of_products(h, y, axes)
+    dx = _plus(h * scale, _times(y, (2 * g_variance / s - scale * products) / count))
     if centre:
-        dx = dx + (g_mean - s * h.sum(axis=axes, keepdims=True)) / count
-    d_weight = None if weight is None else _sum_of_products(g_out, y, _stretched(weight.shape, x.shape))
+        dx = _plus(dx, (g_mean - scale * total(h, axis=axes, keepdims=True)) / count)
     return dx, d_weight, g_out
 
 
-NORMALIZE = Op("normalize", _normalize, joint=_normalize_rules)
+NORMALIZE = Op("normalize", _normalize, joint=_normalize_rules, native=True)

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.ops.native import natively
 from minitorch.ops.sums import total
 
 # An array of any kind that speaks NumPy's protocols: numpy.ndarray, cupy.ndarray, Tensor, …
@@ -53,10 +54,13 @@ class Op:
     floating: integers and bools become the default float before the forward runs.
     takes_none: a joint rule of several results gets None, not zeros, for those nobody used.
     reads: whether the rules read values of the inputs or the result; None: found out when it matters.
+    native: of large arrays forward and rules may be computed by native kernels of their lines (see native.py).
+    elementwise: they compute each element from those at its place.
     whole: a kind of array may take the forward over as a whole (see `__call__`), and not only its lines.
     register: whether to list it in OPS; a user's own op is not.
 
-    `complex` says what its rules make of complex numbers (see ops/complex.py, which sets it).
+    `complex` says what its rules make of complex numbers (see ops/complex.py, which sets it), `tangent` how its result
+    moves when its inputs do (ops/tangents.py; None: the rules tell).
     """
 
     __slots__ = (
@@ -72,6 +76,7 @@ class Op:
         "reads",
         "rules",
         "takes_none",
+        "tangent",
     )
 
     def __init__(
@@ -84,10 +89,16 @@ class Op:
         floating: bool = False,
         takes_none: bool = False,
         reads: bool | None = None,
+        native: bool = False,
+        elementwise: bool = False,
         whole: bool = False,
         register: bool = True,
     ) -> None:
         self.name = name
+        if native:
+            forward = natively(forward, elementwise)
+            rules = tuple(None if rule is None else natively(rule, elementwise) for rule in rules)
+            joint = None if joint is None else natively(joint)
         self.forward = self._as_a_whole(forward) if whole else forward
         self.rules = rules
         self.each = each
@@ -97,6 +108,7 @@ class Op:
         self.reads = reads
         self.differentiable = bool(rules or each or joint)
         self.complex = REFUSED if register else OWN
+        self.tangent: Callable[..., Any] | None = None
         # The rules give new arrays, or g itself, or a view: this library's do. Others' may give any array they hold.
         self.gives_own_arrays = register and joint is None
         self.plain = len(rules) in (1, 2) and None not in rules  # the engine's short way is for these

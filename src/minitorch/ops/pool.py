@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.ops.conv import Pairs, Sizes, padded, places, taps, unpadded, window_count
-from minitorch.ops.op import Array, Op
+from minitorch.ops.op import Array, Op, certain, possible
 
 # --- max ------------------------------------------------------------------------------------------
 
@@ -47,7 +47,7 @@ def _max_pool_tap(
     # nan in the border equals nothing, so that a window of -inf still chooses an element of the image.
     found = at_each_tap(np.nan if x.dtype.kind == "f" else _lowest(x.dtype))
     chosen, missing = _first(found, lambda here: here != largest)
-    if missing.any():  # nothing equals nan, which counts as the largest of all: look for it by that
+    if possible(missing.any()):  # nothing equals nan, which counts as the largest of all: look for it by that
         of_nan, _ = _first(at_each_tap(0), lambda here: here == here)
         chosen = np.where(missing, of_nan, chosen)
     return chosen
@@ -85,7 +85,7 @@ def _pool_put(
     grown = tuple(n + a + b for n, (a, b) in zip(size, padding, strict=True))
     out = np.zeros((*y.shape[:2], *grown), dtype=y.dtype, like=y)
     apart = all(s >= d * (k - 1) + 1 for s, d, k in zip(stride, dilation, kernel, strict=True))
-    finite = bool(np.isfinite(y).all())
+    finite = certain(np.isfinite(y).all())
     for number, tap in taps(kernel):
         here = places(tap, y.shape[2:], stride, dilation)
         hit = chosen == number

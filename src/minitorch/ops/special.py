@@ -1,4 +1,4 @@
-"""Special functions, by SciPy: gamma functions, error functions, Bessel functions, logarithms of products.
+"""Special functions, most of them SciPy's: gamma functions, error functions, Bessel functions, logarithms of products.
 
 Enters: arrays that broadcast against each other. Leaves: an array of their common shape. SciPy is loaded at
 first use. A rule names another op where a special function is another's derivative, so that derivatives of every
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.ops import error_function
 from minitorch.ops.op import Array, Op
 
 
@@ -86,11 +87,19 @@ ZETA: Op = Op("zeta", _zeta, None, lambda g, out, x, q: -g * x * ZETA(x + 1, q),
 
 ERF = Op(
     "erf",
-    _scipy("erf"),
-    lambda g, out, x: g * (2 / math.sqrt(math.pi) * np.exp(-x * x)),
+    error_function.erf,
+    lambda g, out, x: g * (2 / _SQRT_PI * np.exp(-x * x)),
+    floating=True,
+    native=True,
+    elementwise=True,
+    whole=True,
+)
+ERFC = Op(
+    "erfc",
+    error_function.erfc,
+    lambda g, out, x: g * (-2 / _SQRT_PI * np.exp(-x * x)),
     floating=True,
 )
-ERFC = Op("erfc", _scipy("erfc"), lambda g, out, x: g * (-2 / _SQRT_PI * np.exp(-x * x)), floating=True)
 ERFINV: Op = Op(
     "erfinv",
     _scipy("erfinv"),

@@ -17,7 +17,7 @@ from minitorch.ops.op import Array, Op
 Path = tuple[tuple[Op, dict[str, Any]], ...]
 
 
-def _places(shape: tuple[int, ...], path: Path) -> Array:
+def places_of(shape: tuple[int, ...], path: Path) -> Array:
     """Return where each element of the view lies in the flattened base: the view of the elements' numbers."""
     places: Array = np.arange(math.prod(shape)).reshape(shape)
     for op, attributes in path:
@@ -35,9 +35,9 @@ WRITE_THROUGH = Op(
     "write_through",
     lambda base, values, *, path: base,
     lambda g, out, base, values, *, path: INDEX_PUT(
-        g.reshape(-1), 0.0, key=_places(base.shape, path)
+        g.reshape(-1), 0.0, key=places_of(base.shape, path)
     ).reshape(base.shape),
-    lambda g, out, base, values, *, path: g.reshape(-1)[_places(base.shape, path)],
+    lambda g, out, base, values, *, path: g.reshape(-1)[places_of(base.shape, path)],
     register=False,
 )
 WRITE_THROUGH.complex = INDEX_PUT.complex

@@ -42,6 +42,8 @@ class _RequiredParameter:
 
 
 required = _RequiredParameter()
+# PyTorch's names in annotations of what an optimiser is given.
+ParamsT = _params_t = Any
 
 # Elements a rule works on at a time: few enough that five arrays of float32 fit a core's cache, enough that
 # calling NumPy costs nothing beside the arithmetic. Measured: twice as fast as in one go at 16 million elements.
@@ -127,6 +129,12 @@ class Optimizer:
     # What lr_scheduler asks for: None until a scheduler is there, then whether step() was called since.
     _opt_called: bool | None = None
 
+    def __new__(cls, *args: Any, **options: Any) -> Any:
+        """Make what every optimiser has, also one that wraps another and does not call this class's __init__."""
+        made = super().__new__(cls)
+        made._make_hooks()
+        return made
+
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         name = type(self).__name__
         if isinstance(params, Tensor):
@@ -140,7 +148,6 @@ class Optimizer:
         self.defaults = defaults
         self.state: defaultdict[Any, State] = defaultdict(dict)
         self.param_groups: list[ParameterGroup] = []
-        self._make_hooks()
         groups = list(params)
         if not groups:
             raise ValueError(f"{name}: got an empty parameter list; does the model have parameters?")

@@ -561,6 +561,37 @@ case(
     normal(3),
     normal(3),
 )
+
+
+def _steps(t: Any, cell: str, x: Any, w: Any, b: Any, *state: Any) -> Any:
+    """Return the states h of a recurrence, step by step."""
+    found = []
+    for each in x:
+        s = state[0] @ w.T + b
+        if cell == "lstm":
+            i, f, g, o = (each + s).chunk(4, -1)
+            c = f.sigmoid() * state[1] + i.sigmoid() * g.tanh()
+            state = (o.sigmoid() * c.tanh(), c)
+        elif cell == "gru":
+            (r, z, n), (sr, sz, sn) = each.chunk(3, -1), s.chunk(3, -1)
+            n, z = (n + (r + sr).sigmoid() * sn).tanh(), (z + sz).sigmoid()
+            state = (n + z * (state[0] - n),)
+        else:
+            state = (getattr(each + s, cell)(),)
+        found.append(state[0])
+    return t.stack([*found, state[-1]])
+
+
+for _name, _gate_count, _states in (("tanh", 1, 1), ("relu", 1, 1), ("lstm", 4, 2), ("gru", 3, 1)):
+    case(
+        "recurrence",
+        lambda m, x, w, b, *state, n=_name: (lambda output, last: m.cat([output, last[-1][None]]))(
+            *m.nn.functional.recurrent.recurrence(n, x, w, b, state)
+        ),
+        *(normal(2, 1, 2 * _gate_count), normal(2 * _gate_count, 2), normal(2 * _gate_count)),
+        *[normal(1, 2)] * _states,
+        torch=lambda t, *inputs, n=_name: _steps(t, n, *inputs),
+    )
 case("normalize", lambda m, x: m.nn.functional.instance_norm(x, eps=0.1), normal(2, 3, 5))
 case("normalize", lambda m, x, w: m.nn.functional.group_norm(x, 2, w), normal(2, 4, 3), normal(4))
 case("normalize", lambda m, x, w: m.nn.functional.rms_norm(x, (5,), w, 1e-3), normal(3, 5), normal(5))

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.creation import tensor
 from minitorch.nn.parameter import Parameter
 from minitorch.tensor import Tensor
 
@@ -45,7 +46,7 @@ def put_together(arrays: Arrays, skeleton: Any) -> Any:
     {'step': 3, 'lrs': (0.1, None), 0: tensor([1.])}
     """
     if skeleton is None:
-        return {name: Tensor(array) for name, array in arrays.items()}
+        return {name: tensor(array) for name, array in arrays.items()}
     if not isinstance(skeleton, dict) or skeleton.get("version") != 1 or "nest" not in skeleton:
         raise RuntimeError("its skeleton is of a version this minitorch does not know")
     return _put_together(skeleton["nest"], arrays)
@@ -169,9 +170,9 @@ def _put_together(skeleton: Any, arrays: Arrays) -> Any:
         case "scalar":
             return array[()]
         case "tensor":
-            return Tensor(array, requires_grad=requires_grad)
+            return tensor(array, requires_grad=requires_grad)
         case "parameter":
-            return Parameter(Tensor(array), requires_grad=requires_grad)
+            return Parameter(tensor(array), requires_grad=requires_grad)
     raise RuntimeError(f"its skeleton has a {tag!r}, which this minitorch does not know")
 
 

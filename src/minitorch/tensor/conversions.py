@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minitorch.engine import watch
+from minitorch.engine import dtypes, watch
 from minitorch.engine.dtypes import LEGACY_NAMES, legacy_dtype
 from minitorch.engine.node import Node
 from minitorch.engine.record import apply
 from minitorch.ops.op import Op
 from minitorch.tensor.convert import cast
+from minitorch.tensor.torch_types import is_dtype
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
@@ -35,7 +36,13 @@ class Conversions(Node):
         return cast(self, dtype)
 
     def to(
-        self, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, **ignored: Any
+        self,
+        *args: Any,
+        dtype: Any = None,
+        device: Any = None,
+        copy: bool = False,
+        memory_format: Any = None,
+        **ignored: Any,
     ) -> Tensor:
         """Another dtype or device: x.to(minitorch.float64), x.to("cpu"), x.to(other).
 
@@ -45,7 +52,7 @@ class Conversions(Node):
         for each in args:
             if isinstance(each, Node):
                 dtype, device = each._array.dtype, each.device  # type: ignore[attr-defined]
-            elif isinstance(each, (np.dtype, type)):
+            elif is_dtype(each):
                 dtype = each
             elif isinstance(each, str):
                 device = each
@@ -57,6 +64,8 @@ class Conversions(Node):
                 raise TypeError(f"to: expected a device, a dtype or a Tensor, got {each!r}")
         moved = move(self, device)
         out = moved if dtype is None else cast(moved, dtype)
+        if memory_format is not None:
+            out = out.contiguous(memory_format)
         return out.clone() if copy and out is self else out
 
     def type(self, dtype: Any = None) -> Any:
@@ -101,6 +110,14 @@ class Conversions(Node):
         tensor([1.], dtype=float16)
         """
         return cast(self, np.float16)
+
+    def bfloat16(self) -> Tensor:
+        """As bfloat16: float32's range with 8 bits of its digits.
+
+        >>> minitorch.Tensor([1.0]).bfloat16().dtype
+        dtype(bfloat16)
+        """
+        return cast(self, dtypes.bfloat16)
 
     def int(self) -> Tensor:
         """As int32.
@@ -197,7 +214,9 @@ class Conversions(Node):
         return watch.hand_out(tensor._data)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-        array = self.numpy()
+        array: Any = self.numpy()
+        if not isinstance(array, np.ndarray):
+            array = np.asarray(array)  # of a kind that may refuse it
         if dtype is not None and array.dtype != dtype:
             if copy is False:
                 raise ValueError(f"__array__: {array.dtype} cannot become {np.dtype(dtype)} without a copy")

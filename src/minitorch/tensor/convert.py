@@ -12,8 +12,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minitorch.engine import watch
+from minitorch.engine.bfloat16 import meet_bfloat16
 from minitorch.engine.complex import meet_complex
-from minitorch.engine.dtypes import DType, common_dtype, dtype_of_number, get_default_dtype, promote_types
+from minitorch.engine.dtypes import (
+    DType,
+    common_dtype,
+    dtype_of_number,
+    get_default_dtype,
+    kind_of,
+    promote_types,
+)
 from minitorch.engine.fast import apply_binary, apply_to_number_and_tensor, apply_to_tensor_and_number
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply
@@ -72,7 +80,7 @@ def _common_dtype(data: Any, kinds: set[type]) -> DType | None:
         dtype = getattr(leaf._data if isinstance(leaf, Node) else leaf, "dtype", None)
         if dtype is None and isinstance(leaf, (int, float, complex)):
             dtype = dtype_of_number(leaf)
-        if dtype is None or dtype.kind not in "biufc":
+        if dtype is None or kind_of(dtype) not in "biufc":
             return None
         found = dtype if found is None else promote_types(found, dtype)
     return found
@@ -92,6 +100,7 @@ def as_array(data: Any, dtype: Any = None, copy: bool = False) -> Any:
     array = _as_array(data, dtype, copy)
     if array.dtype.kind == "c":
         meet_complex()
+    meet_bfloat16(array.dtype)
     return array
 
 
@@ -102,7 +111,7 @@ def _as_array(data: Any, dtype: Any, copy: bool) -> Any:
         # A matrix's `*` is no elementwise product: no subclasses inside.
         data = np.asarray(data) if isinstance(data, np.ndarray) else taken_back(data)
         wanted = data.dtype if dtype is None else np.dtype(dtype)
-        if wanted.kind not in "biufc":
+        if kind_of(wanted) not in "biufc":
             raise TypeError(
                 f"tensor: a {data.dtype} array holds no numbers; convert it to a numeric dtype first"
             )
@@ -127,7 +136,7 @@ def _as_array(data: Any, dtype: Any, copy: bool) -> Any:
         if "NaN" in str(error):
             raise RuntimeError(f"tensor: {data!r} has no value in {np.dtype(dtype)}") from None
         raise ValueError(f"tensor: {error}; every nested list must have the same length") from None
-    if array.dtype.kind not in "biufc":
+    if kind_of(array.dtype) not in "biufc":
         raise TypeError(f"tensor: cannot make one from {type(data).__name__} (NumPy makes it {array.dtype})")
     return array
 
@@ -161,10 +170,11 @@ def cast(tensor: Node, dtype: Any) -> Tensor:
     wanted = np.dtype(dtype)
     if tensor._array.dtype == wanted:
         return tensor  # type: ignore[return-value]
-    if wanted.kind not in "fc":
+    if kind_of(wanted) not in "fc":
         return apply(TO_INT, tensor, dtype=wanted)
     if wanted.kind == "c":
         meet_complex()
+    meet_bfloat16(wanted)
     return apply(CAST, tensor, dtype=wanted)
 
 

@@ -1,12 +1,15 @@
-"""Where a tensor lives, and how large it is: `device` and `Size`. Enters: 'cpu', 'cuda:0'; lengths. Leaves: both named.
+"""Where a tensor lives, how large it is, how it lies in memory. Enters: 'cpu', 'cuda:0'; lengths. Leaves: these, named.
 
-Both are Python's own kinds with a few more words: a device is a str, a Size is a tuple.
+All are Python's own kinds with a few more words: a device, a layout and a memory_format are strs, a Size is a tuple.
 """
 
 from __future__ import annotations
 
 import math
+from importlib import import_module
 from typing import Any
+
+from minitorch.tensor.torch_types import pytorchs
 
 
 class device(str):
@@ -52,6 +55,50 @@ class device(str):
 CPU, CUDA = device("cpu"), device("cuda")
 
 
+def gpu_count() -> int:
+    """Return how many GPUs can be used."""
+    try:
+        return int(import_module("cupy").cuda.runtime.getDeviceCount())
+    except Exception:  # not installed, or installed without a driver: CuPy raises its own kinds
+        return 0
+
+
+def has_gpu() -> bool:
+    """Tell whether a GPU can be used."""
+    return gpu_count() > 0
+
+
+class layout(str):
+    """How elements are kept: all of them (strided). Others, of sparse tensors, can only be named.
+
+    >>> strided == "strided", minitorch.ones(1).layout
+    (True, torch.strided)
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "torch." + self[:]
+
+    __str__ = __repr__
+
+
+class memory_format(str):
+    """In which order elements lie: of the axes (contiguous_format), channels last, or as they do (preserve_format)."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "torch." + self[:]
+
+    __str__ = __repr__
+
+
+strided, sparse_coo, sparse_csr = layout("strided"), layout("sparse_coo"), layout("sparse_csr")
+preserve_format, contiguous_format = memory_format("preserve_format"), memory_format("contiguous_format")
+channels_last, channels_last_3d = memory_format("channels_last"), memory_format("channels_last_3d")
+
+
 class Size(tuple[int, ...]):
     """A shape: a tuple that can count.
 
@@ -60,6 +107,9 @@ class Size(tuple[int, ...]):
     """
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"torch.Size([{', '.join(map(str, self))}])" if pytorchs.on else tuple.__repr__(self)
 
     def numel(self) -> int:
         """The number of elements."""

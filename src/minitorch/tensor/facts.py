@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from minitorch.engine import watch
-from minitorch.engine.dtypes import DType
+from minitorch.engine.dtypes import DType, kind_of
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply
 from minitorch.engine.recording import recordings
@@ -19,7 +19,19 @@ from minitorch.ops.op import like_of
 from minitorch.ops.shape import CLONE
 from minitorch.tensor.conversions import move
 from minitorch.tensor.convert import as_array, shape_of
-from minitorch.tensor.devices import CPU, CUDA, Size, device
+from minitorch.tensor.devices import (
+    CPU,
+    CUDA,
+    Size,
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    device,
+    preserve_format,
+    strided,
+)
+from minitorch.tensor.storage import TypedStorage, UntypedStorage, storage_of, tensor_over
+from minitorch.tensor.torch_types import pytorchs, shown
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
@@ -28,6 +40,8 @@ if TYPE_CHECKING:
 Bool: TypeAlias = bool
 Int: TypeAlias = int
 Device: TypeAlias = device
+# In which order the axes lie in memory.
+CHANNELS_LAST = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}
 
 
 class Facts(Node):
@@ -42,8 +56,8 @@ class Facts(Node):
 
     @property
     def dtype(self) -> DType:
-        """The NumPy dtype of its elements."""
-        return self._array.dtype
+        """The dtype of its elements: NumPy's. (Under PyTorch's types: PyTorch's.)"""
+        return shown(self._array.dtype) if pytorchs.on else self._array.dtype
 
     @property
     def ndim(self) -> int:
@@ -76,7 +90,8 @@ class Facts(Node):
         return self._data.nbytes
 
     # What PyTorch has other kinds of, and here there is one kind: answers for code that asks.
-    is_sparse = is_quantized = is_meta = is_mps = False
+    is_sparse = is_quantized = is_meta = is_mps = is_nested = is_sparse_csr = is_mkldnn = is_xpu = False
+    layout = strided
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the length of one axis.
@@ -121,6 +136,49 @@ class Facts(Node):
         """
         steps = tuple(n // self._array.itemsize for n in self._data.strides)
         return steps if dim is None else steps[dim]
+
+    def untyped_storage(self) -> UntypedStorage:
+        """The memory beneath it, as bytes.
+
+        >>> minitorch.ones(2, 3)[1].untyped_storage().nbytes()
+        24
+        """
+        return storage_of(self._data)
+
+    def storage(self) -> TypedStorage:
+        """The memory beneath it, as numbers of its dtype.
+
+        >>> minitorch.tensor([[1, 2], [3, 4]])[1].storage().tolist()
+        [1, 2, 3, 4]
+        """
+        return TypedStorage(wrap_storage=storage_of(self._data), dtype=self._array.dtype)
+
+    def storage_offset(self) -> Int:
+        """How many elements of the memory beneath it lie before its first.
+
+        >>> minitorch.ones(2, 3)[1].storage_offset()
+        3
+        """
+        return (self.data_ptr() - storage_of(self._data).data_ptr()) // int(self._array.itemsize)
+
+    def set_(
+        self, source: Any = None, storage_offset: Int = 0, size: Any = None, stride: Any = None
+    ) -> Tensor:
+        """Let this very tensor look at another's memory, or at a storage.
+
+        >>> x, y = minitorch.zeros(2), minitorch.ones(3)
+        >>> x.set_(y)
+        tensor([1., 1., 1.])
+        """
+        if source is None:
+            self._data = np.empty(0, self._array.dtype)
+        elif isinstance(source, Node) and size is None:
+            self._data = source._data
+        else:
+            memory = source.untyped_storage() if isinstance(source, Node) else source  # type: ignore[attr-defined]
+            self._data = tensor_over(memory, self._array.dtype, storage_offset, size, stride)._data
+        watch.touch(self, "x.set_()")
+        return self  # type: ignore[return-value]
 
     def data_ptr(self) -> Int:
         """The address of its first element.
@@ -276,7 +334,7 @@ class Facts(Node):
         >>> minitorch.Tensor([1, 2]).is_floating_point()
         False
         """
-        return self._array.dtype.kind == "f"
+        return kind_of(self._array.dtype) == "f"
 
     def is_complex(self) -> bool:
         """Whether its elements are complex numbers.
@@ -286,18 +344,31 @@ class Facts(Node):
         """
         return self._array.dtype.kind == "c"
 
-    def is_contiguous(self) -> bool:
-        """Whether its elements lie in memory in the order of its axes.
+    def is_contiguous(self, memory_format: Any = contiguous_format) -> bool:
+        """Whether its elements lie in memory in the order of its axes, or with the channels last.
 
         >>> minitorch.Tensor([[1.0, 2.0], [3.0, 4.0]]).T.is_contiguous()
         False
         """
+        if memory_format in CHANNELS_LAST:
+            axes = CHANNELS_LAST[memory_format]
+            return len(axes) == self._array.ndim and bool(self._data.transpose(axes).flags.c_contiguous)
         return bool(self._data.flags.c_contiguous)
 
-    def contiguous(self) -> Tensor:
+    def contiguous(self, memory_format: Any = contiguous_format) -> Tensor:
         """Itself if contiguous, else a copy that is.   dx = g
 
         >>> minitorch.Tensor([[1.0, 2.0], [3.0, 4.0]]).T.contiguous().is_contiguous()
         True
         """
-        return self if self.is_contiguous() else apply(CLONE, self, order="C")  # type: ignore[return-value]
+        if memory_format == preserve_format or self.is_contiguous(memory_format):
+            return self  # type: ignore[return-value]
+        if memory_format not in CHANNELS_LAST:
+            return apply(CLONE, self, order="C")
+        axes = CHANNELS_LAST[memory_format]
+        if len(axes) != self._array.ndim:
+            raise RuntimeError(
+                f"{memory_format}: the tensor must have {len(axes)} axes, this one has shape {self.shape}"
+            )
+        last = apply(CLONE, self.permute(axes), order="C")  # type: ignore[attr-defined]
+        return last.permute(sorted(range(len(axes)), key=axes.__getitem__))

@@ -10,12 +10,30 @@ import ctypes
 import math
 import secrets
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from minitorch.engine.dtypes import float16, float32, float64
+from minitorch.engine.dtypes import float32, float64, is_bfloat16
+from minitorch.engine.modes import current
 from minitorch.engine.recording import drawing, refuse_inside_recording, replayed
+
+FEW = 256  # numbers that NumPy draws as fast as anybody
+
+
+class NativeSource(Protocol):
+    """Whoever draws the same stream faster than NumPy does."""
+
+    def fill(self, dtype: np.dtype, state: int, out: int, count: int) -> None:
+        """Draw uint32 words, or float32 or float64 uniforms, into the memory at `out`; the state is at an address."""
+
+
+_native: list[NativeSource] = []
+
+
+def draw_natively(source: NativeSource) -> None:
+    """Let all generators draw by this from now on; the numbers are the same. (The compiler gives its machine code.)"""
+    _native[:] = [source]
 
 
 class Generator:
@@ -75,7 +93,15 @@ class Generator:
     @drawing
     def words(self, count: int) -> np.ndarray:
         """Draw `count` raw 32-bit words."""
+        if _native and count >= FEW:
+            return self._drawn_natively(count, np.dtype(np.uint32))
         return self._bits.random_raw(count).astype(np.uint32) if count else np.empty(0, np.uint32)
+
+    def _drawn_natively(self, count: int, dtype: np.dtype) -> np.ndarray:
+        out, bits = np.empty(count, dtype), self._bits
+        with bits.lock:
+            _native[0].fill(dtype, bits.ctypes.state_address, out.ctypes.data, count)
+        return out
 
     @drawing
     def words64(self, count: int) -> np.ndarray:
@@ -95,6 +121,8 @@ class Generator:
     @drawing
     def uniforms(self, count: int, dtype: Any) -> np.ndarray:
         """Draw from [0, 1): 24 random bits for float32, 53 for float64."""
+        if _native and count >= FEW and dtype in (float32, float64):
+            return self._drawn_natively(count, dtype)
         if dtype == float64:
             return (self.words64(count) & np.uint64(2**53 - 1)).astype(np.float64) * 2.0**-53
         drawn = (self.words(count) & np.uint32(2**24 - 1)).astype(np.float32) * np.float32(2.0**-24)
@@ -129,7 +157,11 @@ class Generator:
 
     def normals_into(self, array: Any, mean: float, std: float) -> np.ndarray:
         """Draw normal numbers one after the other, as many and in the way in which PyTorch fills an array with them."""
+        if (level := current().level) is not None:
+            return level.draw(self, Generator.normals_into, (array, mean, std))
         kind = array.dtype
+        if is_bfloat16(kind):
+            kind = float32  # rounded at the end
         if array.size < 16 or not array.flags.c_contiguous:
             kind = np.dtype(np.float64)  # one at a time, and rounded at the end
         drawn = self.normals(array.size, kind, bool(array.flags.c_contiguous))
@@ -263,7 +295,7 @@ class Generator:
         whole = count - count % 16
         out = np.empty(count, kind)
         # Half precision draws no numbers for the elements that are drawn anew anyway.
-        drawn = self.uniforms(whole if dtype == float16 else count, kind)
+        drawn = self.uniforms(whole if dtype.itemsize == 2 else count, kind)
         out[:whole] = _box_muller(drawn[:whole])
         if whole != count:
             out[-16:] = _box_muller(self.uniforms(16, kind))

@@ -15,13 +15,24 @@ _hook_number = itertools.count().__next__
 
 
 class HookHandle:
-    """What register_hook returns: remove() takes the hook off again."""
+    """What register_hook returns: remove() takes the hook off again.
 
-    def __init__(self, hooks: dict[Any, Callable[..., Any]], hook: Callable[..., Any]) -> None:
+    hooks: where the hook is kept, under the handle's id. hook: left away, whoever made the handle puts it there.
+    """
+
+    def __init__(
+        self, hooks: dict[Any, Callable[..., Any]], hook: Callable[..., Any] | None = None, **extra: Any
+    ) -> None:
         self._hooks = hooks
         self._number = _hook_number()
-        hooks[self._number] = hook
+        if hook is not None:
+            hooks[self._number] = hook
         changed()
+
+    @property
+    def id(self) -> Any:
+        """The key under which the hook is kept."""
+        return self._number
 
     def remove(self) -> None:
         """Take the hook off."""

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from minitorch.engine import watch
-from minitorch.engine.dtypes import dtype_of_number, get_default_dtype
+from minitorch.engine.dtypes import dtype_of_number, get_default_dtype, kind_of
+from minitorch.tensor.torch_types import pytorchs, shown
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class _Formatter:
     """Decide once for all shown elements how each is written, so that columns line up."""
 
     def __init__(self, shown: np.ndarray) -> None:
-        self.kind = shown.dtype.kind
+        self.kind = kind_of(shown.dtype)
         self.whole, self.scientific, self.width = True, False, 1
         if self.kind == "c":
             self.real, self.imaginary = _Formatter(shown.real), _Formatter(shown.imag)
@@ -156,7 +157,7 @@ def text(tensor: Any) -> str:
     suffixes = []
     implied = array.dtype in (np.bool_, np.int64, get_default_dtype(), dtype_of_number(1j))
     if not implied or (not array.size and array.dtype != get_default_dtype()):
-        suffixes.append(f"dtype={array.dtype}")
+        suffixes.append(f"dtype={shown(array.dtype) if pytorchs.on else array.dtype}")
     if tensor._operation is not None:
         suffixes.append(f"grad_fn={tensor.grad_fn}")
     elif tensor.requires_grad:

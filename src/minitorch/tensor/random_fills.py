@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from minitorch.engine.dtypes import kind_of
 from minitorch.engine.node import Node, new_tensor
 from minitorch.tensor.generator import Generator, default_generator
 from minitorch.tensor.memory_order import laid_out_like
@@ -68,7 +69,7 @@ class RandomFills(Node):
         """
         if isinstance(p, Node):
             chance = np.broadcast_to(p._data, self._data.shape)
-            kind = chance.dtype if chance.dtype.kind == "f" else np.dtype(np.float32)
+            kind = chance.dtype if kind_of(chance.dtype) == "f" else np.dtype(np.float32)
             drawn = (generator or default_generator).uniforms(chance.size, kind)
             return self._write(..., laid_out_like(drawn, self._data) < chance, "x.bernoulli_()")
         if not 0 <= p <= 1:

@@ -6,6 +6,7 @@ itself. The graph and the walk are in engine/; facts, conversions, writing and t
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 from minitorch.engine import watch
 from minitorch.engine.backward import backpropagate, deposit, own_gradient, step_back
 from minitorch.engine.complex import meet_complex
-from minitorch.engine.hooks import Hooks
+from minitorch.engine.dtypes import get_default_dtype, kind_of
 from minitorch.engine.node import Node, new_tensor, write_down
 from minitorch.engine.record import apply, made_by
 from minitorch.engine.recording import changed, recorder
@@ -27,6 +28,7 @@ from minitorch.tensor import protocols as numpy_protocols
 from minitorch.tensor.closures import Closure, is_closure
 from minitorch.tensor.conversions import Conversions, check_device
 from minitorch.tensor.convert import as_array, as_tensor, binary, is_array
+from minitorch.tensor.devices import Size, preserve_format
 from minitorch.tensor.facts import Facts
 from minitorch.tensor.grad_fn import GradFn, HookHandle
 from minitorch.tensor.methods.activation import Activations
@@ -46,6 +48,14 @@ from minitorch.tensor.methods.sorting import Sorting
 from minitorch.tensor.methods.special import SpecialFunctions
 from minitorch.tensor.methods.statistics import Statistics
 from minitorch.tensor.methods.trigonometric import Trigonometry
+from minitorch.tensor.torch_types import (
+    data_of,
+    gradient_of,
+    hooks_of,
+    keep_graphs,
+    note_gradient,
+    pytorchs,
+)
 from minitorch.tensor.writing import Writing, add_in_place_forms
 
 
@@ -98,10 +108,21 @@ class Tensor(
         requires_grad: Any = False,
         _prev: Any = (),
         _op: Any = "",
-        *,
+        *lengths: Any,
         dtype: Any = None,
         device: Any = None,
     ) -> None:
+        if pytorchs.on:
+            if hasattr(self, "_array"):
+                return  # a subclass's __new__ has made it
+            if isinstance(data, Size) or data.__class__ is int:  # Tensor(2, 3): a shape
+                wanted = data if isinstance(data, Size) else (data, requires_grad, _prev, _op, *lengths)
+                data = np.zeros([n for n in wanted if n.__class__ is int], get_default_dtype())
+                write_down(self, data, None, (), {})
+                return
+            if dtype is None and requires_grad is False and _prev.__class__ is tuple and not _prev:
+                write_down(self, as_tensor(data, get_default_dtype())._data, None, (), {})
+                return
         if isinstance(
             requires_grad, tuple
         ):  # Tensor(data, (a, b), "+"): the short form of a node made by hand
@@ -125,7 +146,9 @@ class Tensor(
 
     @property
     def data(self) -> np.ndarray:
-        """The array itself: no copy. What is written into it is seen by the tensor."""
+        """The array itself: what is written into it is seen by the tensor. (Under PyTorch's types: a Tensor.)"""
+        if pytorchs.on:
+            return data_of(self)
         return plain.handed_out(self._data, watched=True)
 
     @data.setter
@@ -144,11 +167,15 @@ class Tensor(
 
     @property
     def grad(self) -> np.ndarray | None:
-        """The gradient accumulated by backward(): an array like `data`, or None."""
+        """The gradient accumulated by backward(): an array like `data`, or None. (Under PyTorch's types: a Tensor.)"""
+        if pytorchs.on:
+            return gradient_of(self)
         return plain.handed_out(own_gradient(self))
 
     @grad.setter
     def grad(self, value: Any) -> None:
+        if self._hooks is not None:
+            self._hooks.gradient = None
         if value is None:
             self._grad = None
             return
@@ -164,6 +191,8 @@ class Tensor(
             gradient = gradient.astype(self._array.dtype)
         self._grad = np.asarray(gradient) if isinstance(gradient, np.generic) else gradient
         self._grad_is_shared = False
+        if pytorchs.on and isinstance(value, Node):
+            note_gradient(self, value)
 
     @property
     def requires_grad(self) -> bool:
@@ -232,7 +261,7 @@ class Tensor(
         >>> x.grad
         array([ 2., 40.], dtype=float32)
         """
-        if create_graph:
+        if create_graph and not pytorchs.on:
             raise RuntimeError(
                 "backward: .grad is a plain array and cannot be differentiated again; for higher derivatives "
                 "write minitorch.autograd.grad(loss, inputs, create_graph=True)"
@@ -246,6 +275,10 @@ class Tensor(
         seed = seed_gradient(self, gradient, "backward")
         if gradient is not None:
             seed = seed.copy()  # gradients of this walk may share it; the given array stays the giver's own
+        if create_graph:
+            start = gradient if isinstance(gradient, Node) else new_tensor(seed)
+            keep_graphs([self], [start], inputs, retain_graph)
+            return
         if inputs is None:
             backpropagate([self], [seed], retain_graph=bool(retain_graph))
             return
@@ -279,13 +312,16 @@ class Tensor(
         note_viewed(self)
         return new_tensor(self._data)
 
-    def clone(self) -> Tensor:
+    def clone(self, *, memory_format: Any = preserve_format) -> Tensor:
         """A copy that stays in the graph.   dx = g
 
         >>> Tensor([1.0, 2.0]).clone()
         tensor([1., 2.])
         """
-        return apply(CLONE, self)
+        if memory_format == preserve_format or memory_format is None:
+            return apply(CLONE, self)
+        out = self.contiguous(memory_format)
+        return apply(CLONE, self) if out is self else out
 
     def retain_grad(self) -> None:
         """Keep `.grad` after backward; here every tensor a person holds does, so this only checks.
@@ -298,11 +334,14 @@ class Tensor(
             raise RuntimeError(
                 "retain_grad: this tensor does not require grad, so it will have no gradient to keep"
             )
+        if pytorchs.on and not self.is_leaf:
+            hooks_of(self).retains = True
 
     @property
     def retains_grad(self) -> bool:
-        """Whether a non-leaf keeps its grad: always, if it has one."""
-        return self.requires_grad and not self.is_leaf
+        """Whether a non-leaf keeps its grad: always, if it has one. (Under PyTorch's types: if it was asked to.)"""
+        retains = not pytorchs.on or (self._hooks is not None and self._hooks.retains)
+        return retains and self.requires_grad and not self.is_leaf
 
     @property
     def grad_fn(self) -> GradFn | None:
@@ -322,9 +361,7 @@ class Tensor(
             raise RuntimeError(
                 "register_hook: this tensor does not require grad, so the hook would never run"
             )
-        if self._hooks is None:
-            self._hooks = Hooks()
-        return HookHandle(self._hooks.on_gradient, hook)
+        return HookHandle(hooks_of(self).on_gradient, hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> HookHandle:
         """Call `hook(tensor)` after a backward has added to this leaf's `.grad`.
@@ -338,9 +375,7 @@ class Tensor(
             raise RuntimeError(
                 "register_post_accumulate_grad_hook: only leaves that require grad accumulate one"
             )
-        if self._hooks is None:
-            self._hooks = Hooks()
-        return HookHandle(self._hooks.when_accumulated, hook)
+        return HookHandle(hooks_of(self).when_accumulated, hook)
 
     # --- operators ------------------------------------------------------------------------------
 
@@ -471,9 +506,12 @@ class Tensor(
             raise RuntimeError("deepcopy: only leaves can be copied deeply; write x.detach().clone()")
         copied = Tensor.__new__(type(self))
         memo[id(self)] = copied
-        Tensor.__init__(copied, self._data, requires_grad=self.requires_grad)
+        write_down(copied, self._data.copy(), None, (), {})
+        copied.requires_grad = self.requires_grad
         if self._grad is not None:
-            copied.grad = self.grad.copy()  # type: ignore[union-attr]
+            copied._grad, copied._grad_is_shared = self._grad.copy(), False
+        if hasattr(self, "__dict__"):
+            vars(copied).update(copy.deepcopy(vars(self), memo))
         return copied
 
     def __copy__(self) -> Tensor:
@@ -489,7 +527,7 @@ class Tensor(
     def __reduce__(self) -> Any:
         if not self.is_leaf:
             raise RuntimeError("pickle: only leaves can be saved; write x.detach()")
-        return (type(self), (self._data, self.requires_grad))
+        return (_rebuilt, (type(self), self._data, self.requires_grad, getattr(self, "__dict__", {})))
 
     # --- NumPy's protocols ----------------------------------------------------------------------
 
@@ -506,8 +544,18 @@ class Tensor(
 add_in_place_forms(Tensor)
 
 
+def _rebuilt(kind: type[Tensor], data: Any, requires_grad: bool, attributes: dict[str, Any]) -> Tensor:
+    """Return what a pickle holds: a tensor of a class, around its array."""
+    tensor = Tensor.__new__(kind)
+    write_down(tensor, data, None, (), {})
+    tensor.requires_grad = requires_grad
+    if attributes:
+        vars(tensor).update(attributes)
+    return tensor
+
+
 def _check_differentiable(wanted: bool, array: Any) -> None:
-    if wanted and array.dtype.kind != "f":
+    if wanted and kind_of(array.dtype) != "f":
         if array.dtype.kind == "c":
             meet_complex()
             return

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minitorch.engine import versions, watch
+from minitorch.engine.dtypes import kind_of
 from minitorch.engine.modes import enable_grad, is_grad_enabled
 from minitorch.engine.node import Node
 from minitorch.engine.reads import may_read
@@ -175,7 +176,7 @@ class Writing(RandomFills):
         value = operand(value, spelling)
         integers, key = index_key(key, x._data)
         tracked = _is_tracked(x, (value,))
-        if tracked and x._array.dtype.kind not in "fc":
+        if tracked and kind_of(x._array.dtype) not in "fc":
             raise RuntimeError(
                 f"{spelling}: value requires grad, but x holds {x._array.dtype}, which has no gradient; write "
                 "value.detach()"
@@ -364,7 +365,8 @@ def _check_fits(x: Any, result: Any, spelling: str, instead: str) -> None:
             f"{spelling}: the result has shape {result.shape}, but x has {x.shape}; write {instead}"
         )
     order = "biufc"
-    if order.index(result.dtype.kind) > max(order.index(x.dtype.kind), 2 if x.dtype.kind in "iu" else 0):
+    given, have = kind_of(result.dtype), kind_of(x.dtype)
+    if order.index(given) > max(order.index(have), 2 if have in "iu" else 0):
         raise RuntimeError(
             f"{spelling}: the result is {result.dtype} and cannot be written into {x.dtype}; write {instead}"
         )

@@ -12,7 +12,7 @@ import pytest
 
 import minitorch as mt
 from minitorch import nn, optim
-from minitorch.compiler.call.compiled import CompileWarning
+from minitorch.compiler.call.compiled import CompileWarning, Disagreement
 from scenarios import both, plain
 
 
@@ -879,5 +879,94 @@ def test_learning_rates_of_every_kind(compile, rates):
         return found
 
     with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CompileWarning)
+        both(scenario, compile)
+
+
+@pytest.mark.parametrize("what", ["property", "setter", "__setattr__", "class", "slot", "deleter"])
+def test_how_an_attribute_is_stored_may_change(compile, what):
+    class Doubled:
+        def __init__(self):
+            self.kept = 1
+
+        @property
+        def v(self):
+            return self.kept
+
+        @v.setter
+        def v(self, new):
+            self.kept = 2 * new
+
+    class Plain:
+        pass
+
+    class Slot:
+        __slots__ = ("kept", "v")
+
+    def change(thing):
+        kind = type(thing)
+        if what == "property":
+            kind.v = property(lambda self: 3.0)  # without a setter: storing is an error from now on
+        elif what == "setter":
+            kind.v = kind.v.setter(lambda self, new: setattr(self, "kept", new - 1))
+        elif what in ("__setattr__", "slot"):
+            kind.__setattr__ = lambda self, name, new: object.__setattr__(self, name, new + 10)
+        elif what == "class":
+            thing.__class__ = type("Other", (Plain,), {"v": property(Doubled.v.fget, Doubled.v.fset)})
+        else:
+            kind.__delattr__ = lambda self, name: object.__setattr__(self, name, 5)
+
+    def scenario(compile):
+        kind = {"property": Doubled, "setter": Doubled, "slot": Slot}.get(what, Plain)
+        thing = type(kind)("Copy", (kind,), {})()
+        count = {"n": 1}
+
+        @compile
+        def f(x):
+            thing.v = count["n"]
+            if what == "deleter":
+                del thing.v
+            return x + 1
+
+        found = []
+        for i in range(5):
+            count["n"] = i
+            if i == 3:
+                change(thing)
+            try:
+                found.append(f(mt.ones(2)))
+            except AttributeError:
+                found.append("error")
+            found += [getattr(thing, "kept", None), thing.__dict__.get("v")]
+        return found
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CompileWarning)
+        both(scenario, compile)
+
+
+def test_a_rate_that_nobody_reads_becomes_a_tensor(compile):
+    """Its group has no gradients; a schedule sets it all the same."""
+
+    def scenario(compile):
+        w, unused = mt.ones(2, requires_grad=True), mt.ones(2, requires_grad=True)
+        optimizer = optim.SGD([{"params": [unused], "lr": 0.1}, {"params": [w]}], lr=0.03)
+        schedule = optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.8)
+
+        @compile
+        def f(x):
+            optimizer.zero_grad()
+            (w * x).sum().backward()
+            optimizer.step()
+            schedule.step()
+            return w.detach().clone()
+
+        found = [f(mt.ones(2))]
+        optimizer.param_groups[0]["lr"] = mt.tensor(0.01)
+        found += [f(mt.ones(2)) for _ in range(3)]
+        return found, [float(group["lr"]) for group in optimizer.param_groups]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Disagreement)
         warnings.simplefilter("ignore", CompileWarning)
         both(scenario, compile)

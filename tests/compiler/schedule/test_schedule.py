@@ -177,6 +177,22 @@ def test_a_product_takes_what_follows_it_in_unless_a_library_computes_it():
     assert kinds(scheduled(*dense(), longest_epilogue=0)) == ["contract", "loop"]
 
 
+def test_what_meets_far_memory_after_a_product_has_a_loop_of_its_own():
+    """A step of gradient descent: p - 0.1·(xᵀ @ g), with momentum, p and m given."""
+    p, m, x, g = map(given, [(6, 5), (6, 5), (7, 6), (7, 5)])
+    gradient = b.contract("ba,bc->ac", x, g)
+    rate = b.constant(np.float32(0.1))
+    kept = b.map_values("add", b.map_values("multiply", m, rate), gradient)
+    outputs = [gradient, kept, b.map_values("subtract", p, b.map_values("multiply", kept, rate))]
+    assert kinds(scheduled(outputs, [p, m, x, g], longest_epilogue=20, far_bytes=1 << 20)) == ["contract"]
+    assert kinds(scheduled(outputs, [p, m, x, g], longest_epilogue=20, far_bytes=6 * 5 * 4)) == [
+        "contract",
+        "loop",
+    ]
+    # A bias is small, and stays.
+    assert kinds(scheduled(*dense(), longest_epilogue=3, far_bytes=6 * 4 * 4)) == ["contract"]
+
+
 def test_a_group_is_as_large_as_the_machine_allows():
     x = given((8,))
     value = x

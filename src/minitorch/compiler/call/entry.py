@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.backends.llvm.native import HELD_BY_POOL, SMALL, Native, VaryingNative
+from minitorch.compiler.backends.llvm.stream import native_stream
 from minitorch.compiler.call.conditions import Condition, Requirement, SourceCode, compiled_from
 from minitorch.compiler.call.containers import Leaf, filled
 from minitorch.compiler.call.key import Layout
@@ -36,9 +37,11 @@ from minitorch.engine import recording, watch
 from minitorch.engine.fast import new_result
 from minitorch.engine.modes import Mode
 from minitorch.engine.recording import GIVE_GRADIENT, GRADIENT, TAKE_GRADIENT
+from minitorch.tensor.generator import draw_natively
 from minitorch.tensor.plain import PlainArray
 
 MOST_WRITTEN_OUT = 400  # guards; more of them are looked at by a call
+MANY_DRAWN = 1000  # numbers of one draw from which on it pays to load machine code that draws them
 
 
 class _NoEntry(Exception):
@@ -151,6 +154,8 @@ class _EntryWriter:
         first = next((n for n, step in enumerate(script) if not isinstance(step, ReadNumber)), len(script))
         for number, step in enumerate(script):
             if isinstance(step, Draw):
+                if isinstance(step.args[0], int) and hint(step.args[0]) >= MANY_DRAWN:
+                    draw_natively(native_stream())
                 drawn = f"{s.bind(step.method)}({', '.join(map(s.write, (step.source, *step.args)))})"
                 s.add(f"n{number} = {drawn}")
             elif isinstance(step, Effect):

@@ -379,10 +379,11 @@ class Environment:
     def _look_at_group(self, words: str, group: Any, fixed_rate: bool) -> None:
         self._guard(f"len({words})", LENGTH, group, expected=len(group), test="==", reported=True)
         for key in list(group):
+            if (id(group), key) in self.symbolic:
+                continue
             # A learning rate changes as a matter of course: this library's optimisers read it, a float, at each call.
-            if (id(group), key) in self.symbolic or (
-                key == "lr" and not fixed_rate and type(group[key]) is float
-            ):
+            if key == "lr" and not fixed_rate and type(group[key]) is float:
+                self.add_number(ReadNumber(group, key))
                 continue
             now = self._item(f"{words}[{key!r}]", group, key, reported=key != "lr")
             if type(now) is float and key != "lr":

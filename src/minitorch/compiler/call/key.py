@@ -188,6 +188,7 @@ class CacheKey(NamedTuple):
     identical: tuple[int, ...]  # which leaf each one is identical with; () if all are different objects
     grad_enabled: bool
     default_dtype: Any
+    precision: Any  # the dtype that autocast chose
     inputs: tuple[int, ...] = ()  # which floats are inputs of the program
     numbers: tuple[Any, ...] = ()  # the others, exactly
 
@@ -250,7 +251,8 @@ class Arguments:
         named = take_apart(options, self.leaves, self.numbers) if options else None
         signatures = tuple(map(signature, self.leaves))
         identical = _identical(self.leaves)
-        found = (positional, named, signatures, identical, mode.enabled, get_default_dtype(), (), ())
+        set_before = (mode.enabled, get_default_dtype(), mode.precision)
+        found = (positional, named, signatures, identical, *set_before, (), ())
         self.key = tuple.__new__(CacheKey, found)  # by its own constructor it takes three times as long
 
     def key_with(
@@ -327,9 +329,10 @@ class Spelled:
         enabled = Condition(
             "whether gradients are recorded", "{0}.enabled", (Local("mode"),), key.grad_enabled
         )
+        precision = Condition("what autocast chose", "{0}.precision", (Local("mode"),), key.precision, "==")
         self.requirements: list[Requirement] = [
             Let(("mode",), "current()", ()),
-            Remembered(Local("mode"), [enabled, *UNOBSERVED], usual),
+            Remembered(Local("mode"), [enabled, precision, *UNOBSERVED], usual),
             Condition("the default dtype", "default_dtype()", (), key.default_dtype, reported=True),
         ]
         self._spell("args", Local("args"), key.positional, "a")

@@ -28,7 +28,7 @@ from minitorch.engine.record import apply
 from minitorch.engine.versions import view_of
 from minitorch.ops.op import Op
 from minitorch.tensor import Tensor
-from minitorch.tensor.plain import PlainArray
+from minitorch.tensor.plain import PlainArray, handed_out
 
 Look = Callable[[Any, Binding], Any]
 _VIEWS = {"input", "reshape", "permute", "expand", "slice"}
@@ -66,7 +66,8 @@ class View:
         """Return the result of a call."""
         thing = self.base(leaves, found)
         if self.kind is not Tensor:
-            thing = (thing.data if isinstance(thing, Tensor) else thing).view(self.kind)
+            shown = handed_out(thing._data, watched=True) if isinstance(thing, Tensor) else thing
+            thing = shown.view(self.kind)
         elif not isinstance(thing, Tensor):
             thing = new_tensor(np.asarray(thing))
         elif not self.keeps_graph:

@@ -1,7 +1,7 @@
-"""float16 as processors compute it: in float32, rounded after each step, as NumPy does. Enters, leaves: a Program.
+"""float16 and bfloat16 as processors compute them: in float32, rounded after each step. Enters, leaves: a Program.
 
-What lies in memory stays float16: inputs and outputs. In between a value is a float32 that is one of float16's numbers.
-Sums and products of matrices are added up in float32 and rounded once.
+What lies in memory stays half as wide: inputs and outputs. In between a value is a float32 that is one of the narrow
+dtype's numbers. Sums and products of matrices are added up in float32 and rounded once.
 """
 
 from __future__ import annotations
@@ -10,8 +10,11 @@ import numpy as np
 
 from minitorch.compiler.ir import builder
 from minitorch.compiler.ir.program import COMPARISONS, LOGIC, TESTS, Program, Value
+from minitorch.engine import dtypes
 
 FLOAT16, FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
+# bfloat16 is there where the package that has it is.
+HALVES = [FLOAT16, *([dtypes.bfloat16] if isinstance(dtypes.bfloat16, np.dtype) else [])]
 # What gives one of the numbers it was given, or one that float16 has because it has those.
 _EXACT = {"negative", "absolute", "sign", "maximum", "minimum", "floor", "ceil", "trunc", "rint", "where"}
 # What moves numbers, or tells where they stand.
@@ -21,9 +24,9 @@ _MOVES = {
 
 
 def widened(program: Program) -> Program:
-    """Return a program in which nothing is computed in float16; itself, if nothing is."""
+    """Return a program in which nothing is computed in half precision; itself, if nothing is."""
     values = program.values()
-    if all(value.dtype != FLOAT16 for value in values):
+    if all(value.dtype not in HALVES for value in values):
         return program
     wide: dict[Value, Value] = {}
     for value in values:
@@ -33,31 +36,27 @@ def widened(program: Program) -> Program:
 
 
 def _wide(value: Value, wide: dict[Value, Value]) -> Value:
-    """Return what stands for a value, in float32 if it is a float16."""
-    half = value.dtype == FLOAT16
+    """Return what stands for a value, in float32 if it is a half."""
+    half = value.dtype in HALVES
     if value.primitive == "input":
         return builder.cast(value, FLOAT32) if half else value
     if value.primitive == "constant":
         return builder.constant(value.attributes["array"].astype(FLOAT32)) if half else value
-    if not half and all(i.dtype != FLOAT16 for i in value.inputs):
+    if not half and all(i.dtype not in HALVES for i in value.inputs):
         return _made(value, tuple(wide[i] for i in value.inputs), value.dtype)
     inputs = tuple(wide[i] for i in value.inputs)
     function = value.attributes.get("function", "")
     if value.primitive == "map" and function == "cast":
         direct = half and inputs[0].dtype == np.float64  # by way of float32 it would be rounded twice
-        return (
-            builder.cast(builder.cast(inputs[0], FLOAT16), FLOAT32)
-            if direct
-            else _cast(inputs[0], value.dtype)
-        )
+        return _rounded(inputs[0], value.dtype) if direct else _cast(inputs[0], value.dtype)
     if value.primitive in _MOVES or function in COMPARISONS | TESTS | LOGIC:
         return _made(value, inputs, FLOAT32 if half else value.dtype)
     if value.primitive == "map" or (value.primitive == "reduce" and function in ("maximum", "minimum")):
         made = _made(value, inputs, FLOAT32)
-        return made if function in _EXACT else _rounded(made)
+        return made if function in _EXACT else _rounded(made, value.dtype)
     if value.primitive in ("contract", "scatter") or (value.primitive == "reduce" and function == "add"):
-        return _rounded(_made(value, inputs, FLOAT32))
-    # The rest is NumPy's, on float16.
+        return _rounded(_made(value, inputs, FLOAT32), value.dtype)
+    # The rest is NumPy's, on the narrow dtype.
     given = tuple(builder.cast(wide[i], i.dtype) for i in value.inputs)
     made = _made(value, given, value.dtype)
     return builder.cast(made, FLOAT32) if half else made
@@ -72,8 +71,8 @@ def _made(value: Value, inputs: tuple[Value, ...], dtype: np.dtype) -> Value:
 
 
 def _cast(x: Value, to: np.dtype) -> Value:
-    return _rounded(builder.cast(x, FLOAT32)) if to == FLOAT16 else builder.cast(x, to)
+    return _rounded(builder.cast(x, FLOAT32), to) if to in HALVES else builder.cast(x, to)
 
 
-def _rounded(x: Value) -> Value:
-    return builder.cast(builder.cast(x, FLOAT16), FLOAT32)
+def _rounded(x: Value, to: np.dtype) -> Value:
+    return builder.cast(builder.cast(x, to), FLOAT32)

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from minitorch.compiler.ir.sizes import Binding, Guard, Size, Symbol, evaluated
+from minitorch.ops.error_function import erf
 from minitorch.ops.sums import total
 
 Shape = tuple[int, ...]
@@ -161,7 +162,7 @@ def in_order(roots: Iterable[T], inputs_of: Callable[[T], Sequence[T]] = attrget
 COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
 TESTS = {"isnan", "isinf", "isfinite", "signbit"}
 LOGIC = {"logical_and", "logical_or", "logical_xor", "logical_not"}
-# Functions of one and of two operands, by NumPy's names (and SciPy's, for erf); operands and result of
+# Functions of one and of two operands, by NumPy's names (and ours, for erf); operands and result of
 # one dtype. `where` has a bool and two operands; `cast` is a primitive attribute `to`.
 UNARY = {
     "negative", "absolute", "sign", "sqrt", "square", "reciprocal", "exp", "exp2", "expm1", "log", "log2", "log10",
@@ -178,11 +179,7 @@ FUNCTIONS = UNARY | BINARY | COMPARISONS | TESTS | LOGIC | {"where", "cast"}
 
 def numpy_function(name: str) -> Callable[..., Any]:
     """Return the NumPy function that an elementwise function's name stands for."""
-    if name == "erf":
-        import scipy.special
-
-        return scipy.special.erf
-    return getattr(np, name)
+    return erf if name == "erf" else getattr(np, name)
 
 
 # --- the primitives, each with its meaning in NumPy ---------------------------------------------------

@@ -208,7 +208,7 @@ class Fuser(Grouping):
         if value.primitive == "gather" and self.checks[_check_of(value)].comes_after(group):
             return False
         most = figures.longest_epilogue if group.kind == "contract" else figures.largest_group
-        if len(group.members) > most:
+        if len(group.members) > most or (group.kind == "contract" and self.meets_far_inputs(value)):
             return False
         for guess in self.guesses(group, value):
             level = group.level(guess)
@@ -227,6 +227,21 @@ class Fuser(Grouping):
                 self.absorb(group, value)
                 return True
         return False
+
+    def meets_far_inputs(self, value: Value) -> bool:
+        """Whether a value is made with a large array that the program is given, as an optimiser's step is.
+
+        A product is finished tile by tile, some elements of some rows: memory that is far away comes faster in a loop
+        of its own, from its beginning to its end.
+        """
+        figures = self.machine.figures
+        if typical(value.nbytes) < figures.far_bytes:
+            return False
+        leaves = {leaf for operand in value.inputs for leaf in self.leaf_values(operand)}
+        for group in {self.group_of[leaf] for leaf in leaves if leaf in self.group_of}:
+            if group.kind == "loop":  # it would be taken in
+                leaves.update(group.needs)
+        return any(leaf.primitive == "input" and typical(leaf.nbytes) >= figures.far_bytes for leaf in leaves)
 
     def agreeing(self, group: Group, index: Index, leaves_at: LeavesAt) -> tuple[Index, list[Value]] | None:
         """Return the index and the leaves if all that is read in the group is read where it is computed."""

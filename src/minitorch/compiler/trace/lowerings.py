@@ -19,7 +19,7 @@ from minitorch.compiler.ir.program import Value
 from minitorch.compiler.trace.indexing import refuse_outside
 from minitorch.compiler.trace.promised import run_or_promise
 from minitorch.compiler.trace.traced import LOWERINGS, Traced, as_traced, plainly
-from minitorch.ops import conv, indexing, pool
+from minitorch.ops import conv, indexing, pool, special
 from minitorch.ops.op import Op
 
 
@@ -41,6 +41,14 @@ def _lowers(op: Op) -> Any:
     return note
 
 
+# --- the error function ---------------------------------------------------------------------------
+
+
+@_lowers(special.ERF)
+def _erf(x: Value) -> Value:
+    return make.map_values("erf", x)
+
+
 # --- convolution ----------------------------------------------------------------------------------
 
 
@@ -57,7 +65,7 @@ def _windows(x: Value, kernel: conv.Sizes, stride: conv.Sizes, dilation: conv.Si
 
 
 # Indices: n batch, g group, c and o channels in and out, then places and taps per axis.
-_PLACES, _TAPS = "uvw", "xyz"
+_PLACES, _TAPS, _RESTS = "uvw", "xyz", "pqr"
 
 
 @_lowers(conv.CONVOLUTION)
@@ -80,20 +88,32 @@ def _convolution(
 def _convolution_transpose(
     y: Value, w: Value, *, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Value:
-    # Zeros between the results, where the stride jumped, and around them: then it is a convolution
-    # with the kernel turned round.
+    # Zeros around the results: then it is a convolution with the kernel turned round. Where the stride jumped, tap
+    # s·j + r of the kernel only meets places s·q + r of the image: those of each rest r are a convolution by itself,
+    # of the same results with every s-th tap, and all of them are one with as many times the channels.
     dims = w.ndim - 2
-    places, taps = _PLACES[:dims], _TAPS[:dims]
-    kernel = w.shape[2:]
-    for axis, step in enumerate(stride):
-        y = make.spread(y, axis + 2, step)
+    places, taps, rests = _PLACES[:dims], _TAPS[:dims], _RESTS[:dims]
+    for axis, (step, d) in enumerate(zip(stride, dilation, strict=True)):
+        if d != 1:  # neighbouring taps meet places of different rests: zeros between the results, too
+            y = make.spread(y, axis + 2, step)
+    steps = tuple(s if d == 1 else 1 for s, d in zip(stride, dilation, strict=True))
+    more = tuple(
+        -k % s for k, s in zip(w.shape[2:], steps, strict=True)
+    )  # taps, up to a multiple of the stride
+    w = make.pad(w, (0,) * w.ndim, (0, 0, *more))
+    kernel = tuple(k // s for k, s in zip(w.shape[2:], steps, strict=True))
     reach = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
-    y = _border(y, tuple((r - a, r - b) for r, (a, b) in zip(reach, padding, strict=True)))
-    view = _windows(y, kernel, (1,) * dims, dilation, groups)
-    turned = make.flip(w, range(2, w.ndim))
-    weights = make.reshape(turned, (groups, w.shape[0] // groups, *w.shape[1:]))
-    out = make.contract(f"ngo{places}{taps},goc{taps}->ngc{places}", view, weights)
-    return make.reshape(out, (out.shape[0], groups * w.shape[1], *out.shape[3:]))
+    view = _windows(_border(y, tuple((r, r) for r in reach)), kernel, (1,) * dims, dilation, groups)
+    apart = [n for pair in zip(kernel, steps, strict=True) for n in pair]
+    weights = make.reshape(w, (groups, w.shape[0] // groups, w.shape[1], *apart))
+    weights = make.flip(weights, range(3, weights.ndim, 2))
+    mixed = "".join(t + r for t, r in zip(taps, rests, strict=True))
+    out = make.contract(f"ngo{places}{taps},goc{mixed}->ngc{rests}{places}", view, weights)
+    order = [3 + axis + dims * place for axis in range(dims) for place in (1, 0)]
+    out = make.permute(out, (0, 1, 2, *order))
+    whole = [q * s for q, s in zip(view.shape[3 : 3 + dims], steps, strict=True)]
+    out = make.reshape(out, (out.shape[0], groups * w.shape[1], *whole))
+    return _border(out, tuple((-a, -b - n) for (a, b), n in zip(padding, more, strict=True)))
 
 
 @_lowers(conv.CONVOLUTION_WEIGHT)

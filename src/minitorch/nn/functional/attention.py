@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.engine.dtypes import kind_of
 from minitorch.engine.node import new_tensor
 from minitorch.functions import cat, pad, where
 from minitorch.nn.functional.dropout import dropout
@@ -18,8 +19,11 @@ from minitorch.nn.functional.linear import linear
 from minitorch.ops.op import certain, zeros
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor, cast
+from minitorch.tensor.precision import in_lower_precision, rounded_once
 
 
+@in_lower_precision
+@rounded_once
 def scaled_dot_product_attention(
     query: Any,
     key: Any,
@@ -95,7 +99,7 @@ def _added(name: str, mask: Any, q: Tensor, looks: bool = True) -> Tensor:
     if mask.dtype.kind == "b":
         blocked = ~mask._data if looks else mask._data
         return new_tensor(np.where(blocked, -math.inf, 0.0).astype(q.dtype))
-    if mask.dtype.kind != "f":
+    if kind_of(mask.dtype) != "f":
         raise RuntimeError(f"{name}: a mask must hold bools or floats, got {mask.dtype}; write mask.bool()")
     return cast(mask, q.dtype)
 

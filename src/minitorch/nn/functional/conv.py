@@ -15,6 +15,7 @@ from minitorch.ops import conv as ops
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
 from minitorch.tensor.methods.public import takes_what
+from minitorch.tensor.precision import in_lower_precision
 
 __all__ = [
     "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "fold",
@@ -103,6 +104,7 @@ def _pairs(padding: Any, rank: int, name: str) -> tuple[tuple[int, int], ...]:
     return tuple((n, n) for n in each)
 
 
+@in_lower_precision
 def _conv(
     rank: int,
     input: Any,
@@ -198,6 +200,7 @@ def conv3d(*args: Any, **kwargs: Any) -> Tensor:
     return _conv(3, *args, **kwargs)
 
 
+@in_lower_precision
 def _conv_transpose(
     rank: int,
     input: Any,
@@ -230,7 +233,7 @@ def _conv_transpose(
     pairs = _pairs(padding, rank, name)
     how["padding"] = tuple((a, b - e) for (a, b), e in zip(pairs, extra, strict=True))
     size = ops.covered_size(x.shape[2:], w.shape[2:], **_but_groups(how))
-    if min(size) < 1:
+    if any(n < 1 for n in size):
         raise RuntimeError(
             f"{name}: padding {padding} leaves a result of size {size} from an input of size {tuple(x.shape[2:])}"
         )

@@ -8,13 +8,14 @@ import numpy as np
 
 from minitorch.creation import one_hot
 from minitorch.engine import watch
-from minitorch.engine.modes import no_grad
+from minitorch.engine.modes import autocasting, no_grad
 from minitorch.engine.record import apply
 from minitorch.functions import broadcast_tensors, einsum, stack
 from minitorch.ops.layers import LINEAR
 from minitorch.ops.op import violated
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor, promoted
+from minitorch.tensor.precision import in_given_precision, lowered_by_autocast
 
 __all__ = [
     "bilinear", "cosine_similarity", "embedding", "embedding_bag", "linear", "one_hot", "pairwise_distance",
@@ -30,6 +31,8 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
     >>> linear(minitorch.tensor([1.0, 2.0]), minitorch.tensor([[1.0, 1.0]]), minitorch.tensor([10.0]))
     tensor([13.])
     """
+    if autocasting and (lowered := lowered_by_autocast(linear, input, weight, bias)) is not None:
+        return lowered
     x, w = as_tensor(input), as_tensor(weight)
     b = None if bias is None else as_tensor(bias)
     if w.ndim == 1:
@@ -51,6 +54,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
     return apply(LINEAR, x, w) if b is None else apply(LINEAR, x, w, b)
 
 
+@in_given_precision
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Tensor:
     """y_o = Σ_ij a_i·W_oij·b_j + bias_o.
 

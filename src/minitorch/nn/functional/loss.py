@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.engine.dtypes import kind_of
 from minitorch.engine.node import new_tensor
 from minitorch.engine.record import apply
 from minitorch.functions import pad, stack, where
@@ -19,6 +20,7 @@ from minitorch.ops.loss import BINARY_CROSS_ENTROPY, CROSS_ENTROPY, IMPOSSIBLE
 from minitorch.ops.op import certain, possible, violated
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor, cast, one_int, operand, to_floating
+from minitorch.tensor.precision import in_float32
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -97,6 +99,7 @@ def _weighted(name: str, losses: Tensor, x: Tensor, weight: Any, reduction: str)
 # --- distances between numbers ------------------------------------------------------------------
 
 
+@in_float32
 def mse_loss(
     input: Any,
     target: Any,
@@ -115,6 +118,7 @@ def mse_loss(
     return _weighted("mse_loss", (x - y).square(), x, weight, reduction)
 
 
+@in_float32
 def l1_loss(
     input: Any,
     target: Any,
@@ -133,6 +137,7 @@ def l1_loss(
     return _weighted("l1_loss", (x - y).abs(), x, weight, reduction)
 
 
+@in_float32
 def smooth_l1_loss(
     input: Any,
     target: Any,
@@ -157,6 +162,7 @@ def smooth_l1_loss(
     return reduced(losses, reduction)
 
 
+@in_float32
 def huber_loss(
     input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
 ) -> Tensor:
@@ -179,6 +185,7 @@ def huber_loss(
 # --- likelihoods --------------------------------------------------------------------------------
 
 
+@in_float32
 def cross_entropy(
     input: Any,
     target: Any,
@@ -226,7 +233,7 @@ def cross_entropy(
 
 
 def _with_probabilities(logits: Any, goal: Any, weight: Any, reduction: str, smoothing: float) -> Tensor:
-    if goal._data.dtype.kind != "f":
+    if kind_of(goal._data.dtype) != "f":
         raise RuntimeError(
             f"cross_entropy: a target of the logits' shape {logits._data.shape} is read as class "
             f"probabilities, which must be floats, got {goal._data.dtype}"
@@ -280,6 +287,7 @@ def _with_indices(
     return total / cast(share, logits._data.dtype)
 
 
+@in_float32
 def nll_loss(
     input: Any,
     target: Any,
@@ -341,6 +349,7 @@ def class_labels(name: str, y: Tensor, classes: int, ignore: int | None = None) 
     return y
 
 
+@in_float32
 def binary_cross_entropy(
     input: Any,
     target: Any,
@@ -374,11 +383,12 @@ def _floats_of_one_size(name: str, input: Any, target: Any) -> tuple[Tensor, Ten
             f"{name}: target size {y.shape} must be the same as input size {x.shape}; write "
             "target.reshape(input.shape)?"
         )
-    if x.dtype.kind != "f" or y.dtype.kind != "f":
+    if kind_of(x.dtype) != "f" or kind_of(y.dtype) != "f":
         raise RuntimeError(f"{name}: input and target must be floats, got {x.dtype} and {y.dtype}")
     return x, y
 
 
+@in_float32
 def binary_cross_entropy_with_logits(
     input: Any,
     target: Any,
@@ -406,6 +416,7 @@ def binary_cross_entropy_with_logits(
     return reduced(losses if weight is None else losses * as_tensor(weight), reduction)
 
 
+@in_float32
 def kl_div(
     input: Any,
     target: Any,
@@ -442,6 +453,7 @@ def kl_div(
     return reduced(losses, reduction)
 
 
+@in_float32
 def poisson_nll_loss(
     input: Any,
     target: Any,
@@ -468,6 +480,7 @@ def poisson_nll_loss(
     return reduced(losses, reduction)
 
 
+@in_float32
 def gaussian_nll_loss(
     input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
@@ -508,6 +521,7 @@ def gaussian_nll_loss(
 _IMPOSSIBLE = -1e30
 
 
+@in_float32
 def ctc_loss(
     log_probs: Any,
     targets: Any,

@@ -17,10 +17,12 @@ from minitorch.functions import where
 from minitorch.nn.functional.loss import class_labels, class_weights, reduced, reduction_of
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
+from minitorch.tensor.precision import in_float32
 
 # --- margins: enough is enough ------------------------------------------------------------------
 
 
+@in_float32
 def hinge_embedding_loss(
     input: Any,
     target: Any,
@@ -40,6 +42,7 @@ def hinge_embedding_loss(
     return reduced(losses, reduction)
 
 
+@in_float32
 def margin_ranking_loss(
     input1: Any,
     input2: Any,
@@ -64,6 +67,7 @@ def margin_ranking_loss(
     return reduced((margin - y * (a - b)).relu(), reduction)
 
 
+@in_float32
 def soft_margin_loss(
     input: Any,
     target: Any,
@@ -81,6 +85,7 @@ def soft_margin_loss(
     return reduced((-y * x).softplus(threshold=math.inf), reduction)
 
 
+@in_float32
 def multilabel_soft_margin_loss(
     input: Any,
     target: Any,
@@ -104,6 +109,7 @@ def multilabel_soft_margin_loss(
     return reduced(losses.mean(axis=-1), reduction)
 
 
+@in_float32
 def multilabel_margin_loss(
     input: Any,
     target: Any,
@@ -138,6 +144,7 @@ def multilabel_margin_loss(
     return reduced((margins * pairs).sum(axis=(-1, -2)) / classes, reduction)
 
 
+@in_float32
 def multi_margin_loss(
     input: Any,
     target: Any,
@@ -179,6 +186,7 @@ def multi_margin_loss(
 # --- distances between vectors ------------------------------------------------------------------
 
 
+@in_float32
 def cosine_embedding_loss(
     input1: Any,
     input2: Any,
@@ -214,6 +222,7 @@ def _distance(a: Tensor, b: Tensor, p: float, eps: float) -> Tensor:
     return (a - b + eps).norm(p, axis=-1)
 
 
+@in_float32
 def triplet_margin_loss(
     anchor: Any,
     positive: Any,

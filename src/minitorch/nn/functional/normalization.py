@@ -17,11 +17,14 @@ from typing import Any
 import numpy as np
 
 from minitorch.engine import watch
+from minitorch.engine.dtypes import kind_of
+from minitorch.engine.modes import current
 from minitorch.engine.record import apply_many
 from minitorch.functions import pad
 from minitorch.ops.layers import NORMALIZE
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor, promoted, to_floating
+from minitorch.tensor.precision import rounded_once
 
 __all__ = [
     "batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize", "rms_norm",
@@ -57,6 +60,7 @@ def _check_lengths(name: str, length: int, **members: Any) -> None:
             )
 
 
+@rounded_once
 def batch_norm(
     input: Any,
     running_mean: Any,
@@ -113,10 +117,16 @@ def _move(running: Any, found: Any, momentum: float) -> None:
     """Move a running average towards what was found, in place."""
     if running is not None:
         data = running._data
+        if current().level is not None and type(found) is not type(data):
+            raise RuntimeError(
+                "batch_norm: inside vmap a running mean or variance that all examples share cannot be moved; call "
+                "model.eval(), let it keep none (func.replace_all_batch_norm_modules_), or give each example its own"
+            )
         data[...] = (1 - momentum) * data + momentum * found
         watch.touch(data)
 
 
+@rounded_once
 def instance_norm(
     input: Any,
     running_mean: Any = None,
@@ -175,6 +185,7 @@ def _last_axes(x: Tensor, normalized_shape: Any, name: str, **members: Any) -> t
     return tuple(range(x.ndim - len(shape), x.ndim))
 
 
+@rounded_once
 def layer_norm(
     input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Tensor:
@@ -189,6 +200,7 @@ def layer_norm(
     return _normalized(x, axes, eps, weight, bias)[0]
 
 
+@rounded_once
 def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Tensor:
     """Divide each sample by the root of its mean square over the last axes.
 
@@ -203,6 +215,7 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
     return _normalized(x, axes, smallest, weight, centre=False)[0]
 
 
+@rounded_once
 def group_norm(
     input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Tensor:
@@ -256,7 +269,7 @@ def local_response_norm(
     squares = (x * x).movedim(1, -1)
     windows = pad(squares, (size // 2, (size - 1) // 2)).unfold(-1, size, 1)
     # PyTorch keeps a mean of integers an integer, cut.
-    share = windows.mean(dim=-1) if x.dtype.kind == "f" else windows.sum(dim=-1) // size
+    share = windows.mean(dim=-1) if kind_of(x.dtype) == "f" else windows.sum(dim=-1) // size
     share = share.movedim(-1, 1)
     return x / (share * alpha + k) ** beta
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.engine.dtypes import kind_of
 from minitorch.engine.record import apply
 from minitorch.functions import sign, where
 from minitorch.nn.functional.conv import constant, sizes, with_batch
@@ -19,6 +20,7 @@ from minitorch.ops.op import certain, violated
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
 from minitorch.tensor.methods.public import takes_what
+from minitorch.tensor.precision import in_float32
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
@@ -264,7 +266,7 @@ def _avg_pool(
 ) -> Tensor:
     name = f"{_name}{rank}d"
     x, unbatched = with_batch(as_tensor(input), rank, name)
-    if x.dtype.kind != "f":
+    if kind_of(x.dtype) != "f":
         raise RuntimeError(f"{name}: a mean needs floating-point input, got {x.dtype}; write x.float()")
     if divisor_override == 0:
         raise RuntimeError(f"{name}: divisor_override must not be zero")
@@ -331,6 +333,7 @@ def avg_pool2d(*args: Any, **kwargs: Any) -> Tensor:
 
 
 @takes_what(_avg_pool)
+@in_float32
 def avg_pool3d(*args: Any, **kwargs: Any) -> Tensor:
     """Return the mean of each window of (N, C, D, H, W). See avg_pool2d.
 
@@ -351,7 +354,7 @@ def _goal(output_size: Any, size: tuple[int, ...], name: str) -> tuple[int, ...]
     goal = tuple(n if wanted is None else int(wanted) for wanted, n in zip(given, size, strict=True))
     if min(goal) < 0:
         raise RuntimeError(f"{name}: output_size must not be negative, got {output_size!r}")
-    if min(size) < 1:
+    if any(n < 1 for n in size):
         raise RuntimeError(f"{name}: cannot pool an input of size {tuple(size)}")
     return goal
 
@@ -367,7 +370,7 @@ def _region_bounds(n: int, o: int) -> list[tuple[int, int]]:
 
 def _adaptive_avg_pool(name: str, rank: int, input: Any, output_size: Any) -> Tensor:
     x, unbatched = with_batch(as_tensor(input), rank, name)
-    if x.dtype.kind != "f":
+    if kind_of(x.dtype) != "f":
         raise RuntimeError(f"{name}: a mean needs floating-point input, got {x.dtype}; write x.float()")
     size = tuple(x.shape[2:])
     goal = _goal(output_size, size, name)

@@ -10,11 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from minitorch.engine.record import apply_many
 from minitorch.functions import cat
+from minitorch.ops.recurrent import CELLS, RECURRENCE
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
 
 State = tuple[Tensor, ...]
+# The weight of the state's share, its bias, and the projection of an LSTM's output.
+Weights = tuple[Tensor, Tensor | None, Tensor | None]
 Step = Callable[[Tensor, State], State]
 
 
@@ -32,46 +36,32 @@ def project(x: Tensor, w_ih: Tensor, *biases: Tensor | None) -> Tensor:
     return product if total is None else product + total
 
 
-def rnn_step(w_hh: Tensor, nonlinearity: str) -> Step:
-    """h' = tanh(x + h Wᵀ), or relu of it."""
-    weight = w_hh.t()
-    if nonlinearity == "tanh":
-        return lambda x, state: ((x + state[0] @ weight).tanh(),)
-    return lambda x, state: ((x + state[0] @ weight).relu(),)
-
-
-def lstm_step(w_hh: Tensor, w_hr: Tensor | None = None) -> Step:
-    """c' = σ(f)·c + σ(i)·tanh(g), h' = σ(o)·tanh(c') with i, f, g, o = x + h Wᵀ; then h' W_hrᵀ if given."""
+def cell_step(cell: str, w_hh: Tensor, b_hh: Tensor | None = None, w_hr: Tensor | None = None) -> Step:
+    """Return one step of a cell of ops/recurrent.py: 'tanh', 'relu', 'lstm' or 'gru'; then h' W_hrᵀ if given."""
     weight = w_hh.t()
     projection = None if w_hr is None else w_hr.t()
+    forward = CELLS[cell].forward
 
     def step(x: Tensor, state: State) -> State:
-        hidden, cell = state
-        i, f, g, o = (x + hidden @ weight).chunk(4, -1)
-        cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
-        hidden = o.sigmoid() * cell.tanh()
-        return (hidden if projection is None else hidden @ projection), cell
+        share = state[0] @ weight
+        hidden, *others = forward(x, share if b_hh is None else share + b_hh, *state)
+        return (hidden if projection is None else hidden @ projection), *others
 
     return step
 
 
-def gru_step(w_hh: Tensor, b_hh: Tensor | None) -> Step:
-    """n = tanh(xₙ + σ(r)·hₙ), h' = n + σ(z)·(h - n) with r, z the sums of x's and h's shares."""
-    weight = w_hh.t()
-    size = w_hh.shape[1]
+def recurrence(
+    cell: str, x: Tensor, w_hh: Tensor, b_hh: Tensor | None, state: State, backwards: bool = False
+) -> tuple[Tensor, State]:
+    """Carry a state through all time steps of x (T, N, …) by one op: what `scan` does for a batch that stays as it is.
 
-    def step(x: Tensor, state: State) -> State:
-        (hidden,) = state
-        share = hidden @ weight
-        if b_hh is not None:
-            share = share + b_hh
-        x_gates, x_new = x.split([2 * size, size], -1)
-        h_gates, h_new = share.split([2 * size, size], -1)
-        reset, update = (x_gates + h_gates).sigmoid().chunk(2, -1)
-        new = (x_new + reset * h_new).tanh()
-        return (new + update * (hidden - new),)
-
-    return step
+    >>> outputs, (last,) = recurrence("tanh", minitorch.zeros(3, 1, 2), minitorch.eye(2), None, (minitorch.ones(1, 2),))
+    >>> outputs.shape, last.shape
+    ((3, 1, 2), (1, 2))
+    """
+    x = x.flip(0) if backwards else x
+    output, *states, _ = apply_many(RECURRENCE, x, w_hh, b_hh, *state, cell=cell)
+    return (output.flip(0) if backwards else output), tuple(part[-1] for part in states)
 
 
 def scan(
@@ -116,7 +106,7 @@ def rnn_tanh_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b
     >>> rnn_tanh_cell(minitorch.zeros(2, 3), minitorch.zeros(2, 4), minitorch.ones(4, 3), minitorch.ones(4, 4)).shape
     (2, 4)
     """
-    return rnn_step(w_hh, "tanh")(project(as_tensor(input), w_ih, b_ih, b_hh), (hx,))[0]
+    return cell_step("tanh", w_hh)(project(as_tensor(input), w_ih, b_ih, b_hh), (hx,))[0]
 
 
 def rnn_relu_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Tensor:
@@ -125,7 +115,7 @@ def rnn_relu_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b
     >>> rnn_relu_cell(minitorch.zeros(2, 3), minitorch.zeros(2, 4), minitorch.ones(4, 3), minitorch.ones(4, 4)).shape
     (2, 4)
     """
-    return rnn_step(w_hh, "relu")(project(as_tensor(input), w_ih, b_ih, b_hh), (hx,))[0]
+    return cell_step("relu", w_hh)(project(as_tensor(input), w_ih, b_ih, b_hh), (hx,))[0]
 
 
 def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Tensor:
@@ -134,7 +124,7 @@ def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: 
     >>> gru_cell(minitorch.zeros(2, 3), minitorch.zeros(2, 4), minitorch.ones(12, 3), minitorch.ones(12, 4)).shape
     (2, 4)
     """
-    return gru_step(w_hh, b_hh)(project(as_tensor(input), w_ih, b_ih), (hx,))[0]
+    return cell_step("gru", w_hh, b_hh)(project(as_tensor(input), w_ih, b_ih), (hx,))[0]
 
 
 def lstm_cell(
@@ -147,7 +137,7 @@ def lstm_cell(
     >>> h.shape, c.shape
     ((2, 4), (2, 4))
     """
-    hidden, cell = lstm_step(w_hh)(project(as_tensor(input), w_ih, b_ih, b_hh), tuple(hx))
+    hidden, cell = cell_step("lstm", w_hh)(project(as_tensor(input), w_ih, b_ih, b_hh), tuple(hx))
     return hidden, cell
 
 

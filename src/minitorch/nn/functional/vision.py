@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.engine.dtypes import kind_of
 from minitorch.engine.record import apply
 from minitorch.functions import pad, where
 from minitorch.nn.functional.conv import constant
@@ -24,6 +25,7 @@ from minitorch.nn.functional.pooling import (
 from minitorch.ops.pool import AVG_UNPOOL
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
+from minitorch.tensor.precision import in_float32
 
 __all__ = [
     "affine_grid", "channel_shuffle", "grid_sample", "interpolate", "pad", "pixel_shuffle", "pixel_unshuffle",
@@ -101,7 +103,7 @@ def _check_mode(x: Tensor, mode: str, align_corners: bool | None, antialias: boo
         raise ValueError(f"interpolate: align_corners has no meaning with mode {mode!r}; leave it away")
     if antialias and mode not in ("bilinear", "bicubic"):
         raise ValueError("interpolate: antialias is offered with mode 'bilinear' and 'bicubic' only")
-    if mode in _RANKS and x.dtype.kind != "f":
+    if mode in _RANKS and kind_of(x.dtype) != "f":
         raise NotImplementedError(f"interpolate: mode {mode!r} needs floating-point input, got {x.dtype}")
 
 
@@ -354,7 +356,7 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Ten
     corners = _said(align_corners, "affine_grid")
     spatial = tuple(int(n) for n in size)[2:]
     rank = len(spatial)
-    if maps.dtype.kind != "f":
+    if kind_of(maps.dtype) != "f":
         raise ValueError(f"affine_grid: theta must be floating-point, got {maps.dtype}")
     if rank not in (2, 3) or maps.ndim != 3 or tuple(maps.shape[1:]) != (rank, rank + 1):
         raise ValueError(
@@ -383,6 +385,7 @@ def _said(align_corners: bool | None, name: str) -> bool:
     return align_corners
 
 
+@in_float32
 def grid_sample(
     input: Any,
     grid: Any,

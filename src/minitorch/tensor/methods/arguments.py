@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minitorch.engine.dtypes import common_dtype
+from minitorch.engine.dtypes import common_dtype, kind_of
 from minitorch.engine.node import Node
 from minitorch.engine.record import apply
 from minitorch.ops.op import Op, violated
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def whole(*operands: Any) -> bool:
     """Tell whether the operands are computed in integers or bools."""
-    if any(isinstance(o, Node) and o._array.dtype.kind in "fc" for o in operands):
+    if any(isinstance(o, Node) and kind_of(o._array.dtype) in "fc" for o in operands):
         return False  # the common case, quickly
     return common_dtype(*(o._data if isinstance(o, Node) else o for o in operands)).kind in "biu"
 
@@ -45,7 +45,7 @@ def fill_of(value: Any, dtype: Any, name: str) -> Any:
         return bool(value)
     if isinstance(value, complex) and dtype.kind != "c":
         raise RuntimeError(f"{name}: {value!r} does not fit {dtype}; write its real part")
-    if dtype.kind in "fc":
+    if kind_of(dtype) in "fc":
         return value
     limits = np.iinfo(dtype)
     # -1 among unsigned numbers counts from their end, as in C and in PyTorch.

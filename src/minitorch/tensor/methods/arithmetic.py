@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minitorch.engine.dtypes import common_dtype
+from minitorch.engine.dtypes import common_dtype, kind_of
 from minitorch.engine.fast import apply_unary
 from minitorch.engine.node import Node
 from minitorch.engine.record import apply
@@ -33,22 +33,26 @@ class Arithmetic(Node):
     # --- sums, products, quotients ---------------------------------------------------------------
 
     @in_place
-    def add(self, other: Any, *, alpha: float = 1) -> Tensor:
+    def add(self, other: Any, *old: Any, alpha: float = 1) -> Tensor:
         """x + α·y.   dx = g, dy = α·g
 
         >>> logits = minitorch.zeros(3, 5)           # person × tense
         >>> logits.add(minitorch.arange(5)).shape
         (3, 5)
         """
+        if old:
+            alpha, other = in_old_order("add", other, *old)
         return binary(ops.ADD, self, other if alpha == 1 else times_alpha("add", self, other, alpha))
 
     @in_place
-    def sub(self, other: Any, *, alpha: float = 1) -> Tensor:
+    def sub(self, other: Any, *old: Any, alpha: float = 1) -> Tensor:
         """x - α·y.   dx = g, dy = -α·g
 
         >>> minitorch.tensor([3.0, 5.0]).sub(1)
         tensor([2., 4.])
         """
+        if old:
+            alpha, other = in_old_order("sub", other, *old)
         if alpha != 1:
             refuse_bools(self, operand(other, "sub"))
             other = times_alpha("sub", self, other, alpha)
@@ -129,12 +133,14 @@ class Arithmetic(Node):
         return apply(ops.LERP, *promoted(self, tensor_for(end, "lerp"), operand(weight, "lerp")))
 
     @in_place
-    def addcmul(self: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:
+    def addcmul(self: Any, tensor1: Any, tensor2: Any, *old: Any, value: float = 1) -> Tensor:
         """x + v·a·b.   dx = g, da = v·g·b, db = v·g·a
 
         >>> addcmul(minitorch.tensor([1.0, 1.0]), minitorch.tensor([2.0, 3.0]), minitorch.tensor([4.0, 5.0]), value=0.5)
         tensor([5.0000, 8.5000])
         """
+        if old:
+            value, tensor1, tensor2 = in_old_order("addcmul", tensor1, tensor2, *old)
         product = binary(ops.MUL, tensor1, tensor2)
         if value == 1:
             return self + product
@@ -143,12 +149,14 @@ class Arithmetic(Node):
         return self + product * value
 
     @in_place
-    def addcdiv(self: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:
+    def addcdiv(self: Any, tensor1: Any, tensor2: Any, *old: Any, value: float = 1) -> Tensor:
         """x + v·a / b.   dx = g, da = v·g / b, db = -v·g·a / b²
 
         >>> addcdiv(minitorch.tensor([1.0]), minitorch.tensor([1.0]), minitorch.tensor([4.0]), value=2)
         tensor([1.5000])
         """
+        if old:
+            value, tensor1, tensor2 = in_old_order("addcdiv", tensor1, tensor2, *old)
         a, b = as_tensor(tensor1), as_tensor(tensor2)
         if whole(a, b):
             raise RuntimeError(
@@ -291,7 +299,7 @@ def rsub(input: Any, other: Any, *, alpha: float = 1) -> Tensor:
 
 def power(base: Any, exponent: Any) -> Tensor:
     """Return base to the power of exponent; integers stay integers, in negative powers too."""
-    if isinstance(base, Node) and base._array.dtype.kind == "f":
+    if isinstance(base, Node) and kind_of(base._array.dtype) == "f":
         return binary(ops.POW, base, exponent)  # the common case, quickly
     base, exponent = operand(base, "pow"), operand(exponent, "pow")
     if not whole(base, exponent):
@@ -322,6 +330,17 @@ def _whole_power(base: Any, exponent: Any, like: Any) -> Tensor:
     # 1 / x^|y| is whole for x = ±1 alone; for all others it is cut to 0.
     units = where(x == 1, 1, where(x == -1, 1 - 2 * (y % 2), 0))
     return where(negative, cast(units, dtype), apply(ops.POW, x, y.masked_fill(negative, 0)))
+
+
+def in_old_order(name: str, *given: Any) -> tuple[Any, ...]:
+    """Return the arguments of PyTorch's old signatures: x.add_(α, y), x.addcmul_(v, a, b): a number, then tensors."""
+    if not isinstance(given[0], (int, float, complex)) or not all(
+        isinstance(each, Node) for each in given[1:]
+    ):
+        raise TypeError(
+            f"{name}: got {len(given)} arguments by position; factors go by keyword (alpha=, value=)"
+        )
+    return given
 
 
 def times_alpha(name: str, x: Any, y: Any, alpha: float) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from minitorch.engine.dtypes import kind_of
 from minitorch.engine.fast import apply_unary
 from minitorch.engine.node import Node
 from minitorch.engine.record import apply
@@ -144,7 +145,7 @@ class Exponentials(Node):
         >>> frexp(minitorch.tensor([6.0])).mantissa, frexp(minitorch.tensor([6.0])).exponent
         (tensor([0.7500]), tensor([3], dtype=int32))
         """
-        if self._array.dtype.kind != "f":
+        if kind_of(self._array.dtype) != "f":
             raise RuntimeError(f"frexp: expects floats, got {self._array.dtype}; write x.float()")
         return Frexp(apply(ops.FREXP_MANTISSA, self), apply(ops.FREXP_EXPONENT, self))
 

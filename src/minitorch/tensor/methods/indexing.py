@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minitorch.engine.dtypes import int64
+from minitorch.engine.dtypes import int64, kind_of
 from minitorch.engine.fast import apply_unary
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply
@@ -574,7 +574,7 @@ def _index_part(part: Any, x: Any) -> Any:
         array = part._data
     elif isinstance(part, (list, tuple, range, np.ndarray)):
         array = as_tensor(part if isinstance(part, np.ndarray) else list(part))._data
-        array = array.astype(np.int64) if array.size == 0 and array.dtype.kind == "f" else array
+        array = array.astype(np.int64) if array.size == 0 and kind_of(array.dtype) == "f" else array
         if x.__class__ is not np.ndarray and not isinstance(part, np.ndarray):
             array = np.asarray(array.tolist(), dtype=array.dtype, like=x)
     elif isinstance(part, (str, bytes, dict, set)):

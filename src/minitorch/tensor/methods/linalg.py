@@ -18,6 +18,7 @@ from minitorch.tensor.methods.comparison import where
 from minitorch.tensor.methods.joining import cat
 from minitorch.tensor.methods.products import matmul
 from minitorch.tensor.methods.public import function
+from minitorch.tensor.precision import in_float32
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
@@ -108,6 +109,7 @@ class LinearAlgebra(Node):
         sign, size = self.slogdet()
         return where(sign < 0, np.nan, size)
 
+    @in_float32
     def trace(self) -> Tensor:
         """The sum of a matrix's diagonal.   dA = g on the diagonal, 0 elsewhere
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minitorch.engine.fast import apply_binary
+from minitorch.engine.modes import autocasting
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply
 from minitorch.engine.recording import recordings
@@ -20,6 +21,7 @@ from minitorch.tensor.convert import as_tensor, cast, one_axis, promoted, tensor
 from minitorch.tensor.methods.arguments import expect_axes
 from minitorch.tensor.methods.joining import cat
 from minitorch.tensor.methods.public import function, in_place
+from minitorch.tensor.precision import in_given_precision, in_lower_precision, lowered_by_autocast
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
@@ -39,6 +41,7 @@ class Products(Node):
         """
         return matmul(self, other)
 
+    @in_given_precision
     def dot(self, other: Any) -> Tensor:
         """Σ xᵢ·yᵢ of two vectors.   dx = g·y, dy = g·x
 
@@ -48,6 +51,7 @@ class Products(Node):
         expect_axes("dot", (self, 1), (other, 1))
         return matmul(self, other)
 
+    @in_lower_precision
     def mm(self, mat2: Any) -> Tensor:
         """The product of two matrices, nothing broadcast.   dA = g Bᵀ, dB = Aᵀ g
 
@@ -57,6 +61,7 @@ class Products(Node):
         expect_axes("mm", (self, 2), (mat2, 2))
         return matmul(self, mat2)
 
+    @in_given_precision
     def mv(self, vec: Any) -> Tensor:
         """A matrix times a vector.   dA = g ⊗ v, dv = Aᵀ g
 
@@ -66,6 +71,7 @@ class Products(Node):
         expect_axes("mv", (self, 2), (vec, 1))
         return matmul(self, vec)
 
+    @in_lower_precision
     def bmm(self, mat2: Any) -> Tensor:
         """Products of two batches of matrices, nothing broadcast.   dA = g Bᵀ, dB = Aᵀ g
 
@@ -93,6 +99,7 @@ class Products(Node):
 
     ger = outer
 
+    @in_lower_precision
     def inner(self: Any, other: Any) -> Tensor:
         """Sums over the last axes of both; a plain product where one has no axis.
 
@@ -150,6 +157,7 @@ class Products(Node):
     # --- with something added --------------------------------------------------------------------
 
     @in_place
+    @in_lower_precision
     def addmm(self, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Tensor:
         """β·x + α·(A @ B).   dx = β·g, dA = α·g Bᵀ, dB = α·Aᵀ g
 
@@ -160,6 +168,7 @@ class Products(Node):
         return _plus(self, matmul(mat1, mat2), beta, alpha, "addmm")
 
     @in_place
+    @in_given_precision
     def addmv(self, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) -> Tensor:
         """β·x + α·(A @ v).
 
@@ -179,6 +188,7 @@ class Products(Node):
         return _plus(self, tensor_for(vec1, "addr").outer(vec2), beta, alpha, "addr")
 
     @in_place
+    @in_lower_precision
     def baddbmm(self, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Tensor:
         """β·x + α·(A @ B), for batches of matrices.
 
@@ -188,6 +198,7 @@ class Products(Node):
         return _plus(self, tensor_for(batch1, "baddbmm").bmm(batch2), beta, alpha, "baddbmm")
 
     @in_place
+    @in_lower_precision
     def addbmm(self, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Tensor:
         """β·x + α·Σ (A @ B), summed over the batch.
 
@@ -207,6 +218,8 @@ def matmul(a: Any, b: Any) -> Tensor:
     >>> matmul(minitorch.ones(2, 3), minitorch.ones(3)).shape
     (2,)
     """
+    if autocasting and (lowered := lowered_by_autocast(matmul, a, b)) is not None:
+        return lowered
     if not (isinstance(a, Node) and isinstance(b, Node) and a._array.dtype is b._array.dtype):
         a, b = promoted(tensor_for(a, "matmul"), tensor_for(b, "matmul"))
     x, y = (a._data.shape, b._data.shape) if recordings else (a._array.shape, b._array.shape)
@@ -236,6 +249,7 @@ def _as_equation(operands: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
     return left + right, operands[:paired:2]
 
 
+@in_lower_precision
 def einsum(equation: Any, *operands: Any) -> Tensor:
     """Einstein's summation: `einsum("bi,ij->bj", x, w)`.   Each operand's gradient is an einsum too
 
@@ -274,6 +288,7 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
     return apply(ops.EINSUM, *stretched, subscripts=explicit)
 
 
+@in_lower_precision
 def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
     """Sum over `dims` axes: the last of a against the first of b, or the pairs listed.
 
@@ -318,6 +333,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Tensor:
     return matmul(left, right).reshape(rows + columns)
 
 
+@in_lower_precision
 def chain_matmul(*matrices: Any) -> Tensor:
     """The product of several matrices, multiplied in the order that takes the fewest operations.
 

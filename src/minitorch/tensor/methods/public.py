@@ -21,6 +21,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+import numpy as np
+
 from minitorch.engine.node import Node
 from minitorch.tensor.convert import tensor_for
 
@@ -46,10 +48,50 @@ def function(
     def run(input: Any, *args: P.args, **kwargs: P.kwargs) -> R:
         if not isinstance(input, left_alone):
             input = tensor_for(input, method.__name__)
+        if "out" in kwargs:
+            out = kwargs.pop("out")
+            result = method(input, *args, **kwargs)
+            return result if out is None else write_out(result, out)
         return method(input, *args, **kwargs)
 
     run.__qualname__ = method.__name__
     return run
+
+
+def with_out(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a function that is no method take `out=` too, as those that are do.
+
+    >>> into = minitorch.zeros(2)
+    >>> minitorch.cat([minitorch.ones(1), minitorch.ones(1)], out=into) is into, into
+    (True, tensor([1., 1.]))
+    """
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        if "out" in kwargs:
+            out = kwargs.pop("out")
+            result = function(*args, **kwargs)
+            return result if out is None else write_out(result, out)
+        return function(*args, **kwargs)
+
+    return run
+
+
+def write_out(result: Any, out: Any) -> Any:
+    """Write a result into a tensor, or several into several, as `out=` asks; return those."""
+    if isinstance(out, (tuple, list)):
+        written = [write_out(each, into) for each, into in zip(result, out, strict=True)]
+        return type(result)(*written) if hasattr(result, "_fields") else type(result)(written)
+    if result._requires_grad or out._requires_grad:
+        raise RuntimeError(
+            "out=: what is written there has no graph, and an argument requires grad; leave out= away, or write it "
+            "under no_grad()"
+        )
+    if out._data.shape != result._data.shape:
+        out.resize_(result._data.shape)
+    if not np.can_cast(result._array.dtype, out._array.dtype, "same_kind"):
+        raise RuntimeError(f"out=: a result of {result._array.dtype} cannot be kept in {out._array.dtype}")
+    return out.copy_(result)
 
 
 def takes_what(

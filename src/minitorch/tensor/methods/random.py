@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from minitorch.engine.dtypes import kind_of
 from minitorch.engine.node import Node, new_tensor
 from minitorch.ops.op import violated
 from minitorch.tensor.generator import Generator, default_generator
@@ -33,7 +34,7 @@ class RandomDraws(Node):
         if p is not None:
             return new_tensor(np.zeros_like(self._data, order="C")).bernoulli_(p, generator=generator)
         chance = self._data
-        if chance.dtype.kind != "f" or violated(((chance < 0) | (chance > 1)).any()):
+        if kind_of(chance.dtype) != "f" or violated(((chance < 0) | (chance > 1)).any()):
             raise RuntimeError("bernoulli: probabilities must be floats between 0 and 1")
         drawn = (generator or default_generator).uniforms(chance.size, chance.dtype)
         return new_tensor((drawn.reshape(chance.shape) < chance).astype(chance.dtype))
@@ -47,7 +48,7 @@ class RandomDraws(Node):
         tensor([1, 1, 1, 1])
         """
         weights = self._data
-        if weights.dtype.kind != "f":
+        if kind_of(weights.dtype) != "f":
             raise RuntimeError(f"multinomial: the weights must be floating-point, got {weights.dtype}")
         if weights.ndim not in (1, 2):
             raise RuntimeError(f"multinomial: the weights must have 1 or 2 axes, got shape {weights.shape}")

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from minitorch.engine.dtypes import int64, uint8
+from minitorch.engine.dtypes import int64, kind_of, uint8
 from minitorch.engine.fast import apply_unary
 from minitorch.engine.node import Node
 from minitorch.engine.record import apply
@@ -25,6 +25,7 @@ from minitorch.tensor.convert import binary, cast, choose, one_axis, reduction_a
 from minitorch.tensor.methods.arguments import as_row, required_axis
 from minitorch.tensor.methods.comparison import where
 from minitorch.tensor.methods.public import function, in_place
+from minitorch.tensor.precision import in_float32
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
@@ -97,6 +98,7 @@ class Reductions(Node):
             )
         return apply_unary(ops.MEAN, x, _over(self, axis, dim, keepdims, keepdim, "mean"))
 
+    @in_float32
     def prod(
         self,
         axis: Axis = None,
@@ -115,7 +117,7 @@ class Reductions(Node):
         x = _summable(self, dtype)
         out = apply(ops.PROD, x, **_over(self, axis, dim, keepdims, keepdim, "prod"))
         return (
-            out if x._array.dtype.kind == "f" else cast(out, x._array.dtype)
+            out if kind_of(x._array.dtype) == "f" else cast(out, x._array.dtype)
         )  # NumPy counts bools as integers
 
     def nansum(
@@ -148,7 +150,7 @@ class Reductions(Node):
         >>> nanmean(minitorch.tensor([1.0, float("nan"), 2.0]))
         tensor(1.5000)
         """
-        if self._array.dtype.kind != "f":
+        if kind_of(self._array.dtype) != "f":
             raise RuntimeError(f"nanmean: expects floats, got {self._array.dtype}; write x.float()")
         dim, keepdim = choose(axis, dim), keepdim or keepdims
         return nansum(self, dim, keepdim, dtype=dtype) / (~self.isnan()).sum(dim, keepdim)
@@ -512,7 +514,7 @@ def _spread_of(
 
 
 def _without_nans(x: Tensor) -> Tensor:
-    return where(x.isnan(), 0.0, x) if x._array.dtype.kind == "f" else x
+    return where(x.isnan(), 0.0, x) if kind_of(x._array.dtype) == "f" else x
 
 
 def refuse_empty(x: Any, axis: Any, name: str) -> None:

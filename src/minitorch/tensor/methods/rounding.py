@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from minitorch.engine.dtypes import kind_of
 from minitorch.engine.node import Node
 from minitorch.engine.record import apply
 from minitorch.ops import rounding as ops
@@ -63,7 +64,7 @@ class Rounding(Node):
         >>> frac(minitorch.tensor([1.5, -2.25]))
         tensor([ 0.5000, -0.2500])
         """
-        if self._array.dtype.kind != "f":
+        if kind_of(self._array.dtype) != "f":
             raise RuntimeError(f"frac: integers have none, got {self._array.dtype}; write x.float()")
         return self - self.trunc()
 

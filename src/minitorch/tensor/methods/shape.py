@@ -21,6 +21,7 @@ from minitorch.ops.op import Op, unbroadcast, violated
 from minitorch.tensor.convert import as_tensor, choose, one_axis, one_int, operand, shape_of, tensor_for
 from minitorch.tensor.methods.arguments import required_axis
 from minitorch.tensor.methods.public import function, in_place
+from minitorch.tensor.torch_types import is_dtype
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
@@ -50,7 +51,7 @@ class Shapes(Node):
         >>> minitorch.zeros(3, 5).view(15).shape
         (15,)
         """
-        if len(shape) == 1 and (isinstance(shape[0], (np.dtype, type))):
+        if len(shape) == 1 and is_dtype(shape[0]):
             try:
                 return as_tensor(self._data.view(np.dtype(shape[0])))
             except ValueError as error:

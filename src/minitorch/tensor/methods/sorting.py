@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from minitorch.engine.dtypes import kind_of
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply
 from minitorch.ops import sorting as ops
@@ -18,6 +19,7 @@ from minitorch.tensor.methods.arguments import as_row, last_axis, required_axis
 from minitorch.tensor.methods.comparison import where
 from minitorch.tensor.methods.public import function
 from minitorch.tensor.methods.reductions import ValuesAndIndices, pick, refuse_empty
+from minitorch.tensor.precision import in_float32
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
@@ -91,8 +93,7 @@ class Sorting(Node):
         k = one_int(k, "topk", "k") or (0 if self._array.ndim else 1)  # a 0-d tensor has nothing to leave out
         if not 0 <= k <= length:
             raise RuntimeError(f"topk: k = {k} is out of range for an axis of length {length}")
-        order = apply(ops.ARGSORT, as_row(self), axis=at, descending=largest)
-        first = order[(slice(None),) * at + (slice(0, k),)]
+        first = apply(ops.ARGSORT, as_row(self), axis=at, descending=largest, ranks=(0, k))
         return pick(self, first, at, True)
 
     def kthvalue(
@@ -107,8 +108,8 @@ class Sorting(Node):
         length = as_row(self)._data.shape[at]
         if not 1 <= one_int(k, "kthvalue", "k") <= length:
             raise RuntimeError(f"kthvalue: k = {k} is out of range for an axis of length {length}")
-        order = apply(ops.ARGSORT, as_row(self), axis=at, descending=False)
-        return pick(self, order[(slice(None),) * at + (slice(k - 1, k),)], at, keepdim or keepdims)
+        place = apply(ops.ARGSORT, as_row(self), axis=at, descending=False, ranks=(k - 1, k))
+        return pick(self, place, at, keepdim or keepdims)
 
     # --- middles ---------------------------------------------------------------------------------
 
@@ -127,15 +128,14 @@ class Sorting(Node):
         """
         axis = choose(axis, dim)
         if axis is None:
-            if self._array.dtype.kind != "f":
+            if kind_of(self._array.dtype) != "f":
                 refuse_empty(self, (*range(self._array.ndim),), "median")
             return apply(ops.MEDIAN, self)
         axis = required_axis(self, axis, "median")
         refuse_empty(self, axis, "median")
-        order = apply(ops.ARGSORT, as_row(self), axis=axis, descending=False)
-        length = order._data.shape[axis]
-        middle = np.take(order._data, [(length - 1) // 2], axis=axis)
-        if self._array.dtype.kind == "f":  # a nan, sorted to the end, wins over the middle
+        half = (as_row(self)._data.shape[axis] - 1) // 2
+        middle = apply(ops.ARGSORT, as_row(self), axis=axis, descending=False, ranks=(half, half + 1))._data
+        if kind_of(self._array.dtype) == "f":  # a nan, sorted to the end, wins over the middle
             data = as_row(self)._data
             hasnan = np.isnan(data).any(axis=axis, keepdims=True)
             middle = np.where(hasnan, np.isnan(data).argmax(axis=axis, keepdims=True), middle)
@@ -150,7 +150,7 @@ class Sorting(Node):
         tensor(2.)
         """
         dim = choose(axis, dim)
-        if self._array.dtype.kind != "f":
+        if kind_of(self._array.dtype) != "f":
             return self.median(dim, keepdim or keepdims)
         if dim is None:
             flat = self.reshape(-1)
@@ -178,6 +178,7 @@ class Sorting(Node):
         refuse_empty(self, at, "mode")
         return pick(self, apply(ops.MODE_PLACES, as_row(self), axis=at), at, keepdim or keepdims)
 
+    @in_float32
     def quantile(
         self,
         q: Any,
@@ -198,6 +199,7 @@ class Sorting(Node):
         """
         return _quantile(self, q, choose(axis, dim), keepdim or keepdims, interpolation, "quantile")
 
+    @in_float32
     def nanquantile(
         self,
         q: Any,
@@ -311,7 +313,7 @@ def _quantile(input: Any, q: Any, dim: Any, keepdim: bool, interpolation: str, n
             f"{name}: interpolation must be linear, lower, higher, midpoint or nearest, got {interpolation!r}"
         )
     x = tensor_for(input, name)
-    if x._array.dtype.kind != "f":
+    if kind_of(x._array.dtype) != "f":
         raise RuntimeError(f"{name}: expects floats, got {x._array.dtype}; write x.float()")
     if not x._data.size:
         raise RuntimeError(f"{name}: of no elements there is none: the tensor has shape {x.shape}")

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from minitorch.engine.dtypes import kind_of
 from minitorch.engine.node import Node, new_tensor
 from minitorch.tensor.convert import as_tensor, cast, one_axis, one_int, operand, promoted, tensor_for
 from minitorch.tensor.methods.comparison import where
 from minitorch.tensor.methods.joining import cat
 from minitorch.tensor.methods.products import matmul
 from minitorch.tensor.methods.public import function, in_place
+from minitorch.tensor.precision import in_float32
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
@@ -76,7 +78,7 @@ class Statistics(Node):
         >>> histogram(minitorch.tensor([1.0, 2.0, 1.0]), 2, range=(0.0, 2.0)).hist
         tensor([0., 3.])
         """
-        if self._array.dtype.kind != "f":
+        if kind_of(self._array.dtype) != "f":
             raise RuntimeError(f"histogram: expects floats, got {self._array.dtype}; write x.float()")
         weights = None if weight is None else tensor_for(weight, "histogram")._data.reshape(-1)
         if isinstance(bins, Node):
@@ -218,9 +220,9 @@ def _slopes(x: Tensor, axis: int, spacing: Any, edge_order: int) -> Tensor:
     else:
         value = float(spacing)
         steps = new_tensor(
-            np.full(length - 1, value, dtype=x._array.dtype if x._array.dtype.kind == "f" else None)
+            np.full(length - 1, value, dtype=x._array.dtype if kind_of(x._array.dtype) == "f" else None)
         )
-        steps = cast(steps, x._array.dtype if x._array.dtype.kind == "f" else np.float32)
+        steps = cast(steps, x._array.dtype if kind_of(x._array.dtype) == "f" else np.float32)
     steps = steps.reshape(along)
     part = lambda t, a, n: t.narrow(axis, a, n)
     slope = (part(x, 1, length - 1) - part(x, 0, length - 1)) / steps
@@ -265,7 +267,7 @@ def _trapezoids(y: Any, x: Any, dx: Any, dim: int, name: str) -> Tensor:
         raise TypeError(f"{name}: x and dx are two ways to give the steps; pass one of them")
     at = one_axis(dim, curve.ndim, name)
     length = curve.shape[at]
-    if curve._array.dtype.kind not in "fc":
+    if kind_of(curve._array.dtype) not in "fc":
         curve = cast(curve, np.float32)
     if not length:
         return curve
@@ -282,6 +284,7 @@ def _trapezoids(y: Any, x: Any, dx: Any, dim: int, name: str) -> Tensor:
     return sums * steps / 2
 
 
+@in_float32
 def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = None) -> Tensor:
     """The p-norm distance of each row of x1 from each row of x2: (…, P, M) and (…, R, M) give (…, P, R).
 
@@ -293,7 +296,7 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = None) -> 
     a, b = promoted(tensor_for(x1, "cdist"), tensor_for(x2, "cdist"))
     if a.ndim < 2 or b.ndim < 2 or a.shape[-1] != b.shape[-1]:
         raise RuntimeError(f"cdist: expects rows of one length, got shapes {a.shape} and {b.shape}")
-    if a._array.dtype.kind != "f":
+    if kind_of(a._array.dtype) != "f":
         raise RuntimeError(f"cdist: expects floats, got {a._array.dtype}; write x.float()")
     if p < 0:
         raise RuntimeError(f"cdist: p must not be negative, got {p}")

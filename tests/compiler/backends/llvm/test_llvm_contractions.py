@@ -332,6 +332,7 @@ def test_rows_that_are_far_apart_are_copied_too(which, monkeypatch):
         "VERY_LARGE_BYTES": 4,
         "PANEL_BYTES": 16 << 10,
         "PACK_A_ROWS": 30,
+        "PACK_A_BYTES": 4,
     }
     for name, value in (small | {"MOST_PANELS": 1.5}).items():
         monkeypatch.setattr(costs, name, value)
@@ -341,6 +342,18 @@ def test_rows_that_are_far_apart_are_copied_too(which, monkeypatch):
             plan = plan_columns(Problem.of(c, which))
             assert plan.packs_a
             check(c, which, plan=plan, pieces=3)
+
+
+@pytest.mark.parametrize("which", TARGETS, ids=lambda t: t.name)
+def test_lines_that_find_no_place_in_the_cache_are_copied(which):
+    """128 floats are 512 bytes: of lines that far apart the nearest cache holds 64."""
+    for m, k in [(130, 70), (31, 66)]:
+        assert check(product(m, k, 128), which, pieces=3).packing == "copy"
+    assert check(product(130, 60, 128), which).packing is None
+    assert check(product(130, 70, 100), which).packing is None
+    for m, n in [(128, 300), (257, 131)]:
+        assert check(product(m, 600, n, "TN"), which, pieces=3).packs_a
+    assert not check(product(128, 60, 300, "TN"), which).packs_a
 
 
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])

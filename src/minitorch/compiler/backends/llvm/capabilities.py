@@ -11,6 +11,7 @@ import numpy as np
 
 from minitorch.compiler.backends.llvm import functions
 from minitorch.compiler.backends.llvm.text import TYPES
+from minitorch.compiler.ir.halves import HALVES
 from minitorch.compiler.ir.program import Value
 from minitorch.compiler.schedule.groups import is_expressible
 from minitorch.compiler.schedule.machine import Figures
@@ -47,7 +48,7 @@ class Cpu:
         function = value.attributes.get("function", "")
         if (
             value.primitive in ("arg_reduce", "contract", "sort", "argsort")
-            and value.inputs[0].dtype == np.float16
+            and value.inputs[0].dtype in HALVES
         ):
             return False
         if value.primitive == "map":

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
-# The type of one element in a register; a bool is one bit there, and one byte in memory. A float16 is its bits: it is
-# moved and cast, and nothing is computed in it.
+from minitorch.compiler.ir.halves import HALVES
+
+# The type of one element in a register; a bool is one bit there, and one byte in memory. A float16, or bfloat16, is its
+# bits: it is moved and cast, and nothing is computed in it.
 TYPES = {
-    np.dtype(np.float16): "i16",
+    **dict.fromkeys(HALVES, "i16"),
     np.dtype(np.float32): "float",
     np.dtype(np.float64): "double",
     np.dtype(np.int64): "i64",
@@ -44,8 +46,8 @@ def literal(value: Any, dtype: Any) -> str:
     ('0x3FF8000000000000', '-3', 'true')
     """
     dtype = np.dtype(dtype)
-    if dtype == np.float16:
-        return str(int(np.float16(value).view(np.int16)))
+    if dtype in HALVES:
+        return str(int(np.asarray(value, dtype).view(np.int16)))
     if dtype.kind == "f":
         return f"0x{struct.unpack('<Q', struct.pack('<d', float(dtype.type(value))))[0]:016X}"
     if dtype.kind == "b":

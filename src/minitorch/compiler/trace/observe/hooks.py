@@ -385,13 +385,10 @@ def store_attribute(value: Any, thing: Any, name: str) -> None:
     if o is None:
         setattr(thing, name, value)
         return
-    kind = type(thing)
-    setter = lookup(kind, "__setattr__")
+    setter, on_class = _how_it_changes(o, thing, "__setattr__", name)
     if isinstance(setter, types.FunctionType) and not is_trusted(setter.__code__):
-        o.type_fact(kind, "__setattr__", setter)
         o.calls(setter, (thing, name, value), {})
         return
-    on_class = lookup(kind, name)
     if isinstance(on_class, property) and not _is_ours(on_class):
         if on_class.fset is None:
             setattr(thing, name, value)  # raises the error
@@ -401,6 +398,18 @@ def store_attribute(value: Any, thing: Any, name: str) -> None:
         o.calls(method, (on_class, thing, value), {})
         return
     plain_store(o, thing, name, value)
+
+
+def _how_it_changes(o: Any, thing: Any, method: str, name: str) -> tuple[Any, Any]:
+    """Return a method, and what stands for an attribute, of a thing's class: at the next call both may be others."""
+    kind = type(thing)
+    by, on_class = lookup(kind, method), lookup(kind, name)
+    if o.is_outside(thing) and not isinstance(thing, (Node, np.ndarray, type, types.ModuleType)):
+        o.class_fact(thing)
+    if not kind.__flags__ & _IMMUTABLE_TYPE and o.is_outside(kind):
+        o.type_fact(kind, method, by)
+        o.type_fact(kind, name, on_class)
+    return by, on_class
 
 
 def plain_store(o: Any, thing: Any, name: str, value: Any) -> None:
@@ -458,12 +467,14 @@ def plain_store(o: Any, thing: Any, name: str, value: Any) -> None:
 def delete_attribute(thing: Any, name: str) -> None:
     """Delete an attribute."""
     o = current_observer()
-    remover = lookup(type(thing), "__delattr__")
-    if o is not None and isinstance(remover, types.FunctionType) and not is_trusted(remover.__code__):
-        o.type_fact(type(thing), "__delattr__", remover)
+    if o is None:
+        delattr(thing, name)
+        return
+    remover, _ = _how_it_changes(o, thing, "__delattr__", name)
+    if isinstance(remover, types.FunctionType) and not is_trusted(remover.__code__):
         o.calls(remover, (thing, name), {})
         return
-    if o is None or not o.is_outside(thing):
+    if not o.is_outside(thing):
         delattr(thing, name)
         return
     space = _space_of(thing)

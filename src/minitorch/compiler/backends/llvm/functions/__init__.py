@@ -25,6 +25,7 @@ from minitorch.compiler.backends.llvm.functions import (
 from minitorch.compiler.backends.llvm.functions.lanes import BOOL, FLOAT32, Lanes, where
 from minitorch.compiler.backends.llvm.text import TYPES, Emitter, splat
 from minitorch.compiler.ir import program
+from minitorch.compiler.ir.halves import HALVES
 
 FLOATS: dict[str, Callable[..., Lanes]] = {
     **plain.FLOATS,
@@ -84,18 +85,23 @@ def supported(name: str, dtype: np.dtype) -> bool:
     return _supported(name, np.dtype(dtype))
 
 
+def _ufunc(name: str) -> Any:
+    """Return the ufunc of a function's operands and dtypes; erf, which is none, has those of exp."""
+    return np.exp if name == "erf" else program.numpy_function(name)
+
+
 @functools.cache
 def _supported(name: str, dtype: np.dtype) -> bool:
     if dtype not in TYPES:
         return False
     if name in ("where", "cast"):
         return True
-    if dtype == np.float16:
+    if dtype in HALVES:
         return False
     if name not in _table(dtype) or (name == "power" and dtype.kind == "i"):
         return False
     result = BOOL if name in program.COMPARISONS | program.TESTS | program.LOGIC else dtype
-    function: Any = program.numpy_function(name)
+    function = _ufunc(name)
     try:
         resolved = function.resolve_dtypes((*([dtype] * function.nin), None))
     except TypeError:
@@ -164,7 +170,7 @@ def _cost(name: str, dtype: np.dtype) -> float:
     if name in ("where", "cast") or not supported(name, dtype):
         return 1.0
     e = Emitter()
-    function: Any = program.numpy_function(name)
+    function = _ufunc(name)
     emit_function(e, name, [f"%{operand}" for operand in range(function.nin)], dtype, 1)
     lines = list(e.lines)
     own = [text for text in e.externs.values() if text.startswith("define")]

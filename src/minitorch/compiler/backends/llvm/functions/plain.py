@@ -19,6 +19,7 @@ from minitorch.compiler.backends.llvm.functions.lanes import (
     through_float64,
     where,
 )
+from minitorch.compiler.ir.halves import HALVES
 
 INF = float("inf")
 FLOAT16, UINT16, UINT32 = np.dtype(np.float16), np.dtype(np.uint16), np.dtype(np.uint32)
@@ -191,10 +192,12 @@ def cast(x: Lanes, to: np.dtype) -> Lanes:
     source = x.dtype
     if source == to:
         return x
-    if source == FLOAT16:
-        return cast(_from_half(x), to)
+    if source in HALVES:
+        return cast(_from_half(x) if source == FLOAT16 else _from_bfloat16(x), to)
     if to == FLOAT16:
         return _to_half(_rounded_to_odd(x) if source == FLOAT64 else cast(x, FLOAT32))
+    if to in HALVES:
+        return _to_bfloat16(cast(x, FLOAT32), to)
     if to == BOOL:
         return x.differs(0)
     if source.kind == "f":
@@ -230,6 +233,20 @@ def _to_half(x: Lanes) -> Lanes:
     rounded = where(size < 0x38800000, tiny, where(size < 0x47800000, number, endless))
     half = (rounded | ((bits >> 16) & 0x8000)).convert("trunc", UINT16)
     return half.made(half.name, FLOAT16)
+
+
+def _from_bfloat16(x: Lanes) -> Lanes:
+    """A bfloat16's bits as a float32, of which they are the upper half."""
+    return (x.made(x.name, UINT16).convert("zext", UINT32) << 16).float_of_bits()
+
+
+def _to_bfloat16(x: Lanes, to: np.dtype) -> Lanes:
+    """A float32 as the bits of the nearest bfloat16, of two equally near ones the even one."""
+    bits = x.bits()
+    number = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    nan = ((bits >> 16) & 0x8000) | 0x7FC0
+    half = where((bits & 0x7FFFFFFF) > 0x7F800000, nan, number).convert("trunc", UINT16)
+    return half.made(half.name, to)
 
 
 def _rounded_to_odd(x: Lanes) -> Lanes:

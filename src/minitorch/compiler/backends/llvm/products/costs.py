@@ -24,17 +24,24 @@ PACK_DEPTH = 192
 FAR_BYTES = 2048
 FAR_MULTIPLE = 1024  # of this many bytes: lines that far apart meet in the same places
 FAR_WIDTHS = 8  # lines further apart than this many panel widths are far, whatever their distance
+# Where not even the nearest cache has places for the lines of a panel, fewer rows pay for a copy.
+PACK_FEW_ROWS = 24
+NEAR_WIDTHS = 2  # lines that are nearer to each other than this many panel widths share places in any case
+NEAREST_BYTES, NEAREST_WAYS = 32 << 10, 8  # of the first-level cache; in each way a line has one place
 MOST_RUNS = 4  # vectors of more contiguous pieces than this are put together element by element
 
 # --- rows of A -------------------------------------------------------------------------------------------------
 
 # Lines of A that are far apart, and of which a tile uses a few elements only, are fetched again for each tile that
-# shares them, and for each panel. That goes well as long as A is small, and they are asked for in time.
+# shares them, and for each panel. That goes well as long as they stay in the nearest cache for a whole panel.
 LARGE_BYTES = 3 << 20
 VERY_LARGE_BYTES = 8 << 20
 SAME_LINES_BYTES = 16 << 10  # steps of a multiple of this meet few lines even of a large cache
 PACK_A_PANELS = 4  # fewer panels than this do not pay for a copy of A
-PACK_A_ROWS = 192
+PACK_A_ROWS, PACK_A_BYTES = (
+    192,
+    4 << 20,
+)  # copied at a time: so many rows, or as many as these bytes have room for
 PACK_A_DEPTH = 8192
 NEAR_BYTES = 512 << 10  # a B up to this size stays near while all rows pass
 

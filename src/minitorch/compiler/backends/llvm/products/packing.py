@@ -31,8 +31,8 @@ def choose_packing(problem: Problem, width: int) -> Packs:
     if not p.depth:
         return Packs(None)
     if p.b_column.stride == 1:
-        pays = p.rows >= costs.PACK_ROWS and p.depth >= costs.PACK_DEPTH
-        return Packs("copy" if pays and _is_far(p, width) else None)
+        pays = p.rows >= costs.PACK_ROWS and p.depth >= costs.PACK_DEPTH and _is_far(p, width)
+        return Packs("copy" if pays or _is_in_its_own_way(p, width) else None)
     runs = most_runs(p.b_column, p.lanes)
     if 0 < runs <= (p.lanes // 2 + 1 if p.b_column.varies else costs.MOST_RUNS):
         return Packs("runs", runs)
@@ -73,6 +73,26 @@ def _is_far(problem: Problem, width: int) -> bool:
     step = problem.b_depth.longest_step * problem.itemsize
     same_places = step >= costs.FAR_BYTES and step % costs.FAR_MULTIPLE == 0
     return same_places or step > costs.FAR_WIDTHS * width * problem.itemsize
+
+
+def _is_in_its_own_way(problem: Problem, width: int) -> bool:
+    """Whether the lines of a panel are so far apart that they do not stay in the cache from one tile to the next."""
+    step, across = problem.b_depth.longest_step * problem.itemsize, width * problem.itemsize
+    pays = problem.rows >= costs.PACK_FEW_ROWS and step > costs.NEAR_WIDTHS * across
+    return pays and drives_itself_out(problem.depth, step, across)
+
+
+def drives_itself_out(lines: int, step: int, across: int) -> bool:
+    """Whether lines at equal distances are more than find a place in the nearest cache; all numbers are bytes.
+
+    Where a line may be kept is told by its address within one of the cache's ways: a step that has a large divisor in
+    common with that leads to few places.
+
+    >>> drives_itself_out(400, 3136, 64), drives_itself_out(400, 3072, 64)
+    (False, True)
+    """
+    apart = max(across, math.gcd(step, costs.NEAREST_BYTES // costs.NEAREST_WAYS))
+    return lines > costs.NEAREST_BYTES // apart
 
 
 def packing_cycles(plan: ContractionPlan) -> float:

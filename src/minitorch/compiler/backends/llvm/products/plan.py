@@ -12,7 +12,7 @@ import numpy as np
 
 from minitorch.compiler.backends.llvm.products import costs
 from minitorch.compiler.backends.llvm.products.contraction import Problem, SizedTable
-from minitorch.compiler.ir.sizes import is_fixed
+from minitorch.compiler.ir.sizes import is_fixed, typical
 
 # columns: vectors lie along n. swapped: A and B have changed places, and tiles are turned round at their end.
 # dot: vectors lie along k, and are summed across at the end.
@@ -121,17 +121,19 @@ class ContractionPlan:
     def rows_first(self) -> bool:
         """Whether all panels are done for some rows before the next rows, and not all rows for a panel.
 
-        Threads then share B and not A: good where B is the smaller one, near, and need not be packed.
+        Threads then share B and not A: good where B is the smaller one, near, and need not be packed, or where many
+        rows pay for doing so.
         """
         p = self.problem.usually()
         small = p.columns <= p.rows and p.columns * p.depth * p.itemsize <= costs.NEAR_BYTES
-        return self.packs_a or (small and self.packing is None and self.form == "columns")
+        many = self.packing == "copy" and p.rows >= costs.REPACKING_ROWS * typical(self.row_blocks)
+        return self.packs_a or (small and (self.packing is None or many) and self.form == "columns")
 
     @property
     def packs_each_panel_once(self) -> bool:
         """Whether no two units that follow each other use the same packed panel."""
         alone = self.row_blocks == 1 and (self.problem.batches == 1 or not self.problem.shares_b)
-        return self.packs_a or alone
+        return self.rows_first or alone
 
     # Scratch memory: the packed panel, the copied rows of A, unfinished sums.
 
@@ -141,9 +143,17 @@ class ContractionPlan:
         return self._bytes(self.depth_block * self.width if self.packing else 0)
 
     @property
+    def copied_tile(self) -> int:
+        """How many elements the copy of a tile's rows takes, with a gap: copies of all tiles are written side by side,
+        and a cache has few places for lines that are a power of two apart.
+        """
+        return self.panels[0].rows * self.problem.depth + costs.LINE_BYTES // self.problem.itemsize
+
+    @property
     def partial_offset(self) -> int:
         """Where in scratch memory unfinished sums begin: behind the rows of A."""
-        return self.a_offset + self._bytes(self.problem.depth * self.block_rows if self.packs_a else 0)
+        tiles = max(-(-panel.tiles // self.row_blocks) for panel in self.panels) if self.packs_a else 0
+        return self.a_offset + self._bytes(self.copied_tile * tiles)
 
     @property
     def scratch(self) -> int:

@@ -20,6 +20,7 @@ from minitorch.compiler.backends.llvm.products.packing import (
     Packs,
     RunTable,
     choose_packing,
+    drives_itself_out,
     packing_cycles,
     run_table,
 )
@@ -141,12 +142,13 @@ def _depth_block(problem: Problem, width: int, tiles: int, packs: Packs) -> int:
 
 
 def _packs_a(problem: Problem, panels: int) -> bool:
-    """Whether the rows of A are copied: they are far apart, and too large to stay in the cache for all panels."""
+    """Whether the rows of A are copied: they are far apart, and would not stay in the cache for all panels."""
+    if problem.a_row.stride != 1 or panels < costs.PACK_A_PANELS or problem.depth > costs.PACK_A_DEPTH:
+        return False
     step = typical(problem.a_depth.stride or 0) * problem.itemsize
-    far = step >= costs.FAR_BYTES and problem.a_row.stride == 1
     most = costs.VERY_LARGE_BYTES if step % costs.SAME_LINES_BYTES else costs.LARGE_BYTES
-    large = problem.rows * problem.depth * problem.itemsize > most and panels >= costs.PACK_A_PANELS
-    return far and large and problem.depth <= costs.PACK_A_DEPTH
+    large = problem.rows * problem.depth * problem.itemsize > most
+    return (step >= costs.FAR_BYTES and large) or drives_itself_out(problem.depth, step, costs.LINE_BYTES)
 
 
 def _row_blocks(plan: ContractionPlan) -> int:
@@ -159,7 +161,8 @@ def _row_blocks(plan: ContractionPlan) -> int:
         blocks = min(blocks, problem.rows // costs.REPACKING_ROWS)
         blocks = max(blocks, -(-problem.rows // costs.PARTIAL_ROWS))
     if plan.packs_a:
-        blocks = max(blocks, -(-problem.rows // costs.PACK_A_ROWS))
+        rows = max(costs.PACK_A_ROWS, costs.PACK_A_BYTES // (problem.depth * problem.itemsize))
+        blocks = max(blocks, -(-problem.rows // rows))
     blocks = max(1, min(blocks, min(panel.tiles for panel in plan.panels)))
     # Few units: an even number of them, for two threads or four.
     if blocks > 1 and panels % 2 and panels * blocks < costs.MOST_UNITS:

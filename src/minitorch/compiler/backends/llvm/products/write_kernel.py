@@ -31,7 +31,7 @@ from minitorch.compiler.backends.llvm.products.write_base import (
     Work,
 )
 from minitorch.compiler.backends.llvm.products.write_end import finish_tile
-from minitorch.compiler.backends.llvm.products.write_pack import PanelLines, copy_rows, pack, place_in_a
+from minitorch.compiler.backends.llvm.products.write_pack import PanelLines, copy_neighbours, pack, place_in_a
 from minitorch.compiler.backends.llvm.products.write_tile import multiply_tile, write_dot_tile
 from minitorch.compiler.backends.llvm.shuffles import zero
 from minitorch.compiler.backends.llvm.text import Emitter, multiples, vector
@@ -256,12 +256,20 @@ class _Kernel:
     def _pack_a(self, panel: Panel, a: str, first: str, last: str) -> None:
         """Copy the rows of A that belong to the tiles [first, last)."""
 
-        def tile(number: str, row: str, rows: int, _: str | None) -> None:
-            source = self.context.at(a, row)
-            home = place_in_a(self.context, panel, number, first)
-            copy_rows(self.context, panel, source, home, rows)
+        e, context = self.e, self.context
 
-        self._each_tile(panel, first, last, tile)
+        def one_line(k: str) -> None:
+            # Of all rows at once: a line of memory is read once and not again for each tile that has a part in it.
+            line = context.at(a, multiply(e, k, self.problem.a_depth.stride or 0))
+            further = multiply(e, k, panel.rows)
+
+            def tile(number: str, row: str, rows: int, _: str | None) -> None:
+                home = place_in_a(context, panel, number, first)
+                copy_neighbours(context, rows, context.at(line, row), context.at(home, further))
+
+            self._each_tile(panel, first, last, tile)
+
+        repeat(e, "0", f"{self.problem.depth}", one_line)
 
     # k in blocks: sums wait in scratch memory from one block to the next.
 

@@ -287,22 +287,10 @@ def place_in_a(context: Context, panel: Panel, tile: str, first: str) -> str:
     e = context.e
     home = at(e, context.scratch, f"{context.plan.a_offset}", "i8")
     number = tile if first == "0" else e.op(f"sub i64 {tile}, {first}")
-    return context.at(home, multiply(e, number, panel.rows * context.problem.depth))
+    return context.at(home, multiply(e, number, context.plan.copied_tile))
 
 
-def copy_rows(context: Context, panel: Panel, source: str, home: str, rows: int) -> None:
-    """Copy the rows of A that belong to a tile; they are contiguous along m."""
-    e, stride = context.e, context.problem.a_depth.stride or 0
-
-    def one_line(k: str) -> None:
-        here = context.at(source, multiply(e, k, stride))
-        prefetch(e, context.at(here, costs.AHEAD * stride))
-        _copy(context, rows, here, context.at(home, multiply(e, k, panel.rows)))
-
-    repeat(e, "0", f"{context.problem.depth}", one_line)
-
-
-def _copy(context: Context, count: int, source: str, there: str) -> None:
+def copy_neighbours(context: Context, count: int, source: str, there: str) -> None:
     """Copy a few neighbours, in vectors as wide as can be."""
     done = 0
     while done < count:

@@ -1,0 +1,199 @@
+"""Eager ops as native kernels. Enters: an op's forward or rule, and large arrays. Leaves: its results, or None.
+
+The function runs once on arrays that record (trace/), whose lengths are symbols: one program serves all lengths. It is
+kept by dtypes, attributes, and which lengths are equal. What it gives the first time is compared with what NumPy gives,
+as every program's results are. None is the answer where NumPy is to compute: llvmlite is not installed, arrays of
+another kind, an order in memory that kernels do not know.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from minitorch.compiler import backends
+from minitorch.compiler.call import verify
+from minitorch.compiler.call.function import Disagreement
+from minitorch.compiler.ir.program import Program, Value
+from minitorch.compiler.ir.sizes import Symbol, collecting, evaluated
+from minitorch.compiler.trace import lowerings as lowerings  # (they enter themselves in a table)
+from minitorch.compiler.trace import recorder as recorder  # (and so do NumPy's functions)
+from minitorch.compiler.trace.traced import Traced, as_traced
+from minitorch.engine import recording
+
+Function = Callable[..., Any]
+DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+MOST_SIZES = 1000  # for so many, shapes of results are kept
+
+_kernels: dict[Any, Kernel | None] = {}
+_making = threading.Lock()
+
+
+def compute(
+    function: Function, inputs: tuple[Any, ...], attributes: dict[str, Any], elementwise: bool
+) -> Any:
+    """Return what a function gives, by a kernel; None if that is left to NumPy."""
+    arrays, tree = _taken_apart(inputs)
+    if arrays is None:
+        return None
+    shape = arrays[0].shape
+    flat = elementwise and all(a.shape == shape for a in arrays)
+    if flat:
+        arrays = [a.reshape(-1) for a in arrays]
+    names: dict[int, int] = {}
+    pattern = tuple(
+        [(a.dtype.num, *[n if n < 2 else ~names.setdefault(n, len(names)) for n in a.shape]) for a in arrays]
+    )
+    key = (function, tree, pattern, tuple(attributes.items()))
+    kernel = _kernels.get(key, _UNKNOWN)
+    if kernel is _UNKNOWN:
+        if recording.recorder() is not None:  # arrays that record would go to somebody else's program
+            return None
+        expected = function(*inputs, **attributes)
+        _make(key, function, arrays, tree, attributes, expected)
+        return expected
+    if kernel is None:
+        return None
+    results = kernel(arrays)
+    return results.reshape(shape) if flat else results
+
+
+def _taken_apart(inputs: Sequence[Any]) -> tuple[list[np.ndarray] | None, Any]:
+    """Return all arrays among the inputs, as kernels want them, and how the inputs are made of them."""
+    arrays: list[np.ndarray] = []
+    tree: list[Any] = []
+    for each in inputs:
+        if isinstance(each, (list, tuple)):
+            tree.append(len(each))
+            arrays += each
+        elif each is None:
+            tree.append(None)
+        else:
+            tree.append(-1)
+            arrays.append(each)
+    for i, array in enumerate(arrays):
+        if array.__class__ is not np.ndarray or array.dtype not in DTYPES:
+            return None, None
+        if not array.flags.c_contiguous:
+            if 0 not in array.strides:  # a result of NumPy's would lie in memory as the array does
+                return None, None
+            arrays[i] = np.ascontiguousarray(array)
+    return arrays, tuple(tree)
+
+
+def _put_together(arrays: Sequence[Any], tree: Any) -> list[Any]:
+    """Return inputs made of arrays."""
+    rest = iter(arrays)
+    return [
+        None if each is None else next(rest) if each == -1 else [next(rest) for _ in range(each)]
+        for each in tree
+    ]
+
+
+class Kernel:
+    """A function of arrays as native code.
+
+    results: of each, None, the number of the input that it is, or ~ the number of the output that it is; alone: there
+    is one result, and no tuple.
+    """
+
+    def __init__(self, program: Program, results: list[int | None], alone: bool) -> None:
+        self.program = program
+        self.results = results
+        self.alone = alone
+        self.executable: Any = backends.named("native").compile(program, {})
+        self._symbols = list(program.symbols)
+        self._shapes: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
+
+    def __call__(self, arrays: list[np.ndarray]) -> Any:
+        """Run it."""
+        outputs = self.outputs(arrays)
+        found = [None if i is None else arrays[i] if i >= 0 else outputs[~i] for i in self.results]
+        return found[0] if self.alone else tuple(found)
+
+    def outputs(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
+        """Run it, and return the outputs of the program."""
+        sizes = self.executable.sizes_of(arrays)
+        shapes = self._shapes.get(sizes)
+        if shapes is None:
+            if len(self._shapes) > MOST_SIZES:
+                self._shapes.clear()
+            binding = dict(zip(self._symbols, sizes, strict=True))
+            shapes = self._shapes[sizes] = [evaluated(o.shape, binding) for o in self.program.outputs]
+        outputs = [np.empty(shape, o.dtype) for shape, o in zip(shapes, self.program.outputs, strict=True)]
+        if self.executable.entry(*arrays, *outputs) is not None:
+            self.executable.fail()
+        return outputs
+
+
+_UNKNOWN: Any = object()
+
+
+def _make(
+    key: Any, function: Function, arrays: list[np.ndarray], tree: Any, attributes: Any, expected: Any
+) -> None:
+    """Make a kernel of a function, and keep it if it gives what is expected."""
+    with _making:
+        _kernels[key] = None
+        try:
+            backends.named("native").require()
+        except ImportError:
+            return
+        try:
+            kernel = _recorded(function, arrays, tree, attributes)
+        except Exception as problem:  # the numbers are there all the same
+            _warn(function, f"could not be compiled ({type(problem).__name__}: {problem})")
+            return
+        if kernel is None:
+            return
+        wanted = [expected] if kernel.alone else list(expected)
+        outputs = kernel.outputs(arrays)
+        pairs = zip(kernel.results, wanted, strict=True)
+        given = [w.reshape(outputs[~i].shape) for i, w in pairs if i is not None and i < 0]
+        if verify.differing(kernel.program, kernel.executable, arrays, outputs, given):
+            _warn(function, "does not give what NumPy gives")
+        else:
+            _kernels[key] = kernel
+
+
+def _recorded(function: Function, arrays: list[np.ndarray], tree: Any, attributes: Any) -> Kernel | None:
+    """Return a function as a kernel; None if it holds for some lengths only."""
+    symbols: dict[int, Symbol] = {}
+    inputs = []
+    for i, array in enumerate(arrays):
+        shape = tuple(
+            n if n < 2 else symbols.setdefault(n, Symbol(f"s{len(symbols)}", n)).size for n in array.shape
+        )
+        inputs.append(Value("input", (), {"index": i}, shape, array.dtype))
+    traced = [Traced(value, array) for value, array in zip(inputs, arrays, strict=True)]
+    guards: list[Any] = []
+    with collecting(guards), np.errstate(all="ignore"):
+        found = function(*_put_together(traced, tree), **attributes)
+    if guards:
+        return None
+    alone = not isinstance(found, (list, tuple))
+    outputs: list[Value] = []
+    results: list[int | None] = []
+    for each in [found] if alone else found:
+        if each is None:
+            results.append(None)
+            continue
+        value = as_traced(each).value
+        if value in inputs:
+            results.append(inputs.index(value))
+        else:
+            results.append(~len(outputs))
+            outputs.append(value)
+    return Kernel(Program(inputs, outputs), results, alone)
+
+
+def _warn(function: Function, what: str) -> None:
+    warnings.warn(
+        f"an eager op: a kernel of {function.__qualname__} {what}; NumPy computes it. Please report this",
+        Disagreement,
+        stacklevel=2,
+    )

@@ -1,0 +1,42 @@
+"""torch._C: the few of PyTorch's C++ names that packages ask. Enters: questions. Leaves: answers that hold here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import minitorch
+from minitorch.face.absent import absence
+
+Generator, Size, device = minitorch.Generator, minitorch.Size, minitorch.device
+_TensorMeta = type
+_TensorBase = TensorBase = minitorch.Tensor
+
+
+def _get_tracing_state() -> None:
+    """Nothing is traced."""
+
+
+def _log_api_usage_once(name: str) -> None:
+    """Nobody is told."""
+
+
+def _are_functorch_transforms_active() -> bool:
+    return False
+
+
+def _get_accelerator(check: Any = None) -> Any:
+    return minitorch.device("cuda" if minitorch.cuda.is_available() else "cpu")
+
+
+def _jit_set_profiling_mode(on: Any) -> bool:
+    return False
+
+
+_jit_set_profiling_executor = _jit_set_texpr_fuser_enabled = _jit_set_nvfuser_enabled = (
+    _jit_set_profiling_mode
+)
+_jit_override_can_fuse_on_cpu = _jit_override_can_fuse_on_gpu = _jit_set_profiling_mode
+
+
+def __getattr__(name: str) -> Any:
+    raise absence("torch._C", name, globals())

@@ -1,0 +1,1 @@
+"""Addresses below torch.autograd that exist only under the torch face."""

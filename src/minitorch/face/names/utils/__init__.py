@@ -1,0 +1,1 @@
+"""Addresses below torch.utils that exist only under the torch face."""

@@ -1,0 +1,71 @@
+"""Large arrays by native kernels. Enters: an op's forward or rule. Leaves: the same, which may be computed elsewhere.
+
+An op of several steps goes through a large array several times; a kernel made from the same lines goes through it once.
+Nothing here knows how kernels are made: whoever can make them offers to (the compiler does, where it is installed).
+Making one takes longer than a few calls do, so a function is handed over only after it has met many elements: how many
+depends on a program alone, and not on the clock, so that every run of it gives the same numbers.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+# A function, its inputs and attributes; and whether it computes each element by itself. None: not by a kernel.
+Compute = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any], bool], Any]
+
+# From so many elements on an array is large, and after so many, in large arrays, a kernel is worth making.
+LARGE = 1 << 15
+MANY = 1 << 23
+
+_offered: list[Compute] = []  # by whom, at most one
+_in_use: list[Compute] = []  # the same, or empty
+
+
+def offer(compute: Compute) -> None:
+    """Let large arrays be computed by a function."""
+    _offered[:] = _in_use[:] = [compute]
+
+
+def set_native_ops(enabled: bool) -> None:
+    """Choose whether eager ops on large arrays run as native kernels (where llvmlite is installed) or by NumPy alone.
+
+    Kernels are made from the ops' own lines, and differ from NumPy by rounding. They are used at first.
+
+    >>> set_native_ops(False); are_native_ops_enabled()
+    False
+    >>> set_native_ops(True)
+    """
+    _in_use[:] = _offered if enabled else []
+
+
+def are_native_ops_enabled() -> bool:
+    """Return whether eager ops on large arrays may run as native kernels."""
+    return bool(_in_use)
+
+
+def natively(function: Callable[..., Any], elementwise: bool = False) -> Callable[..., Any]:
+    """Return a function of arrays that hands large ones over, when it has met many.
+
+    elementwise: it computes each element from those at the same place.
+    """
+    met = 0
+
+    @functools.wraps(function)
+    def run(first: Any, *others: Any, **attributes: Any) -> Any:
+        nonlocal met
+        # (A rule of several results gets their gradients in a list.)
+        large = first if first.__class__ is np.ndarray or not isinstance(first, list) else first[0]
+        if large.__class__ is np.ndarray and large.size >= LARGE and _in_use:
+            met += large.size
+            if met > MANY:
+                found = _in_use[0](function, (first, *others), attributes, elementwise)
+                if found is not None:
+                    return found
+        return function(first, *others, **attributes)
+
+    run.is_native = True  # type: ignore[attr-defined]
+    return run

@@ -1,0 +1,126 @@
+"""In which dtype functions compute: what autocast chooses, and what half precision needs.
+
+Enters: a function of Tensors. Leaves: the same function, that first casts what it is given.
+
+PyTorch names three kinds of functions. Products and convolutions gain from half precision (`in_lower_precision`).
+Losses, long products and the like lose by it (`in_float32`). All others take what comes, and so do some products
+(`in_given_precision`). Besides, what PyTorch computes in one piece rounds its result once, and not at every op on the
+way (`rounded_once`), autocast or not.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from minitorch.engine import bfloat16, modes
+from minitorch.engine.dtypes import float16, float32, is_bfloat16
+from minitorch.engine.node import Node
+from minitorch.tensor.convert import cast
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _lowered(mode: modes.Mode, tensor: Any) -> Any:
+    """Return a tensor in the dtype that autocast chose; float64, and what is no float, as it is."""
+    if tensor._array.dtype != float32 and not _is_half(tensor._array.dtype):
+        return tensor
+    is_parameter = tensor._operation is None and tensor._requires_grad and mode.enabled
+    if mode.casts is None or not is_parameter:
+        return cast(tensor, mode.precision)
+    if id(tensor) not in mode.casts:
+        mode.casts[id(tensor)] = (tensor, cast(tensor, mode.precision))
+    return mode.casts[id(tensor)][1]
+
+
+def lowered_by_autocast(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """Return what a function gives of its arguments in the dtype that autocast chose; None if it chose none.
+
+    For functions that are called so often that no wrapper shall stand before them.
+    """
+    mode = modes.current()
+    if mode.precision is None:
+        return None
+    lowered = functools.partial(_lowered, mode)
+    with _as_they_are():
+        return function(*_each(lowered, args), **_each_named(lowered, options))
+
+
+def in_lower_precision(function: F) -> F:
+    """Compute a function in the dtype that autocast chose, if it did."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **options: Any) -> Any:
+        if modes.autocasting and modes.current().precision is not None:
+            return lowered_by_autocast(function, *args, **options)
+        return function(*args, **options)
+
+    return run  # type: ignore[return-value]
+
+
+def in_float32(function: F) -> F:
+    """Compute a function in float32 where autocast gave it half precision."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **options: Any) -> Any:
+        if modes.autocasting and modes.current().precision is not None:
+            with _as_they_are():
+                return function(*_each(_widened, args), **_each_named(_widened, options))
+        return function(*args, **options)
+
+    return run  # type: ignore[return-value]
+
+
+def in_given_precision(function: F) -> F:
+    """Compute a function without autocast, though others that it calls would heed it."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **options: Any) -> Any:
+        if modes.autocasting and modes.current().precision is not None:
+            with _as_they_are():
+                return function(*args, **options)
+        return function(*args, **options)
+
+    return run  # type: ignore[return-value]
+
+
+def rounded_once(function: F) -> F:
+    """Compute a function of bfloat16 in float32, and round its result."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **options: Any) -> Any:
+        first = args[0] if args else None
+        if not bfloat16.met or not isinstance(first, Node) or not is_bfloat16(first._array.dtype):
+            return function(*args, **options)
+        return cast(function(*_each(_widened, args), **_each_named(_widened, options)), first._array.dtype)
+
+    return run  # type: ignore[return-value]
+
+
+def _as_they_are() -> modes.ModeSwitch:
+    """Inside, autocast chooses nothing."""
+    return modes.ModeSwitch(lambda mode: mode._replace(precision=None))
+
+
+def _is_half(dtype: np.dtype[Any]) -> bool:
+    return dtype == float16 or is_bfloat16(dtype)
+
+
+def _widened(tensor: Any) -> Any:
+    return cast(tensor, float32) if _is_half(tensor._array.dtype) else tensor
+
+
+def _each(change: Callable[[Any], Any], given: Any) -> Any:
+    """Return arguments with the Tensors among them changed, and those in lists."""
+    if isinstance(given, Node):
+        return change(given)
+    if given.__class__ in (list, tuple):
+        return type(given)(_each(change, each) for each in given)
+    return given
+
+
+def _each_named(change: Callable[[Any], Any], options: dict[str, Any]) -> dict[str, Any]:
+    return {name: _each(change, each) for name, each in options.items()}

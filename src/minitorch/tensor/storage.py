@@ -1,0 +1,205 @@
+"""Storages: a tensor's memory without its shape. Enters: a tensor. Leaves: the bytes or numbers that lie beneath it.
+
+A storage is a view: what is written through it is seen by every tensor over the same memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from minitorch.engine import watch
+from minitorch.engine.node import new_tensor
+from minitorch.tensor.devices import CPU, device
+
+
+class UntypedStorage:
+    """Bytes. size: how many, zeros; or array: whose memory.
+
+    >>> storage = minitorch.ones(2, 3)[0].untyped_storage()
+    >>> storage.nbytes(), len(storage)
+    (24, 24)
+    """
+
+    is_cuda = is_sparse = False
+
+    def __init__(self, size: int = 0, *, array: Any = None) -> None:
+        self._whole = np.zeros(size, np.uint8) if array is None else array
+        self._bytes = self._whole.view(np.uint8)
+
+    @property
+    def device(self) -> device:
+        """Where it lies."""
+        return CPU
+
+    def nbytes(self) -> int:
+        """The number of bytes."""
+        return int(self._bytes.size)
+
+    size = __len__ = nbytes
+
+    def data_ptr(self) -> int:
+        """The address of its first byte."""
+        return int(self._bytes.ctypes.data)
+
+    _cdata = property(data_ptr)
+
+    def __getitem__(self, key: Any) -> Any:
+        return int(self._bytes[key]) if isinstance(key, int) else UntypedStorage(array=self._bytes[key])
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._bytes[key] = value
+        watch.touch(self._whole)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._bytes.tolist())
+
+    def tolist(self) -> list[int]:
+        """Return the bytes as ints."""
+        return self._bytes.tolist()
+
+    def copy_(self, source: Any, non_blocking: bool = False) -> UntypedStorage:
+        """Write another storage's bytes here."""
+        self[:] = source._bytes
+        return self
+
+    def clone(self) -> UntypedStorage:
+        """Return a copy."""
+        return UntypedStorage(array=self._bytes.copy())
+
+    def fill_(self, value: int) -> UntypedStorage:
+        """Write one value everywhere."""
+        self[:] = value
+        return self
+
+    def cpu(self) -> UntypedStorage:
+        """Return itself."""
+        return self
+
+    def is_pinned(self, device: Any = None) -> bool:
+        """Return False."""
+        return False
+
+    def is_shared(self) -> bool:
+        """Return False: other processes get copies."""
+        return False
+
+    def resize_(self, size: int) -> UntypedStorage:
+        """Refuse: memory that tensors look at keeps its size."""
+        if size == self.nbytes():
+            return self
+        raise RuntimeError(
+            "storage.resize_: memory keeps its size here; make a new tensor, or write x.resize_(…)"
+        )
+
+    def untyped(self) -> UntypedStorage:
+        """Return itself."""
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UntypedStorage) and self.data_ptr() == other.data_ptr()
+
+    __hash__ = object.__hash__
+
+
+class TypedStorage:
+    """Numbers: a storage's memory read as one dtype.
+
+    >>> minitorch.tensor([1.0, 2.0]).storage().tolist()
+    [1.0, 2.0]
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        wrap_storage: Any = None,
+        dtype: Any = None,
+        device: Any = None,
+        _internal: bool = False,
+    ) -> None:
+        self.dtype = np.dtype(np.float32 if dtype is None else dtype)
+        if wrap_storage is None:
+            wrap_storage = UntypedStorage(array=_numbers(args, self.dtype))
+        self._storage = wrap_storage
+
+    @property
+    def _array(self) -> np.ndarray:
+        return self._storage._bytes.view(self.dtype)
+
+    @property
+    def device(self) -> device:
+        """Where it lies."""
+        return CPU
+
+    def untyped(self) -> UntypedStorage:
+        """Return the bytes."""
+        return self._storage
+
+    _untyped_storage = property(untyped)
+
+    def size(self) -> int:
+        """The number of elements."""
+        return int(self._array.size)
+
+    __len__ = size
+
+    def nbytes(self) -> int:
+        """The number of bytes."""
+        return self._storage.nbytes()
+
+    def element_size(self) -> int:
+        """The bytes of one element."""
+        return self.dtype.itemsize
+
+    def data_ptr(self) -> int:
+        """The address of its first byte."""
+        return self._storage.data_ptr()
+
+    def tolist(self) -> list[Any]:
+        """Return the elements as numbers."""
+        return self._array.tolist()
+
+    def __getitem__(self, key: Any) -> Any:
+        found = self._array[key]
+        return found.item() if isinstance(found, np.generic) else found.tolist()
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._array[key] = value
+        watch.touch(self._storage._whole)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tolist())
+
+
+def _numbers(args: tuple[Any, ...], dtype: Any) -> np.ndarray:
+    if args and not isinstance(args[0], int):
+        return np.array(args[0], dtype)
+    return np.zeros(args[0] if args else 0, dtype)
+
+
+def storage_of(array: Any) -> UntypedStorage:
+    """Return the memory beneath an array: that of the array it is a view of."""
+    array = watch.memory_of(array)
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    whole = array if array.flags.c_contiguous else array.T
+    return UntypedStorage(
+        array=whole.reshape(-1) if whole.flags.c_contiguous else np.ascontiguousarray(array).reshape(-1)
+    )
+
+
+def tensor_over(storage: Any, dtype: Any, offset: int = 0, size: Any = None, stride: Any = None) -> Any:
+    """Return a tensor that looks at a storage: from an element on, of a shape, by steps."""
+    flat = storage.untyped()._bytes.view(np.dtype(dtype))[offset:]
+    if size is None:
+        return new_tensor(flat)
+    steps = stride
+    if steps is None:
+        steps, step = [], 1
+        for n in reversed(tuple(size)):
+            steps.insert(0, step)
+            step *= n
+    itemsize = flat.dtype.itemsize
+    return new_tensor(np.lib.stride_tricks.as_strided(flat, tuple(size), [n * itemsize for n in steps]))

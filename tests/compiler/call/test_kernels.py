@@ -1,0 +1,204 @@
+"""Eager ops as native kernels: the numbers of NumPy, at any size and layout, and only where it is worth it."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import minitorch
+from cases import run_minitorch
+from compiled import BACKENDS
+from minitorch.compiler.call import kernels
+from minitorch.compiler.call.function import Disagreement
+from minitorch.engine.record import apply_many
+from minitorch.nn import functional as F
+from minitorch.ops import native
+from minitorch.ops.op import OPS
+from minitorch.proof.table import CASES
+from pytorch import torch
+
+pytestmark = pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is not installed")
+NATIVE = {name for name, op in OPS.items() if hasattr(op.forward, "is_native")}
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    """Every array is large, and nothing is met too seldom."""
+    monkeypatch.setattr(native, "LARGE", 1)
+    monkeypatch.setattr(native, "MANY", 0)
+    minitorch.set_native_ops(True)
+    yield
+    minitorch.set_native_ops(False)
+
+
+@pytest.fixture
+def used(monkeypatch):
+    """What was computed by kernels, by the functions' names."""
+    names = []
+
+    def call(self, arrays):
+        names.append(self)
+        return run(self, arrays)
+
+    run = kernels.Kernel.__call__
+    monkeypatch.setattr(kernels.Kernel, "__call__", call)
+    return names
+
+
+def by_numpy(function):
+    minitorch.set_native_ops(False)
+    try:
+        return function()
+    finally:
+        minitorch.set_native_ops(True)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    "case", [pytest.param(c, id=f"{i}-{c.op}") for i, c in enumerate(CASES) if c.op in NATIVE]
+)
+def test_the_table_by_kernels(case, dtype):
+    arrays = case.arrays(6)
+    close = {"rtol": 1e-11, "atol": 1e-12} if dtype == np.float64 else {"rtol": 2e-5, "atol": 2e-6}
+    expected, references = by_numpy(lambda: run_minitorch(case, arrays, dtype=dtype))
+    for _ in range(2):  # the kernel is made, and used
+        outputs, tensors = run_minitorch(case, arrays, dtype=dtype)
+        for mine, other in zip(outputs, expected, strict=True):
+            assert (mine.shape, mine.dtype, mine._data.strides) == (
+                other.shape,
+                other.dtype,
+                other._data.strides,
+            )
+            np.testing.assert_allclose(mine._data, other._data, **close)
+        for tensor, reference in zip(tensors, references, strict=True):
+            np.testing.assert_allclose(tensor.grad, reference.grad, **close)
+
+
+def test_every_native_op_has_a_case():
+    assert {case.op for case in CASES} >= NATIVE
+    assert {"gelu", "softmax", "normalize"} <= NATIVE
+
+
+def gradients(call, *arrays):
+    tensors = [minitorch.tensor(a, requires_grad=True) for a in arrays]
+    out = call(*tensors)
+    out.backward(minitorch.tensor(np.cos(np.arange(out.numel(), dtype=np.float64)).reshape(out.shape)))
+    return [out._data, *(t.grad for t in tensors)]
+
+
+def test_one_kernel_serves_all_sizes(used):
+    random = np.random.default_rng(0)
+    shapes = [(40, 30), (7, 5), (3, 200), (64, 64), (2, 3, 4)]
+    made = len(kernels._kernels)
+    for shape in shapes * 2:
+        x = random.normal(size=shape)
+        expected = by_numpy(lambda x=x: gradients(F.silu, x))
+        for mine, other in zip(gradients(F.silu, x), expected, strict=True):
+            np.testing.assert_allclose(mine, other, rtol=1e-12)
+    assert len(kernels._kernels) <= made + 2  # the function and its rule
+    assert len({id(kernel) for kernel in used}) == 2
+
+
+@pytest.mark.parametrize("shape", [(6, 8), (8, 8), (1, 9), (9, 1)])
+def test_norms_whose_lengths_are_equal_or_one(shape):
+    random = np.random.default_rng(0)
+    x, w, b = (random.normal(size=s) for s in (shape, shape[-1:], shape[-1:]))
+    call = lambda x, w, b: F.layer_norm(x, shape[-1:], w, b)
+    expected = by_numpy(lambda: gradients(call, x, w, b))
+    for _ in range(2):
+        for mine, other in zip(gradients(call, x, w, b), expected, strict=True):
+            np.testing.assert_allclose(mine, other, rtol=1e-9, atol=1e-11)
+
+
+def test_another_order_in_memory_is_left_to_numpy(used):
+    x = minitorch.tensor(np.random.default_rng(0).normal(size=(5, 7))).T
+    for _ in range(2):
+        y = F.gelu(x)
+    assert y._data.flags.f_contiguous
+    assert not used
+
+
+def test_a_gradient_that_is_one_number_everywhere(used):
+    x = minitorch.tensor(np.linspace(-3, 3, 50), requires_grad=True)
+    for _ in range(2):
+        x.grad = None
+        F.gelu(x).sum().backward()
+    theirs = torch.tensor(x.detach().numpy(), requires_grad=True)
+    torch.nn.functional.gelu(theirs).sum().backward()
+    np.testing.assert_allclose(x.grad, theirs.grad.numpy(), rtol=1e-12)
+    assert len(used) >= 2
+
+
+def test_results_are_nobody_elses_arrays():
+    x = minitorch.tensor(np.linspace(-3, 3, 50))
+    first, second, third = (x.sigmoid() for _ in range(3))
+    kept = second._data.copy()
+    third += 1
+    np.testing.assert_array_equal(second._data, kept)
+    assert not np.shares_memory(second._data, third._data)
+    assert not np.shares_memory(first._data, second._data)
+
+
+def test_second_derivatives_are_recorded():
+    x = minitorch.tensor(np.linspace(-2, 2, 20), requires_grad=True)
+    for _ in range(2):
+        (slope,) = minitorch.autograd.grad(F.silu(x).sum(), x, create_graph=True)
+        (curvature,) = minitorch.autograd.grad(slope.sum(), x)
+    theirs = torch.tensor(x.detach().numpy(), requires_grad=True)
+    (slope,) = torch.autograd.grad(torch.nn.functional.silu(theirs).sum(), theirs, create_graph=True)
+    (wanted,) = torch.autograd.grad(slope.sum(), theirs)
+    np.testing.assert_allclose(curvature.detach().numpy(), wanted.numpy(), rtol=1e-11, atol=1e-12)
+
+
+def test_kernels_are_made_when_many_elements_were_met(monkeypatch, used):
+    monkeypatch.setattr(native, "LARGE", 100)
+    monkeypatch.setattr(native, "MANY", 1000)
+    run = native.natively(lambda x: np.exp(-x * 0.25) + 1, elementwise=True)
+    x, small = np.linspace(0, 1, 400), np.linspace(0, 1, 99)
+    for _ in range(20):
+        run(small)
+    for _ in range(3):  # 400, 800, 1200: then it is made
+        run(x)
+    assert not used
+    np.testing.assert_allclose(run(x), np.exp(-x * 0.25) + 1, rtol=1e-14)
+    run(small)
+    minitorch.set_native_ops(False)
+    assert not minitorch.are_native_ops_enabled()
+    run(x)
+    assert len(used) == 1
+
+
+def test_a_kernel_that_differs_is_told_and_not_used(monkeypatch, used):
+    monkeypatch.setattr(kernels.verify, "differing", lambda *args: [0])
+    run = native.natively(lambda x: np.exp(-x * 0.125) + 1, elementwise=True)
+    x = np.linspace(0, 1, 400)
+    with pytest.warns(Disagreement, match="does not give what NumPy gives"):
+        run(x)
+    np.testing.assert_array_equal(run(x), np.exp(-x * 0.125) + 1)
+    assert not used
+
+
+def test_what_only_holds_for_some_lengths_is_left_to_numpy(used):
+    run = native.natively(lambda x: x * 2 if len(x) > 10 else x * 3)
+    for n in (20, 5, 20, 5):
+        np.testing.assert_array_equal(run(np.ones(n)), np.full(n, 2.0 if n > 10 else 3.0))
+    assert not used
+
+
+def test_a_users_error_is_numpys():
+    x = minitorch.ones(4, 6)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="normalize|shape"):
+            apply_many(OPS["normalize"], x, minitorch.ones(5), None, axes=(1,), eps=1e-5, centre=True)
+
+
+def test_the_compiler_is_not_imported_for_small_programs():
+    program = """
+import sys
+import minitorch
+x = minitorch.randn(300, 300, requires_grad=True)
+minitorch.nn.functional.gelu(x).sum().backward()
+assert not any(name.startswith("minitorch.compiler") for name in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -1,0 +1,40 @@
+"""Places of some ranks, found without sorting the rest: equal to those that sorting gives, ties in their order."""
+
+import numpy as np
+import pytest
+
+import minitorch
+from minitorch.ops import sorting
+
+RANKS = [(0, 1), (0, 7), (3, 4), (99, 100), (0, 100), (0, 0), (50, 51)]
+
+
+@pytest.mark.parametrize("kind", ["distinct", "ties", "integers", "truths", "infinite", "nan"])
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_ranks_are_a_part_of_the_order(kind, descending, axis):
+    random = np.random.default_rng(axis)
+    x = random.normal(size=tuple(100 if i == axis else 8 for i in range(3)))
+    x = {
+        "ties": np.round(x), "integers": random.integers(0, 9, x.shape), "truths": x > 1,
+        "infinite": np.where(x > 1, np.inf, np.where(x < -1, -np.inf, x)), "nan": np.where(x > 1, np.nan, x),
+    }.get(kind, x)  # fmt: skip
+    order = sorting.ARGSORT.forward(x, axis=axis, descending=descending)
+    for start, stop in RANKS:
+        part = sorting.ARGSORT.forward(x, axis=axis, descending=descending, ranks=(start, stop))
+        np.testing.assert_array_equal(part, order.take(range(start, stop), axis=axis))
+
+
+def test_values_and_gradients_of_large_tensors():
+    data = np.random.default_rng(0).normal(size=(50, 200)).round(1)
+    x = minitorch.tensor(data, requires_grad=True)
+    ordered = np.sort(data, axis=1)
+    top, middle, third = x.topk(5, dim=1), x.median(dim=1), x.kthvalue(3, dim=1)
+    np.testing.assert_array_equal(top.values.detach().numpy(), ordered[:, :-6:-1])
+    np.testing.assert_array_equal(middle.values.detach().numpy(), ordered[:, 99])
+    np.testing.assert_array_equal(third.values.detach().numpy(), ordered[:, 2])
+    (top.values.sum() + middle.values.sum() + third.values.sum()).backward()
+    expected = np.zeros_like(data)
+    for places in (top.indices, middle.indices[:, None], third.indices[:, None]):
+        np.add.at(expected, (np.arange(50)[:, None], places.numpy()), 1)
+    np.testing.assert_array_equal(x.grad, expected)
