@@ -1,7 +1,7 @@
 """Names of torch itself that exist because programs use them. Enters: what they are given. Leaves: what is right here.
 
-Lists of tensors at once (`_foreach_*`), checks that compilers understand (`_assert`, `_check`), questions about
-autocast, numbers that might be symbols (`SymInt`), dtypes that NumPy has not, streams of a GPU.
+Lists of tensors at once (`_foreach_*`), checks that compilers understand (`_assert`, `_check`), numbers that might be
+symbols (`SymInt`), dtypes that NumPy has not, streams of a GPU.
 """
 
 from __future__ import annotations
@@ -152,41 +152,6 @@ def _shape_as_tensor(input: Any) -> Any:
     return minitorch.tensor(tuple(input.shape))
 
 
-# --- autocast: everything is computed in the dtype it has ---------------------------------------------------
-
-
-def is_autocast_enabled(device_type: Any = None) -> builtins.bool:
-    """Return False: nothing is computed in a lower precision."""
-    return False
-
-
-is_autocast_cpu_enabled = is_autocast_cache_enabled = is_autocast_enabled
-
-
-def get_autocast_dtype(device_type: str) -> Any:
-    """Return the dtype that autocast would choose: there is no lower one than float32."""
-    return minitorch.float32
-
-
-def get_autocast_gpu_dtype() -> Any:
-    """Return the dtype that autocast would choose."""
-    return minitorch.float32
-
-
-get_autocast_cpu_dtype = get_autocast_gpu_dtype
-
-
-def set_autocast_enabled(*args: Any) -> None:
-    """Do nothing: autocast leaves every dtype as it is."""
-
-
-set_autocast_dtype = set_autocast_cache_enabled = set_autocast_enabled
-
-
-def clear_autocast_cache() -> None:
-    """Do nothing: nothing is kept."""
-
-
 # --- numbers that might be symbols: here they are numbers ---------------------------------------------------
 
 
@@ -256,8 +221,8 @@ class AbsentDtype(dtype):
     def __getattribute__(self, key: str) -> Any:
         if key == "dtype":
             raise TypeError(
-                f"torch.{object.__getattribute__(self, 'name')} is absent: NumPy has no such numbers; "
-                "use torch.float32, or torch.float16 to save memory"
+                f"torch.{object.__getattribute__(self, 'name')} is absent: NumPy has no such numbers; use "
+                "torch.float32, or torch.float16 to save memory (with the package ml_dtypes there is torch.bfloat16)"
             )
         return object.__getattribute__(self, key)
 

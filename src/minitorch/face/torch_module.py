@@ -91,6 +91,7 @@ def make_torch(spec: importlib.machinery.ModuleSpec, site: Path) -> ModuleType:
     names.update({each.name: each for each in DTYPES.values()})
     names.update({k: v for k, v in vars(extras).items() if getattr(v, "__module__", "") == extras.__name__})
     names.update(extras.FOREACH | extras.ABSENT_DTYPES)
+    del names["bfloat16"]  # which a package has, and is looked for at first use
     names.update({name: getattr(extras, name) for name in extras.__all__})
     names.update({name: getattr(storage, name) for name in ("TypedStorage", "UntypedStorage")})
     names.update(
@@ -125,4 +126,6 @@ def _found(name: str) -> Any:
     if importlib.util.find_spec(f"{NAMES}.{name}") is not None:
         return importlib.import_module(f"torch.{name}")
     found = None if name in HIDDEN else getattr(minitorch, name, None)
+    if name == "bfloat16" and not isinstance(found, np.dtype):
+        return extras.ABSENT_DTYPES[name]
     return shown(found) if isinstance(found, np.dtype) else found

@@ -55,19 +55,6 @@ class device(str):
 CPU, CUDA = device("cpu"), device("cuda")
 
 
-def gpu_count() -> int:
-    """Return how many GPUs can be used."""
-    try:
-        return int(import_module("cupy").cuda.runtime.getDeviceCount())
-    except Exception:  # not installed, or installed without a driver: CuPy raises its own kinds
-        return 0
-
-
-def has_gpu() -> bool:
-    """Tell whether a GPU can be used."""
-    return gpu_count() > 0
-
-
 class layout(str):
     """How elements are kept: all of them (strided). Others, of sparse tensors, can only be named.
 
@@ -97,6 +84,19 @@ class memory_format(str):
 strided, sparse_coo, sparse_csr = layout("strided"), layout("sparse_coo"), layout("sparse_csr")
 preserve_format, contiguous_format = memory_format("preserve_format"), memory_format("contiguous_format")
 channels_last, channels_last_3d = memory_format("channels_last"), memory_format("channels_last_3d")
+
+
+def gpu_count() -> int:
+    """Return how many GPUs can be used."""
+    try:
+        return int(import_module("cupy").cuda.runtime.getDeviceCount())
+    except Exception:  # not installed, or installed without a driver: CuPy raises its own kinds
+        return 0
+
+
+def has_gpu() -> bool:
+    """Tell whether a GPU can be used."""
+    return gpu_count() > 0
 
 
 class Size(tuple[int, ...]):
