@@ -66,7 +66,7 @@ def record(python, names):
     """Write what PyTorch gives."""
     here = [p for p in site.getsitepackages()][0]
     start = (
-        f"import sys; sys.path.append({here!r}); import runpy; sys.argv[0] = {str(HERE / 'one.py')!r}; "
+        f"import sys; sys.path.insert(0, {str(HERE)!r}); sys.path.append({here!r}); import runpy; sys.argv[0] = {str(HERE / 'one.py')!r}; "
         "runpy.run_path(sys.argv[0], run_name='__main__')"
     )
     expected = json.loads(EXPECTED.read_text(encoding="utf-8")) if EXPECTED.exists() else {}
