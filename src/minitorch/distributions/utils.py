@@ -15,7 +15,6 @@ from minitorch.distributions.distribution import broadcast_all
 from minitorch.distributions.distribution import sum_rightmost as _sum_rightmost
 from minitorch.engine.dtypes import finfo
 from minitorch.engine.modes import enable_grad
-from minitorch.random import randn
 from minitorch.tensor import Tensor
 
 __all__ = [
@@ -58,15 +57,6 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
     matrix = vec.new_zeros((*vec.shape[:-1], n, n))
     matrix[..., rows, columns] = vec
     return matrix
-
-
-def _standard_normal(shape: Any, dtype: Any, device: Any) -> Tensor:
-    return randn(shape, dtype=dtype, device=device)
-
-
-def _sum_rightmost(value: Tensor, dim: int) -> Tensor:
-    """Sum over the last `dim` axes."""
-    return value if dim == 0 else value.reshape(*value.shape[: value.ndim - dim], -1).sum(-1)
 
 
 def clamp_probs(probs: Tensor) -> Tensor:

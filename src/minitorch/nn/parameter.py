@@ -37,9 +37,7 @@ class Parameter(Tensor):
         if pytorchs.on and hasattr(self, "_array"):
             return  # a subclass's __new__ has made it, and took what else there is
         if more or unknown:
-            raise TypeError(
-                f"Parameter: takes data and requires_grad, got {more or list(unknown)!r} too"
-            )
+            raise TypeError(f"Parameter: takes data and requires_grad, got {more or list(unknown)!r} too")
         source = creation.empty(0) if data is None else as_tensor(data)
         super().__init__()
         self._data = source._data
