@@ -271,6 +271,28 @@ ABSENT_DTYPES = {
 }
 
 
+# Largest number, distance from 1 to the next, smallest normal number, resolution.
+_LIMITS = {
+    "bfloat16": (3.3895313892515355e38, 2**-7, 2**-126, 0.01),
+    "float8_e4m3fn": (448.0, 0.125, 2**-6, 1.0),
+    "float8_e4m3fnuz": (240.0, 0.125, 2**-7, 1.0),
+    "float8_e5m2": (57344.0, 0.25, 2**-14, 1.0),
+    "float8_e5m2fnuz": (57344.0, 0.125, 2**-15, 1.0),
+}
+
+
+class finfo(minitorch.finfo):
+    """The limits of a floating-point dtype, also of those that can only be named."""
+
+    def __init__(self, type: Any = None) -> None:
+        if not isinstance(type, AbsentDtype) or type.name not in _LIMITS:
+            super().__init__(type)
+            return
+        self.dtype, self.bits = type.name, 8 * type.itemsize
+        self.max, self.eps, self.tiny, self.resolution = _LIMITS[type.name]
+        self.min, self.smallest_normal = -self.max, self.tiny
+
+
 # --- other questions ----------------------------------------------------------------------------------------
 
 

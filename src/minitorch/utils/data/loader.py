@@ -220,7 +220,11 @@ class _Forever:
         return itertools.repeat(None)
 
 
-class _Directly:
+class _BaseDataLoaderIter:
+    """What both kinds of epochs are, by PyTorch's name."""
+
+
+class _Directly(_BaseDataLoaderIter):
     """An epoch without workers: each batch is fetched when it is wanted."""
 
     def __init__(self, loader: DataLoader) -> None:
@@ -245,7 +249,7 @@ class _Directly:
         return self._length()
 
 
-class _ByWorkers:
+class _ByWorkers(_BaseDataLoaderIter):
     """Epochs fetched by workers, which take turns: batch after batch comes from worker after worker.
 
     Each worker answers its tasks in order, so whose turn it was is all that needs to be remembered for the
@@ -331,3 +335,7 @@ class _ByWorkers:
 
     def __len__(self) -> int:
         return self._length()
+
+
+# PyTorch's names of the two.
+_SingleProcessDataLoaderIter, _MultiProcessingDataLoaderIter = _Directly, _ByWorkers
