@@ -26,6 +26,7 @@ NATIVE = {name for name, op in OPS.items() if hasattr(op.forward, "is_native")}
 def at_once(monkeypatch):
     """Every array is large, and nothing is met too seldom."""
     monkeypatch.setattr(native, "LARGE", 1)
+    monkeypatch.setattr(native, "LARGE_IF_COSTLY", 1)
     monkeypatch.setattr(native, "MANY", 0)
     minitorch.set_native_ops(True)
     yield
