@@ -21,8 +21,8 @@ Compute = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any], str], A
 # its place; of any length of the first axis.
 ANY, ELEMENTWISE, BATCH = "any", "elementwise", "batch"
 
-# From so many elements on an array is large, earlier for a function that takes NumPy many steps: where kernels and NumPy
-# were measured to take equally long. And after so many elements, in large arrays, a kernel is worth making.
+# From so many elements on an array is large, earlier for a function that takes NumPy many steps: where kernels and
+# NumPy were measured to take equally long. And after so many elements, in large arrays, a kernel is worth making.
 LARGE = 1 << 13
 LARGE_IF_COSTLY = 1 << 10
 MANY = 1 << 23
