@@ -98,7 +98,8 @@ class Op:
         self.name = name
         if native:
             lengths = ELEMENTWISE if elementwise else ANY
-            forward = natively(forward, lengths, costly=costly)
+            lines = self.__call__ if whole else forward  # (what takes it over as a whole does so in a kernel)
+            forward = natively(lines, lengths, forward, costly)
             rules = tuple(None if r is None else natively(r, lengths, costly=costly) for r in rules)
             joint = None if joint is None else natively(joint)
         self.forward = self._as_a_whole(forward) if whole else forward

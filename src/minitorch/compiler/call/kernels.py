@@ -39,8 +39,10 @@ _kernels: dict[Any, Kernel | None] = {}
 _making = threading.Lock()
 
 
-def compute(function: Function, inputs: tuple[Any, ...], attributes: dict[str, Any], lengths: str) -> Any:
-    """Return what a function gives, by a kernel; None if that is left to NumPy."""
+def compute(
+    function: Function, plain: Function, inputs: tuple[Any, ...], attributes: dict[str, Any], lengths: str
+) -> Any:
+    """Return what a function gives, by a kernel; None if that is left to NumPy, which computes it by `plain`."""
     arrays, tree = _taken_apart(inputs)
     if arrays is None:
         return None
@@ -61,7 +63,7 @@ def compute(function: Function, inputs: tuple[Any, ...], attributes: dict[str, A
         met = _met[key] = _met.get(key, 0) + arrays[0].size
         if met < native.MANY // SHARE:
             return None
-        expected = function(*inputs, **attributes)
+        expected = plain(*inputs, **attributes)
         _make(key, function, arrays, shapes, tree, attributes, expected)
         return expected
     if kernel is None:
