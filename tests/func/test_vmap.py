@@ -195,6 +195,12 @@ def branching(x):
     return x * 2 if x.sum() > 0 else -x
 
 
+def filled(x):
+    out = minitorch.zeros(2)
+    out[0] = x[1]
+    return out
+
+
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
@@ -203,6 +209,7 @@ def branching(x):
         (lambda x: x[x > -9], "mask"),
         (lambda x: minitorch.nonzero(x), "nonzero"),
         (lambda x: minitorch.zeros(3).add_(x), "share"),
+        (filled, "number"),
         (lambda x: minitorch.tensor(np.interp(np.asarray(x), [0, 1], [0, 2])), "NumPy array"),
     ],
 )

@@ -17,6 +17,7 @@ import numpy as np
 
 from minitorch.engine import versions, watch
 from minitorch.engine.dtypes import kind_of
+from minitorch.engine.errors import AnotherWay
 from minitorch.engine.modes import enable_grad, is_grad_enabled
 from minitorch.engine.node import Node
 from minitorch.engine.reads import may_read
@@ -197,6 +198,8 @@ class Writing(RandomFills):
                 return x
             room = x._data[key].shape
         except ValueError as error:
+            if isinstance(error.__cause__, AnotherWay):
+                raise error.__cause__ from None
             raise RuntimeError(f"{spelling}: x has shape {shape}: {error}") from None
         except IndexError as error:
             raise IndexError(f"{spelling}: x has shape {shape}: {error}") from None
