@@ -9,6 +9,7 @@ gradient of the weight is one product over all of them.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -34,17 +35,23 @@ class Cell(NamedTuple):
     back: Callable[..., tuple[Array, Array, Sequence[Array | None]]]
 
 
-def _parts(x: Array, count: int) -> Sequence[Array]:
-    """Return the parts of the last axis, `count` of equal length."""
-    n = x.shape[-1] // count
-    return [x[..., i * n : (i + 1) * n] for i in range(count)]
+def _parts(x: Array, *places: int) -> Sequence[Array]:
+    """Return the parts of the last axis, cut at these places."""
+    if x.__class__ is not np.ndarray:
+        return np.split(x, places, axis=-1)  # one op, whose rule joins the parts' gradients
+    return [x[..., i:j] for i, j in itertools.pairwise((0, *places, x.shape[-1]))]
 
 
-def _sigmoids(x: Array, count: int) -> Sequence[Array]:
-    """Return σ of each part of the last axis."""
+def _gates(x: Array, count: int, tanh: int | None = None) -> Sequence[Array]:
+    """Return σ of each part of the last axis, `count` of equal length; of one of them tanh instead."""
+    size = x.shape[-1] // count
+    places = range(size, count * size, size)
     if x.__class__ is np.ndarray:  # of all at once
-        return _parts(SIGMOID(x), count)
-    return [SIGMOID(part) for part in _parts(x, count)]
+        found = list(_parts(SIGMOID(x), *places))
+        if tanh is not None:
+            found[tanh] = np.tanh(_parts(x, *places)[tanh])
+        return found
+    return [np.tanh(part) if i == tanh else SIGMOID(part) for i, part in enumerate(_parts(x, *places))]
 
 
 def _joined(*parts: Array) -> Array:
@@ -70,18 +77,15 @@ RELU_CELL = Cell(
 
 
 def _lstm(x: Array, s: Array, h: Array, c: Array) -> tuple[Array, Array]:
-    gates = x + s
-    write, forget, _, read = _sigmoids(gates, 4)
-    new = np.tanh(_parts(gates, 4)[2])
+    write, forget, new, read = _gates(x + s, 4, 2)
     c = forget * c + write * new
     return read * np.tanh(c), c
 
 
 def _lstm_slopes(x: Array, s: Array, before: Sequence[Array], after: Sequence[Array]) -> tuple[Array, ...]:
     """Return dh'/dc', dc'/dc, and the slopes of c' (of the output gate: of h') with respect to the gates."""
-    gates = x + s
-    write, forget, _, read = _sigmoids(gates, 4)
-    new, seen = np.tanh(_parts(gates, 4)[2]), np.tanh(after[1])
+    write, forget, new, read = _gates(x + s, 4, 2)
+    seen = np.tanh(after[1])
     of_cell = _joined(new * write * (1 - write), before[1] * forget * (1 - forget), write * (1 - new * new))
     return read * (1 - seen * seen), forget, of_cell, seen * read * (1 - read)
 
@@ -104,9 +108,10 @@ LSTM_CELL = Cell(4, _lstm, _lstm_slopes, _lstm_back)
 
 def _gru_new(x: Array, s: Array) -> tuple[Array, Array, Array]:
     """Return σ(r), σ(z) and n."""
-    size = x.shape[-1] // 3
-    reset, update = _sigmoids(x[..., : 2 * size] + s[..., : 2 * size], 2)
-    return reset, update, np.tanh(x[..., 2 * size :] + reset * s[..., 2 * size :])
+    place = x.shape[-1] // 3 * 2
+    (x_gates, x_new), (s_gates, s_new) = _parts(x, place), _parts(s, place)
+    reset, update = _gates(x_gates + s_gates, 2)
+    return reset, update, np.tanh(x_new + reset * s_new)
 
 
 def _gru(x: Array, s: Array, h: Array) -> tuple[Array]:
