@@ -94,8 +94,8 @@ def test_a_room_imports_only_rooms_below_it(path):
 
 # What each of its rooms may import of the library. Where no room outside the compiler is named, no Tensor is seen.
 COMPILER = {
-    # (How numbers are added up is said once, in NumPy alone; and so is the error function.)
-    "ir": ["compiler.ir", "ops.sums", "ops.error_function"],
+    # (How numbers are added up is said once, in NumPy alone; so is the error function, and which dtypes there are.)
+    "ir": ["compiler.ir", "engine.dtypes", "ops.sums", "ops.error_function"],
     "schedule": ["compiler.ir", "compiler.schedule"],
     # (The process's own memory is the engine's to speak to, and no Tensor is involved. Polynomials are numbers.)
     "backends": [

@@ -135,13 +135,30 @@ def test_safetensors_moves_both_ways(tmp_path):
     assert package.load_file(tmp_path / "nest.safetensors")["model.0.weight"].shape == (3, 4)
 
 
-def test_safetensors_of_torch_with_bfloat16(tmp_path):
+def test_bfloat16_goes_to_files_and_back(tmp_path):
     package = pytest.importorskip("safetensors.torch")
     there = {"b": torch.randn(3, 2, dtype=torch.bfloat16), "f": torch.randn(4)}
     package.save_file(there, tmp_path / "t.safetensors")
-    with pytest.warns(UserWarning, match="1 bfloat16 arrays became float32"):
-        here = minitorch.load(tmp_path / "t.safetensors")
-    assert same({k: here[k].data for k in there}, {k: v.float().numpy() for k, v in there.items()})
+    torch.save(there, tmp_path / "t.pt")
+    for path in (tmp_path / "t.safetensors", tmp_path / "t.pt"):
+        here = minitorch.load(path)
+        assert here["b"].dtype == minitorch.bfloat16
+        assert same(
+            {k: here[k].float().data for k in there}, {k: v.float().numpy() for k, v in there.items()}
+        )
+    for suffix in SUFFIXES:
+        for nest in (here, {"inside": [here, here["b"].T], "n": 3}):
+            minitorch.save(nest, tmp_path / f"ours{suffix}")
+            back = minitorch.load(tmp_path / f"ours{suffix}")
+            back, before = (back, here) if nest is here else (back["inside"][0], here)
+            assert back["b"].dtype == minitorch.bfloat16
+            assert same({k: v.float() for k, v in back.items()}, {k: v.float() for k, v in before.items()})
+    minitorch.save(here, tmp_path / "ours.safetensors")
+    theirs = package.load_file(tmp_path / "ours.safetensors")
+    assert theirs["b"].dtype == torch.bfloat16
+    assert torch.equal(theirs["b"], there["b"])
+    with pytest.raises(ValueError, match="choose another"):
+        minitorch.save({"x.bfloat16": minitorch.ones(2)}, tmp_path / "x.npz")
 
 
 def test_the_same_nest_gives_the_same_bytes(tmp_path):
@@ -347,9 +364,10 @@ def test_every_dtype_of_torch(tmp_path, dtype):
     assert same(minitorch.load(tmp_path / "t.pt"), {"x": minitorch.Tensor(there.numpy())})
 
 
-def test_bfloat16_of_torch_becomes_float32_and_says_so(tmp_path):
+def test_bfloat16_becomes_float32_without_the_package_and_says_so(tmp_path, monkeypatch):
     there = torch.randn(5, 3, dtype=torch.bfloat16)
     torch.save([there, there.T], tmp_path / "t.pt")
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
     with pytest.warns(UserWarning, match="1 bfloat16 arrays became float32, without loss"):
         here = minitorch.load(tmp_path / "t.pt")
     assert same(here, [as_ours(there), as_ours(there.T)])

@@ -25,6 +25,7 @@ from types import TracebackType
 from typing import Any
 
 from minitorch.distributed.errors import MISSING
+from minitorch.tensor.torch_types import pytorchs
 
 # What launchers call rank, number of ranks, and the same among those of one machine. torchrun's own names come first: a
 # program may have set them itself.
@@ -45,6 +46,9 @@ def is_available() -> bool:
     >>> is_available() in (True, False)
     True
     """
+    # A program from PyTorch asks so as to know whether it is one of many: under its types, only what mpirun started.
+    if pytorchs.on and not is_launched():
+        return False
     return importlib.util.find_spec("mpi4py") is not None
 
 

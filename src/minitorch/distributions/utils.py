@@ -8,12 +8,55 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from minitorch import creation
 from minitorch.distributions.distribution import broadcast_all
+from minitorch.distributions.distribution import sum_rightmost as _sum_rightmost
 from minitorch.engine.dtypes import finfo
 from minitorch.engine.modes import enable_grad
 from minitorch.tensor import Tensor
 
-__all__ = ["broadcast_all", "clamp_probs", "lazy_property", "logits_to_probs", "probs_to_logits"]
+__all__ = [
+    "_standard_normal", "_sum_rightmost", "broadcast_all", "clamp_probs", "euler_constant", "lazy_property",
+    "logits_to_probs", "probs_to_logits", "tril_matrix_to_vec", "vec_to_tril_matrix",
+]  # fmt: skip
+
+euler_constant = 0.57721566490153286060
+
+
+def _standard_normal(shape: Any, dtype: Any, device: Any = None) -> Tensor:
+    """Draw standard normal numbers, as the distributions draw them."""
+    return creation.empty(tuple(shape), dtype=dtype, device=device).normal_()
+
+
+def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
+    """Return the elements on and below a diagonal, row by row.
+
+    >>> tril_matrix_to_vec(minitorch.tensor([[1.0, 9.0], [2.0, 3.0]]))
+    tensor([1., 2., 3.])
+    """
+    rows, columns = np.tril_indices(mat.shape[-1], diag)
+    return mat[..., rows, columns]
+
+
+def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
+    """Return numbers as the elements on and below a diagonal, row by row; 0 above.
+
+    >>> vec_to_tril_matrix(minitorch.tensor([1.0, 2.0, 3.0]))
+    tensor([[1., 0.],
+            [2., 3.]])
+    """
+    count = vec.shape[-1]
+    n = round((-(1 + 2 * diag) + ((1 + 2 * diag) ** 2 + 8 * count + 4 * abs(diag) * (diag + 1)) ** 0.5) / 2)
+    rows, columns = np.tril_indices(n, diag)
+    if len(rows) != count:
+        raise ValueError(
+            f"The size of last dimension is {count} which cannot be expressed as the lower triangular part"
+        )
+    matrix = vec.new_zeros((*vec.shape[:-1], n, n))
+    matrix[..., rows, columns] = vec
+    return matrix
 
 
 def clamp_probs(probs: Tensor) -> Tensor:

@@ -268,7 +268,10 @@ def hand_out(array: Any) -> Any:
     exposure.add_holder(held)
     if not known and type(owner) is np.ndarray:
         exposure.read(owner, tick())  # ops may have read it already
-    return np.asarray(held)
+    handed = np.asarray(held)
+    return (
+        handed if handed.dtype is array.dtype else handed.view(array.dtype)
+    )  # (bfloat16 is lost on that way)
 
 
 def beneath(array: np.ndarray) -> Any:

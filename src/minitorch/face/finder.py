@@ -18,6 +18,7 @@ from typing import Any
 
 from minitorch.face.absent import instead_of
 from minitorch.face.torch_module import HIDDEN, NAMES, VERSION, make_torch
+from minitorch.face.torchvision import offer_torchvision
 from minitorch.tensor.torch_types import use_pytorchs_types
 
 # Processes that are spawned get a copy of sys.path, and here they find a torch that installs this one.
@@ -46,6 +47,7 @@ def install_as_torch() -> None:
     sys.path.insert(min(1, len(sys.path)), str(SITE))
     importlib.invalidate_caches()
     importlib.import_module("torch")
+    offer_torchvision()
 
 
 def module_of(address: str) -> ModuleType | None:

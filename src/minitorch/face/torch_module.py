@@ -17,7 +17,7 @@ import numpy as np
 
 import minitorch
 from minitorch.engine import dtypes
-from minitorch.face import extras
+from minitorch.face import checkpoints, extras
 from minitorch.face.absent import absence
 from minitorch.face.version import TorchVersion
 from minitorch.tensor import storage
@@ -28,31 +28,13 @@ VERSION = "2.13.0+minitorch"
 NAMES = "minitorch.face.names"
 # Rooms and names of minitorch that PyTorch has not, or that are something else there.
 HIDDEN = {
-    *(
-        "app",
-        "backward",
-        "compiler",
-        "course",
-        "creation",
-        "dtypes",
-        "engine",
-        "explore",
-        "face",
-        "functions",
-    ),
-    *(
-        "install_as_torch",
-        "memory",
-        "op",
-        "ops",
-        "proof",
-        "settings",
-        "lazy",
-        "is_lazy",
-        "set_lazy",
-        "tensor",
-    ),
-}
+    "app", "backward", "compiler", "course", "creation", "dtypes", "engine", "explore", "face", "functions",
+    "install_as_torch", "is_lazy", "lazy", "memory", "op", "ops", "proof", "serialization", "set_lazy", "settings",
+    "tensor", "vision",
+}  # fmt: skip
+
+# Names of torch itself that are another address's.
+ALIASES = {"Future": "futures", "ScriptModule": "jit", "ScriptFunction": "jit"}
 
 
 def get_default_dtype() -> dtype:
@@ -93,6 +75,10 @@ def make_torch(spec: importlib.machinery.ModuleSpec, site: Path) -> ModuleType:
     del names["bfloat16"]  # which a package has, and is looked for at first use
     names.update({name: getattr(extras, name) for name in extras.__all__})
     names.update({name: getattr(storage, name) for name in ("TypedStorage", "UntypedStorage")})
+    names.update({each.__name__: each for each in storage.STORAGES.values()})
+    names.update(
+        save=checkpoints.save, load=checkpoints.load, PyTorchFileReader=checkpoints.PyTorchFileReader
+    )
     names.update(
         dtype=dtype,
         get_default_dtype=get_default_dtype,
@@ -124,6 +110,8 @@ def _found(name: str) -> Any:
     """Return an address of PyTorch's by its name, or a name of minitorch; None if neither is there."""
     if importlib.util.find_spec(f"{NAMES}.{name}") is not None:
         return importlib.import_module(f"torch.{name}")
+    if name in ALIASES:
+        return getattr(importlib.import_module(f"{NAMES}.{ALIASES[name]}"), name)
     found = None if name in HIDDEN else getattr(minitorch, name, None)
     if name == "bfloat16" and not isinstance(found, np.dtype):
         return extras.ABSENT_DTYPES[name]

@@ -9,7 +9,6 @@ gradient of the weight is one product over all of them.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -35,23 +34,22 @@ class Cell(NamedTuple):
     back: Callable[..., tuple[Array, Array, Sequence[Array | None]]]
 
 
-def _parts(x: Array, *places: int) -> Sequence[Array]:
-    """Return the parts of the last axis, cut at these places."""
-    if x.__class__ is not np.ndarray:
-        return np.split(x, places, axis=-1)  # one op, whose rule joins the parts' gradients
-    return [x[..., i:j] for i, j in itertools.pairwise((0, *places, x.shape[-1]))]
+def _parts(x: Array, count: int) -> Sequence[Array]:
+    """Return the parts of the last axis, `count` of equal length."""
+    if hasattr(x, "chunk"):  # of a Tensor by one op: its gradient is put together once
+        return x.chunk(count, -1)
+    n = x.shape[-1] // count
+    return [x[..., i * n : (i + 1) * n] for i in range(count)]
 
 
-def _gates(x: Array, count: int, tanh: int | None = None) -> Sequence[Array]:
-    """Return σ of each part of the last axis, `count` of equal length; of one of them tanh instead."""
-    size = x.shape[-1] // count
-    places = range(size, count * size, size)
+def _activated(x: Array, count: int, new: int | None = None) -> list[Array]:
+    """Return σ of each part of the last axis; of the part `new`, tanh."""
     if x.__class__ is np.ndarray:  # of all at once
-        found = list(_parts(SIGMOID(x), *places))
-        if tanh is not None:
-            found[tanh] = np.tanh(_parts(x, *places)[tanh])
-        return found
-    return [np.tanh(part) if i == tanh else SIGMOID(part) for i, part in enumerate(_parts(x, *places))]
+        done = list(_parts(SIGMOID(x), count))
+        if new is not None:
+            done[new] = np.tanh(_parts(x, count)[new])
+        return done
+    return [np.tanh(part) if i == new else SIGMOID(part) for i, part in enumerate(_parts(x, count))]
 
 
 def _joined(*parts: Array) -> Array:
@@ -77,14 +75,14 @@ RELU_CELL = Cell(
 
 
 def _lstm(x: Array, s: Array, h: Array, c: Array) -> tuple[Array, Array]:
-    write, forget, new, read = _gates(x + s, 4, 2)
+    write, forget, new, read = _activated(x + s, 4, new=2)
     c = forget * c + write * new
     return read * np.tanh(c), c
 
 
 def _lstm_slopes(x: Array, s: Array, before: Sequence[Array], after: Sequence[Array]) -> tuple[Array, ...]:
     """Return dh'/dc', dc'/dc, and the slopes of c' (of the output gate: of h') with respect to the gates."""
-    write, forget, new, read = _gates(x + s, 4, 2)
+    write, forget, new, read = _activated(x + s, 4, new=2)
     seen = np.tanh(after[1])
     of_cell = _joined(new * write * (1 - write), before[1] * forget * (1 - forget), write * (1 - new * new))
     return read * (1 - seen * seen), forget, of_cell, seen * read * (1 - read)
@@ -108,10 +106,9 @@ LSTM_CELL = Cell(4, _lstm, _lstm_slopes, _lstm_back)
 
 def _gru_new(x: Array, s: Array) -> tuple[Array, Array, Array]:
     """Return σ(r), σ(z) and n."""
-    place = x.shape[-1] // 3 * 2
-    (x_gates, x_new), (s_gates, s_new) = _parts(x, place), _parts(s, place)
-    reset, update = _gates(x_gates + s_gates, 2)
-    return reset, update, np.tanh(x_new + reset * s_new)
+    size = x.shape[-1] // 3
+    reset, update = _activated(x[..., : 2 * size] + s[..., : 2 * size], 2)
+    return reset, update, np.tanh(x[..., 2 * size :] + reset * s[..., 2 * size :])
 
 
 def _gru(x: Array, s: Array, h: Array) -> tuple[Array]:

@@ -149,7 +149,8 @@ def _read_as_it_is(file: IO[bytes], size: int, start: bytes) -> Any:
 def _tell_of_bfloat16(count: int) -> None:
     if count:
         warnings.warn(
-            f"load: {count} bfloat16 arrays became float32, without loss: NumPy has no bfloat16", stacklevel=5
+            f"load: {count} bfloat16 arrays became float32, without loss; with the package ml_dtypes they stay",
+            stacklevel=5,
         )
 
 

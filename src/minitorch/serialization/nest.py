@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from minitorch.creation import tensor
+from minitorch.engine import dtypes
+from minitorch.engine.dtypes import kind_of
 from minitorch.nn.parameter import Parameter
 from minitorch.tensor import Tensor
 
@@ -20,6 +22,13 @@ from minitorch.tensor import Tensor
 KINDS = "biufc"
 
 Arrays = dict[str, np.ndarray]
+
+
+def of_bfloat16(bits: np.ndarray) -> np.ndarray:
+    """Return the numbers that 16 bits each are as bfloat16; where there is no such dtype, as float32, exactly."""
+    if isinstance(dtypes.bfloat16, np.dtype):
+        return bits.view(dtypes.bfloat16)
+    return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)  # of which they are the upper half
 
 
 def take_apart(nest: Any) -> tuple[Arrays, Any]:
@@ -66,7 +75,7 @@ def _host_array(tensor: Tensor, place: str) -> np.ndarray:
 
 
 def _checked(array: np.ndarray, place: str) -> np.ndarray:
-    if array.dtype.kind not in KINDS:
+    if kind_of(array.dtype) not in KINDS:
         raise TypeError(
             f"save: the array at obj{place} holds {array.dtype}; only bools and numbers can be saved"
         )

@@ -9,10 +9,13 @@ from typing import IO, Any
 
 import numpy as np
 
-from minitorch.serialization.nest import KINDS, Arrays
+from minitorch.engine.dtypes import is_bfloat16
+from minitorch.serialization.nest import KINDS, Arrays, of_bfloat16
 
 # The skeleton's place in the file. A flat dict of Tensors has none: any program that reads .npz can use it.
 SKELETON = "minitorch.json"
+# Behind the name of an array of 16 bits each that are bfloat16's numbers.
+BFLOAT16 = ".bfloat16"
 
 
 def write(file: IO[bytes], arrays: Arrays, skeleton: Any) -> None:
@@ -21,8 +24,14 @@ def write(file: IO[bytes], arrays: Arrays, skeleton: Any) -> None:
         if skeleton is not None:
             archive.writestr(_entry(SKELETON), json.dumps(skeleton))
         for name, array in arrays.items():
-            with archive.open(_entry(f"{name}.npy"), "w", force_zip64=True) as entry:
-                np.lib.format.write_array(entry, np.asarray(array, order="C"), allow_pickle=False)
+            if name.endswith(BFLOAT16):
+                raise ValueError(
+                    f"save: a name that ends in {BFLOAT16!r} says how an array is kept; choose another"
+                )
+            narrow = is_bfloat16(array.dtype)  # which .npy files have not
+            with archive.open(_entry(f"{name}{BFLOAT16 * narrow}.npy"), "w", force_zip64=True) as entry:
+                kept = array.view(np.uint16) if narrow else array
+                np.lib.format.write_array(entry, np.asarray(kept, order="C"), allow_pickle=False)
 
 
 def _entry(name: str) -> zipfile.ZipInfo:
@@ -38,7 +47,10 @@ def read(archive: zipfile.ZipFile) -> tuple[Arrays, Any]:
             skeleton = json.loads(archive.read(entry))
         elif entry.filename.endswith(".npy"):
             with archive.open(entry) as file:
-                arrays[entry.filename.removesuffix(".npy")] = _read_array(file, entry)
+                name, array = entry.filename.removesuffix(".npy"), _read_array(file, entry)
+            if name.endswith(BFLOAT16) and array.dtype == np.uint16:
+                name, array = name.removesuffix(BFLOAT16), of_bfloat16(array)
+            arrays[name] = array
         else:
             raise RuntimeError(f"its entry {entry.filename!r} is no array")
     return arrays, skeleton

@@ -19,7 +19,7 @@ import numpy as np
 
 from minitorch.engine.node import new_tensor
 from minitorch.nn.parameter import Parameter
-from minitorch.serialization.safetensors import widen
+from minitorch.serialization.nest import of_bfloat16
 from minitorch.tensor import Tensor
 
 STORAGES = {
@@ -61,11 +61,10 @@ class _Allowed:
 class _Storage:
     """A flat run of elements that several tensors may look at."""
 
-    __slots__ = ("array", "bfloat16")
+    __slots__ = ("array",)
 
-    def __init__(self, array: np.ndarray, bfloat16: bool) -> None:
+    def __init__(self, array: np.ndarray) -> None:
         self.array = array
-        self.bfloat16 = bfloat16
 
 
 MARK = _Mark()
@@ -90,7 +89,7 @@ def is_checkpoint(archive: zipfile.ZipFile) -> bool:
 
 
 def read(archive: zipfile.ZipFile) -> tuple[Any, int]:
-    """Read a checkpoint; return it and how many storages were bfloat16 (now float32)."""
+    """Read a checkpoint; return it and how many storages were bfloat16 and are float32 now."""
     names = [name for name in archive.namelist() if name.split("/")[-1] == "data.pkl"]
     if len(names) != 1:
         raise RuntimeError(f"it has {len(names)} pickles where a checkpoint has one")
@@ -249,9 +248,9 @@ class _Machine:
             )
         array = np.frombuffer(raw, dtype).astype(dtype.newbyteorder("="))
         if bfloat16:
-            array = widen(array)
-            self.widened += 1
-        self.storages[key] = _Storage(array, bfloat16)
+            array = of_bfloat16(array)
+            self.widened += array.dtype == np.float32
+        self.storages[key] = _Storage(array)
         return self.storages[key]
 
     def call(self, called: Any, arguments: Any) -> Any:

@@ -13,7 +13,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from minitorch.serialization.nest import Arrays
+from minitorch.engine.dtypes import is_bfloat16
+from minitorch.serialization.nest import Arrays, of_bfloat16
 from minitorch.serialization.npz import fill
 
 DTYPES = {
@@ -45,7 +46,7 @@ def write(file: IO[bytes], arrays: Arrays, skeleton: Any) -> None:
     for name, array in arrays.items():
         if name == WHERE:
             raise ValueError(f"save: the name {WHERE!r} is taken by the safetensors format; choose another")
-        dtype = NAMES.get(array.dtype.newbyteorder("="))
+        dtype = "BF16" if is_bfloat16(array.dtype) else NAMES.get(array.dtype.newbyteorder("="))
         if dtype is None:
             raise TypeError(
                 f"save: {name!r} holds {array.dtype}, which safetensors cannot; save as .npz instead"
@@ -60,6 +61,7 @@ def write(file: IO[bytes], arrays: Arrays, skeleton: Any) -> None:
     text += b" " * (-len(text) % 8)  # arrays begin at a multiple of 8, for readers that map the file
     file.write(len(text).to_bytes(8, "little") + text)
     for array in arrays.values():
+        array = array.view(np.uint16) if is_bfloat16(array.dtype) else array
         little = array.astype(array.dtype.newbyteorder("<"), copy=False)
         file.write(np.asarray(little, order="C").data)
 
@@ -70,7 +72,7 @@ def looks_like(start: bytes) -> bool:
 
 
 def read(file: IO[bytes], size: int) -> tuple[Arrays, Any, list[str]]:
-    """Read arrays, skeleton, and the names of those that were bfloat16 (now float32)."""
+    """Read arrays, skeleton, and the names of those that were bfloat16 and are float32 now."""
     length = int.from_bytes(file.read(8), "little")
     if length > size - 8:
         raise RuntimeError(f"its header claims {length:,} bytes, but the file has {size:,} (truncated?)")
@@ -88,17 +90,12 @@ def read(file: IO[bytes], size: int) -> tuple[Arrays, Any, list[str]]:
         array = np.empty(math.prod(entry["shape"]), stored)
         fill(file, array)
         if code == "BF16":
-            array = widen(array)
-            widened.append(name)
+            array = of_bfloat16(array.astype(np.uint16, copy=False))
+            widened += [name] if array.dtype == np.float32 else []
         elif sys.byteorder == "big":
             array = array.astype(stored.newbyteorder("="))
         arrays[name] = array.reshape(entry["shape"])
     return {name: arrays[name] for name in header}, skeleton, widened
-
-
-def widen(bits: np.ndarray) -> np.ndarray:
-    """Turn the bits of bfloat16 numbers into float32: exactly, as bfloat16 is its upper half."""
-    return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
 def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.engine import watch
+from minitorch.engine import dtypes, watch
 from minitorch.engine.node import new_tensor
 from minitorch.tensor.devices import CPU, device
 
@@ -171,6 +171,26 @@ class TypedStorage:
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.tolist())
+
+
+def _typed(name: str, dtype: str) -> Any:
+    def make(self: Any, *args: Any, wrap_storage: Any = None, **options: Any) -> None:
+        TypedStorage.__init__(self, *args, wrap_storage=wrap_storage, dtype=_dtype(dtype))
+
+    # PyTorch's files name these classes.
+    return type(
+        name, (TypedStorage,), {"__init__": make, "__module__": "torch", "__doc__": f"A storage of {dtype}."}
+    )
+
+
+def _dtype(name: str) -> np.dtype:
+    return dtypes.bfloat16 if name == "bfloat16" else np.dtype(name)
+
+
+# By NumPy's names of their numbers.
+STORAGES: dict[str, Any] = {
+    dtype: _typed(legacy.replace("Tensor", "Storage"), dtype) for dtype, legacy in dtypes.LEGACY_NAMES.items()
+}
 
 
 def _numbers(args: tuple[Any, ...], dtype: Any) -> np.ndarray:

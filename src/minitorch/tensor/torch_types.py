@@ -57,6 +57,7 @@ class dtype:
     """
 
     __slots__ = ("__weakref__", "dtype")
+    __module__ = "torch"  # as PyTorch's files name it
 
     def __init__(self, numpys: Any) -> None:
         self.dtype = np.dtype(numpys)  # where NumPy looks, given something in a dtype's place

@@ -10,11 +10,11 @@ import numpy as np
 
 from minitorch.compiler.ir import builder
 from minitorch.compiler.ir.program import COMPARISONS, LOGIC, TESTS, Program, Value
-from minitorch.engine import dtypes
+from minitorch.engine.dtypes import bfloat16
 
 FLOAT16, FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
 # bfloat16 is there where the package that has it is.
-HALVES = [FLOAT16, *([dtypes.bfloat16] if isinstance(dtypes.bfloat16, np.dtype) else [])]
+HALVES = [FLOAT16, *([bfloat16] if isinstance(bfloat16, np.dtype) else [])]
 # What gives one of the numbers it was given, or one that float16 has because it has those.
 _EXACT = {"negative", "absolute", "sign", "maximum", "minimum", "floor", "ceil", "trunc", "rint", "where"}
 # What moves numbers, or tells where they stand.

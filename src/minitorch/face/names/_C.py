@@ -6,6 +6,7 @@ from typing import Any
 
 import minitorch
 from minitorch.face.absent import absence
+from minitorch.tensor.torch_types import is_dtype
 
 Generator, Size, device = minitorch.Generator, minitorch.Size, minitorch.device
 _TensorMeta = type
@@ -26,6 +27,23 @@ def _are_functorch_transforms_active() -> bool:
 
 def _get_accelerator(check: Any = None) -> Any:
     return minitorch.device("cuda" if minitorch.cuda.is_available() else "cpu")
+
+
+class _nn:
+    """PyTorch's C++ functions of layers: the one that packages call."""
+
+    @staticmethod
+    def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
+        device, kind = kwargs.get("device"), kwargs.get("dtype")
+        for each in args:
+            if isinstance(each, minitorch.Tensor):
+                device, kind = each.device, each.dtype
+            elif is_dtype(each):
+                kind = each
+            elif isinstance(each, (str, int)) and not isinstance(each, bool):
+                device = each
+        where = None if device is None else minitorch.device(device)
+        return where, kind, bool(kwargs.get("non_blocking", False)), kwargs.get("memory_format")
 
 
 def _jit_set_profiling_mode(on: Any) -> bool:

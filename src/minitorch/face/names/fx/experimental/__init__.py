@@ -1,0 +1,1 @@
+"""Addresses below torch.fx.experimental that packages ask."""
