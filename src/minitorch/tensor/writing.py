@@ -194,7 +194,7 @@ class Writing(RandomFills):
         try:
             if not tracked:
                 x._data[key] = value._data if isinstance(value, Node) else value
-                watch.touch(x._data, spelling)
+                versions.note_write(x, spelling)
                 return x
             room = x._data[key].shape
         except ValueError as error:
@@ -309,7 +309,7 @@ def rewrite(
         if result is not x:
             _make_room(x, result)
             x._data[...] = result._data
-            watch.touch(x._data, spelling)
+            versions.note_write(x, spelling)
         return x
     check_may_be_rewritten(x, spelling, instead)
     before, start = versions.previous(x), watch.tick()
