@@ -60,15 +60,6 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
     return matrix
 
 
-def _standard_normal(shape: Any, dtype: Any, device: Any) -> Tensor:
-    return randn(shape, dtype=dtype, device=device)
-
-
-def _sum_rightmost(value: Tensor, dim: int) -> Tensor:
-    """Sum over the last `dim` axes."""
-    return value if dim == 0 else value.reshape(*value.shape[: value.ndim - dim], -1).sum(-1)
-
-
 def clamp_probs(probs: Tensor) -> Tensor:
     """Keep probabilities off 0 and 1, by the dtype's precision.
 

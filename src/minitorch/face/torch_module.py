@@ -28,42 +28,13 @@ VERSION = "2.13.0+minitorch"
 NAMES = "minitorch.face.names"
 # Rooms and names of minitorch that PyTorch has not, or that are something else there.
 HIDDEN = {
-<<<<<<< HEAD
-    *(
-        "app",
-        "backward",
-        "compiler",
-        "course",
-        "creation",
-        "dtypes",
-        "engine",
-        "explore",
-        "face",
-        "functions",
-    ),
-    *(
-        "install_as_torch",
-        "memory",
-        "op",
-        "ops",
-        "proof",
-        "settings",
-        "lazy",
-        "is_lazy",
-        "set_lazy",
-        "tensor",
-        "vision",
-    ),
-}
-=======
     "app", "backward", "compiler", "course", "creation", "dtypes", "engine", "explore", "face", "functions",
     "install_as_torch", "is_lazy", "lazy", "memory", "op", "ops", "proof", "serialization", "set_lazy", "settings",
-    "tensor",
+    "tensor", "vision",
 }  # fmt: skip
 
 # Names of torch itself that are another address's.
 ALIASES = {"Future": "futures", "ScriptModule": "jit", "ScriptFunction": "jit"}
->>>>>>> face16
 
 
 def get_default_dtype() -> dtype:
