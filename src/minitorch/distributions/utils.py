@@ -15,7 +15,6 @@ from minitorch.distributions.distribution import broadcast_all
 from minitorch.distributions.distribution import sum_rightmost as _sum_rightmost
 from minitorch.engine.dtypes import finfo
 from minitorch.engine.modes import enable_grad
-from minitorch.random import randn
 from minitorch.tensor import Tensor
 
 __all__ = [
