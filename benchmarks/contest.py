@@ -69,18 +69,23 @@ def hold(
     return {worker.contender: worker.greeting for worker in present}, times
 
 
-def seconds_per_call(function: Callable[[], object], at_least: float = 0.004, repeats: int = 8) -> float:
+def seconds_per_call(
+    function: Callable[[], object],
+    at_least: float = 0.004,
+    repeats: int = 8,
+    clock: Callable[[], float] = time.perf_counter,
+) -> float:
     """Time a function: the best of several repeats, each long enough for the clock."""
     function()
-    start = time.perf_counter()
+    start = clock()
     function()
-    calls = max(1, round(at_least / (time.perf_counter() - start)))
+    calls = max(1, round(at_least / (clock() - start)))
     best = float("inf")
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = clock()
         for _ in range(calls):
             function()
-        best = min(best, (time.perf_counter() - start) / calls)
+        best = min(best, (clock() - start) / calls)
     return best
 
 
@@ -104,13 +109,18 @@ def machine() -> str:
     return results.in_a_line(results.machine())
 
 
-def arguments(description: str, rounds: int) -> argparse.Namespace:
-    """Read the options every contest has."""
+def parser(description: str, rounds: int) -> argparse.ArgumentParser:
+    """Return the options every contest has, for a contest that has more."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--rounds", type=int, default=rounds, help="how often to ask (default %(default)s)")
     parser.add_argument("--json", metavar="FILE", help="write every round's seconds there")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
-    return parser.parse_args()
+    return parser
+
+
+def arguments(description: str, rounds: int) -> argparse.Namespace:
+    """Read the options every contest has."""
+    return parser(description, rounds).parse_args()
 
 
 def save(path: str | None, versions: dict[str, str], times: Times) -> None:

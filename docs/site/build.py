@@ -58,6 +58,7 @@ def repository_pages() -> list[Page]:
         ("docs/coming-from-pytorch.md", "coming-from-pytorch.html", "Guide", ""),
         ("docs/compiling.md", "compiling.html", "Guide", ""),
         ("docs/ranks.md", "ranks.html", "Guide", ""),
+        ("docs/func.md", "func.html", "Guide", ""),
         ("docs/conventions.md", "conventions.html", "Reference", ""),
         ("docs/operators.md", "operators.html", "Reference", ""),
         ("docs/benchmarks.md", "benchmarks-explained.html", "Reference", ""),

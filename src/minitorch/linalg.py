@@ -243,13 +243,15 @@ def svdvals(A: Any) -> Tensor:
     return apply(ops.SVDVALS, to_floating(as_tensor(A)))
 
 
-def pinv(A: Any, *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False) -> Tensor:
+def pinv(A: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Tensor:
     """The pseudo-inverse; its derivative assumes that the rank does not change.
 
     >>> pinv(as_tensor([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]])).shape
     (2, 3)
     """
-    return apply(ops.PINV, to_floating(as_tensor(A)), rtol=rtol, atol=atol, hermitian=hermitian)
+    # A tolerance may be a tensor, with a number for each matrix; beside the singular values it stands in a row.
+    relative, absolute = (t._data[..., None] if isinstance(t, Tensor) else t for t in (rtol, atol))
+    return apply(ops.PINV, to_floating(as_tensor(A)), rtol=relative, atol=absolute, hermitian=hermitian)
 
 
 def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None) -> Lstsq:

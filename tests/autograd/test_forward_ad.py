@@ -58,6 +58,18 @@ def test_backwards_through_a_tangent():
         assert slope.tolist() == [9.0, 0.0]  # the tangent is 3·x²·w·t
 
 
+def test_under_no_grad():
+    for m in (minitorch, torch):
+        forward_ad = m.autograd.forward_ad
+        w = m.tensor([1.0, 2.0], requires_grad=True)
+        with m.no_grad(), forward_ad.dual_level():
+            value, tangent = forward_ad.unpack_dual(forward_ad.make_dual(w, m.tensor([1.0, 0.0])) * w)
+        assert (value.tolist(), tangent.tolist()) == ([1.0, 4.0], [1.0, 0.0])
+        assert not value.requires_grad
+        assert not tangent.requires_grad
+        assert m.is_grad_enabled()
+
+
 def test_levels():
     forward_ad, x = minitorch.autograd.forward_ad, minitorch.ones(2)
     with pytest.raises(RuntimeError, match="no level"):

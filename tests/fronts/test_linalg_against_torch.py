@@ -219,3 +219,10 @@ def test_what_does_not_depend_on_its_input_keeps_its_graph():
     agree(line("m.linalg.matrix_power(x, 0)"), SQUARE["batch"])
     agree(line("m.linalg.householder_product(x, y)", "x y"), np.zeros((3, 0)), np.zeros(0))
     agree(line("m.linalg.householder_product(x, y)", "x y"), np.zeros((3, 2)), np.zeros(0))
+
+
+@pytest.mark.parametrize("tolerance", ["rtol", "atol"])
+def test_a_tolerance_for_each_matrix(tolerance):
+    matrices, limits = np.stack([np.diag([1.0, 0.1, 0.01])] * 2), np.array([0.5, 0.05])
+    found = agree(lambda m, a, t: m.linalg.pinv(a, **{tolerance: t.detach()}), matrices, limits)
+    assert isinstance(found.detach().numpy(), np.ndarray)

@@ -52,7 +52,11 @@ def test_tangents(case):
         np.testing.assert_allclose(mine.numpy()[1], other.numpy(), rtol=1e-9, atol=1e-10)
 
 
-@pytest.mark.parametrize("case", differentiable)
+# A tangent of eigenvectors depends on their phase, and what depends on that has no derivative.
+twice = [p for p in differentiable if p.values[0].op != "eig"]
+
+
+@pytest.mark.parametrize("case", twice)
 def test_the_derivative_of_a_tangent(case):
     """Backwards through forwards, and forwards through backwards: the same second derivatives."""
     function, inputs, tangents = setting(case)

@@ -271,3 +271,36 @@ def test_inside_a_compiled_function():
             expected = function(x)
             minitorch.manual_seed(seed)
             np.testing.assert_allclose(compiled(x).numpy(), expected.numpy(), rtol=1e-6)
+
+
+class Odd(minitorch.autograd.Function):
+    """A square whose backward asks for a value."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return 2 * g * x if x.sum().item() > -9 else g
+
+
+@pytest.mark.filterwarnings("ignore:vmap")
+def test_a_function_whose_backward_asks_for_values():
+    xs = minitorch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    assert vmap(Odd.apply)(xs).tolist() == [[1.0, 4.0], [9.0, 16.0]]
+    assert vmap(minitorch.func.grad(lambda x: Odd.apply(x).sum()))(xs).tolist() == [[2.0, 4.0], [6.0, 8.0]]
+    jacobian = [[2.0, 0.0], [0.0, 4.0]]
+    assert minitorch.func.jacrev(Odd.apply)(xs[0]).tolist() == jacobian
+    assert minitorch.func.jacfwd(Odd.apply)(xs[0]).tolist() == jacobian
+    assert minitorch.func.hessian(lambda x: Odd.apply(x).sum())(xs[0]).tolist() == [[2.0, 0.0], [0.0, 2.0]]
+    with pytest.raises(RuntimeError, match="take the gradient there"):
+        vmap(Odd.apply)(xs.requires_grad_()).sum().backward()
+
+
+def test_printing_inside():
+    seen = []
+    vmap(lambda x: seen.append(repr(x)) or x)(ones(2, 1))
+    assert seen == ["each example of tensor([[1.],\n        [1.]])"]

@@ -4,19 +4,13 @@ import numpy as np
 import pytest
 
 import minitorch
-from cases import floats
+from cases import floats, is_shared
 from minitorch.proof.table import CASES
 from tensors import weights
 
 numbered = [pytest.param(case, id=f"{i}-{case.op}") for i, case in enumerate(CASES)]
 EXAMPLES = 7  # as long as no other axis in the table
 COMPARED = (0, 6)
-# How many elements these select depends on a mask or on counts: all examples share those, as they have to.
-BY_COUNT = ("repeat_interleave", "getitem", "masked_select")
-
-
-def is_shared(case, array):
-    return case.op in BY_COUNT and array.dtype.kind != "f"
 
 
 def batch(case):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minitorch
-from cases import floats, run_minitorch
+from cases import floats, is_shared, run_minitorch
 from minitorch.engine.node import new_tensor
 from minitorch.proof.table import CASES
 from standin import DeviceArray
@@ -43,6 +43,18 @@ def test_same_numbers_on_the_device(case):
         if reference.grad is not None:
             assert isinstance(tensor.grad, DeviceArray)
             np.testing.assert_allclose(tensor.grad.host, reference.grad, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, id=f"{i}-{c.op}") for i, c in enumerate(CASES)])
+def test_many_examples_at_once_stay_on_the_device(case):
+    arrays = case.arrays(6)
+    dims = tuple(None if is_shared(case, a) else 0 for a in arrays)
+    given = [on_device(a if d is None else np.stack([a] * 3)) for a, d in zip(arrays, dims, strict=True)]
+    expected, _ = run_minitorch(case, arrays, False)
+    outputs = minitorch.vmap(lambda *xs: tuple(floats(case.call(Library(), *xs))), dims)(*given)
+    for mine, other in zip(outputs, expected, strict=True):
+        assert isinstance(mine._data, DeviceArray)
+        np.testing.assert_allclose(mine._data.host, np.stack([other._data] * 3), rtol=1e-12, atol=1e-12)
 
 
 def test_second_order_stays_on_the_device():

@@ -13,6 +13,15 @@ def floats(outputs):
     return list(outputs) if several else [outputs]
 
 
+# How many elements these select depends on a mask or on counts: in a batch all examples share those, as they have to.
+BY_COUNT = ("repeat_interleave", "getitem", "masked_select")
+
+
+def is_shared(case, array):
+    """Whether an input is the same for every example of a batch."""
+    return case.op in BY_COUNT and array.dtype.kind != "f"
+
+
 def run_minitorch(case, arrays, differentiate=True, dtype=np.float64):
     tensors = [
         minitorch.tensor(a, dtype=dtype, requires_grad=differentiate)

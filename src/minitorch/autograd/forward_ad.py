@@ -2,7 +2,7 @@
 
 Enters: tensors and their tangents, inside `with dual_level():`. Leaves: results, which carry a tangent too. Ops record
 their graph from the duals on, as for backward; asking for a result's tangent walks it forwards (engine/tangents.py), at
-about the cost of the forward pass. What is computed under no_grad, or detached, carries none.
+about the cost of the forward pass. What is detached, or computed under a no_grad inside the level, carries none.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minitorch.engine.modes import is_grad_enabled
+from minitorch.engine.dtypes import kind_of
+from minitorch.engine.modes import enable_grad, is_grad_enabled
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.tangents import push, reaches_beyond
 from minitorch.ops.op import Op
@@ -29,8 +30,15 @@ class UnpackedDualTensor(NamedTuple):
     tangent: Any
 
 
-# The tangents given in the level that is open, by the dual; None: no level is.
-_levels: list[dict[Node, Any]] = []
+class _Level:
+    """The tangents given in a level, by the dual; and whether results shall be part of a graph outside."""
+
+    def __init__(self) -> None:
+        self.tangents: dict[Node, Any] = {}
+        self.recorded = is_grad_enabled()
+
+
+_levels: list[_Level] = []  # the one that is open, if any
 
 
 def enter_dual_level() -> int:
@@ -43,7 +51,7 @@ def enter_dual_level() -> int:
         raise RuntimeError(
             "dual_level: levels do not nest; for derivatives of derivatives nest func.jvp, or use autograd.grad inside"
         )
-    _levels.append({})
+    _levels.append(_Level())
     return 0
 
 
@@ -65,9 +73,13 @@ class dual_level:
     """
 
     def __enter__(self) -> int:
-        return enter_dual_level()
+        number = enter_dual_level()
+        self._recording = enable_grad()  # under no_grad, too: tangents go along what is recorded
+        self._recording.__enter__()
+        return number
 
     def __exit__(self, *exception: object) -> None:
+        self._recording.__exit__(*exception)
         exit_dual_level()
 
 
@@ -76,7 +88,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
     if not _levels:
         raise RuntimeError("make_dual: no level is open; write `with dual_level():` around it")
     for what, given in (("tensor", tensor), ("tangent", tangent)):
-        if not isinstance(given, Node) or given._data.dtype.kind not in "fc":
+        if not isinstance(given, Node) or kind_of(given._data.dtype) not in "fc":
             raise ValueError(f"make_dual: {what} must be a floating-point or complex Tensor, got {given!r}")
     if tensor._data.shape != tangent._data.shape or tensor._data.dtype != tangent._data.dtype:
         raise RuntimeError(
@@ -84,7 +96,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
             f"got {tuple(tangent._data.shape)} and {tangent._data.dtype}"
         )
     dual = new_tensor(tensor._data, DUAL, (tensor,))
-    _levels[-1][dual] = tangent
+    _levels[-1].tangents[dual] = tangent
     return dual
 
 
@@ -92,12 +104,10 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
     """Return a tensor, and its tangent; None if it does not depend on a dual."""
     if not isinstance(tensor, Node):
         raise TypeError(f"unpack_dual: expected a Tensor, got {type(tensor).__name__}")
-    if not _levels or not _levels[-1] or not tensor._requires_grad:
+    if not _levels or not _levels[-1].tangents or not tensor._requires_grad:
         return UnpackedDualTensor(tensor, None)
-    duals = _levels[-1]
-    graph = is_grad_enabled() and (
-        reaches_beyond([tensor], ()) or any(t._requires_grad for t in duals.values())
-    )
+    duals, outside = _levels[-1].tangents, _levels[-1].recorded and is_grad_enabled()
+    graph = outside and (reaches_beyond([tensor], ()) or any(t._requires_grad for t in duals.values()))
     (tangent,) = push([tensor], {d: t if graph else t._data for d, t in duals.items()}, graph)
     if tangent is None:
         return UnpackedDualTensor(tensor, None)

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.engine import bfloat16, errors, versions
 from minitorch.engine import complex as complex_numbers
-from minitorch.engine import errors, versions
 from minitorch.engine.backward import backpropagate, rules_may_run
+from minitorch.engine.dtypes import kind_of
 from minitorch.engine.modes import enable_grad
 from minitorch.engine.node import Node, new_tensor, write_down
 from minitorch.engine.record import SELECT, Bundle, Outputs, select_all
@@ -93,6 +94,8 @@ def _step(node: Node, ts: list[Any], create_graph: bool) -> Any:
     out: Any = node if create_graph else node._data
     if isinstance(node, Bundle):
         out = select_all(node) if create_graph else node._data
+    if bfloat16.met and not create_graph:
+        ts, out, inputs = bfloat16.widened(ts), bfloat16.widened(out), bfloat16.widened(inputs)
     args = (tuple(ts), out, *inputs)
     try:
         moved = tangent(*args, **node._attributes)
@@ -150,4 +153,4 @@ def _transposed(node: Node, ts: list[Any], create_graph: bool) -> Any:
     if not isinstance(node, Bundle):
         return found.get(seeds[0])
     moved = iter([found.get(seed) for seed in seeds])
-    return [next(moved) if o.dtype.kind in "fc" else None for o in node._data]
+    return [next(moved) if kind_of(o.dtype) in "fc" else None for o in node._data]

@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 
 from minitorch.autograd.grad import grad as gradients
+from minitorch.engine.dtypes import kind_of
 from minitorch.engine.modes import enable_grad, is_grad_enabled, observed
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.tangents import push, reaches_beyond
 from minitorch.engine.watch import owner_of
-from minitorch.func.batched.arrays import FROM_BATCH, Batched, Level
+from minitorch.func.batching import vmap
 from minitorch.func.trees import ends_of, flatten
 from minitorch.ops.op import zeros
 from minitorch.tensor import Tensor
-from minitorch.tensor.methods.joining import cat
 
 Func = Callable[..., Any]
 Argnums = int | tuple[int, ...]
@@ -61,7 +61,7 @@ class _Evaluation:
                 raise RuntimeError(
                     f"{self.name}: expected Tensors to differentiate at, got {type(x).__name__}"
                 )
-            if x._data.dtype.kind not in "fc":
+            if kind_of(x._data.dtype) not in "fc":
                 raise RuntimeError(
                     f"{self.name}: only floating-point inputs have derivatives, got {x._data.dtype}; write x.float()"
                 )
@@ -254,12 +254,12 @@ def linearize(func: Func, *primals: Any) -> Any:
     return run.released(run.build(run.outputs)), tangent
 
 
-def _basis(x: Any, level: Level, start: int) -> Tensor:
-    """Return, as many examples as a level has, the tensors like x with a 1 at one place, from place `start` on."""
-    units = zeros((level.size, x._data.size), x._data)
-    rows = np.arange(level.size)
-    units[rows, rows + start] = 1
-    return new_tensor(Batched(units.reshape((level.size, *x._data.shape)), level))
+def _units(x: Any) -> Tensor:
+    """Return the tensors like x with a 1 at one place and 0 elsewhere, one for each place, under one another."""
+    size = x._data.size
+    units, places = zeros((size, size), x._data), np.arange(size, like=x._data)
+    units[places, places] = 1
+    return new_tensor(units.reshape((size, *x._data.shape)))
 
 
 def _jacobian(
@@ -284,38 +284,32 @@ def _jacobian(
 def _rows(run: _Evaluation, number: int, chunk_size: int | None) -> list[Any]:
     """Return d(one output)/d(each input): vᵀ·J for all v that are 1 at one place, at once or in chunks."""
     output = run.outputs[number]
-    size = output._data.size
-    parts: list[list[Any]] = []
-    for start in range(0, size, chunk_size or max(size, 1)):
-        level = Level(min(chunk_size or size, size - start))
-        with level:
-            seeds: list[Any] = [new_tensor(np.zeros_like(o._data)) for o in run.outputs]
-            seeds[number] = _basis(output, level, start)
-            found = run.pull(seeds, run.nested)
-        parts.append([FROM_BATCH(each, level=level, axis=0) for each in found])
     shapes = [(*output._data.shape, *x._data.shape) for x in run.inputs]
-    if not parts:
+    if not output._data.size:
         return [new_tensor(zeros(shape, x._data)) for shape, x in zip(shapes, run.inputs, strict=True)]
-    joined = zip(zip(*parts, strict=True), shapes, strict=True)
-    return [(cat(each, 0) if len(each) > 1 else each[0]).reshape(shape) for each, shape in joined]
+
+    def row(unit: Any) -> tuple[Any, ...]:
+        seeds = [
+            unit if i == number else new_tensor(np.zeros_like(o._data)) for i, o in enumerate(run.outputs)
+        ]
+        return tuple(run.pull(seeds, run.nested))
+
+    found = vmap(row, chunk_size=chunk_size)(_units(output))
+    return [each.reshape(shape) for each, shape in zip(found, shapes, strict=True)]
 
 
 def _columns(run: _Evaluation) -> list[list[Any]]:
     """Return d(each output)/d(each input), by output and input: J·v for all v that are 1 at one place, at once."""
     blocks: list[list[Any]] = [[] for _ in run.outputs]
     for number, x in enumerate(run.inputs):
-        size = x._data.size
-        shapes = [(*o._data.shape, *x._data.shape) for o in run.outputs]
-        if not size:
-            found = [new_tensor(zeros(shape, o._data)) for shape, o in zip(shapes, run.outputs, strict=True)]
-        else:
-            level = Level(size)
-            with level:
-                moves = [_basis(x, level, 0) if i == number else None for i in range(len(run.inputs))]
-                moved = run.push(moves)
-            found = [FROM_BATCH(each, level=level, axis=each.ndim) for each in moved]
-        for block, each, shape in zip(blocks, found, shapes, strict=True):
-            block.append(each.reshape(shape))
+
+        def column(unit: Any, number: int = number) -> tuple[Any, ...]:
+            return tuple(run.push([unit if i == number else None for i in range(len(run.inputs))]))
+
+        found = vmap(column, out_dims=-1)(_units(x)) if x._data.size else [None] * len(run.outputs)
+        for block, output, each in zip(blocks, run.outputs, found, strict=True):
+            shape = (*output._data.shape, *x._data.shape)
+            block.append(new_tensor(zeros(shape, output._data)) if each is None else each.reshape(shape))
     return blocks
 
 

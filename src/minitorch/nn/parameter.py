@@ -7,6 +7,7 @@ from typing import Any
 from minitorch import creation
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
+from minitorch.tensor.torch_types import pytorchs
 
 __all__ = ["Buffer", "Parameter"]
 
@@ -25,7 +26,18 @@ class Parameter(Tensor):
     'Tensor'
     """
 
-    def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
+    def __new__(cls, *args: Any, **options: Any) -> Any:
+        """Make one that __init__ fills; one of a class with a __new__ of its own is filled at once, as in PyTorch."""
+        made = object.__new__(cls)
+        if pytorchs.on and cls.__new__ is not Parameter.__new__:
+            Parameter.__init__(made, *args, **options)
+        return made
+
+    def __init__(self, data: Any = None, requires_grad: bool = True, *more: Any, **unknown: Any) -> None:
+        if pytorchs.on and hasattr(self, "_array"):
+            return  # a subclass's __new__ has made it, and took what else there is
+        if more or unknown:
+            raise TypeError(f"Parameter: takes data and requires_grad, got {more or list(unknown)!r} too")
         source = creation.empty(0) if data is None else as_tensor(data)
         super().__init__()
         self._data = source._data

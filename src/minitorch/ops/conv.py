@@ -23,7 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.ops.op import Array, Op
+from minitorch.ops.native import BATCH, natively
+from minitorch.ops.op import Array, Op, zeros
 
 Sizes = tuple[int, ...]
 Pairs = tuple[tuple[int, int], ...]
@@ -216,10 +217,127 @@ def _is_plain(kernel: Sizes, stride: Sizes, padding: Pairs) -> bool:
     return all(k == 1 for k in kernel) and all(s == 1 for s in stride) and not any(a or b for a, b in padding)
 
 
+# --- depthwise: each channel has a kernel of its own ------------------------------------------------
+#
+# Nothing is shared between channels: there is no product of matrices, but for each tap one of the shifted images with a
+# number per channel. Large batches go through memory once that way, by native kernels; NumPy takes columns here too.
+# Weights are (C, taps).
+
+
+def _each_tap(x: Array, kernel: Sizes, stride: Sizes, padding: Pairs, dilation: Sizes) -> Iterator[Array]:
+    """Give what each tap meets, window by window."""
+    count = window_count(x.shape[2:], kernel, stride, padding, dilation)
+    of_image, _ = inside(x.shape[2:], padding)
+    border = [(max(a, 0), max(b, 0)) for a, b in padding]
+    images = np.pad(x[of_image], ((0, 0), (0, 0), *border))  # (its first length may vary from call to call)
+    return (images[places(tap, count, stride, dilation)] for _, tap in taps(kernel))
+
+
+def _by_taps(x: Array, w: Array, *, kernel: Sizes, **how: Any) -> Array:
+    ones = (1,) * len(kernel)
+    products = [
+        met * w[:, number].reshape((-1, *ones)) for number, met in enumerate(_each_tap(x, kernel, **how))
+    ]
+    return sum(products[1:], products[0])
+
+
+def _by_taps_transposed(
+    y: Array, w: Array, *, kernel: Sizes, stride: Sizes, padding: Pairs, dilation: Sizes
+) -> Array:
+    """Add up what each place of the image gets from the taps that have met it.
+
+    Place i was met by tap t of window o if i = s·o + d·t. So places whose remainders by s are equal get something from
+    the same taps, and lie as densely as the windows do: each such part of the image is computed by itself.
+    """
+    size = covered_size(y.shape[2:], kernel, stride, padding, dilation)
+    length = [-(-(n + a + b) // s) for n, (a, b), s in zip(size, padding, stride, strict=True)]
+    first = [d * (k - 1) // s for d, k, s in zip(dilation, kernel, stride, strict=True)]
+    around = [(f, n - o) for f, n, o in zip(first, length, y.shape[2:], strict=True)]
+    y = np.pad(y, ((0, 0), (0, 0), *around))
+    parts: dict[Sizes, Array] = {}
+    for number, tap in taps(kernel):
+        steps = [divmod(d * t, s) for d, t, s in zip(dilation, tap, stride, strict=True)]
+        met: Key = (
+            ...,
+            *(slice(f - q, f - q + n) for f, (q, _), n in zip(first, steps, length, strict=True)),
+        )
+        product = y[met] * w[:, number].reshape((-1,) + (1,) * len(kernel))
+        remainders = tuple(r for _, r in steps)
+        parts[remainders] = parts[remainders] + product if remainders in parts else product
+
+    def joined(*remainders: int) -> Array:
+        axis = len(remainders)
+        if axis == len(stride):
+            return parts[remainders] if remainders in parts else zeros((*y.shape[:2], *length), y)
+        some = [joined(*remainders, r) for r in range(stride[axis])]
+        if len(some) == 1:
+            return some[0]
+        shape = some[0].shape
+        merged = (*shape[: axis + 2], shape[axis + 2] * len(some), *shape[axis + 3 :])
+        return np.stack(some, axis=axis + 3).reshape(merged)
+
+    _, of_padded = inside(size, padding)
+    cut = [(max(-a, 0), max(-b, 0)) for a, b in padding]
+    found = joined()[of_padded]
+    return np.pad(found, ((0, 0), (0, 0), *cut)) if any(map(any, cut)) else found
+
+
+def _by_taps_weight(
+    x: Array, y: Array, *, kernel: Sizes, stride: Sizes, padding: Pairs, dilation: Sizes
+) -> Array:
+    exact = _exactly(x.shape[2:], y.shape[2:], kernel, stride, padding, dilation)
+    places_of_one = (0, *range(2, y.ndim))
+    met = _each_tap(x, kernel, stride, exact, dilation)
+    return np.stack([(each * y).sum(axis=places_of_one) for each in met], axis=-1)
+
+
+def _with_kernel(w: Array, kernel: Sizes) -> Array:
+    return w.reshape((w.shape[0], 1, *kernel))
+
+
+_depthwise = natively(
+    _by_taps,
+    BATCH,
+    lambda x, w, *, kernel, **how: _by_columns(x, _with_kernel(w, kernel), groups=x.shape[1], **how),
+)
+_depthwise_transposed = natively(
+    _by_taps_transposed,
+    BATCH,
+    lambda y, w, *, kernel, **how: _from_columns(y, _with_kernel(w, kernel), groups=y.shape[1], **how),
+)
+_depthwise_weight = natively(
+    _by_taps_weight,
+    BATCH,
+    lambda x, y, *, kernel, **how: _columns_weight(x, y, kernel, groups=x.shape[1], **how).reshape(
+        (x.shape[1], -1)
+    ),
+)
+
+
 # --- the three ops --------------------------------------------------------------------------------
 
 
 def _convolution(
+    x: Array,
+    w: Array,
+    bias: Array | None = None,
+    *,
+    stride: Sizes,
+    padding: Pairs,
+    dilation: Sizes,
+    groups: int,
+) -> Array:
+    kernel = w.shape[2:]
+    if x.shape[1] == w.shape[0] == groups and not _is_plain(kernel, stride, padding):
+        taken = w.reshape((groups, math.prod(kernel)))
+        out = _depthwise(x, taken, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
+        if bias is not None:
+            out += bias.reshape((-1,) + (1,) * len(kernel))  # nobody else has seen it yet
+        return out
+    return _by_columns(x, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
+
+
+def _by_columns(
     x: Array,
     w: Array,
     bias: Array | None = None,
@@ -253,6 +371,17 @@ def _convolution(
 def _convolution_transpose(
     y: Array, w: Array, *, stride: Sizes, padding: Pairs, dilation: Sizes, groups: int
 ) -> Array:
+    kernel = w.shape[2:]
+    if y.shape[1] == w.shape[0] == groups and w.shape[1] == 1 and not _is_plain(kernel, stride, padding):
+        taken = w.reshape((groups, math.prod(kernel)))
+        how = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
+        return _depthwise_transposed(y, taken, **how)
+    return _from_columns(y, w, stride=stride, padding=padding, dilation=dilation, groups=groups)
+
+
+def _from_columns(
+    y: Array, w: Array, *, stride: Sizes, padding: Pairs, dilation: Sizes, groups: int
+) -> Array:
     batch, count, kernel = y.shape[0], y.shape[2:], w.shape[2:]
     channels = groups * w.shape[1]
     size = covered_size(count, kernel, stride, padding, dilation)
@@ -275,6 +404,15 @@ def _convolution_transpose(
 
 def _convolution_weight(
     x: Array, y: Array, *, kernel: Sizes, stride: Sizes, padding: Pairs, dilation: Sizes, groups: int
+) -> Array:
+    if x.shape[1] == y.shape[1] == groups and not _is_plain(kernel, stride, padding):
+        how = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
+        return _depthwise_weight(x, y, **how).reshape((groups, 1, *kernel))
+    return _columns_weight(x, y, kernel, stride, padding, dilation, groups)
+
+
+def _columns_weight(
+    x: Array, y: Array, kernel: Sizes, stride: Sizes, padding: Pairs, dilation: Sizes, groups: int
 ) -> Array:
     batch, count = y.shape[0], y.shape[2:]
     inputs, outputs = x.shape[1] // groups, y.shape[1] // groups

@@ -156,3 +156,17 @@ def _normalize_rules(
 
 
 NORMALIZE = Op("normalize", _normalize, joint=_normalize_rules, native=True)
+
+# --- x·scale + shift, both of a few numbers: normalisation whose mean and variance are known ------
+
+
+def _affine(x: Array, scale: Array, shift: Array) -> Array:
+    return _plus(x * scale, shift)
+
+
+def _affine_rules(g: Array, out: Array, x: Array, scale: Array, shift: Array) -> tuple[Array, Array, Array]:
+    # Σ g·x without the products; the engine sums g for the shift.
+    return g * scale, _sum_of_products(g, x, _stretched(scale.shape, x.shape)), g
+
+
+AFFINE = Op("affine", _affine, joint=_affine_rules, native=True)

@@ -187,7 +187,8 @@ TRIANGULAR_SOLVE = Op("solve_triangular", _solve_triangular, joint=_solve_triang
 def _pinv(a: Array, *, rtol: float | None, atol: float | None, hermitian: bool) -> Array:
     _check_matrix("pinv", a)
     if rtol is None:
-        rtol = 0.0 if atol else max(a.shape[-2:]) * float(np.finfo(a.dtype).eps)
+        absolute = atol is not None and (hasattr(atol, "dtype") or atol)
+        rtol = 0.0 if absolute else max(a.shape[-2:]) * float(np.finfo(a.dtype).eps)
     if hermitian:
         _check_square("pinv", a, "leave out hermitian=True")
         values, v = _converging("pinv", np.linalg.eigh, a)
@@ -197,7 +198,7 @@ def _pinv(a: Array, *, rtol: float | None, atol: float | None, hermitian: bool) 
         u, values, vh = _converging("pinv", np.linalg.svd, a, full_matrices=False)
         ut, v = _transpose(u), _transpose(vh)
         largest = values[..., :1]  # they descend
-    kept = np.abs(values) > np.maximum(rtol * largest, atol or 0.0)
+    kept = np.abs(values) > np.maximum(rtol * largest, 0.0 if atol is None else atol)
     inverse = np.where(kept, 1 / np.where(kept, values, 1), 0)
     return (v * inverse[..., None, :]) @ ut
 

@@ -14,8 +14,12 @@ from typing import Any
 
 import numpy as np
 
-# A function, its inputs and attributes; and whether it computes each element by itself. None: not by a kernel.
-Compute = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any], bool], Any]
+# A function, its inputs and attributes; and which lengths its kernel is for. None: not by a kernel.
+Compute = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any], str], Any]
+
+# Kernels for arrays of any lengths; of any shape, if it is the same for all, and each element is computed from those at
+# its place; of any length of the first axis.
+ANY, ELEMENTWISE, BATCH = "any", "elementwise", "batch"
 
 # From so many elements on an array is large, and after so many, in large arrays, a kernel is worth making.
 LARGE = 1 << 15
@@ -47,12 +51,15 @@ def are_native_ops_enabled() -> bool:
     return bool(_in_use)
 
 
-def natively(function: Callable[..., Any], elementwise: bool = False) -> Callable[..., Any]:
+def natively(
+    function: Callable[..., Any], lengths: str = ANY, otherwise: Callable[..., Any] | None = None
+) -> Callable[..., Any]:
     """Return a function of arrays that hands large ones over, when it has met many.
 
-    elementwise: it computes each element from those at the same place.
+    lengths: which ones a kernel is for. otherwise: a quicker way to the same numbers, by NumPy.
     """
     met = 0
+    plain = function if otherwise is None else otherwise
 
     @functools.wraps(function)
     def run(first: Any, *others: Any, **attributes: Any) -> Any:
@@ -62,10 +69,10 @@ def natively(function: Callable[..., Any], elementwise: bool = False) -> Callabl
         if large.__class__ is np.ndarray and large.size >= LARGE and _in_use:
             met += large.size
             if met > MANY:
-                found = _in_use[0](function, (first, *others), attributes, elementwise)
+                found = _in_use[0](function, (first, *others), attributes, lengths)
                 if found is not None:
                     return found
-        return function(first, *others, **attributes)
+        return plain(first, *others, **attributes)
 
     run.is_native = True  # type: ignore[attr-defined]
     return run

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.ops.native import natively
+from minitorch.ops.native import ANY, ELEMENTWISE, natively
 from minitorch.ops.sums import total
 
 # An array of any kind that speaks NumPy's protocols: numpy.ndarray, cupy.ndarray, Tensor, …
@@ -96,8 +96,9 @@ class Op:
     ) -> None:
         self.name = name
         if native:
-            forward = natively(forward, elementwise)
-            rules = tuple(None if rule is None else natively(rule, elementwise) for rule in rules)
+            lengths = ELEMENTWISE if elementwise else ANY
+            forward = natively(forward, lengths)
+            rules = tuple(None if rule is None else natively(rule, lengths) for rule in rules)
             joint = None if joint is None else natively(joint)
         self.forward = self._as_a_whole(forward) if whole else forward
         self.rules = rules

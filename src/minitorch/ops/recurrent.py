@@ -36,15 +36,20 @@ class Cell(NamedTuple):
 
 def _parts(x: Array, count: int) -> Sequence[Array]:
     """Return the parts of the last axis, `count` of equal length."""
+    if hasattr(x, "chunk"):  # of a Tensor by one op: its gradient is put together once
+        return x.chunk(count, -1)
     n = x.shape[-1] // count
     return [x[..., i * n : (i + 1) * n] for i in range(count)]
 
 
-def _sigmoids(x: Array, count: int) -> Sequence[Array]:
-    """Return σ of each part of the last axis."""
+def _activated(x: Array, count: int, new: int | None = None) -> list[Array]:
+    """Return σ of each part of the last axis; of the part `new`, tanh."""
     if x.__class__ is np.ndarray:  # of all at once
-        return _parts(SIGMOID(x), count)
-    return [SIGMOID(part) for part in _parts(x, count)]
+        done = list(_parts(SIGMOID(x), count))
+        if new is not None:
+            done[new] = np.tanh(_parts(x, count)[new])
+        return done
+    return [np.tanh(part) if i == new else SIGMOID(part) for i, part in enumerate(_parts(x, count))]
 
 
 def _joined(*parts: Array) -> Array:
@@ -70,18 +75,15 @@ RELU_CELL = Cell(
 
 
 def _lstm(x: Array, s: Array, h: Array, c: Array) -> tuple[Array, Array]:
-    gates = x + s
-    write, forget, _, read = _sigmoids(gates, 4)
-    new = np.tanh(_parts(gates, 4)[2])
+    write, forget, new, read = _activated(x + s, 4, new=2)
     c = forget * c + write * new
     return read * np.tanh(c), c
 
 
 def _lstm_slopes(x: Array, s: Array, before: Sequence[Array], after: Sequence[Array]) -> tuple[Array, ...]:
     """Return dh'/dc', dc'/dc, and the slopes of c' (of the output gate: of h') with respect to the gates."""
-    gates = x + s
-    write, forget, _, read = _sigmoids(gates, 4)
-    new, seen = np.tanh(_parts(gates, 4)[2]), np.tanh(after[1])
+    write, forget, new, read = _activated(x + s, 4, new=2)
+    seen = np.tanh(after[1])
     of_cell = _joined(new * write * (1 - write), before[1] * forget * (1 - forget), write * (1 - new * new))
     return read * (1 - seen * seen), forget, of_cell, seen * read * (1 - read)
 
@@ -105,7 +107,7 @@ LSTM_CELL = Cell(4, _lstm, _lstm_slopes, _lstm_back)
 def _gru_new(x: Array, s: Array) -> tuple[Array, Array, Array]:
     """Return σ(r), σ(z) and n."""
     size = x.shape[-1] // 3
-    reset, update = _sigmoids(x[..., : 2 * size] + s[..., : 2 * size], 2)
+    reset, update = _activated(x[..., : 2 * size] + s[..., : 2 * size], 2)
     return reset, update, np.tanh(x[..., 2 * size :] + reset * s[..., 2 * size :])
 
 

@@ -548,6 +548,15 @@ case("linear", lambda m, x, w: m.nn.functional.linear(x, w), normal(4, 3), norma
 case("linear", lambda m, x, w, b: m.nn.functional.linear(x, w, b), normal(2, 3, 4), normal(5, 4), normal(5))
 case("linear", lambda m, x, w, b: m.nn.functional.linear(x, w, b), normal(4), normal(3, 4), normal(3))
 case(
+    "affine",
+    lambda m, x, w, b: m.nn.functional.batch_norm(
+        x, m.tensor([0.1, -0.2, 0.3], dtype=x.dtype), m.tensor([0.5, 1.0, 2.0], dtype=x.dtype), w, b, eps=0.1
+    ),
+    normal(2, 3, 4),
+    normal(3),
+    normal(3),
+)
+case(
     "normalize",
     lambda m, x, w, b: m.nn.functional.layer_norm(x, (3, 4), w, b),
     normal(2, 3, 4),

@@ -11,6 +11,7 @@ import numpy as np
 
 from minitorch.engine import watch
 from minitorch.engine.dtypes import dtype_of_number, get_default_dtype, kind_of
+from minitorch.engine.node import new_tensor
 from minitorch.tensor.torch_types import pytorchs, shown
 
 
@@ -145,6 +146,8 @@ def text(tensor: Any) -> str:
     tensor([[ 1.0000, -2.5000],
             [ 3.0000,  4.0000]], requires_grad=True)
     """
+    if hasattr(tensor._data, "__minitorch_gradient__"):  # inside vmap
+        return f"each example of {text(new_tensor(tensor._data.array))}"
     prefix = "tensor("
     try:
         array = _host(tensor._data)

@@ -102,6 +102,13 @@ class Tensor(
     # NumPy's operators leave `array * tensor` to us.
     __array_priority__ = 1000
 
+    def __new__(cls, *args: Any, **options: Any) -> Tensor:
+        """Make one that __init__ fills; one of a class with a __new__ of its own is filled at once, as in PyTorch."""
+        made = object.__new__(cls)
+        if pytorchs.on and cls.__new__ is not Tensor.__new__:
+            Tensor.__init__(made, *args, **options)
+        return made
+
     def __init__(
         self,
         data: Any = (),
@@ -111,10 +118,13 @@ class Tensor(
         *lengths: Any,
         dtype: Any = None,
         device: Any = None,
+        **unknown: Any,
     ) -> None:
+        if pytorchs.on and hasattr(self, "_array"):
+            return  # a subclass's __new__ has made it, and took what else there is
+        if unknown:
+            raise TypeError(f"Tensor: got an unexpected keyword argument {next(iter(unknown))!r}")
         if pytorchs.on:
-            if hasattr(self, "_array"):
-                return  # a subclass's __new__ has made it
             if isinstance(data, Size) or data.__class__ is int:  # Tensor(2, 3): a shape
                 wanted = data if isinstance(data, Size) else (data, requires_grad, _prev, _op, *lengths)
                 data = np.zeros([n for n in wanted if n.__class__ is int], get_default_dtype())
@@ -323,6 +333,28 @@ class Tensor(
         out = self.contiguous(memory_format)
         return apply(CLONE, self) if out is self else out
 
+    @staticmethod
+    def _make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) -> Any:
+        """A tensor of another class over the same memory: what __new__ of such a class calls."""
+        made = object.__new__(cls)
+        note_viewed(data)
+        write_down(made, data._data, None, (), {})
+        if require_grad:
+            made.requires_grad_()
+        return made
+
+    def as_subclass(self, cls: type[Tensor]) -> Any:
+        """The same tensor, graph and memory, as one of another class.
+
+        >>> class Image(Tensor): ...
+        >>> type(minitorch.ones(2).as_subclass(Image)).__name__
+        'Image'
+        """
+        source = self.view(self.shape) if self.requires_grad else self.detach()
+        made = object.__new__(cls)
+        _copy_node(source, made)
+        return made
+
     def retain_grad(self) -> None:
         """Keep `.grad` after backward; here every tensor a person holds does, so this only checks.
 
@@ -504,7 +536,7 @@ class Tensor(
     def __deepcopy__(self, memo: Any) -> Tensor:
         if not self.is_leaf:
             raise RuntimeError("deepcopy: only leaves can be copied deeply; write x.detach().clone()")
-        copied = Tensor.__new__(type(self))
+        copied = object.__new__(type(self))
         memo[id(self)] = copied
         write_down(copied, self._data.copy(), None, (), {})
         copied.requires_grad = self.requires_grad
@@ -515,13 +547,8 @@ class Tensor(
         return copied
 
     def __copy__(self) -> Tensor:
-        copied = Tensor.__new__(type(self))
-        for name in Node.__slots__:
-            if name != "__weakref__" and hasattr(self, name):
-                setattr(copied, name, getattr(self, name))
-        copied._time = watch.tick()
-        copy_past(self, copied)
-        note_viewed(self)
+        copied = object.__new__(type(self))
+        _copy_node(self, copied)
         return copied
 
     def __reduce__(self) -> Any:
@@ -544,9 +571,19 @@ class Tensor(
 add_in_place_forms(Tensor)
 
 
+def _copy_node(source: Tensor, copied: Tensor) -> None:
+    """Let a new tensor be at another's place in the graph, over its memory."""
+    for name in Node.__slots__:
+        if name != "__weakref__" and hasattr(source, name):
+            setattr(copied, name, getattr(source, name))
+    copied._time = watch.tick()
+    copy_past(source, copied)
+    note_viewed(source)
+
+
 def _rebuilt(kind: type[Tensor], data: Any, requires_grad: bool, attributes: dict[str, Any]) -> Tensor:
     """Return what a pickle holds: a tensor of a class, around its array."""
-    tensor = Tensor.__new__(kind)
+    tensor = object.__new__(kind)
     write_down(tensor, data, None, (), {})
     tensor.requires_grad = requires_grad
     if attributes:

@@ -171,6 +171,12 @@ def grad_mode():
 
 
 @case
+def autocast():
+    change = lambda x: switch(current()._replace(precision=mt.float16)) and None
+    return Case(lambda x: x * 2, ones(), change, "what autocast chose")
+
+
+@case
 def observers():
     change = lambda x: switch(current()._replace(observers=(print,))) and None
     return Case(lambda x: x * 2, ones(), change, "who observes ops")

@@ -56,7 +56,12 @@ def by_numpy(function):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize(
-    "case", [pytest.param(c, id=f"{i}-{c.op}") for i, c in enumerate(CASES) if c.op in NATIVE]
+    "case",
+    [
+        pytest.param(c, id=f"{i}-{c.op}")
+        for i, c in enumerate(CASES)
+        if c.op in NATIVE or c.op.startswith("convolution")
+    ],
 )
 def test_the_table_by_kernels(case, dtype):
     arrays = case.arrays(6)
@@ -154,7 +159,7 @@ def test_second_derivatives_are_recorded():
 def test_kernels_are_made_when_many_elements_were_met(monkeypatch, used):
     monkeypatch.setattr(native, "LARGE", 100)
     monkeypatch.setattr(native, "MANY", 1000)
-    run = native.natively(lambda x: np.exp(-x * 0.25) + 1, elementwise=True)
+    run = native.natively(lambda x: np.exp(-x * 0.25) + 1, native.ELEMENTWISE)
     x, small = np.linspace(0, 1, 400), np.linspace(0, 1, 99)
     for _ in range(20):
         run(small)
@@ -171,7 +176,7 @@ def test_kernels_are_made_when_many_elements_were_met(monkeypatch, used):
 
 def test_a_kernel_that_differs_is_told_and_not_used(monkeypatch, used):
     monkeypatch.setattr(kernels.verify, "differing", lambda *args: [0])
-    run = native.natively(lambda x: np.exp(-x * 0.125) + 1, elementwise=True)
+    run = native.natively(lambda x: np.exp(-x * 0.125) + 1, native.ELEMENTWISE)
     x = np.linspace(0, 1, 400)
     with pytest.warns(Disagreement, match="does not give what NumPy gives"):
         run(x)
@@ -202,3 +207,16 @@ minitorch.nn.functional.gelu(x).sum().backward()
 assert not any(name.startswith("minitorch.compiler") for name in sys.modules)
 """
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("batch", [1, 4])
+def test_depthwise_convolutions(used, stride, batch):
+    random = np.random.default_rng(0)
+    x, w, b = (random.normal(size=s) for s in ((batch, 6, 9, 8), (6, 1, 3, 3), (6,)))
+    call = lambda x, w, b: F.conv2d(x, w, b, stride=stride, padding=1, groups=6)
+    expected = by_numpy(lambda: gradients(call, x, w, b))
+    for _ in range(2):
+        for mine, other in zip(gradients(call, x, w, b), expected, strict=True):
+            np.testing.assert_allclose(mine, other, rtol=1e-10, atol=1e-12)
+    assert len(used) >= 3  # forward and two rules

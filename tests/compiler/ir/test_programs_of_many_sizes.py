@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from minitorch.compiler.backends.numpy.interpreter import Numpy
+from minitorch.compiler.ir import builder as b
 from minitorch.compiler.ir.program import Program, interpret
+from minitorch.compiler.ir.simplify import simplify
 from minitorch.compiler.ir.sizes import Symbol
 from random_ir import close, given
 from varying import CASES, arrays_for, fixed, varying
@@ -34,3 +36,15 @@ def test_symbols_are_found_in_what_is_given():
     program = Program([x, number], [x])
     assert program.symbols == {n: (0, 1), count: (1, None)}
     assert program.binding([np.zeros((3, 9)), np.int64(5)]) == {n: 9, count: 5}
+
+
+def test_what_is_empty_at_every_size_keeps_the_sizes_that_vary():
+    n = Symbol("s0", 5).size
+    x = given((0, n, 4))
+    program = Program([x], [b.reshape(b.map_values("tanh", x), (0, n, 2, 2)), b.reduce("add", x, (0,))])
+    simple = simplify(program)
+    assert [output.shape for output in simple.outputs] == [(0, n, 2, 2), (n, 4)]
+    for count in (5, 13):
+        empty, sums = interpret(simple, [np.empty((0, count, 4), np.float32)])
+        assert empty.shape == (0, count, 2, 2)
+        np.testing.assert_array_equal(sums, np.zeros((count, 4)))

@@ -224,7 +224,8 @@ class _EntryWriter:
             else:
                 s.add(f"r{i} = {s.bind(native.pools[i].take)}()")
             outputs.append(f"r{i}")
-        call = f"{s.bind(native.entry)}({', '.join([*inputs, *outputs])})"
+        before, call = self._native_call(f"({', '.join([*inputs, *outputs])})")
+        held = "    " if before else ""
         stores = []
         if self.recorded.updates:
             written = watch.WrittenTogether([c.known for c in self.program.captured if c.written])
@@ -237,7 +238,10 @@ class _EntryWriter:
             give = TAKE_GRADIENT if rebind.output is None else GIVE_GRADIENT
             stores.append(give.format(tensor, f"r{rebind.output}"))
         if self.program.must_not_be_interrupted or not stores:
-            s.add(f"if {call} is not None: {s.bind(native.fail)}()")
+            for line in before:
+                s.add(line)
+            s.add(f"{held}failed = {call}")
+            s.add(f"if failed is not None: {s.bind(native.fail)}()")
             for line in stores:
                 s.add(line)
             return
@@ -245,7 +249,9 @@ class _EntryWriter:
         # line: from the first half to the call nothing can come between. Its own errors say that it has not run.)
         s.add("has_run = False")
         s.add("try:")
-        s.add(f"    has_run = True; failed = {call}")
+        for line in before:
+            s.add(f"    {line}")
+        s.add(f"    {held}has_run = True; failed = {call}")
         s.add(f"    if failed is not None: has_run = False; {s.bind(native.fail)}()")
         for line in stores:
             s.add(f"    {line}")
@@ -255,6 +261,20 @@ class _EntryWriter:
         for line in stores:
             s.add(f"        {line}")
         s.add("    raise")
+
+    def _native_call(self, given: str) -> tuple[list[str], str]:
+        """Return lines that come before the call of the machine code and hold it, and the call."""
+        s, native = self.source, self.native
+        if (
+            not isinstance(native, VaryingNative)
+            or not (native.is_never_empty and native.now)
+            or not set(native.names) <= set(self.program.places)
+        ):
+            return [], s.bind(native.entry) + given
+        # What its own entry does, without another call of Python's. (The lock is another one after a fork.)
+        varying, sizes = s.bind(native), "".join(f"{name}, " for name in native.names)
+        switch = f"    if {varying}.now != ({sizes}): {varying}.switch(({sizes}))"
+        return [f"with {varying}.lock:", switch], s.bind(native.entry_now) + given
 
     def _results(self) -> None:
         s, program = self.source, self.program

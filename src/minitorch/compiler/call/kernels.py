@@ -24,42 +24,57 @@ from minitorch.compiler.trace import lowerings as lowerings  # (they enter thems
 from minitorch.compiler.trace import recorder as recorder  # (and so do NumPy's functions)
 from minitorch.compiler.trace.traced import Traced, as_traced
 from minitorch.engine import recording
+from minitorch.ops import native
+from minitorch.ops.native import BATCH, ELEMENTWISE
 
 Function = Callable[..., Any]
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 MOST_SIZES = 1000  # for so many, shapes of results are kept
 
+# What is different to a kernel (an attribute, equal lengths) has to be met by this share of what its function has to.
+SHARE = 4
+
+_met: dict[Any, int] = {}  # how many elements, where there is no kernel yet
 _kernels: dict[Any, Kernel | None] = {}
 _making = threading.Lock()
 
 
-def compute(
-    function: Function, inputs: tuple[Any, ...], attributes: dict[str, Any], elementwise: bool
-) -> Any:
+def compute(function: Function, inputs: tuple[Any, ...], attributes: dict[str, Any], lengths: str) -> Any:
     """Return what a function gives, by a kernel; None if that is left to NumPy."""
     arrays, tree = _taken_apart(inputs)
     if arrays is None:
         return None
     shape = arrays[0].shape
-    flat = elementwise and all(a.shape == shape for a in arrays)
+    flat = lengths == ELEMENTWISE and all(a.shape == shape for a in arrays)
     if flat:
         arrays = [a.reshape(-1) for a in arrays]
-    names: dict[int, int] = {}
-    pattern = tuple(
-        [(a.dtype.num, *[n if n < 2 else ~names.setdefault(n, len(names)) for n in a.shape]) for a in arrays]
-    )
+    shapes = _with_names(arrays, lengths)
+    pattern = tuple([(a.dtype.num, *shape) for a, shape in zip(arrays, shapes, strict=True)])
     key = (function, tree, pattern, tuple(attributes.items()))
     kernel = _kernels.get(key, _UNKNOWN)
     if kernel is _UNKNOWN:
         if recording.recorder() is not None:  # arrays that record would go to somebody else's program
             return None
+        met = _met[key] = _met.get(key, 0) + arrays[0].size
+        if met < native.MANY // SHARE:
+            return None
         expected = function(*inputs, **attributes)
-        _make(key, function, arrays, tree, attributes, expected)
+        _make(key, function, arrays, shapes, tree, attributes, expected)
         return expected
     if kernel is None:
         return None
     results = kernel(arrays)
     return results.reshape(shape) if flat else results
+
+
+def _with_names(arrays: Sequence[np.ndarray], lengths: str) -> list[list[int]]:
+    """Return the arrays' shapes with ~0, ~1, … for lengths that may vary; equal ones have one name."""
+    if lengths == BATCH:
+        batch, ndim = arrays[0].shape[0], arrays[0].ndim
+        vary = batch > 1
+        return [[~0, *a.shape[1:]] if vary and a.ndim == ndim else list(a.shape) for a in arrays]
+    names: dict[int, int] = {}
+    return [[n if n < 2 else ~names.setdefault(n, len(names)) for n in a.shape] for a in arrays]
 
 
 def _taken_apart(inputs: Sequence[Any]) -> tuple[list[np.ndarray] | None, Any]:
@@ -106,6 +121,7 @@ class Kernel:
         self.results = results
         self.alone = alone
         self.executable: Any = backends.named("native").compile(program, {})
+        self._lock = threading.Lock()
         self._symbols = list(program.symbols)
         self._shapes: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
 
@@ -117,7 +133,7 @@ class Kernel:
 
     def outputs(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
         """Run it, and return the outputs of the program."""
-        sizes = self.executable.sizes_of(arrays)
+        sizes = self.executable.sizes_of(arrays) if self._symbols else ()
         shapes = self._shapes.get(sizes)
         if shapes is None:
             if len(self._shapes) > MOST_SIZES:
@@ -125,8 +141,9 @@ class Kernel:
             binding = dict(zip(self._symbols, sizes, strict=True))
             shapes = self._shapes[sizes] = [evaluated(o.shape, binding) for o in self.program.outputs]
         outputs = [np.empty(shape, o.dtype) for shape, o in zip(shapes, self.program.outputs, strict=True)]
-        if self.executable.entry(*arrays, *outputs) is not None:
-            self.executable.fail()
+        with self._lock:  # it works in memory of its own
+            if self.executable.entry(*arrays, *outputs) is not None:
+                self.executable.fail()
         return outputs
 
 
@@ -134,7 +151,13 @@ _UNKNOWN: Any = object()
 
 
 def _make(
-    key: Any, function: Function, arrays: list[np.ndarray], tree: Any, attributes: Any, expected: Any
+    key: Any,
+    function: Function,
+    arrays: list[np.ndarray],
+    shapes: list[list[int]],
+    tree: Any,
+    attributes: Any,
+    expected: Any,
 ) -> None:
     """Make a kernel of a function, and keep it if it gives what is expected."""
     with _making:
@@ -144,7 +167,7 @@ def _make(
         except ImportError:
             return
         try:
-            kernel = _recorded(function, arrays, tree, attributes)
+            kernel = _recorded(function, arrays, shapes, tree, attributes)
         except Exception as problem:  # the numbers are there all the same
             _warn(function, f"could not be compiled ({type(problem).__name__}: {problem})")
             return
@@ -160,13 +183,16 @@ def _make(
             _kernels[key] = kernel
 
 
-def _recorded(function: Function, arrays: list[np.ndarray], tree: Any, attributes: Any) -> Kernel | None:
+def _recorded(
+    function: Function, arrays: list[np.ndarray], shapes: list[list[int]], tree: Any, attributes: Any
+) -> Kernel | None:
     """Return a function as a kernel; None if it holds for some lengths only."""
     symbols: dict[int, Symbol] = {}
     inputs = []
-    for i, array in enumerate(arrays):
+    for i, (array, named) in enumerate(zip(arrays, shapes, strict=True)):
         shape = tuple(
-            n if n < 2 else symbols.setdefault(n, Symbol(f"s{len(symbols)}", n)).size for n in array.shape
+            n if n >= 0 else symbols.setdefault(n, Symbol(f"s{~n}", length)).size
+            for n, length in zip(named, array.shape, strict=True)
         )
         inputs.append(Value("input", (), {"index": i}, shape, array.dtype))
     traced = [Traced(value, array) for value, array in zip(inputs, arrays, strict=True)]

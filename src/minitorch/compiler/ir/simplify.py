@@ -75,7 +75,7 @@ def _simpler(value: Value, inputs: tuple[Value, ...]) -> Value:
         made.line = value.line
         return made
     if value.size == 0:
-        return builder.constant(np.empty(value.shape, value.dtype))
+        return builder.reshape(builder.constant(np.empty(0, value.dtype)), value.shape)
     rule = _RULES.get(primitive)
     made = rule(value, inputs, **attributes) if rule is not None else _same(value, inputs)
     if made.dtype != value.dtype or made.shape != value.shape:  # a rule that does not fit this value

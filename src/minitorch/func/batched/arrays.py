@@ -26,6 +26,7 @@ from minitorch.engine.watch import tick
 from minitorch.ops.op import Op
 from minitorch.ops.sums import total
 from minitorch.ops.tangents import linear
+from minitorch.tensor.convert import is_array
 
 Array = Any
 
@@ -104,12 +105,25 @@ class EachAlone(AnotherWay):
         except EachAlone as error:
             if error.level is not level:
                 raise
-            return each_alone(level, function, tuple(args), attributes, f"{name}: {error.why}")
+            return self._one_by_one(function, tuple(args), attributes, f"{name}: {error.why}")
+
+    def _one_by_one(
+        self, function: Callable[..., Any], args: tuple[Any, ...], attributes: dict[str, Any], why: str
+    ) -> Any:
+        try:
+            return each_alone(self.level, function, args, attributes, why)
+        except EachAlone as error:
+            if error.level is not self.level or self.level.end is None:
+                raise  # the whole function can still be computed so
+            raise RuntimeError(
+                f"vmap: {why}, and of what it has kept (an autograd.Function's saved tensors) it can be asked inside "
+                "vmap alone; take the gradient there: vmap(grad(f))"
+            ) from None
 
 
 def _for_each(thing: Any, level: Level) -> Any:
     """Return an array, or those in a list, with the examples' axis; anything else as it is."""
-    if isinstance(thing, (Batched, np.ndarray)) or type(thing).__module__.startswith("cupy"):
+    if is_array(thing):
         if level in levels_of(thing):
             return thing
         if _is_later(thing, level):
@@ -163,7 +177,7 @@ def _together(results: list[Any], level: Level) -> Any:
     if isinstance(first, (tuple, list)):
         parts = [_together(list(each), level) for each in zip(*results, strict=True)]
         return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
-    if isinstance(first, (Batched, np.ndarray, np.generic, bool, int, float, complex)):
+    if is_array(first) or isinstance(first, (np.generic, bool, int, float, complex)):
         return _to_batch(
             np.stack([np.asarray(r) if np.isscalar(r) else r for r in results]), level=level, axis=0
         )
@@ -510,13 +524,13 @@ def _is_later(x: Any, level: Level) -> bool:
 def _to_batch(x: Any, *, level: Level, axis: int) -> Any:
     if _is_later(x, level):  # the later level stays outside
         return Batched(_to_batch(x.array, level=level, axis=axis + 1), x.level)
-    return Batched(np.moveaxis(x, axis, 0), level)
+    return Batched(np.moveaxis(x, axis, 0) if axis else x, level)
 
 
 def _from_batch(x: Any, *, level: Level, axis: int) -> Any:
     if _is_later(x, level):
         return Batched(_from_batch(x.array, level=level, axis=axis + 1), x.level)
-    return np.moveaxis(spread(x, level), 0, axis)
+    return np.moveaxis(spread(x, level), 0, axis) if axis else spread(x, level)
 
 
 def _sum_examples(x: Any, *, level: Level) -> Any:

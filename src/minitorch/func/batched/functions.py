@@ -68,9 +68,10 @@ def _ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, 
         targets[0][...] = result.array
         return out[0]  # type: ignore[index]
     if method == "__call__" and ufunc.signature is None:
-        where = options.get("where", True)
-        ndim = max(ndim_of(each) for each in (*inputs, where))
-        if where is not True:
+        where = options.get("where")
+        ndim = max(ndim_of(each) for each in inputs)
+        if where is not None:
+            ndim = max(ndim, ndim_of(where))
             options["where"] = aligned(where, level, ndim)
         result = ufunc(*(aligned(each, level, ndim) for each in inputs), **into, **options)
     elif method in ("reduce", "accumulate"):
@@ -174,12 +175,18 @@ def _new(level: Level, make: Callable[..., Any], shape: tuple[int, ...], dtype: 
         levels.add(around)
         around = around.outer
     ordered = sorted(levels, key=lambda each: each.start)
-    while isinstance(like, Batched):
-        like = like.array
+    like = _beneath(like)
     array = make((*(each.size for each in ordered), *shape), dtype, like)
     for each in ordered:
         array = Batched(array, each)
     return array
+
+
+def _beneath(like: Any) -> Any:
+    """Return the array that holds the numbers of all examples of all levels."""
+    while isinstance(like, Batched):
+        like = like.array
+    return like
 
 
 def _shape(given: Any) -> tuple[int, ...]:
@@ -236,13 +243,13 @@ def _full_like(level: Level, x: Any, fill_value: Any, dtype: Any = None, *args: 
 def _arange(level: Level, *bounds: Any, **options: Any) -> Any:
     if any(isinstance(each, Batched) for each in bounds):
         raise EachAlone(level, "the length of an array differs between the examples")
-    return np.arange(*bounds, **{k: v for k, v in options.items() if k != "like"})
+    return np.arange(*bounds, **{**options, "like": _beneath(options.get("like"))})
 
 
 @_implements(np.asarray, np.asanyarray, np.ascontiguousarray)
 def _asarray(level: Level, x: Any, dtype: Any = None, *args: Any, **options: Any) -> Any:
     if not isinstance(x, Batched):
-        options.pop("like", None)
+        options["like"] = _beneath(options.get("like"))
         x = Batched(spread(np.asarray(x, dtype, *args, **options), level), level)
     return x if dtype is None or x.dtype == dtype else x.astype(dtype)
 
@@ -377,7 +384,7 @@ def _diag(level: Level, x: Any, k: int = 0) -> Any:
     if x.ndim == 2:
         return _diagonal(level, x, k).copy()
     n = x.shape[0] + abs(k)
-    out, places = np.zeros_like(x, shape=(n, n)), np.arange(x.shape[0])
+    out, places = np.zeros_like(x, shape=(n, n)), np.arange(x.shape[0], like=_beneath(x))
     out[places + max(-k, 0), places + max(k, 0)] = x
     return out
 

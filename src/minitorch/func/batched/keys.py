@@ -105,18 +105,13 @@ def _values_for(x: Batched, chosen: Key, value: Any, level: Level) -> Any:
     """Return what is written, in the layout of its place."""
     if not is_at(value, level) and not chosen.moved[0]:
         return value
-    room = chosen.to_examples(np.broadcast_to(np.zeros((), x.dtype), x.array.shape)[_plain(chosen.physical)])
+    room = chosen.to_examples(x.array[chosen.physical])
     if not is_at(value, level):
         return chosen.from_examples(np.broadcast_to(value, room.shape))
     array = aligned(value, level, room.ndim - 1)
     while array.ndim > room.ndim and array.shape[1] == 1:  # NumPy drops axes of length 1 in front
         array = array[:, 0]
     return chosen.from_examples(np.broadcast_to(array, room.shape)) if chosen.moved[0] else array
-
-
-def _plain(key: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return a key without what outer levels' examples differ in: only the shape that it selects matters."""
-    return tuple(np.zeros(part.shape, np.int64) if isinstance(part, Batched) else part for part in key)
 
 
 def _writable(x: Batched, *written: Any) -> Level:

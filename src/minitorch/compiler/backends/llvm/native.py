@@ -203,8 +203,8 @@ class VaryingNative(_Compiled):
         self._only = None if others or one[1] is None else (one[0], one[1])
         self._sized: dict[tuple[int, ...], _Sized] = {}
         self.kept_bytes = 0  # that these take
-        self._now: tuple[int, ...] = ()  # the sizes of the last run
-        self._entry: Callable[..., int | None] = lambda *arguments: None
+        self.now: tuple[int, ...] = ()  # the sizes of the last run
+        self.entry_now: Callable[..., int | None] = lambda *arguments: None  # runs it for those
         self._pools: list[ResultArrays] = []
         self._outputs = [program.outputs[i] for i in self.given]
         self._fixed = {
@@ -215,6 +215,7 @@ class VaryingNative(_Compiled):
         lengths = {n for value in program.values() for n in value.shape if isinstance(n, Size)}
         with knowing(program.guards):
             self._may_be_empty = [n for n in lengths if not surely_less(0, n)]
+        self.is_never_empty = not self._may_be_empty
         _varying.add(self)
 
     def sizes_of(self, arrays: Sequence[Any]) -> tuple[int, ...]:
@@ -258,10 +259,10 @@ class VaryingNative(_Compiled):
         ready = self._ready(inputs)
         outputs: list[Any] = [None] * len(self.program.outputs)
         with self.lock:
-            if sizes != self._now:
-                self._switch(sizes)
+            if sizes != self.now:
+                self.switch(sizes)
             given = [pool.take() for pool in self._pools]
-            if self._entry(*ready, *given) is not None:
+            if self.entry_now(*ready, *given) is not None:
                 self.fail()
         for i, array in zip(self.given, given, strict=True):
             outputs[i] = array
@@ -278,9 +279,9 @@ class VaryingNative(_Compiled):
                 array[...] = outputs[i]
             return None
         with self.lock:
-            if sizes != self._now:
-                self._switch(sizes)
-            return self._entry(*arguments)
+            if sizes != self.now:
+                self.switch(sizes)
+            return self.entry_now(*arguments)
 
     def _by_numpy(self, inputs: Sequence[Any]) -> list[Any]:
         outputs = [np.array(o) for o in interpret(self.program, inputs)]
@@ -288,11 +289,11 @@ class VaryingNative(_Compiled):
             inputs[target][...] = outputs[output]
         return outputs
 
-    def _switch(self, sizes: tuple[int, ...]) -> None:
-        """Let it run for some sizes from now on."""
+    def switch(self, sizes: tuple[int, ...]) -> None:
+        """Let it run for some sizes from now on. (Whoever calls this holds the lock until it has run.)"""
         sized = self.at(sizes)
-        self._entry, self._pools = self.native.at(sizes, sized.image).entry, sized.pools
-        self._now = sizes
+        self.entry_now, self._pools = self.native.at(sizes, sized.image).entry, sized.pools
+        self.now = sizes
         self._recent = [*(pools for pools in self._recent if pools is not sized.pools), sized.pools]
         if len(self._recent) > KEPT_POOLS:
             for i, pool in enumerate(self._recent.pop(0)):
@@ -322,7 +323,7 @@ class VaryingNative(_Compiled):
             sizes = self.sizes_of(inputs)
             sized = self.at(sizes)
             outputs = [np.empty(pool.shape, pool.dtype) for pool in sized.pools]
-            self._now = ()
+            self.now = ()
             self.native.at(sizes, sized.image).measure(self._ready(inputs), outputs, runs)
 
 

@@ -92,7 +92,7 @@ def drives_itself_out(lines: int, step: int, across: int) -> bool:
     (False, True)
     """
     apart = max(across, math.gcd(step, costs.NEAREST_BYTES // costs.NEAREST_WAYS))
-    return lines > costs.NEAREST_BYTES // apart
+    return step != 0 and lines > costs.NEAREST_BYTES // apart
 
 
 def packing_cycles(plan: ContractionPlan) -> float:

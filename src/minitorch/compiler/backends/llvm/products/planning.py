@@ -143,9 +143,11 @@ def _depth_block(problem: Problem, width: int, tiles: int, packs: Packs) -> int:
 
 def _packs_a(problem: Problem, panels: int) -> bool:
     """Whether the rows of A are copied: they are far apart, and would not stay in the cache for all panels."""
-    if problem.a_row.stride != 1 or panels < costs.PACK_A_PANELS or problem.depth > costs.PACK_A_DEPTH:
+    if problem.a_row.stride != 1 or problem.a_depth.stride is None:  # there is no other way to walk along it
         return False
-    step = typical(problem.a_depth.stride or 0) * problem.itemsize
+    if panels < costs.PACK_A_PANELS or problem.depth > costs.PACK_A_DEPTH:
+        return False
+    step = typical(problem.a_depth.stride) * problem.itemsize
     most = costs.VERY_LARGE_BYTES if step % costs.SAME_LINES_BYTES else costs.LARGE_BYTES
     large = problem.rows * problem.depth * problem.itemsize > most
     return (step >= costs.FAR_BYTES and large) or drives_itself_out(problem.depth, step, costs.LINE_BYTES)
