@@ -193,7 +193,7 @@ class Writing(RandomFills):
         try:
             if not tracked:
                 x._data[key] = value._data if isinstance(value, Node) else value
-                watch.touch(x._data, spelling)
+                versions.note_write(x, spelling)
                 return x
             room = x._data[key].shape
         except ValueError as error:
@@ -307,7 +307,7 @@ def rewrite(
         _check_fits(x, result, spelling, instead)
         if result is not x:
             x._data[...] = result._data
-            watch.touch(x._data, spelling)
+            versions.note_write(x, spelling)
         return x
     check_may_be_rewritten(x, spelling, instead)
     before, start = versions.previous(x), watch.tick()
