@@ -20,6 +20,7 @@ from minitorch.functions import cat, pad, roll
 from minitorch.ops.complex import FFT
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import cast, one_axis, one_int, tensor_for
+from minitorch.tensor.methods.public import with_out
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "ifft", "ifft2", "ifftn", "ifftshift",
@@ -330,3 +331,7 @@ def ifftshift(input: Any, dim: Any = None) -> Tensor:
     tensor([ 0.,  1., -2., -1.])
     """
     return _shifted(input, dim, "ifftshift", back=True)
+
+
+# Last, so that nothing above is written for it: `out=`, as PyTorch's have.
+globals().update({name: with_out(globals()[name]) for name in __all__})

@@ -42,6 +42,7 @@ from minitorch.tensor.methods.linalg import (
     lu_unpack,
 )
 from minitorch.tensor.methods.products import matmul, multiply_chain, powers_of
+from minitorch.tensor.methods.public import with_out
 from minitorch.tensor.methods.reductions import nuclear_norm
 from minitorch.tensor.precision import in_lower_precision
 from minitorch.tensor.protocols import implements
@@ -662,3 +663,5 @@ __all__ = [
     "slogdet", "solve", "solve_ex", "solve_triangular", "svd", "svdvals", "tensorinv", "tensorsolve",
     "trace", "vander", "vecdot", "vector_norm",
 ]  # fmt: skip
+# Last, so that nothing above is written for it: `out=`, as PyTorch's have.
+globals().update({name: with_out(globals()[name]) for name in __all__})

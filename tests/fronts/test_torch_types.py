@@ -164,3 +164,71 @@ def test_the_switch_goes_back():
     assert isinstance(x.dtype, np.dtype)
     assert minitorch.Tensor([1, 2]).dtype == np.int64
     assert repr(x.shape) == "(2, 3)"
+
+
+def test_what_is_written_through_data_is_not_noticed():
+    for m in (minitorch, torch):
+        w, x = m.ones(2, requires_grad=True), m.tensor([2.0, 3.0], requires_grad=True)
+        out = (w * x).sum()
+        w.data.mul_(10)
+        w.data[0] = 5.0
+        w.data.view(1, 2)[0].add_(1)
+        out.backward()  # with what is there now, silently: so it is in PyTorch
+        assert x.grad.tolist() == [6.0, 11.0]
+        out = (w * x).sum()
+        with m.no_grad():
+            w.mul_(2)
+        with pytest.raises(RuntimeError, match="changed|modified"):
+            out.backward()
+
+
+class Tagged(minitorch.Tensor):
+    """A class of tensors whose __new__ takes more than data."""
+
+    @staticmethod
+    def __new__(cls, data, tag, *args):
+        return super().__new__(cls, data, *args)
+
+    def __init__(self, data, tag):
+        self.tag = tag
+
+
+class Learned(minitorch.nn.Parameter):
+    def __new__(cls, data=None, kind=None, requires_grad=True):
+        made = minitorch.Tensor._make_subclass(cls, data, requires_grad)
+        made.kind = kind
+        return made
+
+
+def test_subclasses_with_a_new_of_their_own():
+    tagged, learned = Tagged([1, 2], "a"), Learned(minitorch.ones(2), kind="ball")
+    assert (tagged.tolist(), tagged.tag, type(tagged)) == ([1.0, 2.0], "a", Tagged)
+    assert (learned.requires_grad, learned.kind, learned.is_leaf) == (True, "ball", True)
+    module = minitorch.nn.Module()
+    module.weight = learned
+    assert [name for name, _ in module.named_parameters()] == ["weight"]
+    assert copy.deepcopy(learned).kind == "ball"
+    x = minitorch.ones(2, requires_grad=True)
+    seen = (x * 2).as_subclass(Tagged)
+    seen.sum().backward()
+    assert type(seen) is Tagged
+    assert x.grad.tolist() == [2.0, 2.0]
+    with pytest.raises(TypeError, match="kind"):
+        minitorch.nn.Parameter(minitorch.ones(1), kind="ball")
+
+
+def test_a_persons_own_attributes():
+    x = minitorch.ones(2)
+    x.note = "mine"
+    assert copy.copy(x).note == copy.deepcopy(x).note == pickle.loads(pickle.dumps(x)).note == "mine"
+
+    @minitorch.compile
+    def scaled(t):
+        return t * (3.0 if getattr(t, "note", None) == "mine" else 1.0)
+
+    plain = minitorch.ones(2)
+    with pytest.warns(UserWarning, match=r"reads \.note of a tensor among its arguments"):
+        assert scaled(plain).tolist() == [1.0, 1.0]
+    assert scaled(x).tolist() == [3.0, 3.0]
+    plain.note = "mine"
+    assert scaled(plain).tolist() == [3.0, 3.0]

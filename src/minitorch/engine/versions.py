@@ -26,7 +26,7 @@ from minitorch.engine.dtypes import kind_of
 from minitorch.engine.modes import attention, current
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.recording import recordings
-from minitorch.engine.watch import owner_of, tick
+from minitorch.engine.watch import owner_of, tick, touch
 from minitorch.ops.op import Op
 
 
@@ -62,6 +62,8 @@ rebased: list[int] = []  # the time of the latest such write
 _first = itemgetter(0)
 # In place of a view: others look at this node's memory, which is its own.
 VIEWED = ()
+# Likewise: this node looks at another's memory, and what is written through it is not noticed: PyTorch's `x.data`.
+UNNOTICED = frozenset[Any]()
 
 
 def note_view(out: Any, base: Any, op: Op | None, attributes: dict[str, Any], recorded: bool) -> None:
@@ -83,7 +85,16 @@ def note_viewed(node: Any) -> None:
 
 def is_view(node: Any) -> bool:
     """Tell whether a tensor looks at another's memory."""
-    return node._view is not None and node._view is not VIEWED
+    return node._view is not None and node._view is not VIEWED and node._view is not UNNOTICED
+
+
+def note_write(node: Any, spelling: str) -> None:
+    """Note that a tensor's memory was written into, unless that was through PyTorch's `x.data`, which tells nobody."""
+    base = node
+    while (view := view_of(base)) is not None:
+        base = view.base
+    if base._view is not UNNOTICED:
+        touch(node._data, spelling)
 
 
 def view_of(node: Any) -> View | None:

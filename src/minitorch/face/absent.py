@@ -13,7 +13,6 @@ ABSENT = {
     "distributed.fsdp": "there is torch.nn.parallel.DistributedDataParallel",
     "distributed.pipelining": "there is torch.nn.parallel.DistributedDataParallel",
     "distributed.rpc": "there are torch.distributed's collectives, send and recv",
-    "distributed.tensor": "there are torch.distributed's collectives, and torch.nn.parallel.DistributedDataParallel",
     "export": "torch.save(model.state_dict()) keeps a model; torch.compile makes native code of it",
     "onnx": "torch.save(model.state_dict()) keeps a model; ONNX files are not written",
     "package": "torch.save(model.state_dict()) keeps a model",

@@ -800,6 +800,13 @@ class Module:
         """
         return add_hook(self._load_state_dict_pre_hooks, hook)
 
+    def _register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], with_module: bool = False
+    ) -> HookHandle:
+        """Do what register_load_state_dict_pre_hook does, by default for a hook that is not given the module."""
+        plain = hook if with_module else lambda module, *args: hook(*args)
+        return self.register_load_state_dict_pre_hook(plain)
+
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Call hook(module, incompatible_keys) after loading; it may change the lists in place."""
         return add_hook(self._load_state_dict_post_hooks, hook)

@@ -29,6 +29,12 @@ class UntypedStorage:
         self._whole = np.zeros(size, np.uint8) if array is None else array
         self._bytes = self._whole.view(np.uint8)
 
+    @staticmethod
+    def from_file(filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+        """Return the bytes of a file; shared: what is written into them is written into the file."""
+        array = np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(nbytes,) if nbytes else None)
+        return UntypedStorage(array=np.asarray(array))
+
     @property
     def device(self) -> device:
         """Where it lies."""

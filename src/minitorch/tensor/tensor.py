@@ -97,7 +97,8 @@ class Tensor(
     array([2., 4., 6.], dtype=float32)
     """
 
-    __slots__ = ()
+    # A person may give a tensor attributes of their own, as in PyTorch.
+    __slots__ = ("__dict__",)
 
     # NumPy's operators leave `array * tensor` to us.
     __array_priority__ = 1000
@@ -542,19 +543,19 @@ class Tensor(
         copied.requires_grad = self.requires_grad
         if self._grad is not None:
             copied._grad, copied._grad_is_shared = self._grad.copy(), False
-        if hasattr(self, "__dict__"):
-            vars(copied).update(copy.deepcopy(vars(self), memo))
+        vars(copied).update(copy.deepcopy(vars(self), memo))
         return copied
 
     def __copy__(self) -> Tensor:
         copied = object.__new__(type(self))
         _copy_node(self, copied)
+        vars(copied).update(vars(self))
         return copied
 
     def __reduce__(self) -> Any:
         if not self.is_leaf:
             raise RuntimeError("pickle: only leaves can be saved; write x.detach()")
-        return (_rebuilt, (type(self), self._data, self.requires_grad, getattr(self, "__dict__", {})))
+        return (_rebuilt, (type(self), self._data, self.requires_grad, vars(self)))
 
     # --- NumPy's protocols ----------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from minitorch.engine.backward import backpropagate, collect, own_gradient
 from minitorch.engine.hooks import Hooks
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.recording import changed
-from minitorch.engine.versions import note_viewed, synced
+from minitorch.engine.versions import UNNOTICED, note_viewed, synced
 
 
 class Types:
@@ -191,6 +191,8 @@ def hooks_of(tensor: Any) -> Hooks:
 
 
 def data_of(tensor: Any) -> Any:
-    """Return a tensor's `.data` as PyTorch has it: a Tensor without a graph that shares its memory."""
+    """Return a tensor's `.data` as PyTorch has it: without a graph, over its memory; writing into it is not noticed."""
     note_viewed(tensor)
-    return new_tensor(tensor._data)
+    data = new_tensor(tensor._data)
+    data._view = UNNOTICED
+    return data

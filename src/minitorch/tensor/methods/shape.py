@@ -45,12 +45,14 @@ class Shapes(Node):
             wanted = _complete(self, wanted, "reshape")
         return apply_unary(ops.RESHAPE, self, {"shape": wanted})
 
-    def view(self, *shape: Any, size: Any = None) -> Tensor:
+    def view(self, *shape: Any, size: Any = None, dtype: Any = None) -> Tensor:
         """The same elements in another shape, or (given a dtype) the same bytes read as another dtype.
 
         >>> minitorch.zeros(3, 5).view(15).shape
         (15,)
         """
+        if dtype is not None:
+            shape = (dtype,)
         if len(shape) == 1 and is_dtype(shape[0]):
             try:
                 return as_tensor(self._data.view(np.dtype(shape[0])))

@@ -20,6 +20,18 @@ from minitorch.utils.data.sampler import BatchSampler, RandomSampler, Sequential
 from minitorch.utils.data.worker import Crew, End, Failure, Fetcher, Job, Reset, Worker, shut_down
 
 
+class _BaseDataLoaderIter:
+    """PyTorch's class of a loader's iterators, which programs ask for; here an iterator is a generator."""
+
+
+class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
+    """Likewise."""
+
+
+class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
+    """Likewise."""
+
+
 class DataLoader:
     """Iterates over a data set in batches.
 

@@ -257,6 +257,10 @@ def _of_tensor(o: Any, thing: Any, name: str) -> Any:
         if o.is_outside(thing):
             o.meet(thing)
         space = getattr(thing, "__dict__", None)
+        if space is not None and lookup(type(thing), name) is MISSING and o.is_given(thing):
+            raise o.refuse(
+                f"it reads .{name} of a tensor among its arguments, and the next call's may have another; pass it too"
+            )
         if space is not None and lookup(type(thing), name) is MISSING and o.is_outside(thing):
             o.fact(f"a tensor's .{name}", "item", space, name, space.get(name, MISSING))
     return getattr(thing, name)
@@ -423,7 +427,7 @@ def plain_store(o: Any, thing: Any, name: str, value: Any) -> None:
             raise o.refuse("it changes requires_grad of a tensor from outside; do that outside")
         setattr(thing, name, value)  # the recording's own concern
         return
-    if o.is_given(thing) and not isinstance(thing, (Node, np.ndarray)):
+    if o.is_given(thing) and not isinstance(thing, np.ndarray):
         raise o.refuse("it changes an object among its arguments; return a new one")
     if not o.is_outside(thing) or (isinstance(thing, np.ndarray) and not o.is_outside(thing)):
         setattr(thing, name, value)

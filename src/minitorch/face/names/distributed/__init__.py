@@ -1,0 +1,1 @@
+"""Addresses below torch.distributed that exist only under the torch face."""
