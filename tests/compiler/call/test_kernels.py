@@ -16,6 +16,7 @@ from minitorch.nn import functional as F
 from minitorch.ops import native
 from minitorch.ops.op import OPS
 from minitorch.proof.table import CASES
+from minitorch.tensor import generator
 from pytorch import torch
 
 pytestmark = pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is not installed")
@@ -45,6 +46,19 @@ def used(monkeypatch):
     run = kernels.Kernel.__call__
     monkeypatch.setattr(kernels.Kernel, "__call__", call)
     return names
+
+
+def test_random_numbers_are_drawn_natively_from_then_on(monkeypatch):
+    monkeypatch.setattr(generator, "_native", [])
+    monkeypatch.setattr(kernels, "_kernels", {})
+    minitorch.manual_seed(3)
+    plain = minitorch.rand(1000).numpy()
+    assert not generator._native
+    F.gelu(minitorch.randn(50))
+    F.gelu(minitorch.randn(50))
+    assert generator._native
+    minitorch.manual_seed(3)
+    np.testing.assert_array_equal(minitorch.rand(1000).numpy(), plain)
 
 
 def by_numpy(function):
