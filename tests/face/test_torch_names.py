@@ -160,3 +160,55 @@ def test_a_program_prints_what_it_prints_in_pytorch(tmp_path):
     assert ours.returncode == 0, ours.stderr
     for ours_, theirs in zip(ours.stdout.splitlines(), printed.getvalue().splitlines(), strict=True):
         assert ours_ == theirs
+
+
+SUBCLASSES = textwrap.dedent(
+    """
+    import torch
+
+    class Image(torch.Tensor):
+        pass
+
+    class Learned(torch.nn.Parameter):
+        pass
+
+    def name(x):
+        return type(x).__name__
+
+    x = torch.arange(4.0).as_subclass(Image)
+    print(name(x + 1), name(1 + x), name(torch.exp(x)), name(x[0]), name(x.sum()), name(torch.stack([x, x])), name(x.max(0).values))
+    print(x.shape, x.tolist(), x, name(Learned(torch.ones(1)) + 1), name(torch.nn.functional.relu(x)))
+    x.add_(1)
+    w = torch.ones(2, requires_grad=True)
+    (w.as_subclass(Image) * 3).sum().backward()
+    print(x, w.grad)
+
+    calls, handled = [], {torch.mean: lambda x: "mine"}
+
+    class Logged(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            calls.append(func.__name__)
+            if func in handled:
+                return handled[func](*args)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    y = torch.ones(2).as_subclass(Logged)
+    z = torch.relu(y) * 2 - torch.ones(2)
+    print(name(z), name(y.add(1)), torch.mean(y), name(torch.cat([torch.ones(1), y])), calls)
+    print(torch.overrides.has_torch_function([y]), torch.overrides.has_torch_function([w]))
+    with torch._C.DisableTorchFunctionSubclass():
+        print(name(x + 1))
+    """
+)
+
+
+def test_classes_of_tensors_see_calls_and_get_their_own(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(SUBCLASSES)
+    theirs = io.StringIO()
+    with contextlib.redirect_stdout(theirs):
+        runpy.run_path(str(path), run_name="__main__")
+    words = [sys.executable, "-m", "minitorch", "run", str(path)]
+    ours = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert (ours.stdout, ours.stderr) == (theirs.getvalue(), "")

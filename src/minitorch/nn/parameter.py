@@ -7,6 +7,7 @@ from typing import Any
 from minitorch import creation
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
+from minitorch.tensor.torch_function import not_for_me
 from minitorch.tensor.torch_types import pytorchs
 
 __all__ = ["Buffer", "Parameter"]
@@ -25,6 +26,8 @@ class Parameter(Tensor):
     >>> type(w * 2).__name__
     'Tensor'
     """
+
+    __torch_function__ = classmethod(not_for_me)  # what is computed from a Parameter is a plain Tensor
 
     def __new__(cls, *args: Any, **options: Any) -> Any:
         """Make one that __init__ fills; one of a class with a __new__ of its own is filled at once, as in PyTorch."""

@@ -23,7 +23,7 @@ from minitorch.engine.versions import copy_past, inputs_of, let_views_follow, no
 from minitorch.ops import arithmetic, comparison
 from minitorch.ops.op import Op
 from minitorch.ops.shape import CLONE
-from minitorch.tensor import plain, printing
+from minitorch.tensor import plain, printing, torch_function
 from minitorch.tensor import protocols as numpy_protocols
 from minitorch.tensor.closures import Closure, is_closure
 from minitorch.tensor.conversions import Conversions, check_device
@@ -102,6 +102,18 @@ class Tensor(
 
     # NumPy's operators leave `array * tensor` to us.
     __array_priority__ = 1000
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Note a class of a person's own: under PyTorch's types, results for it are of it (torch_function.py)."""
+        super().__init_subclass__(**options)
+        if pytorchs.on:
+            torch_function.note_class(cls, Tensor)
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        with torch_function.not_asked():
+            result = func(*args, **(kwargs or {}))
+        return result if cls is Tensor else torch_function.as_kind(result, cls)
 
     def __new__(cls, *args: Any, **options: Any) -> Tensor:
         """Make one that __init__ fills; one of a class with a __new__ of its own is filled at once, as in PyTorch."""
