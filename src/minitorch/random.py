@@ -193,7 +193,13 @@ def randint(
 
 
 def randint_like(
-    input: Any, low: int, high: int | None = None, *, dtype: Any = None, device: Any = None
+    input: Any,
+    low: int,
+    high: int | None = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    memory_format: Any = None,
 ) -> Tensor:
     """Return integers from low to high - 1 (from 0 to low - 1) in a tensor's shape, dtype and device.
 
