@@ -7,15 +7,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from minitorch.creation import arange
 from minitorch.functions import where
 from minitorch.tensor import Tensor
 
-__all__ = ["BlockMask", "create_block_mask", "create_mask", "flex_attention"]
+__all__ = ["AuxOutput", "AuxRequest", "BlockMask", "create_block_mask", "create_mask", "flex_attention"]
 
 _DEFAULT_SPARSE_BLOCK_SIZE = 128  # PyTorch's, which programs round lengths up to
+
+
+class AuxRequest(NamedTuple):
+    """What else to return: the logarithm of the sum of the scores' exponentials, the largest score."""
+
+    lse: bool = False
+    max_scores: bool = False
+
+
+class AuxOutput(NamedTuple):
+    """What else was asked for, (N, H, L) each."""
+
+    lse: Tensor | None = None
+    max_scores: Tensor | None = None
 
 
 def _places(*sizes: int) -> list[Tensor]:
@@ -80,7 +94,8 @@ def flex_attention(
     enable_gqa: bool = False,
     return_lse: bool = False,
     kernel_options: Any = None,
-    **options: Any,
+    *,
+    return_aux: AuxRequest | None = None,
 ) -> Any:
     """softmax(score_mod(Q Kᵀ·scale)) V, with -∞ where the mask says no; a query that may look nowhere gets 0."""
     if enable_gqa:
@@ -94,4 +109,7 @@ def flex_attention(
     total = scores.logsumexp(-1, keepdim=True)
     weights = where(total == -math.inf, 0.0, (scores - where(total == -math.inf, 0.0, total)).exp())
     out = weights @ value
+    if return_aux is not None:
+        lse = total.squeeze(-1) if return_aux.lse else None
+        return out, AuxOutput(lse, scores.amax(-1) if return_aux.max_scores else None)
     return (out, total.squeeze(-1)) if return_lse else out
