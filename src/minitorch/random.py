@@ -194,7 +194,7 @@ def randint(
 
 def randint_like(
     input: Any,
-    low: int,
+    low: int | None = None,
     high: int | None = None,
     *,
     dtype: Any = None,
@@ -207,7 +207,9 @@ def randint_like(
     (2, 3)
     """
     like = as_tensor(input)
-    bounds = (0, low) if high is None else (low, high)
+    if low is None and high is None:
+        raise TypeError("randint_like: expects high, or low and high")
+    bounds = (0, low if high is None else high) if low is None or high is None else (low, high)
     drawn = randint(*bounds, (like.numel(),), dtype=dtype or like.dtype, device=device or like.device)
     return new_tensor(laid_out_like(drawn._data, like._data))
 
