@@ -21,8 +21,10 @@ Compute = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any], str], A
 # its place; of any length of the first axis.
 ANY, ELEMENTWISE, BATCH = "any", "elementwise", "batch"
 
-# From so many elements on an array is large, and after so many, in large arrays, a kernel is worth making.
-LARGE = 1 << 15
+# From so many elements on an array is large, earlier for a function that takes NumPy many steps: where kernels and
+# NumPy were measured to take equally long. And after so many elements, in large arrays, a kernel is worth making.
+LARGE = 1 << 13
+LARGE_IF_COSTLY = 1 << 10
 MANY = 1 << 23
 
 _offered: list[Compute] = []  # by whom, at most one
@@ -52,11 +54,15 @@ def are_native_ops_enabled() -> bool:
 
 
 def natively(
-    function: Callable[..., Any], lengths: str = ANY, otherwise: Callable[..., Any] | None = None
+    function: Callable[..., Any],
+    lengths: str = ANY,
+    otherwise: Callable[..., Any] | None = None,
+    costly: bool = False,
 ) -> Callable[..., Any]:
     """Return a function of arrays that hands large ones over, when it has met many.
 
-    lengths: which ones a kernel is for. otherwise: a quicker way to the same numbers, by NumPy.
+    lengths: which ones a kernel is for. otherwise: a quicker way to the same numbers, by NumPy. costly: it takes NumPy
+    many steps.
     """
     met = 0
     plain = function if otherwise is None else otherwise
@@ -66,7 +72,7 @@ def natively(
         nonlocal met
         # (A rule of several results gets their gradients in a list.)
         large = first if first.__class__ is np.ndarray or not isinstance(first, list) else first[0]
-        if large.__class__ is np.ndarray and large.size >= LARGE and _in_use:
+        if large.__class__ is np.ndarray and large.size >= (LARGE_IF_COSTLY if costly else LARGE) and _in_use:
             met += large.size
             if met > MANY:
                 found = _in_use[0](function, (first, *others), attributes, lengths)
