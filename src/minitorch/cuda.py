@@ -239,6 +239,19 @@ class Event:
         return True
 
 
+class CUDAGraph:
+    """A recorded sequence of kernels, which PyTorch has; it can be named, not made."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        raise NotImplementedError(
+            "CUDAGraph: kernels are not recorded one by one; write minitorch.compile(function)"
+        )
+
+
+class graph(CUDAGraph):
+    """What records one, in PyTorch."""
+
+
 class OutOfMemoryError(RuntimeError):
     """A GPU's memory is used up."""
 
