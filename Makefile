@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-quick fuzz faults lint check count bench docs clean
+.PHONY: demo test test-quick test-ecosystem fuzz faults lint check count bench docs clean
 
 demo: .venv/app.stamp
 	$(BIN)/minitorch check --html certificate.html
@@ -19,6 +19,12 @@ test: lint
 # About a minute on two cores: every test, of those with many cases each twentieth, none that is marked as slow; no doctests.
 test-quick: .venv/test.stamp
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --quick tests
+
+# Packages built on PyTorch, installed without it, on minitorch: numbers against those PyTorch gave. ECOSYSTEM names some:
+# make test-ecosystem ECOSYSTEM='timm_ pyro_'
+ECOSYSTEM ?=
+test-ecosystem: .venv-ecosystem/stamp
+	.venv-ecosystem/bin/python ecosystem/check.py $(ECOSYSTEM)
 
 # Random programs with changes between their calls, compiled against eager: goes on where it was stopped, and exits with
 # 1 if anything differed. FUZZ passes options on: make fuzz FUZZ='--count 500 --state runs/other.json'
@@ -71,6 +77,15 @@ clean:
 
 .venv/test.stamp: .venv/base.stamp
 	$(BIN)/python -m pip install --quiet --editable '.[test,lint]'
+	touch $@
+
+# packages.txt come without what they require, which would be PyTorch itself; needs.txt is the rest of that.
+.venv-ecosystem/stamp: pyproject.toml ecosystem/packages.txt ecosystem/needs.txt
+	$(PYTHON) -m venv .venv-ecosystem
+	.venv-ecosystem/bin/python -m pip install --quiet --editable '.[bfloat16,compile,tensorboard,vision]'
+	.venv-ecosystem/bin/python -m pip install --quiet --no-deps --requirement ecosystem/packages.txt
+	.venv-ecosystem/bin/python -m pip install --quiet --requirement ecosystem/needs.txt
+	! .venv-ecosystem/bin/python -m pip show --quiet torch 2>/dev/null
 	touch $@
 
 # tinygrad makes its kernels with clang, and is asked only where that is.

@@ -9,7 +9,6 @@ def try_manifolds():
         geoopt.PoincareBall(c=1.0),
         geoopt.Stiefel(),
         geoopt.Euclidean(),
-        geoopt.Lorentz(),
     ):
         torch.manual_seed(0)
         x = manifold.random(5, 3) if not isinstance(manifold, geoopt.Stiefel) else manifold.random_naive(5, 3)

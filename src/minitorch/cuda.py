@@ -239,20 +239,21 @@ class Event:
         return True
 
 
-class OutOfMemoryError(RuntimeError):
-    """A GPU's memory is used up."""
-
-
 class CUDAGraph:
-    """A GPU's work, to be replayed: made by compile(backend="cuda") itself, not by hand."""
+    """A recorded sequence of kernels, which PyTorch has; it can be named, not made."""
 
-    def __init__(self, keep_graph: bool = False) -> None:
+    def __init__(self, *args: Any, **options: Any) -> None:
         raise NotImplementedError(
-            "CUDAGraph: write minitorch.compile(function, backend='cuda'), which replays one"
+            "CUDAGraph: kernels are not recorded one by one; write minitorch.compile(function)"
         )
 
 
-graph = CUDAGraph  # the context in which one would be made
+class graph(CUDAGraph):
+    """What records one, in PyTorch."""
+
+
+class OutOfMemoryError(RuntimeError):
+    """A GPU's memory is used up."""
 
 
 def current_stream(device: Any = None) -> Stream:

@@ -193,7 +193,13 @@ def randint(
 
 
 def randint_like(
-    input: Any, low: int, high: int | None = None, *, dtype: Any = None, device: Any = None
+    input: Any,
+    low: int | None = None,
+    high: int | None = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    memory_format: Any = None,
 ) -> Tensor:
     """Return integers from low to high - 1 (from 0 to low - 1) in a tensor's shape, dtype and device.
 
@@ -201,7 +207,9 @@ def randint_like(
     (2, 3)
     """
     like = as_tensor(input)
-    bounds = (0, low) if high is None else (low, high)
+    if low is None and high is None:
+        raise TypeError("randint_like: expects high, or low and high")
+    bounds = (0, low if high is None else high) if low is None or high is None else (low, high)
     drawn = randint(*bounds, (like.numel(),), dtype=dtype or like.dtype, device=device or like.device)
     return new_tensor(laid_out_like(drawn._data, like._data))
 

@@ -191,8 +191,33 @@ def test_memory():
         vmap(lambda x: x.add_(1))(tracked)
 
 
+@pytest.mark.parametrize("tracked", [False, True])
+def test_results_that_are_filled_in(tracked):
+    def filling(x):
+        out, other = minitorch.zeros(3), minitorch.ones(2, 3)
+        for i in range(3):
+            out[i] = x[i] * i
+        other[1] = x + 1
+        out.mul_(x.sum())
+        return (out * other.sum(0)).sum()
+
+    xs = minitorch.tensor([[1.0, 2.0, 3.0], [-1.0, -2.0, 1.0]])
+    function = minitorch.func.grad(filling) if tracked else filling
+    np.testing.assert_allclose(
+        vmap(function)(xs).numpy(), np.stack([function(x).numpy() for x in xs]), rtol=1e-6
+    )
+
+
 def branching(x):
     return x * 2 if x.sum() > 0 else -x
+
+
+SHARED = minitorch.zeros(2)
+
+
+def filled(x):
+    SHARED[0] = x[1]
+    return SHARED.clone()
 
 
 @pytest.mark.parametrize(
@@ -202,16 +227,21 @@ def branching(x):
         (lambda x: x * x.max().item(), ".item()"),
         (lambda x: x[x > -9], "mask"),
         (lambda x: minitorch.nonzero(x), "nonzero"),
-        (lambda x: minitorch.zeros(3).add_(x), "share"),
+        (lambda x: minitorch.zeros(3)[:].add_(x), "share"),
+        (filled, "share"),
+        (lambda x: SHARED.detach().add_(x[:2]) * 1, "share"),
         (lambda x: minitorch.tensor(np.interp(np.asarray(x), [0, 1], [0, 2])), "NumPy array"),
     ],
 )
 def test_what_needs_each_example_alone_is_computed_so(function, reason):
     xs = minitorch.tensor([[1.0, 2.0, 3.0], [-1.0, -2.0, 1.0]])
+    SHARED.zero_()
+    expected = [function(x).tolist() for x in xs]
+    SHARED.zero_()
     with pytest.warns(UserWarning, match="one after the other") as told:
         out = vmap(function)(xs)
     assert reason in str(told[0].message)
-    assert out.tolist() == [function(x).tolist() for x in xs]
+    assert out.tolist() == expected
 
 
 def test_an_op_without_a_form_for_batches_is_computed_alone():

@@ -512,3 +512,21 @@ def test_the_transformer_stays_on_the_device():
     same_on_device(
         build, K, Q, causal, call=lambda f, src, tgt, mask: f(src, tgt, tgt_mask=mask, tgt_is_causal=True)
     )
+
+
+def test_attention_with_functions_of_the_places():
+    def call(m, q, k, v):
+        if m is minitorch:
+            from minitorch.nn.attention.flex_attention import create_block_mask, flex_attention
+        else:
+            flex = __import__("importlib").import_module("torch.nn.attention.flex_attention")
+            create_block_mask, flex_attention = flex.create_block_mask, flex.flex_attention
+        mask = create_block_mask(lambda b, h, i, j: (i >= j) & (i - j < 3), 1, 1, 5, 5, device="cpu")
+        return flex_attention(q, k, v, lambda s, b, h, i, j: s + 0.1 * (j - i) * (h + 1), mask)
+
+    arrays = [normal(2, 2, 5, 4) for _ in range(3)]
+    ours = call(minitorch, *(minitorch.tensor(a) for a in arrays))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs = call(torch, *(torch.tensor(a) for a in arrays))
+    np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-9)

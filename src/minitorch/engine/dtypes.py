@@ -106,6 +106,9 @@ class finfo:
     """
 
     def __init__(self, type: Any = None) -> None:
+        if (known := getattr(type, "limits", None)) is not None:  # of a dtype that can only be named
+            self.__dict__.update(known)
+            return
         dtype = get_default_dtype() if type is None else np.dtype(type)
         if kind_of(dtype) not in "fc":
             raise TypeError(f"finfo: {dtype} is no floating-point dtype; write iinfo({dtype})")

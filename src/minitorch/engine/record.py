@@ -82,6 +82,8 @@ def forward(op: Op, arrays: Sequence[Any], attributes: dict[str, Any]) -> Any:
 
 def second_try(op: Op, arrays: Sequence[Any], attributes: dict[str, Any], error: BaseException) -> Any:
     """After a forward failed: compute quietly what is merely infinite or nan, explain everything else."""
+    if isinstance(error.__cause__, errors.AnotherWay):  # NumPy tells it in words of its own (x[0] = value)
+        error = error.__cause__
     if isinstance(error, errors.AnotherWay):
         return error.run(op.forward, arrays, attributes, op.name)
     assert isinstance(error, Exception)

@@ -210,6 +210,15 @@ def sym_ite(b: Any, t: Any, f: Any) -> Any:
 # --- dtypes that NumPy has not: they can be named and compared, not used ------------------------------------
 
 
+# The largest number, the step after 1, the smallest normal number.
+FLOAT8 = {
+    "float8_e4m3fn": (448.0, 0.125, 2.0**-6),
+    "float8_e4m3fnuz": (240.0, 0.125, 2.0**-7),
+    "float8_e5m2": (57344.0, 0.25, 2.0**-14),
+    "float8_e5m2fnuz": (57344.0, 0.25, 2.0**-15),
+}
+
+
 class AbsentDtype(dtype):
     """A dtype that can be named, compared and asked for its size; making a tensor of it is an error that says so."""
 
@@ -230,6 +239,15 @@ class AbsentDtype(dtype):
     def itemsize(self) -> builtins.int:
         """The bytes of one number."""
         return self.bytes
+
+    @property
+    def limits(self) -> dict[str, Any] | None:
+        """What torch.finfo tells of it, of floats of 8 bits."""
+        if self.name not in FLOAT8:
+            return None
+        largest, eps, tiny = FLOAT8[self.name]
+        named = {"dtype": self.name, "bits": 8, "eps": eps, "max": largest, "min": -largest}
+        return {**named, "tiny": tiny, "smallest_normal": tiny, "resolution": 1.0}
 
     @property
     def is_floating_point(self) -> builtins.bool:

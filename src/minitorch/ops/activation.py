@@ -91,6 +91,7 @@ GELU = Op(
     floating=True,
     native=True,
     elementwise=True,
+    costly=True,
 )
 # The tanh form that GPT-2 was trained with: 0.5·x·(1 + tanh(u)), u = √(2/π)·(x + 0.044715·x³).
 _GELU_SCALE = math.sqrt(2 / math.pi)

@@ -14,19 +14,22 @@ from typing import Any
 
 import numpy as np
 
-# A function, its inputs and attributes; and which lengths its kernel is for. None: not by a kernel.
-Compute = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any], str], Any]
+# A function, how NumPy computes it, inputs and attributes; and which lengths its kernel is for. None: not by a kernel.
+Compute = Callable[[Callable[..., Any], Callable[..., Any], tuple[Any, ...], dict[str, Any], str], Any]
 
 # Kernels for arrays of any lengths; of any shape, if it is the same for all, and each element is computed from those at
 # its place; of any length of the first axis.
 ANY, ELEMENTWISE, BATCH = "any", "elementwise", "batch"
 
-# From so many elements on an array is large, and after so many, in large arrays, a kernel is worth making.
-LARGE = 1 << 15
+# From so many elements on an array is large, earlier for a function that takes NumPy many steps: where kernels and
+# NumPy were measured to take equally long. And after so many elements, in large arrays, a kernel is worth making.
+LARGE = 1 << 13
+LARGE_IF_COSTLY = 1 << 10
 MANY = 1 << 23
 
 _offered: list[Compute] = []  # by whom, at most one
 _in_use: list[Compute] = []  # the same, or empty
+_inside: list[Any] = []  # functions that NumPy is computing: what these call is a part of their kernels
 
 
 def offer(compute: Compute) -> None:
@@ -52,27 +55,38 @@ def are_native_ops_enabled() -> bool:
 
 
 def natively(
-    function: Callable[..., Any], lengths: str = ANY, otherwise: Callable[..., Any] | None = None
+    function: Callable[..., Any],
+    lengths: str = ANY,
+    otherwise: Callable[..., Any] | None = None,
+    costly: bool = False,
 ) -> Callable[..., Any]:
     """Return a function of arrays that hands large ones over, when it has met many.
 
-    lengths: which ones a kernel is for. otherwise: a quicker way to the same numbers, by NumPy.
+    lengths: which ones a kernel is for. otherwise: a quicker way to the same numbers, by NumPy. costly: it takes NumPy
+    many steps.
     """
     met = 0
     plain = function if otherwise is None else otherwise
 
-    @functools.wraps(function)
+    @functools.wraps(plain)
     def run(first: Any, *others: Any, **attributes: Any) -> Any:
         nonlocal met
         # (A rule of several results gets their gradients in a list.)
         large = first if first.__class__ is np.ndarray or not isinstance(first, list) else first[0]
-        if large.__class__ is np.ndarray and large.size >= LARGE and _in_use:
+        if large.__class__ is not np.ndarray or large.size < (LARGE_IF_COSTLY if costly else LARGE):
+            return plain(first, *others, **attributes)
+        if _inside or not _in_use:
+            return plain(first, *others, **attributes)
+        _inside.append(function)
+        try:
             met += large.size
             if met > MANY:
-                found = _in_use[0](function, (first, *others), attributes, lengths)
+                found = _in_use[0](function, plain, (first, *others), attributes, lengths)
                 if found is not None:
                     return found
-        return plain(first, *others, **attributes)
+            return plain(first, *others, **attributes)
+        finally:
+            _inside.pop()
 
     run.is_native = True  # type: ignore[attr-defined]
     return run

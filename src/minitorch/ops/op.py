@@ -55,7 +55,7 @@ class Op:
     takes_none: a joint rule of several results gets None, not zeros, for those nobody used.
     reads: whether the rules read values of the inputs or the result; None: found out when it matters.
     native: of large arrays forward and rules may be computed by native kernels of their lines (see native.py).
-    elementwise: they compute each element from those at its place.
+    elementwise: they compute each element from those at its place. costly: that takes NumPy many steps.
     whole: a kind of array may take the forward over as a whole (see `__call__`), and not only its lines.
     register: whether to list it in OPS; a user's own op is not.
 
@@ -91,14 +91,16 @@ class Op:
         reads: bool | None = None,
         native: bool = False,
         elementwise: bool = False,
+        costly: bool = False,
         whole: bool = False,
         register: bool = True,
     ) -> None:
         self.name = name
         if native:
             lengths = ELEMENTWISE if elementwise else ANY
-            forward = natively(forward, lengths)
-            rules = tuple(None if rule is None else natively(rule, lengths) for rule in rules)
+            lines = self.__call__ if whole else forward  # (what takes it over as a whole does so in a kernel)
+            forward = natively(lines, lengths, forward, costly)
+            rules = tuple(None if r is None else natively(r, lengths, costly=costly) for r in rules)
             joint = None if joint is None else natively(joint)
         self.forward = self._as_a_whole(forward) if whole else forward
         self.rules = rules

@@ -45,10 +45,12 @@ def _parts(x: Array, count: int) -> Sequence[Array]:
 def _activated(x: Array, count: int, new: int | None = None) -> list[Array]:
     """Return σ of each part of the last axis; of the part `new`, tanh."""
     if x.__class__ is np.ndarray:  # of all at once
-        done = list(_parts(SIGMOID(x), count))
+        n = x.shape[-1] // count
+        done = SIGMOID.forward(x)
         if new is not None:
-            done[new] = np.tanh(_parts(x, count)[new])
-        return done
+            part = slice(new * n, (new + 1) * n)
+            np.tanh(x[..., part], out=done[..., part])
+        return list(_parts(done, count))
     return [np.tanh(part) if i == new else SIGMOID(part) for i, part in enumerate(_parts(x, count))]
 
 

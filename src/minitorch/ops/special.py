@@ -92,6 +92,7 @@ ERF = Op(
     floating=True,
     native=True,
     elementwise=True,
+    costly=True,
     whole=True,
 )
 ERFC = Op(

@@ -189,6 +189,19 @@ class Facts(Node):
         array = watch.memory_of(self._data)
         return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
 
+    @property
+    def _version(self) -> Int:
+        """A number that is another after each write into it."""
+        return self._time
+
+    def is_inference(self) -> bool:
+        """Whether it was made for inference alone, and may never get a graph: none is.
+
+        >>> minitorch.Tensor([1.0]).is_inference()
+        False
+        """
+        return False
+
     def get_device(self) -> Int:
         """The GPU's number; -1 for the CPU.
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from minitorch.engine import versions, watch
 from minitorch.engine.dtypes import kind_of
-from minitorch.engine.modes import enable_grad, is_grad_enabled
+from minitorch.engine.modes import current, enable_grad, is_grad_enabled
 from minitorch.engine.node import Node
 from minitorch.engine.reads import may_read
 from minitorch.engine.record import apply
@@ -175,6 +175,7 @@ class Writing(RandomFills):
         x: Any = versions.synced(self)
         value = operand(value, spelling)
         integers, key = index_key(key, x._data)
+        _make_room(x, key, value)
         tracked = _is_tracked(x, (value,))
         if tracked and kind_of(x._array.dtype) not in "fc":
             raise RuntimeError(
@@ -306,6 +307,7 @@ def rewrite(
         result = compute(x)
         _check_fits(x, result, spelling, instead)
         if result is not x:
+            _make_room(x, result)
             x._data[...] = result._data
             versions.note_write(x, spelling)
         return x
@@ -316,9 +318,16 @@ def rewrite(
     result = cast(result, x._array.dtype)
     if result is not before:
         _keep_what_is_read(before, result, start)
+        _make_room(x, result)
         x._data[...] = result._data
         rewritten(x, before, result, spelling)
     return x
+
+
+def _make_room(x: Any, *written: Any) -> None:
+    """Inside vmap: let a tensor hold an array for each example, if values of examples are to be written into it."""
+    if (level := current().level) is not None:
+        level.make_room(x, [each._data if isinstance(each, Node) else each for each in written])
 
 
 def _is_tracked(x: Any, values: Any) -> bool:

@@ -16,6 +16,7 @@ from minitorch.nn import functional as F
 from minitorch.ops import native
 from minitorch.ops.op import OPS
 from minitorch.proof.table import CASES
+from minitorch.tensor import generator
 from pytorch import torch
 
 pytestmark = pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is not installed")
@@ -26,6 +27,7 @@ NATIVE = {name for name, op in OPS.items() if hasattr(op.forward, "is_native")}
 def at_once(monkeypatch):
     """Every array is large, and nothing is met too seldom."""
     monkeypatch.setattr(native, "LARGE", 1)
+    monkeypatch.setattr(native, "LARGE_IF_COSTLY", 1)
     monkeypatch.setattr(native, "MANY", 0)
     minitorch.set_native_ops(True)
     yield
@@ -37,13 +39,26 @@ def used(monkeypatch):
     """What was computed by kernels, by the functions' names."""
     names = []
 
-    def call(self, arrays):
+    def call(self, *arguments):
         names.append(self)
-        return run(self, arrays)
+        return run(self, *arguments)
 
     run = kernels.Kernel.__call__
     monkeypatch.setattr(kernels.Kernel, "__call__", call)
     return names
+
+
+def test_random_numbers_are_drawn_natively_from_then_on(monkeypatch):
+    monkeypatch.setattr(generator, "_native", [])
+    monkeypatch.setattr(kernels, "_kernels", {})
+    minitorch.manual_seed(3)
+    plain = minitorch.rand(1000).numpy()
+    assert not generator._native
+    F.gelu(minitorch.randn(50))
+    F.gelu(minitorch.randn(50))
+    assert generator._native
+    minitorch.manual_seed(3)
+    np.testing.assert_array_equal(minitorch.rand(1000).numpy(), plain)
 
 
 def by_numpy(function):
@@ -137,7 +152,8 @@ def test_a_gradient_that_is_one_number_everywhere(used):
 
 def test_results_are_nobody_elses_arrays():
     x = minitorch.tensor(np.linspace(-3, 3, 50))
-    first, second, third = (x.sigmoid() for _ in range(3))
+    first, second, third = (x.reshape(5, 10).sigmoid() for _ in range(3))
+    assert second._data.base is None
     kept = second._data.copy()
     third += 1
     np.testing.assert_array_equal(second._data, kept)
@@ -188,6 +204,13 @@ def test_what_only_holds_for_some_lengths_is_left_to_numpy(used):
     run = native.natively(lambda x: x * 2 if len(x) > 10 else x * 3)
     for n in (20, 5, 20, 5):
         np.testing.assert_array_equal(run(np.ones(n)), np.full(n, 2.0 if n > 10 else 3.0))
+    assert not used
+
+
+def test_an_attribute_that_cannot_be_a_key_is_left_to_numpy(used):
+    run = native.natively(lambda x, *, weights: x * weights[0])
+    for _ in range(2):
+        np.testing.assert_array_equal(run(np.ones(9), weights=[3.0]), np.full(9, 3.0))
     assert not used
 
 

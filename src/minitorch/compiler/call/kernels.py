@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler import backends
+from minitorch.compiler.backends.llvm.stream import native_stream
 from minitorch.compiler.call import verify
 from minitorch.compiler.call.function import Disagreement
 from minitorch.compiler.ir.program import Program, Value
@@ -26,6 +27,7 @@ from minitorch.compiler.trace.traced import Traced, as_traced
 from minitorch.engine import recording
 from minitorch.ops import native
 from minitorch.ops.native import BATCH, ELEMENTWISE
+from minitorch.tensor.generator import draw_natively
 
 Function = Callable[..., Any]
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
@@ -39,8 +41,10 @@ _kernels: dict[Any, Kernel | None] = {}
 _making = threading.Lock()
 
 
-def compute(function: Function, inputs: tuple[Any, ...], attributes: dict[str, Any], lengths: str) -> Any:
-    """Return what a function gives, by a kernel; None if that is left to NumPy."""
+def compute(
+    function: Function, plain: Function, inputs: tuple[Any, ...], attributes: dict[str, Any], lengths: str
+) -> Any:
+    """Return what a function gives, by a kernel; None if that is left to NumPy, which computes it by `plain`."""
     arrays, tree = _taken_apart(inputs)
     if arrays is None:
         return None
@@ -51,20 +55,22 @@ def compute(function: Function, inputs: tuple[Any, ...], attributes: dict[str, A
     shapes = _with_names(arrays, lengths)
     pattern = tuple([(a.dtype.num, *shape) for a, shape in zip(arrays, shapes, strict=True)])
     key = (function, tree, pattern, tuple(attributes.items()))
-    kernel = _kernels.get(key, _UNKNOWN)
+    try:
+        kernel = _kernels.get(key, _UNKNOWN)
+    except TypeError:  # an attribute that cannot be a part of a key
+        return None
     if kernel is _UNKNOWN:
         if recording.recorder() is not None:  # arrays that record would go to somebody else's program
             return None
         met = _met[key] = _met.get(key, 0) + arrays[0].size
         if met < native.MANY // SHARE:
             return None
-        expected = function(*inputs, **attributes)
+        expected = plain(*inputs, **attributes)
         _make(key, function, arrays, shapes, tree, attributes, expected)
         return expected
     if kernel is None:
         return None
-    results = kernel(arrays)
-    return results.reshape(shape) if flat else results
+    return kernel(arrays, shape if flat else None)
 
 
 def _with_names(arrays: Sequence[np.ndarray], lengths: str) -> list[list[int]]:
@@ -125,14 +131,15 @@ class Kernel:
         self._symbols = list(program.symbols)
         self._shapes: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
 
-    def __call__(self, arrays: list[np.ndarray]) -> Any:
-        """Run it."""
-        outputs = self.outputs(arrays)
-        found = [None if i is None else arrays[i] if i >= 0 else outputs[~i] for i in self.results]
+    def __call__(self, arrays: list[np.ndarray], shape: tuple[int, ...] | None = None) -> Any:
+        """Run it. shape: of the results, where the arrays were laid out in a row."""
+        outputs = self.outputs(arrays, shape)
+        given = arrays if shape is None else [each.reshape(shape) for each in arrays]
+        found = [None if i is None else given[i] if i >= 0 else outputs[~i] for i in self.results]
         return found[0] if self.alone else tuple(found)
 
-    def outputs(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
-        """Run it, and return the outputs of the program."""
+    def outputs(self, arrays: list[np.ndarray], shape: tuple[int, ...] | None = None) -> list[np.ndarray]:
+        """Run it, and return the outputs of the program, in arrays of their own."""
         sizes = self.executable.sizes_of(arrays) if self._symbols else ()
         shapes = self._shapes.get(sizes)
         if shapes is None:
@@ -140,11 +147,13 @@ class Kernel:
                 self._shapes.clear()
             binding = dict(zip(self._symbols, sizes, strict=True))
             shapes = self._shapes[sizes] = [evaluated(o.shape, binding) for o in self.program.outputs]
-        outputs = [np.empty(shape, o.dtype) for shape, o in zip(shapes, self.program.outputs, strict=True)]
+        kinds = [o.dtype for o in self.program.outputs]
+        made = [np.empty(shape or own, kind) for own, kind in zip(shapes, kinds, strict=True)]
+        filled = made if shape is None else [each.reshape(-1) for each in made]
         with self._lock:  # it works in memory of its own
-            if self.executable.entry(*arrays, *outputs) is not None:
+            if self.executable.entry(*arrays, *filled) is not None:
                 self.executable.fail()
-        return outputs
+        return made
 
 
 _UNKNOWN: Any = object()
@@ -181,6 +190,7 @@ def _make(
             _warn(function, "does not give what NumPy gives")
         else:
             _kernels[key] = kernel
+            draw_natively(native_stream())  # who has large arrays draws many numbers, too
 
 
 def _recorded(

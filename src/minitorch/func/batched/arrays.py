@@ -13,6 +13,7 @@ the op, or if no op is at hand the whole function, is then computed one example 
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -65,6 +66,16 @@ class Level:
             else (spread(first, self).reshape(-1), first.size)
         )
         return Batched(draw(generator, method, (whole, *others)).reshape(self.size, count), self)
+
+    def make_room(self, node: Any, written: Sequence[Any]) -> None:
+        """Let a tensor that was made inside hold an array for each example, if their values are written into it."""
+        for level in {each for array in _batched_in(written) for each in levels_of(array)}:
+            if level in levels_of(node._data):
+                continue
+            # (If others hold its array too, as after detach(), they are to see the write.)
+            if node._time < level.start or node._view is not None or sys.getrefcount(node._array) > 2:
+                raise EachAlone(level, "values of examples are written into a tensor that all of them share")
+            node._data = _for_each(node._data, level).copy()
 
     def __enter__(self) -> Level:
         mode = current()

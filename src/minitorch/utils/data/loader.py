@@ -20,6 +20,18 @@ from minitorch.utils.data.sampler import BatchSampler, RandomSampler, Sequential
 from minitorch.utils.data.worker import Crew, End, Failure, Fetcher, Job, Reset, Worker, shut_down
 
 
+class _BaseDataLoaderIter:
+    """PyTorch's class of a loader's iterators, which programs ask for; here an iterator is a generator."""
+
+
+class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
+    """Likewise."""
+
+
+class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
+    """Likewise."""
+
+
 class DataLoader:
     """Iterates over a data set in batches.
 
@@ -220,11 +232,7 @@ class _Forever:
         return itertools.repeat(None)
 
 
-class _BaseDataLoaderIter:
-    """What both kinds of epochs are, by PyTorch's name."""
-
-
-class _Directly(_BaseDataLoaderIter):
+class _Directly:
     """An epoch without workers: each batch is fetched when it is wanted."""
 
     def __init__(self, loader: DataLoader) -> None:
@@ -249,7 +257,7 @@ class _Directly(_BaseDataLoaderIter):
         return self._length()
 
 
-class _ByWorkers(_BaseDataLoaderIter):
+class _ByWorkers:
     """Epochs fetched by workers, which take turns: batch after batch comes from worker after worker.
 
     Each worker answers its tasks in order, so whose turn it was is all that needs to be remembered for the
@@ -335,7 +343,3 @@ class _ByWorkers(_BaseDataLoaderIter):
 
     def __len__(self) -> int:
         return self._length()
-
-
-# PyTorch's names of the two.
-_SingleProcessDataLoaderIter, _MultiProcessingDataLoaderIter = _Directly, _ByWorkers

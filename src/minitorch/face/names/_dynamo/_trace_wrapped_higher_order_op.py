@@ -1,10 +1,7 @@
-"""A context that packages enter around vmap. Enters: a block. Leaves: it: vmap indexes by batched tensors itself."""
-
-from __future__ import annotations
+"""torch._dynamo._trace_wrapped_higher_order_op: what lets x[i] be indexed inside of vmap, which it is here anyway."""
 
 import contextlib
-from typing import Any
 
 
-class TransformGetItemToIndex(contextlib.nullcontext[Any]):
-    """In PyTorch, x[i] with a batched i becomes another operator inside; here it needs none."""
+class TransformGetItemToIndex(contextlib.nullcontext[None]):
+    """Does nothing: a Tensor that vmap maps over is an index like any other."""

@@ -1,5 +1,20 @@
-"""torch.jit.annotations: Python's own names of types."""
+"""torch.jit.annotations: typing's names, as scripts import them from there."""
 
-from typing import Any, Dict, List, Optional, Tuple, Union  # noqa: UP035
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union  # noqa: UP035
 
-__all__ = ["Any", "Dict", "List", "Optional", "Tuple", "Union"]
+from minitorch.tensor import Tensor
+
+__all__ = [
+    "Any",
+    "BroadcastingList1",
+    "BroadcastingList2",
+    "Dict",
+    "List",
+    "NamedTuple",
+    "Optional",
+    "Tensor",
+    "Tuple",
+    "Union",
+]
+
+BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = List  # noqa: UP006

@@ -1,4 +1,4 @@
-"""torch.utils.flop_counter: counting multiplications: absent. Enters: a block. Leaves: an error that says so."""
+"""torch.utils.flop_counter: counts of multiplications, which are not kept here. Enters: nothing. Leaves: an error."""
 
 from __future__ import annotations
 
@@ -6,15 +6,9 @@ from typing import Any
 
 
 class FlopCounterMode:
-    """A context that would count; entering it is an error."""
+    """Would count multiplications; can be named, not used."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        pass
-
-    def __enter__(self) -> Any:
+    def __init__(self, *args: Any, **options: Any) -> None:
         raise NotImplementedError(
-            "FlopCounterMode: operations are not counted here; minitorch.compile(f).explain(…) shows what is computed"
+            "FlopCounterMode: multiplications are not counted; torchinfo.summary estimates them"
         )
-
-    def __exit__(self, *exception: object) -> None:
-        pass

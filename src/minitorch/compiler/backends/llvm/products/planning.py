@@ -33,7 +33,7 @@ from minitorch.compiler.backends.llvm.products.plan import (
 )
 from minitorch.compiler.backends.llvm.products.tiling import choose_panels
 from minitorch.compiler.backends.llvm.target import Target
-from minitorch.compiler.ir.sizes import is_fixed, typical
+from minitorch.compiler.ir.sizes import is_fixed
 
 
 def plan_contraction(contraction: Contraction, target: Target) -> ContractionPlan:
@@ -143,11 +143,9 @@ def _depth_block(problem: Problem, width: int, tiles: int, packs: Packs) -> int:
 
 def _packs_a(problem: Problem, panels: int) -> bool:
     """Whether the rows of A are copied: they are far apart, and would not stay in the cache for all panels."""
-    if problem.a_row.stride != 1 or problem.a_depth.stride is None:  # there is no other way to walk along it
+    if problem.a_row.stride != 1 or panels < costs.PACK_A_PANELS or problem.depth > costs.PACK_A_DEPTH:
         return False
-    if panels < costs.PACK_A_PANELS or problem.depth > costs.PACK_A_DEPTH:
-        return False
-    step = typical(problem.a_depth.stride) * problem.itemsize
+    step = problem.a_depth.longest_step * problem.itemsize
     most = costs.VERY_LARGE_BYTES if step % costs.SAME_LINES_BYTES else costs.LARGE_BYTES
     large = problem.rows * problem.depth * problem.itemsize > most
     return (step >= costs.FAR_BYTES and large) or drives_itself_out(problem.depth, step, costs.LINE_BYTES)

@@ -256,12 +256,11 @@ class _Kernel:
     def _pack_a(self, panel: Panel, a: str, first: str, last: str) -> None:
         """Copy the rows of A that belong to the tiles [first, last)."""
 
-        e, context, stride = self.e, self.context, self.problem.a_depth.stride
-        assert stride is not None
+        e, context = self.e, self.context
 
         def one_line(k: str) -> None:
             # Of all rows at once: a line of memory is read once and not again for each tile that has a part in it.
-            line = context.at(a, multiply(e, k, stride))
+            line = context.at(a, context.offset(self.problem.a_depth, "a_depth", k))
             further = multiply(e, k, panel.rows)
 
             def tile(number: str, row: str, rows: int, _: str | None) -> None:
