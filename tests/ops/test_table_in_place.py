@@ -16,6 +16,7 @@ ROWS = [
 # Where PyTorch happens to keep something else for backward, and a write it allows is refused here.
 KEPT_BY_PYTORCH = {
     "cross_entropy": "the log-softmax of the logits",
+    "eigvals": "the eigenvectors",
     "div": "the reciprocal, for a number divided by a tensor",
     "frexp_mantissa": "the exponents",
     "matmul": "copies of operands that were broadcast",

@@ -205,6 +205,10 @@ def difference(ours, theirs, what, shapes_only=False, rtol=1e-7, atol=1e-8):
         return f"{what} is a {type(ours).__name__}, not a tensor"
     if ours.shape != tuple(theirs.shape):
         return f"{what} has shape {ours.shape}, not {tuple(theirs.shape)}"
+    if theirs.dtype == torch.bfloat16 and ours.dtype == minitorch.bfloat16:
+        return difference(
+            ours.float(), theirs.float(), what, shapes_only, rtol, atol
+        )  # NumPy's functions know no such
     if DTYPES.get(ours.dtype) != theirs.dtype:
         return f"{what} is {ours.dtype}, not {theirs.dtype}"
     if shapes_only:
