@@ -970,3 +970,26 @@ def test_a_rate_that_nobody_reads_becomes_a_tensor(compile):
         warnings.simplefilter("error", Disagreement)
         warnings.simplefilter("ignore", CompileWarning)
         both(scenario, compile)
+
+
+def test_a_record_that_is_returned_may_have_more_put_on_it(compile):
+    """It is the same object at every call; an attribute that is no field is none of the program's business."""
+
+    @dataclass
+    class Settings:
+        scale: float = 1.5
+
+    def scenario(compile):
+        settings = Settings()
+        f = compile(lambda x: (settings, x * 2))
+        found = []
+        for i in range(5):
+            if i in (1, 3):
+                settings.more = i
+            returned, doubled = f(mt.ones(2))
+            found += [returned is settings, returned.scale, getattr(returned, "more", None), doubled]
+        return found
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Disagreement)
+        both(scenario, compile)
