@@ -16,7 +16,7 @@ demo: .venv/app.stamp
 test: lint
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 
-# About a minute on two cores: every test, of those with many cases each twentieth, none that is marked as slow; no doctests.
+# Two to three minutes on two cores: every test, of those with many cases each twentieth, none that is marked as slow; no doctests.
 test-quick: .venv/test.stamp
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --quick tests
 
