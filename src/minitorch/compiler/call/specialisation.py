@@ -211,6 +211,7 @@ class Specialisation:
     changes: list[Change] = field(default_factory=list)  # to Python's objects, done at each call
     stored: list[Any] = field(default_factory=list)  # the templates of what they store
     audits: Audits = field(default_factory=lambda: Audits(wanted=False))
+    promoted: frozenset[tuple[int, Any]] = frozenset()  # numbers seen to change before it was recorded
     aliases: list[tuple[Fact, int]] = field(default_factory=list)  # facts that found an argument, and which
     pinned: list[tuple[int, Any]] = field(
         default_factory=list
