@@ -125,7 +125,6 @@ def record_call(
     may be found. verified: compare the program with the function. reason: why there is to be a new one.
     """
     began = time.perf_counter()
-    promoted_before = frozenset(promoted)
     run = _Run(function, arguments, key, promoted)
     mode = current()
     failure: Exception | None = None
@@ -204,7 +203,7 @@ def record_call(
     program = Specialisation(
         recorded, environment, key, parts[0], results_made, runner,
         run.backward, run.given, reason, changes=[c.plainly() for c in observer.changes], stored=parts[1],
-        audits=Audits(verified), promoted=promoted_before, aliases=aliases, pinned=pinned, compared=others,
+        audits=Audits(verified), promoted=frozenset(promoted), aliases=aliases, pinned=pinned, compared=others,
         hints={symbol.name: symbol.hint for symbol in active.symbols.values()},
     )  # fmt: skip
     if run.backward is not None:
