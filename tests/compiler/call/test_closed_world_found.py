@@ -1112,3 +1112,30 @@ def test_a_tensor_that_is_written_comes_to_lie_in_an_array(compile):
         return [*found, f(mt.ones(4)), f(mt.ones(4)), w]
 
     shares(compile, scenario)
+
+
+def test_arguments_with_gradients_may_be_older_or_younger_than_parameters(compile):
+    """A walk backwards meets leaves by their age: the program is the same all the same."""
+
+    def scenario(compile):
+        older = [mt.randn(3, 4, requires_grad=True) for _ in range(2)]
+        layer = nn.Linear(4, 4, bias=False)
+        younger = [mt.randn(3, 4, requires_grad=True) for _ in range(2)]
+
+        @compile
+        def f(x, y):
+            loss = (layer(x) * layer(y)).sum()
+            loss.backward()
+            return loss.detach()
+
+        pairs = [younger, older, younger[::-1], older[::-1], [older[0], younger[0]], [younger[0], older[0]]]
+        found = []
+        for _ in range(2):
+            found += [[f(x, y), layer.weight.grad, x.grad, y.grad] for x, y in pairs]
+        if compile is not plain:
+            assert f.compilations <= 5  # by which of the gradients were there
+        return found
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Disagreement)
+        both(scenario, compile)

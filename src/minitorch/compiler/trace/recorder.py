@@ -62,6 +62,13 @@ from minitorch.engine.node import Node
 from minitorch.engine.versions import synced
 
 
+def _rank(source: Source) -> tuple[int, int]:
+    """Return where an input stands among those whose order has no reason: arguments' gradients are met by age."""
+    if isinstance(source, FromArgument) and source.gradient:
+        return 1, source.position
+    return (2 if isinstance(source, FromGradient) else 0), 0
+
+
 class Recording:
     """One function being written down while it runs; the mode (engine/modes.py) shows this to the rest of the library.
 
@@ -570,7 +577,9 @@ class Recording:
             self._outputs[id(array)] = len(outputs)
             outputs.append(array.value)
             self.after.append(array.array)
-        for held in self._grads.values():
+        # A walk backwards meets leaves by their age, and arguments are of any: theirs come in the order of their positions.
+        first = lambda held: self._positions.get(id(held.node), len(self._positions))
+        for held in sorted(self._grads.values(), key=first):
             place = self._positions.get(id(held.node), held.node)
             if held.now is None:
                 rebinds.append(Rebind(place, "_grad", None))
@@ -612,6 +621,7 @@ class Recording:
         ]
         self.unread = [source.tensor for source in unread]
         kept = [i for i, s in enumerate(self.sources) if self.inputs[i] in needed or not found(s)]
+        kept.sort(key=lambda i: _rank(self.sources[i]))
         for new, old in enumerate(kept):
             self.inputs[old].attributes["index"] = new
         self.inputs = [self.inputs[i] for i in kept]
