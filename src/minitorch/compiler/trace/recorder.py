@@ -241,7 +241,9 @@ class Recording:
         if name not in self._numbers:
             reading = ReadNumber(holder, key, type(value))
             self.symbolic.add(name)
-            self._numbers[name] = self.scalar(value, reading)
+            self._numbers[name] = self.scalar(
+                float(value), reading
+            )  # (a float64 of NumPy's computes otherwise)
         return self._numbers[name]
 
     def scalar(self, value: float, reading: Any) -> Number:
@@ -577,7 +579,7 @@ class Recording:
             self._outputs[id(array)] = len(outputs)
             outputs.append(array.value)
             self.after.append(array.array)
-        # A walk backwards meets leaves by their age, and arguments are of any: theirs come in the order of their positions.
+        # A walk backwards meets leaves by their age, and arguments are of any: theirs come as their positions do.
         first = lambda held: self._positions.get(id(held.node), len(self._positions))
         for held in sorted(self._grads.values(), key=first):
             place = self._positions.get(id(held.node), held.node)

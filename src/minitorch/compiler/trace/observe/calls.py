@@ -88,7 +88,8 @@ class CallObserver(Observer):
         self.is_managed = library.is_managed
         self.takes_plainly = library.takes_plainly
         self._shown: list[tuple[Any, Any]] = []  # Tensors that are printed, or logged, and how they were then
-        self.originals: dict[int, Any] = {}  # arrays, by the id of what stands for them
+        # What stands for an array, and the array, by the id of the first.
+        self.originals: dict[int, tuple[Any, Any]] = {}
         self._of_functions: dict[int, Any] = {}
 
     def forget(self) -> None:
@@ -667,13 +668,13 @@ class CallObserver(Observer):
         if isinstance(thing, np.ndarray) and self.is_outside(thing) and id(thing) not in self.given:
             self.array(thing)
             shown = self.library.shown(thing)
-            self.originals[id(shown)] = thing
+            self.originals[id(shown)] = shown, thing
             return shown
         return thing
 
     def unshown(self, thing: Any) -> Any:
         """Return the array that something stands for; anything else as it is."""
-        return self.originals.get(id(thing), thing) if isinstance(thing, Traced) else thing
+        return self.originals.get(id(thing), (thing, thing))[1] if isinstance(thing, Traced) else thing
 
     def index(self, key: Any) -> Any:
         """Return an index with arrays from outside replaced by what stands for them."""
