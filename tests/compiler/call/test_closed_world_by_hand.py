@@ -1,5 +1,8 @@
 """Programs written by hand to break compiled functions: what was found, each as a few lines."""
 
+import warnings
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
@@ -139,3 +142,24 @@ def test_what_a_tensor_hands_out_is_the_same_for_everybody(compile, what):
         return found
 
     both(scenario, compile)
+
+
+@pytest.mark.filterwarnings("ignore:big:DeprecationWarning")
+def test_a_warning_becomes_an_error(compile):
+    def scenario(compile):
+        w = mt.zeros(2)
+
+        @compile
+        def f(x):
+            warnings.warn("big", DeprecationWarning, stacklevel=1)
+            w.add_(x)
+
+        for i in range(6):
+            with warnings.catch_warnings():
+                if i in (3, 4):
+                    warnings.simplefilter("error", DeprecationWarning)
+                with pytest.raises(DeprecationWarning) if i in (3, 4) else nullcontext():
+                    f(mt.ones(2))
+        return w
+
+    both(scenario, compile, refused="where a warning may be an error")
