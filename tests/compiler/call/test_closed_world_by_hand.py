@@ -163,3 +163,34 @@ def test_a_warning_becomes_an_error(compile):
         return w
 
     both(scenario, compile, refused="where a warning may be an error")
+
+
+def test_the_methods_of_an_autograd_function_are_replaced(compile):
+    def scenario(compile):
+        class Base(mt.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, g):
+                return g * 3
+
+        class Derived(Base):
+            pass
+
+        w = mt.ones(3, requires_grad=True)
+
+        @compile
+        def f(x):
+            w.grad = None
+            Derived.apply(w * x).sum().backward()
+            return w.grad.clone(), Derived.apply(x)
+
+        found = [f(mt.ones(3)) for _ in range(3)]
+        Base.backward = staticmethod(lambda ctx, g: g * 0.5)
+        found += [f(mt.ones(3)) for _ in range(3)]
+        Derived.forward = staticmethod(lambda ctx, x: x * 7)
+        return found + [f(mt.ones(3)) for _ in range(3)]
+
+    both(scenario, compile)

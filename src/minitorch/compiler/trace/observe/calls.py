@@ -239,6 +239,12 @@ class CallObserver(Observer):
             return thing
         if isinstance(thing, (types.FunctionType, types.MethodType, functools.partial)):
             return self.observed(thing)
+        if isinstance(thing, type) and not is_trusted_class(thing):
+            # Its methods may be called: an autograd.Function's forward and backward.
+            for base in thing.__mro__:
+                for name, value in vars(base).items() if not is_trusted_class(base) else ():
+                    if isinstance(value, (types.FunctionType, staticmethod, classmethod)):
+                        self.type_fact(thing, name, lookup(thing, name))
         if isinstance(thing, (list, tuple, set, frozenset, dict, collections.deque)) and depth < 4:
             self.whole(thing)
             parts = list(thing.values() if isinstance(thing, dict) else thing)
