@@ -194,3 +194,67 @@ def test_the_methods_of_an_autograd_function_are_replaced(compile):
         return found + [f(mt.ones(3)) for _ in range(3)]
 
     both(scenario, compile)
+
+
+def test_whether_something_can_be_called(compile):
+    def scenario(compile):
+        class Scale:
+            pass
+
+        scale = Scale()
+
+        @compile
+        def f(x):
+            return scale(x) if callable(scale) else x
+
+        found = [f(mt.ones(2)) for _ in range(3)]
+        Scale.__call__ = lambda self, x: x * 2
+        return found + [f(mt.ones(2)) for _ in range(3)]
+
+    both(scenario, compile)
+
+
+def test_a_result_is_stored_without_its_graph(compile):
+    def scenario(compile):
+        layer, box = nn.Linear(3, 2), Box()
+        layer.register_forward_hook(lambda layer, args, out: setattr(box, "seen", out.detach()))
+
+        @compile
+        def f(x):
+            box.last = layer(x)
+            box.first = box.last[0].detach()
+            return box.last
+
+        found = []
+        for i in range(4):
+            y = f(mt.ones(2, 3) * i)
+            box.seen[0] = 7
+            found += [y is box.last, y.detach().clone(), box.first.clone(), box.seen.requires_grad]
+            y.square().sum().backward()
+            found.append(layer.weight.grad.copy())
+        if compile is not plain:
+            assert f.compilations == 1
+        return found
+
+    both(scenario, compile)
+
+
+@pytest.mark.parametrize("activation", [nn.Identity, nn.Tanh, nn.ReLU])
+def test_a_result_is_written_into_before_backward(compile, activation):
+    def scenario(compile):
+        layer = nn.Linear(3, 2)
+        model = nn.Sequential(layer, activation())
+        run, found = compile(model), []
+        for i in range(4):
+            layer.zero_grad()
+            y = run(mt.ones(4, 3) * i)
+            y /= 2
+            y[0] = 0
+            try:
+                y.square().sum().backward()
+                found.append(layer.weight.grad.copy())
+            except RuntimeError:
+                found.append("its derivative needs the values of then")
+        return found
+
+    both(scenario, compile)

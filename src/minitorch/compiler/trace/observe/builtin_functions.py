@@ -59,6 +59,14 @@ def _isinstance(o: Any, thing: Any, kinds: Any) -> bool:
     return isinstance(thing, kinds)
 
 
+def _callable(o: Any, thing: Any) -> bool:
+    kind = type(thing)
+    if not is_trusted_class(kind):
+        o.class_fact(thing)
+        o.type_fact(kind, "__call__", lookup(kind, "__call__"))
+    return callable(thing)
+
+
 def _type_of(o: Any, kind: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     if len(args) != 1:
         raise o.refuse("it makes a class")
@@ -328,7 +336,7 @@ SPECIAL_BUILTINS: dict[Any, Any] = {
     locals: _locals,
     id: _id,
     hash: _hash,
-    callable: lambda o, thing: callable(thing),
+    callable: _callable,
     print: _print,
     warnings.warn: _warn,
     object.__setattr__: store_plainly,
