@@ -258,3 +258,42 @@ def test_a_result_is_written_into_before_backward(compile, activation):
         return found
 
     both(scenario, compile)
+
+
+def test_an_optimiser_of_ones_own(compile):
+    class Fading(optim.Optimizer):
+        def __init__(self, parameters, lr):
+            super().__init__(parameters, {"lr": lr, "beta": 0.9})
+
+        @mt.no_grad()
+        def step(self):
+            for group in self.param_groups:
+                for p in group["params"]:
+                    state = self.state[p]
+                    if len(state) == 0:
+                        state["step"], state["average"] = 0, mt.zeros_like(p)
+                    state["step"] += 1
+                    state["average"].mul_(group["beta"]).add_(p.grad, alpha=1 - group["beta"])
+                    p.add_(state["average"], alpha=-group["lr"] / (1 - group["beta"] ** state["step"]))
+
+    def scenario(compile):
+        layer = nn.Linear(3, 2)
+        optimizer = Fading(layer.parameters(), lr=0.1)
+
+        @compile
+        def step(x):
+            optimizer.zero_grad()
+            layer(x).square().mean().backward()
+            optimizer.step()
+
+        for i in range(8):
+            step(mt.ones(4, 3) * i)
+            if i == 2:
+                optimizer.param_groups[0]["lr"] = 0.01
+            if i == 4:
+                optimizer.state.clear()
+        if compile is not plain:
+            assert step.compilations == 1
+        return list(layer.parameters()), [list(state.values()) for state in optimizer.state.values()]
+
+    both(scenario, compile)

@@ -31,7 +31,7 @@ from minitorch.compiler.call.conditions import (
     same,
 )
 from minitorch.compiler.trace.observe.hooks import lookup
-from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, Fact, reported_places
+from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, Fact, brief, reported_places
 from minitorch.compiler.trace.observe.whose import is_trusted, is_trusted_class
 from minitorch.compiler.trace.recorded import FromPlace, ReadNumber, look_at
 from minitorch.engine import recording
@@ -92,7 +92,7 @@ def conditions_on_place(source: FromPlace, value: Any, others: dict[int, Any]) -
     operands: tuple[Any, ...] = (source.holder, source.key)
     place = look_at(source.holder, source.key)
     operands = operands if "{1}" in place else operands[:1]
-    words = f"the tensor at {source.key!r:.40}"
+    words = f"the tensor at {brief(source.key)}"
     conditions = [
         Condition(words, f"type({place})", operands, Tensor),
         Condition(f"{words}.requires_grad", f"{place}._requires_grad", operands, False),
@@ -234,11 +234,14 @@ class Environment:
         look = look_at(reading.holder, reading.key)
         operands = (reading.holder, reading.key) if "{1}" in look else (reading.holder,)
         self._guard(
-            f"the type of the number {reading.key!r}", f"{look}.__class__", *operands, expected=reading.kind
+            f"the type of the number {brief(reading.key)}",
+            f"{look}.__class__",
+            *operands,
+            expected=reading.kind,
         )
         if reading.kind is int:  # the program computes in float64
             self._guard(
-                f"whether {reading.key!r} is small",
+                f"whether {brief(reading.key)} is small",
                 f"(-{MOST} <= {look} <= {MOST})",
                 *operands,
                 expected=True,
@@ -400,7 +403,7 @@ class Environment:
             if isinstance(now, dict):
                 self._look_at_state(f"{words}[…]", now)
             elif isinstance(now, Node):
-                self._look_into(f"{words}[{key!r:.30}]", now)
+                self._look_into(f"{words}[{brief(key)}]", now)
 
 
 def _forget(places: list[tuple[int, Any]]) -> None:

@@ -38,7 +38,7 @@ from minitorch.compiler.call.views import View
 from minitorch.compiler.ir.sizes import Guard
 from minitorch.compiler.trace.backward import Backward
 from minitorch.compiler.trace.interrupts import Uninterrupted
-from minitorch.compiler.trace.observe.observer import Change, Fact
+from minitorch.compiler.trace.observe.observer import Change, Fact, brief
 from minitorch.compiler.trace.recorded import (
     Call,
     Draw,
@@ -297,7 +297,7 @@ class Specialisation:
             if isinstance(source, FromPlace):
                 look = look_at(source.holder, source.key).replace("{1}", "{2}").replace("{0}", "{1}")
                 place = (source.holder, source.key) if "{2}" in look else (source.holder,)
-                words = f"whether an argument is the tensor at {source.key!r:.40}"
+                words = f"whether an argument is the tensor at {brief(source.key)}"
                 found += [Condition(words, f"({{0}} is {look})", (leaf, *place), False) for leaf in leaves]
         if self.others:
             words = "whether an argument is something the function also finds by itself"
@@ -383,7 +383,7 @@ class Specialisation:
             look = look_at(source.holder, source.key)
             place = (source.holder, source.key) if "{1}" in look else (source.holder,)
             shares = SHARES.format(f"{look}._array", f"{{{len(place)}}}")
-            words = f"whether the tensor at {source.key!r:.40} shares memory with what is written"
+            words = f"whether the tensor at {brief(source.key)} shares memory with what is written"
             found.append(Condition(words, shares, (*place, self._written_owners), False))
         return found
 

@@ -22,7 +22,7 @@ from minitorch.compiler.trace.deferred import deferred
 from minitorch.compiler.trace.number import Number
 from minitorch.compiler.trace.observe import hooks
 from minitorch.compiler.trace.observe.hooks import CONTAINERS, lookup, own_method, rewriter
-from minitorch.compiler.trace.observe.observer import MISSING, PLAIN
+from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, brief
 from minitorch.compiler.trace.observe.whose import is_trusted_class
 from minitorch.compiler.trace.traced import Traced
 from minitorch.compiler.trace.varying import as_number
@@ -302,7 +302,7 @@ def _setdefault(o: Any, owner: Any, key: Any, default: Any = None) -> Any:
 def _get(o: Any, owner: Any, key: Any, default: Any = None) -> Any:
     try:
         if not dict.__contains__(owner, key) and lookup(type(owner), "__missing__") is not MISSING:
-            o.fact(f"[{key!r:.40}]", "item", owner, key, MISSING, o.is_managed(owner))
+            o.fact(f"[{brief(key)}]", "item", owner, key, MISSING, o.is_managed(owner))
             return default
         return hooks.item(owner, key)
     except KeyError:

@@ -39,7 +39,7 @@ from minitorch.compiler.trace.observe.builtin_functions import (
     store_plainly,
 )
 from minitorch.compiler.trace.observe.hooks import CONTAINERS, lookup, own_method, rewriter
-from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, Library, Observer
+from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, Library, Observer, brief
 from minitorch.compiler.trace.observe.whose import is_trusted, is_trusted_class
 from minitorch.compiler.trace.refusal import CheckFailed, CompileError, Refused
 from minitorch.compiler.trace.traced import Traced
@@ -583,7 +583,7 @@ class CallObserver(Observer):
             self.fact("the keys of a dict", "keys", things, "keys of it", tuple(things), reported)
             for key, value in list(things.items()):
                 if self.library.option(things, key) is MISSING:
-                    self.fact(f"[{key!r:.40}]", "item", things, key, value, reported, by_value=True)
+                    self.fact(f"[{brief(key)}]", "item", things, key, value, reported, by_value=True)
         elif isinstance(things, (list, collections.deque)):
             rewritten = any(self.is_written(things, i) for i in range(len(things)))
             if things and not rewritten and all(isinstance(i, PLAIN) for i in things):

@@ -17,7 +17,7 @@ from minitorch.compiler.ir.sizes import Size
 from minitorch.compiler.trace.deferred import deferred
 from minitorch.compiler.trace.number import Number, settled
 from minitorch.compiler.trace.observe.instrument import EXPANDED, Rewriter
-from minitorch.compiler.trace.observe.observer import MISSING, current_observer
+from minitorch.compiler.trace.observe.observer import MISSING, brief, current_observer
 from minitorch.compiler.trace.observe.whose import is_trusted, is_trusted_class
 from minitorch.compiler.trace.traced import Traced
 from minitorch.compiler.trace.varying import as_number
@@ -542,17 +542,17 @@ def item(container: Any, key: Any) -> Any:
                 isinstance(container, collections.defaultdict)
                 and kind.__missing__ is collections.defaultdict.__missing__
             ):
-                o.fact(f"[{key!r:.40}]", "item", container, key, MISSING, reported)
+                o.fact(f"[{brief(key)}]", "item", container, key, MISSING, reported)
                 if container.default_factory is None:
                     raise KeyError(key)
                 new = o.calls(container.default_factory, (), {})
                 _note_store(o, "item", container, key, new, MISSING)
                 dict.__setitem__(container, key, new)
                 return new
-            o.fact(f"[{key!r:.40}]", "item", container, key, MISSING, reported)
+            o.fact(f"[{brief(key)}]", "item", container, key, MISSING, reported)
             o.type_fact(kind, "__missing__", lookup(kind, "__missing__"))
             return o.calls(lookup(kind, "__missing__"), (container, key), {})
-        found = o.fact(f"[{key!r:.40}]", "item", container, key, found, reported)
+        found = o.fact(f"[{brief(key)}]", "item", container, key, found, reported)
         if found is MISSING:
             raise KeyError(key)
         return found
@@ -634,7 +634,7 @@ def delete_item(container: Any, key: Any) -> None:
             is_trusted_class(type(container)) and type(container) is not dict
         ):
             raise o.refuse(f"it deletes from a {type(container).__name__} from outside")
-        found = o.fact(f"[{key!r:.40}]", "item", container, key, container.get(key, MISSING))
+        found = o.fact(f"[{brief(key)}]", "item", container, key, container.get(key, MISSING))
         if found is MISSING:
             raise KeyError(key)
         o.restructured(container, container.__delitem__, (key,), {})
@@ -702,7 +702,7 @@ def contains(key: Any, container: Any, negated: bool) -> bool:
                 if o.is_outside(container):
                     reported = o.is_managed(container)
                     o.fact(
-                        f"whether {key!r:.40} is in it",
+                        f"whether {brief(key)} is in it",
                         "contains",
                         container,
                         key,

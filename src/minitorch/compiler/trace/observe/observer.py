@@ -283,6 +283,14 @@ class Observer:
         del self.library
 
 
+def brief(thing: Any) -> str:
+    """Return a thing in few words."""
+    parts = thing if isinstance(thing, (tuple, list, set, frozenset)) else (thing,)
+    plain = isinstance(thing, type) or all(isinstance(part, PLAIN) for part in parts)
+    text = repr(thing) if plain else f"a {type(thing).__name__}"
+    return text if len(text) < 60 else text[:57] + "…"
+
+
 def _hashable(key: Any) -> Any:
     if isinstance(key, (str, int)):
         return key
