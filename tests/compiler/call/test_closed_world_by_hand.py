@@ -314,3 +314,31 @@ def test_a_number_that_the_first_call_leaves_as_it_is(compile):
         return found, mean
 
     both(scenario, compile)
+
+
+def test_counters_of_a_class(compile):
+    def scenario(compile):
+        class Base:
+            scale = 0.5
+
+        class Counter(Base):
+            steps, mean = 0, 0.0
+
+            @classmethod
+            def step(cls, x):
+                cls.steps += 1
+                cls.mean = 0.9 * cls.mean + 0.1 * x.sum().item()
+                return x * cls.steps + cls.mean + cls().scale
+
+        step, found = compile(Counter.step), []
+        for i in range(8):
+            found.append(step(mt.ones(2) * (i + 1)))
+            if i == 4:
+                Base.scale = 0.25
+            if i == 5:
+                Counter.steps = 0
+        if compile is not plain:
+            assert step.compilations == 2
+        return found, Counter.steps, Counter.mean
+
+    both(scenario, compile)

@@ -280,7 +280,9 @@ class CompiledFunction:
             program.audit_seconds = time.perf_counter() - began
             program.entry, program.entry_is_made = None, False  # its ticks are over
             if outcome.changed:
-                return outcome.results  # what a guard looks at, by the function itself: the next call is recorded
+                return (
+                    outcome.results
+                )  # what a guard looks at, by the function itself: the next call is recorded
             differs = outcome.differs or str(outcome.refused or "") or outcome.mistake
             if outcome.sizes_cannot_vary:
                 why = "; ".join((*outcome.fixed.values(), *outcome.special.values())) or "two are compared"

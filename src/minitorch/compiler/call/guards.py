@@ -72,6 +72,8 @@ def is_place_of_number(fact: Fact) -> bool:
     """Tell whether a fact is about a number that can become an input, when it is seen to change."""
     if type(fact.value) not in (float, int):
         return False
+    if fact.kind == "type":  # of the class itself, not of one that it is derived from
+        return type(fact.holder) is type and fact.key in vars(fact.holder)
     return fact.kind in ("item", "cell", "slot") or (fact.kind == "index" and type(fact.holder) is list)
 
 

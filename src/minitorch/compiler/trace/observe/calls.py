@@ -692,10 +692,11 @@ class CallObserver(Observer):
             return slice(*(settled(n, True) for n in (key.start, key.stop, key.step)))
         return self.shown(settled(key, True))
 
-    def type_fact(self, kind: type, name: str, value: Any) -> None:
-        """Note what a class has under a name."""
-        if self.is_outside(kind):
-            self.fact(f"{kind.__name__}.{name}", "type", kind, name, value)
+    def type_fact(self, kind: type, name: str, value: Any) -> Any:
+        """Note what a class has under a name; return what stands for it."""
+        if not self.is_outside(kind):
+            return value
+        return self.fact(f"{kind.__name__}.{name}", "type", kind, name, value)
 
     def class_fact(self, thing: Any) -> None:
         """Note which class an object from outside is of, if that can be changed."""

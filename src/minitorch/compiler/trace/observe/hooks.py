@@ -212,7 +212,9 @@ def _of_class(o: Any, kind: Any, name: str) -> Any:
     if isinstance(getter, types.FunctionType) and not is_trusted(getter.__code__):
         return o.calls(getter, (kind, name), {})
     if not kind.__flags__ & _IMMUTABLE_TYPE and o.is_outside(kind):
-        o.type_fact(kind, name, lookup(kind, name))
+        found = o.type_fact(kind, name, lookup(kind, name))
+        if isinstance(found, Number):
+            return found
     on_meta = lookup(meta, name)
     if meta is not type and (on_meta is not MISSING or lookup(kind, name) is MISSING):
         o.type_fact(meta, name, on_meta)
@@ -276,7 +278,7 @@ def _of_object(o: Any, thing: Any, name: str) -> Any:
         o.class_fact(thing)
     on_class = lookup(kind, name)
     if not kind.__flags__ & _IMMUTABLE_TYPE and o.is_outside(kind):
-        o.type_fact(kind, name, on_class)
+        on_class = o.type_fact(kind, name, on_class)
     member = type(on_class)
     if member is property:
         if not _is_ours(on_class):
@@ -304,7 +306,7 @@ def _of_object(o: Any, thing: Any, name: str) -> Any:
     if on_class is not MISSING:
         if _python_method(member, "__get__"):
             return _described(o, on_class, thing, kind)
-        return getattr(thing, name)
+        return on_class if isinstance(on_class, Number) else getattr(thing, name)
     return _missing(o, thing, name)
 
 
