@@ -342,3 +342,16 @@ def test_counters_of_a_class(compile):
         return found, Counter.steps, Counter.mean
 
     both(scenario, compile)
+
+
+def test_a_function_that_layers_call_is_replaced(compile, monkeypatch):
+    def scenario(compile):
+        model = nn.Sequential(nn.Linear(3, 2), nn.ReLU())
+        run, x = compile(model), mt.ones(4, 3)
+        found = [run(x) for _ in range(3)]
+        with monkeypatch.context() as patch:
+            patch.setattr(nn.functional, "linear", lambda x, weight, bias: x[:, :2] - 1)
+            found += [run(x) for _ in range(2)]
+        return [*found, run(x)]
+
+    both(scenario, compile, refused="cannot be observed")

@@ -37,6 +37,7 @@ from minitorch.compiler.trace.recorded import FromPlace, ReadNumber, look_at
 from minitorch.engine import recording
 from minitorch.engine.node import Node
 from minitorch.engine.recording import GRADIENT
+from minitorch.nn import functional
 from minitorch.nn.module import Module
 from minitorch.optim.lr_scheduler import LRScheduler
 from minitorch.optim.optimizer import Optimizer
@@ -329,6 +330,16 @@ class Environment:
             )
         # What a class of this library reads of itself is not observed, and may be anything it has.
         ours = any(is_trusted_class(base) and base not in (Module, object) for base in kind.__mro__)
+        if ours and (id(functional), "all") not in self._methods:
+            self._methods.add((id(functional), "all"))
+            self._guard(
+                "the functions of nn.functional",
+                "[*vars({0}).values()]",
+                functional,
+                expected=[*vars(functional).values()],
+                test="identical",
+                reported=True,
+            )
         for name in list(attributes):
             if name in _MEMBERS or name.endswith("_hooks"):
                 continue

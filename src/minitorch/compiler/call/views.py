@@ -160,7 +160,7 @@ def _roots(results: list[Any], traced: list[Any], active: Recording) -> list[Any
     An op's result may be a view of something that the op alone knows (a product, in another shape). Where all others
     that lie there are views of that result, it is what they lie in: only it has the op's graph.
     """
-    roots = [None if each is None else _root(each) for each in traced]
+    roots: list[Any] = [None if each is None else _root(each) for each in traced]
     found = list(roots)
     for result, each, root in zip(results, traced, roots, strict=True):
         if each is root or not _keeps_graph(result) or not active.is_fresh(result):

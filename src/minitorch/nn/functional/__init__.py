@@ -3,6 +3,9 @@
 # ruff: noqa: F403
 from __future__ import annotations
 
+import sys as _sys
+
+from minitorch.engine.recording import ReportingModule as _ReportingModule
 from minitorch.nn.functional.activation import *
 from minitorch.nn.functional.attention import *
 from minitorch.nn.functional.conv import *
@@ -13,3 +16,5 @@ from minitorch.nn.functional.margin_loss import *
 from minitorch.nn.functional.normalization import *
 from minitorch.nn.functional.pooling import *
 from minitorch.nn.functional.vision import *
+
+_sys.modules[__name__].__class__ = _ReportingModule
