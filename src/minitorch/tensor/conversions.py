@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minitorch.engine import dtypes, watch
+from minitorch.engine.device_arrays import named, on_host
 from minitorch.engine.dtypes import LEGACY_NAMES, legacy_dtype
 from minitorch.engine.node import Node
 from minitorch.engine.record import apply
@@ -297,25 +298,21 @@ def move(tensor: Any, device: Any) -> Tensor:
     if kind == "cpu":
         return apply(_TO_CPU, tensor)
     try:
-        import cupy
+        named("cuda").require()
     except ImportError:
         raise RuntimeError(
             "cuda: no GPU can be used: CuPy is not installed. In minitorch's folder, on a machine with an NVIDIA "
             "GPU: pip install '.[gpu]'; or stay on 'cpu'"
         ) from None
-    try:
-        cupy.cuda.runtime.getDeviceCount()
-    except cupy.cuda.runtime.CUDARuntimeError as error:
-        raise RuntimeError(f"cuda: CuPy is installed but finds no GPU ({error}); stay on 'cpu'") from None
     return apply(_TO_CUDA, tensor)
 
 
-def _to_cuda(x: Any) -> Any:
-    import cupy
-
-    return cupy.asarray(x)
-
-
 # Each way is the other's derivative.
-_TO_CPU = Op("to_cpu", lambda x: x.get(), lambda g, out, x: _TO_CUDA(g), register=False)
-_TO_CUDA: Op = Op("to_cuda", _to_cuda, lambda g, out, x: _TO_CPU(g), register=False)
+_TO_CPU = Op("to_cpu", lambda x: on_host(x), lambda g, out, x: _TO_CUDA(g), register=False, whole=True)
+_TO_CUDA: Op = Op(
+    "to_cuda",
+    lambda x: named("cuda").to_device(x),
+    lambda g, out, x: _TO_CPU(g),
+    register=False,
+    whole=True,
+)

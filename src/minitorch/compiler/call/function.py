@@ -34,6 +34,7 @@ from minitorch.compiler.trace.interrupts import Uninterrupted
 from minitorch.compiler.trace.observe.instrument import SUPPORTED
 from minitorch.compiler.trace.recorded import FromTensor
 from minitorch.compiler.trace.refusal import Refused
+from minitorch.engine.device_arrays import device_of
 from minitorch.engine.modes import Mode, current, observed
 from minitorch.engine.node import Node
 from minitorch.engine.versions import rebased, synced
@@ -254,7 +255,7 @@ class CompiledFunction:
 
     def _key_for(self, arguments: Arguments) -> CacheKey:
         """Return the key, but for floats, by which a call that no program fits is recorded."""
-        self.cache.see_shapes(arguments, self.dynamic)
+        self.cache.see_shapes(arguments, False if arguments.on_device else self.dynamic)
         varying = self.cache.varying_key(arguments)
         return arguments.key if varying is None else varying
 
@@ -404,10 +405,11 @@ class CompiledFunction:
 
 
 def _is_foreign(leaf: Any) -> bool:
-    """Tell whether an argument is one that programs do not take: on a device, a subclass of array, with hooks."""
+    """Tell whether an argument is one that programs do not take: of another kind of array, with hooks."""
     if not isinstance(leaf, Node):
         return True
-    return type(leaf._data) is not np.ndarray or bool(leaf._hooks)
+    array = leaf._data
+    return (type(array) is not np.ndarray and device_of(array) is None) or bool(leaf._hooks)
 
 
 def _level_outside() -> int:

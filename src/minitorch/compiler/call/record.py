@@ -20,6 +20,7 @@ from minitorch.compiler.call import verify
 from minitorch.compiler.call.again import OnceMore
 from minitorch.compiler.call.audit import Audits, difference
 from minitorch.compiler.call.conditions import LENGTH, Condition
+from minitorch.compiler.call.there import LieHere, program_there
 from minitorch.compiler.call.containers import Same, Taken, collect, parts_of, paths_of, rebuilt, template
 from minitorch.compiler.call.guards import Environment, can_be_placed, conditions_on_place, is_place_of_number
 from minitorch.compiler.call.key import Arguments, CacheKey, Layout, is_record
@@ -53,6 +54,7 @@ from minitorch.compiler.trace.refusal import CheckFailed, CompileError
 from minitorch.compiler.trace.traced import Traced
 from minitorch.compiler.trace.varying import SizeIsNeeded, as_number
 from minitorch.distributed.errors import DistError
+from minitorch.engine.device_arrays import device_of
 from minitorch.engine.modes import current
 from minitorch.engine.node import Node
 from minitorch.optim.optimizer import ParameterGroup
@@ -187,8 +189,14 @@ def record_call(
         return RecordedCall(results)
     recorded.program.guards = tuple(active.assumed)
     try:
+        if active.memory is not None:
+            backend = active.memory.backend
+            backends.named(backend).require()
         made_by = backends.named(backend)
-        runner = made_by.compile(recorded.program, _updates(recorded), _number_inputs(recorded))
+        if active.memory is None:
+            runner: Any = made_by.compile(recorded.program, _updates(recorded), _number_inputs(recorded))
+        else:
+            runner = program_there(made_by, recorded, _number_inputs(recorded), run.lie_here())
         if run.backward is not None:
             run.backward.runner = made_by.compile(run.backward.program, {})
     except Exception as error:
@@ -285,7 +293,8 @@ class _Run:
                     written.append(
                         (self.arguments.leaves[rebind.tensor] if given else rebind.tensor)._gradient
                     )
-            if any(np.may_share_memory(array, each) for array in written for each in by_value):
+            here = [array for array in written if isinstance(array, np.ndarray)]
+            if any(np.may_share_memory(array, each) for array in here for each in by_value):
                 raise CompileError(
                     "compile: it writes into a tensor, or a gradient, that shares memory with a NumPy array whose "
                     "numbers it reads; clone() one of the two"
@@ -310,6 +319,7 @@ class _Run:
                 raise CompileError(
                     f"compile: gradients of its results cannot be computed: {error}"
                 ) from error
+            self._refuse_what_is_split(found, recorded, backward)
             if self.observer.refusal is not None:
                 raise self.observer.refusal
             return backward
@@ -553,6 +563,34 @@ class _Run:
         for leaf in self.arguments.leaves:
             others.pop(id(leaf), None)
         return environment, aliases, pinned, others
+
+    def lie_here(self) -> LieHere:
+        """Return which inputs and outputs of a device's program lie on the host."""
+        recorded, active = self.recorded, self.active
+        inputs = {i for i, v in enumerate(recorded.program.inputs) if active.lies_on(v) is None}
+        outputs = {
+            i
+            for i, result in enumerate(self.found)
+            if isinstance(result, Node) and active.lies_on(recorded.program.outputs[i]) is None
+        }
+        for rebind in recorded.rebinds:
+            node = self.arguments.leaves[rebind.tensor] if isinstance(rebind.tensor, int) else rebind.tensor
+            if rebind.output is not None and device_of(node._array) is None:
+                outputs.add(rebind.output)
+        return LieHere(inputs, outputs)
+
+    def _refuse_what_is_split(self, found: list[Any], recorded: Recorded, backward: Backward | None) -> None:
+        """Refuse, where arrays lie on a device, what is not made anew there as it is."""
+        active = self.active
+        if active.memory is None:
+            return
+        for result in found:
+            if isinstance(result, PlainTraced) and active.lies_on(result.value) is not None:
+                raise CompileError("compile: it returns an array on a device by itself; return a Tensor")
+        if backward is not None:
+            wanted = [self.arguments.leaves[w] if isinstance(w, int) else w for w in backward.wanted]
+            if any(device_of(node._array) is None for node in wanted):
+                raise CompileError("compile: gradients of its results go from a device to the host")
 
     def _refuse_what_is_not_made_anew(self, found: list[Any]) -> None:
         refused = _not_made_anew((self.results, self.stored), found, self.observer, self.active)

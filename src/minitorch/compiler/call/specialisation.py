@@ -57,6 +57,7 @@ from minitorch.compiler.trace.recorded import (
 from minitorch.compiler.trace.refusal import Refused
 from minitorch.engine import watch
 from minitorch.engine.backward import own_gradient
+from minitorch.engine.device_arrays import device_of, is_writeable, may_share_memory
 from minitorch.engine.modes import Mode
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.recording import ARRAY, GRADIENT
@@ -86,7 +87,7 @@ class Captured:
     It may be another one at the next call, of the same shape and dtype; `known` is the one of the last call.
     """
 
-    __slots__ = ("conditions", "dtype", "known", "name", "read", "shape", "tensor", "what", "written")
+    __slots__ = ("conditions", "dtype", "kind", "known", "name", "read", "shape", "tensor", "what", "written")
 
     def __init__(self, source: FromTensor | FromGradient, value: Any, number: int, written: bool) -> None:
         self.tensor = source.tensor
@@ -96,11 +97,13 @@ class Captured:
         self.read = function_of(self.what, 1)
         # A gradient is another one at each call.
         self.known: Any = self.read(self.tensor) if self.what is ARRAY else MISS
+        self.kind = self.tensor._array.__class__
         self.name = Local(f"c{number}")
         words = "a tensor" if self.what is ARRAY else "the gradient of a tensor"
         gone = f"a gradient of shape {self.shape} was there and is none now"
         self.conditions = [Condition(words, "({0} is None)", (self.name,), False, told=gone)]
-        for fact, expected in ((OF_ARRAY["shape"], self.shape), (OF_ARRAY["dtype"], self.dtype)):
+        of_array = {"array": self.kind, "shape": self.shape, "dtype": self.dtype}
+        for fact, expected in ((OF_ARRAY[name], expected) for name, expected in of_array.items()):
             words_of = fact.words.format(words)
             self.conditions.append(Condition(words_of, fact.look, (self.name,), expected, fact.test))
 
@@ -150,6 +153,10 @@ def _condition_on_sizes(guard: Guard) -> Condition:
     names = [symbol.name for symbol in guard.size.symbols]
     look = re.sub(r"s\d+", lambda found: f"{{{names.index(found[0])}}}", f"({guard})")
     return Condition(str(guard), look, tuple(map(Local, names)), True, told=f"{guard} does not hold any more")
+
+
+def _as_array(given: Any) -> Any:
+    return np.asarray(given) if device_of(given) is None else given
 
 
 def _test_of(answer: Any) -> str:
@@ -313,7 +320,7 @@ class Specialisation:
         for each in self.captured:
             array = each.read(each.tensor)
             if array is not each.known:
-                if not _is_like(array, each.shape, each.dtype):
+                if not _is_like(array, each.shape, each.dtype) or array.__class__ is not each.kind:
                     return False
                 if each.what is ARRAY:
                     each.known = array
@@ -323,7 +330,7 @@ class Specialisation:
     def sizes(self, leaves: Sequence[Any]) -> list[int]:
         """Return the sizes that vary, of a call that has its key."""
         return [
-            np.shape(leaves[leaf]._data if isinstance(leaves[leaf], Node) else leaves[leaf])[axis]
+            (leaves[leaf]._data if isinstance(leaves[leaf], Node) else leaves[leaf]).shape[axis]
             for (leaf, axis), *_ in self.places.values()
         ]
 
@@ -344,7 +351,7 @@ class Specialisation:
         arrays = [each.known for each in self.captured if each.known is not MISS]
         for each in self.captured:
             if each.written and (
-                not each.known.flags.writeable or sum(np.may_share_memory(each.known, a) for a in arrays) > 1
+                not is_writeable(each.known) or sum(may_share_memory(each.known, a) for a in arrays) > 1
             ):
                 each.known = MISS  # look again at the next call
                 return False
@@ -396,7 +403,7 @@ class Specialisation:
                 if step.__class__ is Effect:
                     # A schedule may have changed the number a decision was about.
                     self.decide(arguments)
-            inputs = [np.asarray(source.read(call)) for source in recorded.sources]
+            inputs = [_as_array(source.read(call)) for source in recorded.sources]
             with self.lock:
                 outputs = self.runner(inputs)
         except BaseException as error:
@@ -410,7 +417,7 @@ class Specialisation:
         for rebind in recorded.rebinds:
             tensor = leaves[rebind.tensor] if isinstance(rebind.tensor, int) else rebind.tensor
             there = own_gradient(tensor) if rebind.in_place else None
-            if there is not None and there.flags.writeable:
+            if there is not None and is_writeable(there):
                 there[...] = outputs[rebind.output]
                 continue
             setattr(tensor, rebind.attribute, None if rebind.output is None else outputs[rebind.output])
