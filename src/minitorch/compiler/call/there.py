@@ -45,8 +45,9 @@ class DeviceProgram:
         program = recorded.program
         self.updates = {u.output: u.input for u in recorded.updates}
         self.numbers = frozenset(numbers)
+        self.here = here
         self._count = len(program.outputs)
-        self._brought = sorted(here.outputs)  # outputs that are brought to the host
+        self.brought = sorted(here.outputs)  # outputs that are brought to the host
         own = {
             output: target
             for output, target in self.updates.items()
@@ -62,7 +63,13 @@ class DeviceProgram:
         }
         there = Program(program.inputs, [program.outputs[i] for i in self._rest], program.guards)
         self.device: Any = backend.compile(there, updates, sorted(sent))
-        self._read: list[int] = []  # the inputs of what is done here
+        # What a program's entry has to know: outputs that are no updates, those that may be written though it fails,
+        # and whether something is written back to the host.
+        self.given = [self._rest[i] for i in self.device.given]
+        self.early = {self._rest[i] for i in self.device.schedule.early}
+        self.brings_updates = not here.inputs.isdisjoint(updates.values())
+        self.launch, self.fail = self.device.launch, self.device.fail
+        self.reads: list[int] = []  # the inputs of what is done here
         self._here: Executable | None = None
         if own:
             self._compile_here(program, own)
@@ -70,10 +77,10 @@ class DeviceProgram:
     def _compile_here(self, program: Program, own: dict[int, int]) -> None:
         outputs = [program.outputs[i] for i in own]
         needed = set(in_order(outputs))
-        self._read = [i for i, v in enumerate(program.inputs) if v in needed or i in own.values()]
-        inputs, mapped = _inputs_of(program, self._read, outputs)
-        updates = {number: self._read.index(target) for number, target in enumerate(own.values())}
-        numbers = [place for place, i in enumerate(self._read) if i in self.numbers]
+        self.reads = [i for i, v in enumerate(program.inputs) if v in needed or i in own.values()]
+        inputs, mapped = _inputs_of(program, self.reads, outputs)
+        updates = {number: self.reads.index(target) for number, target in enumerate(own.values())}
+        numbers = [place for place, i in enumerate(self.reads) if i in self.numbers]
         self._here = backends.named("native").compile(Program(inputs, mapped), updates, numbers)
 
     @property
@@ -89,19 +96,20 @@ class DeviceProgram:
     def __call__(self, inputs: list[Any]) -> list[Any]:
         """Run it. Inputs that are updated change in place; returns the outputs, None for updates."""
         made = self.device(inputs)
-        self.finish(inputs)
+        if self.reads:
+            self.here_runs([inputs[i] for i in self.reads])
         outputs: list[Any] = [None] * self._count
         for i, array in zip(self._rest, made, strict=True):
             outputs[i] = array
-        for i in self._brought:
+        for i in self.brought:
             if outputs[i] is not None:
                 outputs[i] = on_host(outputs[i])
         return outputs
 
-    def finish(self, inputs: list[Any]) -> None:
-        """Do what is done on the host, when the device has begun."""
-        if self._here is not None:
-            self._here([inputs[i] for i in self._read])
+    def here_runs(self, inputs: list[Any]) -> None:
+        """Do what is done on the host, when the device has begun. inputs: those that it reads."""
+        assert self._here is not None
+        self._here(inputs)
 
     def settle(self) -> None:
         """Give back the memory that nobody needs before the next run."""

@@ -95,6 +95,7 @@ class GpuProgram:
         self._failed = device.empty((1,), np.int64)
         device.clear(self._failed)
         self._words = device.words(len(self._checks) + 1)
+        self._error: Exception | None = None
         self._seen, self._none = memoryview(self._words).cast("B"), bytes(self._words.nbytes)
         self._memory = device.empty((max(1, plan.size),), np.uint8)
         self._plan = plan
@@ -109,9 +110,9 @@ class GpuProgram:
                 for value in task.touches:
                     self._entry(value)
         # Of every number among the arguments its float64 and its float32.
-        self._order = sorted(self.numbers)
+        self.order = sorted(self.numbers)
         self._sent: tuple[float, ...] | None = None
-        self._pairs = np.zeros(max(1, len(self._order)), [("wide", "f8"), ("narrow", "f4"), ("", "f4")])
+        self._pairs = np.zeros(max(1, len(self.order)), [("wide", "f8"), ("narrow", "f4"), ("", "f4")])
         self._device_numbers = device.empty((2 * len(self._pairs),), np.int64)
         self._host = np.zeros(max(1, len(self._entries)), np.int64)
         self._fixed()
@@ -144,7 +145,7 @@ class GpuProgram:
                 word = self._words.ctypes.data + 8 * offset
                 self._host[entry] = word if offset else address(self._failed)
             elif argument in self.numbers and argument is not None:
-                place = 2 * self._order.index(argument) + (value.dtype.itemsize == 4)
+                place = 2 * self.order.index(argument) + (value.dtype.itemsize == 4)
                 self._host[entry] = address(self._device_numbers) + 8 * place + offset
             elif argument is not None:
                 moving.append((entry, argument, offset))
@@ -244,7 +245,8 @@ class GpuProgram:
         def run() -> None:
             if checked:
                 self.device.synchronize()
-                self._look(IndexError)
+                if self._look(IndexError):
+                    self.fail()
             known: dict[Value, Any] = {
                 value: self._number(value) if value in self._of_numbers else self.device.read(at(value))
                 for value in read
@@ -259,22 +261,29 @@ class GpuProgram:
     @functools.cached_property
     def _of_numbers(self) -> dict[Value, int]:
         inputs = self.schedule.program.inputs
-        return {inputs[number]: place for place, number in enumerate(self._order)}
+        return {inputs[number]: place for place, number in enumerate(self.order)}
 
     def _number(self, value: Value) -> np.ndarray:
         assert self._sent is not None
         return np.asarray(self._sent[self._of_numbers[value]], value.dtype)
 
-    def _look(self, kind: type[Exception]) -> None:
-        """Raise an error if a check has failed, and forget it."""
-        if self._seen != self._none:
-            check = self._checks[int(np.argmax(self._words[1:]))].check
-            assert check is not None
-            self.device.synchronize()
-            self.device.clear(self._failed)
-            self._words[:] = 0
-            earlier = "" if kind is IndexError else " (in an earlier call of a compiled function)"
-            raise kind(f"an index is outside of an axis of length {check.bound}{earlier}")
+    def _look(self, kind: type[Exception]) -> Exception | None:
+        """Return an error if a check has failed, and forget it."""
+        if self._seen == self._none:
+            return None
+        check = self._checks[int(np.argmax(self._words[1:]))].check
+        assert check is not None
+        self.device.synchronize()
+        self.device.clear(self._failed)
+        self._words[:] = 0
+        earlier = "" if kind is IndexError else " (in an earlier call of a compiled function)"
+        self._error = kind(f"an index is outside of an axis of length {check.bound}{earlier}")
+        return self._error
+
+    def fail(self) -> None:
+        """Raise what `launch` has returned."""
+        assert self._error is not None
+        raise self._error
 
     def _note(self, tasks: list[Task]) -> None:
         """Fill in the report."""
@@ -325,25 +334,23 @@ class GpuProgram:
         with self._lock:
             return self._run(inputs)
 
-    def launch(self, addresses: tuple[int, ...], numbers: tuple[float, ...] = ()) -> None:
+    def launch(self, addresses: tuple[int, ...], numbers: tuple[float, ...] = ()) -> Exception | None:
         """Run it on arrays by their addresses: inputs that are no numbers, then outputs that are no updates.
 
-        Where the device does not wait, an index out of range is told at the next call.
+        Returns what went wrong. Where the device does not wait, an index out of range is told at the next call, which
+        then does nothing.
         """
         with self._lock:
-            self._launch(addresses, numbers)
-            if self.device.waits and self._checks:
-                self._look(IndexError)
-
-    def _launch(self, addresses: tuple[int, ...], numbers: tuple[float, ...]) -> None:
-        if self._checks and self._seen != self._none:
-            self._look(RuntimeError)
-        for step in self._ready_for(addresses, numbers).steps:
-            step()
+            if self._checks and self._seen != self._none:
+                return self._look(RuntimeError)
+            for step in self._ready_for(addresses, numbers).steps:
+                step()
+            return self._look(IndexError) if self._checks and self.device.waits else None
 
     def _ready_for(self, addresses: tuple[int, ...], numbers: tuple[float, ...]) -> _Bound:
         if numbers != self._sent:
-            self._pairs["wide"][: len(numbers)] = self._pairs["narrow"][: len(numbers)] = numbers
+            with np.errstate(over="ignore"):
+                self._pairs["wide"][: len(numbers)] = self._pairs["narrow"][: len(numbers)] = numbers
             self.device.write(self._device_numbers, self._pairs.view(np.int64))
             self._sent = numbers
         bound = self._bound.get(addresses)
@@ -359,16 +366,19 @@ class GpuProgram:
         made = [device.empty(program.outputs[i].shape, program.outputs[i].dtype) for i in self.given]
         arrays = [*ready, *made]
         addresses = tuple([device.address(arrays[i]) for i in self.taken])
-        numbers = tuple([float(inputs[i]) for i in self._order])
-        if times is None:
-            self._launch(addresses, numbers)
-        else:
-            for step in self._ready_for(addresses, numbers).steps:
-                times += step.measure()
+        numbers = tuple([float(inputs[i]) for i in self.order])
         on_device = any(device.owns(a) for a in inputs)
+        if self._checks and self._look(RuntimeError):
+            self.fail()
+        for step in self._ready_for(addresses, numbers).steps:
+            if times is None:
+                step()
+            else:
+                times += step.measure()
         if self._checks and (device.waits or not on_device):
             device.synchronize()
-            self._look(IndexError)
+            if self._look(IndexError):
+                self.fail()
         for target in set(self.updates.values()):
             if ready[target] is not inputs[target]:
                 there = device.owns(inputs[target])

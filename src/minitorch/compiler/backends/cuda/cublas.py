@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.backends import cuda
 from minitorch.compiler.backends.cuda.products import LibraryProduct, Matrix
+from minitorch.settings import get_float32_matmul_precision
 
 WORKSPACE = 32 << 20  # bytes; what the library asks for on the newest GPUs
 _FLOAT32, _FLOAT64 = 0, 1  # the library's numbers for dtypes
@@ -22,11 +24,15 @@ _ANY_ALGORITHM = -1
 
 
 class Cublas:
-    """The library with a handle of its own. tf32: products of float32 may round their factors to ten bits."""
+    """The library with a handle of its own."""
 
     def __init__(self, cupy: Any) -> None:
-        self.tf32 = False
         self._cupy = cupy
+
+    @property
+    def tf32(self) -> bool:
+        """Whether products of float32 may round their factors to ten bits: if the program has said so."""
+        return bool(cuda.matmul.allow_tf32) or get_float32_matmul_precision() != "highest"
 
     @functools.cached_property
     def _library(self) -> Any:
