@@ -3,7 +3,7 @@
     python benchmarks/gpu.py CONTENDER ROW [--seconds 1] [--steps]
 
 Prints one line of JSON: `us`, the median microseconds per step, and `first`, the seconds of the first call. Products of
-float32 may round their factors to TF32 in all contenders alike. --steps: where minitorch's compiled step spends its time.
+float32 may round their factors to TF32 in all contenders alike. --steps: where a compiled step spends its time.
 """
 
 from __future__ import annotations
@@ -219,7 +219,9 @@ def jaxs(row: str) -> tuple[Any, Any]:
         shapes = {"wa": (n, 3 * n), "wo": (n, n), "wu": (n, 4 * n), "wd": (4 * n, n)}
         zeros = {"ba": 3 * n, "bo": n, "bu": 4 * n, "bd": n, "b1": n, "b2": n}
         made = {name: weights(*shape) for name, shape in shapes.items()}
-        return made | {name: jnp.zeros(m) for name, m in zeros.items()} | {g: jnp.ones(n) for g in ("g1", "g2")}
+        return (
+            made | {name: jnp.zeros(m) for name, m in zeros.items()} | {g: jnp.ones(n) for g in ("g1", "g2")}
+        )
 
     if row in LAYERS:
         _, width, hidden, classes = LAYERS[row]

@@ -98,7 +98,9 @@ def has_code_in(file: str) -> bool:
         if not each.__module__.startswith("minitorch.")
     ]
     return any(
-        file.startswith(str(Path(home.__file__).parent)) if hasattr(home, "__path__") else file == home.__file__
+        file.startswith(str(Path(home.__file__).parent))
+        if hasattr(home, "__path__")
+        else file == home.__file__
         for home in homes
     )
 

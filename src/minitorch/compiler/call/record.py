@@ -20,7 +20,6 @@ from minitorch.compiler.call import verify
 from minitorch.compiler.call.again import OnceMore
 from minitorch.compiler.call.audit import Audits, difference
 from minitorch.compiler.call.conditions import LENGTH, Condition
-from minitorch.compiler.call.there import LieHere, program_there
 from minitorch.compiler.call.containers import Same, Taken, collect, parts_of, paths_of, rebuilt, template
 from minitorch.compiler.call.guards import Environment, can_be_placed, conditions_on_place, is_place_of_number
 from minitorch.compiler.call.key import Arguments, CacheKey, Layout, is_record
@@ -28,6 +27,7 @@ from minitorch.compiler.call.library import MEETABLE, KnownObjects
 from minitorch.compiler.call.names import describe
 from minitorch.compiler.call.shapes import places_of
 from minitorch.compiler.call.specialisation import Result, Specialisation
+from minitorch.compiler.call.there import LieHere, program_there
 from minitorch.compiler.call.undo import Aside, Before
 from minitorch.compiler.call.views import View, hidden_bases, views_among
 from minitorch.compiler.ir.sizes import Symbol

@@ -39,9 +39,7 @@ def program_there(
 class DeviceProgram:
     """A program on a device, and the little of it that is done on the host (an `Executable`)."""
 
-    def __init__(
-        self, backend: Backend, recorded: Recorded, numbers: Collection[int], here: LieHere
-    ) -> None:
+    def __init__(self, backend: Backend, recorded: Recorded, numbers: Collection[int], here: LieHere) -> None:
         program = recorded.program
         self.updates = {u.output: u.input for u in recorded.updates}
         self.numbers = frozenset(numbers)
@@ -62,7 +60,8 @@ class DeviceProgram:
             if not program.inputs[i].shape and program.inputs[i].dtype in _NUMBERS
         }
         there = Program(program.inputs, [program.outputs[i] for i in self._rest], program.guards)
-        self.device: Any = backend.compile(there, updates, sorted(sent))
+        device: Any = backend.compile(there, updates, sorted(sent))
+        self.device = device
         # What a program's entry has to know: outputs that are no updates, those that may be written though it fails,
         # and whether something is written back to the host.
         self.given = [self._rest[i] for i in self.device.given]
@@ -139,6 +138,10 @@ def _inputs_of(program: Program, read: list[int], outputs: list[Any]) -> tuple[l
     for value in in_order(outputs):
         if value not in made:
             made[value] = Value(
-                value.primitive, tuple(made[i] for i in value.inputs), value.attributes, value.shape, value.dtype
+                value.primitive,
+                tuple(made[i] for i in value.inputs),
+                value.attributes,
+                value.shape,
+                value.dtype,
             )
     return [made[program.inputs[i]] for i in read], [made[o] for o in outputs]

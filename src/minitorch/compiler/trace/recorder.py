@@ -129,7 +129,9 @@ class Recording:
         self.is_over = False
         self.masks: dict[Any, Any] = {}  # how many places masks hold (masked.py)
         self.memory: DeviceMemory | None = None  # the device on which there are arrays, if there are
-        self._lie: dict[Value, Any] = {}  # where values lie, as far as it is known (None: wherever they are used)
+        self._lie: dict[
+            Value, Any
+        ] = {}  # where values lie, as far as it is known (None: wherever they are used)
         self._mirrors: dict[int, tuple[Any, np.ndarray]] = {}  # a device's arrays, by id, and copies here
         self.before: list[np.ndarray] = []
         self.after: list[np.ndarray] = []
@@ -242,14 +244,15 @@ class Recording:
             return None
         stack = [value]
         while stack:
-            each = stack[-1]
-            unknown = [i for i in each.inputs if i not in self._lie] if each not in self._lie else []
-            stack += unknown
-            if not unknown:
-                stack.pop()
-                found = [self._lie[i] for i in each.inputs if self._lie[i] is not None]
-                place = next((place for place in found if place is not _HOST), (found or [None])[0])
-                self._lie.setdefault(each, place)
+            each = stack.pop()
+            if each in self._lie:
+                continue
+            unknown = [i for i in each.inputs if i not in self._lie]
+            if unknown:
+                stack += [each, *unknown]
+                continue
+            found = [self._lie[i] for i in each.inputs if self._lie[i] is not None]
+            self._lie[each] = next((place for place in found if place is not _HOST), (found or [None])[0])
         place = self._lie[value]
         return None if place is _HOST else place
 

@@ -96,7 +96,7 @@ class GpuProgram:
         device.clear(self._failed)
         self._words = device.words(len(self._checks) + 1)
         self._error: Exception | None = None
-        self._seen, self._none = memoryview(self._words).cast("B"), bytes(self._words.nbytes)
+        self._seen, self._none = self._words.data.cast("B"), bytes(self._words.nbytes)
         self._memory = device.empty((max(1, plan.size),), np.uint8)
         self._plan = plan
         self._constants: dict[Value, Any] = {}

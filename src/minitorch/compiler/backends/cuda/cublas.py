@@ -15,6 +15,7 @@ import numpy as np
 
 from minitorch.backends import cuda
 from minitorch.compiler.backends.cuda.products import LibraryProduct, Matrix
+from minitorch.engine.recording import is_rehearsing
 from minitorch.settings import get_float32_matmul_precision
 
 WORKSPACE = 32 << 20  # bytes; what the library asks for on the newest GPUs
@@ -31,8 +32,12 @@ class Cublas:
 
     @property
     def tf32(self) -> bool:
-        """Whether products of float32 may round their factors to ten bits: if the program has said so."""
-        return bool(cuda.matmul.allow_tf32) or get_float32_matmul_precision() != "highest"
+        """Whether products of float32 may round their factors to ten bits: if the program has said so.
+
+        Not while a program is tried beside the function, which rounds nothing.
+        """
+        allowed = bool(cuda.matmul.allow_tf32) or get_float32_matmul_precision() != "highest"
+        return allowed and not is_rehearsing()
 
     @functools.cached_property
     def _library(self) -> Any:

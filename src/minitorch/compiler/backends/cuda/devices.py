@@ -310,9 +310,7 @@ class Cuda:
     def copy(self, source: int, target: Any) -> None:
         """Copy from an address on the device to an array there, in its turn."""
         runtime, stream = self.cupy.cuda.runtime, self.cupy.cuda.get_current_stream()
-        runtime.memcpyAsync(
-            target.data.ptr, source, target.nbytes, runtime.memcpyDeviceToDevice, stream.ptr
-        )
+        runtime.memcpyAsync(target.data.ptr, source, target.nbytes, runtime.memcpyDeviceToDevice, stream.ptr)
 
     def words(self, count: int) -> np.ndarray:
         """Return numbers of the host's, all 0, that kernels can write to: the GPU sees pinned memory too."""
@@ -341,9 +339,7 @@ class _Graph:
 
     def __call__(self) -> None:
         """Run them."""
-        if self._graph is None or (
-            self._has_products and self._captured_with != self._device.library.tf32
-        ):
+        if self._graph is None or (self._has_products and self._captured_with != self._device.library.tf32):
             self._graph = self._captured()
         self._graph.launch()  # (on the current stream)
 
