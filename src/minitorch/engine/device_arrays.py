@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 
 class DeviceMemory(Protocol):
@@ -131,6 +132,14 @@ def is_writeable(array: Any) -> bool:
     return device_of(array) is not None or (isinstance(array, np.ndarray) and array.flags.writeable)
 
 
+def bounds_of(array: Any) -> tuple[int, int]:
+    """Return the addresses between which an array lies."""
+    memory = device_of(array)
+    if not array.size:
+        return 0, 0
+    return byte_bounds(array) if memory is None else memory.bounds(array)
+
+
 def may_share_memory(a: Any, b: Any) -> bool:
     """Tell whether two arrays may lie in the same memory.
 
@@ -138,10 +147,16 @@ def may_share_memory(a: Any, b: Any) -> bool:
     >>> may_share_memory(a, a[1:]), may_share_memory(a, np.zeros(4))
     (True, False)
     """
-    memory = device_of(a)
-    if memory is not device_of(b):
-        return False
-    if memory is None:
-        return np.may_share_memory(a, b)
-    (a0, a1), (b0, b1) = memory.bounds(a), memory.bounds(b)
+    (a0, a1), (b0, b1) = bounds_of(a), bounds_of(b)
     return a0 < b1 and b0 < a1
+
+
+def shares_memory(a: Any, b: Any) -> bool:
+    """Tell whether two arrays have an element in common; on a device, whether they lie between each other's bounds.
+
+    >>> a = np.zeros(4)
+    >>> shares_memory(a[::2], a[1::2]), shares_memory(a, a[3:])
+    (False, True)
+    """
+    on_host = device_of(a) is None and device_of(b) is None
+    return bool(np.shares_memory(a, b)) if on_host else may_share_memory(a, b)

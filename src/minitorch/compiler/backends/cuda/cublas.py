@@ -13,10 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.backends import cuda
 from minitorch.compiler.backends.cuda.products import LibraryProduct, Matrix
-from minitorch.engine.recording import is_rehearsing
-from minitorch.settings import get_float32_matmul_precision
+from minitorch.engine.precision import may_round
 
 WORKSPACE = 32 << 20  # bytes; what the library asks for on the newest GPUs
 _FLOAT32, _FLOAT64 = 0, 1  # the library's numbers for dtypes
@@ -29,15 +27,6 @@ class Cublas:
 
     def __init__(self, cupy: Any) -> None:
         self._cupy = cupy
-
-    @property
-    def tf32(self) -> bool:
-        """Whether products of float32 may round their factors to ten bits: if the program has said so.
-
-        Not while a program is tried beside the function, which rounds nothing.
-        """
-        allowed = bool(cuda.matmul.allow_tf32) or get_float32_matmul_precision() != "highest"
-        return allowed and not is_rehearsing()
 
     @functools.cached_property
     def _library(self) -> Any:
@@ -74,7 +63,7 @@ class Cublas:
         self.prepare()  # (another stream takes the workspace away)
         single = p.dtype == np.float32
         kind = _FLOAT32 if single else _FLOAT64
-        compute = (_COMPUTE_TF32 if self.tf32 else _COMPUTE_FLOAT32) if single else _COMPUTE_FLOAT64
+        compute = (_COMPUTE_TF32 if may_round() else _COMPUTE_FLOAT32) if single else _COMPUTE_FLOAT64
         number = ctypes.c_float if single else ctypes.c_double
         factors, sizes = [(p.a, addresses[0]), (p.b, addresses[1])], [p.rows, p.columns]
         # The library's matrices lie column by column: what it calls c is c's transpose, b's times a's.

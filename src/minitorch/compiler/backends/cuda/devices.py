@@ -21,6 +21,7 @@ from minitorch.compiler.backends.cuda.words import Kernel, cpu_text, gpu_text
 from minitorch.compiler.backends.llvm.driver import aligned, array_at
 from minitorch.compiler.backends.llvm.machine import compile_functions
 from minitorch.compiler.backends.llvm.target import host, require_llvmlite
+from minitorch.engine.precision import may_round
 
 ALIGNMENT = 16  # of arrays that kernels read
 
@@ -339,14 +340,14 @@ class _Graph:
 
     def __call__(self) -> None:
         """Run them."""
-        if self._graph is None or (self._has_products and self._captured_with != self._device.library.tf32):
+        if self._graph is None or (self._has_products and self._captured_with != may_round()):
             self._graph = self._captured()
         self._graph.launch()  # (on the current stream)
 
     def _captured(self) -> Any:
         if self._has_products:
             self._device.library.prepare()  # while nothing is captured: it takes memory
-            self._captured_with = self._device.library.tf32
+            self._captured_with = may_round()
         stream = self._device.cupy.cuda.Stream(non_blocking=True)
         with stream:
             stream.begin_capture()
