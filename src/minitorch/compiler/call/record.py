@@ -196,7 +196,9 @@ def record_call(
         if active.memory is None:
             runner: Any = made_by.compile(recorded.program, _updates(recorded), _number_inputs(recorded))
         else:
-            runner = program_there(made_by, recorded, _number_inputs(recorded), run.lie_here())
+            kept_for = () if run.backward is None else run.backward.kept
+            numbers = _number_inputs(recorded)
+            runner = program_there(made_by, recorded, numbers, run.lie_here(), len(run.found), kept_for)
         if run.backward is not None:
             run.backward.runner = made_by.compile(run.backward.program, {})
     except Exception as error:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minitorch.compiler import backends
-from minitorch.compiler.backends.interface import Backend, Executable
+from minitorch.compiler.backends.interface import Executable
 from minitorch.compiler.ir.program import Program, Value, in_order
 from minitorch.compiler.schedule.report import BuildReport
 from minitorch.compiler.trace.recorded import Recorded
@@ -30,20 +30,38 @@ class LieHere(NamedTuple):
 
 
 def program_there(
-    backend: Backend, recorded: Recorded, numbers: Collection[int], here: LieHere
+    backend: Any,
+    recorded: Recorded,
+    numbers: Collection[int],
+    here: LieHere,
+    results: int,
+    kept: Collection[int],
 ) -> DeviceProgram:
-    """Return what was recorded as a program for a device. numbers: inputs that are Python's."""
-    return DeviceProgram(backend, recorded, numbers, here)
+    """Return what was recorded as a program for a device.
+
+    numbers: inputs that are Python's. results, kept: how many outputs are the function's, and which a backward needs.
+    """
+    read = {*range(results), *kept, *(u.output for u in recorded.updates)}
+    read |= {rebind.output for rebind in recorded.rebinds if rebind.output is not None}
+    unread = [i for i in range(len(recorded.program.outputs)) if i not in read]
+    return DeviceProgram(backend, recorded, numbers, here, unread)
 
 
 class DeviceProgram:
     """A program on a device, and the little of it that is done on the host (an `Executable`)."""
 
-    def __init__(self, backend: Backend, recorded: Recorded, numbers: Collection[int], here: LieHere) -> None:
+    def __init__(
+        self,
+        backend: Any,
+        recorded: Recorded,
+        numbers: Collection[int],
+        here: LieHere,
+        unread: Collection[int],
+    ) -> None:
         program = recorded.program
         self.updates = {u.output: u.input for u in recorded.updates}
         self.numbers = frozenset(numbers)
-        self.here = here
+        self.here, self.unread = here, unread  # (what is unread is not computed)
         self._count = len(program.outputs)
         self.brought = sorted(here.outputs)  # outputs that are brought to the host
         own = {
@@ -60,7 +78,7 @@ class DeviceProgram:
             if not program.inputs[i].shape and program.inputs[i].dtype in _NUMBERS
         }
         there = Program(program.inputs, [program.outputs[i] for i in self._rest], program.guards)
-        device: Any = backend.compile(there, updates, sorted(sent))
+        device: Any = backend.compile(there, updates, sorted(sent), [moved[i] for i in unread])
         self.device = device
         # What a program's entry has to know: outputs that are no updates, those that may be written though it fails,
         # and whether something is written back to the host.

@@ -52,7 +52,7 @@ def _why_apart(grouping: Grouping, group: Group, other: Group, leaf: Value, rena
     if group.kind == "contract":
         if other.inner is not None:
             return "a product does not sum anything else besides"
-        if len(group.members) > figures.longest_epilogue:
+        if len(group.members) > figures.most_after(group.product):
             return "enough is done with the product's result already"
     here = set(renaming.values())
     if len(here) == len(group.dims):

@@ -117,6 +117,22 @@ def test_large_products_are_a_librarys(spec):
     assert ("a library's" in str(run.explain())) == (spec in LIBRARYS)
 
 
+def test_a_convolutions_windows_are_written_out_for_a_library():
+    x, w = minitorch.tensor(numbers(8, 8, 16, 16)), minitorch.tensor(numbers(16, 8, 3, 3))
+
+    def function(x, w):
+        y = minitorch.nn.functional.conv2d(x, w, padding=1)
+        return y, *minitorch.autograd.grad((y * y).sum(), [x, w])
+
+    x.requires_grad, w.requires_grad = True, True
+    run = minitorch.compile(function, backend="gpu")
+    run(x, w)
+    x, w = (x * 0.5).detach().requires_grad_(), (w + 0.1).detach().requires_grad_()
+    for a, b in zip(run(x, w), function(x, w), strict=True):
+        assert_same(a, b, slack=10)
+    assert str(run.explain()).count("a library's") >= 2
+
+
 def test_steps_are_measured_one_by_one():
     x, w = minitorch.tensor(numbers(70, 60)), minitorch.tensor(numbers(60, 50))
     run = minitorch.compile(lambda x, w: (x.exp() @ w).argsort(1).sum(), backend="gpu")

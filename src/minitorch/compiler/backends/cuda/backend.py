@@ -21,8 +21,8 @@ from minitorch.compiler.backends.cuda.words import Kernel, gpu_text
 from minitorch.compiler.backends.interface import ScheduledBackend, Task
 from minitorch.compiler.ir.halves import widened
 from minitorch.compiler.ir.program import Program, Value
-from minitorch.compiler.schedule.groups import Group
-from minitorch.compiler.schedule.memory import MemoryPlan, Placed
+from minitorch.compiler.schedule.groups import PLACE, Group
+from minitorch.compiler.schedule.memory import MemoryPlan, Placed, Scratch
 from minitorch.compiler.schedule.report import BuildReport, StepReport, group_in_words, lines_of
 from minitorch.compiler.schedule.schedule import Schedule, call_numpy
 
@@ -43,8 +43,21 @@ class CudaBackend(ScheduledBackend):
         self.device.require()
 
     def build(self, program: Program, updates: Mapping[int, int], numbers: Collection[int] = ()) -> Any:
-        """Schedule a program, and make it run."""
-        return super().build(widened(program), updates, numbers)
+        """Schedule a program."""
+        return super().build(narrowed(widened(program), numbers), updates, numbers)
+
+    def compile(
+        self,
+        program: Program,
+        updates: Mapping[int, int],
+        numbers: Collection[int] = (),
+        unread: Collection[int] = (),
+    ) -> GpuProgram:
+        """Return a program as something that runs. unread: outputs that are there for their checks' sake alone."""
+        made: GpuProgram = self.build(program, updates, numbers)
+        made.leave_out(unread)
+        made.load()
+        return made
 
     def tasks(self, schedule: Schedule) -> list[Task]:
         """Return the steps of all groups, in their order."""
@@ -63,10 +76,39 @@ class CudaBackend(ScheduledBackend):
         return GpuProgram(schedule, tasks, plan, self.device)
 
 
+def narrowed(program: Program, numbers: Collection[int]) -> Program:
+    """Return a program in which numbers that are used in float32 alone are given so."""
+    values = program.values()
+    readers: dict[Value, list[Value]] = {}
+    for value in values:
+        for each in value.inputs:
+            readers.setdefault(each, []).append(value)
+
+    def is_cast(value: Value) -> bool:
+        return value.attributes.get("function") == "cast" and value.dtype == np.float32
+
+    inputs = list(program.inputs)
+    made: dict[Value, Value] = {}
+    for i in numbers:
+        old = inputs[i]
+        if old.dtype == np.float64 and old not in program.outputs and all(map(is_cast, readers.get(old, ()))):
+            inputs[i] = Value("input", (), old.attributes, old.shape, np.dtype(np.float32))
+            made |= dict.fromkeys([old, *readers.get(old, ())], inputs[i])
+    if not made:
+        return program
+    for value in values:
+        if value not in made and any(each in made for each in value.inputs):
+            operands = tuple(made.get(each, each) for each in value.inputs)
+            new = Value(value.primitive, operands, value.attributes, value.shape, value.dtype)
+            new.line = value.line
+            made[value] = new
+    return Program(inputs, [made.get(each, each) for each in program.outputs], program.guards)
+
+
 def _touched(kernel: Any) -> list[Placed]:
     """Return what a kernel finds in memory."""
     found = [operand[0] if isinstance(operand, tuple) else operand for operand in kernel.operands]
-    return [thing for thing in found if isinstance(thing, Value)]
+    return [thing for thing in found if isinstance(thing, (Value, Scratch))]
 
 
 class GpuProgram:
@@ -88,7 +130,25 @@ class GpuProgram:
         self.may_fail = schedule.may_fail
         outputs = schedule.program.outputs
         self.given = [number for number in range(len(outputs)) if number not in self.updates]
-        self._tasks, self._lock = tasks, threading.Lock()
+        self._tasks, self._plan, self._lock = tasks, plan, threading.Lock()
+
+    def leave_out(self, unread: Collection[int]) -> None:
+        """Leave out what computes nothing but outputs that nobody reads."""
+        program = self.schedule.program
+        needed: set[Any] = {each for i, each in enumerate(program.outputs) if i not in unread}
+        kept = []
+        for task in reversed(self._tasks):
+            group = task.group
+            written = {member for member in group.members if member in self.schedule.stored}
+            places = any(member.primitive == PLACE for member in group.members)
+            if group.kind != "loop" or places or not needed.isdisjoint(written):
+                needed.update(task.touches)
+                kept.append(task)
+        self._tasks = kept[::-1]
+
+    def load(self) -> None:
+        """Make it ready to run."""
+        device, tasks, plan = self.device, self._tasks, self._plan
         self._checks = [task.group for task in tasks if task.group.kind == "check"]
         # Whether any check has failed, which kernels look at; and which, which the host does. Nobody clears them but
         # who has told of it.
@@ -98,7 +158,6 @@ class GpuProgram:
         self._error: Exception | None = None
         self._seen, self._none = self._words.data.cast("B"), bytes(self._words.nbytes)
         self._memory = device.empty((max(1, plan.size),), np.uint8)
-        self._plan = plan
         self._constants: dict[Value, Any] = {}
         self._entries: dict[Any, int] = {}
         self._slots = [
@@ -149,7 +208,7 @@ class GpuProgram:
                 self._host[entry] = address(self._device_numbers) + 8 * place + offset
             elif argument is not None:
                 moving.append((entry, argument, offset))
-            elif value.primitive == "constant":
+            elif isinstance(value, Value) and value.primitive == "constant":
                 if value not in self._constants:
                     self._constants[value] = self.device.ready(np.asarray(value.attributes["array"]))
                 self._host[entry] = address(self._constants[value]) + offset
