@@ -22,6 +22,7 @@ class Figures:
     Of reductions: one over at most `serial_elements` is done in one go; larger ones in at most `most_blocks`
     blocks of rows, each with partial sums of its own. One over the first axes of more than `column_bytes` goes
     through memory row by row.
+    Sums over columns are not made in a kernel that folds along rows, where they are `columns_apart`.
     Of groups: at most `largest_group` values, and at most `longest_epilogue` functions on a product's result (0
     leaves every product alone, for a library to compute; so is one of `alone_from` multiplications or more). A
     value of `grained_elements` or more is stored only along the grain of what is computed with it.
@@ -42,6 +43,7 @@ class Figures:
     few_bytes: int
     alignment: int
     alone_from: int = 1 << 62
+    columns_apart: bool = False
 
     def most_after(self, product: Value) -> int:
         """Return how many functions on a product's result may be computed with it."""

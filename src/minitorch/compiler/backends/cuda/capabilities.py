@@ -25,6 +25,7 @@ GPU_FIGURES = Figures(
     far_cost=60.0,
     few_bytes=1 << 14,
     alignment=256,
+    columns_apart=True,  # threads of a row wait for each other; those of columns need not
     alone_from=LEAST_MULTIPLICATIONS,  # such a product may be a library's
 )
 

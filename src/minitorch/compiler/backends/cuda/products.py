@@ -16,7 +16,7 @@ import numpy as np
 
 from minitorch.compiler.ir.index import Affine, Dim, total
 
-LEAST_MULTIPLICATIONS = 1 << 17  # below, a kernel of our own is as fast
+LEAST_MULTIPLICATIONS = 1 << 19  # below, a kernel of our own is as fast
 LEAST_WORTH_PACKING = 1 << 21  # from here on a factor is written out for a library
 LEAST_READ_AGAIN = 8  # and read so many times then
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
