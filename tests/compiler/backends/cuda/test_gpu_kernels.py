@@ -11,6 +11,7 @@ import pytest
 import minitorch
 from compiled import BACKENDS, assert_same
 from minitorch.compiler.backends.cuda.devices import Emulated, Launch
+from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.ptx import ptx
 from minitorch.compiler.backends.cuda.words import BlockWriter, Kernel, cpu_text, gpu_text
 
@@ -131,6 +132,24 @@ def test_a_convolutions_windows_are_written_out_for_a_library():
     for a, b in zip(run(x, w), function(x, w), strict=True):
         assert_same(a, b, slack=10)
     assert str(run.explain()).count("a library's") >= 2
+
+
+@pytest.mark.parametrize("backend", BOTH)
+def test_rows_of_products_lie_apart_where_their_length_is_odd(backend):
+    def function(x, w, y):
+        scores = x @ w.T
+        loss = minitorch.nn.functional.cross_entropy(scores.reshape(-1, scores.shape[-1]), y)
+        return loss, *minitorch.autograd.grad(loss, [x, w])
+
+    y = minitorch.tensor(np.arange(40) * 7 % 301)
+    run = minitorch.compile(function, backend=backend)
+    for scale in (1.0, 0.5):
+        x, w = (minitorch.tensor(scale * numbers(*s), requires_grad=True) for s in ((4, 10, 64), (301, 64)))
+        for a, b in zip(run(x, w, y), function(x, w, y), strict=True):
+            assert_same(a, b, slack=10)
+    (program,) = run.cache.all()
+    products = [t.kernel for t in program.runner.tasks if isinstance(t.kernel, LibraryProduct)]
+    assert {max(each.c.apart, each.a.apart, each.b.apart) for each in products} == {304}
 
 
 def test_steps_are_measured_one_by_one():

@@ -130,25 +130,26 @@ class GpuProgram:
         self.may_fail = schedule.may_fail
         outputs = schedule.program.outputs
         self.given = [number for number in range(len(outputs)) if number not in self.updates]
-        self._tasks, self._plan, self._lock = tasks, plan, threading.Lock()
+        self.tasks, self._plan, self._lock = tasks, plan, threading.Lock()
 
     def leave_out(self, unread: Collection[int]) -> None:
         """Leave out what computes nothing but outputs that nobody reads."""
         program = self.schedule.program
         needed: set[Any] = {each for i, each in enumerate(program.outputs) if i not in unread}
         kept = []
-        for task in reversed(self._tasks):
+        for task in reversed(self.tasks):
             group = task.group
             written = {member for member in group.members if member in self.schedule.stored}
             places = any(member.primitive == PLACE for member in group.members)
-            if group.kind != "loop" or places or not needed.isdisjoint(written):
+            apart = any(isinstance(each, Scratch) for each in task.touches)
+            if group.kind != "loop" or places or apart or not needed.isdisjoint(written):
                 needed.update(task.touches)
                 kept.append(task)
-        self._tasks = kept[::-1]
+        self.tasks = kept[::-1]
 
     def load(self) -> None:
         """Make it ready to run."""
-        device, tasks, plan = self.device, self._tasks, self._plan
+        device, tasks, plan = self.device, self.tasks, self._plan
         self._checks = [task.group for task in tasks if task.group.kind == "check"]
         # Whether any check has failed, which kernels look at; and which, which the host does. Nobody clears them but
         # who has told of it.
@@ -223,7 +224,7 @@ class GpuProgram:
         self._shifts = np.array([offset for _, _, offset in moving], np.int64)
         fixed = {
             slot
-            for task, slots in zip(self._tasks, self._slots, strict=True)
+            for task, slots in zip(self.tasks, self._slots, strict=True)
             if isinstance(task.kernel, LibraryProduct)
             for slot in slots
         }
@@ -276,7 +277,7 @@ class GpuProgram:
         steps: list[Sequence] = []
         launches: list[Launch] = []
         checked = False
-        for task, places in zip(self._tasks, self._slots, strict=True):
+        for task, places in zip(self.tasks, self._slots, strict=True):
             if task.kernel is not None:
                 is_ours = isinstance(task.kernel, Kernel)
                 function = self._functions[id(task.kernel.items)] if is_ours else None

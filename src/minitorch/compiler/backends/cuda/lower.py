@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.compiler.backends.cuda.capabilities import Gpu
 from minitorch.compiler.backends.cuda.loops import write_loop
 from minitorch.compiler.backends.cuda.products import (
     DTYPES,
@@ -26,14 +27,63 @@ from minitorch.compiler.backends.llvm.body import Body, Expression
 from minitorch.compiler.backends.llvm.loops import Loop, LoopFold, Store
 from minitorch.compiler.backends.llvm.lower import Lowering, loop_key, product_of
 from minitorch.compiler.backends.llvm.target import Target
-from minitorch.compiler.ir.index import Affine, Dim, Index, dims_of, offset, total
+from minitorch.compiler.ir.index import Affine, Dim, Index, dims_of, total
 from minitorch.compiler.ir.program import Value
 from minitorch.compiler.schedule.groups import Group
 from minitorch.compiler.schedule.memory import Scratch
 from minitorch.compiler.schedule.schedule import Schedule
 
+GPU = Gpu()
 # Operands (FAILED, n): whether the n-th check has failed, counted from 1; (FAILED, 0): whether any has.
 FAILED = "failed"
+
+
+ALIGNED_ROWS = 4  # elements of a row, of which libraries like whole numbers
+LEAST_ROW = 256
+# What looks at a value element by element, wherever that lies.
+_BY_INDEX = {"map", "reduce", "contract", "permute", "expand", "slice", "reshape", "partial", "copy"}
+
+
+def _rows_apart(schedule: Schedule) -> dict[Value, tuple[int, int]]:
+    """Return values whose rows are to lie at multiples of 16 bytes, with their size then and how far apart these lie.
+
+    Those are values in the program's own memory that a large product reads or makes.
+    """
+    readers: dict[Value, list[Value]] = {}
+    values = schedule.program.values()
+    for value in values:
+        for each in value.inputs:
+            readers.setdefault(each, []).append(value)
+
+    def is_read_by_index(value: Value, row: int) -> bool:
+        for reader in readers.get(value, ()):
+            if reader.primitive not in _BY_INDEX or not GPU.computes(reader):
+                return False
+            if reader.primitive == "reshape" and (
+                not reader.shape or reader.shape[-1] != row or not is_read_by_index(reader, row)
+            ):
+                return False
+        return True
+
+    found = {}
+    for value in schedule.stored:
+        row = value.shape[-1] if value.ndim > 1 else 0
+        if (
+            row < LEAST_ROW
+            or row % ALIGNED_ROWS == 0
+            or value.dtype != np.float32
+            or value.primitive not in ("map", "contract")
+            or not schedule.needs_place(value)
+            or value in schedule.program.outputs
+            or not GPU.computes(value)
+            or not is_read_by_index(value, row)
+        ):
+            continue
+        around = [value, *readers.get(value, ())]
+        if any(each.primitive == "contract" for each in around):
+            apart = -(-row // ALIGNED_ROWS) * ALIGNED_ROWS
+            found[value] = (value.size // row * apart * value.dtype.itemsize, apart)
+    return found
 
 
 class GpuLowering(Lowering):
@@ -42,6 +92,7 @@ class GpuLowering(Lowering):
     def __init__(self, schedule: Schedule) -> None:
         super().__init__(schedule, Target("", "", TRIPLE))
         self.checks: list[Group] = []  # so far
+        self.rows = {value: (Scratch(size), row) for value, (size, row) in _rows_apart(schedule).items()}
 
     def write(self, loop: Loop) -> Any:
         """Write a loop; one that checks says where to say so, and others look there before they do any harm."""
@@ -72,12 +123,12 @@ class GpuLowering(Lowering):
     def product(self, group: Group) -> list[Any]:
         """Write a product, with what follows it: a library's, or a loop over its elements and along its sums."""
         value, indices, summed = product_of(group)
-        body = Body(self.is_stored)
+        body = Body(self.is_stored, self.rows)
         sides = [body.at(operand, index) for operand, index in zip(value.inputs, indices, strict=True)]
         kept = dims_of(group.index[value])
         arguments, inputs = self.schedule.arguments, len(self.schedule.program.inputs)
         if len(group.members) == 1 and arguments.get(value, inputs) >= inputs:
-            where = offset(group.index[value], value.shape)
+            where = body.place(value, group.index[value])
             found = self.library_product(value, body, sides, indices, kept, summed, where)
             if found:
                 return found
@@ -151,14 +202,17 @@ class GpuLowering(Lowering):
             total(dims) for dims in (way.rows, way.columns, way.summed, way.batches)
         )
         a, b = matrices
-        product = LibraryProduct([*operands, value], value.dtype, rows, columns, length, batches, a, b, way.c)
+        result = self.rows[value][0] if value in self.rows else value
+        product = LibraryProduct(
+            [*operands, result], value.dtype, rows, columns, length, batches, a, b, way.c
+        )
         return [*steps, product]
 
     def written_out(
         self, factor: Value, index: Index, dtype: np.dtype, order: list[Dim], scratch: Scratch
     ) -> Any:
         """Write the kernel that brings a product's factor to memory, its loops in an order."""
-        body = Body(self.is_stored)
+        body = Body(self.is_stored, self.rows)
         node = body.at(factor, index)
         node = node if node.dtype == dtype else body.apply("cast", dtype, node)
         terms, step = [], 1
