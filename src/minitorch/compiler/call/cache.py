@@ -181,7 +181,9 @@ class Cache:
         key, alike = arguments.key, _without_shapes(arguments)
         known = self.shapes.get(alike)
         if known is None:
-            known = self.shapes[alike] = VaryingShapes(key.shapes, all_of_them=dynamic is True)
+            known = self.shapes[alike] = VaryingShapes(
+                key.shapes, all_of_them=dynamic is True, ints=len(key.leaves)
+            )
             if len(self.shapes) > MOST_SEEN:
                 del self.shapes[next(iter(self.shapes))]
         known.see(key.shapes, tuple([leaf.contiguous for leaf in key.leaves]))

@@ -190,12 +190,12 @@ class CompiledFunction:
         cache = self.cache
         tried = self._programs_for(arguments)
         for program in tried:
-            if program.fits(arguments.leaves):
+            if program.fits(arguments):
                 if program.overlaps(arguments.leaves):
                     return self.function(*arguments.args, **arguments.options)
                 began = time.perf_counter()
                 try:
-                    if program.must_be_audited(arguments.leaves):
+                    if program.must_be_audited(arguments):
                         program.decide(arguments)
                         return self._audit(program, arguments)
                     results = program.run(arguments)
@@ -213,7 +213,7 @@ class CompiledFunction:
             key = cache.promote_numbers(arguments, self._key_for(arguments))
             group = cache.programs.get(key, [])
             for program in group:  # another thread may have compiled it meanwhile
-                if program in tried or not program.fits(arguments.leaves):
+                if program in tried or not program.fits(arguments):
                     continue
                 if not program.overlaps(arguments.leaves):
                     try:
@@ -278,7 +278,7 @@ class CompiledFunction:
                 return self.function(*arguments.args, **arguments.options)
             if not differs:
                 program.audits.passed()
-                program.audited_elsewhere |= program.sizes(arguments.leaves) != list(program.hints.values())
+                program.audited_elsewhere |= program.sizes(arguments) != list(program.hints.values())
                 program.runner.settle()
                 cache.audits += 1
                 return outcome.results

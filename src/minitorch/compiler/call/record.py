@@ -29,6 +29,7 @@ from minitorch.compiler.call.shapes import places_of
 from minitorch.compiler.call.specialisation import Result, Specialisation
 from minitorch.compiler.call.undo import Aside, Before
 from minitorch.compiler.call.views import View, hidden_bases, views_among
+from minitorch.compiler.ir.polynomial import GREATEST
 from minitorch.compiler.ir.sizes import Symbol
 from minitorch.compiler.trace.backward import Backward, differentiate, is_consumed
 from minitorch.compiler.trace.deferred import given_by_program
@@ -250,12 +251,13 @@ class _Run:
         self.stored: list[Any] = []  # what was stored outside, change by change
         self.environment = Environment(promoted)  # as it was when each thing was first come across
         self.before = Before([default_generator])
-        shapes = [np.shape(leaf._data if isinstance(leaf, Node) else leaf) for leaf in arguments.leaves]
-        symbols = {
-            (leaf, axis): Symbol(name, shapes[leaf][axis])
-            for name, places in places_of(key.shapes).items()
-            for leaf, axis in places
-        }
+        shapes = arguments.key.shapes
+        symbols = {}
+        for name, places in places_of(key.shapes).items():
+            leaf, axis = places[0]  # (of one that is also an array's length, this is that)
+            greatest = None if leaf < len(key.leaves) else GREATEST
+            symbols.update(dict.fromkeys(places, Symbol(name, shapes[leaf][axis], greatest=greatest)))
+        self.whole = key.whole
         self.active = Recording(arguments.leaves, {}, promoted, self._around_pause, symbols, self.given)
         library = KnownObjects(self.active, self.environment, self.before)
         self.observer = CallObserver({}, promoted, library)
@@ -348,10 +350,10 @@ class _Run:
 
     def _call(self) -> Any:
         args, options = self.arguments.args, self.arguments.options
-        if self.inputs:
-            count = iter(range(len(self.arguments.numbers)))
+        if self.inputs or self.active.symbols:
+            count, whole = iter(range(len(self.arguments.numbers))), iter(range(len(self.whole)))
             args, options = (
-                rebuilt(part, lambda thing: self._as_input(thing, count)) for part in (args, options)
+                rebuilt(part, lambda thing: self._as_input(thing, count, whole)) for part in (args, options)
             )
         if any(isinstance(given, np.ndarray) for given in self.arguments.leaves):
             args, options = rebuilt((args, options), self._shown)  # a copy of one must be recorded too
@@ -384,7 +386,10 @@ class _Run:
             for part in vars(thing).values() if hasattr(thing, "__dict__") else ():
                 self._note_given(part)
 
-    def _as_input(self, thing: Any, count: Iterator[int]) -> Any:
+    def _as_input(self, thing: Any, count: Iterator[int], whole: Iterator[int]) -> Any:
+        if type(thing) is int:
+            symbol = self.active.symbols.get((len(self.arguments.leaves), next(whole)))
+            return thing if symbol is None else self.active.whole(symbol)
         if type(thing) is not float:
             return thing
         i = next(count)

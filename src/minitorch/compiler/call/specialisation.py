@@ -300,12 +300,12 @@ class Specialisation:
         with self._asking(arguments):
             return first_violation(self.requirements(self.spelled()), call)
 
-    def fits(self, leaves: Sequence[Any]) -> bool:
+    def fits(self, arguments: Arguments) -> bool:
         """Tell whether a call that has its key can be run by it, but for decisions on numbers."""
         if (
             not self.environment.holds()
-            or not (self._sizes_fit is None or self._sizes_fit(*self.sizes(leaves)))
-            or not self.is_apart(*leaves)
+            or not (self._sizes_fit is None or self._sizes_fit(*self.sizes(arguments)))
+            or not self.is_apart(*arguments.leaves)
             or not all(map(_is_there, self._numbers))
         ):
             return False
@@ -320,22 +320,20 @@ class Specialisation:
                     replaced = True
         return not replaced or self._takes_new_arrays()
 
-    def sizes(self, leaves: Sequence[Any]) -> list[int]:
-        """Return the sizes that vary, of a call that has its key."""
-        return [
-            np.shape(leaves[leaf]._data if isinstance(leaves[leaf], Node) else leaves[leaf])[axis]
-            for (leaf, axis), *_ in self.places.values()
-        ]
+    def sizes(self, arguments: Arguments) -> list[int]:
+        """Return the sizes and ints that vary, of a call that has its key."""
+        shapes = arguments.key.shapes
+        return [shapes[leaf][axis] for (leaf, axis), *_ in self.places.values()]
 
-    def _give_sizes(self, leaves: Sequence[Any]) -> None:
-        for name, n in zip(self.places, self.sizes(leaves), strict=True):
+    def _give_sizes(self, arguments: Arguments) -> None:
+        for name, n in zip(self.places, self.sizes(arguments), strict=True):
             setattr(self.given, name, n)
 
-    def must_be_audited(self, leaves: Sequence[Any]) -> bool:
+    def must_be_audited(self, arguments: Arguments) -> bool:
         """Tell whether a call is to be audited: because it is time, or the first one with sizes of another kind."""
         if self.audits.due or not self.places or self.audited_elsewhere or not self.audits.wanted:
             return self.audits.due
-        return self.sizes(leaves) != list(self.hints.values())
+        return self.sizes(arguments) != list(self.hints.values())
 
     def _takes_new_arrays(self) -> bool:
         """Tell whether arrays that Tensors were given since the last call can be written to, each by itself."""
@@ -387,7 +385,7 @@ class Specialisation:
     def _run(self, arguments: Arguments) -> Any:
         recorded, leaves = self.recorded, arguments.leaves
         call = Call(leaves)
-        self._give_sizes(leaves)
+        self._give_sizes(arguments)
         self.decide(arguments)
         before = self.undo()
         try:
@@ -454,8 +452,8 @@ class Specialisation:
         for i in self.key.inputs:
             if i < len(arguments.numbers):  # who asks why a program does not fit may have fewer
                 setattr(self.given, f"n{i}", arguments.numbers[i])
-        if len(arguments.leaves) == len(self.key.leaves):
-            self._give_sizes(arguments.leaves)
+        if [*map(len, arguments.key.shapes)] == [*map(len, self.key.shapes)]:
+            self._give_sizes(arguments)
         self.asked_about[:] = arguments.leaves
         try:
             yield

@@ -423,6 +423,8 @@ class Size(_Int):
         return other / self.number
 
     def __rpow__(self, base: Any, modulus: Any = None) -> Any:
+        if modulus is None and isinstance(base, float):
+            return base**self.number
         return pow(base, self._number(), modulus)
 
     def __and__(self, other: Any) -> Any:

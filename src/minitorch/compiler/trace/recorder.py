@@ -243,6 +243,15 @@ class Recording:
         traced = self.add_input(FromScript(len(self.script) - 1), np.asarray(value, dtype=np.float64))
         return Number(traced.value, value, reading.run, self.decide)
 
+    def whole(self, symbol: Symbol) -> Size:
+        """Return what stands for an int that varies among the arguments: an input, unless a length tells it."""
+        if symbol not in Program(self.inputs, []).symbols:
+            self.script.append(ReadNumber(self.assumed.given, symbol.name, int))
+            source = FromScript(len(self.script) - 1)
+            read = self.add_input(source, np.asarray(symbol.hint, dtype=np.float64))
+            read.value.attributes["symbol"] = symbol
+        return symbol.size
+
     def promoted_number(self, reading: ReadNumber, value: Any) -> Any:
         """Return what stands for a number that a function reads by itself, and that was seen to change."""
         name = (id(reading.holder), reading.key)
