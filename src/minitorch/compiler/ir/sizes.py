@@ -500,7 +500,11 @@ def typical(number: int) -> int:
     if not isinstance(number, Size):
         return number
     usual = {s: max(s.hint, USUAL) if s.typical is None else s.typical for s in symbols_of(number)}
-    return replaced(number.terms, usual)
+    try:
+        found = replaced(number.terms, usual)
+    except ZeroDivisionError:
+        found = 0
+    return found if found > 0 else hint(number)  # (all of them together may be no sizes of a call: n - k)
 
 
 def hints(shape: Sequence[int]) -> tuple[int, ...]:
