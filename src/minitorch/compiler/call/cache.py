@@ -5,12 +5,15 @@ What comes only once is not worth compiling: recording and compiling take as lon
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from minitorch.compiler.call.key import Arguments, CacheKey, exactly
-from minitorch.compiler.call.shapes import VaryingShapes
+from minitorch.compiler.call.shapes import VaryingNumbers, VaryingShapes
 from minitorch.compiler.call.specialisation import Specialisation
 from minitorch.engine import watch
 
@@ -28,6 +31,7 @@ class Cache:
     def __init__(self, owner: Any = None) -> None:
         self.owner = owner  # a weak reference to the instance
         self.shapes: dict[CacheKey, VaryingShapes] = {}  # which sizes vary, by key without sizes
+        self.numbers = VaryingNumbers()  # which ints beside the arguments do
         self.programs: dict[CacheKey, list[Specialisation]] = {}
         self.seen: dict[CacheKey, deque[int]] = {}  # when calls found no program: the last ones
         self.misses: dict[CacheKey, int] = {}  # calls for which there were programs, but none that fitted
@@ -193,6 +197,19 @@ class Cache:
         shapes = self.shapes_of(arguments) if self.shapes else None
         named = None if shapes is None else shapes.named(arguments.key.shapes)
         return None if named is None else arguments.key.with_shapes(named, arguments.layouts())
+
+    @contextmanager
+    def unless_it_fails(self, arguments: Arguments) -> Iterator[None]:
+        """Note nothing about sizes if a call fails: that says nothing about others."""
+        key = _without_shapes(arguments)
+        shapes, numbers = copy.deepcopy((self.shapes.get(key), self.numbers))
+        try:
+            yield
+        except Exception:
+            if shapes is not None:
+                self.shapes[key] = shapes
+            self.numbers = numbers
+            raise
 
 
 def _without_shapes(arguments: Arguments) -> CacheKey:

@@ -135,6 +135,7 @@ class Explanation:
             for shapes in cache.shapes.values()
             for (leaf, axis), why in sorted(shapes.fixed.items())
         ]
+        self.fixed_sizes += [f"{key} cannot vary: {why}" for (_, key), why in cache.numbers.fixed.items()]
         names = _names(compiled.function)
         self.programs = [report(program, measure, names) for program in cache.all()]
 
@@ -197,6 +198,9 @@ def report(program: Any, measure: bool = True, names: Mapping[int, str] | None =
     found.guards = [guard.words for guard in program.environment.guards]
     for name, places in program.places.items():
         where = " and ".join(_place(leaf, axis, len(program.key.leaves)) for leaf, axis in places)
+        found.sizes.append(f"{name} ≥ {LEAST} ({where}; {program.hints[name]} when recorded)")
+    for name, reading in program.sized.items():
+        where = f"{reading.key} of {type(reading.holder).__name__}"
         found.sizes.append(f"{name} ≥ {LEAST} ({where}; {program.hints[name]} when recorded)")
     found.size_guards = [str(guard) for guard in recorded.program.guards]
     for step in recorded.script:

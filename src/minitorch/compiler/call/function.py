@@ -32,7 +32,7 @@ from minitorch.compiler.call.shapes import places_of
 from minitorch.compiler.call.specialisation import REFUSALS, Redecided, Specialisation
 from minitorch.compiler.trace.interrupts import Uninterrupted
 from minitorch.compiler.trace.observe.instrument import SUPPORTED
-from minitorch.compiler.trace.recorded import FromTensor
+from minitorch.compiler.trace.recorded import FromTensor, ReadNumber
 from minitorch.compiler.trace.refusal import Refused
 from minitorch.engine.modes import Mode, current, observed
 from minitorch.engine.node import Node
@@ -266,7 +266,7 @@ class CompiledFunction:
         with cache.lock:
             outcome = record_call(
                 self.function, arguments, program.key, cache.promoted, self.backend, self.verify,
-                "an audit", program,
+                "an audit", program.has_sized, program,
             )  # fmt: skip
             program.audit_seconds = time.perf_counter() - began
             program.entry, program.entry_is_made = None, False  # its ticks are over
@@ -318,7 +318,14 @@ class CompiledFunction:
         """Record a call, and keep the program if there is one."""
         cache = self.cache
         outcome = record_call(
-            self.function, arguments, key, cache.promoted, self.backend, self.verify, reason
+            self.function,
+            arguments,
+            key,
+            cache.promoted,
+            self.backend,
+            self.verify,
+            reason,
+            self._may_be_size,
         )
         if outcome.asks_for_floats:
             return self._record(cache.fix_numbers(arguments, key), arguments, reason)
@@ -355,27 +362,48 @@ class CompiledFunction:
 
     def _record_anew(self, key: CacheKey, arguments: Arguments, reason: str, outcome: RecordedCall) -> Any:
         """Record a call again in which sizes varied that cannot, or two of them that have to be one."""
-        shapes = self.cache.shapes_of(arguments)
-        assert shapes is not None, "sizes vary only where they were seen to"
-        places = places_of(key.shapes)
-        for one, other in outcome.equal:
-            shapes.compare(places[one][0], places[other][0])
-        for name, why in outcome.special.items():
-            shapes.except_for(places[name], arguments.key.shapes, why)
-        self._fix_sizes(key, arguments, outcome.fixed, outcome.fixed_layout)
-        varying = self.cache.varying_key(arguments)
-        again = arguments.key if varying is None else varying
-        return self._record(self.cache.promote_numbers(arguments, again), arguments, reason)
+        with self.cache.unless_it_fails(arguments):
+            self._fix_numbers(outcome)
+            shapes = self.cache.shapes_of(arguments)
+            places = places_of(key.shapes)
+            if shapes is not None:
+                for one, other in outcome.equal:
+                    if one in places and other in places:
+                        shapes.compare(places[one][0], places[other][0])
+                for name, why in outcome.special.items():
+                    shapes.except_for(places.get(name, ()), arguments.key.shapes, why)
+            self._fix_sizes(key, arguments, outcome.fixed, outcome.fixed_layout)
+            varying = self.cache.varying_key(arguments)
+            again = arguments.key if varying is None else varying
+            return self._record(self.cache.promote_numbers(arguments, again), arguments, reason)
+
+    def _may_be_size(self, reading: ReadNumber, now: int) -> bool:
+        """Tell whether an int that the function reads may be a size that varies."""
+        return self.dynamic is not False and self.cache.numbers.may_vary(
+            (id(reading.holder), reading.key), now
+        )
+
+    def _fix_numbers(self, outcome: RecordedCall) -> None:
+        """Note which ints that the function reads are no sizes: never, or not as they are in this call."""
+        compared = {name: "it is compared with a size" for pair in outcome.equal for name in pair}
+        for name, reading in outcome.sized.items():
+            place = (id(reading.holder), reading.key)
+            if name in outcome.fixed:
+                self.cache.numbers.fixed[place] = outcome.fixed[name]
+            elif name in outcome.special or name in compared:
+                why = {**compared, **outcome.special}[name]
+                self.cache.numbers.except_for(place, reading.find(), why)
 
     def _fix_sizes(
         self, key: CacheKey, arguments: Arguments, fixed: dict[str, str], fixed_layout: str
     ) -> None:
         """Let sizes, or strides, not vary any more."""
         shapes = self.cache.shapes_of(arguments)
-        assert shapes is not None, "sizes vary only where they were seen to"
+        if shapes is None:
+            return  # nothing varies but ints that the function reads
         shapes.fixed_layout = shapes.fixed_layout or fixed_layout
         for name, why in fixed.items():
-            shapes.fix(places_of(key.shapes)[name], why)
+            shapes.fix(places_of(key.shapes).get(name, ()), why)
 
     def _stay_eager(self, because: str) -> None:
         """Tell that calls of a key are run as they are from now on: once for each line of source that is why."""

@@ -73,7 +73,8 @@ class RecordedCall:
     differs: of an audited call, where it differs from the program that is kept for it.
     is_done: the function has run all the same, though it is refused.
     fixed: nothing was done, because these sizes, by name, cannot vary, and why; special: because there is something
-    about the ones of this call; equal: because two must be one; fixed_layout: why strides cannot vary.
+    about the ones of this call; equal: because two must be one; fixed_layout: why strides cannot vary. sized: those of
+    them, by name, that are no sizes of arguments, but ints that it reads.
     """
 
     results: Any = None
@@ -89,6 +90,7 @@ class RecordedCall:
     fixed_layout: str = ""
     special: dict[str, str] = field(default_factory=dict)
     equal: set[tuple[str, str]] = field(default_factory=set)
+    sized: dict[str, ReadNumber] = field(default_factory=dict)
 
     @property
     def sizes_cannot_vary(self) -> bool:
@@ -117,16 +119,18 @@ def record_call(
     backend: str,
     verified: bool,
     reason: str,
+    may_be_size: Callable[[ReadNumber, int], bool],
     kept: Specialisation | None = None,
 ) -> RecordedCall:
     """Run a function on the arguments of a call, and make a program of it.
 
     kept: the program that is kept for such calls: another one is made only if it is not the same.
     promoted: options and attributes, by holder and name, that are inputs because they were seen to change; more of them
-    may be found. verified: compare the program with the function. reason: why there is to be a new one.
+    may be found. verified: compare the program with the function. reason: why there is to be a new one. may_be_size:
+    tells which of the ints among them may be sizes.
     """
     began = time.perf_counter()
-    run = _Run(function, arguments, key, promoted)
+    run = _Run(function, arguments, key, promoted, may_be_size)
     mode = current()
     failure: Exception | None = None
     try:
@@ -155,6 +159,7 @@ def record_call(
                 fixed_layout=run.fixed_layout,
                 special=assumed.special,
                 equal=assumed.equal,
+                sized=run.active.sized,
             )
         if not isinstance(error, Exception):
             raise
@@ -205,7 +210,7 @@ def record_call(
         recorded, environment, key, parts[0], results_made, runner,
         run.backward, run.given, reason, changes=[c.plainly() for c in observer.changes], stored=parts[1],
         audits=Audits(verified), aliases=aliases, pinned=pinned, compared=others,
-        hints={symbol.name: symbol.hint for symbol in active.symbols.values()},
+        hints={symbol.name: symbol.hint for symbol in active.symbols.values()}, sized=active.sized,
     )  # fmt: skip
     if run.backward is not None:
         run.backward.again = OnceMore(function, program)
@@ -235,6 +240,7 @@ class _Run:
         arguments: Arguments,
         key: CacheKey,
         promoted: set[tuple[int, Any]],
+        may_be_size: Callable[[ReadNumber, int], bool],
     ) -> None:
         self.function = function
         self.arguments = arguments
@@ -258,7 +264,9 @@ class _Run:
             greatest = None if leaf < len(key.leaves) else GREATEST
             symbols.update(dict.fromkeys(places, Symbol(name, shapes[leaf][axis], greatest=greatest)))
         self.whole = key.whole
-        self.active = Recording(arguments.leaves, {}, promoted, self._around_pause, symbols, self.given)
+        self.active = Recording(
+            arguments.leaves, {}, promoted, self._around_pause, symbols, self.given, may_be_size
+        )
         library = KnownObjects(self.active, self.environment, self.before)
         self.observer = CallObserver({}, promoted, library)
         self.active.observer = self.observer
@@ -491,7 +499,8 @@ class _Run:
     def without_symbols(self, why: str) -> RecordedCall:
         """Return what becomes of a call that could not be recorded, perhaps because its sizes vary."""
         self.observer.forget()
-        return RecordedCall(fixed={symbol.name: why for symbol in self.active.symbols.values()})
+        fixed = {symbol.name: why for symbol in self.active.symbols.values()}
+        return RecordedCall(fixed=fixed, sized=self.active.sized)
 
     def refused(self, error: CompileError) -> RecordedCall:
         """Return what becomes of a call that cannot be recorded, with guards on what was looked at so far."""

@@ -113,6 +113,31 @@ class VaryingShapes:
         return list(groups.values())
 
 
+Place = tuple[int, Any]  # the id of what holds a number, and by which key
+
+
+class VaryingNumbers:
+    """Which ints that a function reads by itself (attributes, items, variables) may be sizes that vary.
+
+    fixed: those that cannot, and why.
+    """
+
+    def __init__(self) -> None:
+        self.fixed: dict[Place, str] = {}
+        self._special: dict[Place, set[int]] = {}
+
+    def may_vary(self, place: Place, now: int) -> bool:
+        """Tell whether an int may be a size that varies, in a call in which it is this."""
+        return place not in self.fixed and now not in self._special.get(place, ())
+
+    def except_for(self, place: Place, now: int, why: str) -> None:
+        """Note that there is something about an int as it is in a call."""
+        special = self._special.setdefault(place, set())
+        special.add(now)
+        if len(special) > MOST_SPECIAL:
+            self.fixed[place] = why
+
+
 def _axes(shapes: Shapes) -> Iterator[Axis]:
     return ((leaf, axis) for leaf, shape in enumerate(shapes) for axis in range(len(shape)))
 
