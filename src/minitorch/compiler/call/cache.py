@@ -52,6 +52,7 @@ class Cache:
         self.latest: Specialisation | None = (
             None  # the program used last, whose entry (entry.py) is tried first
         )
+        self.earlier: Specialisation | None = None  # the one before it, tried next: a smaller last batch's, say
         self.bound: Any = None  # the compiled method of the instance these programs are for
         self.lock = threading.RLock()
 
@@ -81,15 +82,19 @@ class Cache:
             group.remove(program)
         if not group:
             self.programs.pop(program.key, None)
-        if program is self.latest:
-            self.latest = None
+        self._use_no_more(program)
 
     def drop(self, key: CacheKey) -> None:
         """Forget the programs of a key."""
         for program in self.programs.pop(key, ()):
-            if program is self.latest:
-                self.latest = None
+            self._use_no_more(program)
         self.misses.pop(key, None)
+
+    def _use_no_more(self, program: Specialisation) -> None:
+        if program is self.earlier:
+            self.earlier = None
+        if program is self.latest:
+            self.latest, self.earlier = self.earlier, None
 
     def use(self, program: Specialisation) -> None:
         """Note that a program was used, and let the next call try it first."""
@@ -99,7 +104,7 @@ class Cache:
                 self.programs.get(program.key, []).sort(key=lambda each: each is not program)
                 if self.latest is not None:
                     self.latest.used = program.used
-        self.latest = program
+                self.latest, self.earlier = program, self.latest
 
     def refuse(self, key: Any, relied_on: Any) -> None:
         """Note that a call cannot be recorded as long as what it relied on is as it is."""
@@ -197,6 +202,12 @@ class Cache:
         shapes = self.shapes_of(arguments) if self.shapes else None
         named = None if shapes is None else shapes.named(arguments.key.shapes)
         return None if named is None else arguments.key.with_shapes(named, arguments.layouts())
+
+    def has_own_program(self, arguments: Arguments) -> bool:
+        """Tell whether a call's sizes come so often that they get a program of their own."""
+        varying = self.varying_key(arguments)
+        group = [] if varying is None else self.programs.get(self.key_of(arguments, varying), [])
+        return any(tuple(program.sizes(arguments)) in program.apart for program in group)
 
     @contextmanager
     def unless_it_fails(self, arguments: Arguments) -> Iterator[None]:

@@ -8,7 +8,9 @@ beforehand.
 
 from __future__ import annotations
 
+import itertools
 import sys
+import weakref
 from collections.abc import Iterable
 from typing import Any
 
@@ -19,7 +21,7 @@ from minitorch.compiler.backends.llvm.stream import native_stream
 from minitorch.compiler.call.conditions import Condition, Requirement, SourceCode, compiled_from
 from minitorch.compiler.call.containers import Leaf, filled
 from minitorch.compiler.call.key import Layout
-from minitorch.compiler.call.specialisation import Redecided, Specialisation
+from minitorch.compiler.call.specialisation import SAMPLED, Redecided, Specialisation
 from minitorch.compiler.ir.sizes import hint, is_fixed
 from minitorch.compiler.trace.observe.observer import PLAIN
 from minitorch.compiler.trace.recorded import (
@@ -111,8 +113,14 @@ class _EntryWriter:
         if program.names and program.audits.wanted and not program.audited_elsewhere:
             # The first call with other sizes is audited.
             s.add(f"if ({', '.join(program.names)}, ) != {tuple(program.hints.values())}: return MISS")
+        if program.apart:
+            s.add(f"if ({', '.join(program.names)}, ) in {s.bind(program.apart)}: return MISS")
         for name in program.names:
             s.add(f"{s.bind(program.given)}.{name} = {name}")
+        if program.samples:
+            whose = weakref.ref(program)  # (no method: it would hold the program, which holds this)
+            turn = itertools.cycle(range(SAMPLED))
+            s.add(f"if not next({s.bind(turn)}): {s.bind(whose)}().sample()")
         if guards or program.decisions:
             s.add("try:")
             s.require([*guards, *program.decisions], indent="    ")

@@ -34,6 +34,7 @@ from minitorch.compiler.trace.interrupts import Uninterrupted
 from minitorch.compiler.trace.observe.instrument import SUPPORTED
 from minitorch.compiler.trace.recorded import FromTensor, ReadNumber
 from minitorch.compiler.trace.refusal import Refused
+from minitorch.engine import watch
 from minitorch.engine.modes import Mode, current, observed
 from minitorch.engine.node import Node
 from minitorch.engine.versions import rebased, synced
@@ -158,6 +159,11 @@ class CompiledFunction:
                 results = MISS
             if results is not MISS:
                 return results
+            earlier = cache.earlier
+            if earlier is not None and (entry := earlier.entry) is not None and not earlier.may_need_undoing:
+                results = self._enter_other(earlier, entry, args, options)
+                if results is not MISS:
+                    return results
         mode = current()
         if (
             mode.recorder is not None and not mode.recorder.repeats
@@ -175,6 +181,24 @@ class CompiledFunction:
         if any(type(leaf) is not np.ndarray and _is_foreign(leaf) for leaf in arguments.leaves):
             return self.function(*args, **options)
         return self._find(arguments, mode)
+
+    def _enter_other(self, program: Specialisation, entry: Any, args: tuple[Any, ...], options: Any) -> Any:
+        """Run the program that was used before the last one; MISS if it does not fit either."""
+        try:
+            if program.must_not_be_interrupted:
+                with Uninterrupted():
+                    results = entry(args, options)
+            else:
+                results = entry(args, options)
+        except REFUSALS:
+            return self._refused(program, Arguments(args, options, current()))
+        except Redecided:
+            return MISS
+        if results is not MISS:
+            cache = self.cache
+            program.used = watch.tick()
+            cache.latest, cache.earlier = program, cache.latest
+        return results
 
     def _bring_views_up_to_date(self, args: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Let views whose base was written into follow it, before anything is asked of them."""
@@ -206,6 +230,7 @@ class CompiledFunction:
                 if program.audits.unmeasured:
                     program.audits.measured(time.perf_counter() - began, program.audit_seconds)
                 if not program.entry_is_made:
+                    program.may_be_apart = self.dynamic is None
                     program.entry, program.entry_is_made = make_entry(program, mode), True
                 cache.use(program)
                 return results
@@ -256,7 +281,7 @@ class CompiledFunction:
         """Return the key, but for floats, by which a call that no program fits is recorded."""
         self.cache.see_shapes(arguments, self.dynamic)
         varying = self.cache.varying_key(arguments)
-        return arguments.key if varying is None else varying
+        return arguments.key if varying is None or self.cache.has_own_program(arguments) else varying
 
     def _audit(self, program: Specialisation, arguments: Arguments) -> Any:
         """Run the function itself, and look whether it still does what a program does."""
@@ -305,6 +330,8 @@ class CompiledFunction:
         """Say why no program fits a call, and make numbers that changed inputs."""
         cache = self.cache
         if not group:
+            if cache.has_own_program(arguments):
+                return "sizes that come often: a program of their own"
             last = cache.latest or next(iter(cache.all()), None)
             words = ", ".join(in_words(arguments.key)) or "none"
             return (

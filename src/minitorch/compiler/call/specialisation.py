@@ -67,6 +67,10 @@ from minitorch.tensor.plain import PlainArray
 # What a program stops with: a check of its own, or an error of a NumPy function that it calls back.
 REFUSALS = (Refused, np.linalg.LinAlgError, ValueError, IndexError, FloatingPointError)
 
+# One call in so many is looked at for its sizes. Sizes that were met so often, and are three quarters of the last ones,
+# get a program of their own; so many of them for each program whose sizes vary.
+SAMPLED, OFTEN, MOST_OF_THEIR_OWN = 64, 64, 2
+
 # Does an array lie in memory that is written? {1}: the ids of its owners.
 SHARES = "(id(owner_of({0})) in {1})"
 _shares = function_of(SHARES, 2)
@@ -233,6 +237,9 @@ class Specialisation:
     hints: dict[str, int] = field(default_factory=dict)  # the sizes that vary, as they were in the recording
     audited_elsewhere: bool = False  # whether it was found to be right for other sizes than those
     sized: dict[str, ReadNumber] = field(default_factory=dict)  # those that are ints which the function reads
+    apart: set[tuple[int, ...]] = field(default_factory=set)  # sizes that have programs of their own
+    may_be_apart: bool = False  # whether sizes that come often get one
+    _seen: dict[tuple[int, ...], int] = field(default_factory=dict)  # how often sizes were met by samples
 
     def __post_init__(self) -> None:
         recorded = self.recorded
@@ -331,6 +338,7 @@ class Specialisation:
             not self.environment.holds()
             or not all(map(_is_there, self._numbers))
             or not (self._sizes_fit is None or self._sizes_fit(*self.sizes(arguments)))
+            or (self.apart and tuple(self.sizes(arguments)) in self.apart)
             or not self.is_apart(*arguments.leaves)
         ):
             return False
@@ -354,6 +362,21 @@ class Specialisation:
     def has_sized(self, reading: ReadNumber, now: int) -> bool:
         """Tell whether an int that the function reads is a size in it."""
         return any(reading.holder is s.holder and reading.key == s.key for s in self.sized.values())
+
+    @property
+    def samples(self) -> bool:
+        """Whether it is to be told now and then of the sizes it is used for."""
+        return self.may_be_apart and bool(self.places) and not self.sized and len(self.apart) < MOST_OF_THEIR_OWN
+
+    def sample(self) -> None:
+        """Look at the sizes of a call. Those that nearly all calls have get a program of their own: it is faster."""
+        sizes = tuple([getattr(self.given, name) for name in self.names])
+        self._seen[sizes] = count = self._seen.get(sizes, 0) + 1
+        if count >= OFTEN and 4 * count >= 3 * sum(self._seen.values()):
+            self.apart.add(sizes)
+            self.entry, self.entry_is_made = None, False  # it would go on without asking
+        if count >= OFTEN or len(self._seen) > OFTEN:
+            self._seen.clear()
 
     def _give_sizes(self, arguments: Arguments) -> None:
         for name, n in zip(self.names, self.sizes(arguments), strict=True):
