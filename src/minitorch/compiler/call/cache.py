@@ -52,7 +52,9 @@ class Cache:
         self.latest: Specialisation | None = (
             None  # the program used last, whose entry (entry.py) is tried first
         )
-        self.earlier: Specialisation | None = None  # the one before it, tried next: a smaller last batch's, say
+        self.earlier: Specialisation | None = (
+            None  # the one before it, tried next: a smaller last batch's, say
+        )
         self.bound: Any = None  # the compiled method of the instance these programs are for
         self.lock = threading.RLock()
 

@@ -366,7 +366,9 @@ class Specialisation:
     @property
     def samples(self) -> bool:
         """Whether it is to be told now and then of the sizes it is used for."""
-        return self.may_be_apart and bool(self.places) and not self.sized and len(self.apart) < MOST_OF_THEIR_OWN
+        return (
+            self.may_be_apart and bool(self.places) and not self.sized and len(self.apart) < MOST_OF_THEIR_OWN
+        )
 
     def sample(self) -> None:
         """Look at the sizes of a call. Those that nearly all calls have get a program of their own: it is faster."""

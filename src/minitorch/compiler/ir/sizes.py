@@ -509,7 +509,7 @@ def typical(number: int) -> int:
 
 def hints(shape: Sequence[int]) -> tuple[int, ...]:
     """Return a shape as it was while recording."""
-    return tuple(hint(n) for n in shape)
+    return tuple([replaced(n.terms) if type(n) is Size else n for n in shape])
 
 
 def is_fixed(*numbers: int) -> bool:
@@ -519,9 +519,11 @@ def is_fixed(*numbers: int) -> bool:
 
 def surely_equal(a: Any, b: Any) -> bool:
     """Whether two sizes, or two shapes, are equal whatever the symbols are."""
+    if a is b:
+        return True
     if isinstance(a, (tuple, list)):
-        return len(a) == len(b) and all(surely_equal(x, y) for x, y in zip(a, b, strict=True))
-    if isinstance(a, Size) or isinstance(b, Size):
+        return len(a) == len(b) and all(x is y or surely_equal(x, y) for x, y in zip(a, b, strict=True))
+    if type(a) is Size or type(b) is Size:
         return _sure("==", plus(_terms(a), _terms(b), -1)) is True
     return bool(a == b)
 
