@@ -8,6 +8,7 @@ beforehand.
 
 from __future__ import annotations
 
+import itertools
 import sys
 import weakref
 from collections.abc import Iterable
@@ -20,7 +21,7 @@ from minitorch.compiler.backends.llvm.stream import native_stream
 from minitorch.compiler.call.conditions import Condition, Requirement, SourceCode, compiled_from
 from minitorch.compiler.call.containers import Leaf, filled
 from minitorch.compiler.call.key import Layout
-from minitorch.compiler.call.specialisation import Redecided, Specialisation
+from minitorch.compiler.call.specialisation import SAMPLED, Redecided, Specialisation
 from minitorch.compiler.ir.sizes import hint, is_fixed
 from minitorch.compiler.trace.observe.observer import PLAIN
 from minitorch.compiler.trace.recorded import (
@@ -97,17 +98,30 @@ class _EntryWriter:
         s.add(f"    if not {s.bind(program.environment.holds)}(): return MISS")
         s.add("    seen = changes[0]")
         s.require(program.size_conditions)
-        if program.places and program.audits.wanted and not program.audited_elsewhere:
-            # The first call with other sizes is audited.
-            s.add(f"if ({', '.join(program.places)}, ) != {tuple(program.hints.values())}: return MISS")
-        for name in program.places:
-            s.add(f"{s.bind(program.given)}.{name} = {name}")
         for number in program.key.inputs:
             s.add(f"{s.bind(program.given)}.n{number} = {self.spelled.numbers[number]}")
         guards = program.environment.unreported
         if len(guards) > MOST_WRITTEN_OUT:
             s.add(f"if not {s.bind(program.environment.unreported_hold)}(): return MISS")
             guards = []
+        if program.sized:
+            s.add("try:")
+            s.require(guards, indent="    ")
+            s.lines += [f"    {line}" for line in self._readings()]
+            s.add("except GONE: return MISS")
+            s.require(program.number_conditions)
+            guards = []
+        if program.names and program.audits.wanted and not program.audited_elsewhere:
+            # The first call with other sizes is audited.
+            s.add(f"if ({', '.join(program.names)}, ) != {tuple(program.hints.values())}: return MISS")
+        if program.apart:
+            s.add(f"if ({', '.join(program.names)}, ) in {s.bind(program.apart)}: return MISS")
+        for name in program.names:
+            s.add(f"{s.bind(program.given)}.{name} = {name}")
+        if program.samples:
+            whose = weakref.ref(program)  # (no method: it would hold the program, which holds this)
+            turn = itertools.cycle(range(SAMPLED))
+            s.add(f"if not next({s.bind(turn)}): {s.bind(whose)}().sample()")
         if guards or program.decisions:
             s.add("try:")
             s.require([*guards, *program.decisions], indent="    ")
@@ -136,6 +150,15 @@ class _EntryWriter:
             f"    if not {takes}({tensor}, {s.bind(output)}, [{', '.join(self.spelled.leaves)}]): return MISS"
         )
         s.add(f"    {last} = r{i}")
+
+    def _readings(self) -> list[str]:
+        """Return lines that give ints which the function reads their names."""
+        before = len(self.source.lines)
+        for each in self.program.readings:
+            each.write(self.source)
+        lines = self.source.lines[before:]
+        del self.source.lines[before:]
+        return lines
 
     def _write(self, requirements: Iterable[Requirement]) -> None:
         """Write requirements, conditions that follow each other as one."""
@@ -297,7 +320,7 @@ class _EntryWriter:
         if (
             not isinstance(native, VaryingNative)
             or not (native.is_never_empty and native.now)
-            or not set(native.names) <= set(self.program.places)
+            or not set(native.names) <= set(self.program.names)
         ):
             return [], s.bind(native.entry) + given
         # What its own entry does, without another call of Python's. (The lock is another one after a fork.)

@@ -22,6 +22,7 @@ from minitorch.compiler.call.conditions import (
     MISS,
     TESTS,
     Condition,
+    Let,
     Local,
     Requirement,
     SourceCode,
@@ -35,6 +36,7 @@ from minitorch.compiler.call.key import OF_ARRAY, Arguments, CacheKey, Spelled
 from minitorch.compiler.call.shapes import places_of
 from minitorch.compiler.call.undo import Before
 from minitorch.compiler.call.views import View
+from minitorch.compiler.ir.polynomial import GREATEST, LEAST
 from minitorch.compiler.ir.sizes import Guard
 from minitorch.compiler.trace.backward import Backward
 from minitorch.compiler.trace.interrupts import Uninterrupted
@@ -65,6 +67,10 @@ from minitorch.tensor.plain import PlainArray
 
 # What a program stops with: a check of its own, or an error of a NumPy function that it calls back.
 REFUSALS = (Refused, np.linalg.LinAlgError, ValueError, IndexError, FloatingPointError)
+
+# One call in so many is looked at for its sizes. Sizes that were met so often, and are three quarters of the last ones,
+# get a program of their own; so many of them for each program whose sizes vary.
+SAMPLED, OFTEN, MOST_OF_THEIR_OWN = 64, 64, 2
 
 # Does an array lie in memory that is written? {1}: the ids of its owners.
 SHARES = "(id(owner_of({0})) in {1})"
@@ -158,6 +164,18 @@ def _condition_on_sizes(guard: Guard) -> Condition:
     return Condition(str(guard), look, tuple(map(Local, names)), True, told=f"{guard} does not hold any more")
 
 
+def _reading(name: Local, reading: ReadNumber) -> Let:
+    """Return what gives an int that the function reads its name."""
+    look = look_at(reading.holder, reading.key)
+    return Let((name,), look, (reading.holder, reading.key) if "{1}" in look else (reading.holder,))
+
+
+def _may_vary(name: Local, reading: ReadNumber) -> Condition:
+    """Return the condition on an int that the function reads that it is one of those for which there is one program."""
+    told = f"{reading.key!r:.40} is an int for which there are programs of their own"
+    return Condition(f"{reading.key!r:.40}", f"({LEAST} <= {{0}} <= {GREATEST})", (name,), True, told=told)
+
+
 def _test_of(answer: Any) -> str:
     return "same" if type(answer) is float else "=="  # of zeros, the sign too
 
@@ -225,12 +243,25 @@ class Specialisation:
     compared: dict[int, Any] = field(default_factory=dict)  # what no argument may be, by id
     hints: dict[str, int] = field(default_factory=dict)  # the sizes that vary, as they were in the recording
     audited_elsewhere: bool = False  # whether it was found to be right for other sizes than those
+    sized: dict[str, ReadNumber] = field(default_factory=dict)  # those that are ints which the function reads
+    apart: set[tuple[int, ...]] = field(default_factory=set)  # sizes that have programs of their own
+    may_be_apart: bool = False  # whether sizes that come often get one
+    _seen: dict[tuple[int, ...], int] = field(default_factory=dict)  # how often sizes were met by samples
 
     def __post_init__(self) -> None:
         recorded = self.recorded
         self.places = places_of(self.key.shapes)  # where the sizes that vary are found
-        self.size_conditions = [_condition_on_sizes(guard) for guard in recorded.program.guards]
-        self._sizes_fit = compiled(self.size_conditions, *self.places) if self.size_conditions else None
+        self.names = [*self.places, *self.sized]
+        conditions = [_condition_on_sizes(guard) for guard in recorded.program.guards]
+        self.size_conditions = [each for each in conditions if not self.sized.keys() & set(each.operands)]
+        # What is about ints that the function reads is looked at when it is known that they are there, and ints.
+        self.readings = [_reading(Local(name), reading) for name, reading in self.sized.items()]
+        self.number_conditions = [
+            *(_may_vary(Local(name), reading) for name, reading in self.sized.items()),
+            *(each for each in conditions if each not in self.size_conditions),
+        ]
+        both = [*self.size_conditions, *self.number_conditions]
+        self._sizes_fit = compiled(both, *self.names) if both else None
         written = {u.input for u in recorded.updates}
         self.captured = [
             Captured(source, value, i, i in written)
@@ -314,7 +345,8 @@ class Specialisation:
     def requirements(self, spelled: Spelled) -> list[Requirement]:
         """Return everything that must hold for a call, in the order in which it is looked at."""
         identities = [*self.size_conditions, *self.identities(spelled.leaves)]
-        return [*spelled.requirements, *identities, *self.environment.guards, *self.captured, *self.decisions]
+        guards: list[Requirement] = [*self.environment.guards, *self.readings, *self.number_conditions]
+        return [*spelled.requirements, *identities, *guards, *self.captured, *self.decisions]
 
     def violation(self, arguments: Arguments) -> str:
         """Say why it does not fit a call; '' if it does."""
@@ -322,13 +354,14 @@ class Specialisation:
         with self._asking(arguments):
             return first_violation(self.requirements(self.spelled()), call)
 
-    def fits(self, leaves: Sequence[Any]) -> bool:
+    def fits(self, arguments: Arguments) -> bool:
         """Tell whether a call that has its key can be run by it, but for decisions on numbers."""
         if (
             not self.environment.holds()
-            or not (self._sizes_fit is None or self._sizes_fit(*self.sizes(leaves)))
-            or not self.is_apart(*leaves)
             or not all(map(_is_there, self._numbers))
+            or not (self._sizes_fit is None or self._sizes_fit(*self.sizes(arguments)))
+            or (self.apart and tuple(self.sizes(arguments)) in self.apart)
+            or not self.is_apart(*arguments.leaves)
         ):
             return False
         replaced = False
@@ -342,22 +375,42 @@ class Specialisation:
                     replaced = True
         return not replaced or self._takes_new_arrays()
 
-    def sizes(self, leaves: Sequence[Any]) -> list[int]:
-        """Return the sizes that vary, of a call that has its key."""
-        return [
-            np.shape(leaves[leaf]._data if isinstance(leaves[leaf], Node) else leaves[leaf])[axis]
-            for (leaf, axis), *_ in self.places.values()
-        ]
+    def sizes(self, arguments: Arguments) -> list[int]:
+        """Return the sizes and ints that vary, of a call that has its key."""
+        shapes = arguments.key.shapes
+        of_arguments = [shapes[leaf][axis] for (leaf, axis), *_ in self.places.values()]
+        return [*of_arguments, *(reading.find() for reading in self.sized.values())]
 
-    def _give_sizes(self, leaves: Sequence[Any]) -> None:
-        for name, n in zip(self.places, self.sizes(leaves), strict=True):
+    def has_sized(self, reading: ReadNumber, now: int) -> bool:
+        """Tell whether an int that the function reads is a size in it."""
+        return any(reading.holder is s.holder and reading.key == s.key for s in self.sized.values())
+
+    @property
+    def samples(self) -> bool:
+        """Whether it is to be told now and then of the sizes it is used for."""
+        return (
+            self.may_be_apart and bool(self.places) and not self.sized and len(self.apart) < MOST_OF_THEIR_OWN
+        )
+
+    def sample(self) -> None:
+        """Look at the sizes of a call. Those that nearly all calls have get a program of their own: it is faster."""
+        sizes = tuple([getattr(self.given, name) for name in self.names])
+        self._seen[sizes] = count = self._seen.get(sizes, 0) + 1
+        if count >= OFTEN and 4 * count >= 3 * sum(self._seen.values()):
+            self.apart.add(sizes)
+            self.entry, self.entry_is_made = None, False  # it would go on without asking
+        if count >= OFTEN or len(self._seen) > OFTEN:
+            self._seen.clear()
+
+    def _give_sizes(self, arguments: Arguments) -> None:
+        for name, n in zip(self.names, self.sizes(arguments), strict=True):
             setattr(self.given, name, n)
 
-    def must_be_audited(self, leaves: Sequence[Any]) -> bool:
+    def must_be_audited(self, arguments: Arguments) -> bool:
         """Tell whether a call is to be audited: because it is time, or the first one with sizes of another kind."""
-        if self.audits.due or not self.places or self.audited_elsewhere or not self.audits.wanted:
+        if self.audits.due or not self.names or self.audited_elsewhere or not self.audits.wanted:
             return self.audits.due
-        return self.sizes(leaves) != list(self.hints.values())
+        return self.sizes(arguments) != list(self.hints.values())
 
     def _takes_new_arrays(self) -> bool:
         """Tell whether arrays that Tensors were given since the last call can be written to, each by itself."""
@@ -451,7 +504,7 @@ class Specialisation:
     def _run(self, arguments: Arguments) -> Any:
         recorded, leaves = self.recorded, arguments.leaves
         call = Call(leaves)
-        self._give_sizes(leaves)
+        self._give_sizes(arguments)
         self.decide(arguments)
         before = self.undo()
         try:
@@ -521,8 +574,9 @@ class Specialisation:
         for i in self.key.inputs:
             if i < len(arguments.numbers):  # who asks why a program does not fit may have fewer
                 setattr(self.given, f"n{i}", arguments.numbers[i])
-        if len(arguments.leaves) == len(self.key.leaves):
-            self._give_sizes(arguments.leaves)
+        alike = [*map(len, arguments.key.shapes)] == [*map(len, self.key.shapes)]
+        if alike and all(map(_is_there, self.sized.values())):
+            self._give_sizes(arguments)
         self.asked_about[:] = arguments.leaves
         try:
             yield

@@ -11,6 +11,7 @@ function came to its end. So nothing is half-updated when it fails.
 
 from __future__ import annotations
 
+import functools
 import math
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -21,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.ir import builder as make
+from minitorch.compiler.ir.polynomial import GREATEST, LEAST
 from minitorch.compiler.ir.program import Program, Value, in_order, interpret
 from minitorch.compiler.ir.sizes import Size, Symbol, collecting, hint, symbols_of
 from minitorch.compiler.trace import collectives
@@ -75,7 +77,8 @@ class Recording:
     arguments: the Tensors and arrays among its arguments. live: arrays outside Tensors that may change, by id.
     promoted: numbers that were seen to change, by holder and key. around_pause: entered around everything that is done
     anew at each call (draws, and steps of schedules). symbols: the sizes that vary, by argument and axis. given: where
-    each call puts them, and the floats among its arguments.
+    each call puts them, and the floats among its arguments. may_be_size: tells whether an int that the function reads
+    by itself, and that was seen to change, may be one of them.
     """
 
     kind = Traced  # what writes down what is done to it
@@ -89,9 +92,12 @@ class Recording:
         around_pause: Callable[[], AbstractContextManager[Any]] = nullcontext,
         symbols: Mapping[tuple[int, int], Symbol] | None = None,
         given: GivenNumbers | None = None,
+        may_be_size: Callable[[ReadNumber, int], bool] = lambda reading, value: False,
     ) -> None:
         self.began = watch.tick()
-        self.symbols = symbols or {}
+        self.symbols = dict(symbols or {})
+        self.sized: dict[str, ReadNumber] = {}  # those that are no sizes of arguments, but ints that are read
+        self._may_be_size = may_be_size
         self.assumed = Assumptions(given)
         for symbol in self.symbols.values():
             setattr(given, symbol.name, symbol.hint)
@@ -183,7 +189,7 @@ class Recording:
         recording.begin(self)
         switch(inner)
         try:
-            with collecting(self.assumed) if self.symbols else nullcontext():
+            with collecting(self.assumed):
                 yield
         finally:
             now = current()  # the function may leave another mode than it found: set_grad_enabled(False)
@@ -250,14 +256,38 @@ class Recording:
         traced = self.add_input(FromScript(len(self.script) - 1), np.asarray(value, dtype=np.float64))
         return Number(traced.value, value, reading.run, self.decide)
 
+    def whole(self, symbol: Symbol) -> Size:
+        """Return what stands for an int that varies among the arguments: an input, unless a length tells it."""
+        if symbol not in Program(self.inputs, []).symbols:
+            self.script.append(ReadNumber(self.assumed.given, symbol.name, int))
+            source = FromScript(len(self.script) - 1)
+            read = self.add_input(source, np.asarray(symbol.hint, dtype=np.float64))
+            read.value.attributes["symbol"] = symbol
+        return symbol.size
+
     def promoted_number(self, reading: ReadNumber, value: Any) -> Any:
         """Return what stands for a number that a function reads by itself, and that was seen to change."""
         name = (id(reading.holder), reading.key)
         if name not in self._numbers:
             self.symbolic.add(name)
             number = self.scalar(value, reading)
-            self._numbers[name] = as_int(number) if type(value) is int else as_float(number)
+            self._numbers[name] = as_float(number)
+            if type(value) is int:
+                later = any(isinstance(step, Effect) for step in self.script)  # than sizes have to be known
+                size = functools.cache(lambda: None if later else self._size_of(number.value, value, reading))
+                self._numbers[name] = as_int(number, size)
         return self._numbers[name]
+
+    def _size_of(self, number: Value, now: int, reading: ReadNumber) -> Size | None:
+        """Return an input that is an int as a size; None if it cannot be one."""
+        if not LEAST <= now <= GREATEST or not self._may_be_size(reading, now):
+            return None
+        name = f"s{len({symbol.name for symbol in self.symbols.values()})}"
+        symbol = Symbol(name, now, greatest=GREATEST, typical=now)
+        self.symbols[(-1, len(self.sized))] = number.attributes["symbol"] = symbol
+        self.sized[name] = reading
+        setattr(self.assumed.given, name, now)
+        return symbol.size
 
     def observed(self, function: Any) -> Any:
         """Return what to call in place of a function that a program has given to this library."""
