@@ -127,6 +127,7 @@ _ROOMS = {
     "signal": (),
     "signal.spectrogram": ("istft", "stft"),
     "signal.windows": ("bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"),
+    "sparse": (),
     "special": (),
     "testing": (),
     "utils": (),
