@@ -24,8 +24,8 @@ class Muon(ElementwiseOptimizer):
     >>> optimizer = Muon([x], lr=0.1, weight_decay=0)
     >>> (x * x).sum().backward()
     >>> optimizer.step(); (x.detach() * 100).round() / 100
-    tensor([[ 2.9100,  0.0000],
-            [ 0.0000, -1.8900]])
+    tensor([[ 2.8900,  0.0000],
+            [ 0.0000, -1.9300]])
     """
 
     _options = "lr weight_decay momentum nesterov ns_coefficients eps ns_steps adjust_lr_fn"
