@@ -62,6 +62,7 @@ from minitorch.engine import recording, watch
 from minitorch.engine.modes import current, switch
 from minitorch.engine.node import Node
 from minitorch.engine.versions import synced
+from minitorch.ops.sparse import Coo
 
 
 def _rank(source: Source) -> tuple[int, int]:
@@ -487,6 +488,8 @@ class Recording:
             array, "__minitorch_gradient__"
         ):  # recorded, or a vmap's
             return array
+        if isinstance(array, Coo):
+            raise self.refusal("a sparse tensor is used, and those are not compiled; it runs eagerly")
         if type(array) is not np.ndarray:
             raise CompileError(
                 "compile: arrays on a device are not compiled; move the tensors by .cpu(), or run eagerly"
@@ -537,6 +540,10 @@ class Recording:
                 self.asked[id(node)] = (node, gradient is not None)
             if gradient is None or isinstance(gradient, (Traced, list)) or self.is_fresh(node):
                 return gradient
+            if isinstance(gradient, Coo):
+                raise self.refusal(
+                    "a gradient is sparse, and sparse tensors are not compiled; it runs eagerly"
+                )
             held = self._hold_gradient(node)
         return held.now
 
