@@ -22,7 +22,7 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
             raise ValueError(
                 f"a distribution's parameters must be Tensors or numbers, got {type(value).__name__}"
             )
-    alike = {} if first is None else {"dtype": first.dtype, "device": first.device}
+    alike: dict[str, Any] = {} if first is None else {"dtype": first.dtype, "device": first.device}
     parts = [v if isinstance(v, Tensor) else tensor(float(v), **alike) for v in values]
     shape = common_shape("distribution", *(p.shape for p in parts))
     return tuple(p.expand(shape) if p.shape != shape else p for p in parts)
