@@ -198,16 +198,16 @@ def _counter(device: Any) -> Any:
             name = "minitorch_peak"
             used = peak = reserved = 0
 
-            def malloc_postprocess(self, device_id: int, size: int, mem_size: int, *where: Any) -> None:
+            def malloc_postprocess(self, **told: int) -> None:
                 """Count what is taken."""
-                if device_id == number:
-                    self.used += mem_size
+                if told["device_id"] == number:
+                    self.used += told["mem_size"]
                     self.peak = max(self.peak, self.used)
 
-            def free_postprocess(self, device_id: int, mem_size: int, *where: Any) -> None:
+            def free_postprocess(self, **told: int) -> None:
                 """Count what is given back."""
-                if device_id == number:
-                    self.used -= mem_size
+                if told["device_id"] == number:
+                    self.used -= told["mem_size"]
 
         _peaks[number] = Peak()
         _peaks[number].used = _peaks[number].peak = memory_allocated(number)

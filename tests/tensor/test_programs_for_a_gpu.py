@@ -277,8 +277,8 @@ def test_memory_and_properties(cupy):
     assert (cuda.memory_allocated(), cuda.memory_reserved(), cuda.max_memory_allocated()) == (100, 400, 400)
     cuda.reset_peak_memory_stats()
     (counter,) = cupy.cuda.MemoryHook.active
-    counter.malloc_postprocess(0, 50, 64, 0, 0)
-    counter.free_postprocess(0, 64, 0, 0)
+    counter.malloc_postprocess(device_id=0, size=50, mem_size=64, mem_ptr=0, pmem_id=0)
+    counter.free_postprocess(device_id=0, mem_size=64, mem_ptr=0, pmem_id=0)
     assert cuda.max_memory_allocated() == 164
     assert cuda.memory_stats()["allocated_bytes.all.peak"] == 164
     counter.__exit__()
