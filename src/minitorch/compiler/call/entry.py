@@ -110,7 +110,7 @@ class _EntryWriter:
             s.add("try:")
             s.require([*guards, *program.decisions], indent="    ")
             s.add("except GONE: return MISS")
-        self._write(program.identities(self.spelled.leaves))
+        self._write([*program.identities(self.spelled.leaves), *program.places_apart()])
         self._write(program.captured)
 
     def _write(self, requirements: Iterable[Requirement]) -> None:

@@ -263,11 +263,20 @@ class CompiledFunction:
         cache = self.cache
         began = time.perf_counter()
         program.runner.settle()  # the function itself needs as much memory as the program does
+        # What was seen to change only after the program was recorded is a constant of it, which its guards look at.
+        promoted = set(program.promoted)
         with cache.lock:
             outcome = record_call(
-                self.function, arguments, program.key, cache.promoted, self.backend, self.verify,
-                "an audit", program,
-            )  # fmt: skip
+                self.function,
+                arguments,
+                program.key,
+                promoted,
+                self.backend,
+                self.verify,
+                "an audit",
+                program,
+            )
+            cache.promoted |= promoted
             program.audit_seconds = time.perf_counter() - began
             program.entry, program.entry_is_made = None, False  # its ticks are over
             differs = outcome.differs or outcome.changed or str(outcome.refused or "") or outcome.mistake

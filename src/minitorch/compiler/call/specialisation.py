@@ -51,6 +51,7 @@ from minitorch.compiler.trace.recorded import (
     GivenNumbers,
     ReadNumber,
     Recorded,
+    first_sharing,
     found_at,
     look_at,
 )
@@ -211,6 +212,7 @@ class Specialisation:
     changes: list[Change] = field(default_factory=list)  # to Python's objects, done at each call
     stored: list[Any] = field(default_factory=list)  # the templates of what they store
     audits: Audits = field(default_factory=lambda: Audits(wanted=False))
+    promoted: frozenset[tuple[int, Any]] = frozenset()  # numbers seen to change by then
     aliases: list[tuple[Fact, int]] = field(default_factory=list)  # facts that found an argument, and which
     pinned: list[tuple[int, Any]] = field(
         default_factory=list
@@ -237,6 +239,19 @@ class Specialisation:
         ]
         self._decided = compiled(self.decisions) if self.decisions else lambda: True
         self.writes_arguments = any(isinstance(recorded.sources[i], FromArgument) for i in written)
+        self._placed = [source for source in recorded.sources if isinstance(source, FromPlace)]
+        # Tensors whose gradients are read, or added to: each with whether it is. (An argument by its position.)
+        self._with_gradient: dict[int, tuple[Any, bool]] = {}
+        for source in recorded.sources:
+            if isinstance(source, FromGradient):
+                self._with_gradient[id(source.tensor)] = source.tensor, False
+            elif isinstance(source, FromArgument) and source.gradient:
+                self._with_gradient[source.position] = source.position, False
+        for rebind in recorded.rebinds:
+            if rebind.in_place:
+                given = isinstance(rebind.tensor, int)
+                self._with_gradient[rebind.tensor if given else id(rebind.tensor)] = rebind.tensor, True
+        self._adds_to_gradients = any(added_to for _, added_to in self._with_gradient.values())
         self.draws = [i for i, step in enumerate(recorded.script) if isinstance(step, Draw)]
         self._numbers = [
             s for s in recorded.script if isinstance(s, ReadNumber) and s.holder is not self.given
@@ -342,6 +357,7 @@ class Specialisation:
         self.entry, self.entry_is_made = None, False  # it knows the arrays
         self._written_owners = self._owners_of_written()
         arrays = [each.known for each in self.captured if each.known is not MISS]
+        arrays += [source.array for source in self.recorded.sources if isinstance(source, FromArray)]
         for each in self.captured:
             if each.written and (
                 not each.known.flags.writeable or sum(np.may_share_memory(each.known, a) for a in arrays) > 1
@@ -358,18 +374,45 @@ class Specialisation:
         shares = f"whether {words} shares memory with what is written"
         return [Condition(shares, SHARES, (array, self._written_owners), False)]
 
-    def overlaps(self, leaves: Sequence[Any]) -> bool:
-        """Tell whether an argument shares memory with another array, and one of the two is written."""
+    def places_apart(self) -> list[Condition]:
+        """Return the conditions that what is written does not lie in the memory of what is at some place."""
         if not self.recorded.updates:
+            return []
+        found = []
+        for source in self._placed:
+            look = look_at(source.holder, source.key)
+            place = (source.holder, source.key) if "{1}" in look else (source.holder,)
+            shares = SHARES.format(f"{look}._array", f"{{{len(place)}}}")
+            words = f"whether the tensor at {source.key!r:.40} shares memory with what is written"
+            found.append(Condition(words, shares, (*place, self._written_owners), False))
+        return found
+
+    def overlaps(self, leaves: Sequence[Any]) -> bool:
+        """Tell whether an array that may be another one at each call (an argument, what is at a place, a gradient)
+        shares memory with another array, and one of the two is written."""
+        if not self.recorded.updates and not self._adds_to_gradients:
             return False
         arrays = [leaf._data if isinstance(leaf, Node) else leaf for leaf in leaves]
-        written = self._written_owners
+        others = [found_at(place.holder, place.key)._data for place in self._placed]
+        gradients: list[Any] = []
+        added_to: list[Any] = []
+        for tensor, is_added_to in self._with_gradient.values():
+            node = leaves[tensor] if isinstance(tensor, int) else tensor
+            if node._grad is not None:
+                # (One that the engine handed to several tensors is copied before it is written to.)
+                (added_to if is_added_to and not node._grad_is_shared else gradients).append(node._grad)
+        others += gradients
+        if any(_shares(array, self._written_owners) for array in (*arrays, *others, *added_to)):
+            return True
+        captured = [each.known for each in self.captured if each.known is not MISS]
         if self.writes_arguments:
             owners = {id(watch.owner_of(a)) for a in arrays}
             if len(owners) != len({id(leaf) for leaf in leaves}):
                 return True
-            written = written | {id(watch.owner_of(c.known)) for c in self.captured if c.known is not MISS}
-        return any(_shares(array, written) for array in arrays)
+            if any(_shares(array, owners) for array in (*captured, *others, *added_to)):
+                return True
+        together = [*added_to, *others, *arrays, *captured]
+        return bool(added_to) and first_sharing(together, range(len(added_to))) is not None
 
     # --- running --------------------------------------------------------------------------------------
 

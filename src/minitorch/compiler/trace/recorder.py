@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import byte_bounds
 
 from minitorch.compiler.ir import builder as make
 from minitorch.compiler.ir.program import Program, Value, in_order, interpret
@@ -52,6 +51,7 @@ from minitorch.compiler.trace.recorded import (
     Recorded,
     Source,
     Update,
+    first_sharing,
 )
 from minitorch.compiler.trace.refusal import CheckFailed, CompileError, refuse, where_in_user_code
 from minitorch.compiler.trace.traced import Traced, as_traced, is_known
@@ -60,6 +60,13 @@ from minitorch.engine import recording, watch
 from minitorch.engine.modes import current, switch
 from minitorch.engine.node import Node
 from minitorch.engine.versions import synced
+
+
+def _rank(source: Source) -> tuple[int, int]:
+    """Return where an input stands among those whose order has no reason: arguments' gradients are met by age."""
+    if isinstance(source, FromArgument) and source.gradient:
+        return 1, source.position
+    return (2 if isinstance(source, FromGradient) else 0), 0
 
 
 class Recording:
@@ -570,7 +577,9 @@ class Recording:
             self._outputs[id(array)] = len(outputs)
             outputs.append(array.value)
             self.after.append(array.array)
-        for held in self._grads.values():
+        # A walk backwards meets leaves by their age, and arguments are of any: theirs come in the order of their positions.
+        first = lambda held: self._positions.get(id(held.node), len(self._positions))
+        for held in sorted(self._grads.values(), key=first):
             place = self._positions.get(id(held.node), held.node)
             if held.now is None:
                 rebinds.append(Rebind(place, "_grad", None))
@@ -612,6 +621,7 @@ class Recording:
         ]
         self.unread = [source.tensor for source in unread]
         kept = [i for i, s in enumerate(self.sources) if self.inputs[i] in needed or not found(s)]
+        kept.sort(key=lambda i: _rank(self.sources[i]))
         for new, old in enumerate(kept):
             self.inputs[old].attributes["index"] = new
         self.inputs = [self.inputs[i] for i in kept]
@@ -635,18 +645,13 @@ class Recording:
                 written |= {i for i, value in enumerate(self.inputs) if value is held.value}
         if not written:
             return
-        bounds = [byte_bounds(array) if array.size else (0, 0) for array in self.concrete]
-        before: list[int] = []  # those that begin earlier and may reach further than where this one begins
-        for i in sorted(range(len(bounds)), key=bounds.__getitem__):
-            before = [j for j in before if bounds[j][1] > bounds[i][0]]
-            for j in before:
-                mine, other = self.concrete[i], self.concrete[j]
-                if (i in written or j in written) and np.shares_memory(mine, other):
-                    raise CompileError(
-                        f"compile: two tensors of shapes {mine.shape} and {other.shape} share memory, and the function "
-                        "writes into one of them; clone() one of the two"
-                    )
-            before.append(i)
+        found = first_sharing(self.concrete, written)
+        if found is not None:
+            mine, other = found
+            raise CompileError(
+                f"compile: two tensors of shapes {mine.shape} and {other.shape} share memory, and the function "
+                "writes into one of them; clone() one of the two"
+            )
 
     def commit(self) -> None:
         """Do to the Tensors from before what the function did, by the arrays of this run.
