@@ -60,7 +60,7 @@ class Op:
     register: whether to list it in OPS; a user's own op is not.
 
     `complex` says what its rules make of complex numbers (see ops/complex.py, which sets it), `tangent` how its result
-    moves when its inputs do (ops/tangents.py; None: the rules tell).
+    moves when its inputs do (ops/tangents.py; None: the rules tell), `ufunc` which of NumPy's it is, if it is one.
     """
 
     __slots__ = (
@@ -77,6 +77,7 @@ class Op:
         "rules",
         "takes_none",
         "tangent",
+        "ufunc",
     )
 
     def __init__(
@@ -96,6 +97,7 @@ class Op:
         register: bool = True,
     ) -> None:
         self.name = name
+        self.ufunc = forward if isinstance(forward, np.ufunc) else None
         if native:
             lengths = ELEMENTWISE if elementwise else ANY
             lines = self.__call__ if whole else forward  # (what takes it over as a whole does so in a kernel)
