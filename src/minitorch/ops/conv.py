@@ -233,12 +233,13 @@ def _each_tap(x: Array, kernel: Sizes, stride: Sizes, padding: Pairs, dilation: 
     return (images[places(tap, count, stride, dilation)] for _, tap in taps(kernel))
 
 
-def _by_taps(x: Array, w: Array, *, kernel: Sizes, **how: Any) -> Array:
+def _by_taps(x: Array, w: Array, bias: Array | None = None, *, kernel: Sizes, **how: Any) -> Array:
     ones = (1,) * len(kernel)
     products = [
         met * w[:, number].reshape((-1, *ones)) for number, met in enumerate(_each_tap(x, kernel, **how))
     ]
-    return sum(products[1:], products[0])
+    found = sum(products[1:], products[0])
+    return found if bias is None else found + bias.reshape((-1, *ones))
 
 
 def _by_taps_transposed(
@@ -298,7 +299,9 @@ def _with_kernel(w: Array, kernel: Sizes) -> Array:
 _depthwise = natively(
     _by_taps,
     BATCH,
-    lambda x, w, *, kernel, **how: _by_columns(x, _with_kernel(w, kernel), groups=x.shape[1], **how),
+    lambda x, w, bias, *, kernel, **how: _by_columns(
+        x, _with_kernel(w, kernel), bias, groups=x.shape[1], **how
+    ),
 )
 _depthwise_transposed = natively(
     _by_taps_transposed,
@@ -330,10 +333,7 @@ def _convolution(
     kernel = w.shape[2:]
     if x.shape[1] == w.shape[0] == groups and not _is_plain(kernel, stride, padding):
         taken = w.reshape((groups, math.prod(kernel)))
-        out = _depthwise(x, taken, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
-        if bias is not None:
-            out += bias.reshape((-1,) + (1,) * len(kernel))  # nobody else has seen it yet
-        return out
+        return _depthwise(x, taken, bias, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
     return _by_columns(x, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 

@@ -73,8 +73,8 @@ def natively(
 
     def run(*inputs: Any, **attributes: Any) -> Any:
         large = inputs[0]
-        if large.__class__ is list:  # a rule of several results gets their gradients in one
-            large = large[0]
+        if large.__class__ is not ndarray and isinstance(large, list):
+            large = large[0]  # (a rule of several results gets their gradients in a list)
         if large.__class__ is not ndarray or large.size < (LARGE_IF_COSTLY if costly else LARGE):
             return plain(*inputs, **attributes)
         return computed(large.size, *inputs, **attributes)

@@ -115,7 +115,7 @@ class Op:
         self.complex = REFUSED if register else OWN
         self.tangent: Callable[..., Any] | None = None
         # The rules give new arrays, or g itself, or a view: this library's do. Others' may give any array they hold.
-        self.gives_own_arrays = register and joint is None
+        self.gives_own_arrays = register
         self.plain = len(rules) in (1, 2) and None not in rules  # the engine's short way is for these
         if register:
             if name in OPS:
