@@ -16,12 +16,14 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from minitorch.ops import pieces
+
 # A function, how NumPy computes it, inputs and attributes; and which lengths its kernel is for. None: not by a kernel.
 Compute = Callable[[Callable[..., Any], Callable[..., Any], tuple[Any, ...], dict[str, Any], str], Any]
 
 # Kernels for arrays of any lengths; of any shape, if it is the same for all, and each element is computed from those at
-# its place; of any length of the first axis.
-ANY, ELEMENTWISE, BATCH = "any", "elementwise", "batch"
+# its place; of any length of the first axis, of all that have as many axes as the first array, or of that alone.
+ANY, ELEMENTWISE, BATCH, FIRST = "any", "elementwise", "batch", "first"
 
 # From so many elements on an array is large, earlier for a function that takes NumPy many steps: where kernels and
 # NumPy were measured to take equally long. And after so many elements, in large arrays, a kernel is worth making.
@@ -77,24 +79,26 @@ def natively(
             large = large[0]  # (a rule of several results gets their gradients in a list)
         if large.__class__ is not ndarray or large.size < (LARGE_IF_COSTLY if costly else LARGE):
             return plain(*inputs, **attributes)
-        return computed(large.size, *inputs, **attributes)
+        return computed(large.size, inputs, attributes)
 
     def run_one(x: Any) -> Any:  # the same, of one array: half as long before anything is computed
         if x.__class__ is not ndarray or x.size < (LARGE_IF_COSTLY if costly else LARGE):
             return plain(x)
-        return computed(x.size, x)
+        return computed(x.size, (x,), {})
 
-    def computed(size: int, *inputs: Any, **attributes: Any) -> Any:
+    def computed(size: int, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         nonlocal met
-        if not _in_use or _inside.get():
+        if _inside.get():
             return plain(*inputs, **attributes)
         before = _inside.set(True)
         try:
             met += size
-            if met > MANY:
+            if met > MANY and _in_use:
                 found = _in_use[0](function, plain, inputs, attributes, lengths)
                 if found is not None:
                     return found
+            if lengths == ELEMENTWISE:
+                return pieces.elementwise(plain, inputs, attributes)
             return plain(*inputs, **attributes)
         finally:
             _inside.reset(before)

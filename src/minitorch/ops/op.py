@@ -54,7 +54,8 @@ class Op:
     floating: integers and bools become the default float before the forward runs.
     takes_none: a joint rule of several results gets None, not zeros, for those nobody used.
     reads: whether the rules read values of the inputs or the result; None: found out when it matters.
-    native: of large arrays forward and rules may be computed by native kernels of their lines (see native.py).
+    native: of large arrays forward and rules may be computed by native kernels of their lines (see native.py); or for
+        which lengths these are.
     elementwise: they compute each element from those at its place. costly: that takes NumPy many steps.
     whole: a kind of array may take the forward over as a whole (see `__call__`), and not only its lines.
     register: whether to list it in OPS; a user's own op is not.
@@ -90,7 +91,7 @@ class Op:
         floating: bool = False,
         takes_none: bool = False,
         reads: bool | None = None,
-        native: bool = False,
+        native: bool | str = False,
         elementwise: bool = False,
         costly: bool = False,
         whole: bool = False,
@@ -99,7 +100,7 @@ class Op:
         self.name = name
         self.ufunc = forward if isinstance(forward, np.ufunc) else None
         if native:
-            lengths = ELEMENTWISE if elementwise else ANY
+            lengths = native if isinstance(native, str) else ELEMENTWISE if elementwise else ANY
             lines = self.__call__ if whole else forward  # (what takes it over as a whole does so in a kernel)
             forward = natively(lines, lengths, forward, costly)
             rules = tuple(None if r is None else natively(r, lengths, costly=costly) for r in rules)
