@@ -48,7 +48,8 @@ def awkward(dtype, shape, spread):
     if dtype.kind == "f":
         x = np.round(x)
         x.flat[1::4], x.flat[2::5], x.flat[::9], x.flat[::11] = -0.0, 0.0, -np.inf, np.inf
-        return x.astype(dtype)
+        with np.errstate(over="ignore"):
+            return x.astype(dtype)
     return x.astype(np.int64).astype(dtype)
 
 
