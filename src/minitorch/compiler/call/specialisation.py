@@ -183,7 +183,7 @@ def _test_of(answer: Any) -> str:
 def _is_there(step: ReadNumber) -> bool:
     """Tell whether there is a number where one is to be read."""
     try:
-        return type(step.find()) in (int, float)
+        return isinstance(step.find(), (int, float))
     except GONE:
         return False
 

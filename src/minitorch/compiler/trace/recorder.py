@@ -248,7 +248,9 @@ class Recording:
         if name not in self._numbers:
             reading = ReadNumber(holder, key, type(value))
             self.symbolic.add(name)
-            self._numbers[name] = self.scalar(value, reading)
+            self._numbers[name] = self.scalar(
+                float(value), reading
+            )  # (a float64 of NumPy's computes otherwise)
         return self._numbers[name]
 
     def scalar(self, value: float, reading: Any) -> Number:
