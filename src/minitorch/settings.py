@@ -18,14 +18,14 @@ from minitorch.engine.precision import precision as _precision
 from minitorch.engine.precision import set_precision
 from minitorch.tensor import Tensor
 from minitorch.tensor.devices import (
-    CPU,
     channels_last,
     channels_last_3d,
     contiguous_format,
-    device,
+    get_default_device,
     layout,
     memory_format,
     preserve_format,
+    set_default_device,
     strided,
 )
 from minitorch.tensor.methods.public import function
@@ -82,23 +82,6 @@ def set_float32_matmul_precision(precision: str) -> None:
 def get_float32_matmul_precision() -> str:
     """Return what set_float32_matmul_precision was given."""
     return _precision()
-
-
-def set_default_device(wanted: Any) -> None:
-    """Accept the CPU, where new tensors are made; any other device is refused.
-
-    >>> set_default_device("cpu"); get_default_device()
-    device(type='cpu')
-    """
-    if wanted is not None and device(wanted).type != "cpu":
-        raise RuntimeError(
-            f"set_default_device: new tensors are made on the CPU; write x.to({str(wanted)!r})"
-        )
-
-
-def get_default_device() -> device:
-    """Return the CPU."""
-    return CPU
 
 
 def set_default_tensor_type(kind: Any) -> None:

@@ -35,7 +35,7 @@ from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, Fact, repo
 from minitorch.compiler.trace.observe.whose import is_trusted, is_trusted_class
 from minitorch.compiler.trace.recorded import FromPlace, ReadNumber, found_at, look_at
 from minitorch.engine import recording
-from minitorch.engine.device_arrays import device_of, is_writeable
+from minitorch.engine.gpu import device_of, is_writeable
 from minitorch.engine.node import Node
 from minitorch.engine.recording import GRADIENT
 from minitorch.nn.module import Module

@@ -17,7 +17,7 @@ from minitorch.compiler.backends.interface import Executable
 from minitorch.compiler.ir.program import Program, Value, in_order
 from minitorch.compiler.schedule.report import BuildReport
 from minitorch.compiler.trace.recorded import Recorded
-from minitorch.engine.device_arrays import on_host
+from minitorch.engine.gpu import on_host
 
 _NUMBERS = (np.dtype(np.float32), np.dtype(np.float64))
 

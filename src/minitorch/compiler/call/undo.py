@@ -7,7 +7,7 @@ from typing import Any
 
 from minitorch.compiler.call.guards import Environment
 from minitorch.engine import recording
-from minitorch.engine.device_arrays import device_of, is_writeable
+from minitorch.engine.gpu import device_of, is_writeable
 from minitorch.tensor.generator import StreamState
 
 

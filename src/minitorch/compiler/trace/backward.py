@@ -18,7 +18,7 @@ from minitorch.compiler.trace.recorder import Recording
 from minitorch.compiler.trace.traced import Traced
 from minitorch.engine import watch
 from minitorch.engine.backward import backpropagate, collect
-from minitorch.engine.device_arrays import device_of
+from minitorch.engine.gpu import device_of
 from minitorch.engine.node import Node
 from minitorch.engine.record import bundle_outputs
 from minitorch.ops.op import Op

@@ -19,7 +19,7 @@ from minitorch.compiler.ir.program import Value
 from minitorch.compiler.trace.indexing import refuse_outside
 from minitorch.compiler.trace.promised import run_or_promise
 from minitorch.compiler.trace.traced import LOWERINGS, Traced, as_traced, plainly
-from minitorch.engine.device_arrays import named
+from minitorch.engine.gpu import memory
 from minitorch.engine.recording import recorder
 from minitorch.ops import conv, indexing, pool, special
 from minitorch.ops.op import Op
@@ -54,9 +54,9 @@ def _erf(x: Value) -> Value:
 # --- devices --------------------------------------------------------------------------------------
 
 
-def _to_device(x: Any) -> Traced:
+def _to_device(x: Any, number: int | None = None, non_blocking: bool = False) -> Traced:
     active: Any = recorder()
-    return active.moved(as_traced(x), named("cuda"))
+    return active.moved(as_traced(x), memory())
 
 
 def _to_host(x: Any) -> Traced:

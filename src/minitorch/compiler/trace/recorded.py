@@ -15,7 +15,7 @@ import numpy as np
 
 from minitorch.compiler.ir.program import Program
 from minitorch.compiler.ir.sizes import evaluated, symbols_of
-from minitorch.engine.device_arrays import bounds_of, shares_memory
+from minitorch.engine.gpu import bounds_of, shares_memory
 from minitorch.engine.node import Node
 
 # --- places ------------------------------------------------------------------------------------------

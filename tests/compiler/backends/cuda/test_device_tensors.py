@@ -10,9 +10,12 @@ import minitorch
 from compiled import BACKENDS, assert_same
 from minitorch import nn
 from minitorch.nn import functional as F
-from some_gpu import REAL, moved, numbers, there
+from some_gpu import REAL, gpu, moved, numbers, there
 
-pytestmark = pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is not installed")
+pytestmark = [
+    pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is not installed"),
+    pytest.mark.usefixtures(gpu.__name__),
+]
 
 
 def normal(*shape, seed=0):

@@ -18,7 +18,7 @@ from typing import Any
 from minitorch.compiler.trace.observe.hooks import rewriter
 from minitorch.compiler.trace.observe.observer import Observer, current_observer
 from minitorch.compiler.trace.observe.whose import is_pythons, is_trusted, is_user_module
-from minitorch.engine.device_arrays import has_code_in
+from minitorch.engine.gpu import has_code_in
 
 _harmless: dict[int, Any] = {}  # code, by id, that was looked at before: a weak reference to it
 
