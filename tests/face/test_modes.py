@@ -90,6 +90,10 @@ PROGRAM = textwrap.dedent(
         half = torch.mm(torch.ones(1, 3), torch.ones(3, 3))
         print(half.dtype, torch.zeros(3, 3).index_copy(0, torch.tensor([0]), half).dtype)
 
+    # arguments of distributions are looked at
+    whole = torch.distributions.MultivariateNormal(torch.zeros(2), torch.eye(2))
+    print(whole.log_prob(torch.ones(2)), torch.distributions.Wishart(torch.tensor(3.0), torch.eye(2)).mean)
+
     # what backward(create_graph=True) leaves is no view
     layer = nn.Linear(3, 2)
     (layer(torch.ones(4, 3)) ** 3).sum().backward(create_graph=True)

@@ -40,11 +40,6 @@ def test_inception_computes_what_torchvision_does():
     with minitorch.no_grad():
         logits = model(minitorch.randn(1, 3, 299, 299))
     np.testing.assert_allclose(logits.numpy(), [[-0.01487, 0.00665, -0.00782]], atol=2e-5)
-    model.train()
-    halves = models.InceptionOutputs(
-        *model(minitorch.randn(2, 3, 75, 75).repeat(1, 1, 4, 4)[..., :299, :299])
-    )
-    assert (halves.logits.shape, halves.aux_logits.shape) == ((2, 3), (2, 3))
 
 
 def test_a_model_learns():

@@ -1,4 +1,4 @@
-"""Inception v3 (Szegedy and others, 2015). Enters: images (N, 3, 299, 299). Leaves: logits, and a head's in training."""
+"""Inception v3 (Szegedy and others, 2015). Enters: images (N, 3, 299, 299). Leaves: logits; training, two."""
 
 from __future__ import annotations
 
