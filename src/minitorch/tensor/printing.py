@@ -198,7 +198,7 @@ def text(tensor: Any) -> str:
         body = _lines(array, _Formatter(_summary(array)), len(prefix), array.size > _options.threshold)
     else:
         body = "[]" if array.ndim <= 1 else f"[], size={array.shape}"
-    suffixes = []
+    suffixes = [] if tensor.is_cpu else [f"device='{tensor.device}'"]
     implied = array.dtype in (np.bool_, np.int64, get_default_dtype(), dtype_of_number(1j))
     if not implied or (not array.size and array.dtype != get_default_dtype()):
         suffixes.append(f"dtype={shown(array.dtype) if pytorchs.on else array.dtype}")
@@ -214,7 +214,8 @@ def html(tensor: Any) -> str:
     array = _host(tensor._data)
     made = f" · {tensor.grad_fn}" if tensor._operation is not None else ""
     grad = " · requires grad" if tensor.requires_grad and tensor._operation is None else ""
-    heading = html_escape.escape(f"Tensor {tuple(array.shape)} {array.dtype}{made}{grad}")
+    place = "" if tensor.is_cpu else f" on {tensor.device}"
+    heading = html_escape.escape(f"Tensor {tuple(array.shape)} {array.dtype}{place}{made}{grad}")
     if not 1 <= array.ndim <= 2 or array.size > _options.threshold or not array.size:
         return f"<div><b>{heading}</b><pre>{html_escape.escape(text(tensor))}</pre></div>"
     grid = array.reshape(1, -1) if array.ndim == 1 else array

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.engine import watch
+from minitorch.engine import gpu, watch
 from minitorch.engine.backward import backpropagate, deposit, own_gradient, step_back
 from minitorch.engine.complex import meet_complex
 from minitorch.engine.dtypes import get_default_dtype, kind_of
@@ -27,9 +27,9 @@ from minitorch.ops.sparse import Coo
 from minitorch.tensor import plain, printing, torch_function
 from minitorch.tensor import protocols as numpy_protocols
 from minitorch.tensor.closures import Closure, is_closure
-from minitorch.tensor.conversions import Conversions, check_device
+from minitorch.tensor.conversions import Conversions
 from minitorch.tensor.convert import as_array, as_tensor, binary, is_array
-from minitorch.tensor.devices import Size, preserve_format
+from minitorch.tensor.devices import Size, check_device, gpu_of, preserve_format
 from minitorch.tensor.facts import Facts
 from minitorch.tensor.grad_fn import GradFn, HookHandle
 from minitorch.tensor.methods.activation import Activations
@@ -161,7 +161,10 @@ class Tensor(
             )
         if not isinstance(_prev, tuple):  # Tensor(data, False, np.float64): a dtype
             dtype, _prev = (_prev, ()) if dtype is None else (dtype, _prev)
-        write_down(self, as_array(data, dtype, copy=True), None, (), {})
+        array = as_array(data, dtype, copy=True)
+        if device is not None and (where := gpu_of(device)) is not None:
+            array = gpu.sent(array, where.index)
+        write_down(self, array, None, (), {})
         parents = tuple(parent for parent in _prev if isinstance(parent, Node))
         if any(parent._requires_grad for parent in parents):
             self._operation, self._inputs, self._requires_grad = Closure(str(_op), self), parents, True

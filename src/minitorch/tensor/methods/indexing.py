@@ -18,6 +18,7 @@ from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply
 from minitorch.ops import indexing as ops
 from minitorch.ops.op import Op, violated, zeros
+from minitorch.tensor.conversions import move
 from minitorch.tensor.convert import (
     as_tensor,
     cast,
@@ -30,6 +31,7 @@ from minitorch.tensor.convert import (
     promoted,
     tensor_for,
 )
+from minitorch.tensor.devices import gpu_of
 from minitorch.tensor.methods.arguments import (
     as_row,
     check_mask,
@@ -472,7 +474,8 @@ def tril_indices(
     tensor([[0, 1, 1],
             [0, 0, 1]])
     """
-    return new_tensor(np.stack(np.tril_indices(row, offset, col)).astype(dtype))
+    found = new_tensor(np.stack(np.tril_indices(row, offset, col)).astype(dtype))
+    return move(found, gpu_of(device))
 
 
 def triu_indices(
@@ -484,7 +487,8 @@ def triu_indices(
     tensor([[0, 0, 1],
             [0, 1, 1]])
     """
-    return new_tensor(np.stack(np.triu_indices(row, offset, col)).astype(dtype))
+    found = new_tensor(np.stack(np.triu_indices(row, offset, col)).astype(dtype))
+    return move(found, gpu_of(device))
 
 
 def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
