@@ -264,3 +264,25 @@ def test_depthwise_convolutions(used, stride, batch):
         for mine, other in zip(gradients(call, x, w, b), expected, strict=True):
             np.testing.assert_allclose(mine, other, rtol=1e-10, atol=1e-12)
     assert len(used) >= 3  # forward and two rules
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_recurrent_layers(used, kind, dtype):
+    minitorch.manual_seed(0)
+    layer = getattr(minitorch.nn, kind)(5, 4, dtype=dtype)
+    x = np.random.default_rng(0).normal(size=(6, 3, 5)).astype(dtype)
+
+    def run():
+        given = minitorch.tensor(x, requires_grad=True)
+        layer.zero_grad()
+        out = layer(given)[0]
+        (out * out).sum().backward()
+        return [out.detach().numpy(), given.grad, *(p.grad for p in layer.parameters())]
+
+    expected = by_numpy(run)
+    close = {"rtol": 1e-10, "atol": 1e-12} if dtype == np.float64 else {"rtol": 2e-5, "atol": 2e-6}
+    for _ in range(2):
+        for mine, other in zip(run(), expected, strict=True):
+            np.testing.assert_allclose(mine, other, **close)
+    assert used
