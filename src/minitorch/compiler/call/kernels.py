@@ -30,7 +30,7 @@ from minitorch.ops.native import BATCH, ELEMENTWISE, FIRST
 from minitorch.tensor.generator import draw_natively
 
 Function = Callable[..., Any]
-DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+DTYPES = (np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.uint8))  # (the last: which tap was chosen)
 MOST_SIZES = 1000  # for so many, shapes of results are kept
 
 # What is different to a kernel (an attribute, equal lengths) has to be met by this share of what its function has to;
