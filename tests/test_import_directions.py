@@ -17,7 +17,7 @@ FLOORS = [
     ["engine"],
     ["tensor"],
     ["creation", "functions", "linalg"],
-    ["fft", "random", "special"],
+    ["fft", "random", "sparse", "special"],
     ["signal", "amp", "backends", "settings", "testing"],
     ["cuda"],
     ["autograd"],

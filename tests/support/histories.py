@@ -378,6 +378,8 @@ CHANGES = [
     "result.add_(1)", "result[0].mul_(0)", "log = []", "log = names", "box = conf", "mt.set_default_dtype(mt.float64); mt.set_default_dtype(mt.float32)", "net.load_state_dict(Net().state_dict())", "net.zero_grad()", "net.apply(lambda m: None)",
     "net.register_buffer('shift', mt.zeros(4))", "net.register_forward_hook(lambda m, i, o: o * 2)", "w_vec.register_hook(lambda g: g * 2)", "net.float()", "net.double(); net.float()", "net.half_used = 1", "F = nn.functional", "b_vec[:] = a_vec",
     "np.copyto(b_vec.data, a_vec)", "b_vec = mt.from_numpy(a_vec)", "w_vec.data = b_vec.data", "box.t = kept[1]", "tens = tuple(tens)", "nums = tuple(nums)", "nums = collections.deque(nums)", "table = collections.OrderedDict(table)",
+    "w_vec.grad = b_vec.data", "w_vec.grad = lin.bias.grad", "lin.bias.grad = w_vec.data", "w_mat.grad = lin.weight.grad", "leaf.grad = kept.data", "slot.t = w_vec.detach()", "table_t['u'] = kept[2]", "b_vec = w_vec.detach()",
+    "net.shift = net.inner.bias.detach()", "a_vec = b_vec.data", "a_mat = kept.data", "xs[1] = mt.from_numpy(w_mat.data[:3])", "kept = w_mat.detach()[:3]", "box.t = tens[1][:]", "tens[1] = a_mat[0]", "lin.weight.data = w_mat.data",
     "Slot.w = 3", "Conf.scale = 9.0", "Net.scale = 9.0", "net.__dict__['mode'] = 'other'", "vars(box)['k'] = 1.75", "globals()['level'] = 0.35", "object.__setattr__(box, 'k', 0.15)", "box.__dict__ = {**vars(box), 'k': 0.05}",
 ]  # fmt: skip
 POSITIONAL = [
@@ -393,10 +395,12 @@ POSITIONAL = [
     "leaf * 2",
     "mt.rand(2, 4)",
     "kept[:2]",
+    "mt.from_numpy(a_mat)",
+    "w_mat.detach()[:3]",
 ]
 SECOND = ["a_mat", "kept[:2]", "xs[1]", "kept", "mt.randn(3, 4)", "xs[0]", "leaf"]
 BY_NAME = [
-    "n=1", "n=2", "n=3", "t=0.5", "t=0.3", "t=0.9", "t=1", "name='a'", "name='b'", "extra=b_vec", "extra=w_vec", "extra=mt.ones(4)", "extra=tens[0]", "extra=None", "bias=mt.ones(4)", "bias=b_vec", "batch=held", "batch=Batch(mt.ones(4), 0.5)", "batch=pair", "batch={'u': b_vec, 'k': 1}", "batch=[b_vec]", "batch=Pair(mt.ones(4), 2)", "extra=nums", "more=nums", "more=2",
+    "n=1", "n=2", "n=3", "t=0.5", "t=0.3", "t=0.9", "t=1", "name='a'", "name='b'", "extra=b_vec", "extra=w_vec", "extra=mt.ones(4)", "extra=tens[0]", "extra=None", "bias=mt.ones(4)", "bias=b_vec", "batch=held", "batch=Batch(mt.ones(4), 0.5)", "batch=pair", "batch={'u': b_vec, 'k': 1}", "batch=[b_vec]", "batch=Pair(mt.ones(4), 2)", "extra=nums", "more=nums", "more=2", "extra=w_vec.detach()", "extra=mt.from_numpy(w_vec.grad)", "bias=kept[0]",
 ]  # fmt: skip
 SIGNATURE = "x, y, n=2, t=0.5, name='a', extra=None, **options"
 GLOBALS = ("total", "level", "word", "flag")

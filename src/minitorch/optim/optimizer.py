@@ -29,6 +29,7 @@ from minitorch.engine.recording import number as only_number
 from minitorch.engine.watch import touch
 from minitorch.nn.module import add_hook, zero_gradient
 from minitorch.ops.pieces import share, threads
+from minitorch.ops.sparse import Coo
 from minitorch.tensor import HookHandle, Tensor
 from minitorch.tensor.convert import as_tensor
 
@@ -430,12 +431,14 @@ class ElementwiseOptimizer(Optimizer):
         str, ...
     ] = ()  # the state that begins as zeros, in the order in which the rule takes it
     _scratches = 1  # how many arrays the rule needs to write intermediate results to
+    _whole = False  # whether the rule needs the whole parameter, and not a block of it
+    _takes_sparse = False  # whether the rule may be applied to the rows alone that a sparse gradient names
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         name = type(self).__name__
         check_lr(name, defaults["lr"])
         for key, spoken in _NOT_NEGATIVE.items():
-            if key in defaults:
+            if key in defaults and not isinstance(defaults[key], tuple):
                 check(name, number(defaults[key]) >= 0, spoken, defaults[key], "a number ≥ 0")
         check_betas(name, defaults.get("betas", ()))
         if defaults.get("differentiable", False):
@@ -493,7 +496,7 @@ class ElementwiseOptimizer(Optimizer):
         active = recorder()
         for group in self.param_groups:
             decay, shrink = self._decay(group)
-            maximize = group["maximize"]
+            maximize = group.get("maximize", False)
             for p in group["params"]:
                 # Read only, so an array the engine shares with other nodes will do.
                 g = p._grad
@@ -503,6 +506,10 @@ class ElementwiseOptimizer(Optimizer):
                     raise RuntimeError(
                         f"{type(self).__name__}.step: a parameter of shape {p.shape} is no leaf any more"
                     )
+                if g.__class__ is Coo:
+                    self._sparse_step(p, -g if maximize else g, group, bool(decay) or shrink != 1.0)
+                    touch(p._data)
+                    continue
                 state = self.state.get(p, {})
                 if not state:
                     begin = functools.partial(self._begin, p, group)
@@ -512,7 +519,7 @@ class ElementwiseOptimizer(Optimizer):
                     self.state[p] = state
                 x = p._data
                 update = functools.partial(self._update, numbers, decay, shrink, maximize, active is None)
-                blocks = _blocks(x, g, memory)
+                blocks = [(x, g, *memory)] if self._whole else _blocks(x, g, memory)
                 if len(blocks) > 1 and active is None:
                     share(update, blocks)
                 else:
@@ -521,6 +528,27 @@ class ElementwiseOptimizer(Optimizer):
                 # A graph recorded before this step must not be differentiated with the new values.
                 touch(x)
         return loss
+
+    def _sparse_step(self, p: Tensor, g: Coo, group: ParameterGroup, decays: bool) -> None:
+        """Apply the rule to the rows that a sparse gradient names, where the optimiser is one of those that may."""
+        name = type(self).__name__
+        if not self._takes_sparse:
+            raise RuntimeError(
+                f"{name} does not support sparse gradients, please consider SparseAdam instead"
+            )
+        if decays:
+            raise RuntimeError(f"{name}: weight_decay is not compatible with sparse gradients")
+        state = self.state.get(p) or self._begin(p, group)
+        memory, numbers = self._prepare(p, state, group)
+        if state:
+            self.state[p] = state
+        once = g.coalesce()
+        rows = tuple(once.indices)
+        whole = [p._data, *memory]
+        x, *parts = (a[rows] for a in whole)
+        self._rule(x, once.values, parts, numbers, *(np.empty_like(x) for _ in range(self._scratches)))
+        for array, part in zip(whole, (x, *parts), strict=True):
+            array[rows] = part
 
     def _update(
         self, numbers: Any, decay: float, shrink: float, maximize: bool, plain: bool, block: tuple[Array, ...]

@@ -280,6 +280,25 @@ def test_what_is_right_passes_and_counts_once(compile, always):
     assert trainer.steps == len(log) == 9
 
 
+def test_a_number_seen_to_change_elsewhere_is_no_mistake(compile, always):
+    """Both programs took `factors[0]` for a constant; then the first one's call learnt that it changes."""
+    factors = [0.5, 1.5]
+
+    @compile
+    def f(x, other):
+        return x * factors[0] + factors[1]
+
+    tensor, array = mt.zeros(2), np.zeros(2, np.float32)
+    assert f(mt.ones(2), tensor).tolist() == [2.0, 2.0]
+    factors[0] = 3.5
+    assert f(mt.ones(2), array).tolist() == [5.0, 5.0]  # another kind of argument: a program of its own
+    assert f(mt.ones(2), tensor).tolist() == [5.0, 5.0]  # which makes the number an input
+    assert f(mt.ones(2), array).tolist() == [5.0, 5.0]  # the audit of the second
+    assert f.cache.audits == 1
+    factors[0] = 4.5
+    assert f(mt.ones(2), array).tolist() == f(mt.ones(2), tensor).tolist() == [6.0, 6.0]
+
+
 def test_the_second_call_is_audited_and_then_few(compile, monkeypatch):
     monkeypatch.setattr(audit, "SHARE", 1e-9)
     f = compile(lambda x: x * 2)

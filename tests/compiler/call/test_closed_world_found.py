@@ -993,3 +993,260 @@ def test_a_record_that_is_returned_may_have_more_put_on_it(compile):
     with warnings.catch_warnings():
         warnings.simplefilter("error", Disagreement)
         both(scenario, compile)
+
+
+# --- memory that comes to be shared only after the recording -------------------------------------------------
+
+
+def shares(compile, scenario):
+    """The same in both ways, without audits, which would only tell of a mistake."""
+
+    def unaudited(function):
+        return compile(function) if compile is plain else compile(function, verify=False)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CompileWarning)
+        both(lambda which: scenario(which if which is plain else unaudited), compile)
+
+
+def test_a_tensor_at_a_place_comes_to_share_memory_with_what_is_written(compile):
+    def scenario(compile):
+        class Box:
+            state = mt.ones(4)
+
+        box, kept = Box(), mt.zeros(3, 4)
+
+        @compile
+        def f(x):
+            kept[0] = x[0]
+            doubled = box.state * 2
+            box.state = box.state * 0.5
+            return doubled
+
+        found = [f(mt.ones(3, 4)) for _ in range(3)]
+        box.state = kept[0]
+        kept[0] = 7.0
+        return [*found, f(mt.ones(3, 4)), f(mt.ones(3, 4)), kept]
+
+    shares(compile, scenario)
+
+
+def test_a_gradient_comes_to_be_a_parameter_that_is_written(compile):
+    def scenario(compile):
+        p, w = nn.Parameter(mt.zeros(4)), nn.Parameter(mt.ones(4))
+        optimizer = optim.SGD([w, p], lr=0.5)
+        step = compile(lambda x: [optimizer.step(), x * 2][1])
+        p.grad, w.grad = np.ones(4, np.float32), np.ones(4, np.float32)
+        found = [step(mt.ones(2)), step(mt.ones(2))]
+        p.grad = w.data
+        return [*found, step(mt.ones(2)), step(mt.ones(2)), p, w]
+
+    shares(compile, scenario)
+
+
+def test_a_gradient_that_is_added_to_comes_to_be_an_argument(compile):
+    def scenario(compile):
+        p = nn.Parameter(mt.ones(4))
+        p.grad = np.ones(4, np.float32)
+
+        @compile
+        def f(x):
+            (p * 3).sum().backward()
+            return x * 2
+
+        found = [f(mt.ones(4)), f(mt.ones(4)), f(mt.from_numpy(p.grad))]
+        return [*found, f(mt.ones(4)), p.grad.copy()]
+
+    shares(compile, scenario)
+
+
+def test_two_gradients_that_are_added_to_come_to_be_one_array(compile):
+    def scenario(compile):
+        p, w = nn.Parameter(mt.ones(4)), nn.Parameter(mt.ones(4))
+        p.grad, w.grad = np.ones(4, np.float32), np.ones(4, np.float32)
+
+        @compile
+        def f():
+            (p * 3).sum().backward()
+            (w * 5).sum().backward()
+
+        found = []
+        together = np.ones(8, np.float32)
+        for one, other in ((p.grad, w.grad), (together[:4], together[4:]), (together[:4], together[:4])):
+            p.grad, w.grad = one, other
+            f(), f()
+            found += [p.grad.copy(), w.grad.copy()]
+        return found
+
+    shares(compile, scenario)
+
+
+def test_a_gradient_that_is_read_comes_to_lie_in_a_tensor_that_is_written(compile):
+    def scenario(compile):
+        p, w = nn.Parameter(mt.ones(4)), mt.ones(4)
+        p.grad = np.ones(4, np.float32)
+
+        @compile
+        def f(x):
+            w.mul_(2.0)
+            return mt.tensor(p.grad) + x
+
+        found = [f(mt.ones(4)), f(mt.ones(4))]
+        p.grad = w.data
+        return [*found, f(mt.ones(4)), f(mt.ones(4)), w]
+
+    shares(compile, scenario)
+
+
+def test_a_tensor_that_is_written_comes_to_lie_in_an_array(compile):
+    def scenario(compile):
+        array, w = np.ones(4, np.float32), mt.ones(4)
+
+        @compile
+        def f(x):
+            w.mul_(2.0)
+            return x * mt.from_numpy(array)
+
+        found = [f(mt.ones(4)), f(mt.ones(4))]
+        w.data = array
+        return [*found, f(mt.ones(4)), f(mt.ones(4)), w]
+
+    shares(compile, scenario)
+
+
+def test_arguments_with_gradients_may_be_older_or_younger_than_parameters(compile):
+    """A walk backwards meets leaves by their age: the program is the same all the same."""
+
+    def scenario(compile):
+        older = [mt.randn(3, 4, requires_grad=True) for _ in range(2)]
+        layer = nn.Linear(4, 4, bias=False)
+        younger = [mt.randn(3, 4, requires_grad=True) for _ in range(2)]
+
+        @compile
+        def f(x, y):
+            loss = (layer(x) * layer(y)).sum()
+            loss.backward()
+            return loss.detach()
+
+        pairs = [younger, older, younger[::-1], older[::-1], [older[0], younger[0]], [younger[0], older[0]]]
+        found = []
+        for _ in range(2):
+            found += [[f(x, y), layer.weight.grad, x.grad, y.grad] for x, y in pairs]
+        if compile is not plain:
+            assert f.compilations <= 5  # by which of the gradients were there
+        return found
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Disagreement)
+        both(scenario, compile)
+
+
+@pytest.mark.parametrize("ends_with", ["None", "zeros", "another"])
+def test_who_holds_a_gradient_sees_what_was_added_to_it_before_it_was_replaced(compile, ends_with):
+    def scenario(compile):
+        p = nn.Parameter(mt.ones(3))
+
+        @compile
+        def f(x):
+            (p * x).sum().backward()
+            doubled = mt.tensor(p.grad) * 2
+            if ends_with == "None":
+                p.grad = None
+            elif ends_with == "zeros":
+                p.grad = np.zeros(3, np.float32)
+            else:
+                p.grad = (x * 5).data
+            return doubled
+
+        found = []
+        for i in range(4):
+            held = np.full(3, float(i), np.float32)
+            p.grad = held
+            found += [f(mt.ones(3)), held]
+        return found
+
+    shares(compile, scenario)
+
+
+@pytest.mark.parametrize("to_none", [True, False])
+def test_gradients_that_are_set_to_zero_are_the_same_arrays(compile, to_none):
+    def scenario(compile):
+        model = nn.Linear(3, 2)
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
+
+        @compile
+        def step(x):
+            optimizer.zero_grad(set_to_none=to_none)
+            model(x).pow(2).sum().backward()
+            optimizer.step()
+
+        found = []
+        together = np.ones(8, np.float32)
+        for i in range(10):
+            if i == 5:
+                model.weight.grad, model.bias.grad = together[:6].reshape(2, 3), together[6:]
+            if i == 8:
+                model.weight.grad = mt.zeros(2, 3).data
+            weight, bias = model.weight.grad, model.bias.grad
+            step(mt.ones(4, 3) * i)
+            found += [
+                model.weight.grad is not None
+                and not to_none
+                and i
+                and np.shares_memory(weight, model.weight.grad)
+            ]
+            found += [
+                weight,
+                bias,
+                model.weight.grad.copy(),
+                model.bias.grad.copy(),
+                model.weight.detach().clone(),
+            ]
+        if compile is not plain:
+            assert step.compilations <= 2
+        return found, together
+
+    shares(compile, scenario)
+
+
+def test_gradients_that_are_set_to_zero_come_to_share_memory(compile):
+    def scenario(compile):
+        model, w = nn.Linear(4, 4), nn.Parameter(mt.ones(4))
+        optimizer = optim.SGD([*model.parameters(), w], lr=0.1)
+
+        @compile
+        def step(x):
+            loss = model.weight.sum() + model.bias.sum() * 2 + w.sum() * 3 + x.sum()
+            optimizer.zero_grad(set_to_none=False)
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        found = [step(mt.ones(2, 4)) for _ in range(3)]
+        model.bias.grad = w.data
+        found += [step(mt.ones(2, 4)) for _ in range(2)]
+        model.bias.grad = np.ones(4, np.float32)
+        found += [step(mt.ones(2, 4)), step(mt.from_numpy(model.weight.grad))]
+        model.bias.grad = w.grad
+        return [*found, step(mt.ones(2, 4)), step(mt.ones(2, 4)), w, model.bias, w.grad, model.bias.grad]
+
+    shares(compile, scenario)
+
+
+def test_who_holds_an_array_sees_what_was_written_before_it_was_replaced(compile):
+    def scenario(compile):
+        w = mt.ones(3)
+
+        @compile
+        def f(x):
+            w.mul_(2.0)
+            w.data = (w * x + 1.0).data
+            return w * 3
+
+        found = []
+        for _ in range(4):
+            held = w.data
+            found += [f(mt.ones(3)), held, w.data.copy()]
+        return found
+
+    shares(compile, scenario)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from minitorch.compiler.ir.program import Program
 from minitorch.compiler.ir.sizes import evaluated, symbols_of
@@ -32,6 +33,21 @@ def found_at(holder: Any, key: Any) -> Any:
     if isinstance(holder, (dict, list)):
         return holder[key]
     return getattr(holder, "cell_contents" if isinstance(holder, types.CellType) else key)
+
+
+def first_sharing(
+    arrays: Sequence[np.ndarray], written: Collection[int]
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return two arrays that share memory, of which one is written; None if there are none. written: by number."""
+    bounds = [byte_bounds(array) if array.size else (0, 0) for array in arrays]
+    before: list[int] = []  # those that begin earlier and may reach further than where this one begins
+    for i in sorted(range(len(bounds)), key=bounds.__getitem__):
+        before = [j for j in before if bounds[j][1] > bounds[i][0]]
+        for j in before:
+            if (i in written or j in written) and np.shares_memory(arrays[i], arrays[j]):
+                return arrays[i], arrays[j]
+        before.append(i)
+    return None
 
 
 # --- where a program's inputs come from -------------------------------------------------------------

@@ -6,11 +6,13 @@ What has no machine code is computed by NumPy in between, called back from the n
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from minitorch.compiler.backends.interface import ScheduledBackend, Task
+from minitorch.compiler.backends.llvm import linked as kept
 from minitorch.compiler.backends.llvm.capabilities import Cpu
 from minitorch.compiler.backends.llvm.driver import (
     Arena,
@@ -24,8 +26,15 @@ from minitorch.compiler.backends.llvm.driver import (
     array_at,
 )
 from minitorch.compiler.backends.llvm.kernel import SCRATCH, SIZES, TABLE, Kernel
+from minitorch.compiler.backends.llvm.linked import Linked
 from minitorch.compiler.backends.llvm.lower import Lowering
-from minitorch.compiler.backends.llvm.machine import compile_functions, discard
+from minitorch.compiler.backends.llvm.machine import (
+    MachineCode,
+    compile_functions,
+    discard,
+    kept_under,
+    load_functions,
+)
 from minitorch.compiler.backends.llvm.products import KnownTable
 from minitorch.compiler.backends.llvm.sized import Computed, Numbers, Place, Sizing, Weight, Within
 from minitorch.compiler.backends.llvm.target import Target, host
@@ -77,6 +86,7 @@ class NativeProgram:
         self.may_fail = may_fail
         self.entry = runner.entry
         self.report = report
+        self.linked: Linked | None = None  # what it was made from, if that can be kept
         self._callbacks = {kernel.address: kernel for kernel in callbacks}
 
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
@@ -124,9 +134,44 @@ class Assembler(ScheduledBackend):
         self._target, self._threads, self.keep_text = target, threads, keep_text
 
     def build(self, program: Program, updates: Mapping[int, int], numbers: Collection[int] = ()) -> Any:
-        """Make a native program."""
+        """Make a native program, or load it if the same one was made before."""
+        key = None
+        if not self.keep_text and type(self.machine) is Cpu:  # (of others nobody knows what tells them apart)
+            key = kept.key(program, updates, numbers, (self.target, self.threads, self.machine, self.fuse))
+        loaded = None if key is None else self._loaded(key)
+        if loaded is not None:
+            return loaded
         with comparing_surely(program.guards):
-            return super().build(widened(program), updates, numbers)
+            made = super().build(widened(program), updates, numbers)
+        if key is not None and isinstance(made, NativeProgram) and made.linked is not None:
+            kept.write(key, made.linked)
+            made.linked = None
+        return made
+
+    def _loaded(self, key: str) -> NativeProgram | None:
+        """Return a program that was linked before, if its kernels are there too."""
+        report = BuildReport()
+        linked = kept.read(key)
+        codes = None if linked is None else load_functions(linked.kernels, "KERNEL")
+        if linked is None or codes is None:
+            return None
+        report.tick("load")
+        linked.report.seconds, linked.report.last = report.seconds, report.last
+        return self._native(linked, codes)
+
+    def _native(self, linked: Linked, codes: Sequence[MachineCode]) -> NativeProgram:
+        """Return a linked program as one that runs."""
+        addresses = [code.address("KERNEL") for code in codes]
+        runner = Runner(
+            linked.table,
+            [replace(step, function=addresses[step.function]) for step in linked.steps],
+            arena=linked.arena,
+            externals=linked.externals,
+            keep=codes,
+            release=linked.release,
+            threads=self.threads,
+        )
+        return NativeProgram(runner, linked.report, early=linked.early, may_fail=linked.may_fail)
 
     @property
     def target(self) -> Target:
@@ -178,7 +223,7 @@ class Assembler(ScheduledBackend):
             report.text = "\n".join(t.replace("@KERNEL(", f"@{names[key]}(") for key, t in texts.items())
         report.tick("compile")
 
-        addresses = {text: code.address("KERNEL") for text, code in zip(texts, codes, strict=True)}
+        places = {text: number for number, text in enumerate(texts)}
         for task in tasks:
             self._report(task, names, report)
         varies = bool(schedule.program.symbols)
@@ -187,16 +232,34 @@ class Assembler(ScheduledBackend):
         callbacks = {
             task.group: _callback(schedule, task.group, now) for task in tasks if task.kernel is None
         }
+        release = bool(callbacks) or sum(kernel.seconds for kernel in kernels) > LONG_SECONDS
+        if not varies and not callbacks:
+            steps = [self._step(task, places[task.kernel.text], table) for task in tasks]
+            linked = Linked(
+                [kept_under(text, self.target) for text in texts.values()],
+                steps,
+                table.arranged(plan),
+                plan.size,
+                schedule.argument_count,
+                release,
+                schedule.early,
+                schedule.may_fail,
+                report,
+            )
+            native = self._native(linked, codes)
+            native.linked = linked
+            report.tick("link")
+            return native
+        addresses = [code.address("KERNEL") for code in codes]
         steps = [
-            self._step(task, addresses[task.kernel.text], table)
+            self._step(task, addresses[places[task.kernel.text]], table)
             if task.kernel is not None
             else _call(task, callbacks[task.group], table)
             for task in tasks
         ]
-        keep = [*codes, *callbacks.values()]
-        release = bool(callbacks) or sum(kernel.seconds for kernel in kernels) > LONG_SECONDS
         options: dict[str, Any] = {
-            "externals": schedule.argument_count, "keep": keep, "release": release, "threads": self.threads,
+            "externals": schedule.argument_count, "keep": [*codes, *callbacks.values()], "release": release,
+            "threads": self.threads,
         }  # fmt: skip
         made: NativeProgram | VaryingProgram
         if varies:
@@ -210,17 +273,17 @@ class Assembler(ScheduledBackend):
         report.tick("link")
         return made
 
-    def _step(self, task: Task, address: int, table: _Table) -> Step:
+    def _step(self, task: Task, function: int, table: _Table) -> Step:
         """Return the step that runs a kernel."""
         group, kernel = task.group, task.kernel
         scratch = next((each for each in task.touches if isinstance(each, Scratch)), None)
         slots = [table.entry(scratch if operand == SCRATCH else operand) for operand in kernel.operands]
         label = _first_word(group) if group.check is None else OutOfRange(group.check.bound)
         if not is_fixed(kernel.units):
-            return Step(address, slots, kernel.units, label=label)
+            return Step(function, slots, kernel.units, label=label)
         parallel = kernel.units > 1 and kernel.seconds > PARALLEL_SECONDS and self.threads > 1
         grain = max(1, -(-kernel.units // (GRAINS * self.threads))) if group.kind == "contract" else 1
-        return Step(address, slots, kernel.units, parallel, grain=grain, label=label)
+        return Step(function, slots, kernel.units, parallel, grain=grain, label=label)
 
     def _weight(self, task: Task) -> Weight:
         """Return how long a step takes.

@@ -97,6 +97,30 @@ def compile_functions(
     return [made[i] for i in range(len(texts))]
 
 
+def kept_under(text: str, target: Target, optimization: int = OPTIMIZATION) -> tuple[str, tuple[str, ...]]:
+    """Return the key under which a module's object code is kept, and the names of the functions that it imports."""
+    return object_cache.key(text, target, optimization), tuple(sorted(externals(text)))
+
+
+def load_functions(kept: Sequence[tuple[str, tuple[str, ...]]], name: str) -> list[MachineCode] | None:
+    """Load modules that `compile_functions` made before, by what `kept_under` says of them; None if one is missing."""
+    codes = []
+    for key, imports in kept:
+        loaded = _loaded.get((key, (name,)))
+        if loaded is None:
+            code = object_cache.read(object_cache.file_for(key), key)
+            found = {each: symbol(each) for each in imports}
+            if code is None or None in found.values():
+                return None
+            try:
+                loaded = _link(code, [name], {each: address for each, address in found.items() if address})
+            except RuntimeError:
+                return None  # readable, and yet not loadable: it is made anew
+            _loaded[key, (name,)] = loaded
+        codes.append(loaded)
+    return codes
+
+
 def cores() -> int:
     """Return how many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
