@@ -89,8 +89,13 @@ def elementwise(function: Callable[..., Any], inputs: tuple[Any, ...], attribute
     """Return what a function gives that computes each element from those at its place."""
     first = inputs[0]
     shape, size = first.shape, first.size
-    if size < LARGE or threads() == 1 or not all(
-        each.__class__ is np.ndarray and each.shape == shape and each.flags.c_contiguous for each in inputs
+    if (
+        size < LARGE
+        or threads() == 1
+        or not all(
+            each.__class__ is np.ndarray and each.shape == shape and each.flags.c_contiguous
+            for each in inputs
+        )
     ):
         return function(*inputs, **attributes)
     flat = [each.reshape(-1) for each in inputs]

@@ -152,7 +152,9 @@ class Kernel:
             binding = dict(zip(self._symbols, sizes, strict=True))
             shapes = self._shapes[sizes] = [evaluated(o.shape, binding) for o in self.program.outputs]
         kinds = [o.dtype for o in self.program.outputs]
-        made = [np.empty(own if shape is None else shape, kind) for own, kind in zip(shapes, kinds, strict=True)]
+        made = [
+            np.empty(own if shape is None else shape, kind) for own, kind in zip(shapes, kinds, strict=True)
+        ]
         filled = made if shape is None else [each.reshape(-1) for each in made]
         with self._lock:  # it works in memory of its own
             if self.executable.entry(*arrays, *filled) is not None:
