@@ -66,7 +66,8 @@ def share(function: Callable[[Any], object], pieces: Iterable[Any]) -> None:
     finally:
         waiting.clear()  # (after an error nobody begins another)
         for each in running:
-            each.result()
+            if not each.cancel():  # (one that has not begun has nothing left to do)
+                each.result()
 
 
 def rows(function: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
