@@ -17,7 +17,7 @@ FLOORS = [
     ["engine"],
     ["tensor"],
     ["creation", "functions", "linalg"],
-    ["fft", "random", "special"],
+    ["fft", "random", "sparse", "special"],
     ["signal", "amp", "backends", "settings", "testing"],
     ["cuda"],
     ["autograd"],
@@ -97,12 +97,14 @@ COMPILER = {
     # (How numbers are added up is said once, in NumPy alone; so is the error function, and which dtypes there are.)
     "ir": ["compiler.ir", "engine.dtypes", "ops.sums", "ops.error_function"],
     "schedule": ["compiler.ir", "compiler.schedule"],
-    # (The process's own memory is the engine's to speak to, and no Tensor is involved. Polynomials are numbers.)
+    # (The process's own memory is the engine's to speak to, and so is how exactly to multiply; no Tensor is involved.
+    # Polynomials are numbers.)
     "backends": [
         "compiler.ir",
         "compiler.schedule",
         "compiler.backends",
         "engine.memory",
+        "engine.precision",
         "ops.error_function",
     ],
     # (What `.data` and `.grad` hand out is an array that is spelled as PyTorch does: of Tensors it knows the names.)
@@ -185,7 +187,17 @@ def test_ops_know_numpy_alone(path):
             assert root in ("numpy", "scipy", "cupy") or root in STANDARD, f"ops must not import {module}"
 
 
-STANDARD = {"__future__", "collections", "functools", "math", "string", "typing"}
+STANDARD = {
+    "__future__",
+    "collections",
+    "concurrent",
+    "contextvars",
+    "functools",
+    "math",
+    "os",
+    "string",
+    "typing",
+}
 
 
 # What the command uses where it is installed; imported inside functions, never when a file is read.

@@ -14,21 +14,23 @@ import numpy as np
 from minitorch.engine.dtypes import common_dtype, kind_of, legacy_dtype, promote_types
 from minitorch.engine.dtypes import set_default_dtype as _set_default_dtype
 from minitorch.engine.modes import is_grad_enabled
+from minitorch.engine.precision import precision as _precision
+from minitorch.engine.precision import set_precision
 from minitorch.tensor import Tensor
 from minitorch.tensor.devices import (
-    CPU,
     channels_last,
     channels_last_3d,
     contiguous_format,
-    device,
+    get_default_device,
     layout,
     memory_format,
     preserve_format,
+    set_default_device,
     strided,
 )
 from minitorch.tensor.methods.public import function
 
-_kept: dict[str, Any] = {"threads": 1, "deterministic": True, "precision": "highest"}
+_kept: dict[str, Any] = {"threads": 1, "deterministic": True}
 
 
 def set_num_threads(number: int) -> None:
@@ -64,36 +66,22 @@ def are_deterministic_algorithms_enabled() -> bool:
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Remember a precision; products of float32 are always computed in float32.
+    """Say how exactly compiled programs compute products of float32 on a GPU: all others compute them in float32.
+
+    'highest': in float32. 'high' or 'medium': the factors may be rounded to TF32.
 
     >>> set_float32_matmul_precision("high"); get_float32_matmul_precision()
     'high'
+    >>> set_float32_matmul_precision("highest")
     """
     if precision not in ("highest", "high", "medium"):
         raise ValueError(f"set_float32_matmul_precision: 'highest', 'high' or 'medium', got {precision!r}")
-    _kept["precision"] = precision
+    set_precision(precision)
 
 
 def get_float32_matmul_precision() -> str:
     """Return what set_float32_matmul_precision was given."""
-    return str(_kept["precision"])
-
-
-def set_default_device(wanted: Any) -> None:
-    """Accept the CPU, where new tensors are made; any other device is refused.
-
-    >>> set_default_device("cpu"); get_default_device()
-    device(type='cpu')
-    """
-    if wanted is not None and device(wanted).type != "cpu":
-        raise RuntimeError(
-            f"set_default_device: new tensors are made on the CPU; write x.to({str(wanted)!r})"
-        )
-
-
-def get_default_device() -> device:
-    """Return the CPU."""
-    return CPU
+    return _precision()
 
 
 def set_default_tensor_type(kind: Any) -> None:

@@ -494,7 +494,7 @@ class Module:
         dtype('float64')
         """
         device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
-        kwargs.pop("non_blocking", None)
+        non_blocking = kwargs.pop("non_blocking", False)
         kwargs.pop("memory_format", None)  # a hint about speed alone
         if kwargs:
             raise TypeError(f"to: unknown argument {next(iter(kwargs))!r}; there are device and dtype")
@@ -507,19 +507,23 @@ class Module:
                 device = each
             elif isinstance(each, int) and not isinstance(each, bool):
                 device = f"cuda:{each}"
-            elif each is not None and not isinstance(each, bool):
+            elif isinstance(each, bool):
+                non_blocking = each
+            elif each is not None:
                 raise TypeError(f"to: expected a device, a dtype or a Tensor, got {each!r}")
         if dtype is not None and kind_of(np.dtype(dtype)) not in "fc":
             raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got {dtype}")
         return self._apply(
             lambda t: t.to(
-                device=device, dtype=dtype if dtype is not None and kind_of(t.dtype) in "fc" else None
+                device=device,
+                dtype=dtype if dtype is not None and kind_of(t.dtype) in "fc" else None,
+                non_blocking=non_blocking,
             )
         )
 
     def to_empty(self: Self, *, device: Any, recurse: bool = True) -> Self:
         """Move to a device without copying the values: they are whatever is in memory."""
-        return self._apply(lambda t: t.new_empty(t.shape).to(device), recurse)
+        return self._apply(lambda t: t.new_empty(t.shape, device=device), recurse)
 
     def share_memory(self: Self) -> Self:
         """Return itself: threads share its memory as it is."""
@@ -556,7 +560,7 @@ class Module:
 
     def cuda(self: Self, device: Any = None) -> Self:
         """Move all parameters and buffers to the GPU."""
-        return self._apply(lambda t: t.cuda())
+        return self._apply(lambda t: t.cuda(device))
 
     # --- state ----------------------------------------------------------------------------------
 

@@ -154,6 +154,23 @@ def identity_belongs_to_a_program():
     )
 
 
+@row("an argument, a gradient or a rebound Tensor that comes to share memory")
+def shared_memory_is_seen():
+    written, p = mt.ones(2), nn.Parameter(mt.ones(2))
+    p.grad = np.ones(2, np.float32)
+
+    @compiled
+    def f(x):
+        written.mul_(2)
+        return x * 3 + mt.tensor(p.grad)
+
+    assert f(mt.ones(2)).tolist() == f(mt.ones(2)).tolist() == [4, 4]
+    assert f(written.detach()).tolist() == [25, 25]  # it is 8 when it is read
+    p.grad = written.data
+    assert f(mt.ones(2)).tolist() == [19, 19]
+    assert f.compilations == 1
+
+
 @row("a NumPy array read by value")
 def contents_are_compared():
     array = np.ones(3)

@@ -4,7 +4,8 @@ Enters: the arguments of a call. Leaves: its Tensors and arrays, its floats, and
 found; and, from a key, the conditions that spell it out.
 
 Tuples, lists, dicts, namedtuples and dataclasses are taken apart. Plain things (numbers, strings) are known by their
-value, everything else by identity. A float is part of the key until it is seen to change; then it is an input.
+value, everything else by identity. A float is part of the key until it is seen to change; then it is an input. So is an
+int: then it has a name in the key, as a size that varies has (shapes.py).
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minitorch.compiler.call.conditions import PLAIN, Condition, Let, Local, Remembered, Requirement, compiled
-from minitorch.compiler.ir.polynomial import LEAST
-from minitorch.engine.dtypes import get_default_dtype
+from minitorch.compiler.ir.polynomial import GREATEST, LEAST
+from minitorch.engine.gpu import device_of, is_writeable
 from minitorch.engine.modes import Mode
 from minitorch.engine.node import Node
 from minitorch.engine.recording import ARRAY, GRADIENT
 from minitorch.engine.watch import owner_of
 from minitorch.optim.optimizer import ParameterGroup
+from minitorch.tensor.devices import defaults_of_creation
 
 # --- one Tensor or array --------------------------------------------------------------------------------------
 
@@ -45,6 +47,10 @@ OF_ARRAY = {
     "contiguous": Fact(
         "whether {} is contiguous", "({0}.flags.carray or ({0}.strides, {0}.flags.writeable))", "=="
     ),
+}
+# On a device any may be written into.
+OF_DEVICE_ARRAY = OF_ARRAY | {
+    "contiguous": Fact("whether {} is contiguous", "({0}.flags.c_contiguous or ({0}.strides, True))", "==")
 }
 OF_TENSOR = {
     "tensor": Fact("the type of {}", "{0}.__class__"),
@@ -89,12 +95,12 @@ def layout_of(array: np.ndarray) -> Layout | None:
             if stride < step:
                 return None
             step = stride * n
-    return Layout(array.flags.c_contiguous, array.flags.writeable)
+    return Layout(array.flags.c_contiguous, is_writeable(array))
 
 
-def _finder(facts: dict[str, Fact]) -> Callable[[Any, Any], Signature]:
+def _finder(facts: dict[str, Fact], of_array: dict[str, Fact] = OF_ARRAY) -> Callable[[Any, Any], Signature]:
     """Return the function that finds these facts: of an array, and of the Tensor around it."""
-    of = {name: fact.look.format("array") for name, fact in OF_ARRAY.items()}
+    of = {name: fact.look.format("array") for name, fact in of_array.items()}
     of |= {name: fact.look.format("leaf") for name, fact in facts.items()}
     parts = ", ".join(of.get(name, "None") for name in Signature._fields)
     return eval(
@@ -104,13 +110,19 @@ def _finder(facts: dict[str, Fact]) -> Callable[[Any, Any], Signature]:
 
 
 _of_array, _of_tensor, _of_tracked = _finder({}), _finder(OF_TENSOR), _finder({**OF_TENSOR, **OF_TRACKED})
+_there, _tracked_there = (
+    _finder(facts, OF_DEVICE_ARRAY) for facts in (OF_TENSOR, {**OF_TENSOR, **OF_TRACKED})
+)
 
 
 def signature(leaf: Any) -> Signature:
     """Return what a program depends on of a Tensor or array."""
     if not isinstance(leaf, Node):
         return _of_array(leaf, leaf)
-    return (_of_tracked if leaf._requires_grad else _of_tensor)(leaf, leaf._data)
+    array = leaf._data
+    if array.__class__ is np.ndarray:
+        return (_of_tracked if leaf._requires_grad else _of_tensor)(leaf, array)
+    return (_tracked_there if leaf._requires_grad else _there)(leaf, array)
 
 
 def _conditions(facts: dict[str, Fact], expected: Signature, words: str, name: Local) -> list[Condition]:
@@ -125,13 +137,14 @@ def _conditions(facts: dict[str, Fact], expected: Signature, words: str, name: L
 
 LEAF = ("leaf", None, ())
 FLOAT = ("float", float, ())
-_COMMON = frozenset((int, bool, str, type(None)))
+INT = ("int", int, ())
+_COMMON = frozenset((bool, str, type(None)))
 
 
 def take_apart(
-    thing: Any, leaves: list[Any], numbers: list[float], objects: list[Any] | None = None
+    thing: Any, leaves: list[Any], numbers: list[float], whole: list[int], objects: list[Any] | None = None
 ) -> tuple[str, Any, Any]:
-    """Return a container's structure, with its Tensors and arrays moved to `leaves`, its floats to `numbers`.
+    """Return a container's structure, with Tensors and arrays moved to `leaves`, floats to `numbers`, ints to `whole`.
 
     objects: gets what the structure knows by identity only, to be looked into by guards.
     """
@@ -141,15 +154,18 @@ def take_apart(
     if isinstance(thing, (Node, np.ndarray)):
         leaves.append(thing)
         return LEAF
+    if kind is int:
+        whole.append(thing)
+        return INT
     if kind is float:
         numbers.append(thing)
         return FLOAT
     if isinstance(thing, (tuple, list)):
         if kind not in (tuple, list) and objects is not None:
             objects.append(kind)
-        return ("items", kind, tuple([take_apart(i, leaves, numbers, objects) for i in thing]))
+        return ("items", kind, tuple([take_apart(i, leaves, numbers, whole, objects) for i in thing]))
     if isinstance(thing, dict) and not isinstance(thing, ParameterGroup):
-        inside = tuple([take_apart(v, leaves, numbers, objects) for v in thing.values()])
+        inside = tuple([take_apart(v, leaves, numbers, whole, objects) for v in thing.values()])
         return ("dict", kind, (tuple(thing), inside))
     if isinstance(thing, PLAIN):
         by_text = kind.__hash__ is None or thing != thing
@@ -158,7 +174,7 @@ def take_apart(
         if objects is not None:
             objects.append(kind)
         parts = [getattr(thing, f.name) for f in dataclasses.fields(thing)]
-        return ("fields", kind, tuple([take_apart(part, leaves, numbers, objects) for part in parts]))
+        return ("fields", kind, tuple([take_apart(part, leaves, numbers, whole, objects) for part in parts]))
     if objects is not None:
         objects.append(thing)
     return ("object", kind, id(thing))
@@ -187,21 +203,21 @@ class CacheKey(NamedTuple):
     leaves: tuple[Signature, ...]
     identical: tuple[int, ...]  # which leaf each one is identical with; () if all are different objects
     grad_enabled: bool
-    default_dtype: Any
+    defaults: Any  # the default dtype, and the default device if there is one
     precision: Any  # the dtype that autocast chose
     inputs: tuple[int, ...] = ()  # which floats are inputs of the program
     numbers: tuple[Any, ...] = ()  # the others, exactly
+    whole: tuple[int | str, ...] = ()  # the ints; names in place of those that vary
 
     @property
     def varies(self) -> bool:
-        """Whether it is one of calls with several shapes, or layouts."""
-        return any(
-            isinstance(leaf.contiguous, Layout) or any(n.__class__ is str for n in leaf.shape)
-            for leaf in self.leaves
+        """Whether it is one of calls with several shapes, ints or layouts."""
+        return any(isinstance(leaf.contiguous, Layout) for leaf in self.leaves) or any(
+            n.__class__ is str for shape in self.shapes for n in shape
         )
 
     def is_of(self, arguments: Arguments) -> bool:
-        """Tell whether it is the key of a call, whatever its floats, and the sizes that vary, are."""
+        """Tell whether it is the key of a call, whatever its floats, and the sizes and ints that vary, are."""
         key = arguments.key
         if len(key.leaves) != len(self.leaves):
             return False
@@ -222,16 +238,17 @@ class CacheKey(NamedTuple):
 
     @property
     def shapes(self) -> tuple[tuple[Any, ...], ...]:
-        """The shapes of the arrays among the arguments."""
-        return tuple([leaf.shape for leaf in self.leaves])
+        """The shapes of the arrays among the arguments; behind them, as if they were one more, the ints."""
+        return (*[leaf.shape for leaf in self.leaves], self.whole)
 
     def with_shapes(self, shapes: Sequence[tuple[Any, ...]], layouts: Sequence[Any]) -> CacheKey:
-        """Return the key of arguments with other shapes and layouts."""
+        """Return the key of arguments with other shapes, ints and layouts."""
+        *shapes, whole = shapes
         leaves = [
             leaf._replace(shape=shape, contiguous=layout)
             for leaf, shape, layout in zip(self.leaves, shapes, layouts, strict=True)
         ]
-        return self._replace(leaves=tuple(leaves))
+        return self._replace(leaves=tuple(leaves), whole=whole)
 
 
 class Arguments:
@@ -247,12 +264,13 @@ class Arguments:
         self.options = options
         self.leaves: list[Any] = []
         self.numbers: list[float] = []
-        positional = take_apart(args, self.leaves, self.numbers)
-        named = take_apart(options, self.leaves, self.numbers) if options else None
+        whole: list[int] = []
+        positional = take_apart(args, self.leaves, self.numbers, whole)
+        named = take_apart(options, self.leaves, self.numbers, whole) if options else None
         signatures = tuple(map(signature, self.leaves))
         identical = _identical(self.leaves)
-        set_before = (mode.enabled, get_default_dtype(), mode.precision)
-        found = (positional, named, signatures, identical, *set_before, (), ())
+        set_before = (mode.enabled, defaults_of_creation(), mode.precision)
+        found = (positional, named, signatures, identical, *set_before, (), (), tuple(whole))
         self.key = tuple.__new__(CacheKey, found)  # by its own constructor it takes three times as long
 
     def key_with(
@@ -269,6 +287,14 @@ class Arguments:
         fixed = tuple(exactly(n) for i, n in enumerate(given) if i not in inputs)
         return key._replace(inputs=inputs, numbers=fixed)
 
+    @property
+    def on_device(self) -> bool:
+        """Whether some of the arrays lie on a device."""
+        return any(
+            leaf.array is not np.ndarray and isinstance(given, Node) and device_of(given._data) is not None
+            for leaf, given in zip(self.key.leaves, self.leaves, strict=True)
+        )
+
     def layouts(self) -> list[Any]:
         """Return how the arrays lie in memory, as far as that matters where sizes and strides vary; None: it does."""
         arrays = [leaf._data if isinstance(leaf, Node) else leaf for leaf in self.leaves]
@@ -283,7 +309,7 @@ class Arguments:
     def objects(self) -> list[Any]:
         """Return what the key knows by identity only."""
         found: list[Any] = []
-        take_apart((self.args, self.options), [], [], found)
+        take_apart((self.args, self.options), [], [], [], found)
         return found
 
 
@@ -326,6 +352,8 @@ class Spelled:
         self.sizes: dict[str, Local] = {}  # those that vary
         self._on_array = on_array
         self._fixed = iter(key.numbers)
+        self._whole = iter(key.whole)
+        self._ints: list[tuple[str, Local, str]] = []  # those that vary: words, local name, name in the key
         enabled = Condition(
             "whether gradients are recorded", "{0}.enabled", (Local("mode"),), key.grad_enabled
         )
@@ -333,13 +361,14 @@ class Spelled:
         self.requirements: list[Requirement] = [
             Let(("mode",), "current()", ()),
             Remembered(Local("mode"), [enabled, precision, *UNOBSERVED], usual),
-            Condition("the default dtype", "default_dtype()", (), key.default_dtype, reported=True),
+            Condition("the default dtype and device", "defaults()", (), key.defaults, reported=True),
         ]
         self._spell("args", Local("args"), key.positional, "a")
         if key.named is None:
             self._require("the number of keyword arguments", "len({0})", Local("options"), 0)
         else:
             self._spell("options", Local("options"), key.named, "b")
+        self._spell_ints()
         self._tell_apart()
 
     def _require(self, words: str, look: str, name: Local, expected: Any, test: str = "==") -> None:
@@ -357,6 +386,12 @@ class Spelled:
                 expected = next(self._fixed)
                 self._require(words, "{0}", name, math.nan if expected == "nan" else expected[1], "same")
             self.numbers.append(name)
+        elif how == "int":
+            expected = next(self._whole)
+            if expected.__class__ is str:
+                self._ints.append((words, name, expected))
+            else:
+                self._require(words, "{0}", name, expected)
         elif how == "value":
             self._require(words, "{0}", name, inside)
         elif how == "text":
@@ -398,8 +433,9 @@ class Spelled:
         varies = any(n.__class__ is str for n in expected.shape)
         laid_out = isinstance(expected.contiguous, Layout)
         without = [*(["shape"] if varies else []), *(["contiguous"] if laid_out else [])]
+        of_array = OF_ARRAY if issubclass(expected.array, np.ndarray) else OF_DEVICE_ARRAY
         conditions = _conditions(
-            {name: fact for name, fact in OF_ARRAY.items() if name not in without}, expected, words, array
+            {name: fact for name, fact in of_array.items() if name not in without}, expected, words, array
         )
         if laid_out:
             layout = f"how {words} lies in memory"
@@ -430,6 +466,19 @@ class Spelled:
                 enough = Condition(of_axis, f"({{0}} >= {LEAST})", (length,), True, told=told)
                 self.requirements.append(enough)
 
+    def _spell_ints(self) -> None:
+        """Require of ints that vary that they may, and give each its name; those that are also sizes are these."""
+        for words, local, name in self._ints:
+            if name in self.sizes:
+                self._require(words, "{0}", local, self.sizes[name])
+                continue
+            self.sizes[name] = Local(name)
+            self.requirements.append(Let((self.sizes[name],), "{0}", (local,)))
+            told = f"{words} is a number for which there are programs of their own"
+            self.requirements.append(
+                Condition(words, f"({LEAST} <= {{0}} <= {GREATEST})", (local,), True, told=told)
+            )
+
     def _tell_apart(self) -> None:
         """Which of the leaves are one and the same object must not change."""
         first = self.key.identical or tuple(range(len(self.leaves)))
@@ -445,7 +494,7 @@ class Spelled:
 
 def in_words(key: CacheKey) -> list[str]:
     """Say what arguments a program takes."""
-    signatures = iter(key.leaves)
+    signatures, whole = iter(key.leaves), iter(key.whole)
 
     def words(part: Any) -> str:
         how, kind, inside = part
@@ -456,11 +505,13 @@ def in_words(key: CacheKey) -> list[str]:
             return text + (" requires grad" if of.requires_grad else "")
         if how == "float":
             return "a float"
+        if how == "int":
+            return f"int {next(whole)}"
         if how == "dict":
             return "{" + ", ".join(f"{k!r}: {words(v)}" for k, v in zip(*inside, strict=True)) + "}"
         if how in ("items", "fields"):
             return f"{kind.__name__}({', '.join(map(words, inside))})"
-        return f"{kind.__name__} {inside!r}" if how == "value" and kind in (int, bool, str) else kind.__name__
+        return f"{kind.__name__} {inside!r}" if how == "value" and kind in (bool, str) else kind.__name__
 
     found = [words(part) for part in key.positional[2]]
     if key.named is not None:

@@ -27,8 +27,10 @@ from minitorch.compiler.call.library import MEETABLE, KnownObjects
 from minitorch.compiler.call.names import describe
 from minitorch.compiler.call.shapes import places_of
 from minitorch.compiler.call.specialisation import Result, Specialisation
+from minitorch.compiler.call.there import LieHere, program_there
 from minitorch.compiler.call.undo import Aside, Before
 from minitorch.compiler.call.views import View, hidden_bases, views_among
+from minitorch.compiler.ir.polynomial import GREATEST
 from minitorch.compiler.ir.sizes import Symbol
 from minitorch.compiler.trace.backward import Backward, differentiate, is_consumed
 from minitorch.compiler.trace.deferred import given_by_program
@@ -53,12 +55,13 @@ from minitorch.compiler.trace.refusal import CheckFailed, CompileError
 from minitorch.compiler.trace.traced import Traced
 from minitorch.compiler.trace.varying import SizeIsNeeded, as_number
 from minitorch.distributed.errors import DistError
+from minitorch.engine.gpu import device_of
 from minitorch.engine.modes import current
 from minitorch.engine.node import Node
 from minitorch.optim.optimizer import ParameterGroup
 from minitorch.random import default_generator
 from minitorch.tensor import Tensor
-from minitorch.tensor.generator import StreamState
+from minitorch.tensor.generator import StreamState, device_generators
 from minitorch.tensor.plain import PlainArray
 
 
@@ -72,7 +75,8 @@ class RecordedCall:
     differs: of an audited call, where it differs from the program that is kept for it.
     is_done: the function has run all the same, though it is refused.
     fixed: nothing was done, because these sizes, by name, cannot vary, and why; special: because there is something
-    about the ones of this call; equal: because two must be one; fixed_layout: why strides cannot vary.
+    about the ones of this call; equal: because two must be one; fixed_layout: why strides cannot vary. sized: those of
+    them, by name, that are no sizes of arguments, but ints that it reads.
     """
 
     results: Any = None
@@ -88,6 +92,7 @@ class RecordedCall:
     fixed_layout: str = ""
     special: dict[str, str] = field(default_factory=dict)
     equal: set[tuple[str, str]] = field(default_factory=set)
+    sized: dict[str, ReadNumber] = field(default_factory=dict)
 
     @property
     def sizes_cannot_vary(self) -> bool:
@@ -99,7 +104,7 @@ def run_plainly(function: Any, environment: Environment, arguments: Arguments, t
     """Run the function itself; if it fails, leave everything as it was. tensors: further ones it may change."""
     found = {id(t): t for t in (*environment.tensors, *arguments.leaves, *tensors) if isinstance(t, Node)}
     aside = Aside(list(found.values()))
-    before = Before([default_generator, *environment.streams], environment)
+    before = Before([default_generator, *device_generators.values(), *environment.streams], environment)
     try:
         return function(*arguments.args, **arguments.options)
     except BaseException:
@@ -116,16 +121,18 @@ def record_call(
     backend: str,
     verified: bool,
     reason: str,
+    may_be_size: Callable[[ReadNumber, int], bool],
     kept: Specialisation | None = None,
 ) -> RecordedCall:
     """Run a function on the arguments of a call, and make a program of it.
 
     kept: the program that is kept for such calls: another one is made only if it is not the same.
     promoted: options and attributes, by holder and name, that are inputs because they were seen to change; more of them
-    may be found. verified: compare the program with the function. reason: why there is to be a new one.
+    may be found. verified: compare the program with the function. reason: why there is to be a new one. may_be_size:
+    tells which of the ints among them may be sizes.
     """
     began = time.perf_counter()
-    run = _Run(function, arguments, key, promoted)
+    run = _Run(function, arguments, key, promoted, may_be_size)
     mode = current()
     failure: Exception | None = None
     try:
@@ -154,6 +161,7 @@ def record_call(
                 fixed_layout=run.fixed_layout,
                 special=assumed.special,
                 equal=assumed.equal,
+                sized=run.active.sized,
             )
         if not isinstance(error, Exception):
             raise
@@ -187,8 +195,16 @@ def record_call(
         return RecordedCall(results)
     recorded.program.guards = tuple(active.assumed)
     try:
+        if active.memory is not None:
+            backend = active.memory.backend
+            backends.named(backend).require()
         made_by = backends.named(backend)
-        runner = made_by.compile(recorded.program, _updates(recorded), _number_inputs(recorded))
+        if active.memory is None:
+            runner: Any = made_by.compile(recorded.program, _updates(recorded), _number_inputs(recorded))
+        else:
+            kept_for = () if run.backward is None else run.backward.kept
+            numbers = _number_inputs(recorded)
+            runner = program_there(made_by, recorded, numbers, run.lie_here(), len(run.found), kept_for)
         if run.backward is not None:
             run.backward.runner = made_by.compile(run.backward.program, {})
     except Exception as error:
@@ -204,7 +220,7 @@ def record_call(
         recorded, environment, key, parts[0], results_made, runner,
         run.backward, run.given, reason, changes=[c.plainly() for c in observer.changes], stored=parts[1],
         audits=Audits(verified), promoted=frozenset(promoted), aliases=aliases, pinned=pinned, compared=others,
-        hints={symbol.name: symbol.hint for symbol in active.symbols.values()},
+        hints={symbol.name: symbol.hint for symbol in active.symbols.values()}, sized=active.sized,
     )  # fmt: skip
     if run.backward is not None:
         run.backward.again = OnceMore(function, program)
@@ -234,6 +250,7 @@ class _Run:
         arguments: Arguments,
         key: CacheKey,
         promoted: set[tuple[int, Any]],
+        may_be_size: Callable[[ReadNumber, int], bool],
     ) -> None:
         self.function = function
         self.arguments = arguments
@@ -249,19 +266,23 @@ class _Run:
         self._paths: dict[int, tuple[Any, ...]] = {}  # of containers and arrays among the arguments, by id
         self.stored: list[Any] = []  # what was stored outside, change by change
         self.environment = Environment(promoted)  # as it was when each thing was first come across
-        self.before = Before([default_generator])
-        shapes = [np.shape(leaf._data if isinstance(leaf, Node) else leaf) for leaf in arguments.leaves]
-        symbols = {
-            (leaf, axis): Symbol(name, shapes[leaf][axis])
-            for name, places in places_of(key.shapes).items()
-            for leaf, axis in places
-        }
-        self.active = Recording(arguments.leaves, {}, promoted, self._around_pause, symbols, self.given)
+        generators = [default_generator, *device_generators.values()]
+        self.before = Before(generators)
+        shapes = arguments.key.shapes
+        symbols = {}
+        for name, places in places_of(key.shapes).items():
+            leaf, axis = places[0]  # (of one that is also an array's length, this is that)
+            greatest = None if leaf < len(key.leaves) else GREATEST
+            symbols.update(dict.fromkeys(places, Symbol(name, shapes[leaf][axis], greatest=greatest)))
+        self.whole = key.whole
+        self.active = Recording(
+            arguments.leaves, {}, promoted, self._around_pause, symbols, self.given, may_be_size
+        )
         library = KnownObjects(self.active, self.environment, self.before)
         self.observer = CallObserver({}, promoted, library)
         self.active.observer = self.observer
         self.active.live = self.observer.arrays
-        self._streams = {id(default_generator): StreamState(default_generator)}
+        self._streams = {id(each): StreamState(each) for each in generators}
         self._seeded = False
 
     def go(self) -> None:
@@ -285,7 +306,8 @@ class _Run:
                     written.append(
                         (self.arguments.leaves[rebind.tensor] if given else rebind.tensor)._gradient
                     )
-            if any(np.may_share_memory(array, each) for array in written for each in by_value):
+            here = [array for array in written if isinstance(array, np.ndarray)]
+            if any(np.may_share_memory(array, each) for array in here for each in by_value):
                 raise CompileError(
                     "compile: it writes into a tensor, or a gradient, that shares memory with a NumPy array whose "
                     "numbers it reads; clone() one of the two"
@@ -310,6 +332,7 @@ class _Run:
                 raise CompileError(
                     f"compile: gradients of its results cannot be computed: {error}"
                 ) from error
+            self._refuse_what_is_split(found, recorded, backward)
             if self.observer.refusal is not None:
                 raise self.observer.refusal
             return backward
@@ -353,10 +376,10 @@ class _Run:
 
     def _call(self) -> Any:
         args, options = self.arguments.args, self.arguments.options
-        if self.inputs:
-            count = iter(range(len(self.arguments.numbers)))
+        if self.inputs or self.active.symbols:
+            count, whole = iter(range(len(self.arguments.numbers))), iter(range(len(self.whole)))
             args, options = (
-                rebuilt(part, lambda thing: self._as_input(thing, count)) for part in (args, options)
+                rebuilt(part, lambda thing: self._as_input(thing, count, whole)) for part in (args, options)
             )
         if any(isinstance(given, np.ndarray) for given in self.arguments.leaves):
             args, options = rebuilt((args, options), self._shown)  # a copy of one must be recorded too
@@ -391,7 +414,10 @@ class _Run:
             for part in vars(thing).values() if hasattr(thing, "__dict__") else ():
                 self._note_given(part)
 
-    def _as_input(self, thing: Any, count: Iterator[int]) -> Any:
+    def _as_input(self, thing: Any, count: Iterator[int], whole: Iterator[int]) -> Any:
+        if type(thing) is int:
+            symbol = self.active.symbols.get((len(self.arguments.leaves), next(whole)))
+            return thing if symbol is None else self.active.whole(symbol)
         if type(thing) is not float:
             return thing
         i = next(count)
@@ -493,7 +519,8 @@ class _Run:
     def without_symbols(self, why: str) -> RecordedCall:
         """Return what becomes of a call that could not be recorded, perhaps because its sizes vary."""
         self.observer.forget()
-        return RecordedCall(fixed={symbol.name: why for symbol in self.active.symbols.values()})
+        fixed = {symbol.name: why for symbol in self.active.symbols.values()}
+        return RecordedCall(fixed=fixed, sized=self.active.sized)
 
     def refused(self, error: CompileError) -> RecordedCall:
         """Return what becomes of a call that cannot be recorded, with guards on what was looked at so far."""
@@ -560,6 +587,34 @@ class _Run:
         for leaf in self.arguments.leaves:
             others.pop(id(leaf), None)
         return environment, aliases, pinned, others
+
+    def lie_here(self) -> LieHere:
+        """Return which inputs and outputs of a device's program lie on the host."""
+        recorded, active = self.recorded, self.active
+        inputs = {i for i, v in enumerate(recorded.program.inputs) if active.lies_on(v) is None}
+        outputs = {
+            i
+            for i, result in enumerate(self.found)
+            if isinstance(result, Node) and active.lies_on(recorded.program.outputs[i]) is None
+        }
+        for rebind in recorded.rebinds:
+            node = self.arguments.leaves[rebind.tensor] if isinstance(rebind.tensor, int) else rebind.tensor
+            if rebind.output is not None and device_of(node._array) is None:
+                outputs.add(rebind.output)
+        return LieHere(inputs, outputs)
+
+    def _refuse_what_is_split(self, found: list[Any], recorded: Recorded, backward: Backward | None) -> None:
+        """Refuse, where arrays lie on a device, what is not made anew there as it is."""
+        active = self.active
+        if active.memory is None:
+            return
+        for result in found:
+            if isinstance(result, PlainTraced) and active.lies_on(result.value) is not None:
+                raise CompileError("compile: it returns an array on a device by itself; return a Tensor")
+        if backward is not None:
+            wanted = [self.arguments.leaves[w] if isinstance(w, int) else w for w in backward.wanted]
+            if any(device_of(node._array) is None for node in wanted):
+                raise CompileError("compile: gradients of its results go from a device to the host")
 
     def _refuse_what_is_not_made_anew(self, found: list[Any]) -> None:
         refused = _not_made_anew((self.results, self.stored), found, self.observer, self.active)

@@ -65,6 +65,7 @@ class Traced:
 
     __array_priority__ = 2000
     is_masked = False  # whether it is rows that a mask has chosen (masked.py)
+    notes_lines = True  # whether values know which line they come from
 
     def __new__(cls, *args: Any, **options: Any) -> Any:
         """Make one of the kind that whoever records writes things down by (lazily: pending.py)."""
@@ -82,7 +83,7 @@ class Traced:
             if type(n) is Size:
                 _require_length(n)
                 known = False  # another call has more of it, or less
-        if value.line is None and value.inputs:
+        if value.line is None and value.inputs and self.notes_lines:
             value.line = line_of_user()
         self._value = value
         self._array = array
@@ -274,6 +275,12 @@ class Traced:
     def data(self) -> Any:
         """The raw memory, if it is the same at every call."""
         return self._look("the memory of a tensor").data
+
+    @property
+    def __minitorch_device__(self) -> Any:
+        """The memory of the device it would lie on; None for the host's."""
+        active: Any = recorder()
+        return None if active is None or not active.repeats else active.lies_on(self.value)
 
     # --- NumPy's protocols ----------------------------------------------------------------------
 

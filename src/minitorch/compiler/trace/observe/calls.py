@@ -28,7 +28,7 @@ import numpy as np
 
 from minitorch.compiler.ir.sizes import Size
 from minitorch.compiler.trace.deferred import deferred
-from minitorch.compiler.trace.number import Number, of_math, settled
+from minitorch.compiler.trace.number import Number, as_size, of_math, settled
 from minitorch.compiler.trace.observe import hooks
 from minitorch.compiler.trace.observe.builtin_functions import (
     AS_ITEMS,
@@ -231,6 +231,8 @@ class CallObserver(Observer):
             if isinstance(thing, Node) and self.is_outside(thing):
                 self.meet(thing)
             return thing
+        if isinstance(thing, Number):
+            return thing if by_value else as_size(thing)
         if isinstance(thing, np.ndarray):
             if self.is_outside(thing) and id(thing) not in self.given:
                 if not by_value:
