@@ -1,5 +1,6 @@
 """Programs written by hand to break compiled functions: what was found, each as a few lines."""
 
+import functools
 import warnings
 from contextlib import nullcontext
 
@@ -355,3 +356,23 @@ def test_a_function_that_layers_call_is_replaced(compile, monkeypatch):
         return [*found, run(x)]
 
     both(scenario, compile, refused="cannot be observed")
+
+
+def test_a_tensor_that_a_function_remembers(compile):
+    def scenario(compile):
+        @functools.cache
+        def positions(length):
+            return mt.arange(float(length)), [mt.ones(length)]
+
+        @compile
+        def f(x):
+            one, (other,) = positions(3)
+            return x + one * other
+
+        found = [f(mt.ones(3)) for _ in range(3)]
+        positions(3)[0].add_(1)
+        found += [f(mt.ones(3)) for _ in range(2)]
+        positions(3)[1][0] = mt.zeros(3)
+        return found + [f(mt.ones(3)) for _ in range(2)]
+
+    both(scenario, compile)

@@ -286,6 +286,7 @@ class CallObserver(Observer):
             return self.calls(function.__wrapped__, args, options)  # what is remembered is of other numbers
         with self.paused():
             found = function(*args, **options)
+        self.library.was_there(found)  # as it will be at the next call
         key = (args, tuple(options.items()))
         return self.fact(f"what {function.__name__} remembers", "remembered", function, key, found)
 

@@ -115,6 +115,9 @@ class Library(Protocol):
     def meet(self, thing: Any) -> bool:
         """Be told of an object that was come across. Return whether it is from outside."""
 
+    def was_there(self, thing: Any) -> None:
+        """Take something for one from before the run."""
+
     def is_managed(self, thing: Any) -> bool:
         """Tell whether an object reports its changes itself."""
 
