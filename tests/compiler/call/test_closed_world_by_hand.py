@@ -376,3 +376,30 @@ def test_a_tensor_that_a_function_remembers(compile):
         return found + [f(mt.ones(3)) for _ in range(2)]
 
     both(scenario, compile)
+
+
+def test_a_number_that_changes_beside_complex_numbers(compile):
+    def scenario(compile):
+        @compile
+        def f(x, k):
+            return x * (1 + 2j) + k, k - x.to(mt.complex64)
+
+        return [f(mt.ones(2), 0.5 * i) for i in range(5)]
+
+    both(scenario, compile)
+
+
+@pytest.mark.parametrize("ask", [id, hash])
+def test_the_id_of_a_tensor_made_inside(compile, ask):
+    held = []  # so that each has an address of its own
+
+    def scenario(compile):
+        @compile
+        def f(x):
+            y = x * 2
+            return y, ask(y)
+
+        held.extend(f(mt.ones(2)) for _ in range(4))
+        return [number == ask(y) for y, number in held[-4:]]
+
+    both(scenario, compile, refused="the id of something that is another one at each call")

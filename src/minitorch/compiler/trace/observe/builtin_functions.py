@@ -130,7 +130,8 @@ def _globals(o: Any) -> Any:
 
 
 def _id(o: Any, thing: Any) -> int:
-    if id(thing) in o.given or (not o.is_outside(thing) and not isinstance(thing, PLAIN)):
+    is_new = not o.is_outside(thing) or (isinstance(thing, Node) and o.is_fresh_tensor(thing))
+    if id(thing) in o.given or (is_new and not isinstance(thing, PLAIN)):
         raise o.refuse("it asks for the id of something that is another one at each call")
     o.meet(thing)
     return id(thing)
