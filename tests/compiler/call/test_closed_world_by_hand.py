@@ -403,3 +403,31 @@ def test_the_id_of_a_tensor_made_inside(compile, ask):
         return [number == ask(y) for y, number in held[-4:]]
 
     both(scenario, compile, refused="the id of something that is another one at each call")
+
+
+@pytest.mark.parametrize("operate", [lambda a: -a, lambda a: ~a, lambda a: +a], ids="-~+")
+def test_operators_of_one_operand_on_arrays_and_objects(compile, operate):
+    class Wrapped:
+        def __init__(self, tensor):
+            self.tensor = tensor
+
+        def __neg__(self):
+            return -self.tensor
+
+        __pos__ = __invert__ = __neg__
+
+    def scenario(compile):
+        a, wrapped = np.arange(3), Wrapped(mt.ones(3))
+
+        @compile
+        def f(x):
+            return x + mt.tensor(operate(a)), operate(wrapped) * x
+
+        found = []
+        for i in range(4):
+            found.append(f(mt.ones(3)))
+            a += 1
+            wrapped.tensor.add_(i)
+        return found
+
+    both(scenario, compile)

@@ -819,6 +819,19 @@ def binary(a: Any, b: Any, name: str) -> Any:
     return o.made(found) if isinstance(found, CONTAINERS) and not (in_place and found is a) else found
 
 
+def unary(thing: Any, name: str) -> Any:
+    """Compute an operator of one operand."""
+    o = current_observer()
+    if o is not None and type(thing) not in _PLAIN_TYPES:
+        found = observed_method(o, thing, f"__{name}__")
+        if found is not NotImplemented:
+            return found
+        if isinstance(thing, np.ndarray) and o.is_outside(thing):
+            o.read_by_value(thing)
+            return o.made(getattr(operator, name)(thing))
+    return getattr(operator, name)(thing)
+
+
 def _is_late(thing: Any) -> bool:
     """Tell whether something is, or holds, a number that the program gives."""
     return any(isinstance(part, Number) for part in (thing if type(thing) is tuple else (thing,)))
@@ -963,7 +976,7 @@ HOOKS = {
     for function in (
         global_, store_global, cell, store_cell, import_, imported, attribute, store_attribute, delete_attribute, item,
         store_item, delete_item, whole, truth, contains, identical, compare, binary, iterator, call, super_of, enter,
-        caught, refuse, made, format_, joined,
+        caught, refuse, made, format_, joined, unary,
     )
 }  # fmt: skip
 rewriter = Rewriter(HOOKS)

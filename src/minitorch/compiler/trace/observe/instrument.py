@@ -276,6 +276,18 @@ class _Body:
     def _on_binary_op(self, each: Any, argument: Any) -> list[Any]:
         return self._of_two("binary", argument.name.lower())
 
+    def _on_unary_negative(self, each: Any, argument: Any) -> list[Any]:
+        return self._of_one("unary", "neg")
+
+    def _on_unary_invert(self, each: Any, argument: Any) -> list[Any]:
+        return self._of_one("unary", "invert")
+
+    def _on_unary_positive(self, each: Any, argument: Any) -> list[Any]:
+        return self._of_one("unary", "pos")
+
+    def _on_call_intrinsic_1(self, each: Any, argument: Any) -> list[Any]:
+        return self._of_one("unary", "pos") if argument.name == "INTRINSIC_UNARY_POSITIVE" else [each]
+
     def _on_get_iter(self, each: Any, argument: Any) -> list[Any]:
         return self._of_one("iterator")
 
