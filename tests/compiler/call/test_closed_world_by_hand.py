@@ -431,3 +431,40 @@ def test_operators_of_one_operand_on_arrays_and_objects(compile, operate):
         return found
 
     both(scenario, compile)
+
+
+@pytest.mark.parametrize("text", [str, repr, "{}".format, lambda things: f"{things}"])
+def test_numbers_that_change_in_containers_as_text(compile, text):
+    def scenario(compile):
+        box = Box()
+        box.count, box.rate = 0, 1.0
+
+        @compile
+        def f(x):
+            box.count += 1
+            box.rate *= 0.5
+            return x, text([box.count, (box.rate, {"n": box.count + 1})])
+
+        return [f(mt.ones(2)) for _ in range(5)]
+
+    both(scenario, compile)
+
+
+def test_numbers_that_change_as_keys(compile):
+    def scenario(compile):
+        box, history = Box(), {}
+        box.count, box.rate = 0, 1.0
+
+        @compile
+        def f(x):
+            box.count += 1
+            box.rate *= 0.5
+            history[box.count] = x.sum().item()
+            return {box.count: x, (box.rate, 1): {box.rate: 2}}
+
+        found = [f(mt.ones(2)) for _ in range(5)]
+        assert all(type(key) is int for key in history)
+        assert all(type(key) is int and type(other[0]) is float for key, other in found)
+        return found, history
+
+    both(scenario, compile)

@@ -102,7 +102,7 @@ def rebuilt(
         parts = [again(i) for i in thing]
         new = parts if type(thing) is list else type(thing)(parts)
     elif isinstance(thing, dict):
-        new = {k: again(v) for k, v in thing.items()}
+        new = {_as_key(k): again(v) for k, v in thing.items()}
         if type(thing) is not dict:
             content, new = new, copy.copy(thing)
             new.update(content)
@@ -112,6 +112,13 @@ def rebuilt(
             object.__setattr__(new, each.name, again(getattr(thing, each.name)))
     known[id(thing)] = new
     return new
+
+
+def _as_key(key: Any) -> Any:
+    """Return a dict's key with plain numbers in it: one that may change is decided on where it is a key."""
+    if type(key) is tuple:
+        return tuple(map(_as_key, key))
+    return key.concrete if isinstance(key, Number) else key
 
 
 def collect(thing: Any) -> list[Any]:

@@ -223,6 +223,9 @@ class _Float(Number):
 
     __class__ = property(lambda self: float)
 
+    def __repr__(self) -> str:
+        return repr(float(self))
+
     def _with(self, ufunc: Any, *operands: Any) -> Any:
         return _as_in_python(as_float(Number._with(self, ufunc, *operands)), ufunc, operands)
 
@@ -270,6 +273,9 @@ class _Int(Number):
 
     def __index__(self) -> int:
         return int(self)
+
+    def __repr__(self) -> str:
+        return repr(int(self))
 
     def __round__(self, digits: Any = None) -> Any:
         return round(int(self), digits)
