@@ -50,11 +50,13 @@ SOFTPLUS = Op(
 # --- kinks ---------------------------------------------------------------------------------------
 
 # The result is 0 just where x <= 0: where x is nan the gradient passes, and does not look like a dead unit's.
-RELU = Op("relu", positive_part, lambda g, out, x: kept(g, out))
+RELU = Op("relu", positive_part, lambda g, out, x: kept(g, out), there=True, elementwise=True)
 LEAKY_RELU = Op(
     "leaky_relu",
     lambda x, *, slope: np.maximum(x, slope * x) if 0 < slope <= 1 else np.where(x > 0, x, slope * x),
     lambda g, out, x, *, slope: kept(g, x > 0) + slope * kept(g, ~(x > 0)),
+    there=True,
+    elementwise=True,
 )
 ELU = Op(
     "elu",

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.ops.native import ANY, ELEMENTWISE, natively
+from minitorch.ops.native import ANY, ELEMENTWISE, natively, natively_there
 from minitorch.ops.sums import total
 
 # An array of any kind that speaks NumPy's protocols: numpy.ndarray, cupy.ndarray, Tensor, …
@@ -56,6 +56,7 @@ class Op:
     reads: whether the rules read values of the inputs or the result; None: found out when it matters.
     native: of large arrays forward and rules may be computed by native kernels of their lines (see native.py).
     elementwise: they compute each element from those at its place. costly: that takes NumPy many steps.
+    there: on a GPU they may, though not here (of NumPy's ufuncs that is understood).
     whole: a kind of array may take the forward over as a whole (see `__call__`), and not only its lines.
     register: whether to list it in OPS; a user's own op is not.
 
@@ -67,6 +68,7 @@ class Op:
         "complex",
         "differentiable",
         "each",
+        "elementwise",
         "floating",
         "forward",
         "gives_own_arrays",
@@ -77,6 +79,7 @@ class Op:
         "rules",
         "takes_none",
         "tangent",
+        "there",
     )
 
     def __init__(
@@ -92,6 +95,7 @@ class Op:
         native: bool = False,
         elementwise: bool = False,
         costly: bool = False,
+        there: bool = False,
         whole: bool = False,
         register: bool = True,
     ) -> None:
@@ -102,6 +106,8 @@ class Op:
             forward = natively(lines, lengths, forward, costly)
             rules = tuple(None if r is None else natively(r, lengths, costly=costly) for r in rules)
             joint = None if joint is None else natively(joint)
+        self.there = (there or (isinstance(forward, np.ufunc) and forward.signature is None)) and not native
+        self.elementwise = elementwise or isinstance(forward, np.ufunc)
         self.forward = self._as_a_whole(forward) if whole else forward
         self.rules = rules
         self.each = each
@@ -119,6 +125,14 @@ class Op:
             if name in OPS:
                 raise ValueError(f"an op named {name!r} exists already")
             OPS[name] = self
+
+    def open_to_devices(self) -> None:
+        """Let kernels of a device compute forward and rules: called when arrays on one are first met."""
+        if self.there:
+            lengths = ELEMENTWISE if self.elementwise else ANY
+            self.forward = natively_there(self.forward, lengths)
+            self.rules = tuple(None if r is None else natively_there(r, lengths) for r in self.rules)
+            self.there = False
 
     def __repr__(self) -> str:
         return f"Op({self.name!r})"

@@ -97,12 +97,15 @@ class BlockWriter:
 # --- for a GPU ----------------------------------------------------------------------------------------------
 
 
-def gpu_text(kernels: Sequence[Kernel]) -> str:
-    """Return a module of kernels as LLVM text for NVPTX; they are called kernel0, kernel1 …"""
+def gpu_text(kernels: Sequence[Kernel], by_table: bool = True) -> str:
+    """Return a module of kernels as LLVM text for NVPTX; they are called kernel0, kernel1 …
+
+    by_table: whether they are given a table of addresses, and where to look; or else the addresses of their operands.
+    """
     externs = {name: text for kernel in kernels for name, text in kernel.externs.items()}
     parts = [f'target triple = "{TRIPLE}"', *externs.values(), *(f"declare {d}" for d in _REGISTERS)]
     for number, kernel in enumerate(kernels):
-        parts += [*_gpu_kernel(kernel, number), ""]
+        parts += [*_gpu_kernel(kernel, number, by_table), ""]
     return "\n".join(parts)
 
 
@@ -111,14 +114,16 @@ _BARRIER = "llvm.nvvm.barrier0"
 _REGISTERS = [f"i32 @{_THREAD}()", f"i32 @{_BLOCK}()", f"void @{_BARRIER}()"]
 
 
-def _gpu_kernel(kernel: Kernel, number: int) -> list[str]:
-    slots = [f", i64 %slot{place}" for place in range(len(kernel.operands))]
+def _gpu_kernel(kernel: Kernel, number: int, by_table: bool) -> list[str]:
+    places = range(len(kernel.operands))
+    given = [f"i64 %slot{place}" if by_table else f"ptr %generic{place}" for place in places]
+    parameters = ", ".join(["ptr %table", *given] if by_table else given)
     lines = []
     if kernel.shared:
         kind = f"[{kernel.shared} x i8]"
         lines.append(f"@shared{number} = internal addrspace(3) global {kind} undef, align 16")
     lines += [
-        f'define ptx_kernel void @kernel{number}(ptr %table{"".join(slots)}) "nvvm.maxntid"="{kernel.threads}" {{',
+        f'define ptx_kernel void @kernel{number}({parameters}) "nvvm.maxntid"="{kernel.threads}" {{',
         "entry:",
         f"  %tid = call i32 @{_THREAD}()",
         "  %thread = zext i32 %tid to i64",
@@ -127,10 +132,13 @@ def _gpu_kernel(kernel: Kernel, number: int) -> list[str]:
     ]
     if kernel.shared:
         lines.append(f"  %shared = addrspacecast ptr addrspace(3) @shared{number} to ptr")
-    for place in range(len(kernel.operands)):
+    for place in places:
+        if by_table:
+            lines += [
+                f"  %entry{place} = getelementptr ptr, ptr %table, i64 %slot{place}",
+                f"  %generic{place} = load ptr, ptr %entry{place}, align 8, !invariant.load !{{}}",
+            ]
         lines += [
-            f"  %entry{place} = getelementptr ptr, ptr %table, i64 %slot{place}",
-            f"  %generic{place} = load ptr, ptr %entry{place}, align 8, !invariant.load !{{}}",
             # There and back: so that LLVM knows what kind of memory this is.
             f"  %global{place} = addrspacecast ptr %generic{place} to ptr addrspace(1)",
             f"  %operand{place} = addrspacecast ptr addrspace(1) %global{place} to ptr",
