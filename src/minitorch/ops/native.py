@@ -79,6 +79,22 @@ def _computed_there(
         _inside.pop()
 
 
+# A function that changes some of its arrays, those, and numbers; whether it was done.
+Update = Callable[[Callable[..., None], list[Any], tuple[Any, ...]], bool]
+_updates: list[Update] = []  # who does so on a device, at most one
+
+
+def offer_updates_there(update: Update) -> None:
+    """Let what changes arrays on a device be done by a function."""
+    _updates[:] = [update]
+
+
+def update_there(function: Callable[..., None], arrays: list[Any], numbers: tuple[Any, ...]) -> None:
+    """Do function(arrays, numbers), which changes some of a device's arrays, by a kernel if there is one."""
+    if not (_in_use and _updates and _updates[0](function, arrays, numbers)):
+        function(arrays, numbers)
+
+
 def natively_there(function: Callable[..., Any], lengths: str = ANY) -> Callable[..., Any]:
     """Return a function of arrays that hands those of a device over, and computes all others itself."""
 

@@ -117,6 +117,29 @@ def test_numbers_and_shapes_have_kernels_of_their_own(launcher):
     assert (x * 0).tolist() == (x * False).tolist() == [[0.0] * 3] * 4
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: minitorch.optim.Adam(p, lr=0.1),
+        lambda p: minitorch.optim.AdamW(p, lr=0.1, amsgrad=True, maximize=True),
+        lambda p: minitorch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01),
+        lambda p: minitorch.optim.RMSprop(p, lr=0.1, centered=True),
+        lambda p: minitorch.optim.Adagrad(p, lr=0.1),
+    ],
+)
+def test_a_step_of_an_optimiser_is_one_kernel(launcher, make):
+    start = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
+    mine, other = there(start, requires_grad=True), minitorch.tensor(start, requires_grad=True)
+    steps, before = [make([mine]), make([other])], 0
+    for number in range(4):
+        before = launcher.launched
+        for x, optimizer in zip((mine, other), steps, strict=True):
+            x.grad = DeviceArray(there(start + number)._data.host) if x is mine else start + number
+            optimizer.step()
+        np.testing.assert_allclose(mine._data.host, other._data, rtol=1e-4, atol=1e-5)
+    assert launcher.launched - before == 1
+
+
 def test_results_are_no_views(launcher):
     x = there(np.ones((4, 3), np.float32), requires_grad=True)
     for _ in range(3):

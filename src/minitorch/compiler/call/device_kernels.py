@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,16 +23,21 @@ from minitorch.compiler.backends.cuda.ptx import ptx
 from minitorch.compiler.backends.cuda.words import Kernel, gpu_text
 from minitorch.compiler.backends.interface import Task
 from minitorch.compiler.call.kernels import Fixed, Function, recorded, warn
+from minitorch.compiler.ir.program import Program, Value
 from minitorch.compiler.schedule.memory import MemoryPlan
 from minitorch.compiler.schedule.schedule import Schedule
+from minitorch.compiler.trace.number import Number
 from minitorch.compiler.trace.promised import NumbersMissing, promise
 from minitorch.compiler.trace.refusal import CompileError
+from minitorch.compiler.trace.traced import Traced
 from minitorch.engine import recording
 from minitorch.ops.native import ELEMENTWISE
 
+FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 DTYPES = frozenset(np.dtype(t) for t in (np.float16, np.float32, np.float64, np.int32, np.int64, np.bool_))
 CALLS = 3  # of one kind, before a kernel is made for it
 MOST_SHAPES = 64  # that kernels of one function are made for
+MOST_NUMBERS = 8  # sets of numbers that are kept on the device
 
 _met: dict[Any, int] = {}
 _kernels: dict[Any, DeviceKernel | None] = {}
@@ -72,6 +77,10 @@ class Launcher:
         """Return a constant on the device."""
         return self._cupy.asarray(array)
 
+    def stream(self) -> int:
+        """Return the current stream."""
+        return self._cupy.cuda.get_current_stream().ptr
+
     def words(self, count: int) -> np.ndarray:
         """Return numbers of the host's, all 0, that kernels can write to: the GPU sees pinned memory too."""
         words = np.frombuffer(self._cupy.cuda.alloc_pinned_memory(8 * count), np.int64, count)
@@ -97,8 +106,10 @@ class Launches:
     def __init__(self, schedule: Schedule, tasks: list[Task], plan: MemoryPlan, launcher: Any) -> None:
         self.report = schedule.report
         self._launcher = launcher
-        self._outputs = [(tuple(o.shape), o.dtype) for o in schedule.program.outputs]
+        outputs = enumerate(schedule.program.outputs)
+        self._outputs = [(tuple(o.shape), o.dtype) for i, o in outputs if i not in schedule.updates]
         self._scratch = plan.size
+        self._numbers = sorted(schedule.numbers)
         self._constants: list[Any] = []
         self._inputs = len(schedule.program.inputs)
         for task in tasks:
@@ -107,8 +118,8 @@ class Launches:
         self._checks = [task.group for task in tasks if task.group.kind == "check"]
         # Whether a check has failed, which kernels look at; and which, which the host sees without waiting.
         self._failed: Any = launcher.sent(np.zeros(1, np.int64)) if self._checks else None
-        self._words: Any = launcher.words(len(self._checks) + 1) if self._checks else np.zeros(1, np.int64)
-        self._seen, self._none = memoryview(self._words).cast("B"), bytes(self._words.nbytes)
+        words: Any = launcher.words(len(self._checks) + 1) if self._checks else np.zeros(1, np.int64)
+        self._words, self._seen, self._none = words, memoryview(words).cast("B"), bytes(words.nbytes)
         different = {id(task.kernel.items): task.kernel for task in tasks}
         functions = dict(zip(different, launcher.load(list(different.values())), strict=True))
         self._steps = []
@@ -131,6 +142,9 @@ class Launches:
                 return -1, self._words.ctypes.data + 8 * offset
             return -1, self._launcher.address(self._failed)
         argument = schedule.arguments.get(value)
+        if argument is not None and argument in self._numbers:  # of each its float64 and its float32
+            place = 16 * self._numbers.index(argument) + 8 * (value.dtype.itemsize == 4)
+            return self._numbers[0], place + offset
         if argument is not None:
             return argument, offset
         scratch = self._inputs + len(self._outputs)
@@ -184,13 +198,162 @@ class DeviceKernel:
         return found[0] if self.alone else tuple(found)
 
 
+# --- functions that change arrays: an optimiser's rule ---------------------------------------------------------
+
+
+def update(function: Callable[..., None], arrays: list[Any], numbers: tuple[Any, ...]) -> bool:
+    """Do function(arrays, numbers), which changes some of the arrays, by a kernel; return whether it was done."""
+    kind, shape, dtype = arrays[0].__class__, arrays[0].shape, arrays[0].dtype
+    for array in arrays:
+        if array.__class__ is not kind or array.shape != shape or array.dtype != dtype:
+            return False
+        if not array.flags.c_contiguous:
+            return False
+    # What a rule may decide on has a kernel of its own; all other numbers may be others at the next step.
+    fixed = tuple([None if n.__class__ is float and n not in (0.0, 1.0) else n for n in numbers])
+    key = (function, dtype, shape, len(arrays), fixed)
+    try:
+        kernel = _updates.get(key, _UNKNOWN)
+    except TypeError:
+        return False
+    if kernel is None:
+        return False
+    if kernel is _UNKNOWN:
+        return _update_later(key, function, arrays, numbers, fixed)
+    for array in arrays:
+        if kernel.address(array) % ALIGNMENT:
+            return False
+    kernel(arrays, numbers)
+    return True
+
+
+class Update:
+    """Kernels that change arrays. changed: which. tells: how each number that they are told is computed."""
+
+    def __init__(self, run: Launches, changed: list[int], tells: list[Callable[..., float]]) -> None:
+        self.run, self.changed, self.tells = run, changed, tells
+        self.address = run._launcher.address
+
+    def __call__(self, arrays: list[Any], numbers: tuple[Any, ...]) -> None:
+        """Run it."""
+        given = tuple([tell(numbers) for tell in self.tells])
+        self.run([*arrays, *self._sent(given)])
+
+    def _sent(self, numbers: tuple[float, ...]) -> list[Any]:
+        """Return numbers on the device, in one array, which stands first."""
+        if not numbers:
+            return []
+        launcher = self.run._launcher
+        key = (launcher.stream(), numbers)
+        found = _numbers.get(key)
+        if found is None:
+            if len(_numbers) >= MOST_NUMBERS:
+                _numbers.clear()
+            pairs = np.zeros(len(numbers), [("wide", "f8"), ("narrow", "f4"), ("", "f4")])
+            pairs["wide"] = pairs["narrow"] = numbers
+            found = _numbers[key] = launcher.sent(pairs.view(np.int64))
+        return [found, *[None] * (len(numbers) - 1)]
+
+
+_updates: dict[Any, Update | None] = {}
+_numbers: dict[Any, Any] = {}  # sent lately: the parameters of a group are told the same
+
+
+def _update_later(
+    key: Any,
+    function: Callable[..., None],
+    arrays: list[Any],
+    numbers: tuple[Any, ...],
+    fixed: tuple[Any, ...],
+) -> bool:
+    """Count a call for which there is no kernel; make one at the last of some."""
+    met = _met[key] = _met.get(key, 0) + 1
+    if met < CALLS:
+        return False
+    with _making:
+        _updates[key] = None
+        backend = _backend()
+        if backend is None or _shapes.get(function, 0) >= MOST_SHAPES or arrays[0].dtype not in FLOATS:
+            return False
+        _shapes[function] = _shapes.get(function, 0) + 1
+        try:
+            kernel = _made_update(backend, function, arrays, numbers, fixed)
+        except (NoKernel, NumbersMissing, CompileError):
+            return False
+        copies = [a.copy() for a in arrays]
+        sizes = [_largest(a) for a in arrays]
+        kernel(copies, numbers)
+        function(arrays, numbers)
+        if all(bool(_close(copies[i], arrays[i], sizes)) for i in kernel.changed):
+            _updates[key] = kernel
+        else:
+            warn(function, "does not give what CuPy gives", "CuPy")
+        return True
+
+
+def _made_update(
+    backend: EagerBackend, function: Callable[..., None], arrays: list[Any], numbers: Any, fixed: Any
+) -> Update:
+    """Return a function that changes arrays as kernels."""
+    shape = (arrays[0].size,)
+    inputs = [Value("input", (), {"index": i}, shape, a.dtype) for i, a in enumerate(arrays)]
+    traced = [Traced(value, promise(shape, value.dtype)) for value in inputs]
+    made: list[_Told] = []
+    given = [
+        known if known is not None else _Told(inputs, made, number, operator.itemgetter(i))
+        for i, (number, known) in enumerate(zip(numbers, fixed, strict=True))
+    ]
+    with np.errstate(all="ignore"):
+        function(traced, tuple(given))
+    changed = [i for i, handle in enumerate(traced) if handle.value is not inputs[i]]
+    program = Program(inputs, [traced[i].value for i in changed])
+    numbered = range(len(arrays), len(inputs))
+    return Update(
+        backend.build(program, dict(enumerate(changed)), numbered), changed, [each.tell for each in made]
+    )
+
+
+class _Told(Number):
+    """A number of a rule's, or what Python computes of some: told to the kernel at each call.
+
+    tell: computes it of a call's numbers.
+    """
+
+    __slots__ = ("inputs", "made", "tell")
+
+    def __init__(
+        self, inputs: list[Value], made: list[_Told], concrete: float, tell: Callable[..., float]
+    ) -> None:
+        # (Rounded to the arrays' dtype once, as a Python number beside them is.)
+        value = Value("input", (), {"index": len(inputs)}, (), inputs[0].dtype)
+        super().__init__(value, concrete, lambda: concrete, _decide)
+        self.inputs, self.made, self.tell = inputs, made, tell
+        inputs.append(value)
+        made.append(self)
+
+    def _with(self, ufunc: Any, *operands: Any) -> Any:
+        if not all(isinstance(each, (_Told, int, float)) for each in operands):
+            return NotImplemented
+        tells = [each.tell if isinstance(each, _Told) else (lambda numbers, n=each: n) for each in operands]
+        concrete = float(ufunc(*(each.concrete if isinstance(each, _Told) else each for each in operands)))
+        return _Told(
+            self.inputs, self.made, concrete, lambda numbers: float(ufunc(*(tell(numbers) for tell in tells)))
+        )
+
+
+def _decide(read: Any, answer: Any) -> None:
+    raise NoKernel("it decides on a number")
+
+
+# --- what they are made by ------------------------------------------------------------------------------------
+
 _backends: list[EagerBackend] = []
 
 
 def use(launcher: Any) -> None:
     """Choose what kernels are launched by, from now on: a GPU, unless somebody says otherwise."""
     _backends[:] = [EagerBackend(launcher)]
-    for each in (_met, _kernels, _shapes):
+    for each in (_met, _kernels, _shapes, _updates, _numbers):
         each.clear()
 
 
