@@ -19,7 +19,7 @@ from compile_programs import run as run_program
 from compiled import BACKENDS
 from lazy_programs import assert_same, run
 from minitorch import nn, optim
-from minitorch.compiler.call import lazy as lazy_room
+from minitorch.compiler.call import lazy_recording
 from minitorch.nn import functional as F
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::UserWarning")
@@ -216,7 +216,7 @@ def test_memory_of_what_is_let_go_is_freed():
 
 
 def test_a_chain_without_an_end_is_computed_in_pieces(monkeypatch):
-    monkeypatch.setattr(lazy_room, "MOST_PENDING", 100)
+    monkeypatch.setattr(lazy_recording, "MOST_PENDING", 100)
     x = y = mt.tensor(numbers(3))
     with mt.lazy(backend="numpy") as session:
         for _ in range(500):
@@ -305,7 +305,7 @@ def test_an_interrupt_leaves_things_computable():
     x = mt.tensor(numbers(4))
     w = mt.tensor(numbers(4, 1))
     before = w.numpy().copy()
-    compute = lazy_room.ProgramsByStructure.prepared
+    compute = lazy_recording.ProgramsByStructure.prepared
 
     def interrupted(self, pattern):
         run, *rest = compute(self, pattern)
@@ -320,7 +320,7 @@ def test_an_interrupt_leaves_things_computable():
         y = x * 2
         w.add_(1)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(lazy_room.ProgramsByStructure, "prepared", interrupted)
+            patch.setattr(lazy_recording.ProgramsByStructure, "prepared", interrupted)
             y.sum().item()
     np.testing.assert_allclose(y.numpy(), x.numpy() * 2)
     np.testing.assert_allclose(w.numpy(), before + 1)

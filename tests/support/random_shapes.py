@@ -1,8 +1,8 @@
 """Random programs at random sequences of sizes: compiled, with sizes that vary, against eager.
 
-Enters: a seed. Leaves: a training step over Tensors whose axes are named (n, t, and products of them), the sizes of its
-calls (0 and 1 among them), and where its compiled run differs from the eager one: in results, errors, parameters,
-gradients, the optimiser's state, the random stream.
+Enters: a seed. Leaves: a training step over Tensors whose axes are named (n, t, and products of them) and an int, the
+sizes and ints of its calls (0 and 1 among them), and where its compiled run differs from the eager one: in results,
+errors, parameters, gradients, the optimiser's state, the random stream.
 
     python -m random_shapes --count 500 --backend native
 """
@@ -305,6 +305,79 @@ def normalised(plan, number, axes):
     return axes, lambda v: F.layer_norm(v[number], (FEATURES,))
 
 
+# --- by an int among the arguments, k, or one that the function counts up itself, place ---------------------------
+
+
+@step
+def cut(plan, number, axes):
+    axis = plan.axis(axes)
+    if axis is None:
+        return None
+    kind = plan.rng.choice([":k", "k:", "-k:", "k:k+2", ":k//2", "min", "::-1", "range", "split"])
+    which = plan.rng.choice(["k", "place"])
+    before = (slice(None),) * axis
+
+    def run(v):
+        x, k = v[number], getattr(v, which)
+        if kind == "range":
+            return x.index_select(axis, mt.arange(min(k, x.shape[axis])))
+        if kind == "split":
+            return x.split(k + 2, axis)[-1]
+        part = {
+            ":k": slice(k), "k:": slice(k, None), "-k:": slice(-k, None), "k:k+2": slice(k, k + 2),
+            ":k//2": slice(k // 2), "min": slice(min(k, 3), None), "::-1": slice(None, k, None),
+        }[kind]  # fmt: skip
+        return x[(*before, part)]
+
+    return (*axes[:axis], f"{axes[axis]}[{kind},{which}]", *axes[axis + 1 :]), run
+
+
+@step
+def selected(plan, number, axes):
+    axis = plan.axis(axes)
+    if axis is None:
+        return None
+    which = plan.rng.choice(["k", "place"])
+    wrapped = plan.rng.random() < 0.8
+
+    def run(v):
+        x, k = v[number], getattr(v, which)
+        return x.select(axis, k % x.shape[axis] if wrapped and x.shape[axis] else k)
+
+    return axes[:axis] + axes[axis + 1 :], run
+
+
+@step
+def by_an_int(plan, number, axes):
+    function = plan.rng.choice([
+        lambda x, k: x * k, lambda x, k: x + k / 3, lambda x, k: x * 0.9**k, lambda x, k: x / (k + 1),
+        lambda x, k: x * 2 if k % 2 else x, lambda x, k: x if k > 4 else x * 3, lambda x, k: x * (k // 2 + k % 3),
+        lambda x, k: x * math.sqrt(k), lambda x, k: x * mt.full((1,), k), lambda x, k: x * (k == 5),
+        lambda x, k: x.abs() ** min(k, 3), lambda x, k: x + mt.ones(k).sum(), lambda x, k: x * mt.arange(k).sum(),
+        lambda x, k: x.roll(k, -1) if x.ndim else x, lambda x, k: x.tril(k) if x.ndim > 1 else x,
+        lambda x, k: x * sum(range(k)), lambda x, k: x.clamp(max=k), lambda x, k: mt.where(x > k, x, -x),
+    ])  # fmt: skip
+    which = plan.rng.choice(["k", "place"])
+    return axes, lambda v: function(v[number], getattr(v, which))
+
+
+@step
+def written_at(plan, number, axes):
+    axis = plan.axis(axes)
+    if axis is None:
+        return None
+    kind, which = plan.rng.choice(["k", ":k", "k:"]), plan.rng.choice(["k", "place"])
+
+    def run(v):
+        x, k = v[number].clone(), getattr(v, which)
+        if x.shape[axis]:
+            part = {"k": k % x.shape[axis], ":k": slice(k), "k:": slice(k, None)}[kind]
+            x[(slice(None),) * axis + (part,)] = 0.5
+        return x
+
+    return axes, run
+
+
 # --- running them -------------------------------------------------------------------------------------------------
 
 
@@ -321,9 +394,12 @@ class World:
         shapes = {"weight": (FEATURES, FEATURES), "bias": (FEATURES,), "kernel": (FEATURES, FEATURES, 3)}
         self.parameters = {name: nn.Parameter(mt.randn(*shape) / 2) for name, shape in shapes.items()}
         self.optimizer = optim.SGD(self.parameters.values(), lr=0.01, momentum=0.9)
+        self.place = 0
 
-    def step(self, x, y, labels):
+    def step(self, x, y, labels, k):
         values = _Values([x, y])
+        values.k, values.place = k, self.place
+        self.place += 1
         for name, parameter in self.parameters.items():
             setattr(values, name, parameter)
         for _, run in self.plan.steps:
@@ -346,24 +422,28 @@ class World:
             for s in self.optimizer.state.values()
             if "momentum_buffer" in s
         ]
-        return found
+        return [*found, np.array(self.place)]
 
 
 def sizes_of_calls(seed, count=9):
-    """Return lengths for n and t, call by call."""
+    """Return lengths for n and t, and an int k, call by call."""
     rng = random.Random(seed + 1)
     few = [rng.choice([0, 1, 2, 3, 5, 8, 13]) for _ in range(3)]
     return [
-        (rng.choice([*few, rng.randrange(2, 20)]), rng.choice([rng.randrange(2, 12), few[0], 5]))
+        (
+            rng.choice([*few, rng.randrange(2, 20)]),
+            rng.choice([rng.randrange(2, 12), few[0], 5]),
+            rng.choice([*few, rng.randrange(9)]),
+        )
         for _ in range(count)
     ]
 
 
-def arguments_for(n, t, call):
+def arguments_for(n, t, k, call):
     rng = np.random.default_rng(call)
     x = mt.tensor(rng.standard_normal((n, t, FEATURES)).astype(np.float32))
     y = mt.tensor(rng.standard_normal((n, FEATURES)).astype(np.float32))
-    return x, y, mt.tensor(rng.integers(0, FEATURES, n))
+    return x, y, mt.tensor(rng.integers(0, FEATURES, n)), k
 
 
 def outcome(function, arguments):
@@ -386,13 +466,13 @@ def difference(seed, backend, dynamic=None):
     plan = Plan(seed)
     eager, other = World(plan), World(plan)
     compiled = mt.compile(other.step, backend=backend, dynamic=dynamic)
-    for call, (n, t) in enumerate(sizes_of_calls(seed)):
-        arguments = arguments_for(n, t, call)
+    for call, (n, t, k) in enumerate(sizes_of_calls(seed)):
+        arguments = arguments_for(n, t, k, call)
         results = []
         for world, function in ((eager, eager.step), (other, compiled)):
             mt.manual_seed(call)
             results.append((*outcome(function, copy.deepcopy(arguments)), mt.rand(1).item(), world.state()))
-        where = f"seed {seed}, call {call} (n = {n}, t = {t}), {plan.words()}"
+        where = f"seed {seed}, call {call} (n = {n}, t = {t}, k = {k}), {plan.words()}"
         (want, error, stream, state), (got, said, other_stream, other_state) = results
         if error != said:
             return f"{where}: eager {error or 'goes well'!r}, compiled {said or 'goes well'!r}", compiled

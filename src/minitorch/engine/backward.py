@@ -247,8 +247,10 @@ def _answer(op: Op, rule: Callable[..., Any], args: tuple[Any, ...], attributes:
 
 
 def _is_new(op: Op, g: Array, contribution: Array) -> bool:
-    """Tell whether a rule has made an array that nobody else holds: neither g nor a view."""
-    return op.gives_own_arrays and contribution is not g and getattr(contribution, "base", g) is None
+    """Tell whether a rule has made an array that nobody else holds: neither g (or one of them) nor a view."""
+    if not op.gives_own_arrays or getattr(contribution, "base", g) is not None:
+        return False
+    return not any(contribution is each for each in (g if isinstance(g, list) else (g,)))
 
 
 class rules_may_run:

@@ -85,8 +85,8 @@ def _step(node: Node, ts: list[Any], create_graph: bool) -> Any:
     op: Op = node._operation  # type: ignore[assignment]
     if op is SELECT:
         return ts[0][node._attributes["index"]]
-    tangent, forward = op.tangent, getattr(op.forward, "__wrapped__", op.forward)
-    if tangent is None and isinstance(forward, np.ufunc) and op.rules and forward.signature is None:
+    tangent = op.tangent
+    if tangent is None and op.ufunc is not None and op.rules and op.ufunc.signature is None:
         tangent = elementwise(op)
     if tangent is None or (complex_numbers.met and op.complex is OWN and _is_complex(node)):
         return _transposed(node, ts, create_graph)

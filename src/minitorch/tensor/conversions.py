@@ -15,6 +15,7 @@ from minitorch.engine.dtypes import LEGACY_NAMES, legacy_dtype
 from minitorch.engine.node import Node
 from minitorch.engine.record import apply
 from minitorch.ops.op import Op
+from minitorch.ops.sparse import Coo
 from minitorch.tensor.convert import cast
 from minitorch.tensor.devices import check_device, numbered
 from minitorch.tensor.devices import device as Device
@@ -218,6 +219,8 @@ class Conversions(Node):
                 "numpy: this tensor requires grad, and an array would silently drop its graph; write x.detach().numpy()"
             )
         tensor = move(self, "cpu")
+        if tensor._array.__class__ is Coo:
+            raise TypeError("numpy: this tensor is sparse; write x.to_dense().numpy()")
         return watch.hand_out(tensor._data)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:

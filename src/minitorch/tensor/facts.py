@@ -28,7 +28,6 @@ from minitorch.tensor.devices import (
     gpu_of,
     place_of,
     preserve_format,
-    strided,
 )
 from minitorch.tensor.storage import TypedStorage, UntypedStorage, storage_of, tensor_over
 from minitorch.tensor.torch_types import pytorchs, shown
@@ -90,8 +89,7 @@ class Facts(Node):
         return self._data.nbytes
 
     # What PyTorch has other kinds of, and here there is one kind: answers for code that asks.
-    is_sparse = is_quantized = is_meta = is_mps = is_nested = is_sparse_csr = is_mkldnn = is_xpu = False
-    layout = strided
+    is_quantized = is_meta = is_mps = is_nested = is_sparse_csr = is_mkldnn = is_xpu = False
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the length of one axis.

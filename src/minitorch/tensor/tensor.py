@@ -23,6 +23,7 @@ from minitorch.engine.versions import copy_past, inputs_of, let_views_follow, no
 from minitorch.ops import arithmetic, comparison
 from minitorch.ops.op import Op
 from minitorch.ops.shape import CLONE
+from minitorch.ops.sparse import Coo
 from minitorch.tensor import plain, printing, torch_function
 from minitorch.tensor import protocols as numpy_protocols
 from minitorch.tensor.closures import Closure, is_closure
@@ -45,6 +46,7 @@ from minitorch.tensor.methods.reductions import Reductions
 from minitorch.tensor.methods.rounding import Rounding
 from minitorch.tensor.methods.shape import Shapes
 from minitorch.tensor.methods.sorting import Sorting
+from minitorch.tensor.methods.sparse import Sparse
 from minitorch.tensor.methods.special import SpecialFunctions
 from minitorch.tensor.methods.statistics import Statistics
 from minitorch.tensor.methods.trigonometric import Trigonometry
@@ -79,6 +81,7 @@ class Tensor(
     Products,
     LinearAlgebra,
     RandomDraws,
+    Sparse,
     Writing,
     results=True,
 ):
@@ -196,7 +199,8 @@ class Tensor(
         """The gradient accumulated by backward(): an array like `data`, or None. (Under PyTorch's types: a Tensor.)"""
         if pytorchs.on:
             return gradient_of(self)
-        return plain.handed_out(own_gradient(self))
+        gradient = own_gradient(self)
+        return gradient_of(self) if gradient.__class__ is Coo else plain.handed_out(gradient)
 
     @grad.setter
     def grad(self, value: Any) -> None:
@@ -336,7 +340,8 @@ class Tensor(
         False
         """
         note_viewed(self)
-        return new_tensor(self._data)
+        array = self._data
+        return new_tensor(array.like(array.values) if array.__class__ is Coo else array)
 
     def clone(self, *, memory_format: Any = preserve_format) -> Tensor:
         """A copy that stays in the graph.   dx = g

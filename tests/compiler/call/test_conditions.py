@@ -660,7 +660,7 @@ def readings(program, args, options, written):
     arguments = Arguments(args, options, current())
     quick = arguments.key_with(program.key.inputs) == program.key and not current().observers
     quick = quick and current().gradient_check is None and current().recorder is None
-    quick = quick and program.fits(arguments.leaves) and not program.overlaps(arguments.leaves)
+    quick = quick and program.fits(arguments) and not program.overlaps(arguments.leaves)
     if quick:
         try:
             program.decide(arguments)

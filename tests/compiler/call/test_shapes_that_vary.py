@@ -14,7 +14,7 @@ import pytest
 
 import minitorch as mt
 from minitorch import nn, optim
-from minitorch.compiler.call import cache
+from minitorch.compiler.call import cache, entry, specialisation
 from minitorch.compiler.call.compiled import Disagreement
 from minitorch.compiler.call.shapes import VaryingShapes
 from minitorch.compiler.trace.traced import Traced
@@ -786,3 +786,64 @@ def test_what_is_known_of_shapes_does_not_grow_for_ever(monkeypatch):
     (shapes,) = looping.cache.shapes.values()
     assert len(shapes._telling) <= 3
     assert len(counting.cache.shapes) <= 10
+
+
+def _often_quickly(monkeypatch):
+    monkeypatch.setattr(entry, "SAMPLED", 1)
+    monkeypatch.setattr(specialisation, "OFTEN", 5)
+
+
+def test_a_size_that_comes_often_gets_a_program_of_its_own(monkeypatch):
+    pytest.importorskip("llvmlite")
+    _often_quickly(monkeypatch)
+    model = nn.Linear(3, 2)
+    other = copy.deepcopy(model)
+    steps = []
+    for each in (model, other):
+        optimizer = optim.SGD(each.parameters(), lr=0.1, momentum=0.9)
+
+        def step(x, each=each, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = each(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        steps.append(step)
+    compiled = mt.compile(steps[0])
+    for n in (5, 7, 9, *[8] * 12, 6, 8, 6, 8, *[6] * 4, *[8] * 12):
+        x = mt.randn(n, 3)
+        assert abs(compiled(x).item() - steps[1](x).item()) < 1e-5
+    # 5, all sizes, and 8 by itself; 6 came not so often
+    assert compiled.compilations == 3
+    assert compiled.explain().reasons[-1] == "sizes that come often: a program of their own"
+    own = [p for p in compiled.cache.all() if not p.places and p.key.leaves[0].shape[0] == 8]
+    assert own[0].calls >= 10
+    np.testing.assert_allclose(model.weight.detach().numpy(), other.weight.detach().numpy(), rtol=1e-4)
+
+
+def test_few_sizes_get_programs_of_their_own(monkeypatch):
+    pytest.importorskip("llvmlite")
+    _often_quickly(monkeypatch)
+    compiled = mt.compile(lambda x: (x * 2).sum(0))
+    for n in (3, 4, 5):
+        compiled(mt.ones(n, 2))
+    for n in range(6, 16):
+        for _ in range(20):
+            assert compiled(mt.ones(n, 2)).tolist() == [2 * n] * 2
+    assert compiled.compilations == 2 + specialisation.MOST_OF_THEIR_OWN
+    always = mt.compile(lambda x: (x * 2).sum(0), dynamic=True)
+    for _ in range(30):
+        always(mt.ones(6, 2))
+    assert always.compilations == 1
+
+
+def test_two_programs_in_turns_are_both_found_at_once(monkeypatch):
+    pytest.importorskip("llvmlite")
+    compiled = mt.compile(lambda x: x * 2)
+    sizes = (5, 7, 9, 7, 5, 7, 5, 7)
+    for n in sizes:
+        compiled(mt.ones(n))
+    monkeypatch.setattr(type(compiled), "_find", None)  # only what entries find
+    for n in (5, 7, 9, 5, 5, 8, 7, 5):
+        assert compiled(mt.ones(n)).tolist() == [2.0] * n

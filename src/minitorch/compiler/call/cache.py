@@ -5,12 +5,15 @@ What comes only once is not worth compiling: recording and compiling take as lon
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from minitorch.compiler.call.key import Arguments, CacheKey, exactly
-from minitorch.compiler.call.shapes import VaryingShapes
+from minitorch.compiler.call.shapes import VaryingNumbers, VaryingShapes
 from minitorch.compiler.call.specialisation import Specialisation
 from minitorch.engine import watch
 
@@ -28,6 +31,7 @@ class Cache:
     def __init__(self, owner: Any = None) -> None:
         self.owner = owner  # a weak reference to the instance
         self.shapes: dict[CacheKey, VaryingShapes] = {}  # which sizes vary, by key without sizes
+        self.numbers = VaryingNumbers()  # which ints beside the arguments do
         self.programs: dict[CacheKey, list[Specialisation]] = {}
         self.seen: dict[CacheKey, deque[int]] = {}  # when calls found no program: the last ones
         self.misses: dict[CacheKey, int] = {}  # calls for which there were programs, but none that fitted
@@ -47,6 +51,9 @@ class Cache:
         self.eager_because: str | None = None
         self.latest: Specialisation | None = (
             None  # the program used last, whose entry (entry.py) is tried first
+        )
+        self.earlier: Specialisation | None = (
+            None  # the one before it, tried next: a smaller last batch's, say
         )
         self.bound: Any = None  # the compiled method of the instance these programs are for
         self.lock = threading.RLock()
@@ -77,15 +84,19 @@ class Cache:
             group.remove(program)
         if not group:
             self.programs.pop(program.key, None)
-        if program is self.latest:
-            self.latest = None
+        self._use_no_more(program)
 
     def drop(self, key: CacheKey) -> None:
         """Forget the programs of a key."""
         for program in self.programs.pop(key, ()):
-            if program is self.latest:
-                self.latest = None
+            self._use_no_more(program)
         self.misses.pop(key, None)
+
+    def _use_no_more(self, program: Specialisation) -> None:
+        if program is self.earlier:
+            self.earlier = None
+        if program is self.latest:
+            self.latest, self.earlier = self.earlier, None
 
     def use(self, program: Specialisation) -> None:
         """Note that a program was used, and let the next call try it first."""
@@ -95,7 +106,7 @@ class Cache:
                 self.programs.get(program.key, []).sort(key=lambda each: each is not program)
                 if self.latest is not None:
                     self.latest.used = program.used
-        self.latest = program
+                self.latest, self.earlier = program, self.latest
 
     def refuse(self, key: Any, relied_on: Any) -> None:
         """Note that a call cannot be recorded as long as what it relied on is as it is."""
@@ -181,7 +192,9 @@ class Cache:
         key, alike = arguments.key, _without_shapes(arguments)
         known = self.shapes.get(alike)
         if known is None:
-            known = self.shapes[alike] = VaryingShapes(key.shapes, all_of_them=dynamic is True)
+            known = self.shapes[alike] = VaryingShapes(
+                key.shapes, all_of_them=dynamic is True, ints=len(key.leaves)
+            )
             if len(self.shapes) > MOST_SEEN:
                 del self.shapes[next(iter(self.shapes))]
         known.see(key.shapes, tuple([leaf.contiguous for leaf in key.leaves]))
@@ -191,6 +204,25 @@ class Cache:
         shapes = self.shapes_of(arguments) if self.shapes else None
         named = None if shapes is None else shapes.named(arguments.key.shapes)
         return None if named is None else arguments.key.with_shapes(named, arguments.layouts())
+
+    def has_own_program(self, arguments: Arguments) -> bool:
+        """Tell whether a call's sizes come so often that they get a program of their own."""
+        varying = self.varying_key(arguments)
+        group = [] if varying is None else self.programs.get(self.key_of(arguments, varying), [])
+        return any(tuple(program.sizes(arguments)) in program.apart for program in group)
+
+    @contextmanager
+    def unless_it_fails(self, arguments: Arguments) -> Iterator[None]:
+        """Note nothing about sizes if a call fails: that says nothing about others."""
+        key = _without_shapes(arguments)
+        shapes, numbers = copy.deepcopy((self.shapes.get(key), self.numbers))
+        try:
+            yield
+        except Exception:
+            if shapes is not None:
+                self.shapes[key] = shapes
+            self.numbers = numbers
+            raise
 
 
 def _without_shapes(arguments: Arguments) -> CacheKey:

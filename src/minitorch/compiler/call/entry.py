@@ -8,7 +8,9 @@ beforehand.
 
 from __future__ import annotations
 
+import itertools
 import sys
+import weakref
 from collections.abc import Iterable
 from typing import Any
 
@@ -19,7 +21,7 @@ from minitorch.compiler.backends.llvm.stream import native_stream
 from minitorch.compiler.call.conditions import Condition, Requirement, SourceCode, compiled_from
 from minitorch.compiler.call.containers import Leaf, filled
 from minitorch.compiler.call.key import Layout
-from minitorch.compiler.call.specialisation import Redecided, Specialisation
+from minitorch.compiler.call.specialisation import SAMPLED, Redecided, Specialisation
 from minitorch.compiler.ir.sizes import hint, is_fixed
 from minitorch.compiler.trace.observe.observer import PLAIN
 from minitorch.compiler.trace.recorded import (
@@ -31,6 +33,7 @@ from minitorch.compiler.trace.recorded import (
     FromScript,
     FromTensor,
     ReadNumber,
+    Rebind,
     look_at,
 )
 from minitorch.engine import recording, watch
@@ -95,23 +98,67 @@ class _EntryWriter:
         s.add(f"    if not {s.bind(program.environment.holds)}(): return MISS")
         s.add("    seen = changes[0]")
         s.require(program.size_conditions)
-        if program.places and program.audits.wanted and not program.audited_elsewhere:
-            # The first call with other sizes is audited.
-            s.add(f"if ({', '.join(program.places)}, ) != {tuple(program.hints.values())}: return MISS")
-        for name in program.places:
-            s.add(f"{s.bind(program.given)}.{name} = {name}")
         for number in program.key.inputs:
             s.add(f"{s.bind(program.given)}.n{number} = {self.spelled.numbers[number]}")
         guards = program.environment.unreported
         if len(guards) > MOST_WRITTEN_OUT:
             s.add(f"if not {s.bind(program.environment.unreported_hold)}(): return MISS")
             guards = []
+        if program.sized:
+            s.add("try:")
+            s.require(guards, indent="    ")
+            s.lines += [f"    {line}" for line in self._readings()]
+            s.add("except GONE: return MISS")
+            s.require(program.number_conditions)
+            guards = []
+        if program.names and program.audits.wanted and not program.audited_elsewhere:
+            # The first call with other sizes is audited.
+            s.add(f"if ({', '.join(program.names)}, ) != {tuple(program.hints.values())}: return MISS")
+        if program.apart:
+            s.add(f"if ({', '.join(program.names)}, ) in {s.bind(program.apart)}: return MISS")
+        for name in program.names:
+            s.add(f"{s.bind(program.given)}.{name} = {name}")
+        if program.samples:
+            whose = weakref.ref(program)  # (no method: it would hold the program, which holds this)
+            turn = itertools.cycle(range(SAMPLED))
+            s.add(f"if not next({s.bind(turn)}): {s.bind(whose)}().sample()")
         if guards or program.decisions:
             s.add("try:")
             s.require([*guards, *program.decisions], indent="    ")
             s.add("except GONE: return MISS")
         self._write([*program.identities(self.spelled.leaves), *program.places_apart()])
         self._write(program.captured)
+        for rebind in self.recorded.rebinds:
+            if rebind.in_place:
+                self._gradient_to_write(rebind)
+
+    def _gradient_to_write(self, rebind: Rebind) -> None:
+        """Write that an output goes right into the gradient that is there: the last call's, or another that serves."""
+        s, i = self.source, rebind.output
+        if i is None or i in self.native.native.early or isinstance(rebind.tensor, int):
+            raise _NoEntry
+        output = self.recorded.program.outputs[i]
+        if not is_fixed(*output.shape) or not output.size:
+            raise _NoEntry
+        tensor, last = s.bind(rebind.tensor), f"g{i}"
+        s.globals.append(last)
+        s.names[last] = None
+        s.add(f"r{i} = {GRADIENT.format(tensor)}")
+        s.add(f"if r{i} is not {last} or {tensor}._grad_is_shared:")
+        takes = s.bind(_taker(self.program))
+        s.add(
+            f"    if not {takes}({tensor}, {s.bind(output)}, [{', '.join(self.spelled.leaves)}]): return MISS"
+        )
+        s.add(f"    {last} = r{i}")
+
+    def _readings(self) -> list[str]:
+        """Return lines that give ints which the function reads their names."""
+        before = len(self.source.lines)
+        for each in self.program.readings:
+            each.write(self.source)
+        lines = self.source.lines[before:]
+        del self.source.lines[before:]
+        return lines
 
     def _write(self, requirements: Iterable[Requirement]) -> None:
         """Write requirements, conditions that follow each other as one."""
@@ -195,6 +242,9 @@ class _EntryWriter:
         for i in native.given:
             value = self.recorded.program.outputs[i]
             rebind = holders.get(i)
+            if rebind is not None and rebind.in_place:
+                outputs.append(f"r{i}")  # (see `_gradient_to_write`)
+                continue
             if rebind is not None and (rebind.attribute != "_grad" or isinstance(rebind.tensor, int)):
                 raise _NoEntry
             if rebind is not None and i not in native.native.early:
@@ -233,8 +283,10 @@ class _EntryWriter:
         for rebind in self.recorded.rebinds:
             given = isinstance(rebind.tensor, int)
             tensor = self.spelled.leaves[rebind.tensor] if given else s.bind(rebind.tensor)
-            if rebind.attribute != "_grad" or rebind.in_place:
+            if rebind.attribute != "_grad":
                 raise _NoEntry
+            if rebind.in_place:
+                continue
             give = TAKE_GRADIENT if rebind.output is None else GIVE_GRADIENT
             stores.append(give.format(tensor, f"r{rebind.output}"))
         if self.program.must_not_be_interrupted or not stores:
@@ -268,7 +320,7 @@ class _EntryWriter:
         if (
             not isinstance(native, VaryingNative)
             or not (native.is_never_empty and native.now)
-            or not set(native.names) <= set(self.program.places)
+            or not set(native.names) <= set(self.program.names)
         ):
             return [], s.bind(native.entry) + given
         # What its own entry does, without another call of Python's. (The lock is another one after a fork.)
@@ -330,6 +382,17 @@ class _EntryWriter:
             )  # (no method: it would hold the program, which holds this)
             results = "results"
         s.add(f"return {results}")
+
+
+def _taker(program: Specialisation) -> Any:
+    """Return `takes_gradient` as a function that does not hold the program, which holds the entry."""
+    reference = weakref.ref(program)
+
+    def takes(tensor: Any, output: Any, leaves: list[Any]) -> bool:
+        found = reference()
+        return found is not None and found.takes_gradient(tensor, output, leaves)
+
+    return takes
 
 
 class _Slot:

@@ -131,10 +131,11 @@ class Explanation:
         self.eager_because = cache.eager_because
         self.eager_calls = cache.eager_calls
         self.fixed_sizes = [
-            f"axis {axis} of array {leaf} cannot vary: {why}"
+            f"{_place(leaf, axis, shapes.ints)} cannot vary: {why}"
             for shapes in cache.shapes.values()
             for (leaf, axis), why in sorted(shapes.fixed.items())
         ]
+        self.fixed_sizes += [f"{key} cannot vary: {why}" for (_, key), why in cache.numbers.fixed.items()]
         names = _names(compiled.function)
         self.programs = [report(program, measure, names) for program in cache.all()]
 
@@ -180,6 +181,11 @@ class Explanation:
 # --- gathering --------------------------------------------------------------------------------------------------
 
 
+def _place(leaf: int, axis: int, arrays: int) -> str:
+    """Say where a size stands that varies. arrays: how many there are; behind them come ints."""
+    return f"int {axis} among the arguments" if leaf == arrays else f"axis {axis} of array {leaf}"
+
+
 def report(program: Any, measure: bool = True, names: Mapping[int, str] | None = None) -> ProgramReport:
     """Return what there is to say about one program (a Specialisation). names: what tensors are called."""
     names = names or {}
@@ -191,7 +197,10 @@ def report(program: Any, measure: bool = True, names: Mapping[int, str] | None =
     found.calls = program.calls
     found.guards = [guard.words for guard in program.environment.guards]
     for name, places in program.places.items():
-        where = " and ".join(f"axis {axis} of array {leaf}" for leaf, axis in places)
+        where = " and ".join(_place(leaf, axis, len(program.key.leaves)) for leaf, axis in places)
+        found.sizes.append(f"{name} ≥ {LEAST} ({where}; {program.hints[name]} when recorded)")
+    for name, reading in program.sized.items():
+        where = f"{reading.key} of {type(reading.holder).__name__}"
         found.sizes.append(f"{name} ≥ {LEAST} ({where}; {program.hints[name]} when recorded)")
     found.size_guards = [str(guard) for guard in recorded.program.guards]
     for step in recorded.script:

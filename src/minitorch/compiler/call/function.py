@@ -32,11 +32,13 @@ from minitorch.compiler.call.shapes import places_of
 from minitorch.compiler.call.specialisation import REFUSALS, Redecided, Specialisation
 from minitorch.compiler.trace.interrupts import Uninterrupted
 from minitorch.compiler.trace.observe.instrument import SUPPORTED
-from minitorch.compiler.trace.recorded import FromTensor
-from minitorch.compiler.trace.refusal import Refused
+from minitorch.compiler.trace.recorded import FromTensor, ReadNumber
+from minitorch.compiler.trace.refusal import CompileError, Refused
+from minitorch.engine import watch
 from minitorch.engine.modes import Mode, current, observed
 from minitorch.engine.node import Node
 from minitorch.engine.versions import rebased, synced
+from minitorch.ops.sparse import Coo
 
 EAGER = "eager"  # the backend that runs the function itself
 RARE_CALLS = 8  # so many calls run as they are, because their arguments came rarely, before that is told
@@ -158,6 +160,11 @@ class CompiledFunction:
                 results = MISS
             if results is not MISS:
                 return results
+            earlier = cache.earlier
+            if earlier is not None and (entry := earlier.entry) is not None and not earlier.may_need_undoing:
+                results = self._enter_other(earlier, entry, args, options)
+                if results is not MISS:
+                    return results
         mode = current()
         if (
             mode.recorder is not None and not mode.recorder.repeats
@@ -173,8 +180,38 @@ class CompiledFunction:
             return self.function(*args, **options)
         arguments = Arguments(args, options, mode)
         if any(type(leaf) is not np.ndarray and _is_foreign(leaf) for leaf in arguments.leaves):
+            if any(isinstance(leaf, Node) and isinstance(leaf._array, Coo) for leaf in arguments.leaves):
+                self._leave_out_sparse_tensors()
             return self.function(*args, **options)
         return self._find(arguments, mode)
+
+    def _enter_other(self, program: Specialisation, entry: Any, args: tuple[Any, ...], options: Any) -> Any:
+        """Run the program that was used before the last one; MISS if it does not fit either."""
+        try:
+            if program.must_not_be_interrupted:
+                with Uninterrupted():
+                    results = entry(args, options)
+            else:
+                results = entry(args, options)
+        except REFUSALS:
+            return self._refused(program, Arguments(args, options, current()))
+        except Redecided:
+            return MISS
+        if results is not MISS:
+            cache = self.cache
+            program.used = watch.tick()
+            cache.latest, cache.earlier = program, cache.latest
+        return results
+
+    def _leave_out_sparse_tensors(self) -> None:
+        """Say once that calls with sparse tensors run as they are; others are compiled all the same."""
+        because = (
+            f"a sparse tensor is among the arguments of {describe(self.function)}, and those are not compiled"
+        )
+        if self.fullgraph:
+            raise CompileError(f"compile: {because}")
+        if STAYS_EAGER + because not in self.cache.reasons:
+            self._stay_eager(because)
 
     def _bring_views_up_to_date(self, args: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Let views whose base was written into follow it, before anything is asked of them."""
@@ -190,12 +227,12 @@ class CompiledFunction:
         cache = self.cache
         tried = self._programs_for(arguments)
         for program in tried:
-            if program.fits(arguments.leaves):
+            if program.fits(arguments):
                 if program.overlaps(arguments.leaves):
                     return self.function(*arguments.args, **arguments.options)
                 began = time.perf_counter()
                 try:
-                    if program.must_be_audited(arguments.leaves):
+                    if program.must_be_audited(arguments):
                         program.decide(arguments)
                         return self._audit(program, arguments)
                     results = program.run(arguments)
@@ -206,6 +243,7 @@ class CompiledFunction:
                 if program.audits.unmeasured:
                     program.audits.measured(time.perf_counter() - began, program.audit_seconds)
                 if not program.entry_is_made:
+                    program.may_be_apart = self.dynamic is None
                     program.entry, program.entry_is_made = make_entry(program, mode), True
                 cache.use(program)
                 return results
@@ -213,7 +251,7 @@ class CompiledFunction:
             key = cache.promote_numbers(arguments, self._key_for(arguments))
             group = cache.programs.get(key, [])
             for program in group:  # another thread may have compiled it meanwhile
-                if program in tried or not program.fits(arguments.leaves):
+                if program in tried or not program.fits(arguments):
                     continue
                 if not program.overlaps(arguments.leaves):
                     try:
@@ -256,7 +294,7 @@ class CompiledFunction:
         """Return the key, but for floats, by which a call that no program fits is recorded."""
         self.cache.see_shapes(arguments, self.dynamic)
         varying = self.cache.varying_key(arguments)
-        return arguments.key if varying is None else varying
+        return arguments.key if varying is None or self.cache.has_own_program(arguments) else varying
 
     def _audit(self, program: Specialisation, arguments: Arguments) -> Any:
         """Run the function itself, and look whether it still does what a program does."""
@@ -267,15 +305,9 @@ class CompiledFunction:
         promoted = set(program.promoted)
         with cache.lock:
             outcome = record_call(
-                self.function,
-                arguments,
-                program.key,
-                promoted,
-                self.backend,
-                self.verify,
-                "an audit",
-                program,
-            )
+                self.function, arguments, program.key, promoted, self.backend, self.verify,
+                "an audit", program.has_sized, program,
+            )  # fmt: skip
             cache.promoted |= promoted
             program.audit_seconds = time.perf_counter() - began
             program.entry, program.entry_is_made = None, False  # its ticks are over
@@ -287,7 +319,7 @@ class CompiledFunction:
                 return self.function(*arguments.args, **arguments.options)
             if not differs:
                 program.audits.passed()
-                program.audited_elsewhere |= program.sizes(arguments.leaves) != list(program.hints.values())
+                program.audited_elsewhere |= program.sizes(arguments) != list(program.hints.values())
                 program.runner.settle()
                 cache.audits += 1
                 return outcome.results
@@ -314,6 +346,8 @@ class CompiledFunction:
         """Say why no program fits a call, and make numbers that changed inputs."""
         cache = self.cache
         if not group:
+            if cache.has_own_program(arguments):
+                return "sizes that come often: a program of their own"
             last = cache.latest or next(iter(cache.all()), None)
             words = ", ".join(in_words(arguments.key)) or "none"
             return (
@@ -327,7 +361,14 @@ class CompiledFunction:
         """Record a call, and keep the program if there is one."""
         cache = self.cache
         outcome = record_call(
-            self.function, arguments, key, cache.promoted, self.backend, self.verify, reason
+            self.function,
+            arguments,
+            key,
+            cache.promoted,
+            self.backend,
+            self.verify,
+            reason,
+            self._may_be_size,
         )
         if outcome.asks_for_floats:
             return self._record(cache.fix_numbers(arguments, key), arguments, reason)
@@ -364,27 +405,48 @@ class CompiledFunction:
 
     def _record_anew(self, key: CacheKey, arguments: Arguments, reason: str, outcome: RecordedCall) -> Any:
         """Record a call again in which sizes varied that cannot, or two of them that have to be one."""
-        shapes = self.cache.shapes_of(arguments)
-        assert shapes is not None, "sizes vary only where they were seen to"
-        places = places_of(key.shapes)
-        for one, other in outcome.equal:
-            shapes.compare(places[one][0], places[other][0])
-        for name, why in outcome.special.items():
-            shapes.except_for(places[name], arguments.key.shapes, why)
-        self._fix_sizes(key, arguments, outcome.fixed, outcome.fixed_layout)
-        varying = self.cache.varying_key(arguments)
-        again = arguments.key if varying is None else varying
-        return self._record(self.cache.promote_numbers(arguments, again), arguments, reason)
+        with self.cache.unless_it_fails(arguments):
+            self._fix_numbers(outcome)
+            shapes = self.cache.shapes_of(arguments)
+            places = places_of(key.shapes)
+            if shapes is not None:
+                for one, other in outcome.equal:
+                    if one in places and other in places:
+                        shapes.compare(places[one][0], places[other][0])
+                for name, why in outcome.special.items():
+                    shapes.except_for(places.get(name, ()), arguments.key.shapes, why)
+            self._fix_sizes(key, arguments, outcome.fixed, outcome.fixed_layout)
+            varying = self.cache.varying_key(arguments)
+            again = arguments.key if varying is None else varying
+            return self._record(self.cache.promote_numbers(arguments, again), arguments, reason)
+
+    def _may_be_size(self, reading: ReadNumber, now: int) -> bool:
+        """Tell whether an int that the function reads may be a size that varies."""
+        return self.dynamic is not False and self.cache.numbers.may_vary(
+            (id(reading.holder), reading.key), now
+        )
+
+    def _fix_numbers(self, outcome: RecordedCall) -> None:
+        """Note which ints that the function reads are no sizes: never, or not as they are in this call."""
+        compared = {name: "it is compared with a size" for pair in outcome.equal for name in pair}
+        for name, reading in outcome.sized.items():
+            place = (id(reading.holder), reading.key)
+            if name in outcome.fixed:
+                self.cache.numbers.fixed[place] = outcome.fixed[name]
+            elif name in outcome.special or name in compared:
+                why = {**compared, **outcome.special}[name]
+                self.cache.numbers.except_for(place, reading.find(), why)
 
     def _fix_sizes(
         self, key: CacheKey, arguments: Arguments, fixed: dict[str, str], fixed_layout: str
     ) -> None:
         """Let sizes, or strides, not vary any more."""
         shapes = self.cache.shapes_of(arguments)
-        assert shapes is not None, "sizes vary only where they were seen to"
+        if shapes is None:
+            return  # nothing varies but ints that the function reads
         shapes.fixed_layout = shapes.fixed_layout or fixed_layout
         for name, why in fixed.items():
-            shapes.fix(places_of(key.shapes)[name], why)
+            shapes.fix(places_of(key.shapes).get(name, ()), why)
 
     def _stay_eager(self, because: str) -> None:
         """Tell that calls of a key are run as they are from now on: once for each line of source that is why."""

@@ -4,7 +4,8 @@ Enters: the arguments of a call. Leaves: its Tensors and arrays, its floats, and
 found; and, from a key, the conditions that spell it out.
 
 Tuples, lists, dicts, namedtuples and dataclasses are taken apart. Plain things (numbers, strings) are known by their
-value, everything else by identity. A float is part of the key until it is seen to change; then it is an input.
+value, everything else by identity. A float is part of the key until it is seen to change; then it is an input. So is an
+int: then it has a name in the key, as a size that varies has (shapes.py).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minitorch.compiler.call.conditions import PLAIN, Condition, Let, Local, Remembered, Requirement, compiled
-from minitorch.compiler.ir.polynomial import LEAST
+from minitorch.compiler.ir.polynomial import GREATEST, LEAST
 from minitorch.engine.modes import Mode
 from minitorch.engine.node import Node
 from minitorch.engine.recording import ARRAY, GRADIENT
@@ -125,13 +126,14 @@ def _conditions(facts: dict[str, Fact], expected: Signature, words: str, name: L
 
 LEAF = ("leaf", None, ())
 FLOAT = ("float", float, ())
-_COMMON = frozenset((int, bool, str, type(None)))
+INT = ("int", int, ())
+_COMMON = frozenset((bool, str, type(None)))
 
 
 def take_apart(
-    thing: Any, leaves: list[Any], numbers: list[float], objects: list[Any] | None = None
+    thing: Any, leaves: list[Any], numbers: list[float], whole: list[int], objects: list[Any] | None = None
 ) -> tuple[str, Any, Any]:
-    """Return a container's structure, with its Tensors and arrays moved to `leaves`, its floats to `numbers`.
+    """Return a container's structure, with Tensors and arrays moved to `leaves`, floats to `numbers`, ints to `whole`.
 
     objects: gets what the structure knows by identity only, to be looked into by guards.
     """
@@ -141,15 +143,18 @@ def take_apart(
     if isinstance(thing, (Node, np.ndarray)):
         leaves.append(thing)
         return LEAF
+    if kind is int:
+        whole.append(thing)
+        return INT
     if kind is float:
         numbers.append(thing)
         return FLOAT
     if isinstance(thing, (tuple, list)):
         if kind not in (tuple, list) and objects is not None:
             objects.append(kind)
-        return ("items", kind, tuple([take_apart(i, leaves, numbers, objects) for i in thing]))
+        return ("items", kind, tuple([take_apart(i, leaves, numbers, whole, objects) for i in thing]))
     if isinstance(thing, dict) and not isinstance(thing, ParameterGroup):
-        inside = tuple([take_apart(v, leaves, numbers, objects) for v in thing.values()])
+        inside = tuple([take_apart(v, leaves, numbers, whole, objects) for v in thing.values()])
         return ("dict", kind, (tuple(thing), inside))
     if isinstance(thing, PLAIN):
         by_text = kind.__hash__ is None or thing != thing
@@ -158,7 +163,7 @@ def take_apart(
         if objects is not None:
             objects.append(kind)
         parts = [getattr(thing, f.name) for f in dataclasses.fields(thing)]
-        return ("fields", kind, tuple([take_apart(part, leaves, numbers, objects) for part in parts]))
+        return ("fields", kind, tuple([take_apart(part, leaves, numbers, whole, objects) for part in parts]))
     if objects is not None:
         objects.append(thing)
     return ("object", kind, id(thing))
@@ -191,17 +196,17 @@ class CacheKey(NamedTuple):
     precision: Any  # the dtype that autocast chose
     inputs: tuple[int, ...] = ()  # which floats are inputs of the program
     numbers: tuple[Any, ...] = ()  # the others, exactly
+    whole: tuple[int | str, ...] = ()  # the ints; names in place of those that vary
 
     @property
     def varies(self) -> bool:
-        """Whether it is one of calls with several shapes, or layouts."""
-        return any(
-            isinstance(leaf.contiguous, Layout) or any(n.__class__ is str for n in leaf.shape)
-            for leaf in self.leaves
+        """Whether it is one of calls with several shapes, ints or layouts."""
+        return any(isinstance(leaf.contiguous, Layout) for leaf in self.leaves) or any(
+            n.__class__ is str for shape in self.shapes for n in shape
         )
 
     def is_of(self, arguments: Arguments) -> bool:
-        """Tell whether it is the key of a call, whatever its floats, and the sizes that vary, are."""
+        """Tell whether it is the key of a call, whatever its floats, and the sizes and ints that vary, are."""
         key = arguments.key
         if len(key.leaves) != len(self.leaves):
             return False
@@ -222,16 +227,17 @@ class CacheKey(NamedTuple):
 
     @property
     def shapes(self) -> tuple[tuple[Any, ...], ...]:
-        """The shapes of the arrays among the arguments."""
-        return tuple([leaf.shape for leaf in self.leaves])
+        """The shapes of the arrays among the arguments; behind them, as if they were one more, the ints."""
+        return (*[leaf.shape for leaf in self.leaves], self.whole)
 
     def with_shapes(self, shapes: Sequence[tuple[Any, ...]], layouts: Sequence[Any]) -> CacheKey:
-        """Return the key of arguments with other shapes and layouts."""
+        """Return the key of arguments with other shapes, ints and layouts."""
+        *shapes, whole = shapes
         leaves = [
             leaf._replace(shape=shape, contiguous=layout)
             for leaf, shape, layout in zip(self.leaves, shapes, layouts, strict=True)
         ]
-        return self._replace(leaves=tuple(leaves))
+        return self._replace(leaves=tuple(leaves), whole=whole)
 
 
 class Arguments:
@@ -247,12 +253,13 @@ class Arguments:
         self.options = options
         self.leaves: list[Any] = []
         self.numbers: list[float] = []
-        positional = take_apart(args, self.leaves, self.numbers)
-        named = take_apart(options, self.leaves, self.numbers) if options else None
+        whole: list[int] = []
+        positional = take_apart(args, self.leaves, self.numbers, whole)
+        named = take_apart(options, self.leaves, self.numbers, whole) if options else None
         signatures = tuple(map(signature, self.leaves))
         identical = _identical(self.leaves)
         set_before = (mode.enabled, defaults_of_creation(), mode.precision)
-        found = (positional, named, signatures, identical, *set_before, (), ())
+        found = (positional, named, signatures, identical, *set_before, (), (), tuple(whole))
         self.key = tuple.__new__(CacheKey, found)  # by its own constructor it takes three times as long
 
     def key_with(
@@ -283,7 +290,7 @@ class Arguments:
     def objects(self) -> list[Any]:
         """Return what the key knows by identity only."""
         found: list[Any] = []
-        take_apart((self.args, self.options), [], [], found)
+        take_apart((self.args, self.options), [], [], [], found)
         return found
 
 
@@ -326,6 +333,8 @@ class Spelled:
         self.sizes: dict[str, Local] = {}  # those that vary
         self._on_array = on_array
         self._fixed = iter(key.numbers)
+        self._whole = iter(key.whole)
+        self._ints: list[tuple[str, Local, str]] = []  # those that vary: words, local name, name in the key
         enabled = Condition(
             "whether gradients are recorded", "{0}.enabled", (Local("mode"),), key.grad_enabled
         )
@@ -340,6 +349,7 @@ class Spelled:
             self._require("the number of keyword arguments", "len({0})", Local("options"), 0)
         else:
             self._spell("options", Local("options"), key.named, "b")
+        self._spell_ints()
         self._tell_apart()
 
     def _require(self, words: str, look: str, name: Local, expected: Any, test: str = "==") -> None:
@@ -357,6 +367,12 @@ class Spelled:
                 expected = next(self._fixed)
                 self._require(words, "{0}", name, math.nan if expected == "nan" else expected[1], "same")
             self.numbers.append(name)
+        elif how == "int":
+            expected = next(self._whole)
+            if expected.__class__ is str:
+                self._ints.append((words, name, expected))
+            else:
+                self._require(words, "{0}", name, expected)
         elif how == "value":
             self._require(words, "{0}", name, inside)
         elif how == "text":
@@ -430,6 +446,19 @@ class Spelled:
                 enough = Condition(of_axis, f"({{0}} >= {LEAST})", (length,), True, told=told)
                 self.requirements.append(enough)
 
+    def _spell_ints(self) -> None:
+        """Require of ints that vary that they may, and give each its name; those that are also sizes are these."""
+        for words, local, name in self._ints:
+            if name in self.sizes:
+                self._require(words, "{0}", local, self.sizes[name])
+                continue
+            self.sizes[name] = Local(name)
+            self.requirements.append(Let((self.sizes[name],), "{0}", (local,)))
+            told = f"{words} is a number for which there are programs of their own"
+            self.requirements.append(
+                Condition(words, f"({LEAST} <= {{0}} <= {GREATEST})", (local,), True, told=told)
+            )
+
     def _tell_apart(self) -> None:
         """Which of the leaves are one and the same object must not change."""
         first = self.key.identical or tuple(range(len(self.leaves)))
@@ -445,7 +474,7 @@ class Spelled:
 
 def in_words(key: CacheKey) -> list[str]:
     """Say what arguments a program takes."""
-    signatures = iter(key.leaves)
+    signatures, whole = iter(key.leaves), iter(key.whole)
 
     def words(part: Any) -> str:
         how, kind, inside = part
@@ -456,11 +485,13 @@ def in_words(key: CacheKey) -> list[str]:
             return text + (" requires grad" if of.requires_grad else "")
         if how == "float":
             return "a float"
+        if how == "int":
+            return f"int {next(whole)}"
         if how == "dict":
             return "{" + ", ".join(f"{k!r}: {words(v)}" for k, v in zip(*inside, strict=True)) + "}"
         if how in ("items", "fields"):
             return f"{kind.__name__}({', '.join(map(words, inside))})"
-        return f"{kind.__name__} {inside!r}" if how == "value" and kind in (int, bool, str) else kind.__name__
+        return f"{kind.__name__} {inside!r}" if how == "value" and kind in (bool, str) else kind.__name__
 
     found = [words(part) for part in key.positional[2]]
     if key.named is not None:

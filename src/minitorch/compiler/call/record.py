@@ -29,6 +29,7 @@ from minitorch.compiler.call.shapes import places_of
 from minitorch.compiler.call.specialisation import Result, Specialisation
 from minitorch.compiler.call.undo import Aside, Before
 from minitorch.compiler.call.views import View, hidden_bases, views_among
+from minitorch.compiler.ir.polynomial import GREATEST
 from minitorch.compiler.ir.sizes import Symbol
 from minitorch.compiler.trace.backward import Backward, differentiate, is_consumed
 from minitorch.compiler.trace.deferred import given_by_program
@@ -72,7 +73,8 @@ class RecordedCall:
     differs: of an audited call, where it differs from the program that is kept for it.
     is_done: the function has run all the same, though it is refused.
     fixed: nothing was done, because these sizes, by name, cannot vary, and why; special: because there is something
-    about the ones of this call; equal: because two must be one; fixed_layout: why strides cannot vary.
+    about the ones of this call; equal: because two must be one; fixed_layout: why strides cannot vary. sized: those of
+    them, by name, that are no sizes of arguments, but ints that it reads.
     """
 
     results: Any = None
@@ -88,6 +90,7 @@ class RecordedCall:
     fixed_layout: str = ""
     special: dict[str, str] = field(default_factory=dict)
     equal: set[tuple[str, str]] = field(default_factory=set)
+    sized: dict[str, ReadNumber] = field(default_factory=dict)
 
     @property
     def sizes_cannot_vary(self) -> bool:
@@ -116,16 +119,18 @@ def record_call(
     backend: str,
     verified: bool,
     reason: str,
+    may_be_size: Callable[[ReadNumber, int], bool],
     kept: Specialisation | None = None,
 ) -> RecordedCall:
     """Run a function on the arguments of a call, and make a program of it.
 
     kept: the program that is kept for such calls: another one is made only if it is not the same.
     promoted: options and attributes, by holder and name, that are inputs because they were seen to change; more of them
-    may be found. verified: compare the program with the function. reason: why there is to be a new one.
+    may be found. verified: compare the program with the function. reason: why there is to be a new one. may_be_size:
+    tells which of the ints among them may be sizes.
     """
     began = time.perf_counter()
-    run = _Run(function, arguments, key, promoted)
+    run = _Run(function, arguments, key, promoted, may_be_size)
     mode = current()
     failure: Exception | None = None
     try:
@@ -154,6 +159,7 @@ def record_call(
                 fixed_layout=run.fixed_layout,
                 special=assumed.special,
                 equal=assumed.equal,
+                sized=run.active.sized,
             )
         if not isinstance(error, Exception):
             raise
@@ -204,7 +210,7 @@ def record_call(
         recorded, environment, key, parts[0], results_made, runner,
         run.backward, run.given, reason, changes=[c.plainly() for c in observer.changes], stored=parts[1],
         audits=Audits(verified), promoted=frozenset(promoted), aliases=aliases, pinned=pinned, compared=others,
-        hints={symbol.name: symbol.hint for symbol in active.symbols.values()},
+        hints={symbol.name: symbol.hint for symbol in active.symbols.values()}, sized=active.sized,
     )  # fmt: skip
     if run.backward is not None:
         run.backward.again = OnceMore(function, program)
@@ -234,6 +240,7 @@ class _Run:
         arguments: Arguments,
         key: CacheKey,
         promoted: set[tuple[int, Any]],
+        may_be_size: Callable[[ReadNumber, int], bool],
     ) -> None:
         self.function = function
         self.arguments = arguments
@@ -246,17 +253,20 @@ class _Run:
         self.made_plain: dict[int, Any] = {}  # containers of what was stored, with plain arrays in them
         self.found: list[Any] = []  # the Tensors and arrays among the results
         self._settled: dict[int, Any] = {}  # arrays among them, as this run gives them, by id
-        self._paths: dict[int, tuple[Any, ...]] = {}  # of containers among the arguments, by id
+        self._paths: dict[int, tuple[Any, ...]] = {}  # of containers and arrays among the arguments, by id
         self.stored: list[Any] = []  # what was stored outside, change by change
         self.environment = Environment(promoted)  # as it was when each thing was first come across
         self.before = Before([default_generator])
-        shapes = [np.shape(leaf._data if isinstance(leaf, Node) else leaf) for leaf in arguments.leaves]
-        symbols = {
-            (leaf, axis): Symbol(name, shapes[leaf][axis])
-            for name, places in places_of(key.shapes).items()
-            for leaf, axis in places
-        }
-        self.active = Recording(arguments.leaves, {}, promoted, self._around_pause, symbols, self.given)
+        shapes = arguments.key.shapes
+        symbols = {}
+        for name, places in places_of(key.shapes).items():
+            leaf, axis = places[0]  # (of one that is also an array's length, this is that)
+            greatest = None if leaf < len(key.leaves) else GREATEST
+            symbols.update(dict.fromkeys(places, Symbol(name, shapes[leaf][axis], greatest=greatest)))
+        self.whole = key.whole
+        self.active = Recording(
+            arguments.leaves, {}, promoted, self._around_pause, symbols, self.given, may_be_size
+        )
         library = KnownObjects(self.active, self.environment, self.before)
         self.observer = CallObserver({}, promoted, library)
         self.active.observer = self.observer
@@ -317,7 +327,7 @@ class _Run:
         def all_of(results: Any) -> list[Any]:
             # Containers that are changed later on are kept as they are now.
             stored = [change.value for change in self.observer.changes]
-            self.results, self.stored = rebuilt((results, stored), as_number, {}, self._kept)
+            self.results, self.stored = rebuilt((results, stored), self._part, {}, self._kept)
             if any(isinstance(step, Effect) for step in self.active.script):
                 # What a number is read from may be changed by then: the program gives it.
                 self.results, self.stored = rebuilt((self.results, self.stored), _given_by_program)
@@ -340,23 +350,30 @@ class _Run:
             except DistError:
                 raise error from None
 
-    def _kept(self, container: Any) -> Same | Taken | None:
-        """Return what stands for a container that is not made anew: from outside, or an argument."""
-        if id(container) in self._paths:
-            return Taken(self._paths[id(container)])
-        return Same(container) if self.observer.knows(container) else None
+    def _kept(self, thing: Any) -> Same | Taken | None:
+        """Return what stands for a container, or an array, that is not made anew: from outside, or an argument."""
+        if id(thing) in self._paths:
+            return Taken(self._paths[id(thing)])
+        return Same(thing) if self.observer.knows(thing) else None
+
+    def _part(self, part: Any) -> Any:
+        """Return a part of the results: an array that was there before as itself."""
+        array = self.observer.unshown(part)
+        return (self._kept(array) if isinstance(array, np.ndarray) else None) or as_number(part)
 
     def _call(self) -> Any:
         args, options = self.arguments.args, self.arguments.options
-        if self.inputs:
-            count = iter(range(len(self.arguments.numbers)))
+        if self.inputs or self.active.symbols:
+            count, whole = iter(range(len(self.arguments.numbers))), iter(range(len(self.whole)))
             args, options = (
-                rebuilt(part, lambda thing: self._as_input(thing, count)) for part in (args, options)
+                rebuilt(part, lambda thing: self._as_input(thing, count, whole)) for part in (args, options)
             )
         if any(isinstance(given, np.ndarray) for given in self.arguments.leaves):
             args, options = rebuilt((args, options), self._shown)  # a copy of one must be recorded too
         self._note_given((args, options))
-        self._paths = {id(each): path for each, path in paths_of((args, options)) if path != (1,)}
+        self._paths = {
+            id(self.observer.unshown(each)): path for each, path in paths_of((args, options)) if path != (1,)
+        }
         with watched_by(self.observer), watchdog(self.observer):
             results = self.observer.calls(self.function, args, options)
         if self.observer.refusal is not None:
@@ -366,7 +383,7 @@ class _Run:
     def _shown(self, thing: Any) -> Any:
         shown = self.active.shown(thing)
         if shown is not thing:
-            self.observer.originals[id(shown)] = thing
+            self.observer.originals[id(shown)] = shown, thing
         return shown
 
     def _note_given(self, thing: Any) -> None:
@@ -384,7 +401,10 @@ class _Run:
             for part in vars(thing).values() if hasattr(thing, "__dict__") else ():
                 self._note_given(part)
 
-    def _as_input(self, thing: Any, count: Iterator[int]) -> Any:
+    def _as_input(self, thing: Any, count: Iterator[int], whole: Iterator[int]) -> Any:
+        if type(thing) is int:
+            symbol = self.active.symbols.get((len(self.arguments.leaves), next(whole)))
+            return thing if symbol is None else self.active.whole(symbol)
         if type(thing) is not float:
             return thing
         i = next(count)
@@ -486,7 +506,8 @@ class _Run:
     def without_symbols(self, why: str) -> RecordedCall:
         """Return what becomes of a call that could not be recorded, perhaps because its sizes vary."""
         self.observer.forget()
-        return RecordedCall(fixed={symbol.name: why for symbol in self.active.symbols.values()})
+        fixed = {symbol.name: why for symbol in self.active.symbols.values()}
+        return RecordedCall(fixed=fixed, sized=self.active.sized)
 
     def refused(self, error: CompileError) -> RecordedCall:
         """Return what becomes of a call that cannot be recorded, with guards on what was looked at so far."""

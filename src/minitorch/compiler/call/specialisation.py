@@ -22,6 +22,7 @@ from minitorch.compiler.call.conditions import (
     MISS,
     TESTS,
     Condition,
+    Let,
     Local,
     Requirement,
     SourceCode,
@@ -35,6 +36,7 @@ from minitorch.compiler.call.key import OF_ARRAY, Arguments, CacheKey, Spelled
 from minitorch.compiler.call.shapes import places_of
 from minitorch.compiler.call.undo import Before
 from minitorch.compiler.call.views import View
+from minitorch.compiler.ir.polynomial import GREATEST, LEAST
 from minitorch.compiler.ir.sizes import Guard
 from minitorch.compiler.trace.backward import Backward
 from minitorch.compiler.trace.interrupts import Uninterrupted
@@ -65,6 +67,10 @@ from minitorch.tensor.plain import PlainArray
 
 # What a program stops with: a check of its own, or an error of a NumPy function that it calls back.
 REFUSALS = (Refused, np.linalg.LinAlgError, ValueError, IndexError, FloatingPointError)
+
+# One call in so many is looked at for its sizes. Sizes that were met so often, and are three quarters of the last ones,
+# get a program of their own; so many of them for each program whose sizes vary.
+SAMPLED, OFTEN, MOST_OF_THEIR_OWN = 64, 64, 2
 
 # Does an array lie in memory that is written? {1}: the ids of its owners.
 SHARES = "(id(owner_of({0})) in {1})"
@@ -104,6 +110,11 @@ class Captured:
         for fact, expected in ((OF_ARRAY["shape"], self.shape), (OF_ARRAY["dtype"], self.dtype)):
             words_of = fact.words.format(words)
             self.conditions.append(Condition(words_of, fact.look, (self.name,), expected, fact.test))
+
+    @property
+    def is_written_into(self) -> bool:
+        """Whether it is an array of a Tensor's, known from the last call, that is written."""
+        return self.written and self.known is not MISS
 
     def violation(self, call: dict[str, Any]) -> str:
         """Say why the array cannot be an input; '' if it can."""
@@ -153,6 +164,18 @@ def _condition_on_sizes(guard: Guard) -> Condition:
     return Condition(str(guard), look, tuple(map(Local, names)), True, told=f"{guard} does not hold any more")
 
 
+def _reading(name: Local, reading: ReadNumber) -> Let:
+    """Return what gives an int that the function reads its name."""
+    look = look_at(reading.holder, reading.key)
+    return Let((name,), look, (reading.holder, reading.key) if "{1}" in look else (reading.holder,))
+
+
+def _may_vary(name: Local, reading: ReadNumber) -> Condition:
+    """Return the condition on an int that the function reads that it is one of those for which there is one program."""
+    told = f"{reading.key!r:.40} is an int for which there are programs of their own"
+    return Condition(f"{reading.key!r:.40}", f"({LEAST} <= {{0}} <= {GREATEST})", (name,), True, told=told)
+
+
 def _test_of(answer: Any) -> str:
     return "same" if type(answer) is float else "=="  # of zeros, the sign too
 
@@ -160,7 +183,7 @@ def _test_of(answer: Any) -> str:
 def _is_there(step: ReadNumber) -> bool:
     """Tell whether there is a number where one is to be read."""
     try:
-        return type(step.find()) in (int, float)
+        return isinstance(step.find(), (int, float))
     except GONE:
         return False
 
@@ -220,12 +243,25 @@ class Specialisation:
     compared: dict[int, Any] = field(default_factory=dict)  # what no argument may be, by id
     hints: dict[str, int] = field(default_factory=dict)  # the sizes that vary, as they were in the recording
     audited_elsewhere: bool = False  # whether it was found to be right for other sizes than those
+    sized: dict[str, ReadNumber] = field(default_factory=dict)  # those that are ints which the function reads
+    apart: set[tuple[int, ...]] = field(default_factory=set)  # sizes that have programs of their own
+    may_be_apart: bool = False  # whether sizes that come often get one
+    _seen: dict[tuple[int, ...], int] = field(default_factory=dict)  # how often sizes were met by samples
 
     def __post_init__(self) -> None:
         recorded = self.recorded
         self.places = places_of(self.key.shapes)  # where the sizes that vary are found
-        self.size_conditions = [_condition_on_sizes(guard) for guard in recorded.program.guards]
-        self._sizes_fit = compiled(self.size_conditions, *self.places) if self.size_conditions else None
+        self.names = [*self.places, *self.sized]
+        conditions = [_condition_on_sizes(guard) for guard in recorded.program.guards]
+        self.size_conditions = [each for each in conditions if not self.sized.keys() & set(each.operands)]
+        # What is about ints that the function reads is looked at when it is known that they are there, and ints.
+        self.readings = [_reading(Local(name), reading) for name, reading in self.sized.items()]
+        self.number_conditions = [
+            *(_may_vary(Local(name), reading) for name, reading in self.sized.items()),
+            *(each for each in conditions if each not in self.size_conditions),
+        ]
+        both = [*self.size_conditions, *self.number_conditions]
+        self._sizes_fit = compiled(both, *self.names) if both else None
         written = {u.input for u in recorded.updates}
         self.captured = [
             Captured(source, value, i, i in written)
@@ -240,18 +276,20 @@ class Specialisation:
         self._decided = compiled(self.decisions) if self.decisions else lambda: True
         self.writes_arguments = any(isinstance(recorded.sources[i], FromArgument) for i in written)
         self._placed = [source for source in recorded.sources if isinstance(source, FromPlace)]
-        # Tensors whose gradients are read, or added to: each with whether it is. (An argument by its position.)
+        # Tensors whose gradients are read, each with whether it is written. (An argument by its position.)
         self._with_gradient: dict[int, tuple[Any, bool]] = {}
-        for source in recorded.sources:
+        for i, source in enumerate(recorded.sources):
             if isinstance(source, FromGradient):
-                self._with_gradient[id(source.tensor)] = source.tensor, False
+                self._with_gradient[id(source.tensor)] = source.tensor, i in written
             elif isinstance(source, FromArgument) and source.gradient:
-                self._with_gradient[source.position] = source.position, False
+                self._with_gradient[source.position] = source.position, i in written
         for rebind in recorded.rebinds:
             if rebind.in_place:
                 given = isinstance(rebind.tensor, int)
                 self._with_gradient[rebind.tensor if given else id(rebind.tensor)] = rebind.tensor, True
-        self._adds_to_gradients = any(added_to for _, added_to in self._with_gradient.values())
+        self._writes_memory = bool(recorded.updates) or any(
+            is_written for _, is_written in self._with_gradient.values()
+        )
         self.draws = [i for i, step in enumerate(recorded.script) if isinstance(step, Draw)]
         self._numbers = [
             s for s in recorded.script if isinstance(s, ReadNumber) and s.holder is not self.given
@@ -264,7 +302,7 @@ class Specialisation:
         self.may_need_undoing = self.has_effects or bool(self._streams and self.runner.may_fail)
         # Where the entry could not make up for an interrupt, Ctrl-C has to wait for it.
         self.must_not_be_interrupted = bool(self.has_effects or self._streams or self.changes)
-        self._written_owners = self._owners_of_written()
+        self._find_owners_of_written()
         self.change = changing(self.changes, self.stored)
         self.takes_from_call = takes_from_call((self.template, self.stored))
         self.audits.program = weakref.ref(self)
@@ -286,7 +324,7 @@ class Specialisation:
 
     def spelled(self, usual: Mode | None = None) -> Spelled:
         """Return the conditions on a call's arguments. usual: a mode under which it fits."""
-        return Spelled(self.key, self._memory if self.recorded.updates else lambda words, name: [], usual)
+        return Spelled(self.key, self._memory if self._writes_memory else lambda words, name: [], usual)
 
     def identities(self, leaves: Sequence[Local]) -> list[Condition]:
         """Return the conditions on which things the arguments are. leaves: their names."""
@@ -307,7 +345,8 @@ class Specialisation:
     def requirements(self, spelled: Spelled) -> list[Requirement]:
         """Return everything that must hold for a call, in the order in which it is looked at."""
         identities = [*self.size_conditions, *self.identities(spelled.leaves)]
-        return [*spelled.requirements, *identities, *self.environment.guards, *self.captured, *self.decisions]
+        guards: list[Requirement] = [*self.environment.guards, *self.readings, *self.number_conditions]
+        return [*spelled.requirements, *identities, *guards, *self.captured, *self.decisions]
 
     def violation(self, arguments: Arguments) -> str:
         """Say why it does not fit a call; '' if it does."""
@@ -315,13 +354,14 @@ class Specialisation:
         with self._asking(arguments):
             return first_violation(self.requirements(self.spelled()), call)
 
-    def fits(self, leaves: Sequence[Any]) -> bool:
+    def fits(self, arguments: Arguments) -> bool:
         """Tell whether a call that has its key can be run by it, but for decisions on numbers."""
         if (
             not self.environment.holds()
-            or not (self._sizes_fit is None or self._sizes_fit(*self.sizes(leaves)))
-            or not self.is_apart(*leaves)
             or not all(map(_is_there, self._numbers))
+            or not (self._sizes_fit is None or self._sizes_fit(*self.sizes(arguments)))
+            or (self.apart and tuple(self.sizes(arguments)) in self.apart)
+            or not self.is_apart(*arguments.leaves)
         ):
             return False
         replaced = False
@@ -335,48 +375,72 @@ class Specialisation:
                     replaced = True
         return not replaced or self._takes_new_arrays()
 
-    def sizes(self, leaves: Sequence[Any]) -> list[int]:
-        """Return the sizes that vary, of a call that has its key."""
-        return [
-            np.shape(leaves[leaf]._data if isinstance(leaves[leaf], Node) else leaves[leaf])[axis]
-            for (leaf, axis), *_ in self.places.values()
-        ]
+    def sizes(self, arguments: Arguments) -> list[int]:
+        """Return the sizes and ints that vary, of a call that has its key."""
+        shapes = arguments.key.shapes
+        of_arguments = [shapes[leaf][axis] for (leaf, axis), *_ in self.places.values()]
+        return [*of_arguments, *(reading.find() for reading in self.sized.values())]
 
-    def _give_sizes(self, leaves: Sequence[Any]) -> None:
-        for name, n in zip(self.places, self.sizes(leaves), strict=True):
+    def has_sized(self, reading: ReadNumber, now: int) -> bool:
+        """Tell whether an int that the function reads is a size in it."""
+        return any(reading.holder is s.holder and reading.key == s.key for s in self.sized.values())
+
+    @property
+    def samples(self) -> bool:
+        """Whether it is to be told now and then of the sizes it is used for."""
+        return (
+            self.may_be_apart and bool(self.places) and not self.sized and len(self.apart) < MOST_OF_THEIR_OWN
+        )
+
+    def sample(self) -> None:
+        """Look at the sizes of a call. Those that nearly all calls have get a program of their own: it is faster."""
+        sizes = tuple([getattr(self.given, name) for name in self.names])
+        self._seen[sizes] = count = self._seen.get(sizes, 0) + 1
+        if count >= OFTEN and 4 * count >= 3 * sum(self._seen.values()):
+            self.apart.add(sizes)
+            self.entry, self.entry_is_made = None, False  # it would go on without asking
+        if count >= OFTEN or len(self._seen) > OFTEN:
+            self._seen.clear()
+
+    def _give_sizes(self, arguments: Arguments) -> None:
+        for name, n in zip(self.names, self.sizes(arguments), strict=True):
             setattr(self.given, name, n)
 
-    def must_be_audited(self, leaves: Sequence[Any]) -> bool:
+    def must_be_audited(self, arguments: Arguments) -> bool:
         """Tell whether a call is to be audited: because it is time, or the first one with sizes of another kind."""
-        if self.audits.due or not self.places or self.audited_elsewhere or not self.audits.wanted:
+        if self.audits.due or not self.names or self.audited_elsewhere or not self.audits.wanted:
             return self.audits.due
-        return self.sizes(leaves) != list(self.hints.values())
+        return self.sizes(arguments) != list(self.hints.values())
 
     def _takes_new_arrays(self) -> bool:
         """Tell whether arrays that Tensors were given since the last call can be written to, each by itself."""
         self.entry, self.entry_is_made = None, False  # it knows the arrays
-        self._written_owners = self._owners_of_written()
+        self._find_owners_of_written()
         arrays = [each.known for each in self.captured if each.known is not MISS]
         arrays += [source.array for source in self.recorded.sources if isinstance(source, FromArray)]
         for each in self.captured:
-            if each.written and (
+            if each.is_written_into and (
                 not each.known.flags.writeable or sum(np.may_share_memory(each.known, a) for a in arrays) > 1
             ):
                 each.known = MISS  # look again at the next call
                 return False
         return True
 
-    def _owners_of_written(self) -> set[int]:
-        return {id(watch.owner_of(each.known)) for each in self.captured if each.written}
+    def _find_owners_of_written(self) -> None:
+        """Note in whose memory captured arrays lie that are written. The entry's own also has gradients it writes."""
+        self._written_owners = {
+            id(watch.owner_of(each.known)) for each in self.captured if each.is_written_into
+        }
+        self._entry_owners = set(self._written_owners)
 
     def _memory(self, words: str, array: Local) -> list[Condition]:
         """Return the condition on an argument's array that what is written does not lie in its memory."""
         shares = f"whether {words} shares memory with what is written"
-        return [Condition(shares, SHARES, (array, self._written_owners), False)]
+        return [Condition(shares, SHARES, (array, self._entry_owners), False)]
 
     def places_apart(self) -> list[Condition]:
         """Return the conditions that what is written does not lie in the memory of what is at some place."""
-        if not self.recorded.updates:
+        if not self._writes_memory:
             return []
         found = []
         for source in self._placed:
@@ -384,35 +448,45 @@ class Specialisation:
             place = (source.holder, source.key) if "{1}" in look else (source.holder,)
             shares = SHARES.format(f"{look}._array", f"{{{len(place)}}}")
             words = f"whether the tensor at {source.key!r:.40} shares memory with what is written"
-            found.append(Condition(words, shares, (*place, self._written_owners), False))
+            found.append(Condition(words, shares, (*place, self._entry_owners), False))
         return found
+
+    def takes_gradient(self, tensor: Any, output: Any, leaves: Sequence[Any]) -> bool:
+        """Tell whether an output may be written right into a Tensor's gradient, from now on."""
+        gradient = tensor._grad
+        if type(gradient) is not np.ndarray or tensor._grad_is_shared or not gradient.flags.carray:
+            return False
+        if gradient.shape != output.shape or gradient.dtype != output.dtype or self.overlaps(leaves):
+            return False
+        self._entry_owners.add(id(watch.owner_of(gradient)))
+        return True
 
     def overlaps(self, leaves: Sequence[Any]) -> bool:
         """Tell whether an array that may be another one at each call (an argument, what is at a place, a gradient)
         shares memory with another array, and one of the two is written."""
-        if not self.recorded.updates and not self._adds_to_gradients:
+        if not self._writes_memory:
             return False
         arrays = [leaf._data if isinstance(leaf, Node) else leaf for leaf in leaves]
         others = [found_at(place.holder, place.key)._data for place in self._placed]
         gradients: list[Any] = []
-        added_to: list[Any] = []
-        for tensor, is_added_to in self._with_gradient.values():
+        written: list[Any] = []
+        for tensor, is_written in self._with_gradient.values():
             node = leaves[tensor] if isinstance(tensor, int) else tensor
             if node._grad is not None:
                 # (One that the engine handed to several tensors is copied before it is written to.)
-                (added_to if is_added_to and not node._grad_is_shared else gradients).append(node._grad)
+                (written if is_written and not node._grad_is_shared else gradients).append(node._grad)
         others += gradients
-        if any(_shares(array, self._written_owners) for array in (*arrays, *others, *added_to)):
+        if any(_shares(array, self._written_owners) for array in (*arrays, *others, *written)):
             return True
         captured = [each.known for each in self.captured if each.known is not MISS]
         if self.writes_arguments:
             owners = {id(watch.owner_of(a)) for a in arrays}
             if len(owners) != len({id(leaf) for leaf in leaves}):
                 return True
-            if any(_shares(array, owners) for array in (*captured, *others, *added_to)):
+            if any(_shares(array, owners) for array in (*captured, *others, *written)):
                 return True
-        together = [*added_to, *others, *arrays, *captured]
-        return bool(added_to) and first_sharing(together, range(len(added_to))) is not None
+        together = [*written, *others, *arrays, *captured]
+        return bool(written) and first_sharing(together, range(len(written))) is not None
 
     # --- running --------------------------------------------------------------------------------------
 
@@ -430,7 +504,7 @@ class Specialisation:
     def _run(self, arguments: Arguments) -> Any:
         recorded, leaves = self.recorded, arguments.leaves
         call = Call(leaves)
-        self._give_sizes(leaves)
+        self._give_sizes(arguments)
         self.decide(arguments)
         before = self.undo()
         try:
@@ -439,6 +513,9 @@ class Specialisation:
                 if step.__class__ is Effect:
                     # A schedule may have changed the number a decision was about.
                     self.decide(arguments)
+            for tensor, is_written in self._with_gradient.values():
+                if is_written:
+                    own_gradient(leaves[tensor] if isinstance(tensor, int) else tensor)
             inputs = [np.asarray(source.read(call)) for source in recorded.sources]
             with self.lock:
                 outputs = self.runner(inputs)
@@ -497,8 +574,9 @@ class Specialisation:
         for i in self.key.inputs:
             if i < len(arguments.numbers):  # who asks why a program does not fit may have fewer
                 setattr(self.given, f"n{i}", arguments.numbers[i])
-        if len(arguments.leaves) == len(self.key.leaves):
-            self._give_sizes(arguments.leaves)
+        alike = [*map(len, arguments.key.shapes)] == [*map(len, self.key.shapes)]
+        if alike and all(map(_is_there, self.sized.values())):
+            self._give_sizes(arguments)
         self.asked_about[:] = arguments.leaves
         try:
             yield

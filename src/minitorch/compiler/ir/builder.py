@@ -65,6 +65,8 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
     >>> broadcast_shapes((2, 1), (3,), ())
     (2, 3)
     """
+    if all(surely_equal(shape, shapes[0]) for shape in shapes):
+        return shapes[0] if shapes else ()
     out: list[int] = []
     for place in range(-max(map(len, shapes), default=0), 0):
         lengths = [shape[place] for shape in shapes if len(shape) >= -place]

@@ -14,6 +14,7 @@ from typing import Any
 
 INFINITE = math.inf
 LEAST = 2  # sizes 0 and 1 are never symbols: whether an axis is empty, or stretches, is known beforehand
+GREATEST = (1 << 31) - 1  # nor are larger ints: what is computed of them stays a machine's number
 
 
 @dataclass(frozen=True)

@@ -423,6 +423,8 @@ class Size(_Int):
         return other / self.number
 
     def __rpow__(self, base: Any, modulus: Any = None) -> Any:
+        if modulus is None and isinstance(base, float):
+            return base**self.number
         return pow(base, self._number(), modulus)
 
     def __and__(self, other: Any) -> Any:
@@ -498,12 +500,16 @@ def typical(number: int) -> int:
     if not isinstance(number, Size):
         return number
     usual = {s: max(s.hint, USUAL) if s.typical is None else s.typical for s in symbols_of(number)}
-    return replaced(number.terms, usual)
+    try:
+        found = replaced(number.terms, usual)
+    except ZeroDivisionError:
+        found = 0
+    return found if found > 0 else hint(number)  # (all of them together may be no sizes of a call: n - k)
 
 
 def hints(shape: Sequence[int]) -> tuple[int, ...]:
     """Return a shape as it was while recording."""
-    return tuple(hint(n) for n in shape)
+    return tuple([replaced(n.terms) if type(n) is Size else n for n in shape])
 
 
 def is_fixed(*numbers: int) -> bool:
@@ -513,9 +519,11 @@ def is_fixed(*numbers: int) -> bool:
 
 def surely_equal(a: Any, b: Any) -> bool:
     """Whether two sizes, or two shapes, are equal whatever the symbols are."""
+    if a is b:
+        return True
     if isinstance(a, (tuple, list)):
-        return len(a) == len(b) and all(surely_equal(x, y) for x, y in zip(a, b, strict=True))
-    if isinstance(a, Size) or isinstance(b, Size):
+        return len(a) == len(b) and all(x is y or surely_equal(x, y) for x, y in zip(a, b, strict=True))
+    if type(a) is Size or type(b) is Size:
         return _sure("==", plus(_terms(a), _terms(b), -1)) is True
     return bool(a == b)
 

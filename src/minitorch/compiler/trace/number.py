@@ -166,6 +166,8 @@ def settled(thing: Any, keeping_sizes: bool = False) -> Any:
 
     keeping_sizes: except a size that varies, which arrays understand as an index.
     """
+    if keeping_sizes:
+        thing = as_size(thing)
     if type(thing) is Size:
         return thing if keeping_sizes else int(thing)
     if not isinstance(thing, Number):
@@ -226,11 +228,20 @@ class _Float(Number):
 
 
 class _Int(Number):
-    """A whole number that passes for a Python int: a count. As an index, or beside an array, it is decided on."""
+    """A whole number that passes for a Python int: a count.
 
-    __slots__ = ()
+    size: gives the same as a Size (ir/sizes.py), for indices and lengths, or None if it has to be decided on there.
+    """
+
+    __slots__ = ("size",)
 
     __class__ = property(lambda self: int)
+
+    def __init__(
+        self, value: Value, concrete: int, read: Any, decide: Any, size: Callable[[], Any] = lambda: None
+    ) -> None:
+        super().__init__(value, concrete, read, decide)
+        self.size = size
 
     def _with(self, ufunc: Any, *operands: Any) -> Any:
         operands = tuple([o.number if type(o) is Size else o for o in operands])
@@ -248,7 +259,13 @@ class _Int(Number):
             return function(*(int(o) for o in operands))
         found = Number._with(self, ufunc, *operands)
         readers = [o.read if isinstance(o, Number) else (lambda o=o: o) for o in operands]
-        new = _Int(found.value, concrete, lambda: function(*(r() for r in readers)), self.decide)
+        new = _Int(
+            found.value,
+            concrete,
+            lambda: function(*(r() for r in readers)),
+            self.decide,
+            lambda: _size_of(function, operands),
+        )
         return _as_in_python(new, ufunc, operands)
 
     def __index__(self) -> int:
@@ -272,9 +289,21 @@ _WHOLE: dict[Any, Any] = {
 }  # fmt: skip
 
 
-def as_int(number: Number) -> Any:
-    """Return a Number that is a whole one as one that passes for an int."""
-    return _Int(number.value, int(number.concrete), number.read, number.decide)
+def _size_of(function: Callable[..., Any], operands: tuple[Any, ...]) -> Any:
+    """Return what a function gives of whole numbers, as a size; None if one of them has none."""
+    sizes = [o.size() if type(o) is _Int else o for o in operands]
+    return None if any(n is None for n in sizes) else function(*sizes)
+
+
+def as_int(number: Number, size: Callable[[], Any] = lambda: None) -> Any:
+    """Return a Number that is a whole one as one that passes for an int. size: gives it as a Size, or None."""
+    return _Int(number.value, int(number.concrete), number.read, number.decide, size)
+
+
+def as_size(thing: Any) -> Any:
+    """Return a whole number that may change as a size, where it can be one; anything else as it is."""
+    size = thing.size() if type(thing) is _Int else None
+    return thing if size is None else size
 
 
 def as_float(number: Any) -> Any:

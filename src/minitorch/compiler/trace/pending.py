@@ -55,6 +55,8 @@ class Pending(Traced):
 
     __slots__ = ("_is_to_be_copied", "_memory", "_recording", "_settled")
 
+    notes_lines = False  # (programs are found by their structure, whichever lines it comes from)
+
     def __init__(self, value: Value, array: Any, known: bool = False) -> None:
         super().__init__(value, array, known)
         if not known and self._array.__class__ is not Promised:

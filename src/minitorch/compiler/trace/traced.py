@@ -65,6 +65,7 @@ class Traced:
 
     __array_priority__ = 2000
     is_masked = False  # whether it is rows that a mask has chosen (masked.py)
+    notes_lines = True  # whether values know which line they come from
 
     def __new__(cls, *args: Any, **options: Any) -> Any:
         """Make one of the kind that whoever records writes things down by (lazily: pending.py)."""
@@ -82,7 +83,7 @@ class Traced:
             if type(n) is Size:
                 _require_length(n)
                 known = False  # another call has more of it, or less
-        if value.line is None and value.inputs:
+        if value.line is None and value.inputs and self.notes_lines:
             value.line = line_of_user()
         self._value = value
         self._array = array

@@ -50,9 +50,10 @@ def fill_of(value: Any, dtype: Any, name: str) -> Any:
     limits = np.iinfo(dtype)
     # -1 among unsigned numbers counts from their end, as in C and in PyTorch.
     lowest = limits.min or -limits.max
-    if not math.isfinite(value) or not lowest <= int(value) <= limits.max:
+    whole = value if isinstance(value, int) else int(value) if math.isfinite(value) else math.inf
+    if not lowest <= whole <= limits.max:
         raise RuntimeError(f"{name}: {value!r} does not fit {dtype}; write x.float() first")
-    return int(value) % (limits.max + 1) if limits.min == 0 else int(value)
+    return whole % (limits.max + 1) if limits.min == 0 else whole
 
 
 # --- axes ---------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import numpy as np
 
 from minitorch.engine.dtypes import int64, kind_of
 from minitorch.engine.fast import apply_unary
+from minitorch.engine.modes import autocasting, current
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply
 from minitorch.ops import indexing as ops
@@ -27,6 +28,7 @@ from minitorch.tensor.convert import (
     one_axis,
     one_int,
     operand,
+    promoted,
     tensor_for,
 )
 from minitorch.tensor.devices import gpu_of
@@ -269,6 +271,8 @@ class Indexing(Node):
         at, places = _slices_of(as_row(self), choose(axis, dim), index, "index_copy")
         check_range(places._data, as_row(self).shape[at], at, "index_copy")
         source = tensor_for(source, "index_copy")
+        if autocasting and current().precision is not None:
+            self, source = promoted(self, source)
         wanted = (*as_row(self).shape[:at], places.numel(), *as_row(self).shape[at + 1 :])
         if source.numel() != math.prod(wanted):
             raise RuntimeError(f"index_copy: expects a source of shape {wanted}, got {source.shape}")

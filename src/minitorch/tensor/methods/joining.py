@@ -57,8 +57,11 @@ class Cutting(Node):
             step = one_int(split_size, "split", "split_size")
             if step < 0 or (length and not step):
                 raise RuntimeError(f"split: split_size must be positive, got {step}")
-            sizes = [min(step, length - i) for i in range(0, length, step or 1)] or [0]
-        return apply_many(ops.SPLIT, self, axis=at, cuts=np.cumsum(sizes)[:-1].tolist())
+            more = 0  # pieces before the last, counted one by one: a length may be one that varies
+            while (more + 1) * step < length:
+                more += 1
+            sizes = [step] * more + [length - more * step]
+        return apply_many(ops.SPLIT, self, axis=at, cuts=list(itertools.accumulate(sizes))[:-1])
 
     def chunk(self, chunks: int, axis: int | None = None, *, dim: int | None = None) -> tuple[Tensor, ...]:
         """At most this many pieces of equal size along `axis` (the first), the last shorter.
@@ -129,9 +132,7 @@ class Cutting(Node):
         if isinstance(given, int):
             if given < 1:
                 raise RuntimeError(f"tensor_split: expects at least 1 section, got {given}")
-            each, more = divmod(length, given)
-            sizes = [each + (i < more) for i in range(given)]
-            return self.split(sizes, at)
+            return self.split([(length + given - 1 - i) // given for i in range(given)], at)
         cuts = [slice(None, n).indices(length)[1] for n in given]
         bounds = zip([0, *cuts], [*cuts, length], strict=True)
         return tuple(self[(slice(None),) * at + (slice(a, max(a, b)),)] for a, b in bounds)
