@@ -155,6 +155,14 @@ def test_what_there_is_no_kernel_for_is_computed_all_the_same(launcher):
     assert launcher.launched == 0
 
 
+def test_large_products_are_left_to_libraries(launcher, monkeypatch):
+    x, w = there(np.ones((1, 2, 5, 5), np.float32)), there(np.ones((3, 2, 3, 3), np.float32))
+    small = launches(launcher, lambda: F.conv2d(x, w))
+    monkeypatch.setattr(device_kernels, "MOST_FLOPS", 100)
+    device_kernels.use(launcher)
+    assert (small > 0, launches(launcher, lambda: F.conv2d(x, w))) == (True, 0)
+
+
 def test_a_label_that_is_no_class_is_told_of(launcher):
     logits = there(np.zeros((3, 5), np.float32))
     good, bad = there(np.array([0, 4, 2])), there(np.array([0, 5, 2]))

@@ -37,6 +37,7 @@ FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 DTYPES = frozenset(np.dtype(t) for t in (np.float16, np.float32, np.float64, np.int32, np.int64, np.bool_))
 CALLS = 3  # of one kind, before a kernel is made for it
 MOST_SHAPES = 64  # that kernels of one function are made for
+MOST_FLOPS = 1 << 28  # of a product, or a convolution, that is a kernel of our own
 MOST_NUMBERS = 8  # sets of numbers that are kept on the device
 
 _met: dict[Any, int] = {}
@@ -115,6 +116,8 @@ class Launches:
         for task in tasks:
             if not isinstance(task.kernel, Kernel):
                 raise NoKernel(f"there is no kernel for {task.group.kind}")
+            if task.group.kind == "contract" and task.kernel.flops > MOST_FLOPS:
+                raise NoKernel("CuPy's libraries multiply large matrices faster")
         self._checks = [task.group for task in tasks if task.group.kind == "check"]
         # Whether a check has failed, which kernels look at; and which, which the host sees without waiting.
         self._failed: Any = launcher.sent(np.zeros(1, np.int64)) if self._checks else None
