@@ -21,9 +21,9 @@ from minitorch.compiler.backends.cuda.words import Kernel, cpu_text, gpu_text
 from minitorch.compiler.backends.llvm.driver import aligned, array_at
 from minitorch.compiler.backends.llvm.machine import compile_functions
 from minitorch.compiler.backends.llvm.target import host, require_llvmlite
+from minitorch.engine.precision import may_round
 
 ALIGNMENT = 16  # of arrays that kernels read
-MOST_GRAPHS = 8  # of one sequence, for different addresses
 
 
 class Launch(NamedTuple):
@@ -45,7 +45,13 @@ class Sequence(Protocol):
 
 
 class Device(Protocol):
-    """A device's memory, and how it runs kernels."""
+    """A device's memory, and how it runs kernels.
+
+    ADDRESS: where an array on it begins, as an expression of {0}. waits: whether a run is over when it returns.
+    """
+
+    ADDRESS: str
+    waits: bool
 
     def require(self) -> None:
         """Raise ImportError, and say what is missing, if there is no such device."""
@@ -80,9 +86,21 @@ class Device(Protocol):
     def clear(self, array: Any) -> None:
         """Set an array on the device to zero, in its turn."""
 
+    def copy(self, source: int, target: Any) -> None:
+        """Copy from an address on the device to an array there, in its turn."""
+
+    def words(self, count: int) -> np.ndarray:
+        """Return numbers of the host's, all 0, that kernels can write to by their addresses."""
+
+    def synchronize(self) -> None:
+        """Wait until all that was begun is done."""
+
 
 class Emulated:
     """This processor in a GPU's place: blocks and threads one after the other (backwards: the last first)."""
+
+    ADDRESS = "{0}.ctypes.data"
+    waits = True
 
     def __init__(self, backwards: bool = False) -> None:
         self.backwards = backwards
@@ -148,6 +166,17 @@ class Emulated:
         """Set an array to zero."""
         array[...] = 0
 
+    def copy(self, source: int, target: Any) -> None:
+        """Copy from an address to an array."""
+        ctypes.memmove(self.address(target), source, target.nbytes)
+
+    def words(self, count: int) -> np.ndarray:
+        """Return numbers that kernels can write to."""
+        return np.zeros(count, np.int64)
+
+    def synchronize(self) -> None:
+        """Nothing is begun that is not done."""
+
 
 class OneByOne:
     """A sequence of functions."""
@@ -192,6 +221,9 @@ def _multiply(product: LibraryProduct, addresses: np.ndarray, slots: list[int]) 
 class Cuda:
     """A GPU of NVIDIA's, through CuPy."""
 
+    ADDRESS = "{0}.data.ptr"
+    waits = False
+
     @functools.cached_property
     def cupy(self) -> Any:
         """CuPy, which knows the driver, the memory and the streams."""
@@ -229,7 +261,7 @@ class Cuda:
 
     def sequence(self, launches: list[Launch], table: Any, addresses: np.ndarray) -> Sequence:
         """Return kernels as a sequence."""
-        return _Graphs(self, launches, table, addresses)
+        return _Graph(self, launches, table, addresses)
 
     def launch(self, launch: Launch, table: Any, addresses: np.ndarray, stream: Any) -> None:
         """Launch a kernel or a product on a stream."""
@@ -276,34 +308,46 @@ class Cuda:
         """Set an array on the device to zero, in its turn."""
         array.data.memset_async(0, array.nbytes, self.cupy.cuda.get_current_stream())
 
+    def copy(self, source: int, target: Any) -> None:
+        """Copy from an address on the device to an array there, in its turn."""
+        runtime, stream = self.cupy.cuda.runtime, self.cupy.cuda.get_current_stream()
+        runtime.memcpyAsync(target.data.ptr, source, target.nbytes, runtime.memcpyDeviceToDevice, stream.ptr)
 
-class _Graphs:
+    def words(self, count: int) -> np.ndarray:
+        """Return numbers of the host's, all 0, that kernels can write to: the GPU sees pinned memory too."""
+        memory = self.cupy.cuda.alloc_pinned_memory(8 * count)
+        words = np.frombuffer(memory, np.int64, count)
+        words[:] = 0
+        return words
+
+    def synchronize(self) -> None:
+        """Wait until all that was begun is done."""
+        self.cupy.cuda.get_current_stream().synchronize()
+
+
+class _Graph:
     """A sequence that is replayed as one CUDA graph, on the stream that is current then.
 
-    Kernels find their operands through the table; the library's products are captured with their addresses, so there is
-    a graph for each set of these that comes up again. (A graph does not keep the code alive that it runs: the launches
-    do.)
+    Kernels find their operands through the table; the library's products are captured with their addresses. (A graph
+    does not keep the code alive that it runs: the launches do.)
     """
 
     def __init__(self, device: Cuda, launches: list[Launch], table: Any, addresses: np.ndarray) -> None:
         self._device, self._launches, self._table, self._addresses = device, launches, table, addresses
-        products = [launch for launch in launches if isinstance(launch.kernel, LibraryProduct)]
-        self._fixed = [slot for launch in products for slot in launch.slots]
-        self._graphs: dict[tuple[int, ...], Any] = {}
+        self._has_products = any(isinstance(launch.kernel, LibraryProduct) for launch in launches)
+        self._captured_with: Any = None  # whether products may round their factors
+        self._graph: Any = None
 
     def __call__(self) -> None:
         """Run them."""
-        key = tuple(int(self._addresses[slot]) for slot in self._fixed)
-        graph = self._graphs.get(key)
-        if graph is None:
-            if len(self._graphs) == MOST_GRAPHS:
-                self._graphs.pop(next(iter(self._graphs)))
-            graph = self._graphs[key] = self._captured()
-        graph.launch(self._device.cupy.cuda.get_current_stream())
+        if self._graph is None or (self._has_products and self._captured_with != may_round()):
+            self._graph = self._captured()
+        self._graph.launch()  # (on the current stream)
 
     def _captured(self) -> Any:
-        if self._fixed:
+        if self._has_products:
             self._device.library.prepare()  # while nothing is captured: it takes memory
+            self._captured_with = may_round()
         stream = self._device.cupy.cuda.Stream(non_blocking=True)
         with stream:
             stream.begin_capture()

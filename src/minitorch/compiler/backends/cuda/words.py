@@ -22,6 +22,21 @@ from minitorch.compiler.backends.llvm.text import Emitter
 
 TRIPLE = "nvptx64-nvidia-cuda"
 SHARED_BYTES = 48 << 10  # what every GPU gives a block
+# Instructions that are right to two units in the last place, and what they are elsewhere.
+INSTRUCTIONS = {
+    "fast.exp2": (
+        'asm "ex2.approx.ftz.f32 $0, $1;", "=f,f"',
+        "declare float @llvm.exp2.f32(float)\n"
+        "define internal float @fast.exp2(float %x) nounwind {\n"
+        "  %r = call float @llvm.exp2.f32(float %x)\n  ret float %r\n}",
+    ),
+    "fast.divide": (
+        'asm "div.full.f32 $0, $1, $2;", "=f,f,f"',
+        "define internal float @fast.divide(float %x, float %y) nounwind {\n"
+        "  %r = fdiv float %x, %y\n  ret float %r\n}",
+    ),
+}
+FAST = ("maximum", *INSTRUCTIONS)
 _EXIT = "  exit"  # the line that ends a phase; each rendering has its own way
 
 
@@ -64,7 +79,7 @@ class BlockWriter:
     """A kernel while it is written."""
 
     def __init__(self) -> None:
-        self.e = Emitter()
+        self.e = Emitter(fast=FAST)
         self.items: list[Phase | Turns] = []
         self._open = [self.items]
         self._count = 0
@@ -102,7 +117,9 @@ def gpu_text(kernels: Sequence[Kernel], by_table: bool = True) -> str:
 
     by_table: whether they are given a table of addresses, and where to look; or else the addresses of their operands.
     """
-    externs = {name: text for kernel in kernels for name, text in kernel.externs.items()}
+    externs = {
+        name: text for kernel in kernels for name, text in kernel.externs.items() if name not in INSTRUCTIONS
+    }
     parts = [f'target triple = "{TRIPLE}"', *externs.values(), *(f"declare {d}" for d in _REGISTERS)]
     for number, kernel in enumerate(kernels):
         parts += [*_gpu_kernel(kernel, number, by_table), ""]
@@ -147,12 +164,23 @@ def _gpu_kernel(kernel: Kernel, number: int, by_table: bool) -> list[str]:
     return [*lines, "  ret void", "}"]
 
 
+def _with_instructions(line: str) -> str:
+    """Return a line in which calls of a machine's own instructions are these."""
+    if "@fast." in line:
+        for name, (instruction, _) in INSTRUCTIONS.items():
+            line = line.replace(f"@{name}(", f"{instruction}(")
+    return line
+
+
 def _gpu_items(items: Sequence[Phase | Turns], final: Phase | Turns | None) -> list[str]:
     """Write phases one after the other, with a barrier after each but the final one."""
     lines = []
     for item in items:
         if isinstance(item, Phase):
-            body = [f"  br label %after{item.number}" if line == _EXIT else line for line in item.lines]
+            body = [
+                f"  br label %after{item.number}" if line == _EXIT else _with_instructions(line)
+                for line in item.lines
+            ]
             lines += [f"  br label %phase{item.number}", *body, f"after{item.number}:"]
             if item is not final:
                 lines.append(f"  call void @{_BARRIER}()")
@@ -183,7 +211,7 @@ def cpu_text(kernel: Kernel, backwards: bool = False) -> str:
 
     backwards: threads and blocks run in the other order, for what depends on the order and must not.
     """
-    parts = list(kernel.externs.values())
+    parts = [INSTRUCTIONS[name][1] if name in INSTRUCTIONS else text for name, text in kernel.externs.items()]
     for phase, counters in _phases(kernel.items, ()):
         parts += [*_cpu_phase(kernel, phase, counters), ""]
     e = Emitter()
