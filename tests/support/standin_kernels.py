@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from minitorch.compiler.backends.cuda.devices import Emulated
+from minitorch.compiler.backends.cuda.devices import Emulated, Launch
 from minitorch.compiler.backends.llvm.driver import aligned
 from standin import DeviceArray
 
@@ -28,6 +28,10 @@ class StandinLauncher:
             loaded[0](*(array.ctypes.data for array in (table, slots, shared)))
 
         return launch
+
+    def multiply(self, product, addresses):
+        self.launched += 1
+        self.device.sequence([Launch(None, product, [0, 1, 2])], None, np.array(addresses, np.int64))()
 
     def empty(self, shape, dtype):
         return DeviceArray(self.device.empty(shape, dtype))

@@ -163,6 +163,17 @@ def test_large_products_are_left_to_libraries(launcher, monkeypatch):
     assert (small > 0, launches(launcher, lambda: F.conv2d(x, w))) == (True, 0)
 
 
+def test_a_large_convolution_is_a_product_of_a_library(launcher):
+    draw = np.random.default_rng(0)
+    images, kernel = draw.normal(size=(2, 16, 12, 12)), draw.normal(size=(32, 16, 3, 3))
+    x, w = there(images.astype(np.float32)), there(kernel.astype(np.float32))
+    expected = F.conv2d(minitorch.tensor(x._data.host), minitorch.tensor(w._data.host), padding=1)
+    for _ in range(2):
+        found = F.conv2d(x, w, padding=1)
+    np.testing.assert_allclose(found._data.host, expected._data, rtol=1e-4, atol=1e-4)
+    assert 0 < launches(launcher, lambda: F.conv2d(x, w, padding=1)) <= 4
+
+
 def test_a_label_that_is_no_class_is_told_of(launcher):
     logits = there(np.zeros((3, 5), np.float32))
     good, bad = there(np.array([0, 4, 2])), there(np.array([0, 5, 2]))

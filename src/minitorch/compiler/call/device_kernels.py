@@ -19,6 +19,7 @@ import numpy as np
 from minitorch.compiler.backends.cuda.backend import CudaBackend
 from minitorch.compiler.backends.cuda.devices import ALIGNMENT, Cuda
 from minitorch.compiler.backends.cuda.lower import FAILED
+from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.ptx import ptx
 from minitorch.compiler.backends.cuda.words import Kernel, gpu_text
 from minitorch.compiler.backends.interface import Task
@@ -65,6 +66,10 @@ class Launcher:
         module = self._cupy.cuda.function.Module()
         module.load(ptx(gpu_text(kernels, by_table=False), self.device.processor))
         return [module.get_function(f"kernel{number}") for number in range(len(kernels))]
+
+    def multiply(self, product: LibraryProduct, addresses: list[int]) -> None:
+        """Let a library compute a product."""
+        self.device.library.launch(product, addresses, self.stream())
 
     def empty(self, shape: Any, dtype: Any) -> Any:
         """Return an array."""
@@ -114,21 +119,29 @@ class Launches:
         self._constants: list[Any] = []
         self._inputs = len(schedule.program.inputs)
         for task in tasks:
-            if not isinstance(task.kernel, Kernel):
+            if not isinstance(task.kernel, (Kernel, LibraryProduct)):
                 raise NoKernel(f"there is no kernel for {task.group.kind}")
-            if task.group.kind == "contract" and task.kernel.flops > MOST_FLOPS:
+            if (
+                isinstance(task.kernel, Kernel)
+                and task.group.kind == "contract"
+                and task.kernel.flops > MOST_FLOPS
+            ):
                 raise NoKernel("CuPy's libraries multiply large matrices faster")
         self._checks = [task.group for task in tasks if task.group.kind == "check"]
         # Whether a check has failed, which kernels look at; and which, which the host sees without waiting.
         self._failed: Any = launcher.sent(np.zeros(1, np.int64)) if self._checks else None
         words: Any = launcher.words(len(self._checks) + 1) if self._checks else np.zeros(1, np.int64)
         self._words, self._seen, self._none = words, memoryview(words).cast("B"), bytes(words.nbytes)
-        different = {id(task.kernel.items): task.kernel for task in tasks}
+        different = {id(task.kernel.items): task.kernel for task in tasks if isinstance(task.kernel, Kernel)}
         functions = dict(zip(different, launcher.load(list(different.values())), strict=True))
-        self._steps = []
+        # Functions (or a library's product), blocks, threads; which arrays are the operands, if they are whole ones.
+        self._steps: list[tuple[Any, ...]] = []
         for task in tasks:
             kernel = task.kernel
             places = [self._place(operand, schedule, plan) for operand in kernel.operands]
+            if isinstance(kernel, LibraryProduct):
+                self._steps.append((kernel, None, None, None, places))
+                continue
             shape = ((kernel.blocks, 1, 1), (kernel.threads, 1, 1))
             plain = all(not offset and index >= 0 for index, offset in places) and len(places) > 1
             pick = operator.itemgetter(*(index for index, _ in places)) if plain else None
@@ -169,7 +182,10 @@ class Launches:
                 function(blocks, threads, pick(given))
             else:
                 found = [offset if i < 0 else address(given[i]) + offset for i, offset in places]
-                function(blocks, threads, [np.int64(each) for each in found])
+                if blocks is None:
+                    self._launcher.multiply(function, found)
+                else:
+                    function(blocks, threads, [np.int64(each) for each in found])
         return made
 
     def _fail(self) -> None:
