@@ -162,6 +162,19 @@ def sent(array: Any, number: int | None = None, non_blocking: bool = False) -> A
         return cupy.asarray(array)  # from GPU to GPU
 
 
+_used_elsewhere: list[
+    tuple[Any, Any]
+] = []  # events in other streams, and arrays whose memory is kept until then
+
+
+def keep_for(array: Any, stream: Any) -> None:
+    """Keep an array's memory until what was asked for in a stream is done, though nobody may hold it any more."""
+    _used_elsewhere[:] = [(event, kept) for event, kept in _used_elsewhere if not event.done]
+    event = library().cuda.Event(disable_timing=True)
+    event.record(stream)
+    _used_elsewhere.append((event, array))
+
+
 def pinned(array: np.ndarray) -> np.ndarray:
     """Return a copy of an array in memory that stays where it is, from which a GPU fetches by itself."""
     cupy = library()

@@ -458,10 +458,8 @@ def _later(
         if _shapes.get(function, 0) < MOST_SHAPES and all(a.dtype in DTYPES for a in arrays):
             _shapes[function] = _shapes.get(function, 0) + 1
             kernel = _made(function, arrays, tree, attributes, shape)
-            if kernel is not None and _agrees(kernel, arrays, shape, expected):
+            if kernel is not None and _is_right(function, kernel, arrays, shape, expected):
                 _kernels[key] = kernel
-            elif kernel is not None:
-                warn(function, "does not give what CuPy gives", "CuPy")
     return expected
 
 
@@ -487,6 +485,18 @@ def _made(
     except Exception as problem:  # the numbers are there all the same
         warn(function, f"could not be compiled ({type(problem).__name__}: {problem})", "CuPy")
         return None
+
+
+def _is_right(function: Function, kernel: DeviceKernel, arrays: list[Any], shape: Any, expected: Any) -> bool:
+    """Tell whether a kernel runs and gives what is expected; if not, say so."""
+    try:
+        right = _agrees(kernel, arrays, shape, expected)
+    except Exception as problem:  # the numbers are there all the same
+        warn(function, f"could not be run ({type(problem).__name__}: {problem})", "CuPy")
+        return False
+    if not right:
+        warn(function, "does not give what CuPy gives", "CuPy")
+    return right
 
 
 def _agrees(kernel: DeviceKernel, arrays: list[Any], shape: Any, expected: Any) -> bool:
