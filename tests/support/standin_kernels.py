@@ -22,10 +22,9 @@ class StandinLauncher:
             self.launched += 1
             assert (blocks[0], threads[0]) == (kernel.blocks, kernel.threads)
             found = [o.host.ctypes.data if isinstance(o, DeviceArray) else int(o) for o in operands]
-            table, slots = np.array([*found, 0], np.int64), np.arange(len(found) + 1)
-            shared = aligned(max(1, kernel.shared))
+            given, shared = np.array([*found, 0], np.int64), aligned(max(1, kernel.shared))
             shared[:] = 0xFF
-            loaded[0](*(array.ctypes.data for array in (table, slots, shared)))
+            loaded[0](given.ctypes.data, shared.ctypes.data)
 
         return launch
 

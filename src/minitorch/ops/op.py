@@ -54,8 +54,8 @@ class Op:
     floating: integers and bools become the default float before the forward runs.
     takes_none: a joint rule of several results gets None, not zeros, for those nobody used.
     reads: whether the rules read values of the inputs or the result; None: found out when it matters.
-    native: of large arrays forward and rules may be computed by native kernels of their lines (see native.py); or for
-        which lengths these are.
+    native: of large arrays forward and rules may be computed by native kernels of their lines (see native.py); or only
+        the forward, by kernels for these lengths: the rules call other ops that have theirs.
     elementwise: they compute each element from those at its place. costly: that takes NumPy many steps.
     there: on a GPU they may, though not here (of NumPy's ufuncs that is understood).
     whole: a kind of array may take the forward over as a whole (see `__call__`), and not only its lines.
@@ -107,8 +107,9 @@ class Op:
             lengths = native if isinstance(native, str) else ELEMENTWISE if elementwise else ANY
             lines = self.__call__ if whole else forward  # (what takes it over as a whole does so in a kernel)
             forward = natively(lines, lengths, forward, costly)
-            rules = tuple(None if r is None else natively(r, lengths, costly=costly) for r in rules)
-            joint = None if joint is None else natively(joint)
+            if native is True:
+                rules = tuple(None if r is None else natively(r, lengths, costly=costly) for r in rules)
+                joint = None if joint is None else natively(joint)
         self.there = (there or (self.ufunc is not None and self.ufunc.signature is None)) and not native
         self.elementwise = elementwise or self.ufunc is not None
         self.forward = self._as_a_whole(forward) if whole else forward

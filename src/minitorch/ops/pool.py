@@ -103,12 +103,13 @@ def _max_pool_rule(g: Array, out: Array, x: Array, **how: Any) -> Array:
 
 
 MAX_POOL: Op = Op("max_pool", _max_pool, _max_pool_rule, native=BATCH, whole=True)
-MAX_POOL_TAP = Op("max_pool_tap", _max_pool_tap, whole=True)
+MAX_POOL_TAP = Op("max_pool_tap", _max_pool_tap, native=BATCH, whole=True)
 POOL_PUT: Op = Op(
     "pool_put",
     _pool_put,
     lambda g, out, y, chosen, *, size, **how: POOL_PICK(g, chosen, **how),
     None,
+    native=BATCH,
     whole=True,
 )
 POOL_PICK: Op = Op(
@@ -116,6 +117,7 @@ POOL_PICK: Op = Op(
     _pool_pick,
     lambda g, out, x, chosen, **how: POOL_PUT(g, chosen, size=x.shape[2:], **how),
     None,
+    native=BATCH,
     whole=True,
 )
 

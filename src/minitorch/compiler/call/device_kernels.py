@@ -64,7 +64,7 @@ class Launcher:
     def load(self, kernels: list[Kernel]) -> list[Any]:
         """Return kernels as functions of the number of blocks, of threads, and of the operands' arrays or addresses."""
         module = self._cupy.cuda.function.Module()
-        module.load(ptx(gpu_text(kernels, by_table=False), self.device.processor))
+        module.load(ptx(gpu_text(kernels), self.device.processor))
         return [module.get_function(f"kernel{number}") for number in range(len(kernels))]
 
     def multiply(self, product: LibraryProduct, addresses: list[int]) -> None:

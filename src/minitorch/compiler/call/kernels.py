@@ -30,13 +30,12 @@ from minitorch.ops.native import BATCH, ELEMENTWISE, FIRST
 from minitorch.tensor.generator import draw_natively
 
 Function = Callable[..., Any]
-DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+DTYPES = (np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.uint8))  # (the last: which tap was chosen)
 MOST_SIZES = 1000  # for so many, shapes of results are kept
 
-# What is different to a kernel (an attribute, equal lengths) has to be met by this share of what its function has to.
+# What is different to a kernel (an attribute, equal lengths) has to be met by this share of what its function has to;
+# one batch's shape by all of it, since a kernel for it serves less and takes longer to make.
 SHARE = 4
-# A kernel for one shape serves less, and takes longer to make: such a shape has to be met by so many times more.
-TIMES = 4
 
 _met: dict[Any, int] = {}  # how many elements, where there is no kernel yet
 _kernels: dict[Any, Kernel | None] = {}
@@ -65,7 +64,7 @@ def compute(
         if recording.recorder() is not None:  # arrays that record would go to somebody else's program
             return None
         met = _met[key] = _met.get(key, 0) + arrays[0].size
-        if met < (native.MANY * TIMES if lengths in (BATCH, FIRST) else native.MANY // SHARE):
+        if met < (native.MANY if lengths in (BATCH, FIRST) else native.MANY // SHARE):
             return None
         expected = plain(*inputs, **attributes)
         _make(key, function, arrays, shapes, tree, attributes, expected)
@@ -166,7 +165,9 @@ class Kernel:
             binding = dict(zip(self._symbols, sizes, strict=True))
             shapes = self._shapes[sizes] = [evaluated(o.shape, binding) for o in self.program.outputs]
         kinds = [o.dtype for o in self.program.outputs]
-        made = [np.empty(shape or own, kind) for own, kind in zip(shapes, kinds, strict=True)]
+        made = [
+            np.empty(own if shape is None else shape, kind) for own, kind in zip(shapes, kinds, strict=True)
+        ]
         filled = made if shape is None else [each.reshape(-1) for each in made]
         with self._lock:  # it works in memory of its own
             if self.executable.entry(*arrays, *filled) is not None:

@@ -1,7 +1,8 @@
 """The backend for GPUs. Enters: a program, then inputs on the device or elsewhere. Leaves: outputs, beside the inputs.
 
-All kernels between two calls of NumPy are one sequence, which a GPU replays as one CUDA graph. They find their operands
-through a table of addresses on the device, so inputs may be other arrays at every call; results are always new ones.
+All kernels between two calls of NumPy are one sequence, which a GPU replays as one CUDA graph. Inputs may be other
+arrays at every call: for addresses that come up again there is a graph that knows them, and if there are too many of
+them kernels look addresses up in a table on the device. Results are always new arrays.
 """
 
 from __future__ import annotations
@@ -239,19 +240,21 @@ class GpuProgram:
 
     def _bind(self, addresses: tuple[int, ...]) -> _Bound:
         """Return the steps with a table of these addresses."""
+        host = self._table(addresses)
         if len(self._bound) == MOST_TABLES:
+            # Addresses are others again and again: from now on kernels look them up.
             self._misses += 1
             oldest = next(iter(self._bound))
             bound = self._bound.pop(oldest)
-            if all(oldest[place] == addresses[place] for place in self._captured):
-                bound.addresses[:] = self._table(addresses)
-                self.device.write(bound.table, bound.addresses)
+            if bound.moving and all(oldest[place] == addresses[place] for place in self._captured):
+                bound.addresses[:] = host
+                self.device.write(bound.table, host)
                 self._bound[addresses] = bound
                 return bound
-        host = self._table(addresses)
         table = self.device.empty(host.shape, np.int64)
         self.device.write(table, host)
-        bound = self._bound[addresses] = _Bound(table, host)
+        moving = frozenset(self._moving.tolist()) if self._misses else frozenset()
+        bound = self._bound[addresses] = _Bound(table, host, moving)
         bound.steps = self._linked(bound)
         return bound
 
@@ -285,11 +288,11 @@ class GpuProgram:
                 checked = checked or task.group.kind == "check"
                 continue
             if launches:
-                steps.append(self.device.sequence(launches, bound.table, bound.addresses))
+                steps.append(self.device.sequence(launches, bound.table, bound.addresses, bound.moving))
             steps.append(OneByOne([self._call(task.group, checked, bound)]))
             launches, checked = [], False
         if launches:
-            steps.append(self.device.sequence(launches, bound.table, bound.addresses))
+            steps.append(self.device.sequence(launches, bound.table, bound.addresses, bound.moving))
         return steps
 
     def _call(self, group: Group, checked: bool, bound: _Bound) -> Callable[[], None]:
@@ -468,10 +471,13 @@ class GpuProgram:
 
 
 class _Bound:
-    """The steps of a program with the addresses of some calls: on the device, and the same here."""
+    """The steps of a program with the addresses of some calls: on the device, and the same here.
 
-    def __init__(self, table: Any, addresses: np.ndarray) -> None:
-        self.table, self.addresses = table, addresses
+    moving: entries that kernels look up there; the others they were given.
+    """
+
+    def __init__(self, table: Any, addresses: np.ndarray, moving: frozenset[int]) -> None:
+        self.table, self.addresses, self.moving = table, addresses, moving
         self.steps: list[Sequence] = []
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from minitorch.compiler.backends.cuda.cublas import Cublas
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.ptx import ptx
-from minitorch.compiler.backends.cuda.words import Kernel, cpu_text, gpu_text
+from minitorch.compiler.backends.cuda.words import Kernel, cpu_text, gpu_text, looked_up
 from minitorch.compiler.backends.llvm.driver import aligned, array_at
 from minitorch.compiler.backends.llvm.machine import compile_functions
 from minitorch.compiler.backends.llvm.target import host, require_llvmlite
@@ -32,6 +32,11 @@ class Launch(NamedTuple):
     function: Any
     kernel: Kernel | LibraryProduct
     slots: list[int]
+
+
+def operands_of(slots: list[int], table: int, addresses: np.ndarray, moving: Collection[int]) -> list[int]:
+    """Return what a kernel is given for its operands."""
+    return [looked_up(table + 8 * slot) if slot in moving else int(addresses[slot]) for slot in slots]
 
 
 class Sequence(Protocol):
@@ -59,8 +64,13 @@ class Device(Protocol):
     def load(self, kernels: list[Kernel]) -> list[Any]:
         """Make kernels ready to be launched."""
 
-    def sequence(self, launches: list[Launch], table: Any, addresses: np.ndarray) -> Sequence:
-        """Return kernels as a sequence. table: the addresses of operands, on the device. addresses: the same here."""
+    def sequence(
+        self, launches: list[Launch], table: Any, addresses: np.ndarray, moving: Collection[int] = ()
+    ) -> Sequence:
+        """Return kernels as a sequence.
+
+        addresses: of operands. moving: entries of it that kernels look up, when they run, in the table on the device.
+        """
 
     def owns(self, array: Any) -> bool:
         """Whether an array lies on the device already."""
@@ -114,10 +124,12 @@ class Emulated:
         codes = compile_functions(
             [cpu_text(kernel, self.backwards) for kernel in kernels], host(), "KERNEL", optimization=0
         )
-        kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)
+        kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2)
         return [(kind(code.address("KERNEL")), code) for code in codes]
 
-    def sequence(self, launches: list[Launch], table: Any, addresses: np.ndarray) -> Sequence:
+    def sequence(
+        self, launches: list[Launch], table: Any, addresses: np.ndarray, moving: Collection[int] = ()
+    ) -> Sequence:
         """Return kernels as a sequence."""
         steps: list[Callable[[], Any]] = []
         for function, kernel, slots in launches:
@@ -126,7 +138,8 @@ class Emulated:
             else:
                 shared = aligned(max(1, kernel.shared))
                 shared[:] = 0xFF  # nothing that anybody wrote
-                given = (table, np.array([*slots, 0], np.int64), shared)
+                operands = operands_of(slots, self.address(table), addresses, moving)
+                given = (np.array([*operands, 0], np.int64), shared)
                 steps.append(functools.partial(_run_kernel, function, given))
         return OneByOne(steps)
 
@@ -259,17 +272,21 @@ class Cuda:
         """The library for products."""
         return Cublas(self.cupy)
 
-    def sequence(self, launches: list[Launch], table: Any, addresses: np.ndarray) -> Sequence:
+    def sequence(
+        self, launches: list[Launch], table: Any, addresses: np.ndarray, moving: Collection[int] = ()
+    ) -> Sequence:
         """Return kernels as a sequence."""
-        return _Graph(self, launches, table, addresses)
+        return _Graph(self, launches, table, addresses, moving)
 
-    def launch(self, launch: Launch, table: Any, addresses: np.ndarray, stream: Any) -> None:
+    def launch(
+        self, launch: Launch, table: Any, addresses: np.ndarray, moving: Collection[int], stream: Any
+    ) -> None:
         """Launch a kernel or a product on a stream."""
         function, kernel, slots = launch
         if isinstance(kernel, LibraryProduct):
             self.library.launch(kernel, [int(addresses[slot]) for slot in slots], stream.ptr)
         else:
-            given = [np.int64(each) for each in (table.data.ptr, *slots)]
+            given = [np.int64(each) for each in operands_of(slots, table.data.ptr, addresses, moving)]
             function((kernel.blocks, 1, 1), (kernel.threads, 1, 1), given, stream=stream)
 
     def owns(self, array: Any) -> bool:
@@ -328,12 +345,19 @@ class Cuda:
 class _Graph:
     """A sequence that is replayed as one CUDA graph, on the stream that is current then.
 
-    Kernels find their operands through the table; the library's products are captured with their addresses. (A graph
-    does not keep the code alive that it runs: the launches do.)
+    (A graph does not keep the code alive that it runs: the launches do.)
     """
 
-    def __init__(self, device: Cuda, launches: list[Launch], table: Any, addresses: np.ndarray) -> None:
-        self._device, self._launches, self._table, self._addresses = device, launches, table, addresses
+    def __init__(
+        self,
+        device: Cuda,
+        launches: list[Launch],
+        table: Any,
+        addresses: np.ndarray,
+        moving: Collection[int],
+    ) -> None:
+        self._device, self._launches = device, launches
+        self._where = table, addresses, moving
         self._has_products = any(isinstance(launch.kernel, LibraryProduct) for launch in launches)
         self._captured_with: Any = None  # whether products may round their factors
         self._graph: Any = None
@@ -352,7 +376,7 @@ class _Graph:
         with stream:
             stream.begin_capture()
             for launch in self._launches:
-                self._device.launch(launch, self._table, self._addresses, stream)
+                self._device.launch(launch, *self._where, stream)
             return stream.end_capture()
 
     def measure(self) -> list[float]:
@@ -363,7 +387,7 @@ class _Graph:
         for launch in self._launches:
             began, ended = cuda.Event(), cuda.Event()
             began.record(stream)
-            self._device.launch(launch, self._table, self._addresses, stream)
+            self._device.launch(launch, *self._where, stream)
             ended.record(stream)
             ended.synchronize()
             seconds.append(cuda.get_elapsed_time(began, ended) * 1e-3)

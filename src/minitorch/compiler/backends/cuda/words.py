@@ -112,17 +112,14 @@ class BlockWriter:
 # --- for a GPU ----------------------------------------------------------------------------------------------
 
 
-def gpu_text(kernels: Sequence[Kernel], by_table: bool = True) -> str:
-    """Return a module of kernels as LLVM text for NVPTX; they are called kernel0, kernel1 …
-
-    by_table: whether they are given a table of addresses, and where to look; or else the addresses of their operands.
-    """
+def gpu_text(kernels: Sequence[Kernel]) -> str:
+    """Return a module of kernels as LLVM text for NVPTX; they are called kernel0, kernel1 …"""
     externs = {
         name: text for kernel in kernels for name, text in kernel.externs.items() if name not in INSTRUCTIONS
     }
     parts = [f'target triple = "{TRIPLE}"', *externs.values(), *(f"declare {d}" for d in _REGISTERS)]
     for number, kernel in enumerate(kernels):
-        parts += [*_gpu_kernel(kernel, number, by_table), ""]
+        parts += [*_gpu_kernel(kernel, number), ""]
     return "\n".join(parts)
 
 
@@ -131,10 +128,8 @@ _BARRIER = "llvm.nvvm.barrier0"
 _REGISTERS = [f"i32 @{_THREAD}()", f"i32 @{_BLOCK}()", f"void @{_BARRIER}()"]
 
 
-def _gpu_kernel(kernel: Kernel, number: int, by_table: bool) -> list[str]:
-    places = range(len(kernel.operands))
-    given = [f"i64 %slot{place}" if by_table else f"ptr %generic{place}" for place in places]
-    parameters = ", ".join(["ptr %table", *given] if by_table else given)
+def _gpu_kernel(kernel: Kernel, number: int) -> list[str]:
+    parameters = ", ".join(f"i64 %given{place}" for place in range(len(kernel.operands)))
     lines = []
     if kernel.shared:
         kind = f"[{kernel.shared} x i8]"
@@ -149,19 +144,39 @@ def _gpu_kernel(kernel: Kernel, number: int, by_table: bool) -> list[str]:
     ]
     if kernel.shared:
         lines.append(f"  %shared = addrspacecast ptr addrspace(3) @shared{number} to ptr")
-    for place in places:
-        if by_table:
-            lines += [
-                f"  %entry{place} = getelementptr ptr, ptr %table, i64 %slot{place}",
-                f"  %generic{place} = load ptr, ptr %entry{place}, align 8, !invariant.load !{{}}",
-            ]
+    for place in range(len(kernel.operands)):
         lines += [
+            *_found(place),
             # There and back: so that LLVM knows what kind of memory this is.
             f"  %global{place} = addrspacecast ptr %generic{place} to ptr addrspace(1)",
             f"  %operand{place} = addrspacecast ptr addrspace(1) %global{place} to ptr",
         ]
     lines += _gpu_items(kernel.items, kernel.items[-1])
     return [*lines, "  ret void", "}"]
+
+
+def looked_up(entry: int) -> int:
+    """Return what a kernel is given for an operand whose address it finds in memory, at `entry`, when it runs."""
+    return entry - (1 << 63)
+
+
+def _found(place: int) -> list[str]:
+    """Write where an operand is: its address is given, or (a negative number) that of a place with its address."""
+    given = f"%given{place}"
+    return [
+        f"  %inside{place} = icmp slt i64 {given}, 0",
+        f"  br i1 %inside{place}, label %look{place}, label %there{place}",
+        f"look{place}:",
+        f"  %plain{place} = and i64 {given}, {(1 << 63) - 1}",
+        f"  %entry{place} = inttoptr i64 %plain{place} to ptr",
+        f"  %read{place} = load i64, ptr %entry{place}, align 8, !invariant.load !{{}}",
+        f"  br label %found{place}",
+        f"there{place}:",
+        f"  br label %found{place}",
+        f"found{place}:",
+        f"  %address{place} = phi i64 [ %read{place}, %look{place} ], [ {given}, %there{place} ]",
+        f"  %generic{place} = inttoptr i64 %address{place} to ptr",
+    ]
 
 
 def _with_instructions(line: str) -> str:
@@ -207,7 +222,7 @@ def _gpu_items(items: Sequence[Phase | Turns], final: Phase | Turns | None) -> l
 
 
 def cpu_text(kernel: Kernel, backwards: bool = False) -> str:
-    """Return a kernel as a function of a CPU's: `KERNEL(ptr table, ptr slots, ptr shared)` runs all blocks.
+    """Return a kernel as a function of a CPU's: `KERNEL(ptr given, ptr shared)` runs all blocks.
 
     backwards: threads and blocks run in the other order, for what depends on the order and must not.
     """
@@ -231,7 +246,7 @@ def cpu_text(kernel: Kernel, backwards: bool = False) -> str:
                 )
                 continue
             given = "".join(f", i64 {turn}" for turn in names.values())
-            call = f"call void @phase{item.number}(ptr %table, ptr %slots, ptr %shared, i64 {block}, i64 "
+            call = f"call void @phase{item.number}(ptr %all, ptr %shared, i64 {block}, i64 "
             repeat(
                 e,
                 "0",
@@ -242,7 +257,7 @@ def cpu_text(kernel: Kernel, backwards: bool = False) -> str:
             )
 
     repeat(e, "0", str(kernel.blocks), lambda block: items(kernel.items, order(block, kernel.blocks), {}))
-    head = "define void @KERNEL(ptr %table, ptr %slots, ptr %shared) nounwind {"
+    head = "define void @KERNEL(ptr %all, ptr %shared) nounwind {"
     return "\n".join([*parts, head, *e.lines, "  ret void", "}", ""])
 
 
@@ -258,14 +273,14 @@ def _phases(
 
 def _cpu_phase(kernel: Kernel, phase: Phase, counters: tuple[str, ...]) -> list[str]:
     given = "".join(f", i64 {counter}" for counter in counters)
-    parameters = f"ptr %table, ptr %slots, ptr %shared, i64 %block, i64 %thread{given}"
+    parameters = f"ptr %all, ptr %shared, i64 %block, i64 %thread{given}"
     lines = [f"define internal void @phase{phase.number}({parameters}) nounwind {{", "entry:"]
     for place in range(len(kernel.operands)):
         lines += [
-            f"  %at{place} = getelementptr i64, ptr %slots, i64 {place}",
-            f"  %slot{place} = load i64, ptr %at{place}, align 8",
-            f"  %entry{place} = getelementptr ptr, ptr %table, i64 %slot{place}",
-            f"  %operand{place} = load ptr, ptr %entry{place}, align 8",
+            f"  %at{place} = getelementptr i64, ptr %all, i64 {place}",
+            f"  %given{place} = load i64, ptr %at{place}, align 8",
+            *_found(place),
+            f"  %operand{place} = getelementptr i8, ptr %generic{place}, i64 0",
         ]
     body = ["  ret void" if line == _EXIT else line for line in phase.lines]
     return [*lines, f"  br label %phase{phase.number}", *body, "}"]
