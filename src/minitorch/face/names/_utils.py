@@ -34,8 +34,21 @@ def _rebuild_parameter(data: Any, requires_grad: bool, backward_hooks: Any) -> A
     return minitorch.nn.Parameter(data, requires_grad)
 
 
+def _rebuild_sparse_tensor(layout: Any, data: Any) -> Any:
+    """Make a sparse tensor: what PyTorch's files call."""
+    indices, values, size, *coalesced = data
+    return minitorch.sparse_coo_tensor(indices, values, size, is_coalesced=bool(coalesced and coalesced[0]))
+
+
+def _get_layout(name: str) -> Any:
+    """Return a layout by its name: what PyTorch's files call."""
+    return getattr(minitorch, name.removeprefix("torch."))
+
+
+_get_layout.__module__ = "torch.serialization"
 # Files name them by this address, whoever writes them.
-_rebuild_tensor_v2.__module__ = _rebuild_parameter.__module__ = "torch._utils"
+for _made in (_rebuild_tensor_v2, _rebuild_parameter, _rebuild_sparse_tensor):
+    _made.__module__ = "torch._utils"
 
 
 def _get_all_device_indices() -> list[int]:
