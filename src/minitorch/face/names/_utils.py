@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import minitorch
+from minitorch.tensor.devices import layout
 from minitorch.tensor.storage import TypedStorage, tensor_over
 
 
@@ -34,7 +35,7 @@ def _rebuild_parameter(data: Any, requires_grad: bool, backward_hooks: Any) -> A
     return minitorch.nn.Parameter(data, requires_grad)
 
 
-def _rebuild_sparse_tensor(layout: Any, data: Any) -> Any:
+def _rebuild_sparse_tensor(kind: Any, data: Any) -> Any:
     """Make a sparse tensor: what PyTorch's files call."""
     indices, values, size, *coalesced = data
     return minitorch.sparse_coo_tensor(indices, values, size, is_coalesced=bool(coalesced and coalesced[0]))
@@ -42,7 +43,7 @@ def _rebuild_sparse_tensor(layout: Any, data: Any) -> Any:
 
 def _get_layout(name: str) -> Any:
     """Return a layout by its name: what PyTorch's files call."""
-    return getattr(minitorch, name.removeprefix("torch."))
+    return layout(name.removeprefix("torch."))
 
 
 _get_layout.__module__ = "torch.serialization"
