@@ -27,6 +27,7 @@ from minitorch.engine.node import new_tensor
 from minitorch.engine.recording import changeable, changed, recorder, refuse_inside_recording
 from minitorch.engine.recording import number as only_number
 from minitorch.engine.watch import touch
+from minitorch.functions import sparse_coo_tensor
 from minitorch.nn.module import add_hook, zero_gradient
 from minitorch.ops.native import is_of_device, update_there
 from minitorch.ops.pieces import share, threads
@@ -720,6 +721,9 @@ def _copied(value: Any, p: Tensor | None) -> Any:
         return type(value)(_copied(v, p) for v in value)
     if not hasattr(value, "__array__"):
         return copy.deepcopy(value)
+    if getattr(value, "is_sparse", False):  # a momentum of sparse gradients
+        indices, values = (np.array(part.cpu().numpy()) for part in (value._indices(), value._values()))
+        return sparse_coo_tensor(indices, values, tuple(value.shape))
     # Another library's tensor (PyTorch's, from its checkpoint) is read through its own numpy().
     array = np.array(value.detach().cpu().numpy() if hasattr(value, "detach") else value)
     if p is None:
