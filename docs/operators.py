@@ -55,6 +55,7 @@ def page() -> str:
         ("minitorch and Tensor", "", top | {n: f for n, f in methods.items() if n not in top}),
         ("minitorch.linalg", "linalg.", functions_of(minitorch.linalg)),
         ("minitorch.fft", "fft.", functions_of(minitorch.fft)),
+        ("minitorch.sparse", "sparse.", functions_of(minitorch.sparse)),
         ("minitorch.special", "special.", functions_of(minitorch.special)),
         ("minitorch.signal.windows", "signal.windows.", functions_of(minitorch.signal.windows)),
         ("minitorch.nn.functional", "nn.functional.", functions_of(minitorch.nn.functional)),

@@ -70,7 +70,7 @@ def sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
 
 
 def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """The softmax along an axis of the values there are, those absent being -inf.
+    """The softmax along an axis of the values there are, those absent being -inf.   Derivative as softmax's
 
     >>> softmax(minitorch.tensor([[0.0, 1.0], [1.0, 1.0]]).to_sparse(), dim=1).to_dense()
     tensor([[0.0000, 1.0000],
@@ -84,7 +84,7 @@ def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 
 
 def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """The logarithm of softmax.
+    """The logarithm of softmax.   Derivative as log_softmax's
 
     >>> log_softmax(minitorch.tensor([[0.0, 1.0], [1.0, 1.0]]).to_sparse(), dim=1).to_dense()
     tensor([[ 0.0000,  0.0000],

@@ -17,10 +17,20 @@ PROGRAM = textwrap.dedent(
     import torch.nn.functional as F
     from torch import nn
     from torch.nn.functional import linear as early, relu
+    from torch.autograd import profiler
+    from torch.autograd.grad_mode import no_grad
+    from torch.cuda.amp import GradScaler, autocast
+    from torch.cuda.amp.grad_scaler import GradScaler as Same
+    from torch.functional import einsum
+    from torch.nn.common_types import _size_2_t
+    from torch.optim.adamw import AdamW
+    from torch.nn.utils import prune
     from torch.overrides import TorchFunctionMode
+    from torch.utils import model_zoo
 
     warnings.simplefilter("ignore")  # PyTorch's, about its sparse tensors
     torch.manual_seed(0)
+    print(Same is GradScaler, AdamW is torch.optim.AdamW, einsum("i,i->", torch.ones(2), torch.ones(2)), no_grad is torch.no_grad)
     TABLE = {torch.Tensor.mul: "mul", torch.add: "add", F.relu: "relu", torch.Tensor.exp: "exp"}
 
     class Log(TorchFunctionMode):
@@ -89,6 +99,10 @@ PROGRAM = textwrap.dedent(
     with torch.autocast("cpu", dtype=torch.bfloat16):
         half = torch.mm(torch.ones(1, 3), torch.ones(3, 3))
         print(half.dtype, torch.zeros(3, 3).index_copy(0, torch.tensor([0]), half).dtype)
+
+    # arguments of distributions are looked at
+    whole = torch.distributions.MultivariateNormal(torch.zeros(2), torch.eye(2))
+    print(whole.log_prob(torch.ones(2)), torch.distributions.Wishart(torch.tensor(3.0), torch.eye(2)).mean)
 
     # what backward(create_graph=True) leaves is no view
     layer = nn.Linear(3, 2)

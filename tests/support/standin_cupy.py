@@ -11,6 +11,7 @@ from types import ModuleType, SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from minitorch.tensor import generator, philox
 from standin import DeviceArray
@@ -128,6 +129,8 @@ class Cupy(ModuleType):
     __version__ = "14.0.0"
     ndarray = DeviceArray
     RawKernel = RawKernel
+    byte_bounds = staticmethod(lambda array: byte_bounds(array.host))
+    __file__ = __file__  # whose code is this library's business, not a program's
 
     def __init__(self):
         super().__init__("cupy")

@@ -18,7 +18,7 @@ LARGE = (
     "resnext50_32x4d",
 )  # seconds each: `make test-ecosystem`
 NAMES = [name for name in NUMBERS["models"] if name not in LARGE]
-OPTIONS = {"googlenet": {"init_weights": False}}
+OPTIONS = {name: {"init_weights": False} for name in ("googlenet", "inception_v3")}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -31,6 +31,15 @@ def test_the_same_seed_gives_torchvisions_weights(name):
     assert list(state)[count // 2] == middle
     np.testing.assert_allclose(sum(float(v.double().abs().sum()) for v in state.values()), total, rtol=1e-5)
     assert round(minitorch.rand(1).item(), 6) == drawn
+
+
+def test_inception_computes_what_torchvision_does():
+    minitorch.manual_seed(0)
+    model = models.Inception3(num_classes=3, init_weights=False).eval()
+    minitorch.manual_seed(1)
+    with minitorch.no_grad():
+        logits = model(minitorch.randn(1, 3, 299, 299))
+    np.testing.assert_allclose(logits.numpy(), [[-0.01487, 0.00665, -0.00782]], atol=2e-5)
 
 
 def test_a_model_learns():

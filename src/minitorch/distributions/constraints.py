@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.creation import full
+from minitorch.tensor.convert import as_tensor
 from minitorch.tensor.methods.joining import cat as joined
 from minitorch.tensor.methods.joining import stack as stacked
 
@@ -312,7 +313,7 @@ class _Symmetric(_Square):
 
 class _PositiveSemidefinite(_Symmetric):
     def _allowed(self, x: Any) -> Any:
-        return super()._allowed(x) & type(x)(self._smallest(x) >= 0)
+        return super()._allowed(x) & as_tensor(self._smallest(x) >= 0)
 
     def _smallest(self, x: Any) -> np.ndarray:
         return np.linalg.eigvalsh(np.where(np.isfinite(x._data), x._data, 0))[..., 0]
@@ -320,7 +321,7 @@ class _PositiveSemidefinite(_Symmetric):
 
 class _PositiveDefinite(_PositiveSemidefinite):
     def _allowed(self, x: Any) -> Any:
-        return _Symmetric._allowed(self, x) & type(x)(self._smallest(x) > 0)
+        return _Symmetric._allowed(self, x) & as_tensor(self._smallest(x) > 0)
 
 
 class cat(Constraint):

@@ -10,6 +10,7 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.metadata
+import importlib.util
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from minitorch.face.absent import instead_of
+from minitorch.face.addresses import ADDRESSES
 from minitorch.face.torch_module import HIDDEN, NAMES, VERSION, make_torch
 from minitorch.face.torchvision import offer_torchvision
 from minitorch.tensor.torch_types import use_pytorchs_types
@@ -44,6 +46,7 @@ def install_as_torch() -> None:
     use_pytorchs_types()
     finder = TorchFinder()
     sys.meta_path.insert(0, finder)
+    sys.meta_path.append(NamesFinder(finder))
     sys.path.insert(min(1, len(sys.path)), str(SITE))
     importlib.invalidate_caches()
     importlib.import_module("torch")
@@ -62,6 +65,8 @@ def module_of(address: str) -> ModuleType | None:
         except ModuleNotFoundError as error:
             if error.name is None or not f"{name}.".startswith(f"{error.name}."):
                 raise  # it is there, and what it needs is not
+    if address in ADDRESSES:
+        return module_of(ADDRESSES[address]) if ADDRESSES[address] else sys.modules["torch"]
     return None
 
 
@@ -93,6 +98,8 @@ class TorchFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
                 f"No module named {spec.name!r}: {instead_of(spec.name)}", name=spec.name
             )
         module: ModuleType = spec.loader_state
+        if not hasattr(module, "__path__"):
+            module.__path__ = []  # so that what is below it (torch.cuda.amp) is asked for here
         spec.loader_state = getattr(module, "__spec__", None)
         return module
 
@@ -109,6 +116,29 @@ class TorchFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def invalidate_caches(self) -> None:
         """Do nothing: nothing is kept."""
+
+
+class NamesFinder(importlib.abc.MetaPathFinder):
+    """Finds what `from torch.nn.utils import prune` asks for: a module that minitorch.nn.utils has only as torch's."""
+
+    def __init__(self, loader: TorchFinder) -> None:
+        self.loader = loader
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: Any = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Return how to load a module below minitorch that nobody else has found."""
+        root, _, address = fullname.partition(".")
+        if root != "minitorch" or f"{fullname}.".startswith(f"{NAMES}."):
+            return None
+        try:
+            if importlib.util.find_spec(f"{NAMES}.{address}") is None:
+                return None
+        except ModuleNotFoundError:
+            return None
+        spec = importlib.machinery.ModuleSpec(fullname, self.loader)
+        spec.loader_state = importlib.import_module(f"{NAMES}.{address}")
+        return spec
 
 
 class TorchDistribution(importlib.metadata.Distribution):

@@ -35,6 +35,7 @@ from minitorch.compiler.trace.observe.instrument import SUPPORTED
 from minitorch.compiler.trace.recorded import FromTensor, ReadNumber
 from minitorch.compiler.trace.refusal import CompileError, Refused
 from minitorch.engine import watch
+from minitorch.engine.gpu import device_of
 from minitorch.engine.modes import Mode, current, observed
 from minitorch.engine.node import Node
 from minitorch.engine.versions import rebased, synced
@@ -292,7 +293,7 @@ class CompiledFunction:
 
     def _key_for(self, arguments: Arguments) -> CacheKey:
         """Return the key, but for floats, by which a call that no program fits is recorded."""
-        self.cache.see_shapes(arguments, self.dynamic)
+        self.cache.see_shapes(arguments, False if arguments.on_device else self.dynamic)
         varying = self.cache.varying_key(arguments)
         return arguments.key if varying is None or self.cache.has_own_program(arguments) else varying
 
@@ -475,10 +476,11 @@ class CompiledFunction:
 
 
 def _is_foreign(leaf: Any) -> bool:
-    """Tell whether an argument is one that programs do not take: on a device, a subclass of array, with hooks."""
+    """Tell whether an argument is one that programs do not take: of another kind of array, with hooks."""
     if not isinstance(leaf, Node):
         return True
-    return type(leaf._data) is not np.ndarray or bool(leaf._hooks)
+    array = leaf._data
+    return (type(array) is not np.ndarray and device_of(array) is None) or bool(leaf._hooks)
 
 
 def _level_outside() -> int:

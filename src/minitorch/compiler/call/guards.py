@@ -33,8 +33,9 @@ from minitorch.compiler.call.conditions import (
 from minitorch.compiler.trace.observe.hooks import lookup
 from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, Fact, reported_places
 from minitorch.compiler.trace.observe.whose import is_trusted, is_trusted_class
-from minitorch.compiler.trace.recorded import FromPlace, ReadNumber, look_at
+from minitorch.compiler.trace.recorded import FromPlace, ReadNumber, found_at, look_at
 from minitorch.engine import recording
+from minitorch.engine.gpu import device_of, is_writeable
 from minitorch.engine.node import Node
 from minitorch.engine.recording import GRADIENT
 from minitorch.nn.module import Module
@@ -77,13 +78,16 @@ def is_place_of_number(fact: Fact) -> bool:
 
 def can_be_placed(thing: Any) -> bool:
     """Tell whether a Tensor is a bare one, so that another such may stand in its place at the next call."""
-    if type(thing) is not Tensor or type(thing._array) is not np.ndarray:
+    if type(thing) is not Tensor:
         return False
+    is_one = type(thing._array) is np.ndarray or device_of(thing._array) is not None
     return (
-        not thing._requires_grad
+        is_one
+        and not thing._requires_grad
         and thing._operation is None
         and thing._hooks is None
-        and thing._array.flags.carray
+        and thing._array.flags.c_contiguous
+        and is_writeable(thing._array)
     )
 
 
@@ -93,15 +97,17 @@ def conditions_on_place(source: FromPlace, value: Any, others: dict[int, Any]) -
     place = look_at(source.holder, source.key)
     operands = operands if "{1}" in place else operands[:1]
     words = f"the tensor at {source.key!r:.40}"
+    kind = type(found_at(source.holder, source.key)._array)
+    order = "carray" if kind is np.ndarray else "c_contiguous"
     conditions = [
         Condition(words, f"type({place})", operands, Tensor),
         Condition(f"{words}.requires_grad", f"{place}._requires_grad", operands, False),
         Condition(f"the graph of {words}", f"{place}._operation", operands, None),
         Condition(f"the hooks of {words}", f"{place}._hooks", operands, None),
-        Condition(f"the array of {words}", f"type({place}._array)", operands, np.ndarray),
+        Condition(f"the array of {words}", f"type({place}._array)", operands, kind),
         Condition(f"the shape of {words}", f"{place}._array.shape", operands, value.shape, "=="),
         Condition(f"the dtype of {words}", f"{place}._array.dtype", operands, value.dtype, "=="),
-        Condition(f"whether {words} is contiguous", f"{place}._array.flags.carray", operands, True),
+        Condition(f"whether {words} is contiguous", f"{place}._array.flags.{order}", operands, True),
     ]
     last = f"{{{len(operands)}}}"
     return [

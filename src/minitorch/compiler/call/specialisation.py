@@ -60,6 +60,7 @@ from minitorch.compiler.trace.recorded import (
 from minitorch.compiler.trace.refusal import Refused
 from minitorch.engine import watch
 from minitorch.engine.backward import own_gradient
+from minitorch.engine.gpu import device_of, is_laid_out, is_writeable, may_share_memory
 from minitorch.engine.modes import Mode
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.recording import ARRAY, GRADIENT
@@ -93,7 +94,7 @@ class Captured:
     It may be another one at the next call, of the same shape and dtype; `known` is the one of the last call.
     """
 
-    __slots__ = ("conditions", "dtype", "known", "name", "read", "shape", "tensor", "what", "written")
+    __slots__ = ("conditions", "dtype", "kind", "known", "name", "read", "shape", "tensor", "what", "written")
 
     def __init__(self, source: FromTensor | FromGradient, value: Any, number: int, written: bool) -> None:
         self.tensor = source.tensor
@@ -103,11 +104,13 @@ class Captured:
         self.read = function_of(self.what, 1)
         # A gradient is another one at each call.
         self.known: Any = self.read(self.tensor) if self.what is ARRAY else MISS
+        self.kind = self.tensor._array.__class__
         self.name = Local(f"c{number}")
         words = "a tensor" if self.what is ARRAY else "the gradient of a tensor"
         gone = f"a gradient of shape {self.shape} was there and is none now"
         self.conditions = [Condition(words, "({0} is None)", (self.name,), False, told=gone)]
-        for fact, expected in ((OF_ARRAY["shape"], self.shape), (OF_ARRAY["dtype"], self.dtype)):
+        of_array = {"array": self.kind, "shape": self.shape, "dtype": self.dtype}
+        for fact, expected in ((OF_ARRAY[name], expected) for name, expected in of_array.items()):
             words_of = fact.words.format(words)
             self.conditions.append(Condition(words_of, fact.look, (self.name,), expected, fact.test))
 
@@ -162,6 +165,10 @@ def _condition_on_sizes(guard: Guard) -> Condition:
     names = [symbol.name for symbol in guard.size.symbols]
     look = re.sub(r"s\d+", lambda found: f"{{{names.index(found[0])}}}", f"({guard})")
     return Condition(str(guard), look, tuple(map(Local, names)), True, told=f"{guard} does not hold any more")
+
+
+def _as_array(given: Any) -> Any:
+    return np.asarray(given) if device_of(given) is None else given
 
 
 def _reading(name: Local, reading: ReadNumber) -> Let:
@@ -368,7 +375,7 @@ class Specialisation:
         for each in self.captured:
             array = each.read(each.tensor)
             if array is not each.known:
-                if not _is_like(array, each.shape, each.dtype):
+                if not _is_like(array, each.shape, each.dtype) or array.__class__ is not each.kind:
                     return False
                 if each.what is ARRAY:
                     each.known = array
@@ -420,7 +427,7 @@ class Specialisation:
         arrays += [source.array for source in self.recorded.sources if isinstance(source, FromArray)]
         for each in self.captured:
             if each.is_written_into and (
-                not each.known.flags.writeable or sum(np.may_share_memory(each.known, a) for a in arrays) > 1
+                not is_writeable(each.known) or sum(may_share_memory(each.known, a) for a in arrays) > 1
             ):
                 each.known = MISS  # look again at the next call
                 return False
@@ -454,7 +461,7 @@ class Specialisation:
     def takes_gradient(self, tensor: Any, output: Any, leaves: Sequence[Any]) -> bool:
         """Tell whether an output may be written right into a Tensor's gradient, from now on."""
         gradient = tensor._grad
-        if type(gradient) is not np.ndarray or tensor._grad_is_shared or not gradient.flags.carray:
+        if tensor._grad_is_shared or not is_laid_out(gradient):
             return False
         if gradient.shape != output.shape or gradient.dtype != output.dtype or self.overlaps(leaves):
             return False
@@ -516,7 +523,7 @@ class Specialisation:
             for tensor, is_written in self._with_gradient.values():
                 if is_written:
                     own_gradient(leaves[tensor] if isinstance(tensor, int) else tensor)
-            inputs = [np.asarray(source.read(call)) for source in recorded.sources]
+            inputs = [_as_array(source.read(call)) for source in recorded.sources]
             with self.lock:
                 outputs = self.runner(inputs)
         except BaseException as error:
@@ -530,7 +537,7 @@ class Specialisation:
         for rebind in recorded.rebinds:
             tensor = leaves[rebind.tensor] if isinstance(rebind.tensor, int) else rebind.tensor
             there = own_gradient(tensor) if rebind.in_place else None
-            if there is not None and there.flags.writeable:
+            if there is not None and is_writeable(there):
                 there[...] = outputs[rebind.output]
                 continue
             setattr(tensor, rebind.attribute, None if rebind.output is None else outputs[rebind.output])

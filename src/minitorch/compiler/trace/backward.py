@@ -18,6 +18,7 @@ from minitorch.compiler.trace.recorder import Recording
 from minitorch.compiler.trace.traced import Traced
 from minitorch.engine import watch
 from minitorch.engine.backward import backpropagate, collect
+from minitorch.engine.gpu import device_of
 from minitorch.engine.node import Node
 from minitorch.engine.record import bundle_outputs
 from minitorch.ops.op import Op
@@ -109,7 +110,8 @@ def _joint(
         )
         return [found.get(each) for each in inputs]
     assert backward.runner is not None
-    given = [np.asarray(each, order="C") for each in g]  # (a gradient without axes stays one)
+    # (A gradient without axes stays one.)
+    given = [np.asarray(each, order="C") if device_of(each) is None else each for each in g]
     return backward.runner([*kept, *given, *sizes])
 
 

@@ -20,6 +20,8 @@ from minitorch.compiler.ir.program import Value
 from minitorch.compiler.trace.indexing import refuse_outside
 from minitorch.compiler.trace.promised import run_or_promise
 from minitorch.compiler.trace.traced import LOWERINGS, Traced, as_traced, plainly
+from minitorch.engine.gpu import memory
+from minitorch.engine.recording import recorder
 from minitorch.ops import conv, indexing, pool, special
 from minitorch.ops.op import Op
 
@@ -48,6 +50,22 @@ def _lowers(op: Op) -> Any:
 @_lowers(special.ERF)
 def _erf(x: Value) -> Value:
     return make.map_values("erf", x)
+
+
+# --- devices --------------------------------------------------------------------------------------
+
+
+def _to_device(x: Any, number: int | None = None, non_blocking: bool = False) -> Traced:
+    active: Any = recorder()
+    return active.moved(as_traced(x), memory())
+
+
+def _to_host(x: Any) -> Traced:
+    active: Any = recorder()
+    return active.moved(as_traced(x), None)
+
+
+LOWERINGS["to_cuda"], LOWERINGS["to_cpu"] = _to_device, _to_host
 
 
 # --- convolution ----------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from minitorch.vision.models.convnext import ConvNeXt
 from minitorch.vision.models.densenet import DenseNet
 from minitorch.vision.models.efficientnet import EfficientNet
 from minitorch.vision.models.googlenet import GoogLeNet, GoogLeNetOutputs
+from minitorch.vision.models.inception import Inception3, InceptionOutputs
 from minitorch.vision.models.mobilenetv2 import MobileNetV2
 from minitorch.vision.models.mobilenetv3 import MobileNetV3
 from minitorch.vision.models.registry import (
@@ -52,7 +53,8 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "VGG", "AlexNet", "ConvNeXt", "DenseNet", "EfficientNet", "GoogLeNet", "GoogLeNetOutputs", "MobileNetV2",
+    "VGG", "AlexNet", "ConvNeXt", "DenseNet", "EfficientNet", "GoogLeNet", "GoogLeNetOutputs", "Inception3",
+    "InceptionOutputs", "MobileNetV2",
     "MobileNetV3", "ResNet", "ShuffleNetV2", "SqueezeNet", "VisionTransformer", "convnext", "densenet",
     "efficientnet", "get_model", "get_model_builder", "get_weight", "list_models", "mobilenetv2", "mobilenetv3",
     "register_model", "resnet", "shufflenetv2", "squeezenet", "vgg", "vision_transformer",

@@ -5,12 +5,19 @@ Enters: images. Leaves: images. `functional` has them as functions, `v2` under i
 
 from minitorch.vision.images import InterpolationMode
 from minitorch.vision.transforms import functional
-from minitorch.vision.transforms.augment import RandAugment, TrivialAugmentWide
+from minitorch.vision.transforms.augment import (
+    AugMix,
+    AutoAugment,
+    AutoAugmentPolicy,
+    RandAugment,
+    TrivialAugmentWide,
+)
 from minitorch.vision.transforms.classes import (
     CenterCrop,
     ColorJitter,
     Compose,
     ConvertImageDtype,
+    ElasticTransform,
     FiveCrop,
     GaussianBlur,
     Grayscale,
@@ -45,7 +52,8 @@ from minitorch.vision.transforms.classes import (
 )
 
 __all__ = [
-    "CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "FiveCrop",
+    "AugMix", "AutoAugment", "AutoAugmentPolicy", "CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype",
+    "ElasticTransform", "FiveCrop",
     "GaussianBlur", "Grayscale", "InterpolationMode", "Lambda", "LinearTransformation", "Normalize", "PILToTensor",
     "Pad", "RandAugment", "RandomAdjustSharpness", "RandomAffine", "RandomApply", "RandomAutocontrast",
     "RandomChoice", "RandomCrop", "RandomEqualize", "RandomErasing", "RandomGrayscale", "RandomHorizontalFlip",

@@ -13,6 +13,7 @@ from typing import Any
 
 from minitorch import creation
 from minitorch.engine.dtypes import float32
+from minitorch.functions import cat
 from minitorch.nn import Module
 from minitorch.random import rand, randint, randperm
 from minitorch.tensor import Tensor
@@ -754,6 +755,50 @@ class GaussianBlur(_Shown):
         """Blur one."""
         sigma = self.get_params(self.sigma[0], self.sigma[1])
         return F.gaussian_blur(img, list(self.kernel_size), [sigma, sigma])
+
+
+class ElasticTransform(_Shown):
+    """Each pixel moved by chance, neighbours alike: as if the image were rubber."""
+
+    _options = ("alpha", "sigma", "interpolation", "fill")
+
+    def __init__(
+        self, alpha: Any = 50.0, sigma: Any = 5.0, interpolation: Any = BILINEAR, fill: Any = 0
+    ) -> None:
+        super().__init__()
+        self.alpha, self.sigma = (
+            _two_floats(value, name) for value, name in ((alpha, "alpha"), (sigma, "sigma"))
+        )
+        self.interpolation = mode_of(interpolation)
+        self.fill = [float(f) for f in (fill if isinstance(fill, (list, tuple)) else [fill])]
+
+    @staticmethod
+    def get_params(alpha: list[float], sigma: list[float], size: list[int]) -> Tensor:
+        """Draw how far each pixel is moved, as (1, H, W, 2), in parts of the half image."""
+        height, width = size
+        moved = []
+        for strength, smooth, length in ((alpha[0], sigma[0], width), (alpha[1], sigma[1], height)):
+            part = rand(1, 1, height, width) * 2 - 1
+            if smooth > 0.0:
+                count = int(8 * smooth + 1)
+                part = F.gaussian_blur(part, [count + (count % 2 == 0)] * 2, list(sigma))
+            moved.append(part * strength / length)
+        return cat(moved, 1).permute(0, 2, 3, 1)
+
+    def forward(self, img: Any) -> Any:
+        """Change one."""
+        _, height, width = dimensions(img)
+        displacement = self.get_params(self.alpha, self.sigma, [height, width])
+        return F.elastic_transform(img, displacement, self.interpolation, self.fill)
+
+
+def _two_floats(value: Any, name: str) -> list[float]:
+    if not isinstance(value, (int, float, Sequence)):
+        raise TypeError(f"{name} should be float or a sequence of floats. Got {type(value)}")
+    both = list(value) if isinstance(value, Sequence) else [value, value]
+    if len(both) != 2:
+        raise ValueError(f"If {name} is a sequence its length should be 2. Got {len(both)}")
+    return [float(each) for each in both]
 
 
 class RandomErasing(Module):

@@ -490,6 +490,19 @@ def perspective(
     return to.perspective(img, coefficients, mode, fill)
 
 
+def elastic_transform(img: Any, displacement: Tensor, interpolation: Any = BILINEAR, fill: Any = None) -> Any:
+    """Move each pixel by a displacement (1, H, W, 2), given in parts of the half image."""
+    expect_image(img, "elastic_transform")
+    image = pil_to_tensor(img) if is_pillow(img) else img
+    wanted = (1, *image.shape[-2:], 2)
+    if tuple(displacement.shape) != wanted:
+        raise ValueError(
+            f"Argument displacement shape should be {wanted}, but given {tuple(displacement.shape)}"
+        )
+    out = on_tensors.elastic(image, displacement, mode_of(interpolation), fill)
+    return to_pil_image(out, mode=img.mode) if is_pillow(img) else out
+
+
 def erase(img: Any, i: int, j: int, h: int, w: int, v: Any, inplace: bool = False) -> Tensor:
     """Write a value over a part of a Tensor image."""
     if not is_tensor_image(img):

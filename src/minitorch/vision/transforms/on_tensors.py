@@ -297,6 +297,14 @@ def perspective(image: Tensor, coefficients: Sequence[float], mode: Interpolatio
     return _sampled(image, grid, mode.value, fill)
 
 
+def elastic(image: Tensor, displacement: Tensor, mode: InterpolationMode, fill: Any) -> Tensor:
+    """Move each pixel by its own displacement."""
+    h, w = image.shape[-2:]
+    x = creation.linspace((-w + 1) / w, (w - 1) / w, w).expand(h, w)
+    y = creation.linspace((-h + 1) / h, (h - 1) / h, h).unsqueeze(-1).expand(h, w)
+    return _sampled(image, stack((x, y), dim=-1).unsqueeze(0) + displacement, mode.value, fill)
+
+
 def gaussian_kernel(size: int, sigma: float, dtype: Any = float32) -> Tensor:
     """Return e^(-x²/2σ²) at whole places around 0, summing to 1."""
     half = (size - 1) * 0.5

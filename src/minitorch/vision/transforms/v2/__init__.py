@@ -12,7 +12,7 @@ from typing import Any
 
 from minitorch import creation
 from minitorch.nn import Module
-from minitorch.random import get_rng_state, multinomial, rand, randperm, set_rng_state
+from minitorch.random import get_rng_state, multinomial, rand, randint, randperm, set_rng_state
 from minitorch.tensor import Tensor
 from minitorch.vision import transforms as first
 from minitorch.vision.images import InterpolationMode, is_pillow, is_tensor_image
@@ -108,6 +108,10 @@ RandomResizedCrop, RandomRotation = map(_second, (first.RandomResizedCrop, first
 RandomSolarize, RandomVerticalFlip, Resize = map(
     _second, (first.RandomSolarize, first.RandomVerticalFlip, first.Resize)
 )
+AugMix, AutoAugment, ElasticTransform = map(
+    _second, (first.AugMix, first.AutoAugment, first.ElasticTransform)
+)
+AutoAugmentPolicy = first.AutoAugmentPolicy
 TenCrop, ToTensor, TrivialAugmentWide = map(
     _second, (first.TenCrop, first.ToTensor, first.TrivialAugmentWide)
 )
@@ -118,7 +122,14 @@ def _by_half(self: Any) -> bool:
     return bool(rand(()).item() <= 0.5)
 
 
-RandAugment._other_direction = TrivialAugmentWide._other_direction = _by_half
+def _draw_as_needed(self: Any) -> tuple[Any, Any, Any]:
+    """Draw a policy's chances as the second version does: each when it is needed."""
+    pair = self.policies[int(randint(len(self.policies), ()).item())]
+    return pair, lambda i, p: bool(rand(()).item() <= p), lambda i: _by_half(self)
+
+
+RandAugment._other_direction = TrivialAugmentWide._other_direction = AugMix._other_direction = _by_half
+AutoAugment._draw = _draw_as_needed
 
 
 class Compose(Module):
@@ -235,7 +246,8 @@ class ToPILImage(Transform):
 
 
 __all__ = [
-    "CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "FiveCrop", "GaussianBlur", "Grayscale", "Identity",
+    "AugMix", "AutoAugment", "AutoAugmentPolicy", "CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype",
+    "ElasticTransform", "FiveCrop", "GaussianBlur", "Grayscale", "Identity",
     "InterpolationMode", "Lambda", "LinearTransformation", "Normalize", "PILToTensor", "Pad", "RandAugment",
     "RandomAdjustSharpness", "RandomAffine", "RandomApply", "RandomAutocontrast", "RandomChoice", "RandomCrop",
     "RandomEqualize", "RandomErasing", "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert", "RandomOrder",

@@ -23,6 +23,7 @@ from minitorch.vision.transforms.functional import (
     center_crop,
     convert_image_dtype,
     crop,
+    elastic_transform,
     equalize,
     erase,
     five_crop,
@@ -49,6 +50,7 @@ from minitorch.vision.transforms.functional import (
 )
 
 horizontal_flip, vertical_flip = hflip, vflip
+elastic = elastic_transform
 to_grayscale = rgb_to_grayscale
 get_num_channels, get_size = get_image_num_channels, get_image_size
 
