@@ -141,7 +141,7 @@ def erfc_tail(x: Array) -> Array:
 def _polynomial(x: np.ndarray, coefficients: Sequence[float]) -> np.ndarray:
     """Return c₀ + c₁·x + c₂·x² + …"""
     *lower, last = coefficients
-    out = x * x.dtype.type(last)
+    out = x * last
     for coefficient in reversed(lower[1:]):
         out += coefficient
         out *= x
