@@ -27,6 +27,7 @@ class Figures:
     Of computing again: what costs at most `cheap` is computed again rather than stored. From `far_bytes` on a
     value leaves the nearest caches before it is read, and may cost as much as `far_cost`. (An addition costs 1.)
     Of memory: a value of at most `few_bytes` may lie around; every value begins at a multiple of `alignment`.
+    Of products: where many have a factor in common, that is laid out once in pieces of `panel_bytes` of columns.
     """
 
     serial_elements: int
@@ -40,6 +41,7 @@ class Figures:
     far_cost: float
     few_bytes: int
     alignment: int
+    panel_bytes: int = 0
 
 
 class Machine(Protocol):
