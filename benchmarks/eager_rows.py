@@ -1,14 +1,16 @@
 """What larger eager calls cost: minitorch beside PyTorch, row by row, where programs spend their time.
 
-    python benchmarks/eager_rows.py [--rounds 5] [--only WORD] [--json FILE]
+    python benchmarks/eager_rows.py [--rounds 5] [--threads 1] [--only WORD] [--json FILE]
 
 Each row is a function or a layer at a size that people meet, forward and backward where it has a gradient. The
-smallest time of all rounds counts; rounds of the two libraries alternate, each in a process of its own.
+smallest time of all rounds counts; rounds alternate, each contender in a process of its own. minitorch is there twice:
+with native kernels for large arrays (where llvmlite is installed), and by NumPy alone.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -16,30 +18,35 @@ from typing import Any
 import contest
 import numpy as np
 
-CONTENDERS = {"minitorch": "minitorch", "PyTorch": "torch"}
+CONTENDERS = {"minitorch": "minitorch", "by NumPy": "minitorch", "PyTorch": "torch"}
+WARM_SECONDS = 1.5
+SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
 
-def numbers(*shape: int, seed: int = 0) -> np.ndarray:
-    """Return normally distributed float32 numbers."""
-    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+def numbers(*shape: int, seed: int = 0, dtype: np.dtype = SINGLE) -> np.ndarray:
+    """Return normally distributed numbers."""
+    return np.random.default_rng(seed).normal(size=shape).astype(dtype)
 
 
-def forward(call: Callable[..., Any], *shape: int) -> Callable[..., Any]:
+def forward(call: Callable[..., Any], *shape: int, dtype: np.dtype = SINGLE) -> Callable[..., Any]:
     """A row that only computes."""
 
     def prepare(t: Any) -> Callable[[], Any]:
-        x = t.tensor(numbers(*shape))
+        x = t.tensor(numbers(*shape, dtype=dtype))
         return lambda: call(t, x)
 
     return prepare
 
 
-def both(call: Callable[..., Any], *shape: int) -> Callable[..., Any]:
-    """A row that computes and differentiates, with respect to its input."""
+def both(
+    call: Callable[..., Any], *shape: int, dtype: np.dtype = SINGLE, turned: bool = False
+) -> Callable[..., Any]:
+    """A row that computes and differentiates, with respect to its input. turned: which lies the other way in memory."""
 
     def prepare(t: Any) -> Callable[[], Any]:
-        x = t.tensor(numbers(*shape), requires_grad=True)
-        g = t.tensor(numbers(*call(t, x).shape, seed=1))
+        x = t.tensor(numbers(*shape, dtype=dtype))
+        x = (x.transpose(0, 1) if turned else x).requires_grad_()
+        g = t.tensor(numbers(*call(t, x).shape, seed=1, dtype=dtype))
 
         def run() -> None:
             x.grad = None
@@ -51,22 +58,55 @@ def both(call: Callable[..., Any], *shape: int) -> Callable[..., Any]:
 
 
 def layer(
-    make: Callable[..., Any], *shape: int, first: bool = False, input_grad: bool = True
+    make: Callable[..., Any], *shape: int, first: bool = False, dtype: np.dtype = SINGLE
 ) -> Callable[..., Any]:
     """A row that runs a layer and differentiates, with respect to its input and its parameters."""
 
     def prepare(t: Any) -> Callable[[], Any]:
         t.manual_seed(0)
         module = make(t)
-        x = t.tensor(numbers(*shape), requires_grad=input_grad)
+        x = t.tensor(numbers(*shape, dtype=dtype), requires_grad=True)
         call = (lambda: module(x)[0]) if first else (lambda: module(x))
-        g = t.tensor(numbers(*call().shape, seed=1))
+        g = t.tensor(numbers(*call().shape, seed=1, dtype=dtype))
 
         def run() -> None:
             x.grad = None
             for p in module.parameters():
                 p.grad = None
             call().backward(g)
+
+        return run
+
+    return prepare
+
+
+def classes(count: int, width: int) -> Callable[..., Any]:
+    """A row of the loss of a classifier, and its gradient."""
+
+    def prepare(t: Any) -> Callable[[], Any]:
+        x = t.tensor(numbers(count, width), requires_grad=True)
+        y = t.tensor(np.random.default_rng(0).integers(0, width, count))
+
+        def run() -> None:
+            x.grad = None
+            t.nn.functional.cross_entropy(x, y).backward()
+
+        return run
+
+    return prepare
+
+
+def embedding(words: int, width: int, count: int) -> Callable[..., Any]:
+    """A row of rows taken from a table, and its gradient."""
+
+    def prepare(t: Any) -> Callable[[], Any]:
+        table = t.tensor(numbers(words, width), requires_grad=True)
+        ids = t.tensor(np.random.default_rng(0).integers(0, words, count))
+        g = t.tensor(numbers(count, width, seed=1))
+
+        def run() -> None:
+            table.grad = None
+            t.nn.functional.embedding(ids, table).backward(g)
 
         return run
 
@@ -209,6 +249,93 @@ ROWS: dict[str, Callable[[Any], Callable[[], Any]]] = {
     "max_pool 2, 32×64×32×32": both(lambda t, x: t.nn.functional.max_pool2d(x, 2), 32, 64, 32, 32),
     "relu 1M, backward": both(lambda t, x: t.relu(x), 1024, 1024),
     "mul of 4": forward(lambda t, x: x * x, 4),
+    "add of 3, backward": both(lambda t, x: x + x, 3),
+    "relu 10": forward(lambda t, x: t.relu(x), 10),
+    "relu 10, backward": both(lambda t, x: t.relu(x), 10),
+    **{
+        f"{name} {size}, backward": both(call, *shape, **how)
+        for name, call in (
+            ("gelu", lambda t, x: t.nn.functional.gelu(x)),
+            ("silu", lambda t, x: t.nn.functional.silu(x)),
+            ("relu", lambda t, x: t.relu(x)),
+        )
+        for size, shape, how in (
+            ("1k", (32, 32), {}),
+            ("16k", (128, 128), {}),
+            ("128k", (256, 512), {}),
+            ("1M float64", (1024, 1024), {"dtype": DOUBLE}),
+            ("1M turned", (1024, 1024), {"turned": True}),
+        )
+    },
+    "leaky_relu 1M, backward": both(lambda t, x: t.nn.functional.leaky_relu(x, 0.1), 1024, 1024),
+    "elu 1M, backward": both(lambda t, x: t.nn.functional.elu(x), 1024, 1024),
+    "hardswish 1M, backward": both(lambda t, x: t.nn.functional.hardswish(x), 1024, 1024),
+    "exp 1M, backward": both(lambda t, x: t.exp(x), 1024, 1024),
+    "x·x+x 1M, backward": both(lambda t, x: x * x + x, 1024, 1024),
+    "sum 1M, backward": both(lambda t, x: x.sum(), 1024, 1024),
+    "mean of rows 1M, backward": both(lambda t, x: x.mean(-1), 1024, 1024),
+    "dropout 1M, backward": both(lambda t, x: t.nn.functional.dropout(x, 0.1), 1024, 1024),
+    "softmax 64×10, backward": both(lambda t, x: t.softmax(x, -1), 64, 10),
+    "softmax 8×16×64×64, backward": both(lambda t, x: t.softmax(x, -1), 8, 16, 64, 64),
+    "softmax 1024×1024 float64, backward": both(lambda t, x: t.softmax(x, -1), 1024, 1024, dtype=DOUBLE),
+    "softmax 1024×1024, first axis, backward": both(lambda t, x: t.softmax(x, 0), 1024, 1024),
+    "cross_entropy 1024×1000, backward": classes(1024, 1000),
+    "cross_entropy 4096×65, backward": classes(4096, 65),
+    "cross_entropy 64×10, backward": classes(64, 10),
+    "embedding 4096 of 10k×128": embedding(10_000, 128, 4096),
+    "embedding 1024 of 65×128": embedding(65, 128, 1024),
+    "GroupNorm 8, 16×64×32×32": layer(lambda t: t.nn.GroupNorm(8, 64), 16, 64, 32, 32),
+    "BatchNorm2d, 8×16×8×8": layer(lambda t: t.nn.BatchNorm2d(16), 8, 16, 8, 8),
+    "BatchNorm1d, 1024×256": layer(lambda t: t.nn.BatchNorm1d(256), 1024, 256),
+    "LayerNorm, 16×64×128": layer(lambda t: t.nn.LayerNorm(128), 16, 64, 128),
+    "LayerNorm, 1024×1024 float64": layer(lambda t: t.nn.LayerNorm(1024).double(), 1024, 1024, dtype=DOUBLE),
+    "max_pool 3 stride 2, 16×64×32×32": both(
+        lambda t, x: t.nn.functional.max_pool2d(x, 3, 2, 1), 16, 64, 32, 32
+    ),
+    "avg_pool 2, 32×64×32×32": both(lambda t, x: t.nn.functional.avg_pool2d(x, 2), 32, 64, 32, 32),
+    "adaptive_avg_pool 1, 32×64×32×32": both(
+        lambda t, x: t.nn.functional.adaptive_avg_pool2d(x, 1), 32, 64, 32, 32
+    ),
+    "conv 1×1, 16×64×32×32": layer(lambda t: t.nn.Conv2d(64, 64, 1), 16, 64, 32, 32),
+    "conv 3×3 stride 2, 16×64×32×32": layer(
+        lambda t: t.nn.Conv2d(64, 64, 3, stride=2, padding=1), 16, 64, 32, 32
+    ),
+    "conv 5×5, 32×1×28×28": layer(lambda t: t.nn.Conv2d(1, 8, 5), 32, 1, 28, 28),
+    "conv1d 3, 32×64×256": layer(lambda t: t.nn.Conv1d(64, 64, 3, padding=1), 32, 64, 256),
+    "conv1d depthwise 4, 8×256×128": layer(
+        lambda t: t.nn.Conv1d(256, 256, 4, padding=3, groups=256), 8, 256, 128
+    ),
+    "conv_transpose 4 stride 2, 16×64×16×16": layer(
+        lambda t: t.nn.ConvTranspose2d(64, 32, 4, stride=2, padding=1), 16, 64, 16, 16
+    ),
+    "depthwise 3×3, 1×32×16×16": layer(lambda t: t.nn.Conv2d(32, 32, 3, padding=1, groups=32), 1, 32, 16, 16),
+    "groups of 4, 8×32×16×16": layer(lambda t: t.nn.Conv2d(32, 32, 3, padding=1, groups=8), 8, 32, 16, 16),
+    "GRU 32, 32 steps of 8": layer(lambda t: t.nn.GRU(32, 32), 32, 8, 32, first=True),
+    "LSTM 256, 16 steps of 64": layer(lambda t: t.nn.LSTM(256, 256), 16, 64, 256, first=True),
+    "LSTM 128 twice, both ways": layer(
+        lambda t: t.nn.LSTM(128, 128, 2, bidirectional=True), 16, 32, 128, first=True
+    ),
+    "RMSprop, 1M in one": optimiser(lambda t, p: t.optim.RMSprop(p), 1_000_000),
+    "AdamW, 1M in one": optimiser(lambda t, p: t.optim.AdamW(p), 1_000_000),
+    "Adam, 50 of 100": optimiser(lambda t, p: t.optim.Adam(p), 100, count=50),
+    "SGD, 50 of 100": optimiser(lambda t, p: t.optim.SGD(p, lr=1e-3), 100, count=50),
+    "SGD decay, 1M in 20": optimiser(
+        lambda t, p: t.optim.SGD(p, lr=1e-3, momentum=0.9, weight_decay=1e-4), 50_000, count=20
+    ),
+    "interpolate nearest ×2, 16×64×16×16": both(
+        lambda t, x: t.nn.functional.interpolate(x, scale_factor=2), 16, 64, 16, 16
+    ),
+    "interpolate bilinear to 100, 8×3×64×64": both(
+        lambda t, x: t.nn.functional.interpolate(x, size=(100, 100), mode="bilinear"), 8, 3, 64, 64
+    ),
+    "sort 64×64": forward(lambda t, x: t.sort(x), 64, 64),
+    "sort 10k×32": forward(lambda t, x: t.sort(x), 10_000, 32),
+    "sort 1M": forward(lambda t, x: t.sort(x), 1_000_000),
+    "sort 1M float64": forward(lambda t, x: t.sort(x), 1_000_000, dtype=DOUBLE),
+    "argsort 1000×1000": forward(lambda t, x: t.argsort(x), 1000, 1000),
+    "topk 50 of 64×50k": forward(lambda t, x: t.topk(x, 50), 64, 50_000),
+    "topk 2 of 4096×64": forward(lambda t, x: t.topk(x, 2), 4096, 64),
+    "topk 500 of 1000×1000": forward(lambda t, x: t.topk(x, 500), 1000, 1000),
 }  # fmt: skip
 
 
@@ -219,29 +346,42 @@ def work(name: str) -> None:
         contest.serve(None, lambda task: 0.0)
         return
     library = importlib.import_module(CONTENDERS[name])
+    threads = int(os.environ["OMP_NUM_THREADS"])
     if name == "PyTorch":
-        library.set_num_threads(1)
-    # One thread each: then the processor's time is the time, less what other processes took of the machine.
-    contest.serve(
-        version, lambda row: contest.seconds_per_call(ROWS[row](library), 0.01, 5, time.process_time)
-    )
+        library.set_num_threads(threads)
+    elif name == "by NumPy":
+        library.set_native_ops(False)
+    # With one thread the processor's time is the time, less what other processes took of the machine.
+    clock = time.process_time if threads == 1 else time.perf_counter
+    warm: set[str] = set()
+
+    def perform(row: str) -> float:
+        function = ROWS[row](library)
+        started = time.perf_counter()
+        while row not in warm and time.perf_counter() - started < WARM_SECONDS:
+            function()  # until kernels are made of what meets so many elements
+        warm.add(row)
+        return contest.seconds_per_call(function, 0.01, 5, clock)
+
+    contest.serve(version, perform)
 
 
 def main() -> None:
     """Hold the contest, or be one of its workers."""
     parser = contest.parser(__doc__.splitlines()[0], rounds=5)
     parser.add_argument("--only", default="", help="rows that have this word")
+    parser.add_argument("--threads", type=int, default=1, help="of each contender (default %(default)s)")
     options = parser.parse_args()
     if options.worker:
         work(options.worker)
         return
     rows = [row for row in ROWS if options.only in row]
-    versions, times = contest.hold(__file__, CONTENDERS, rows, options.rounds)
+    versions, times = contest.hold(__file__, CONTENDERS, rows, options.rounds, options.threads)
     print(contest.machine())
-    print(f"{'ms':<34}{'minitorch':>11}{'PyTorch':>11}{'ratio':>8}")
+    print(f"{'ms':<42}{'minitorch':>11}{'by NumPy':>11}{'PyTorch':>11}{'ratio':>8}{'ratio':>8}")
     for row, rounds in times.items():
-        ours, theirs = (min(rounds[name]) * 1e3 for name in ("minitorch", "PyTorch"))
-        print(f"{row:<34}{ours:11.3f}{theirs:11.3f}{ours / theirs:8.2f}")
+        ours, plain, theirs = (min(rounds[name]) * 1e3 for name in CONTENDERS)
+        print(f"{row:<42}{ours:11.3f}{plain:11.3f}{theirs:11.3f}{ours / theirs:8.2f}{plain / theirs:8.2f}")
     contest.save(options.json, versions, times)
 
 

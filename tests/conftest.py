@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, settings
 
 import minitorch
 from compiled import BACKENDS
+from minitorch.compiler.backends.llvm import linked
 from minitorch.compiler.call import function
 
 collect_ignore = ["support"]  # helpers, without doctests
@@ -27,6 +28,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # When an op becomes a kernel depends on what has run before in the process: tests of it switch them on.
 minitorch.set_native_ops(False)
+# And programs are scheduled anew, whatever an earlier run has left on the disk.
+linked.enabled = False
 
 
 @pytest.fixture(autouse=True)

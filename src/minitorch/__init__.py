@@ -82,6 +82,7 @@ from minitorch.settings import *
 from minitorch.tensor import Tensor
 from minitorch.tensor.devices import Size, device
 from minitorch.tensor.printing import set_printoptions
+from minitorch.tensor.torch_function import offer as _offer
 
 __version__ = "0.1.0"
 
@@ -94,6 +95,14 @@ e, inf, nan, pi = _math.e, _math.inf, _math.nan, _math.pi
 
 # Every in-place method, too: minitorch.relu_(x) is x.relu_().
 globals().update({name: getattr(Tensor, name) for name in dir(Tensor) if name[0] != "_" and name[-1] == "_"})
+
+# Functions that are no methods ask classes and modes too, where there are such (tensor/torch_function.py).
+_offer(globals(), vars(functions))
+_offer(
+    globals(),
+    (*creation.__all__, *(name for name in vars(random) if name.startswith(("rand", "normal", "bern")))),
+)
+_offer(vars(linalg), linalg.__all__)
 
 # Rooms that a program may never enter are opened at first use, so that `import minitorch` stays quick: the rooms
 # themselves, and the names that are offered here from inside one.
@@ -127,6 +136,7 @@ _ROOMS = {
     "signal": (),
     "signal.spectrogram": ("istft", "stft"),
     "signal.windows": ("bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"),
+    "sparse": (),
     "special": (),
     "testing": (),
     "utils": (),

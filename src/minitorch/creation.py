@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any
 
 import numpy as np
 
-from minitorch.engine import watch
+from minitorch.engine import gpu, watch
 from minitorch.engine.bfloat16 import meet_bfloat16
 from minitorch.engine.complex import meet_complex
 from minitorch.engine.dtypes import common_dtype, dtype_of_number, get_default_dtype, int64
 from minitorch.engine.node import Node, new_tensor
 from minitorch.ops.op import like_of, order_of, violated
-from minitorch.tensor import Tensor, check_device, move
+from minitorch.tensor import Tensor, move
 from minitorch.tensor.convert import as_array, one_int, shape_of
 from minitorch.tensor.convert import as_tensor as shared
-from minitorch.tensor.devices import Size, preserve_format, strided
+from minitorch.tensor.devices import Size, gpu_of, place_of, preserve_format, strided
 from minitorch.tensor.methods.arguments import fill_of
 from minitorch.tensor.methods.public import write_out
 
 
 def _leaf(data: Any, requires_grad: bool, device: Any = None, options: Any = None) -> Tensor:
+    """Return a leaf over an array, on a device (None: on the default one)."""
     if data.dtype.kind == "c":
         meet_complex()
     meet_bfloat16(data.dtype)
     out = new_tensor(data)
-    check_device(device)
-    if device is not None:
-        out = move(out, device)
+    where = gpu_of(device)
+    if where is not None or (device is not None and not is_host(data)):
+        out = move(out, device if where is None else where)
     if options:
         out = laid_out(out, **options)
     return out.requires_grad_() if requires_grad else out
+
+
+def is_host(data: Any) -> bool:
+    """Tell whether an array is NumPy's."""
+    return data.__class__ is np.ndarray
+
+
+def _made_there(where: Any, name: str, shape: Any, *args: Any) -> Any:
+    """Return an array that a GPU makes itself, by CuPy's function of this name."""
+    with gpu.working_on(where.index, f"{name}{tuple(shape)}") as cupy:
+        return getattr(cupy, name)(shape, *args)
 
 
 def laid_out(
@@ -54,6 +67,8 @@ def laid_out(
         raise RuntimeError("names: axes have numbers here, no names")
     if memory_format not in (None, preserve_format):
         tensor = tensor.contiguous(memory_format)
+    if pin_memory:
+        tensor = tensor.pin_memory()
     return tensor if out is None else write_out(tensor, out)
 
 
@@ -66,7 +81,8 @@ def tensor(
     tensor([[1, 2],
             [3, 4]])
     """
-    return _leaf(as_array(data, dtype, copy=True), requires_grad, device)
+    options = {"pin_memory": True} if pin_memory else None
+    return _leaf(as_array(data, dtype, copy=True), requires_grad, device, options)
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
@@ -75,7 +91,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     >>> as_tensor([1.0, 2.0])
     tensor([1., 2.])
     """
-    return move(shared(data, dtype), device)
+    return move(shared(data, dtype), device if device is not None else gpu_of(None))
 
 
 def from_numpy(array: Any) -> Tensor:
@@ -104,7 +120,7 @@ def asarray(
     """
     if copy:
         return tensor(data, dtype=dtype, device=device, requires_grad=requires_grad)
-    out = move(shared(data, dtype), device)
+    out = move(shared(data, dtype), device if device is not None else gpu_of(None))
     if (
         copy is False
         and out is not data
@@ -117,12 +133,13 @@ def asarray(
 
 
 def from_dlpack(source: Any) -> Tensor:
-    """Return a tensor over another library's array, without copying where possible.
+    """Return a tensor over another library's array, without a copy; on a GPU it is ready on the current stream.
 
     >>> from_dlpack(np.ones(2))
     tensor([1., 1.], dtype=float64)
     """
-    array = np.from_dlpack(source)
+    on_host = source.__dlpack_device__()[0] == 1  # as DLPack numbers the kinds of devices: the CPU
+    array = np.from_dlpack(source) if on_host else gpu.library().from_dlpack(source)
     watch.share(array)
     return new_tensor(array)
 
@@ -146,6 +163,8 @@ def full(
     chosen = dtype_of_number(value) if dtype is None else np.dtype(dtype)
     shape = _lengths((size,), None, "full")
     filled = fill_of(value, chosen, "full")
+    if (where := gpu_of(device)) is not None:
+        return _leaf(_made_there(where, "full", shape, filled, chosen), requires_grad, where, options)
     if (like := like_of((*shape, value))) is not None:
         return _leaf(np.full_like(like, filled, dtype=chosen, shape=shape), requires_grad, device, options)
     return _leaf(np.full(shape, filled, dtype=chosen), requires_grad, device, options)
@@ -171,6 +190,8 @@ def _made(
 ) -> Tensor:
     chosen = get_default_dtype() if dtype is None else np.dtype(dtype)
     shape = _lengths(sizes, size, make.__name__)
+    if (where := gpu_of(device)) is not None:
+        return _leaf(_made_there(where, make.__name__, shape, chosen), requires_grad, where, options)
     if (like := like_of(shape)) is not None:
         return _leaf(_LIKE[make](like, dtype=chosen, shape=shape), requires_grad, device, options)
     return _leaf(make(shape, chosen), requires_grad, device, options)
@@ -342,6 +363,16 @@ def logspace(
     )
 
 
+def _alike(
+    make: Any, like: Any, value: tuple[Any, ...], dtype: Any, device: Any, requires_grad: bool, options: Any
+) -> Tensor:
+    """Return a new tensor like an array: where it lies, if no other device is given."""
+    on_gpu = gpu.is_on_gpu(like)
+    with gpu.working_on(like.device.id, make.__name__) if on_gpu else contextlib.nullcontext():
+        data = make(like, *value, dtype=dtype, order=order_of(like))
+    return _leaf(data, requires_grad, place_of(like) if device is None else device, options)
+
+
 def zeros_like(
     input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **options: Any
 ) -> Tensor:
@@ -350,8 +381,7 @@ def zeros_like(
     >>> zeros_like(tensor([1.0, 2.0]))
     tensor([0., 0.])
     """
-    like = shared(input)._data
-    return _leaf(np.zeros_like(like, dtype=dtype, order=order_of(like)), requires_grad, device, options)
+    return _alike(np.zeros_like, shared(input)._data, (), dtype, device, requires_grad, options)
 
 
 def ones_like(
@@ -362,8 +392,7 @@ def ones_like(
     >>> ones_like(tensor([1.0, 2.0]))
     tensor([1., 1.])
     """
-    like = shared(input)._data
-    return _leaf(np.ones_like(like, dtype=dtype, order=order_of(like)), requires_grad, device, options)
+    return _alike(np.ones_like, shared(input)._data, (), dtype, device, requires_grad, options)
 
 
 def empty_like(
@@ -374,8 +403,7 @@ def empty_like(
     >>> empty_like(tensor([1.0, 2.0])).shape
     (2,)
     """
-    like = shared(input)._data
-    return _leaf(np.empty_like(like, dtype=dtype, order=order_of(like)), requires_grad, device, options)
+    return _alike(np.empty_like, shared(input)._data, (), dtype, device, requires_grad, options)
 
 
 def full_like(
@@ -395,9 +423,7 @@ def full_like(
     like = shared(input)._data
     chosen = like.dtype if dtype is None else np.dtype(dtype)
     value = fill_of(_number(fill_value, "full_like"), chosen, "full_like")
-    return _leaf(
-        np.full_like(like, value, dtype=chosen, order=order_of(like)), requires_grad, device, options
-    )
+    return _alike(np.full_like, like, (value,), chosen, device, requires_grad, options)
 
 
 def one_hot(labels: Any, num_classes: int = -1) -> Tensor:

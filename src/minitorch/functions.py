@@ -17,6 +17,7 @@ from minitorch.tensor.methods.reductions import *
 from minitorch.tensor.methods.rounding import *
 from minitorch.tensor.methods.shape import *
 from minitorch.tensor.methods.sorting import *
+from minitorch.tensor.methods.sparse import *
 from minitorch.tensor.methods.special import *
 from minitorch.tensor.methods.statistics import *
 from minitorch.tensor.methods.trigonometric import *

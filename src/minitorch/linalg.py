@@ -46,8 +46,10 @@ from minitorch.tensor.methods.public import with_out
 from minitorch.tensor.methods.reductions import nuclear_norm
 from minitorch.tensor.precision import in_lower_precision
 from minitorch.tensor.protocols import implements
+from minitorch.tensor.return_types import shown_as
 
 
+@shown_as("linalg_eig")
 class Eig(NamedTuple):
     """Eigenvalues in no order, and eigenvectors as columns."""
 
@@ -55,6 +57,7 @@ class Eig(NamedTuple):
     eigenvectors: Tensor
 
 
+@shown_as("linalg_eigh")
 class Eigh(NamedTuple):
     """Eigenvalues in ascending order, and eigenvectors as columns."""
 
@@ -62,6 +65,7 @@ class Eigh(NamedTuple):
     eigenvectors: Tensor
 
 
+@shown_as("linalg_svd")
 class SVD(NamedTuple):
     """A = U diag(S) Vh."""
 
@@ -70,6 +74,7 @@ class SVD(NamedTuple):
     Vh: Tensor
 
 
+@shown_as("linalg_lstsq")
 class Lstsq(NamedTuple):
     """The least-squares solution, and what is known of the fit (empty where the driver does not compute it)."""
 
@@ -79,6 +84,7 @@ class Lstsq(NamedTuple):
     singular_values: Tensor
 
 
+@shown_as("linalg_lu_factor")
 class LUFactor(NamedTuple):
     """L and U in one matrix, and the exchanges of rows, counted from 1."""
 
@@ -86,6 +92,7 @@ class LUFactor(NamedTuple):
     pivots: Tensor
 
 
+@shown_as("linalg_lu_factor_ex")
 class LUFactorEx(NamedTuple):
     """L and U in one matrix, the exchanges of rows, and which pivot is 0 (0: none)."""
 
@@ -94,6 +101,7 @@ class LUFactorEx(NamedTuple):
     info: Tensor
 
 
+@shown_as("linalg_cholesky_ex")
 class CholeskyEx(NamedTuple):
     """The factor, and the order of the first leading block that is not positive definite (0: none)."""
 
@@ -101,6 +109,7 @@ class CholeskyEx(NamedTuple):
     info: Tensor
 
 
+@shown_as("linalg_inv_ex")
 class InvEx(NamedTuple):
     """The inverse, and which pivot is 0 (0: none)."""
 
@@ -108,6 +117,7 @@ class InvEx(NamedTuple):
     info: Tensor
 
 
+@shown_as("linalg_solve_ex")
 class SolveEx(NamedTuple):
     """The solution, and which pivot is 0 (0: none)."""
 

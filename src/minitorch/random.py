@@ -20,7 +20,14 @@ from minitorch.engine.record import apply
 from minitorch.ops.arithmetic import NORMAL
 from minitorch.tensor import Tensor, move
 from minitorch.tensor.convert import as_tensor, operand, promoted, shape_of
-from minitorch.tensor.generator import Generator, default_generator
+from minitorch.tensor.devices import CPU, gpu_of
+from minitorch.tensor.generator import (
+    Generator,
+    default_generator,
+    device_generators,
+    seed_devices,
+    source_for,
+)
 from minitorch.tensor.generator import use_own_stream as use_own_stream
 from minitorch.tensor.memory_order import in_axis_order, laid_out_like
 from minitorch.tensor.methods.random import bernoulli as bernoulli
@@ -28,12 +35,14 @@ from minitorch.tensor.methods.random import multinomial as multinomial
 
 
 def manual_seed(seed: int) -> Generator:
-    """Seed the generator all random functions use; the same seed gives the same numbers.
+    """Seed the generator all random functions use, and those of all GPUs; the same seed gives the same numbers.
 
     >>> generator = manual_seed(0); rand(2)
     tensor([0.4963, 0.7682])
     """
-    return default_generator.manual_seed(seed)
+    seeded = default_generator.manual_seed(seed)
+    seed_devices(int(seed))
+    return seeded
 
 
 def seed() -> int:
@@ -56,10 +65,19 @@ def set_rng_state(state: dict[str, Any]) -> None:
     default_generator.set_state(state)
 
 
+def _source(generator: Generator | None, device: Any, name: str) -> Generator:
+    """Return who draws numbers for a new tensor on a device (None: the generator's, or the default one)."""
+    if generator is not None and device is None:
+        return generator
+    return source_for(generator, gpu_of(device) or CPU, name)
+
+
 def _made(
     values: np.ndarray, shape: tuple[int, ...], device: Any, requires_grad: bool, options: Any = None
 ) -> Tensor:
-    out = move(new_tensor(values.reshape(shape)), device)
+    out = new_tensor(values.reshape(shape))
+    if device is not None:
+        out = move(out, device)
     if options:
         out = laid_out(out, **options)
     return out.requires_grad_() if requires_grad else out
@@ -92,7 +110,7 @@ def rand(
             [0.0885, 0.1320]])
     """
     shape = shape_of(size)
-    values = _drawn((generator or default_generator).uniforms, math.prod(shape), dtype, "rand", 1.0)
+    values = _drawn(_source(generator, device, "rand").uniforms, math.prod(shape), dtype, "rand", 1.0)
     return _made(values, shape, device, requires_grad, options)
 
 
@@ -111,7 +129,7 @@ def randn(
     """
     shape = shape_of(size)
     values = _drawn(
-        (generator or default_generator).normals, math.prod(shape), dtype, "randn", math.sqrt(0.5)
+        _source(generator, device, "randn").normals, math.prod(shape), dtype, "randn", math.sqrt(0.5)
     )
     return _made(values, shape, device, requires_grad, options)
 
@@ -132,7 +150,8 @@ def rand_like(
     """
     like = as_tensor(input)
     kind, place = dtype or like.dtype, device or like.device
-    values = _drawn((generator or default_generator).uniforms, like.numel(), kind, "rand_like", 1.0)
+    source = _source(generator, place, "rand_like")
+    values = _drawn(source.uniforms, like.numel(), kind, "rand_like", 1.0)
     return _made(laid_out_like(values, like._data), like.shape, place, requires_grad, options)
 
 
@@ -153,7 +172,8 @@ def randn_like(
     like = as_tensor(input)
     kind, place = dtype or like.dtype, device or like.device
     contiguous = in_axis_order(like._data)
-    draw = lambda count, part: (generator or default_generator).normals(count, part, contiguous)
+    source = _source(generator, place, "randn_like")
+    draw = lambda count, part: source.normals(count, part, contiguous)
     values = _drawn(draw, like.numel(), kind, "randn_like", math.sqrt(0.5))
     return _made(laid_out_like(values, like._data), like.shape, place, requires_grad, options)
 
@@ -182,11 +202,11 @@ def randint(
     span = int(high) - int(low)
     if span <= 0:
         raise RuntimeError(f"randint: expects low < high, got {low} and {high}")
-    source = generator or default_generator
+    source = _source(generator, device, "randint")
     count = math.prod(shape)
     # From 2**28 on, a remainder of 32 bits would be too uneven; PyTorch draws 64 there.
     words = source.words64(count) if span >= 2**28 else source.words(count).astype(np.uint64)
-    values = (words % np.uint64(span)).astype(np.int64) + int(low)
+    values = (words % span).astype(np.int64) + int(low)
     return _made(
         values.astype(np.int64 if dtype is None else np.dtype(dtype)), shape, device, requires_grad, options
     )
@@ -222,7 +242,7 @@ def randperm(
     >>> generator = manual_seed(0); randperm(4)
     tensor([0, 1, 3, 2])
     """
-    order = (generator or default_generator).permutation(n)
+    order = _source(generator, device, "randperm").permutation(n)
     return _made(
         order.astype(np.int64 if dtype is None else np.dtype(dtype), copy=False), (n,), device, False, options
     )
@@ -249,6 +269,8 @@ def normal(
     shape = np.broadcast_shapes(np.shape(mean), np.shape(std)) if size is None else shape_of((size,))
     if dtype is None:
         dtype = next((each.dtype for each in (mean, std) if isinstance(each, Tensor)), None)
+    if device is None:  # a tensor's, if there is one
+        device = next((each.device for each in (mean, std) if isinstance(each, Tensor)), None)
     noise = randn(shape, generator=generator, dtype=dtype, device=device)
     drawn = apply(NORMAL, *promoted(noise, operand(std, "normal"), operand(mean, "normal")))
     return drawn.requires_grad_() if requires_grad else drawn
@@ -261,7 +283,7 @@ def poisson(input: Any, generator: Generator | None = None) -> Tensor:
     tensor([6., 3., 0.])
     """
     rates = as_tensor(input)
-    drawn = (generator or default_generator).poissons(rates._data.reshape(-1))
+    drawn = source_for(generator, rates.device, "poisson").poissons(rates._data.reshape(-1))
     return new_tensor(drawn.astype(rates.dtype).reshape(rates.shape))
 
 
@@ -276,20 +298,23 @@ def binomial(count: Any, prob: Any, generator: Generator | None = None) -> Tenso
         raise RuntimeError("binomial: probabilities lie between 0 and 1")
     shape = np.broadcast_shapes(counts.shape, chances.shape)
     flat = [np.broadcast_to(each._data, shape).reshape(-1) for each in (counts, chances)]
-    drawn = (generator or default_generator).binomials(*flat)
+    drawn = source_for(generator, counts.device, "binomial").binomials(*flat)
     return new_tensor(drawn.astype(counts.dtype).reshape(shape))
 
 
 @contextlib.contextmanager
 def fork_rng(devices: Any = None, enabled: bool = True, **ignored: Any) -> Iterator[None]:
-    """Let what is drawn inside leave no trace in the stream outside.
+    """Let what is drawn inside leave no trace in the stream outside, nor in those of GPUs that are in use.
 
     >>> with fork_rng():
     ...     generator = manual_seed(1)
     """
     state = get_rng_state() if enabled else None
+    kept = {number: each.get_state() for number, each in device_generators.items()} if enabled else {}
     try:
         yield
     finally:
         if state is not None:
             set_rng_state(state)
+        for number, before in kept.items():
+            device_generators[number].set_state(before)

@@ -16,14 +16,14 @@ from minitorch.engine.dtypes import set_default_dtype as _set_default_dtype
 from minitorch.engine.modes import is_grad_enabled
 from minitorch.tensor import Tensor
 from minitorch.tensor.devices import (
-    CPU,
     channels_last,
     channels_last_3d,
     contiguous_format,
-    device,
+    get_default_device,
     layout,
     memory_format,
     preserve_format,
+    set_default_device,
     strided,
 )
 from minitorch.tensor.methods.public import function
@@ -77,23 +77,6 @@ def set_float32_matmul_precision(precision: str) -> None:
 def get_float32_matmul_precision() -> str:
     """Return what set_float32_matmul_precision was given."""
     return str(_kept["precision"])
-
-
-def set_default_device(wanted: Any) -> None:
-    """Accept the CPU, where new tensors are made; any other device is refused.
-
-    >>> set_default_device("cpu"); get_default_device()
-    device(type='cpu')
-    """
-    if wanted is not None and device(wanted).type != "cpu":
-        raise RuntimeError(
-            f"set_default_device: new tensors are made on the CPU; write x.to({str(wanted)!r})"
-        )
-
-
-def get_default_device() -> device:
-    """Return the CPU."""
-    return CPU
 
 
 def set_default_tensor_type(kind: Any) -> None:

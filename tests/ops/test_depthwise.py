@@ -34,7 +34,7 @@ def test_taps_and_columns_agree(size, kernel, stride, padding, dilation):
         back = conv._from_columns(g, w, groups=3, **options)
         found = conv._by_taps_transposed(g, flat, kernel=kernel, **options)
         np.testing.assert_allclose(found, back, rtol=1e-11, atol=1e-12)
-    slopes = conv._columns_weight(x, g, kernel, groups=3, **how)
+    slopes = conv._columns_weight(x, g, kernel=kernel, groups=3, **how)
     found = conv._by_taps_weight(x, g, kernel=kernel, **how).reshape(slopes.shape)
     np.testing.assert_allclose(found, slopes, rtol=1e-11, atol=1e-12)
 

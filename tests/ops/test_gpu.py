@@ -40,7 +40,7 @@ def test_same_numbers_on_the_gpu(case):
             tensor.requires_grad_()
     outputs = floats(case.call(OnGpu(), *tensors))
     for mine, other in zip(outputs, expected, strict=True):
-        assert mine.device == "cuda"
+        assert mine.device == "cuda:0"
         np.testing.assert_allclose(mine._data.get(), other._data, rtol=1e-8, atol=1e-8)
     if not case.differentiable:
         return
@@ -66,6 +66,6 @@ def test_second_order_on_the_gpu():
 
 def test_printing_and_item_on_the_gpu():
     x = minitorch.tensor([1.0, 2.0]).cuda()
-    assert repr(x) == "tensor([1., 2.])"
+    assert repr(x) == "tensor([1., 2.], device='cuda:0')"
     assert x.sum().item() == 3.0
     assert x.cpu().numpy().tolist() == [1.0, 2.0]

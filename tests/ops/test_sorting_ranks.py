@@ -1,5 +1,7 @@
 """Places of some ranks, found without sorting the rest: equal to those that sorting gives, ties in their order."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -38,3 +40,29 @@ def test_values_and_gradients_of_large_tensors():
     for places in (top.indices, middle.indices[:, None], third.indices[:, None]):
         np.add.at(expected, (np.arange(50)[:, None], places.numpy()), 1)
     np.testing.assert_array_equal(x.grad, expected)
+
+
+def awkward(dtype, shape, spread):
+    """Numbers with equals, and what floats have beside numbers."""
+    x = np.random.default_rng(0).normal(size=shape) * spread
+    if dtype.kind == "f":
+        x = np.round(x)
+        x.flat[1::4], x.flat[2::5], x.flat[::9], x.flat[::11] = -0.0, 0.0, -np.inf, np.inf
+        with np.errstate(over="ignore"):
+            return x.astype(dtype)
+    return x.astype(np.int64).astype(dtype)
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", [np.dtype(c) for c in "efdbBhHiIlL?"], ids=str)
+def test_the_order_is_the_stable_one(dtype, descending):
+    for shape, spread in itertools.product([(40,), (1,), (6, 30), (3, 4, 5), (0, 4), (4, 0)], [3, 1e10]):
+        x = awkward(dtype, shape, spread)
+        if dtype.kind == "f" and spread == 3:  # and with nan of either sign
+            x = np.concatenate([x, np.full_like(x, np.nan), -np.full_like(x, np.nan)])
+        for axis in range(x.ndim):
+            found = sorting._argsort(x, axis=axis, descending=descending)
+            expected = sorting._stable(x, axis, descending)
+            np.testing.assert_array_equal(found, expected)
+            assert found.dtype == np.int64
+            assert found.flags.c_contiguous

@@ -3,6 +3,8 @@
 CI has no GPU. An op that mixes a host array into a device computation fails here, on any laptop.
 """
 
+from types import SimpleNamespace
+
 import numpy as np
 
 from minitorch.func.batched import Batched
@@ -11,8 +13,24 @@ from minitorch.func.batched import Batched
 class DeviceArray:
     """An array on a device that does not exist."""
 
+    made_on = None  # the device that is in use, where there are several (standin_cupy.py)
+
     def __init__(self, host):
         self.host = host if isinstance(host, np.ndarray) else np.asarray(host)
+        self.device = type(self).made_on
+
+    def get(self):
+        return self.host.copy()
+
+    @property
+    def data(self):
+        return SimpleNamespace(ptr=self.host.ctypes.data)
+
+    def __dlpack__(self, **options):
+        return self.host.__dlpack__(max_version=(1, 0))
+
+    def __dlpack_device__(self):
+        return (2, 0 if self.device is None else self.device.id)  # CUDA's number
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         if any(isinstance(each, Batched) for each in inputs):
@@ -33,11 +51,20 @@ class DeviceArray:
             raise AttributeError(name)
         found = getattr(self.host, name)
         if callable(found):
-            return lambda *a, **k: to_device(found(*map(to_host, a), **{n: to_host(v) for n, v in k.items()}))
-        return to_device(found) if name in ("T", "mT", "real", "imag") else found
+            return lambda *a, **k: self.beside(
+                found(*map(to_host, a), **{n: to_host(v) for n, v in k.items()})
+            )
+        return self.beside(found) if name in ("T", "mT", "real", "imag") else found
 
     def __getitem__(self, key):
-        return to_device(self.host[to_host(key)])
+        return self.beside(self.host[to_host(key)])
+
+    def beside(self, value):
+        """On the device; a view where what it views is, anything new on the one in use."""
+        made = to_device(value)
+        if isinstance(made, DeviceArray) and np.may_share_memory(made.host, self.host):
+            made.device = self.device
+        return made
 
     def __setitem__(self, key, value):
         self.host[to_host(key)] = to_host(value)

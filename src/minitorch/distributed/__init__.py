@@ -7,8 +7,9 @@ they mean the same?), transport (arrays through MPI), exchange (one collective o
 gradients), buckets (gradients of many parameters, for DistributedDataParallel), shards (a batch divided among ranks).
 """
 
-# ruff: noqa: F401, F403
+from typing import Any as _Any
 
+# ruff: noqa: F401, F403
 from minitorch.distributed import nn
 from minitorch.distributed.checks import (
     DebugLevel,
@@ -57,3 +58,11 @@ from minitorch.distributed.work import Future, Work
 from minitorch.distributed.world import is_available, offer_environment
 
 offer_environment()
+
+
+def __getattr__(name: str) -> _Any:
+    if name in ("DeviceMesh", "init_device_mesh"):
+        raise AttributeError(
+            f"torch.distributed has no {name}: ranks are in a row; new_group makes groups of them"
+        )
+    raise AttributeError(f"module 'minitorch.distributed' has no attribute {name!r}")

@@ -19,7 +19,7 @@ from minitorch.ops.op import violated
 from minitorch.random import normal, rand
 from minitorch.special import digamma, erf, erfinv, lgamma, xlogy
 from minitorch.tensor import Tensor
-from minitorch.tensor.generator import default_generator
+from minitorch.tensor.generator import generator_of
 from minitorch.tensor.methods.joining import stack
 
 _REAL = {"loc": constraints.real, "scale": constraints.positive}
@@ -208,7 +208,7 @@ class Gumbel(_LocationScale):
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """Draw loc - scale·log(-log u)."""
         limits = finfo(self.loc.dtype)
-        u = rand(self._extended_shape(sample_shape), dtype=self.loc.dtype)
+        u = rand(self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device)
         u = limits.tiny + u * ((1 - limits.eps) - limits.tiny)
         return self.loc - self.scale * (-u.log()).log()
 
@@ -323,7 +323,7 @@ class Uniform(Distribution):
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """Draw low + u·(high - low)."""
-        drawn = rand(self._extended_shape(sample_shape), dtype=self.low.dtype)
+        drawn = rand(self._extended_shape(sample_shape), dtype=self.low.dtype, device=self.low.device)
         return self.low + drawn * (self.high - self.low)
 
     def log_prob(self, value: Any) -> Tensor:
@@ -417,8 +417,10 @@ class _StandardGamma(Function):
     @staticmethod
     def forward(ctx: Any, concentration: Tensor) -> Tensor:
         flat = concentration._data.reshape(-1)
-        drawn = default_generator.gammas(flat).astype(flat.dtype).reshape(concentration.shape)
-        drawn = np.maximum(drawn, np.finfo(flat.dtype).tiny)
+        drawn = (
+            generator_of(concentration.device).gammas(flat).astype(flat.dtype).reshape(concentration.shape)
+        )
+        drawn = np.maximum(drawn, float(np.finfo(flat.dtype).tiny))
         out = new_tensor(drawn)
         ctx.save_for_backward(concentration, out)
         return out
@@ -508,10 +510,11 @@ class _SampleDirichlet(Function):
     @staticmethod
     def forward(ctx: Any, concentration: Tensor) -> Tensor:
         a = concentration._data
-        drawn = default_generator.gammas(a.reshape(-1)).reshape(a.shape)
+        drawn = generator_of(concentration.device).gammas(a.reshape(-1)).reshape(a.shape)
         shares = (drawn / drawn.sum(axis=-1, keepdims=True)).astype(a.dtype)
         limits = np.finfo(a.dtype)
-        out = new_tensor(np.clip(shares, limits.tiny, np.nextafter(a.dtype.type(1), a.dtype.type(0))))
+        below_one = np.nextafter(a.dtype.type(1), a.dtype.type(0))
+        out = new_tensor(np.clip(shares, float(limits.tiny), float(below_one)))
         ctx.save_for_backward(concentration, out)
         return out
 

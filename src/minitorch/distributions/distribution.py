@@ -15,17 +15,15 @@ from minitorch.tensor.devices import Size
 
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
-    """Return numbers and Tensors as Tensors of one shape; numbers take the dtype of the Tensors."""
+    """Return numbers and Tensors as Tensors of one shape; numbers take the dtype and device of the Tensors."""
     first = next((v for v in values if isinstance(v, Tensor)), None)
     for value in values:
         if not isinstance(value, (Tensor, int, float)):
             raise ValueError(
                 f"a distribution's parameters must be Tensors or numbers, got {type(value).__name__}"
             )
-    parts = [
-        v if isinstance(v, Tensor) else tensor(float(v), dtype=None if first is None else first.dtype)
-        for v in values
-    ]
+    alike: dict[str, Any] = {} if first is None else {"dtype": first.dtype, "device": first.device}
+    parts = [v if isinstance(v, Tensor) else tensor(float(v), **alike) for v in values]
     shape = common_shape("distribution", *(p.shape for p in parts))
     return tuple(p.expand(shape) if p.shape != shape else p for p in parts)
 

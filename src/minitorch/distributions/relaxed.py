@@ -45,7 +45,7 @@ class _Relaxed(Distribution):
 
     def _uniform(self, shape: Any) -> Tensor:
         eps = finfo(self.logits.dtype).eps
-        return rand(*shape, dtype=self.logits.dtype).clamp(min=eps, max=1 - eps)
+        return rand(*shape, dtype=self.logits.dtype, device=self.logits.device).clamp(min=eps, max=1 - eps)
 
 
 class LogitRelaxedBernoulli(_Relaxed):

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.engine import bfloat16, errors, fast_rules, versions
+from minitorch.engine import bfloat16, errors, fast_rules, gpu, versions
 from minitorch.engine import complex as complex_numbers
 from minitorch.engine.hooks import expected, run_hooks, run_post_hooks
 from minitorch.engine.modes import current, switch
@@ -246,8 +246,10 @@ def _answer(op: Op, rule: Callable[..., Any], args: tuple[Any, ...], attributes:
 
 
 def _is_new(op: Op, g: Array, contribution: Array) -> bool:
-    """Tell whether a rule has made an array that nobody else holds: neither g nor a view."""
-    return op.gives_own_arrays and contribution is not g and getattr(contribution, "base", g) is None
+    """Tell whether a rule has made an array that nobody else holds: neither g (or one of them) nor a view."""
+    if not op.gives_own_arrays or getattr(contribution, "base", g) is not None:
+        return False
+    return not any(contribution is each for each in (g if isinstance(g, list) else (g,)))
 
 
 class rules_may_run:
@@ -260,9 +262,11 @@ class rules_may_run:
         self.outer, self.token = current(), hush()
         switch(self.outer._replace(enabled=self.create_graph))
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         switch(self.outer)
         restore(self.token)
+        if isinstance(error, MemoryError):
+            raise gpu.out_of_memory("backward", error) from None
 
 
 # --- keeping gradients ------------------------------------------------------------------------------------

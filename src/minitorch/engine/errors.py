@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.engine import versions, watch
+from minitorch.engine import gpu, versions, watch
 from minitorch.engine.modes import current
 from minitorch.engine.reads import RESULT, reads_values
 
@@ -43,6 +43,9 @@ def explain(op: Any, arrays: Sequence[Any], attributes: dict[str, Any], error: E
     met = " and ".join(_describe(a) for a in arrays)
     shown = ", ".join(f"{k}={v!r}" for k, v in attributes.items() if not hasattr(v, "shape"))
     where = f"{op.name}({met}{', ' if shown else ''}{shown})"
+    places = {gpu.name_of_place(a) for a in arrays if hasattr(a, "shape")}
+    if len(places) > 1:
+        return mixed_devices(where, sorted(places))
     reason = str(error)
     if isinstance(error, IndexError):
         return IndexError(f"{where}: {reason}")
@@ -57,6 +60,19 @@ def explain(op: Any, arrays: Sequence[Any], attributes: dict[str, Any], error: E
             "or one of them 1. Insert axes with unsqueeze or reshape"
         )
     return RuntimeError(f"{where}: {reason}")
+
+
+class MixedDevices(RuntimeError):
+    """An op was given arrays on different devices."""
+
+
+def mixed_devices(where: str, places: Sequence[str]) -> MixedDevices:
+    """Return what to say of arrays that lie on different devices."""
+    found, target = " and ".join(map(repr, places)), places[-1]
+    return MixedDevices(
+        f"{where}: Expected all tensors to be on the same device, but found {found}. Write x.to({target!r}), or make "
+        f"it there: device={target!r}; of a model: model.to({target!r})"
+    )
 
 
 def gradient_check() -> Callable[..., None] | None:

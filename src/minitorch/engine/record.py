@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.engine import bfloat16, errors, watch
+from minitorch.engine import bfloat16, errors, gpu, watch
 from minitorch.engine import complex as complex_numbers
 from minitorch.engine.dtypes import get_default_dtype, kind_of
 from minitorch.engine.modes import Mode, current
@@ -65,8 +65,8 @@ def _wants_gradient(inputs: Sequence[Any]) -> bool:
 
 
 # What a forward may raise that is ours to handle: arguments that do not fit, NumPy's floating-point warnings where
-# someone made them errors, and arrays that have to be computed on in another way.
-TROUBLE = (*errors.EXPLAINED, RuntimeWarning, FloatingPointError, errors.AnotherWay)
+# someone made them errors, memory that is used up, and arrays that have to be computed on in another way.
+TROUBLE = (*errors.EXPLAINED, RuntimeWarning, FloatingPointError, MemoryError, errors.AnotherWay)
 _FLOAT = np.dtype(np.float64)
 
 
@@ -87,6 +87,8 @@ def second_try(op: Op, arrays: Sequence[Any], attributes: dict[str, Any], error:
     if isinstance(error, errors.AnotherWay):
         return error.run(op.forward, arrays, attributes, op.name)
     assert isinstance(error, Exception)
+    if isinstance(error, MemoryError):
+        raise gpu.out_of_memory(op.name, error) from None
     if not isinstance(error, (RuntimeWarning, FloatingPointError)):
         raise errors.explain(op, arrays, attributes, error) from error
     token = hush()

@@ -86,7 +86,7 @@ def _step(node: Node, ts: list[Any], create_graph: bool) -> Any:
     if op is SELECT:
         return ts[0][node._attributes["index"]]
     tangent = op.tangent
-    if tangent is None and isinstance(op.forward, np.ufunc) and op.rules and op.forward.signature is None:
+    if tangent is None and op.ufunc is not None and op.rules and op.ufunc.signature is None:
         tangent = elementwise(op)
     if tangent is None or (complex_numbers.met and op.complex is OWN and _is_complex(node)):
         return _transposed(node, ts, create_graph)

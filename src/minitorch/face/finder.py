@@ -47,6 +47,7 @@ def install_as_torch() -> None:
     sys.path.insert(min(1, len(sys.path)), str(SITE))
     importlib.invalidate_caches()
     importlib.import_module("torch")
+    importlib.import_module("torch.autograd.profiler")  # which programs use without importing it
     offer_torchvision()
 
 

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from minitorch import random
-from minitorch.engine import watch
+from minitorch.engine import gpu, watch
 from minitorch.tensor import Tensor
+from minitorch.tensor.devices import place_of
+from minitorch.tensor.generator import source_for
 from minitorch.tensor.memory_order import laid_out_like
 
 __all__ = [
@@ -36,22 +38,22 @@ def _write(tensor: Tensor, values: Any) -> Tensor:
 
 
 def _array(tensor: Any) -> Any:
-    return (
-        tensor._data if isinstance(tensor, Tensor) else np.asarray(tensor)
-    )  # of `normal_(layer.weight.data)`
+    if isinstance(tensor, Tensor):
+        return tensor._data
+    return tensor if gpu.is_on_gpu(tensor) else np.asarray(tensor)  # of `normal_(layer.weight.data)`
 
 
 def _uniforms(tensor: Tensor, a: float, b: float, generator: Generator | None) -> np.ndarray:
     kind = tensor.dtype.type
-    drawn = (generator or random.default_generator).uniforms(tensor.numel(), tensor.dtype)
+    drawn = source_for(generator, place_of(_array(tensor)), "init").uniforms(tensor.numel(), tensor.dtype)
     # Multiplied and added with one rounding at the end, as the processor does it for PyTorch.
-    spread, low = np.float64(kind(b) - kind(a)), np.float64(kind(a))
+    spread, low = float(kind(b) - kind(a)), float(kind(a))
     return laid_out_like((drawn.astype(np.float64) * spread + low).astype(tensor.dtype), _array(tensor))
 
 
 def _normals(tensor: Any, mean: float, std: float, generator: Generator | None) -> np.ndarray:
     array = _array(tensor)
-    drawn = (generator or random.default_generator).normals_into(array, mean, std)
+    drawn = source_for(generator, place_of(array), "init").normals_into(array, mean, std)
     return laid_out_like(drawn.astype(tensor.dtype, copy=False), array)
 
 
@@ -122,7 +124,7 @@ def trunc_normal_(
     inside = (math.erf((b - mean) / std / math.sqrt(2)) - math.erf((a - mean) / std / math.sqrt(2))) / 2
     if inside > 0.3:
         # Most numbers fall inside: draw, and draw again for those that do not.
-        low, high = tensor.dtype.type(a), tensor.dtype.type(b)
+        low, high = float(tensor.dtype.type(a)), float(tensor.dtype.type(b))
         values = _normals(tensor, mean, std, generator)
         while (outside := (values < low) | (values > high)).any():
             again = _normals(np.empty_like(values), mean, std, generator)  # into memory of its own
@@ -130,8 +132,8 @@ def trunc_normal_(
         return _write(tensor, values)
     # Few do: draw from [a, b] and keep each number with a chance that follows the density, 1 at its peak.
     peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
-    values = np.empty(tensor.shape, tensor.dtype)
-    waiting = np.ones(tensor.shape, bool)
+    values = np.zeros_like(_array(tensor))
+    waiting = np.ones_like(values, dtype=bool)
     while waiting.any():
         candidates = _uniforms(tensor, a, b, generator)
         values = np.where(waiting, candidates, values)
@@ -291,9 +293,8 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
         return tensor
     rows = tensor.shape[0]
     columns = tensor.numel() // rows
-    drawn = (
-        (generator or random.default_generator).normals(rows * columns, tensor.dtype).reshape(rows, columns)
-    )
+    source = source_for(generator, place_of(_array(tensor)), "orthogonal_")
+    drawn = source.normals(rows * columns, tensor.dtype).reshape(rows, columns)
     if rows < columns:
         drawn = drawn.T
     q, r = np.linalg.qr(drawn)
@@ -313,6 +314,6 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
     rows, columns = tensor.shape
     values = _normals(tensor, 0.0, std, generator)
     for column in range(columns):
-        order = random.randperm(rows, generator=generator)._data
+        order = random.randperm(rows, generator=generator, device=place_of(values))._data
         values[order[: math.ceil(sparsity * rows)], column] = 0
     return _write(tensor, values)

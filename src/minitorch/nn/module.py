@@ -23,7 +23,7 @@ from minitorch.engine.backward import own_gradient
 from minitorch.engine.dtypes import kind_of
 from minitorch.engine.modes import no_grad, observed
 from minitorch.engine.node import new_tensor
-from minitorch.engine.recording import changed, recorder, recordings
+from minitorch.engine.recording import changed, recordings
 from minitorch.nn.parameter import Buffer, Parameter
 from minitorch.tensor import HookHandle, Tensor
 from minitorch.tensor.torch_types import is_dtype
@@ -494,7 +494,7 @@ class Module:
         dtype('float64')
         """
         device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
-        kwargs.pop("non_blocking", None)
+        non_blocking = kwargs.pop("non_blocking", False)
         kwargs.pop("memory_format", None)  # a hint about speed alone
         if kwargs:
             raise TypeError(f"to: unknown argument {next(iter(kwargs))!r}; there are device and dtype")
@@ -507,19 +507,23 @@ class Module:
                 device = each
             elif isinstance(each, int) and not isinstance(each, bool):
                 device = f"cuda:{each}"
-            elif each is not None and not isinstance(each, bool):
+            elif isinstance(each, bool):
+                non_blocking = each
+            elif each is not None:
                 raise TypeError(f"to: expected a device, a dtype or a Tensor, got {each!r}")
         if dtype is not None and kind_of(np.dtype(dtype)) not in "fc":
             raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got {dtype}")
         return self._apply(
             lambda t: t.to(
-                device=device, dtype=dtype if dtype is not None and kind_of(t.dtype) in "fc" else None
+                device=device,
+                dtype=dtype if dtype is not None and kind_of(t.dtype) in "fc" else None,
+                non_blocking=non_blocking,
             )
         )
 
     def to_empty(self: Self, *, device: Any, recurse: bool = True) -> Self:
         """Move to a device without copying the values: they are whatever is in memory."""
-        return self._apply(lambda t: t.new_empty(t.shape).to(device), recurse)
+        return self._apply(lambda t: t.new_empty(t.shape, device=device), recurse)
 
     def share_memory(self: Self) -> Self:
         """Return itself: threads share its memory as it is."""
@@ -556,7 +560,7 @@ class Module:
 
     def cuda(self: Self, device: Any = None) -> Self:
         """Move all parameters and buffers to the GPU."""
-        return self._apply(lambda t: t.cuda())
+        return self._apply(lambda t: t.cuda(device))
 
     # --- state ----------------------------------------------------------------------------------
 
@@ -918,11 +922,7 @@ def zero_gradient(tensor: Tensor, set_to_none: bool) -> None:
         tensor.grad = None  # without looking at it: a step that is recorded must not rely on there being one
         return
     gradient: Any = own_gradient(tensor)
-    if gradient is None:
-        return
-    if (active := recorder()) is not None and active.repeats:
-        tensor.grad = np.zeros_like(gradient)
-    else:
+    if gradient is not None:
         gradient[...] = 0
 
 

@@ -22,6 +22,7 @@ from minitorch.ops import (
     rounding,
     shape,
     sorting,
+    sparse,
     special,
     trigonometric,
 )
@@ -30,5 +31,5 @@ from minitorch.ops.op import OPS, Op, unbroadcast
 __all__ = [
     "OPS", "Op", "activation", "arithmetic", "comparison", "complex", "conv", "exponential", "indexing",
     "joining", "layers", "linalg", "loss", "pool", "products", "reductions", "rounding", "shape", "sorting",
-    "special", "trigonometric", "unbroadcast",
+    "sparse", "special", "trigonometric", "unbroadcast",
 ]  # fmt: skip

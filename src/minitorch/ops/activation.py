@@ -13,7 +13,14 @@ from minitorch.ops.sums import rounded_once
 
 # --- curves --------------------------------------------------------------------------------------
 
-TANH = Op("tanh", np.tanh, lambda g, out, x: g * one_minus(out * out), floating=True)
+TANH = Op(
+    "tanh",
+    np.tanh,
+    lambda g, out, x: g * one_minus(out * out),
+    floating=True,
+    native=True,
+    elementwise=True,
+)
 SIGMOID: Op = Op(
     "sigmoid",
     lambda x: 1 / (1 + np.exp(-x)),
@@ -50,11 +57,13 @@ SOFTPLUS = Op(
 # --- kinks ---------------------------------------------------------------------------------------
 
 # The result is 0 just where x <= 0: where x is nan the gradient passes, and does not look like a dead unit's.
-RELU = Op("relu", positive_part, lambda g, out, x: kept(g, out))
+RELU = Op("relu", positive_part, lambda g, out, x: kept(g, out), native=True, elementwise=True)
 LEAKY_RELU = Op(
     "leaky_relu",
     lambda x, *, slope: np.maximum(x, slope * x) if 0 < slope <= 1 else np.where(x > 0, x, slope * x),
     lambda g, out, x, *, slope: kept(g, x > 0) + slope * kept(g, ~(x > 0)),
+    native=True,
+    elementwise=True,
 )
 ELU = Op(
     "elu",

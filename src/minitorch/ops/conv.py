@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.ops.native import BATCH, natively
+from minitorch.ops.native import BATCH, FIRST, natively
 from minitorch.ops.op import Array, Op, zeros
 
 Sizes = tuple[int, ...]
@@ -233,12 +233,13 @@ def _each_tap(x: Array, kernel: Sizes, stride: Sizes, padding: Pairs, dilation: 
     return (images[places(tap, count, stride, dilation)] for _, tap in taps(kernel))
 
 
-def _by_taps(x: Array, w: Array, *, kernel: Sizes, **how: Any) -> Array:
+def _by_taps(x: Array, w: Array, bias: Array | None = None, *, kernel: Sizes, **how: Any) -> Array:
     ones = (1,) * len(kernel)
     products = [
         met * w[:, number].reshape((-1, *ones)) for number, met in enumerate(_each_tap(x, kernel, **how))
     ]
-    return sum(products[1:], products[0])
+    found = sum(products[1:], products[0])
+    return found if bias is None else found + bias.reshape((-1, *ones))
 
 
 def _by_taps_transposed(
@@ -298,7 +299,9 @@ def _with_kernel(w: Array, kernel: Sizes) -> Array:
 _depthwise = natively(
     _by_taps,
     BATCH,
-    lambda x, w, *, kernel, **how: _by_columns(x, _with_kernel(w, kernel), groups=x.shape[1], **how),
+    lambda x, w, bias, *, kernel, **how: _by_columns(
+        x, _with_kernel(w, kernel), bias, groups=x.shape[1], **how
+    ),
 )
 _depthwise_transposed = natively(
     _by_taps_transposed,
@@ -308,9 +311,7 @@ _depthwise_transposed = natively(
 _depthwise_weight = natively(
     _by_taps_weight,
     BATCH,
-    lambda x, y, *, kernel, **how: _columns_weight(x, y, kernel, groups=x.shape[1], **how).reshape(
-        (x.shape[1], -1)
-    ),
+    lambda x, y, **how: _columns_weight(x, y, groups=x.shape[1], **how).reshape((x.shape[1], -1)),
 )
 
 
@@ -330,11 +331,9 @@ def _convolution(
     kernel = w.shape[2:]
     if x.shape[1] == w.shape[0] == groups and not _is_plain(kernel, stride, padding):
         taken = w.reshape((groups, math.prod(kernel)))
-        out = _depthwise(x, taken, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
-        if bias is not None:
-            out += bias.reshape((-1,) + (1,) * len(kernel))  # nobody else has seen it yet
-        return out
-    return _by_columns(x, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
+        return _depthwise(x, taken, bias, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
+    way = _by_columns if _is_plain(kernel, stride, padding) else _convolved
+    return way(x, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
 def _by_columns(
@@ -376,7 +375,8 @@ def _convolution_transpose(
         taken = w.reshape((groups, math.prod(kernel)))
         how = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
         return _depthwise_transposed(y, taken, **how)
-    return _from_columns(y, w, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    way = _from_columns if _is_plain(kernel, stride, padding) else _convolved_transposed
+    return way(y, w, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
 def _from_columns(
@@ -408,11 +408,12 @@ def _convolution_weight(
     if x.shape[1] == y.shape[1] == groups and not _is_plain(kernel, stride, padding):
         how = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
         return _depthwise_weight(x, y, **how).reshape((groups, 1, *kernel))
-    return _columns_weight(x, y, kernel, stride, padding, dilation, groups)
+    way = _columns_weight if _is_plain(kernel, stride, padding) else _convolved_weight
+    return way(x, y, kernel=kernel, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
 def _columns_weight(
-    x: Array, y: Array, kernel: Sizes, stride: Sizes, padding: Pairs, dilation: Sizes, groups: int
+    x: Array, y: Array, *, kernel: Sizes, stride: Sizes, padding: Pairs, dilation: Sizes, groups: int
 ) -> Array:
     batch, count = y.shape[0], y.shape[2:]
     inputs, outputs = x.shape[1] // groups, y.shape[1] // groups
@@ -490,6 +491,15 @@ CONVOLUTION_WEIGHT: Op = Op(
     _weight_x,
     lambda g, out, x, y, *, kernel, **how: CONVOLUTION(x, g, **how),
     whole=True,
+)
+
+# Large ones by native kernels, in which a product reads its windows where they lie; NumPy lays them out as columns.
+_convolved = natively(lambda *arrays, **how: CONVOLUTION(*arrays, **how), FIRST, _by_columns)
+_convolved_transposed = natively(
+    lambda *arrays, **how: CONVOLUTION_TRANSPOSE(*arrays, **how), FIRST, _from_columns
+)
+_convolved_weight = natively(
+    lambda *arrays, **how: CONVOLUTION_WEIGHT(*arrays, **how), BATCH, _columns_weight
 )
 
 # --- the columns by themselves --------------------------------------------------------------------

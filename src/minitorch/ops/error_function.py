@@ -59,8 +59,8 @@ ERFC_TAIL = {
     ),
 }  # fmt: skip
 ERFC_BOUND = {FLOAT32: 11.0, FLOAT64: 28.0}
-# The upper half of a float64's digits: the square of what they leave is exact.
-_UPPER = np.int64(-(1 << 27))
+# x·_HALVES - (x·_HALVES - x) is the upper half of a float64's digits: its square is exact.
+_HALVES = 2.0**27 + 1
 
 
 def erf(x: Array) -> Array:
@@ -118,18 +118,24 @@ def _erfc(x: np.ndarray) -> np.ndarray:
     out = 1 - _erf(x)
     far = np.flatnonzero(x > 0.5)
     if far.size:
-        outside = np.minimum(x[far], ERFC_BOUND[x.dtype]).astype(FLOAT64)
-        tail = _polynomial((outside - 3) / (outside + 3), ERFC_TAIL[x.dtype])
-        tail /= outside + 3
-        if x.dtype == FLOAT64:
-            # e^(-x²) in two steps, from the upper half h of x's digits: e^((h - x)·(h + x))·e^(-h²). Rounding x² would
-            # cost as many digits as it has before the point.
-            upper = (outside.view(np.int64) & _UPPER).view(FLOAT64)
-            tail *= np.exp((upper - outside) * (upper + outside))
-            outside = upper
-        tail *= np.exp(-outside * outside)
-        out[far] = tail
+        out[far] = erfc_tail(x[far])
     return out
+
+
+def erfc_tail(x: Array) -> Array:
+    """Return erfc of elements from ½ on, in float32 or float64; computed in float64."""
+    kind = x.dtype
+    x = np.minimum(x, ERFC_BOUND[kind]).astype(FLOAT64)
+    further = x + 3
+    tail = _polynomial((x - 3) / further, ERFC_TAIL[kind]) / further
+    if kind == FLOAT64:
+        # e^(-x²) in two steps, from the upper half h of x's digits: e^((h - x)·(h + x))·e^(-h²). Rounding x² would cost
+        # as many digits as it has before the point.
+        scaled = x * _HALVES
+        upper = scaled - (scaled - x)
+        tail *= np.exp((upper - x) * (upper + x))
+        x = upper
+    return (tail * np.exp(-x * x)).astype(kind)
 
 
 def _polynomial(x: np.ndarray, coefficients: Sequence[float]) -> np.ndarray:

@@ -67,6 +67,12 @@ def _stretched(shape: tuple[int, ...], over: tuple[int, ...]) -> tuple[int, ...]
     return tuple(i for i in range(len(over)) if i < missing or shape[i - missing] == 1)
 
 
+def _summed_over(g: Array, like: Array) -> Array:
+    """Return g summed over what `like` is repeated along: the engine would do that too, in one more pass."""
+    axes = _stretched(like.shape, g.shape)
+    return total(g, axis=axes, keepdims=True) if axes else g
+
+
 def _is_same_within(weight: Array, x: Array, axes: Sequence[int]) -> bool:
     """Tell whether all that is normalised together is scaled alike, as in batch norm."""
     stretched = _stretched(weight.shape, x.shape)
@@ -152,7 +158,7 @@ def _normalize_rules(
     dx = _plus(h * scale, _times(y, (2 * g_variance / s - scale * products) / count))
     if centre:
         dx = _plus(dx, (g_mean - scale * total(h, axis=axes, keepdims=True)) / count)
-    return dx, d_weight, g_out
+    return dx, d_weight, None if bias is None else _summed_over(g_out, bias)
 
 
 NORMALIZE = Op("normalize", _normalize, joint=_normalize_rules, native=True)
@@ -165,8 +171,8 @@ def _affine(x: Array, scale: Array, shift: Array) -> Array:
 
 
 def _affine_rules(g: Array, out: Array, x: Array, scale: Array, shift: Array) -> tuple[Array, Array, Array]:
-    # Σ g·x without the products; the engine sums g for the shift.
-    return g * scale, _sum_of_products(g, x, _stretched(scale.shape, x.shape)), g
+    # Σ g·x without the products.
+    return g * scale, _sum_of_products(g, x, _stretched(scale.shape, x.shape)), _summed_over(g, shift)
 
 
 AFFINE = Op("affine", _affine, joint=_affine_rules, native=True)

@@ -10,16 +10,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
+
+from minitorch.ops import pieces
 
 # A function, how NumPy computes it, inputs and attributes; and which lengths its kernel is for. None: not by a kernel.
 Compute = Callable[[Callable[..., Any], Callable[..., Any], tuple[Any, ...], dict[str, Any], str], Any]
 
 # Kernels for arrays of any lengths; of any shape, if it is the same for all, and each element is computed from those at
-# its place; of any length of the first axis.
-ANY, ELEMENTWISE, BATCH = "any", "elementwise", "batch"
+# its place; of any length of the first axis, of all that have as many axes as the first array, or of that alone.
+ANY, ELEMENTWISE, BATCH, FIRST = "any", "elementwise", "batch", "first"
 
 # From so many elements on an array is large, earlier for a function that takes NumPy many steps: where kernels and
 # NumPy were measured to take equally long. And after so many elements, in large arrays, a kernel is worth making.
@@ -29,7 +33,8 @@ MANY = 1 << 23
 
 _offered: list[Compute] = []  # by whom, at most one
 _in_use: list[Compute] = []  # the same, or empty
-_inside: list[Any] = []  # functions that NumPy is computing: what these call is a part of their kernels
+# Whether NumPy is computing a function in this thread: what that calls is a part of its kernel.
+_inside: ContextVar[bool] = ContextVar("inside", default=False)
 
 
 def offer(compute: Compute) -> None:
@@ -68,25 +73,45 @@ def natively(
     met = 0
     plain = function if otherwise is None else otherwise
 
-    @functools.wraps(plain)
-    def run(first: Any, *others: Any, **attributes: Any) -> Any:
+    def run(*inputs: Any, **attributes: Any) -> Any:
+        large = inputs[0]
+        if large.__class__ is not ndarray and isinstance(large, list):
+            large = large[0]  # (a rule of several results gets their gradients in a list)
+        if large.__class__ is not ndarray or large.size < (LARGE_IF_COSTLY if costly else LARGE):
+            return plain(*inputs, **attributes)
+        return computed(large.size, inputs, attributes)
+
+    def run_one(x: Any) -> Any:  # the same, of one array: half as long before anything is computed
+        if x.__class__ is not ndarray or x.size < (LARGE_IF_COSTLY if costly else LARGE):
+            return plain(x)
+        return computed(x.size, (x,), {})
+
+    def computed(size: int, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         nonlocal met
-        # (A rule of several results gets their gradients in a list.)
-        large = first if first.__class__ is np.ndarray or not isinstance(first, list) else first[0]
-        if large.__class__ is not np.ndarray or large.size < (LARGE_IF_COSTLY if costly else LARGE):
-            return plain(first, *others, **attributes)
-        if _inside or not _in_use:
-            return plain(first, *others, **attributes)
-        _inside.append(function)
+        if _inside.get():
+            return plain(*inputs, **attributes)
+        before = _inside.set(True)
         try:
-            met += large.size
-            if met > MANY:
-                found = _in_use[0](function, plain, (first, *others), attributes, lengths)
+            met += size
+            if met > MANY and _in_use:
+                found = _in_use[0](function, plain, inputs, attributes, lengths)
                 if found is not None:
                     return found
-            return plain(first, *others, **attributes)
+            if lengths == ELEMENTWISE:
+                return pieces.elementwise(plain, inputs, attributes)
+            return plain(*inputs, **attributes)
         finally:
-            _inside.pop()
+            _inside.reset(before)
 
-    run.is_native = True  # type: ignore[attr-defined]
-    return run
+    chosen = functools.wraps(plain)(run_one if _takes_one(plain) else run)
+    chosen.is_native = True  # type: ignore[attr-defined]
+    return chosen
+
+
+def _takes_one(function: Callable[..., Any]) -> bool:
+    """Tell whether a function takes one array and nothing else."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return isinstance(function, np.ufunc) and function.nin == 1
+    any_number = code.co_flags & 0b1100  # *inputs, **attributes
+    return code.co_argcount == 1 and not (code.co_kwonlyargcount or any_number)

@@ -54,13 +54,14 @@ class Op:
     floating: integers and bools become the default float before the forward runs.
     takes_none: a joint rule of several results gets None, not zeros, for those nobody used.
     reads: whether the rules read values of the inputs or the result; None: found out when it matters.
-    native: of large arrays forward and rules may be computed by native kernels of their lines (see native.py).
+    native: of large arrays forward and rules may be computed by native kernels of their lines (see native.py); or for
+        which lengths these are.
     elementwise: they compute each element from those at its place. costly: that takes NumPy many steps.
     whole: a kind of array may take the forward over as a whole (see `__call__`), and not only its lines.
     register: whether to list it in OPS; a user's own op is not.
 
     `complex` says what its rules make of complex numbers (see ops/complex.py, which sets it), `tangent` how its result
-    moves when its inputs do (ops/tangents.py; None: the rules tell).
+    moves when its inputs do (ops/tangents.py; None: the rules tell), `ufunc` which of NumPy's it is, if it is one.
     """
 
     __slots__ = (
@@ -77,6 +78,7 @@ class Op:
         "rules",
         "takes_none",
         "tangent",
+        "ufunc",
     )
 
     def __init__(
@@ -89,15 +91,16 @@ class Op:
         floating: bool = False,
         takes_none: bool = False,
         reads: bool | None = None,
-        native: bool = False,
+        native: bool | str = False,
         elementwise: bool = False,
         costly: bool = False,
         whole: bool = False,
         register: bool = True,
     ) -> None:
         self.name = name
+        self.ufunc = forward if isinstance(forward, np.ufunc) else None
         if native:
-            lengths = ELEMENTWISE if elementwise else ANY
+            lengths = native if isinstance(native, str) else ELEMENTWISE if elementwise else ANY
             lines = self.__call__ if whole else forward  # (what takes it over as a whole does so in a kernel)
             forward = natively(lines, lengths, forward, costly)
             rules = tuple(None if r is None else natively(r, lengths, costly=costly) for r in rules)
@@ -113,7 +116,7 @@ class Op:
         self.complex = REFUSED if register else OWN
         self.tangent: Callable[..., Any] | None = None
         # The rules give new arrays, or g itself, or a view: this library's do. Others' may give any array they hold.
-        self.gives_own_arrays = register and joint is None
+        self.gives_own_arrays = register
         self.plain = len(rules) in (1, 2) and None not in rules  # the engine's short way is for these
         if register:
             if name in OPS:

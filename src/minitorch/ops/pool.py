@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.ops.conv import Pairs, Sizes, padded, places, taps, unpadded, window_count
+from minitorch.ops.native import BATCH
 from minitorch.ops.op import Array, Op, certain, possible
 
 # --- max ------------------------------------------------------------------------------------------
@@ -101,7 +102,7 @@ def _max_pool_rule(g: Array, out: Array, x: Array, **how: Any) -> Array:
     return POOL_PUT(g, MAX_POOL_TAP(x, MAX_POOL(x, **how), **how), size=x.shape[2:], **how)
 
 
-MAX_POOL: Op = Op("max_pool", _max_pool, _max_pool_rule, whole=True)
+MAX_POOL: Op = Op("max_pool", _max_pool, _max_pool_rule, native=BATCH, whole=True)
 MAX_POOL_TAP = Op("max_pool_tap", _max_pool_tap, whole=True)
 POOL_PUT: Op = Op(
     "pool_put",
@@ -158,8 +159,16 @@ def _avg_unpool(
 
 
 AVG_POOL: Op = Op(
-    "avg_pool", _avg_pool, lambda g, out, x, **how: AVG_UNPOOL(g, size=x.shape[2:], **how), whole=True
+    "avg_pool",
+    _avg_pool,
+    lambda g, out, x, **how: AVG_UNPOOL(g, size=x.shape[2:], **how),
+    native=BATCH,
+    whole=True,
 )
 AVG_UNPOOL: Op = Op(
-    "avg_unpool", _avg_unpool, lambda g, out, y, *, size, **how: AVG_POOL(g, **how), whole=True
+    "avg_unpool",
+    _avg_unpool,
+    lambda g, out, y, *, size, **how: AVG_POOL(g, **how),
+    native=BATCH,
+    whole=True,
 )

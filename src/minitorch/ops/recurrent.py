@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from minitorch.ops.activation import RELU, SIGMOID
+from minitorch.ops.native import BATCH, natively
 from minitorch.ops.op import Array, Op
 
 
@@ -135,7 +136,17 @@ def _gru_back(
 
 
 GRU_CELL = Cell(3, _gru, _gru_slopes, _gru_back)
-CELLS = {"tanh": TANH_CELL, "relu": RELU_CELL, "lstm": LSTM_CELL, "gru": GRU_CELL}
+
+
+def _natively(cell: Cell) -> Cell:
+    """Return a cell whose large arrays native kernels compute: all its steps go through memory once."""
+    return Cell(cell.gates, *(natively(each, BATCH, costly=True) for each in cell[1:]))
+
+
+CELLS = {
+    name: _natively(cell)
+    for name, cell in {"tanh": TANH_CELL, "relu": RELU_CELL, "lstm": LSTM_CELL, "gru": GRU_CELL}.items()
+}
 
 
 # --- a sequence ------------------------------------------------------------------------------------------------------

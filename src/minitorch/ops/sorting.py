@@ -6,11 +6,13 @@ finds their places, and gather (ops/indexing.py) takes them, so that gradients g
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 import numpy as np
 
+from minitorch.ops import pieces
 from minitorch.ops.fast import SMALL
 from minitorch.ops.op import Array, Op
 from minitorch.ops.reductions import share_among_equals
@@ -22,11 +24,63 @@ def _argsort(x: Array, *, axis: int, descending: bool, ranks: tuple[int, int] | 
         if _can_be_parted(x):
             return np.moveaxis(_parted(np.moveaxis(x, axis, -1), *ranks, descending), -1, axis)
         return _argsort(x, axis=axis, descending=descending)[(slice(None),) * axis + (slice(*ranks),)]
+    if x.__class__ is np.ndarray and x.size and x.dtype.kind in "fiub":
+        rows = np.ascontiguousarray(np.moveaxis(x, axis, -1))
+        order = pieces.rows(functools.partial(_order, descending=descending), rows)
+        return np.ascontiguousarray(np.moveaxis(order, -1, axis))
+    return _stable(x, axis, descending)
+
+
+def _stable(x: Array, axis: int, descending: bool) -> Array:
     if not descending:
         return np.argsort(x, axis=axis, kind="stable")
     # Stable also downwards: sort the mirrored array upwards and mirror the answer.
     mirrored = np.argsort(np.flip(x, axis), axis=axis, kind="stable")
     return np.flip(x.shape[axis] - 1 - mirrored, axis)
+
+
+def _order(rows: np.ndarray, descending: bool) -> np.ndarray:
+    """Return what `_stable` does along the last axis, in a fraction of its time: NumPy sorts numbers by vectors."""
+    keys = _with_places(rows, descending)
+    if keys is not None:
+        keys.sort(axis=-1)
+        keys &= _PLACE
+        return keys
+    if rows.dtype.kind == "f":
+        order = np.argsort(-rows if descending else rows, axis=-1)
+        found = np.take_along_axis(rows, order, -1)
+        before, after = found[..., :-1], found[..., 1:]
+        if (
+            before > after if descending else before < after
+        ).all():  # nothing is equal, nor nan: one order alone
+            return order
+    return _stable(rows, rows.ndim - 1, descending)
+
+
+_PLACE = (1 << 32) - 1
+
+
+def _with_places(rows: np.ndarray, descending: bool) -> np.ndarray | None:
+    """Return integers that lie in the rows' order, and those of equals in that of their places, which are their lower
+    halves; None where a half does not hold an element.
+    """
+    if rows.dtype.kind == "f":
+        if rows.itemsize > 4 or math.isnan(rows.max()):
+            return None
+        keys = (rows.astype(np.float32, copy=False) + np.float32(0)).view(
+            np.int32
+        )  # (-0 becomes 0, its equal)
+        keys ^= keys >> 31 & 0x7FFFFFFF  # of negative numbers, the larger the bits, the smaller the number
+    elif rows.dtype.kind == "b":
+        keys = rows.astype(np.int32)
+    else:
+        lowest, highest = int(rows.min()), int(rows.max())
+        if highest - lowest >= 1 << 31 or highest >= 1 << 63:
+            return None
+        keys = (rows.astype(np.int64) - lowest).astype(np.int32)
+    packed = np.left_shift(~keys if descending else keys, 32, dtype=np.int64)
+    packed |= np.arange(rows.shape[-1])
+    return packed
 
 
 def _can_be_parted(x: Array) -> bool:

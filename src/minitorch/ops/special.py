@@ -95,11 +95,22 @@ ERF = Op(
     costly=True,
     whole=True,
 )
+
+
+def _erfc(x: Array) -> Array:
+    if x.__class__ is np.ndarray or isinstance(x, np.generic) or x.dtype not in error_function.ERF:
+        return error_function.erfc(x)
+    return np.where(x > 0.5, error_function.erfc_tail(np.maximum(x, 0.5)), 1 - ERF(x))
+
+
 ERFC = Op(
     "erfc",
-    error_function.erfc,
+    _erfc,
     lambda g, out, x: g * (-2 / _SQRT_PI * np.exp(-x * x)),
     floating=True,
+    native=True,
+    elementwise=True,
+    costly=True,
 )
 ERFINV: Op = Op(
     "erfinv",

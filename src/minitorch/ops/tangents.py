@@ -196,7 +196,7 @@ _PRODUCTS = "matmul einsum convolution_transpose convolution_weight"
 _REDUCTIONS = "var std amax amin prod norm logsumexp median"
 
 for _op in OPS.values():
-    if isinstance(_op.forward, np.ufunc) and _op.differentiable:
+    if _op.ufunc is not None and _op.differentiable:
         _op.tangent = elementwise(_op)
 for _name in _ELEMENTWISE.split():
     OPS[_name].tangent = elementwise(OPS[_name])

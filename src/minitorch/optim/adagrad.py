@@ -35,6 +35,7 @@ class Adagrad(ElementwiseOptimizer):
     tensor([ 2.9000, -1.9000], requires_grad=True)
     """
 
+    _takes_sparse = True
     _options = "lr lr_decay eps weight_decay initial_accumulator_value foreach maximize differentiable fused"
     _remembers = ("sum",)
 

@@ -15,6 +15,7 @@ import numpy as np
 from minitorch.autograd import enable_grad
 from minitorch.engine.node import new_tensor
 from minitorch.engine.watch import touch
+from minitorch.ops.sparse import Coo
 from minitorch.optim.optimizer import Optimizer, as_reals, check_lr, number
 
 
@@ -70,9 +71,8 @@ class LBFGS(Optimizer):
     # --- all parameters as one vector -----------------------------------------------------------
 
     def _gradient(self) -> np.ndarray:
-        parts = [
-            np.zeros_like(p._data) if p._grad is None else p._grad for p in self.param_groups[0]["params"]
-        ]
+        held = [(p._data, p._grad) for p in self.param_groups[0]["params"]]
+        parts = [np.zeros_like(x) if g is None else g.dense() if isinstance(g, Coo) else g for x, g in held]
         return np.concatenate([_reals(part).reshape(-1) for part in parts])
 
     def _move(self, length: float, direction: np.ndarray) -> None:

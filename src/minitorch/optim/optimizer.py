@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -27,6 +28,8 @@ from minitorch.engine.recording import changeable, changed, recorder, refuse_ins
 from minitorch.engine.recording import number as only_number
 from minitorch.engine.watch import touch
 from minitorch.nn.module import add_hook, zero_gradient
+from minitorch.ops.pieces import share, threads
+from minitorch.ops.sparse import Coo
 from minitorch.tensor import HookHandle, Tensor
 from minitorch.tensor.convert import as_tensor
 
@@ -47,7 +50,8 @@ ParamsT = _params_t = Any
 
 # Elements a rule works on at a time: few enough that five arrays of float32 fit a core's cache, enough that
 # calling NumPy costs nothing beside the arithmetic. Measured: twice as fast as in one go at 16 million elements.
-BLOCK = 65536
+# Threads that share blocks take larger ones: between two calls they wait for Python's lock.
+BLOCK, SHARED_BLOCK = 65536, 4 * 65536
 
 
 def _instead(given: Any, optimizer: str) -> str:
@@ -427,12 +431,14 @@ class ElementwiseOptimizer(Optimizer):
         str, ...
     ] = ()  # the state that begins as zeros, in the order in which the rule takes it
     _scratches = 1  # how many arrays the rule needs to write intermediate results to
+    _whole = False  # whether the rule needs the whole parameter, and not a block of it
+    _takes_sparse = False  # whether the rule may be applied to the rows alone that a sparse gradient names
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         name = type(self).__name__
         check_lr(name, defaults["lr"])
         for key, spoken in _NOT_NEGATIVE.items():
-            if key in defaults:
+            if key in defaults and not isinstance(defaults[key], tuple):
                 check(name, number(defaults[key]) >= 0, spoken, defaults[key], "a number ≥ 0")
         check_betas(name, defaults.get("betas", ()))
         if defaults.get("differentiable", False):
@@ -490,7 +496,7 @@ class ElementwiseOptimizer(Optimizer):
         active = recorder()
         for group in self.param_groups:
             decay, shrink = self._decay(group)
-            maximize = group["maximize"]
+            maximize = group.get("maximize", False)
             for p in group["params"]:
                 # Read only, so an array the engine shares with other nodes will do.
                 g = p._grad
@@ -500,6 +506,10 @@ class ElementwiseOptimizer(Optimizer):
                     raise RuntimeError(
                         f"{type(self).__name__}.step: a parameter of shape {p.shape} is no leaf any more"
                     )
+                if g.__class__ is Coo:
+                    self._sparse_step(p, -g if maximize else g, group, bool(decay) or shrink != 1.0)
+                    touch(p._data)
+                    continue
                 state = self.state.get(p, {})
                 if not state:
                     begin = functools.partial(self._begin, p, group)
@@ -508,25 +518,58 @@ class ElementwiseOptimizer(Optimizer):
                 if state:
                     self.state[p] = state
                 x = p._data
-                for x_block, g_block, *memory_blocks in _blocks(x, g, memory):
-                    if active is None:
-                        scratch = [self._room(x_block, i) for i in range(self._scratches + 1)]
-                    else:  # what is written into a part of a room would be written down as the whole
-                        scratch = [np.empty_like(x_block) for _ in range(self._scratches + 1)]
-                    if maximize:
-                        g_block = np.negative(g_block, out=scratch[0])
-                    if decay:
-                        g_block = np.add(g_block, np.multiply(x_block, decay, out=scratch[1]), out=scratch[0])
-                    if shrink != 1.0:
-                        x_block *= shrink
-                    self._rule(x_block, g_block, memory_blocks, numbers, *scratch[1:])
+                update = functools.partial(self._update, numbers, decay, shrink, maximize, active is None)
+                blocks = [(x, g, *memory)] if self._whole else _blocks(x, g, memory)
+                if len(blocks) > 1 and active is None:
+                    share(update, blocks)
+                else:
+                    for block in blocks:
+                        update(block)
                 # A graph recorded before this step must not be differentiated with the new values.
                 touch(x)
         return loss
 
+    def _sparse_step(self, p: Tensor, g: Coo, group: ParameterGroup, decays: bool) -> None:
+        """Apply the rule to the rows that a sparse gradient names, where the optimiser is one of those that may."""
+        name = type(self).__name__
+        if not self._takes_sparse:
+            raise RuntimeError(
+                f"{name} does not support sparse gradients, please consider SparseAdam instead"
+            )
+        if decays:
+            raise RuntimeError(f"{name}: weight_decay is not compatible with sparse gradients")
+        state = self.state.get(p) or self._begin(p, group)
+        memory, numbers = self._prepare(p, state, group)
+        if state:
+            self.state[p] = state
+        once = g.coalesce()
+        rows = tuple(once.indices)
+        whole = [p._data, *memory]
+        x, *parts = (a[rows] for a in whole)
+        self._rule(x, once.values, parts, numbers, *(np.empty_like(x) for _ in range(self._scratches)))
+        for array, part in zip(whole, (x, *parts), strict=True):
+            array[rows] = part
+
+    def _update(
+        self, numbers: Any, decay: float, shrink: float, maximize: bool, plain: bool, block: tuple[Array, ...]
+    ) -> None:
+        """Change one block, of the parameter, its gradient and its state. plain: nobody records it."""
+        x, g, *memory = block
+        if plain:
+            scratch = [self._room(x, i) for i in range(self._scratches + 1)]
+        else:  # what is written into a part of a room would be written down as the whole
+            scratch = [np.empty_like(x) for _ in range(self._scratches + 1)]
+        if maximize:
+            g = np.negative(g, out=scratch[0])
+        if decay:
+            g = np.add(g, np.multiply(x, decay, out=scratch[1]), out=scratch[0])
+        if shrink != 1.0:
+            x *= shrink
+        self._rule(x, g, memory, numbers, *scratch[1:])
+
     def _room(self, like: Array, index: int) -> Array:
-        """Return memory to work in, of an array's shape and dtype: the same in every step."""
-        key = (type(like), like.dtype, index)
+        """Return memory to work in, of an array's shape and dtype: a thread's own, the same in every step."""
+        key = (threading.get_ident(), type(like), like.dtype, index)
         room = self._scratch.get(key)
         if room is None or room.size < like.size:
             room = np.empty_like(like, shape=(like.size,))
@@ -534,18 +577,17 @@ class ElementwiseOptimizer(Optimizer):
         return room[: like.size].reshape(like.shape)
 
 
-def _blocks(x: Array, g: Array, memory: list[Array]) -> Iterable[tuple[Array, ...]]:
+def _blocks(x: Array, g: Array, memory: list[Array]) -> list[tuple[Array, ...]]:
     """Split arrays of one shape into flat pieces that fit the cache, where their memory allows it."""
     arrays = (x, g, *memory)
     if x.dtype.kind == "c":
         arrays = tuple(as_reals(a) for a in arrays)
         x = arrays[0]
-    if x.size <= BLOCK or type(x) is not np.ndarray or not all(a.flags.c_contiguous for a in arrays):
-        yield arrays
-        return
+    length = BLOCK if threads() == 1 else SHARED_BLOCK
+    if x.size <= length or type(x) is not np.ndarray or not all(a.flags.c_contiguous for a in arrays):
+        return [arrays]
     flat = [a.reshape(-1) for a in arrays]
-    for start in range(0, x.size, BLOCK):
-        yield tuple(a[start : start + BLOCK] for a in flat)
+    return [tuple(a[start : start + length] for a in flat) for start in range(0, x.size, length)]
 
 
 def as_reals(x: Array) -> Array:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.engine.node import new_tensor
+from minitorch.ops.sparse import Coo
 from minitorch.optim.optimizer import (
     Array,
     ElementwiseOptimizer,
@@ -32,6 +33,7 @@ class SGD(ElementwiseOptimizer):
     tensor([ 2.4000, -1.6000], requires_grad=True)
     """
 
+    _takes_sparse = True
     _options = "lr momentum dampening weight_decay nesterov maximize foreach differentiable fused"
 
     def __init__(
@@ -69,6 +71,18 @@ class SGD(ElementwiseOptimizer):
             buffer = state["momentum_buffer"] = new_tensor(np.zeros_like(p._data))
             kept = 1.0
         return [buffer._data], (lr, momentum, kept, group["nesterov"])
+
+    def _sparse_step(self, p: Tensor, g: Coo, group: ParameterGroup, decays: bool) -> None:
+        lr, momentum = option(group, "lr"), option(group, "momentum")
+        if not momentum or decays:
+            super()._sparse_step(p, g, group, decays)
+            return
+        # What is remembered is sparse too: rows that were never named have no momentum.
+        state = self.state[p]
+        buffer: Any = state.get("momentum_buffer")
+        b = g.copy() if buffer is None else buffer._data * momentum + g * (1 - float(group["dampening"]))
+        state["momentum_buffer"] = new_tensor(b)
+        np.subtract(p._data, (g + b * momentum if group["nesterov"] else b) * lr, out=p._data)
 
     def _rule(self, x: Array, g: Array, memory: list[Array], numbers: Any, *scratch: Array) -> None:
         lr, momentum, kept, nesterov = numbers

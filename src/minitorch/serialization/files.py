@@ -18,6 +18,8 @@ from minitorch.serialization.archive import open_archive
 from minitorch.serialization.atomic import atomically
 from minitorch.serialization.nest import put_together, take_apart
 from minitorch.tensor import Tensor
+from minitorch.tensor.devices import default_device, get_default_device
+from minitorch.tensor.storage import UntypedStorage
 
 Place = str | os.PathLike[str] | IO[bytes]
 
@@ -77,7 +79,8 @@ def load(
     The file's content tells its format. No code in the file is ever run; one that is damaged, or that
     wants anything but Tensors, numbers, strings and containers, is refused with an error that says why.
 
-    map_location: the device for all Tensors; without it, the CPU. The forms PyTorch takes are accepted.
+    map_location: the device for all Tensors; without it, the default device, wherever they were saved from. The forms
+        PyTorch takes are accepted: a name, a dict of names, a function of a storage and its place.
     weights_only: what False would allow in PyTorch, running code of the file, never happens here; what needs no
         code is read either way. pickle_module and mmap are accepted too.
 
@@ -95,7 +98,7 @@ def load(
             nest = _read(file, os.fspath(f))
     else:
         nest = _read(f, getattr(f, "name", "the file"))
-    return nest if device in (None, "cpu") else _moved(nest, device)
+    return nest if device == "cpu" and default_device() is None else _moved(nest, device)
 
 
 def _read(file: IO[bytes], name: Any) -> Any:
@@ -155,13 +158,14 @@ def _tell_of_bfloat16(count: int) -> None:
 
 
 def _device(map_location: Any) -> Any:
+    """Return where Tensors of a file, which lie on the CPU when they are read, shall be."""
     if isinstance(map_location, dict):  # {"cuda:0": "cpu"}: where things were → where they shall be
         return map_location.get("cpu", "cpu")
     if callable(
         map_location
-    ):  # lambda storage, location: storage, PyTorch's old way to say "stay on the CPU"
-        return "cpu"
-    return map_location
+    ):  # lambda storage, location: storage.cuda(1), and whatever else returns a storage
+        return getattr(map_location(UntypedStorage(1), "cpu"), "device", "cpu")
+    return get_default_device() if map_location is None else map_location
 
 
 def _moved(nest: Any, device: Any) -> Any:

@@ -2,7 +2,8 @@
 
 from types import FunctionType
 
-from minitorch.tensor.conversions import check_device, move
+from minitorch.tensor.conversions import move
+from minitorch.tensor.devices import check_device
 from minitorch.tensor.grad_fn import GradFn, HookHandle
 from minitorch.tensor.tensor import Tensor, seed_gradient
 

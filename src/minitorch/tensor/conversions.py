@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minitorch.engine import dtypes, watch
+from minitorch.engine import dtypes, gpu, watch
 from minitorch.engine.dtypes import LEGACY_NAMES, legacy_dtype
 from minitorch.engine.node import Node
 from minitorch.engine.record import apply
 from minitorch.ops.op import Op
+from minitorch.ops.sparse import Coo
 from minitorch.tensor.convert import cast
+from minitorch.tensor.devices import check_device, numbered
+from minitorch.tensor.devices import device as Device
 from minitorch.tensor.torch_types import is_dtype
 
 if TYPE_CHECKING:
@@ -40,15 +43,18 @@ class Conversions(Node):
         *args: Any,
         dtype: Any = None,
         device: Any = None,
-        copy: bool = False,
+        non_blocking: Any = False,
+        copy: Any = False,
         memory_format: Any = None,
-        **ignored: Any,
     ) -> Tensor:
         """Another dtype or device: x.to(minitorch.float64), x.to("cpu"), x.to(other).
+
+        non_blocking: do not wait for a copy from pinned memory to a GPU (see pin_memory).
 
         >>> minitorch.Tensor([1.0]).to(np.float64).dtype
         dtype('float64')
         """
+        flags: list[Any] = []
         for each in args:
             if isinstance(each, Node):
                 dtype, device = each._array.dtype, each.device  # type: ignore[attr-defined]
@@ -57,12 +63,14 @@ class Conversions(Node):
             elif isinstance(each, str):
                 device = each
             elif isinstance(each, bool) or each is None:
-                continue  # non_blocking and copy, by position
+                flags.append(bool(each))  # by position: non_blocking, then copy
             elif isinstance(each, int):
                 device = f"cuda:{each}"
             else:
                 raise TypeError(f"to: expected a device, a dtype or a Tensor, got {each!r}")
-        moved = move(self, device)
+        if flags:
+            non_blocking, copy = (*flags, copy)[:2]
+        moved = move(self, device, non_blocking)
         out = moved if dtype is None else cast(moved, dtype)
         if memory_format is not None:
             out = out.contiguous(memory_format)
@@ -75,7 +83,7 @@ class Conversions(Node):
         (dtype('float64'), 'torch.FloatTensor')
         """
         if dtype is None:
-            where = "cuda." if type(self._data).__module__.partition(".")[0] == "cupy" else ""
+            where = "cuda." if gpu.is_on_gpu(self._data) else ""
             return f"torch.{where}{LEGACY_NAMES[self._array.dtype.name]}"
         return cast(self, legacy_dtype(dtype))
 
@@ -176,8 +184,8 @@ class Conversions(Node):
         return move(self, "cpu")
 
     def cuda(self, device: Any = None, non_blocking: Any = False) -> Tensor:
-        """On the GPU, as a CuPy array; a clear error where there is none."""
-        return move(self, "cuda")
+        """On the GPU, as a CuPy array; a clear error where there is none. device: which one, by name or number."""
+        return move(self, "cuda" if device is None else Device(device), non_blocking)
 
     def item(self) -> Any:
         """The only element, as a Python number.
@@ -211,6 +219,8 @@ class Conversions(Node):
                 "numpy: this tensor requires grad, and an array would silently drop its graph; write x.detach().numpy()"
             )
         tensor = move(self, "cpu")
+        if tensor._array.__class__ is Coo:
+            raise TypeError("numpy: this tensor is sparse; write x.to_dense().numpy()")
         return watch.hand_out(tensor._data)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
@@ -281,41 +291,29 @@ class Conversions(Node):
         return bool((self == element).any())
 
 
-def check_device(device: Any) -> None:
-    """Refuse a device this build does not have."""
-    kind = str(device).partition(":")[0]
-    if device is not None and kind not in ("cpu", "cuda"):
-        raise RuntimeError(f"device: there are 'cpu' and 'cuda', not {device!r}")
-
-
-def move(tensor: Any, device: Any) -> Tensor:
-    """Return the tensor on 'cpu' or 'cuda'; itself if it is there."""
+def move(tensor: Any, device: Any, non_blocking: bool = False) -> Tensor:
+    """Return the tensor on a device ('cpu', 'cuda', 'cuda:1'); itself if it is there."""
     check_device(device)
-    kind = None if device is None else str(device).partition(":")[0]
-    if kind is None or kind == tensor.device:
+    if device is None or device == tensor.device:
         return tensor
-    if kind == "cpu":
+    named = numbered(Device(device))
+    if named == tensor.device:
+        return tensor
+    if named.type == "cpu":
         return apply(_TO_CPU, tensor)
-    try:
-        import cupy
-    except ImportError:
-        raise RuntimeError(
-            "cuda: no GPU can be used: CuPy is not installed. In minitorch's folder, on a machine with an NVIDIA "
-            "GPU: pip install '.[gpu]'; or stay on 'cpu'"
-        ) from None
-    try:
-        cupy.cuda.runtime.getDeviceCount()
-    except cupy.cuda.runtime.CUDARuntimeError as error:
-        raise RuntimeError(f"cuda: CuPy is installed but finds no GPU ({error}); stay on 'cpu'") from None
-    return apply(_TO_CUDA, tensor)
+    return apply(_TO_CUDA, tensor, number=named.index, non_blocking=non_blocking)
 
 
-def _to_cuda(x: Any) -> Any:
-    import cupy
-
-    return cupy.asarray(x)
+def _back(g: Any, x: Any) -> Any:
+    """Return a gradient where the tensor is that was sent: on another GPU, or in the computer's own memory."""
+    return _TO_CUDA(g, number=x.device.id) if gpu.is_on_gpu(x) else _TO_CPU(g)
 
 
 # Each way is the other's derivative.
-_TO_CPU = Op("to_cpu", lambda x: x.get(), lambda g, out, x: _TO_CUDA(g), register=False)
-_TO_CUDA: Op = Op("to_cuda", _to_cuda, lambda g, out, x: _TO_CPU(g), register=False)
+_TO_CPU = Op("to_cpu", lambda x: x.get(), lambda g, out, x: _TO_CUDA(g, number=x.device.id), register=False)
+_TO_CUDA: Op = Op(
+    "to_cuda",
+    gpu.sent,
+    lambda g, out, x, number, non_blocking=False: _back(g, x),
+    register=False,
+)

@@ -22,6 +22,7 @@ from minitorch.engine.dtypes import (
     kind_of,
     promote_types,
 )
+from minitorch.engine.errors import MixedDevices
 from minitorch.engine.fast import apply_binary, apply_to_number_and_tensor, apply_to_tensor_and_number
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply
@@ -209,9 +210,12 @@ def binary(op: Op, a: Any, b: Any) -> Tensor:
     """Run an elementwise op on two operands, at least one of them a Tensor, after dtype promotion."""
     if isinstance(a, Node):
         if a.__class__ is b.__class__ or isinstance(b, Node):
-            if a._array.dtype is b._array.dtype:
-                return apply_binary(op, a, b)
-            return apply(op, *_prepared(op, a, b))
+            try:
+                if a._array.dtype is b._array.dtype:
+                    return apply_binary(op, a, b)
+                return apply(op, *_prepared(op, a, b))
+            except MixedDevices as error:
+                return _beside(op, a, b, error)
         if b.__class__ in _REAL and a._array.dtype.kind == "f":
             return apply_to_tensor_and_number(op, a, b)  # the common case: it does not widen the floats
     elif isinstance(b, Node) and a.__class__ in _REAL and b._array.dtype.kind == "f":
@@ -233,6 +237,15 @@ def binary(op: Op, a: Any, b: Any) -> Tensor:
         # A number the integer dtype cannot hold wraps around, as in PyTorch; NumPy alone refuses it.
         wrapped = new_tensor(np.asarray(number).astype(tensor._array.dtype))
         return apply(op, tensor, wrapped) if a is tensor else apply(op, wrapped, tensor)
+
+
+def _beside(op: Op, a: Any, b: Any, error: Exception) -> Tensor:
+    """Run an op on a tensor on a GPU and one on the CPU that holds a single number, as PyTorch does; else refuse."""
+    number, other = (a, b) if a.is_cpu else (b, a)
+    if number.ndim or not number.is_cpu:
+        raise error
+    moved = number.to(other.device)
+    return binary(op, moved, b) if number is a else binary(op, a, moved)
 
 
 def _prepared(op: Op, a: Any, b: Any) -> list[Any]:

@@ -5,15 +5,19 @@ All are Python's own kinds with a few more words: a device, a layout and a memor
 
 from __future__ import annotations
 
+import functools
 import math
-from importlib import import_module
+from contextvars import ContextVar
 from typing import Any
 
+from minitorch.engine import gpu
+from minitorch.engine.dtypes import get_default_dtype
+from minitorch.engine.recording import changed, refuse_inside_recording
 from minitorch.tensor.torch_types import pytorchs
 
 
 class device(str):
-    """A device by name: device("cuda:0"), device("cuda", 0), device("cpu"). Also a context that does nothing.
+    """A device by name: device("cuda:0"), device("cuda", 0), device("cpu"). As a context: where new tensors are made.
 
     >>> device("cuda:1").type, device("cuda", 1).index, device("cpu") == "cpu"
     ('cuda', 1, True)
@@ -44,15 +48,105 @@ class device(str):
         return (device, (str(self),))
 
     def __enter__(self) -> device:
-        if self.type != "cpu":
-            raise RuntimeError(f"device: tensors are made on the CPU and moved: write x.to({str(self)!r})")
+        check_device(self)
+        _choose((*_chosen.get(), self), list(_usual))
         return self
 
     def __exit__(self, *exception: object) -> None:
-        pass
+        _choose(_chosen.get()[:-1], list(_usual))
 
 
-CPU, CUDA = device("cpu"), device("cuda")
+CPU = device("cpu")
+
+
+def check_device(name: Any) -> None:
+    """Refuse a device this build does not have."""
+    if name is not None and str(name).partition(":")[0] not in ("cpu", "cuda"):
+        raise RuntimeError(f"device: there are 'cpu' and 'cuda', not {name!r}")
+
+
+# --- where new tensors are made ------------------------------------------------------------------------------
+
+# The devices of the `with` blocks around, outermost first. Before them: what set_default_device was given.
+_chosen: ContextVar[tuple[device, ...]] = ContextVar("minitorch_devices", default=())
+_usual: list[device] = []
+_is_asked = False  # whether a device was ever chosen: until then nobody looks
+
+
+def _choose(around: tuple[device, ...], usual: list[device]) -> None:
+    global _is_asked
+    before = default_device()
+    if (around or usual or [CPU])[-1] != (before or CPU):
+        refuse_inside_recording("the device of new tensors")
+        changed()
+    _is_asked = True
+    _chosen.set(around)
+    _usual[:] = usual
+
+
+def set_default_device(wanted: Any) -> None:
+    """Choose where new tensors are made if nothing is said: "cuda", "cuda:1", "cpu" (also by None).
+
+    >>> set_default_device("cpu"); get_default_device()
+    device(type='cpu')
+    """
+    check_device(wanted)
+    _choose(_chosen.get(), [] if wanted is None else [device(wanted)])
+
+
+def default_device() -> device | None:
+    """Return the GPU on which new tensors are made if nothing is said; None: the CPU."""
+    if not _is_asked:
+        return None
+    found = (_chosen.get() or _usual or [CPU])[-1]
+    return None if found.type == "cpu" else found
+
+
+def get_default_device() -> device:
+    """Return where new tensors are made if nothing is said.
+
+    >>> with device("cuda:0"):
+    ...     get_default_device()
+    device(type='cuda', index=0)
+    """
+    found = default_device()
+    return CPU if found is None else numbered(found)
+
+
+def gpu_of(where: Any) -> device | None:
+    """Return the GPU that a `device=` argument names, None where it is the CPU; without one, the default."""
+    if where is None:
+        return default_device()
+    check_device(where)
+    named = where if isinstance(where, device) else device(where)
+    return None if named.type == "cpu" else named
+
+
+def numbered(name: device) -> device:
+    """Return a device with its number: 'cuda' is the GPU in use.
+
+    >>> numbered(device("cpu")), numbered(device("cuda:1"))
+    (device(type='cpu'), device(type='cuda', index=1))
+    """
+    if name.type == "cpu" or name.index is not None:
+        return name
+    return device("cuda", int(gpu.library().cuda.Device().id))
+
+
+def defaults_of_creation() -> Any:
+    """Return on what new tensors depend beside their arguments: the default dtype and, if one is chosen, the device."""
+    place = default_device()
+    return get_default_dtype() if place is None else _pair(get_default_dtype(), place)
+
+
+@functools.cache  # compiled functions compare it by `is`
+def _pair(dtype: Any, place: device) -> tuple[Any, device]:
+    return dtype, place
+
+
+def place_of(array: Any) -> device:
+    """Return where an array lies."""
+    return device(gpu.name_of_place(array)) if gpu.is_on_gpu(array) else CPU
 
 
 class layout(str):
@@ -86,17 +180,9 @@ preserve_format, contiguous_format = memory_format("preserve_format"), memory_fo
 channels_last, channels_last_3d = memory_format("channels_last"), memory_format("channels_last_3d")
 
 
-def gpu_count() -> int:
-    """Return how many GPUs can be used."""
-    try:
-        return int(import_module("cupy").cuda.runtime.getDeviceCount())
-    except Exception:  # not installed, or installed without a driver: CuPy raises its own kinds
-        return 0
-
-
 def has_gpu() -> bool:
     """Tell whether a GPU can be used."""
-    return gpu_count() > 0
+    return gpu.gpu_count() > 0
 
 
 class Size(tuple[int, ...]):

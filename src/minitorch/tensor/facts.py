@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from minitorch.engine import watch
+from minitorch.engine import gpu, watch
 from minitorch.engine.dtypes import DType, kind_of
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply
@@ -20,15 +20,14 @@ from minitorch.ops.shape import CLONE
 from minitorch.tensor.conversions import move
 from minitorch.tensor.convert import as_array, shape_of
 from minitorch.tensor.devices import (
-    CPU,
-    CUDA,
     Size,
     channels_last,
     channels_last_3d,
     contiguous_format,
     device,
+    gpu_of,
+    place_of,
     preserve_format,
-    strided,
 )
 from minitorch.tensor.storage import TypedStorage, UntypedStorage, storage_of, tensor_over
 from minitorch.tensor.torch_types import pytorchs, shown
@@ -66,8 +65,8 @@ class Facts(Node):
 
     @property
     def device(self) -> Device:
-        """Where the array lives: 'cpu', or 'cuda' for a CuPy array."""
-        return CUDA if type(self._data).__module__.partition(".")[0] == "cupy" else CPU
+        """Where the array lives: 'cpu', or 'cuda:0' for a CuPy array."""
+        return place_of(self._data)
 
     @property
     def is_cuda(self) -> Bool:
@@ -90,8 +89,7 @@ class Facts(Node):
         return self._data.nbytes
 
     # What PyTorch has other kinds of, and here there is one kind: answers for code that asks.
-    is_sparse = is_quantized = is_meta = is_mps = is_nested = is_sparse_csr = is_mkldnn = is_xpu = False
-    layout = strided
+    is_quantized = is_meta = is_mps = is_nested = is_sparse_csr = is_mkldnn = is_xpu = False
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the length of one axis.
@@ -234,17 +232,25 @@ class Facts(Node):
         """
         return bool(self)
 
-    def is_pinned(self) -> Bool:
-        """Whether its memory is reserved for a GPU: never."""
-        return False
+    def is_pinned(self, device: Any = None) -> Bool:
+        """Whether its memory is pinned: kept where it is, so that a GPU fetches from it by itself."""
+        return gpu.is_pinned(self._data)
 
-    def pin_memory(self) -> Tensor:
-        """Itself: there is no other memory to move to.
+    def pin_memory(self, device: Any = None) -> Tensor:
+        """A copy in pinned memory, from which x.to("cuda", non_blocking=True) does not wait.
 
-        >>> minitorch.Tensor([1.0]).pin_memory()
+        Itself if it is pinned, and where there is no GPU that could fetch from it.
+
+        >>> x = minitorch.Tensor([1.0]).pin_memory(); x
         tensor([1.])
         """
-        return self  # type: ignore[return-value]
+        if gpu.is_on_gpu(self._data):
+            raise RuntimeError(
+                f"pin_memory: only memory of the CPU can be pinned, this is on '{self.device}'"
+            )
+        if self.is_pinned() or not gpu.gpu_count():
+            return self  # type: ignore[return-value]
+        return new_tensor(gpu.pinned(watch.memory_of(self._data)))
 
     def share_memory_(self) -> Tensor:
         """Itself: threads share its memory as it is."""
@@ -284,11 +290,15 @@ class Facts(Node):
     ) -> Tensor:
         chosen = self._array.dtype if dtype is None else np.dtype(dtype)
         shape = shape_of(sizes, size, f"new_{name}")
-        if (like := like_of(shape)) is not None:
+        where = gpu_of(self.device if device is None else device)
+        if where is not None:
+            with gpu.working_on(where.index, f"new_{name}{shape}") as cupy:
+                made = new_tensor(getattr(cupy, name)(shape, chosen))
+        elif (like := like_of(shape)) is not None:
             made = new_tensor(getattr(np, f"{name}_like")(like, dtype=chosen, shape=shape))
         else:
             made = new_tensor(getattr(np, name)(shape, chosen))
-        return move(made, self.device if device is None else device).requires_grad_(requires_grad)
+        return made.requires_grad_(requires_grad)
 
     def new_zeros(self, *sizes: Any, **options: Any) -> Tensor:
         """Zeros of another shape, in this tensor's dtype and device; options: size, dtype, device, requires_grad.

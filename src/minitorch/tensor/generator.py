@@ -1,4 +1,5 @@
-"""The only source of randomness: MT19937, drawn from as PyTorch's CPU generator is.
+"""The only source of randomness: MT19937, drawn from as PyTorch's CPU generator is; on a GPU Philox, as PyTorch's CUDA
+generator is.
 
 Enters: how many numbers, and of which dtype. Leaves: arrays of random numbers. The same seed gives the same
 numbers as PyTorch: bit for bit for uniforms and integers, to rounding for normals.
@@ -14,9 +15,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from minitorch.engine import gpu
 from minitorch.engine.dtypes import float32, float64, is_bfloat16
 from minitorch.engine.modes import current
 from minitorch.engine.recording import drawing, refuse_inside_recording, replayed
+from minitorch.tensor import philox
+from minitorch.tensor.devices import CPU, gpu_of, numbered
+from minitorch.tensor.devices import device as Device
 
 FEW = 256  # numbers that NumPy draws as fast as anybody
 
@@ -46,8 +51,12 @@ class Generator:
     # Of which rows, of how many, draws for a batch are: (first, count, all). None: of all (distributed/shards.py).
     rows: tuple[int, int, int] | None = None
 
-    def __init__(self, device: str = "cpu") -> None:
-        self.device = device
+    def __new__(cls, device: Any = "cpu") -> Generator:
+        """Make one for a device: on a GPU another kind of stream."""
+        return object.__new__(DeviceGenerator if cls is Generator and gpu_of(device) is not None else cls)
+
+    def __init__(self, device: Any = "cpu") -> None:
+        self.device = Device(device)
         self.manual_seed(67280421310721)
 
     def manual_seed(self, seed: int) -> Generator:
@@ -318,6 +327,169 @@ def _box_muller(uniforms: np.ndarray) -> np.ndarray:
     return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1).reshape(-1)
 
 
+# --- on a GPU --------------------------------------------------------------------------------------------------
+
+
+class DeviceGenerator(Generator):
+    """A stream of random numbers on a GPU: Philox, in PyTorch's layout (philox.py).
+
+    All that it keeps is `state`: its seed, and how many words of every thread's stream are used up.
+    """
+
+    def __init__(self, device: Any = "cuda") -> None:
+        self.state = np.zeros(2, np.uint64)
+        super().__init__(numbered(Device(device)))
+        with gpu.working_on(self.device.index, "Generator") as cupy:
+            found = cupy.cuda.runtime.getDeviceProperties(self.device.index)
+        blocks = found["maxThreadsPerMultiProcessor"] // philox.THREADS_OF_A_BLOCK
+        self._most_threads = found["multiProcessorCount"] * blocks * philox.THREADS_OF_A_BLOCK
+
+    @replayed
+    def _start(self, seed: int) -> None:
+        self._seed = seed
+        self.state[:] = seed, 0
+
+    def get_state(self) -> Any:
+        """Return the 16 bytes of its seed and its offset."""
+        refuse_inside_recording("the state of a random generator")
+        return self.state.view(np.uint8).copy()
+
+    def set_state(self, state: Any) -> None:
+        """Continue from a state that get_state returned."""
+        refuse_inside_recording("the state of a random generator")
+        self.state[:] = np.frombuffer(np.asarray(state, np.uint8).tobytes(), np.uint64)
+        self._seed = int(self.state[0])
+
+    def get_offset(self) -> int:
+        """Return how many words of every thread's stream are used up."""
+        refuse_inside_recording("the state of a random generator")
+        return int(self.state[1])
+
+    def set_offset(self, offset: int) -> None:
+        """Continue from an offset, a multiple of 4."""
+        refuse_inside_recording("the state of a random generator")
+        if offset < 0 or offset % philox.WORDS:
+            raise RuntimeError(f"set_offset: expects a multiple of {philox.WORDS}, got {offset}")
+        self.state[1] = offset
+
+    def _draw(self, kind: str, count: int, beside: int = 1) -> Any:
+        """Draw numbers of one of Philox's kinds, and move on."""
+        plan = philox.layout(max(count, 1), philox.numbers_of(kind), self._most_threads, beside)
+        seed, offset = (int(each) for each in self.state)
+        with gpu.working_on(self.device.index, f"{count:,} random numbers") as cupy:
+            drawn = philox.draw_there(cupy, kind, seed, offset, count, plan)
+        if count:
+            self.state[1] = offset + plan.words
+        return drawn
+
+    @drawing
+    def words(self, count: int) -> Any:
+        """Draw `count` raw 32-bit words."""
+        return self._draw("words", count)
+
+    @drawing
+    def words64(self, count: int) -> Any:
+        """Draw `count` 64-bit words, each from two of 32 bits, the first one high."""
+        return self._draw("words64", count)
+
+    @drawing
+    def permutation(self, count: int) -> Any:
+        """Draw an order of 0, 1, … count - 1: that of random keys. (Other orders than PyTorch's.)"""
+        return self._draw("words64", count).argsort().astype(np.int64, copy=False)
+
+    @drawing
+    def fractions(self, count: int, dtype: Any, beside: int = 1) -> Any:
+        """Draw from (0, 1], in float32 or float64. beside: how many of a thread's numbers lie side by side."""
+        return self._draw("fractions64" if dtype == float64 else "fractions", count, beside)
+
+    @drawing
+    def uniforms(self, count: int, dtype: Any) -> Any:
+        """Draw from [0, 1): what was 1 is 0."""
+        drawn = self._draw("fractions64" if dtype == float64 else "fractions", count).astype(
+            dtype, copy=False
+        )
+        return np.where(drawn == 1, 0.0, drawn).astype(dtype, copy=False)
+
+    @drawing
+    def uniforms_of_rows(self, count: int, length: int, dtype: Any) -> Any:
+        """Draw from (0, 1], in float32, as PyTorch's dropout does: four, or two, of a thread's side by side."""
+        return self._draw("fractions", count, 4 if count % 4 == 0 else 2 if count % 2 == 0 else 1)
+
+    @drawing
+    def normals(self, count: int, dtype: Any, contiguous: bool = True) -> Any:
+        """Draw from the standard normal distribution, by Box and Muller's transformation."""
+        return self._draw("normals64" if dtype == float64 else "normals", count).astype(dtype, copy=False)
+
+    def normals_into(self, array: Any, mean: float, std: float) -> Any:
+        """Draw normal numbers for an array."""
+        kind = float64 if array.dtype == float64 else float32
+        return self.normals(array.size, kind) * float(std) + float(mean)
+
+    def one_normal(self) -> float:
+        """Draw one normal number."""
+        return float(self.normals(1, float64)[0])
+
+    def _on_host(self) -> Generator:
+        """Return a stream of the CPU's that begins where this one is, and move on: for draws by rejection."""
+        seed, offset = (int(each) for each in self.state)
+        self.state[1] += np.uint64(philox.WORDS)
+        first, second, *_ = philox.philox(seed, np.uint64(offset // philox.WORDS), np.uint64(0))
+        return Generator().manual_seed(int(first) << 31 ^ int(second))
+
+    @drawing
+    def gammas(self, shapes: Any) -> Any:
+        """Draw a standard gamma number for each shape, on the CPU."""
+        return gpu.sent(self._on_host().gammas(shapes.get()), self.device.index)
+
+    @drawing
+    def poissons(self, rates: Any) -> Any:
+        """Draw a Poisson number for each rate, on the CPU."""
+        return gpu.sent(self._on_host().poissons(rates.get()), self.device.index)
+
+    @drawing
+    def binomials(self, counts: Any, chances: Any) -> Any:
+        """Draw, for each count and probability, how many succeed, on the CPU."""
+        return gpu.sent(self._on_host().binomials(counts.get(), chances.get()), self.device.index)
+
+
+device_generators: dict[
+    int, DeviceGenerator
+] = {}  # each GPU's own, by its number, made when it is first asked for
+_seed_of_devices: list[int] = []  # of those that are made from now on
+
+
+@replayed
+def seed_devices(seed: int) -> None:
+    """Start the streams of all GPUs anew from a seed."""
+    _seed_of_devices[:] = [seed]
+    for each in device_generators.values():
+        each.manual_seed(seed)
+
+
+def generator_of(where: Device) -> Generator:
+    """Return the generator of a device's random numbers."""
+    if where.type == "cpu":
+        return default_generator
+    number = numbered(where).index
+    assert number is not None
+    if number not in device_generators:
+        made = device_generators[number] = DeviceGenerator(Device("cuda", number))
+        made.manual_seed(_seed_of_devices[0] if _seed_of_devices else secrets.randbits(63))
+    return device_generators[number]
+
+
+def source_for(generator: Generator | None, where: Device, name: str) -> Generator:
+    """Return who draws numbers for a tensor on a device: the generator that was given, or the device's own."""
+    if generator is None:
+        return default_generator if where is CPU else generator_of(where)
+    if generator.device.type != where.type:
+        raise RuntimeError(
+            f"{name}: a generator on '{generator.device}' draws no numbers on '{where}'; write "
+            f"Generator(device={str(where)!r})"
+        )
+    return generator
+
+
 # A thread that works beside others (a DataLoader's worker) draws from a stream of its own: from one
 # that all share, who gets which number would depend on who comes first.
 _own_stream: ContextVar[Generator | None] = ContextVar("minitorch_own_stream", default=None)
@@ -344,7 +516,7 @@ class DefaultGenerator(Generator):
     _next_normal: Any = _OfTheStream()
 
     def __init__(self) -> None:
-        self.device = "cpu"
+        self.device = CPU
         self._common = Generator()
 
 

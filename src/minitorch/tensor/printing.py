@@ -12,6 +12,7 @@ import numpy as np
 from minitorch.engine import watch
 from minitorch.engine.dtypes import dtype_of_number, get_default_dtype, kind_of
 from minitorch.engine.node import new_tensor
+from minitorch.ops.sparse import Coo
 from minitorch.tensor.torch_function import asked
 from minitorch.tensor.torch_types import pytorchs, shown
 
@@ -139,6 +140,43 @@ def _host(data: Any) -> np.ndarray:
     return data.get() if hasattr(data, "get") else np.asarray(watch.memory_of(data))
 
 
+def _sparse(tensor: Any, prefix: str) -> str:
+    """Return a sparse tensor as PyTorch would print it: its indices, its values, its size."""
+    coo = tensor._array
+    parts = []
+    for name, array in (("indices", coo.indices), ("values", coo.values)):
+        start = f"{name}=tensor("
+        indent = len(prefix) + len(start)
+        body = f"[], size={array.shape}"
+        if array.size:
+            body = _lines(array, _Formatter(_summary(array)), indent, array.size > _options.threshold)
+        parts.append(f"{start}{body})")
+    size, count = f"size={coo.shape}", f"nnz={coo.indices.shape[1]}"
+    gap = ",\n" + " " * len(prefix)
+    implied = coo.dtype in (np.bool_, np.int64, get_default_dtype(), dtype_of_number(1j))
+    kind = [] if implied else [f"dtype={shown(coo.dtype) if pytorchs.on else coo.dtype}"]
+    line = len(prefix) + len(size)
+    suffixes = [count, *kind, "layout=torch.sparse_coo", *_of_graph(tensor)]
+    return _with_suffixes(prefix + gap.join([*parts, size]), suffixes, len(prefix), line)
+
+
+def _of_graph(tensor: Any) -> list[str]:
+    if tensor._operation is not None:
+        return [f"grad_fn={tensor.grad_fn}"]
+    return ["requires_grad=True"] if tensor.requires_grad else []
+
+
+def _with_suffixes(written: str, suffixes: list[str], indent: int, line: int) -> str:
+    for suffix in suffixes:
+        if line + len(suffix) + 2 <= _options.linewidth:
+            written += f", {suffix}"
+            line += len(suffix) + 2
+        else:
+            written += ",\n" + " " * indent + suffix
+            line = indent + len(suffix)
+    return written + ")"
+
+
 def text(tensor: Any) -> str:
     """Return the tensor as PyTorch would print it.
 
@@ -150,6 +188,8 @@ def text(tensor: Any) -> str:
     if hasattr(tensor._data, "__minitorch_gradient__"):  # inside vmap
         return f"each example of {text(new_tensor(tensor._data.array))}"
     prefix = f"{type(tensor).__name__ if type(tensor) in asked else 'tensor'}("
+    if tensor._array.__class__ is Coo:
+        return _sparse(tensor, prefix)
     try:
         array = _host(tensor._data)
     except (TypeError, ValueError):
@@ -158,32 +198,24 @@ def text(tensor: Any) -> str:
         body = _lines(array, _Formatter(_summary(array)), len(prefix), array.size > _options.threshold)
     else:
         body = "[]" if array.ndim <= 1 else f"[], size={array.shape}"
-    suffixes = []
+    suffixes = [] if tensor.is_cpu else [f"device='{tensor.device}'"]
     implied = array.dtype in (np.bool_, np.int64, get_default_dtype(), dtype_of_number(1j))
     if not implied or (not array.size and array.dtype != get_default_dtype()):
         suffixes.append(f"dtype={shown(array.dtype) if pytorchs.on else array.dtype}")
-    if tensor._operation is not None:
-        suffixes.append(f"grad_fn={tensor.grad_fn}")
-    elif tensor.requires_grad:
-        suffixes.append("requires_grad=True")
     written = prefix + body
     line = len(written) - written.rfind("\n") + 1  # the length of its last line, as PyTorch counts it
-    for suffix in suffixes:
-        if line + len(suffix) + 2 <= _options.linewidth:
-            written += f", {suffix}"
-            line += len(suffix) + 2
-        else:
-            written += ",\n" + " " * len(prefix) + suffix
-            line = len(prefix) + len(suffix)
-    return written + ")"
+    return _with_suffixes(written, [*suffixes, *_of_graph(tensor)], len(prefix), line)
 
 
 def html(tensor: Any) -> str:
     """Return the tensor as an HTML table for notebooks: a heading, and its last two axes as a grid."""
+    if tensor._array.__class__ is Coo:
+        return f"<pre>{html_escape.escape(text(tensor))}</pre>"
     array = _host(tensor._data)
     made = f" · {tensor.grad_fn}" if tensor._operation is not None else ""
     grad = " · requires grad" if tensor.requires_grad and tensor._operation is None else ""
-    heading = html_escape.escape(f"Tensor {tuple(array.shape)} {array.dtype}{made}{grad}")
+    place = "" if tensor.is_cpu else f" on {tensor.device}"
+    heading = html_escape.escape(f"Tensor {tuple(array.shape)} {array.dtype}{place}{made}{grad}")
     if not 1 <= array.ndim <= 2 or array.size > _options.threshold or not array.size:
         return f"<div><b>{heading}</b><pre>{html_escape.escape(text(tensor))}</pre></div>"
     grid = array.reshape(1, -1) if array.ndim == 1 else array

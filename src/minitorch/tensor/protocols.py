@@ -36,11 +36,11 @@ def _ufuncs() -> dict[Any, Handler]:
     """Map each ufunc that is some op's forward to that op."""
     table: dict[Any, Handler] = {}
     for op in OPS.values():
-        if isinstance(op.forward, np.ufunc):
-            if op.forward.nin == 2:
-                table[op.forward] = lambda a, b, op=op: binary(op, a, b)
+        if op.ufunc is not None:
+            if op.ufunc.nin == 2:
+                table[op.ufunc] = lambda a, b, op=op: binary(op, a, b)
             else:
-                table[op.forward] = lambda a, op=op: apply(op, as_tensor(a))
+                table[op.ufunc] = lambda a, op=op: apply(op, as_tensor(a))
     table[np.power] = table[np.float_power] = power
     table[np.matmul] = matmul
     table[np.positive] = as_tensor

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.engine import dtypes, watch
+from minitorch.engine import dtypes, gpu, watch
 from minitorch.engine.node import new_tensor
-from minitorch.tensor.devices import CPU, device
+from minitorch.tensor.devices import device, numbered, place_of
+
+Device = device  # (a storage has a property of this name)
 
 
 class UntypedStorage:
@@ -23,7 +25,8 @@ class UntypedStorage:
     (24, 24)
     """
 
-    is_cuda = is_sparse = False
+    is_sparse = False
+    is_cuda = property(lambda self: gpu.is_on_gpu(self._bytes))
 
     def __init__(self, size: int = 0, *, array: Any = None) -> None:
         self._whole = np.zeros(size, np.uint8) if array is None else array
@@ -38,7 +41,7 @@ class UntypedStorage:
     @property
     def device(self) -> device:
         """Where it lies."""
-        return CPU
+        return place_of(self._bytes)
 
     def nbytes(self) -> int:
         """The number of bytes."""
@@ -48,7 +51,7 @@ class UntypedStorage:
 
     def data_ptr(self) -> int:
         """The address of its first byte."""
-        return int(self._bytes.ctypes.data)
+        return int(self._bytes.ctypes.data if isinstance(self._bytes, np.ndarray) else self._bytes.data.ptr)
 
     _cdata = property(data_ptr)
 
@@ -81,12 +84,18 @@ class UntypedStorage:
         return self
 
     def cpu(self) -> UntypedStorage:
-        """Return itself."""
-        return self
+        """Return the bytes in the computer's own memory: itself, or a copy."""
+        memory: Any = self._bytes
+        return UntypedStorage(array=memory.get()) if gpu.is_on_gpu(memory) else self
+
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> UntypedStorage:
+        """Return a copy of the bytes on a GPU; itself if it is there."""
+        where = numbered(Device("cuda" if device is None else device))
+        return self if where == self.device else UntypedStorage(array=gpu.sent(self._bytes, where.index))
 
     def is_pinned(self, device: Any = None) -> bool:
-        """Return False."""
-        return False
+        """Tell whether it is pinned: kept where it is, so that a GPU fetches from it by itself."""
+        return gpu.is_pinned(self._bytes)
 
     def is_shared(self) -> bool:
         """Return False: other processes get copies."""
@@ -137,7 +146,7 @@ class TypedStorage:
     @property
     def device(self) -> device:
         """Where it lies."""
-        return CPU
+        return self._storage.device
 
     def untyped(self) -> UntypedStorage:
         """Return the bytes."""
@@ -208,7 +217,7 @@ def _numbers(args: tuple[Any, ...], dtype: Any) -> np.ndarray:
 def storage_of(array: Any) -> UntypedStorage:
     """Return the memory beneath an array: that of the array it is a view of."""
     array = watch.memory_of(array)
-    while isinstance(array.base, np.ndarray):
+    while array.base is not None and type(array.base) is type(array):
         array = array.base
     whole = array if array.flags.c_contiguous else array.T
     return UntypedStorage(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.engine import watch
+from minitorch.engine import gpu, watch
 from minitorch.engine.backward import backpropagate, deposit, own_gradient, step_back
 from minitorch.engine.complex import meet_complex
 from minitorch.engine.dtypes import get_default_dtype, kind_of
@@ -23,12 +23,13 @@ from minitorch.engine.versions import copy_past, inputs_of, let_views_follow, no
 from minitorch.ops import arithmetic, comparison
 from minitorch.ops.op import Op
 from minitorch.ops.shape import CLONE
+from minitorch.ops.sparse import Coo
 from minitorch.tensor import plain, printing, torch_function
 from minitorch.tensor import protocols as numpy_protocols
 from minitorch.tensor.closures import Closure, is_closure
-from minitorch.tensor.conversions import Conversions, check_device
+from minitorch.tensor.conversions import Conversions
 from minitorch.tensor.convert import as_array, as_tensor, binary, is_array
-from minitorch.tensor.devices import Size, preserve_format
+from minitorch.tensor.devices import Size, check_device, gpu_of, preserve_format
 from minitorch.tensor.facts import Facts
 from minitorch.tensor.grad_fn import GradFn, HookHandle
 from minitorch.tensor.methods.activation import Activations
@@ -45,6 +46,7 @@ from minitorch.tensor.methods.reductions import Reductions
 from minitorch.tensor.methods.rounding import Rounding
 from minitorch.tensor.methods.shape import Shapes
 from minitorch.tensor.methods.sorting import Sorting
+from minitorch.tensor.methods.sparse import Sparse
 from minitorch.tensor.methods.special import SpecialFunctions
 from minitorch.tensor.methods.statistics import Statistics
 from minitorch.tensor.methods.trigonometric import Trigonometry
@@ -79,6 +81,7 @@ class Tensor(
     Products,
     LinearAlgebra,
     RandomDraws,
+    Sparse,
     Writing,
     results=True,
 ):
@@ -158,7 +161,10 @@ class Tensor(
             )
         if not isinstance(_prev, tuple):  # Tensor(data, False, np.float64): a dtype
             dtype, _prev = (_prev, ()) if dtype is None else (dtype, _prev)
-        write_down(self, as_array(data, dtype, copy=True), None, (), {})
+        array = as_array(data, dtype, copy=True)
+        if device is not None and (where := gpu_of(device)) is not None:
+            array = gpu.sent(array, where.index)
+        write_down(self, array, None, (), {})
         parents = tuple(parent for parent in _prev if isinstance(parent, Node))
         if any(parent._requires_grad for parent in parents):
             self._operation, self._inputs, self._requires_grad = Closure(str(_op), self), parents, True
@@ -193,7 +199,8 @@ class Tensor(
         """The gradient accumulated by backward(): an array like `data`, or None. (Under PyTorch's types: a Tensor.)"""
         if pytorchs.on:
             return gradient_of(self)
-        return plain.handed_out(own_gradient(self))
+        gradient = own_gradient(self)
+        return gradient_of(self) if gradient.__class__ is Coo else plain.handed_out(gradient)
 
     @grad.setter
     def grad(self, value: Any) -> None:
@@ -333,7 +340,8 @@ class Tensor(
         False
         """
         note_viewed(self)
-        return new_tensor(self._data)
+        array = self._data
+        return new_tensor(array.like(array.values) if array.__class__ is Coo else array)
 
     def clone(self, *, memory_format: Any = preserve_format) -> Tensor:
         """A copy that stays in the graph.   dx = g

@@ -180,7 +180,8 @@ def keep_graphs(roots: Any, seeds: Any, inputs: Any, retain_graph: bool | None) 
     for tensor, gradient in found.items():
         held = gradient_of(tensor)
         graph: Any = gradient if isinstance(gradient, Node) else new_tensor(gradient)
-        tensor.grad = graph if held is None else held + graph  # type: ignore[attr-defined]
+        # A copy, as PyTorch's: a rule may give a view, and a view cannot be cut off from its graph (p.grad.detach_()).
+        tensor.grad = graph.clone() if held is None else held + graph  # type: ignore[attr-defined]
 
 
 def hooks_of(tensor: Any) -> Hooks:

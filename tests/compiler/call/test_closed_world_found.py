@@ -1139,3 +1139,114 @@ def test_arguments_with_gradients_may_be_older_or_younger_than_parameters(compil
     with warnings.catch_warnings():
         warnings.simplefilter("error", Disagreement)
         both(scenario, compile)
+
+
+@pytest.mark.parametrize("ends_with", ["None", "zeros", "another"])
+def test_who_holds_a_gradient_sees_what_was_added_to_it_before_it_was_replaced(compile, ends_with):
+    def scenario(compile):
+        p = nn.Parameter(mt.ones(3))
+
+        @compile
+        def f(x):
+            (p * x).sum().backward()
+            doubled = mt.tensor(p.grad) * 2
+            if ends_with == "None":
+                p.grad = None
+            elif ends_with == "zeros":
+                p.grad = np.zeros(3, np.float32)
+            else:
+                p.grad = (x * 5).data
+            return doubled
+
+        found = []
+        for i in range(4):
+            held = np.full(3, float(i), np.float32)
+            p.grad = held
+            found += [f(mt.ones(3)), held]
+        return found
+
+    shares(compile, scenario)
+
+
+@pytest.mark.parametrize("to_none", [True, False])
+def test_gradients_that_are_set_to_zero_are_the_same_arrays(compile, to_none):
+    def scenario(compile):
+        model = nn.Linear(3, 2)
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
+
+        @compile
+        def step(x):
+            optimizer.zero_grad(set_to_none=to_none)
+            model(x).pow(2).sum().backward()
+            optimizer.step()
+
+        found = []
+        together = np.ones(8, np.float32)
+        for i in range(10):
+            if i == 5:
+                model.weight.grad, model.bias.grad = together[:6].reshape(2, 3), together[6:]
+            if i == 8:
+                model.weight.grad = mt.zeros(2, 3).data
+            weight, bias = model.weight.grad, model.bias.grad
+            step(mt.ones(4, 3) * i)
+            found += [
+                model.weight.grad is not None
+                and not to_none
+                and i
+                and np.shares_memory(weight, model.weight.grad)
+            ]
+            found += [
+                weight,
+                bias,
+                model.weight.grad.copy(),
+                model.bias.grad.copy(),
+                model.weight.detach().clone(),
+            ]
+        if compile is not plain:
+            assert step.compilations <= 2
+        return found, together
+
+    shares(compile, scenario)
+
+
+def test_gradients_that_are_set_to_zero_come_to_share_memory(compile):
+    def scenario(compile):
+        model, w = nn.Linear(4, 4), nn.Parameter(mt.ones(4))
+        optimizer = optim.SGD([*model.parameters(), w], lr=0.1)
+
+        @compile
+        def step(x):
+            loss = model.weight.sum() + model.bias.sum() * 2 + w.sum() * 3 + x.sum()
+            optimizer.zero_grad(set_to_none=False)
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        found = [step(mt.ones(2, 4)) for _ in range(3)]
+        model.bias.grad = w.data
+        found += [step(mt.ones(2, 4)) for _ in range(2)]
+        model.bias.grad = np.ones(4, np.float32)
+        found += [step(mt.ones(2, 4)), step(mt.from_numpy(model.weight.grad))]
+        model.bias.grad = w.grad
+        return [*found, step(mt.ones(2, 4)), step(mt.ones(2, 4)), w, model.bias, w.grad, model.bias.grad]
+
+    shares(compile, scenario)
+
+
+def test_who_holds_an_array_sees_what_was_written_before_it_was_replaced(compile):
+    def scenario(compile):
+        w = mt.ones(3)
+
+        @compile
+        def f(x):
+            w.mul_(2.0)
+            w.data = (w * x + 1.0).data
+            return w * 3
+
+        found = []
+        for _ in range(4):
+            held = w.data
+            found += [f(mt.ones(3)), held, w.data.copy()]
+        return found
+
+    shares(compile, scenario)

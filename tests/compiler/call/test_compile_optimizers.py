@@ -75,6 +75,9 @@ OPTIMIZERS = {
     "adagrad": lambda m: optim.Adagrad(m.parameters(), lr=0.1, lr_decay=0.1),
     "radam": lambda m: optim.RAdam(m.parameters(), lr=0.1),
     "nadam": lambda m: optim.NAdam(m.parameters(), lr=0.1),
+    "asgd": lambda m: optim.ASGD(m.parameters(), lr=0.1, lambd=0.1, t0=3, weight_decay=0.1),
+    "adafactor": lambda m: optim.Adafactor(m.parameters(), lr=0.5, weight_decay=0.01),
+    "muon": lambda m: optim.Muon([p for p in m.parameters() if p.ndim == 2], lr=0.1),
 }
 
 

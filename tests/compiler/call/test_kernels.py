@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -188,6 +189,26 @@ def test_kernels_are_made_when_many_elements_were_met(monkeypatch, used):
     assert not minitorch.are_native_ops_enabled()
     run(x)
     assert len(used) == 1
+
+
+def test_a_thread_does_not_mind_what_another_computes(used):
+    entered, leave = threading.Event(), threading.Event()
+
+    def slow(x):
+        entered.set()
+        assert leave.wait(20)
+        return x + 1
+
+    x = np.linspace(0, 1, 400)
+    thread = threading.Thread(target=native.natively(slow), args=(x,))
+    thread.start()
+    assert entered.wait(20)
+    run = native.natively(lambda x: np.exp(-x * 0.5) + 1, native.ELEMENTWISE)
+    for _ in range(2):
+        np.testing.assert_allclose(run(x), np.exp(-x * 0.5) + 1, rtol=1e-14)
+    assert len(used) == 1
+    leave.set()
+    thread.join()
 
 
 def test_a_kernel_that_differs_is_told_and_not_used(monkeypatch, used):

@@ -18,9 +18,9 @@ from typing import Any, Protocol
 
 from minitorch.compiler.trace.observe.hooks import lookup
 from minitorch.compiler.trace.observe.observer import MISSING, PLAIN
-from minitorch.engine.dtypes import get_default_dtype
 from minitorch.engine.modes import current
 from minitorch.engine.watch import owner_of
+from minitorch.tensor.devices import defaults_of_creation
 
 MISS: Any = object()  # what a generated function gives for a call on which a condition does not hold
 # What looking may raise where there is nothing any more.
@@ -47,7 +47,7 @@ def alike(a: Any, b: Any) -> bool:
 NAMES: dict[str, Any] = {
     "__name__": __name__,  # whose code it is
     "same": same, "alike": alike, "lookup": lookup, "is_": operator.is_, "missing": MISSING, "owner_of": owner_of,
-    "current": current, "default_dtype": get_default_dtype, "MISS": MISS,
+    "current": current, "defaults": defaults_of_creation, "MISS": MISS,
     "GONE": GONE,
 }  # fmt: skip
 # How what is found, {0}, is compared with what is expected, {1}.

@@ -30,7 +30,7 @@ class Leaf:
 
 
 class Same:
-    """In place of a container from outside: the very one, whatever is in it."""
+    """In place of a container or an array from outside: the very one, whatever is in it."""
 
     __slots__ = ("thing",)
 
@@ -39,7 +39,10 @@ class Same:
 
 
 class Taken:
-    """In place of a container among the arguments: the one of the call. path: the way to it from (args, options)."""
+    """In place of a container or an array among the arguments: the one of the call.
+
+    path: the way to it from (args, options).
+    """
 
     __slots__ = ("path",)
 
@@ -54,13 +57,15 @@ class Taken:
 
 
 def paths_of(thing: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, tuple[Any, ...]]]:
-    """Yield the lists, dicts and dataclasses among arguments, and how each is reached."""
+    """Yield the lists, dicts, dataclasses and arrays among arguments, and how each is reached."""
     if isinstance(thing, (list, tuple)):
         parts: Any = enumerate(thing)
     elif isinstance(thing, dict) and not isinstance(thing, ParameterGroup):
         parts = thing.items()
     elif is_record(thing):
         parts = [(each.name, getattr(thing, each.name)) for each in dataclasses.fields(thing)]
+    elif isinstance(thing, (np.ndarray, Traced)):
+        parts = ()
     else:
         return
     if not isinstance(thing, tuple):
@@ -154,7 +159,7 @@ def template(thing: Any, numbers: dict[int, int]) -> Any:
 
 
 def takes_from_call(shape: Any) -> bool:
-    """Tell whether a template has containers of the call in it."""
+    """Tell whether a template has containers or arrays of the call in it."""
     return any(part.__class__ is Taken for part in parts_of(shape))
 
 

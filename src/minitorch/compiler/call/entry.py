@@ -33,6 +33,7 @@ from minitorch.compiler.trace.recorded import (
     FromScript,
     FromTensor,
     ReadNumber,
+    Rebind,
     look_at,
 )
 from minitorch.engine import recording, watch
@@ -127,6 +128,28 @@ class _EntryWriter:
             s.add("except GONE: return MISS")
         self._write([*program.identities(self.spelled.leaves), *program.places_apart()])
         self._write(program.captured)
+        for rebind in self.recorded.rebinds:
+            if rebind.in_place:
+                self._gradient_to_write(rebind)
+
+    def _gradient_to_write(self, rebind: Rebind) -> None:
+        """Write that an output goes right into the gradient that is there: the last call's, or another that serves."""
+        s, i = self.source, rebind.output
+        if i is None or i in self.native.native.early or isinstance(rebind.tensor, int):
+            raise _NoEntry
+        output = self.recorded.program.outputs[i]
+        if not is_fixed(*output.shape) or not output.size:
+            raise _NoEntry
+        tensor, last = s.bind(rebind.tensor), f"g{i}"
+        s.globals.append(last)
+        s.names[last] = None
+        s.add(f"r{i} = {GRADIENT.format(tensor)}")
+        s.add(f"if r{i} is not {last} or {tensor}._grad_is_shared:")
+        takes = s.bind(_taker(self.program))
+        s.add(
+            f"    if not {takes}({tensor}, {s.bind(output)}, [{', '.join(self.spelled.leaves)}]): return MISS"
+        )
+        s.add(f"    {last} = r{i}")
 
     def _readings(self) -> list[str]:
         """Return lines that give ints which the function reads their names."""
@@ -219,6 +242,9 @@ class _EntryWriter:
         for i in native.given:
             value = self.recorded.program.outputs[i]
             rebind = holders.get(i)
+            if rebind is not None and rebind.in_place:
+                outputs.append(f"r{i}")  # (see `_gradient_to_write`)
+                continue
             if rebind is not None and (rebind.attribute != "_grad" or isinstance(rebind.tensor, int)):
                 raise _NoEntry
             if rebind is not None and i not in native.native.early:
@@ -257,8 +283,10 @@ class _EntryWriter:
         for rebind in self.recorded.rebinds:
             given = isinstance(rebind.tensor, int)
             tensor = self.spelled.leaves[rebind.tensor] if given else s.bind(rebind.tensor)
-            if rebind.attribute != "_grad" or rebind.in_place:
+            if rebind.attribute != "_grad":
                 raise _NoEntry
+            if rebind.in_place:
+                continue
             give = TAKE_GRADIENT if rebind.output is None else GIVE_GRADIENT
             stores.append(give.format(tensor, f"r{rebind.output}"))
         if self.program.must_not_be_interrupted or not stores:
@@ -354,6 +382,17 @@ class _EntryWriter:
             )  # (no method: it would hold the program, which holds this)
             results = "results"
         s.add(f"return {results}")
+
+
+def _taker(program: Specialisation) -> Any:
+    """Return `takes_gradient` as a function that does not hold the program, which holds the entry."""
+    reference = weakref.ref(program)
+
+    def takes(tensor: Any, output: Any, leaves: list[Any]) -> bool:
+        found = reference()
+        return found is not None and found.takes_gradient(tensor, output, leaves)
+
+    return takes
 
 
 class _Slot:

@@ -33,11 +33,12 @@ from minitorch.compiler.call.specialisation import REFUSALS, Redecided, Speciali
 from minitorch.compiler.trace.interrupts import Uninterrupted
 from minitorch.compiler.trace.observe.instrument import SUPPORTED
 from minitorch.compiler.trace.recorded import FromTensor, ReadNumber
-from minitorch.compiler.trace.refusal import Refused
+from minitorch.compiler.trace.refusal import CompileError, Refused
 from minitorch.engine import watch
 from minitorch.engine.modes import Mode, current, observed
 from minitorch.engine.node import Node
 from minitorch.engine.versions import rebased, synced
+from minitorch.ops.sparse import Coo
 
 EAGER = "eager"  # the backend that runs the function itself
 RARE_CALLS = 8  # so many calls run as they are, because their arguments came rarely, before that is told
@@ -179,6 +180,8 @@ class CompiledFunction:
             return self.function(*args, **options)
         arguments = Arguments(args, options, mode)
         if any(type(leaf) is not np.ndarray and _is_foreign(leaf) for leaf in arguments.leaves):
+            if any(isinstance(leaf, Node) and isinstance(leaf._array, Coo) for leaf in arguments.leaves):
+                self._leave_out_sparse_tensors()
             return self.function(*args, **options)
         return self._find(arguments, mode)
 
@@ -199,6 +202,16 @@ class CompiledFunction:
             program.used = watch.tick()
             cache.latest, cache.earlier = program, cache.latest
         return results
+
+    def _leave_out_sparse_tensors(self) -> None:
+        """Say once that calls with sparse tensors run as they are; others are compiled all the same."""
+        because = (
+            f"a sparse tensor is among the arguments of {describe(self.function)}, and those are not compiled"
+        )
+        if self.fullgraph:
+            raise CompileError(f"compile: {because}")
+        if STAYS_EAGER + because not in self.cache.reasons:
+            self._stay_eager(because)
 
     def _bring_views_up_to_date(self, args: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Let views whose base was written into follow it, before anything is asked of them."""

@@ -26,7 +26,7 @@ from minitorch.compiler.trace import recorder as recorder  # (and so do NumPy's 
 from minitorch.compiler.trace.traced import Traced, as_traced
 from minitorch.engine import recording
 from minitorch.ops import native
-from minitorch.ops.native import BATCH, ELEMENTWISE
+from minitorch.ops.native import BATCH, ELEMENTWISE, FIRST
 from minitorch.tensor.generator import draw_natively
 
 Function = Callable[..., Any]
@@ -35,6 +35,8 @@ MOST_SIZES = 1000  # for so many, shapes of results are kept
 
 # What is different to a kernel (an attribute, equal lengths) has to be met by this share of what its function has to.
 SHARE = 4
+# A kernel for one shape serves less, and takes longer to make: such a shape has to be met by so many times more.
+TIMES = 4
 
 _met: dict[Any, int] = {}  # how many elements, where there is no kernel yet
 _kernels: dict[Any, Kernel | None] = {}
@@ -63,7 +65,7 @@ def compute(
         if recording.recorder() is not None:  # arrays that record would go to somebody else's program
             return None
         met = _met[key] = _met.get(key, 0) + arrays[0].size
-        if met < native.MANY // SHARE:
+        if met < (native.MANY * TIMES if lengths in (BATCH, FIRST) else native.MANY // SHARE):
             return None
         expected = plain(*inputs, **attributes)
         _make(key, function, arrays, shapes, tree, attributes, expected)
@@ -79,6 +81,9 @@ def _with_names(arrays: Sequence[np.ndarray], lengths: str) -> list[list[int]]:
         batch, ndim = arrays[0].shape[0], arrays[0].ndim
         vary = batch > 1
         return [[~0, *a.shape[1:]] if vary and a.ndim == ndim else list(a.shape) for a in arrays]
+    if lengths == FIRST:
+        first, *others = ([*a.shape] for a in arrays)
+        return [[~0, *first[1:]] if first[0] > 1 else first, *others]
     names: dict[int, int] = {}
     return [[n if n < 2 else ~names.setdefault(n, len(names)) for n in a.shape] for a in arrays]
 

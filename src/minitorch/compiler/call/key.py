@@ -19,12 +19,12 @@ import numpy as np
 
 from minitorch.compiler.call.conditions import PLAIN, Condition, Let, Local, Remembered, Requirement, compiled
 from minitorch.compiler.ir.polynomial import GREATEST, LEAST
-from minitorch.engine.dtypes import get_default_dtype
 from minitorch.engine.modes import Mode
 from minitorch.engine.node import Node
 from minitorch.engine.recording import ARRAY, GRADIENT
 from minitorch.engine.watch import owner_of
 from minitorch.optim.optimizer import ParameterGroup
+from minitorch.tensor.devices import defaults_of_creation
 
 # --- one Tensor or array --------------------------------------------------------------------------------------
 
@@ -192,7 +192,7 @@ class CacheKey(NamedTuple):
     leaves: tuple[Signature, ...]
     identical: tuple[int, ...]  # which leaf each one is identical with; () if all are different objects
     grad_enabled: bool
-    default_dtype: Any
+    defaults: Any  # the default dtype, and the default device if there is one
     precision: Any  # the dtype that autocast chose
     inputs: tuple[int, ...] = ()  # which floats are inputs of the program
     numbers: tuple[Any, ...] = ()  # the others, exactly
@@ -258,7 +258,7 @@ class Arguments:
         named = take_apart(options, self.leaves, self.numbers, whole) if options else None
         signatures = tuple(map(signature, self.leaves))
         identical = _identical(self.leaves)
-        set_before = (mode.enabled, get_default_dtype(), mode.precision)
+        set_before = (mode.enabled, defaults_of_creation(), mode.precision)
         found = (positional, named, signatures, identical, *set_before, (), (), tuple(whole))
         self.key = tuple.__new__(CacheKey, found)  # by its own constructor it takes three times as long
 
@@ -342,7 +342,7 @@ class Spelled:
         self.requirements: list[Requirement] = [
             Let(("mode",), "current()", ()),
             Remembered(Local("mode"), [enabled, precision, *UNOBSERVED], usual),
-            Condition("the default dtype", "default_dtype()", (), key.default_dtype, reported=True),
+            Condition("the default dtype and device", "defaults()", (), key.defaults, reported=True),
         ]
         self._spell("args", Local("args"), key.positional, "a")
         if key.named is None:

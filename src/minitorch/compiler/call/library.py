@@ -25,6 +25,7 @@ from minitorch.optim.lr_scheduler import LRScheduler
 from minitorch.optim.optimizer import Optimizer, ParameterGroup
 from minitorch.random import Generator
 from minitorch.tensor import Tensor
+from minitorch.tensor.plain import PlainArray
 
 MEETABLE = (Node, Module, Optimizer, LRScheduler, Generator)
 
@@ -71,6 +72,8 @@ class KnownObjects:
         if not isinstance(group, ParameterGroup) or key not in group:
             return MISSING
         found = self.active.changeable(group, key)
+        if isinstance(found, Number) and isinstance(group[key], np.floating):
+            raise self.active.refusal(f"it reads {key!r}, which is a NumPy scalar; make it a float")
         return as_float(found) if isinstance(found, Number) else MISSING
 
     def number(self, holder: Any, key: Any, value: Any) -> Any:
@@ -86,7 +89,8 @@ class KnownObjects:
 
     def shown(self, array: np.ndarray) -> Any:
         """Return what stands for an array from outside."""
-        return self.active.foreign(array)
+        shown = self.active.foreign(array)
+        return shown.__minitorch_plain__() if isinstance(array, PlainArray) else shown
 
     def is_fresh(self, tensor: Any) -> bool:
         """Tell whether a Tensor was made in this run."""

@@ -253,7 +253,7 @@ class _Run:
         self.made_plain: dict[int, Any] = {}  # containers of what was stored, with plain arrays in them
         self.found: list[Any] = []  # the Tensors and arrays among the results
         self._settled: dict[int, Any] = {}  # arrays among them, as this run gives them, by id
-        self._paths: dict[int, tuple[Any, ...]] = {}  # of containers among the arguments, by id
+        self._paths: dict[int, tuple[Any, ...]] = {}  # of containers and arrays among the arguments, by id
         self.stored: list[Any] = []  # what was stored outside, change by change
         self.environment = Environment(promoted)  # as it was when each thing was first come across
         self.before = Before([default_generator])
@@ -327,7 +327,7 @@ class _Run:
         def all_of(results: Any) -> list[Any]:
             # Containers that are changed later on are kept as they are now.
             stored = [change.value for change in self.observer.changes]
-            self.results, self.stored = rebuilt((results, stored), as_number, {}, self._kept)
+            self.results, self.stored = rebuilt((results, stored), self._part, {}, self._kept)
             if any(isinstance(step, Effect) for step in self.active.script):
                 # What a number is read from may be changed by then: the program gives it.
                 self.results, self.stored = rebuilt((self.results, self.stored), _given_by_program)
@@ -350,11 +350,16 @@ class _Run:
             except DistError:
                 raise error from None
 
-    def _kept(self, container: Any) -> Same | Taken | None:
-        """Return what stands for a container that is not made anew: from outside, or an argument."""
-        if id(container) in self._paths:
-            return Taken(self._paths[id(container)])
-        return Same(container) if self.observer.knows(container) else None
+    def _kept(self, thing: Any) -> Same | Taken | None:
+        """Return what stands for a container, or an array, that is not made anew: from outside, or an argument."""
+        if id(thing) in self._paths:
+            return Taken(self._paths[id(thing)])
+        return Same(thing) if self.observer.knows(thing) else None
+
+    def _part(self, part: Any) -> Any:
+        """Return a part of the results: an array that was there before as itself."""
+        array = self.observer.unshown(part)
+        return (self._kept(array) if isinstance(array, np.ndarray) else None) or as_number(part)
 
     def _call(self) -> Any:
         args, options = self.arguments.args, self.arguments.options
@@ -366,7 +371,9 @@ class _Run:
         if any(isinstance(given, np.ndarray) for given in self.arguments.leaves):
             args, options = rebuilt((args, options), self._shown)  # a copy of one must be recorded too
         self._note_given((args, options))
-        self._paths = {id(each): path for each, path in paths_of((args, options)) if path != (1,)}
+        self._paths = {
+            id(self.observer.unshown(each)): path for each, path in paths_of((args, options)) if path != (1,)
+        }
         with watched_by(self.observer), watchdog(self.observer):
             results = self.observer.calls(self.function, args, options)
         if self.observer.refusal is not None:
@@ -376,7 +383,7 @@ class _Run:
     def _shown(self, thing: Any) -> Any:
         shown = self.active.shown(thing)
         if shown is not thing:
-            self.observer.originals[id(shown)] = thing
+            self.observer.originals[id(shown)] = shown, thing
         return shown
 
     def _note_given(self, thing: Any) -> None:

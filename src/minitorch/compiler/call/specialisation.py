@@ -111,6 +111,11 @@ class Captured:
             words_of = fact.words.format(words)
             self.conditions.append(Condition(words_of, fact.look, (self.name,), expected, fact.test))
 
+    @property
+    def is_written_into(self) -> bool:
+        """Whether it is an array of a Tensor's, known from the last call, that is written."""
+        return self.written and self.known is not MISS
+
     def violation(self, call: dict[str, Any]) -> str:
         """Say why the array cannot be an input; '' if it can."""
         call[self.name] = self.read(self.tensor)
@@ -178,7 +183,7 @@ def _test_of(answer: Any) -> str:
 def _is_there(step: ReadNumber) -> bool:
     """Tell whether there is a number where one is to be read."""
     try:
-        return type(step.find()) in (int, float)
+        return isinstance(step.find(), (int, float))
     except GONE:
         return False
 
@@ -271,18 +276,20 @@ class Specialisation:
         self._decided = compiled(self.decisions) if self.decisions else lambda: True
         self.writes_arguments = any(isinstance(recorded.sources[i], FromArgument) for i in written)
         self._placed = [source for source in recorded.sources if isinstance(source, FromPlace)]
-        # Tensors whose gradients are read, or added to: each with whether it is. (An argument by its position.)
+        # Tensors whose gradients are read, each with whether it is written. (An argument by its position.)
         self._with_gradient: dict[int, tuple[Any, bool]] = {}
-        for source in recorded.sources:
+        for i, source in enumerate(recorded.sources):
             if isinstance(source, FromGradient):
-                self._with_gradient[id(source.tensor)] = source.tensor, False
+                self._with_gradient[id(source.tensor)] = source.tensor, i in written
             elif isinstance(source, FromArgument) and source.gradient:
-                self._with_gradient[source.position] = source.position, False
+                self._with_gradient[source.position] = source.position, i in written
         for rebind in recorded.rebinds:
             if rebind.in_place:
                 given = isinstance(rebind.tensor, int)
                 self._with_gradient[rebind.tensor if given else id(rebind.tensor)] = rebind.tensor, True
-        self._adds_to_gradients = any(added_to for _, added_to in self._with_gradient.values())
+        self._writes_memory = bool(recorded.updates) or any(
+            is_written for _, is_written in self._with_gradient.values()
+        )
         self.draws = [i for i, step in enumerate(recorded.script) if isinstance(step, Draw)]
         self._numbers = [
             s for s in recorded.script if isinstance(s, ReadNumber) and s.holder is not self.given
@@ -295,7 +302,7 @@ class Specialisation:
         self.may_need_undoing = self.has_effects or bool(self._streams and self.runner.may_fail)
         # Where the entry could not make up for an interrupt, Ctrl-C has to wait for it.
         self.must_not_be_interrupted = bool(self.has_effects or self._streams or self.changes)
-        self._written_owners = self._owners_of_written()
+        self._find_owners_of_written()
         self.change = changing(self.changes, self.stored)
         self.takes_from_call = takes_from_call((self.template, self.stored))
         self.audits.program = weakref.ref(self)
@@ -317,7 +324,7 @@ class Specialisation:
 
     def spelled(self, usual: Mode | None = None) -> Spelled:
         """Return the conditions on a call's arguments. usual: a mode under which it fits."""
-        return Spelled(self.key, self._memory if self.recorded.updates else lambda words, name: [], usual)
+        return Spelled(self.key, self._memory if self._writes_memory else lambda words, name: [], usual)
 
     def identities(self, leaves: Sequence[Local]) -> list[Condition]:
         """Return the conditions on which things the arguments are. leaves: their names."""
@@ -408,28 +415,32 @@ class Specialisation:
     def _takes_new_arrays(self) -> bool:
         """Tell whether arrays that Tensors were given since the last call can be written to, each by itself."""
         self.entry, self.entry_is_made = None, False  # it knows the arrays
-        self._written_owners = self._owners_of_written()
+        self._find_owners_of_written()
         arrays = [each.known for each in self.captured if each.known is not MISS]
         arrays += [source.array for source in self.recorded.sources if isinstance(source, FromArray)]
         for each in self.captured:
-            if each.written and (
+            if each.is_written_into and (
                 not each.known.flags.writeable or sum(np.may_share_memory(each.known, a) for a in arrays) > 1
             ):
                 each.known = MISS  # look again at the next call
                 return False
         return True
 
-    def _owners_of_written(self) -> set[int]:
-        return {id(watch.owner_of(each.known)) for each in self.captured if each.written}
+    def _find_owners_of_written(self) -> None:
+        """Note in whose memory captured arrays lie that are written. The entry's own also has gradients it writes."""
+        self._written_owners = {
+            id(watch.owner_of(each.known)) for each in self.captured if each.is_written_into
+        }
+        self._entry_owners = set(self._written_owners)
 
     def _memory(self, words: str, array: Local) -> list[Condition]:
         """Return the condition on an argument's array that what is written does not lie in its memory."""
         shares = f"whether {words} shares memory with what is written"
-        return [Condition(shares, SHARES, (array, self._written_owners), False)]
+        return [Condition(shares, SHARES, (array, self._entry_owners), False)]
 
     def places_apart(self) -> list[Condition]:
         """Return the conditions that what is written does not lie in the memory of what is at some place."""
-        if not self.recorded.updates:
+        if not self._writes_memory:
             return []
         found = []
         for source in self._placed:
@@ -437,35 +448,45 @@ class Specialisation:
             place = (source.holder, source.key) if "{1}" in look else (source.holder,)
             shares = SHARES.format(f"{look}._array", f"{{{len(place)}}}")
             words = f"whether the tensor at {source.key!r:.40} shares memory with what is written"
-            found.append(Condition(words, shares, (*place, self._written_owners), False))
+            found.append(Condition(words, shares, (*place, self._entry_owners), False))
         return found
+
+    def takes_gradient(self, tensor: Any, output: Any, leaves: Sequence[Any]) -> bool:
+        """Tell whether an output may be written right into a Tensor's gradient, from now on."""
+        gradient = tensor._grad
+        if type(gradient) is not np.ndarray or tensor._grad_is_shared or not gradient.flags.carray:
+            return False
+        if gradient.shape != output.shape or gradient.dtype != output.dtype or self.overlaps(leaves):
+            return False
+        self._entry_owners.add(id(watch.owner_of(gradient)))
+        return True
 
     def overlaps(self, leaves: Sequence[Any]) -> bool:
         """Tell whether an array that may be another one at each call (an argument, what is at a place, a gradient)
         shares memory with another array, and one of the two is written."""
-        if not self.recorded.updates and not self._adds_to_gradients:
+        if not self._writes_memory:
             return False
         arrays = [leaf._data if isinstance(leaf, Node) else leaf for leaf in leaves]
         others = [found_at(place.holder, place.key)._data for place in self._placed]
         gradients: list[Any] = []
-        added_to: list[Any] = []
-        for tensor, is_added_to in self._with_gradient.values():
+        written: list[Any] = []
+        for tensor, is_written in self._with_gradient.values():
             node = leaves[tensor] if isinstance(tensor, int) else tensor
             if node._grad is not None:
                 # (One that the engine handed to several tensors is copied before it is written to.)
-                (added_to if is_added_to and not node._grad_is_shared else gradients).append(node._grad)
+                (written if is_written and not node._grad_is_shared else gradients).append(node._grad)
         others += gradients
-        if any(_shares(array, self._written_owners) for array in (*arrays, *others, *added_to)):
+        if any(_shares(array, self._written_owners) for array in (*arrays, *others, *written)):
             return True
         captured = [each.known for each in self.captured if each.known is not MISS]
         if self.writes_arguments:
             owners = {id(watch.owner_of(a)) for a in arrays}
             if len(owners) != len({id(leaf) for leaf in leaves}):
                 return True
-            if any(_shares(array, owners) for array in (*captured, *others, *added_to)):
+            if any(_shares(array, owners) for array in (*captured, *others, *written)):
                 return True
-        together = [*added_to, *others, *arrays, *captured]
-        return bool(added_to) and first_sharing(together, range(len(added_to))) is not None
+        together = [*written, *others, *arrays, *captured]
+        return bool(written) and first_sharing(together, range(len(written))) is not None
 
     # --- running --------------------------------------------------------------------------------------
 
@@ -492,6 +513,9 @@ class Specialisation:
                 if step.__class__ is Effect:
                     # A schedule may have changed the number a decision was about.
                     self.decide(arguments)
+            for tensor, is_written in self._with_gradient.values():
+                if is_written:
+                    own_gradient(leaves[tensor] if isinstance(tensor, int) else tensor)
             inputs = [np.asarray(source.read(call)) for source in recorded.sources]
             with self.lock:
                 outputs = self.runner(inputs)

@@ -67,7 +67,7 @@ class View:
         thing = self.base(leaves, found)
         if self.kind is not Tensor:
             shown = handed_out(thing._data, watched=True) if isinstance(thing, Tensor) else thing
-            thing = shown.view(self.kind)
+            thing = shown.view(self.kind) if self.looks else shown
         elif not isinstance(thing, Tensor):
             thing = new_tensor(np.asarray(thing))
         elif not self.keeps_graph:
@@ -159,6 +159,8 @@ def _view(result: Any, root: Any, of: Any, active: Recording) -> View:
     is_tensor = isinstance(result, Node)
     array = result._data if is_tensor else result
     looks = _looks_by_ops(result, root) if is_tensor else None
+    if isinstance(array, PlainTraced) and root.__minitorch_plain__() is array:
+        looks = []  # what `.data` or `.grad` hands out: the same one to everybody
     if looks is None:
         looks = _looks_by_program(array, root)
     keeps_graph = _keeps_graph(result)

@@ -62,6 +62,7 @@ from minitorch.engine import recording, watch
 from minitorch.engine.modes import current, switch
 from minitorch.engine.node import Node
 from minitorch.engine.versions import synced
+from minitorch.ops.sparse import Coo
 
 
 def _rank(source: Source) -> tuple[int, int]:
@@ -247,7 +248,9 @@ class Recording:
         if name not in self._numbers:
             reading = ReadNumber(holder, key, type(value))
             self.symbolic.add(name)
-            self._numbers[name] = self.scalar(value, reading)
+            self._numbers[name] = self.scalar(
+                float(value), reading
+            )  # (a float64 of NumPy's computes otherwise)
         return self._numbers[name]
 
     def scalar(self, value: float, reading: Any) -> Number:
@@ -487,6 +490,8 @@ class Recording:
             array, "__minitorch_gradient__"
         ):  # recorded, or a vmap's
             return array
+        if isinstance(array, Coo):
+            raise self.refusal("a sparse tensor is used, and those are not compiled; it runs eagerly")
         if type(array) is not np.ndarray:
             raise CompileError(
                 "compile: arrays on a device are not compiled; move the tensors by .cpu(), or run eagerly"
@@ -537,6 +542,10 @@ class Recording:
                 self.asked[id(node)] = (node, gradient is not None)
             if gradient is None or isinstance(gradient, (Traced, list)) or self.is_fresh(node):
                 return gradient
+            if isinstance(gradient, Coo):
+                raise self.refusal(
+                    "a gradient is sparse, and sparse tensors are not compiled; it runs eagerly"
+                )
             held = self._hold_gradient(node)
         return held.now
 
@@ -587,16 +596,14 @@ class Recording:
         rebinds: list[Rebind] = []
         for held in self._data.values():
             place = self._positions.get(id(held.node), held.node)
-            if held.now is held.at_first:
-                if held.value is not None and held.now.value is not held.value:
-                    number = held.value.attributes["index"]
-                    updates.append(Update(len(outputs), number))
-                    self._outputs[id(held)] = len(outputs)
-                    outputs.append(held.now.value)
-            else:
+            if held.is_written:
+                updates.append(Update(len(outputs), held.number))
+                self._outputs[id(held)] = len(outputs)
+                outputs.append(held.at_first.value)
+                self.after.append(held.at_first.array)
+            if held.now is not held.at_first:
                 rebinds.append(Rebind(place, "_data", len(outputs)))
                 outputs.append(held.now.value)
-            if len(outputs) > len(self.after):
                 self.after.append(held.now.array)
         for array, number in self._written_arrays():
             if isinstance(self.sources[number], FromArray):
@@ -607,10 +614,14 @@ class Recording:
             self._outputs[id(array)] = len(outputs)
             outputs.append(array.value)
             self.after.append(array.array)
-        # A walk backwards meets leaves by their age, and arguments are of any: theirs come in order of their positions.
+        # A walk backwards meets leaves by their age, and arguments are of any: theirs come by their positions.
         first = lambda held: self._positions.get(id(held.node), len(self._positions))
         for held in sorted(self._grads.values(), key=first):
             place = self._positions.get(id(held.node), held.node)
+            if held.is_left_written:
+                updates.append(Update(len(outputs), held.number))
+                outputs.append(held.at_first.value)
+                self.after.append(held.at_first.array)
             if held.now is None:
                 rebinds.append(Rebind(place, "_grad", None))
             elif held.now.value is not held.value:
@@ -669,13 +680,16 @@ class Recording:
 
     def _refuse_shared_memory(self, recorded: Recorded) -> None:
         """Arrays that overlap are one in NumPy and two in a program: if one of them is written, refuse."""
-        written = {u.input for u in recorded.updates}
-        for held in self._grads.values():  # a gradient that is added to is written as well
-            if held.now is held.at_first and held.value is not None and held.now.value is not held.value:
-                written |= {i for i, value in enumerate(self.inputs) if value is held.value}
+        arrays = dict(zip(self.inputs, self.concrete, strict=True))
+        written = [self.inputs[u.input] for u in recorded.updates]
+        for held in self._grads.values():  # a gradient that is written into, even if it is not read
+            if held.is_written and held.value is not None:
+                arrays[held.value] = held.node._gradient
+                written.append(held.value)
         if not written:
             return
-        found = first_sharing(self.concrete, written)
+        places = {value: number for number, value in enumerate(arrays)}
+        found = first_sharing(list(arrays.values()), {places[value] for value in written})
         if found is not None:
             mine, other = found
             raise CompileError(
@@ -692,14 +706,16 @@ class Recording:
         is_given = lambda array: id(watch.owner_of(array)) in given
         written = []
         for held in self._data.values():
-            if held.now is held.at_first:
-                if held.now.value is not held.value:
-                    new = held.now.array
-                    written.append((held, new.copy() if is_given(new) else new))
-            else:
+            if held.is_written:
+                new = held.at_first.array
+                written.append((held, held.node._array, new.copy() if is_given(new) else new))
+            if held.now is not held.at_first:
                 held.node._array = np.array(held.now.array)
                 watch.touch(held.node)
         for held in self._grads.values():
+            if held.is_left_written:
+                there, new = held.node._gradient, held.at_first.array
+                there[...] = new.copy() if is_given(new) else new  # whoever holds it sees it
             if held.now is None or held.now is not held.at_first or held.now.value is not held.value:
                 gradient = None if held.now is None else held.now.array
                 if gradient is not None and is_given(gradient):
@@ -716,12 +732,11 @@ class Recording:
             watch.touch(array)
             self.after[self._outputs[id(traced)]] = array
         while written:
-            held, new = written.pop()
-            array = held.node._array
+            held, array, new = written.pop()
             array[...] = new
             watch.touch(array)
             # It is what the function gave: the other one may go.
-            self.after[self._outputs[id(held)]] = held.now._array = array
+            self.after[self._outputs[id(held)]] = held.at_first._array = array
 
     def forget(self, arguments: list[Any]) -> None:
         """Let go of the arrays of this run. arguments: where decisions on numbers find those of a call from now on."""
@@ -777,6 +792,22 @@ class _Held:
     at_first: Any
     now: Any
     value: Value | None
+
+    @property
+    def number(self) -> int:
+        """Of the input."""
+        assert self.value is not None
+        return self.value.attributes["index"]
+
+    @property
+    def is_written(self) -> bool:
+        """Whether what it showed first was written into."""
+        return self.value is not None and self.at_first.value is not self.value
+
+    @property
+    def is_left_written(self) -> bool:
+        """Whether a gradient was written into, and then replaced: whoever holds it sees what was written."""
+        return self.is_written and self.now is not self.at_first and self.node._gradient.flags.writeable
 
 
 # Numbers that change as a matter of course, so that they are inputs from the first recording on.

@@ -13,4 +13,4 @@ def nested_tensor(*args: Any, **kwargs: Any) -> NoReturn:
     )
 
 
-as_nested_tensor = nested_tensor_from_jagged = to_padded_tensor = nested_tensor
+as_nested_tensor = nested_tensor_from_jagged = to_padded_tensor = narrow = masked_select = nested_tensor

@@ -61,20 +61,24 @@ def resolve_name(f: Any) -> str:
     return f"torch.{getattr(f, '__name__', f)}"
 
 
-class TorchFunctionMode:
-    """A context in which every function of torch is shown to `__torch_function__`: absent."""
+class TorchFunctionMode(torch_function.Mode):
+    """A context in which every function of torch, and every method of Tensor, is shown to `__torch_function__`.
 
-    def __init__(self) -> None:
-        pass
+    >>> class Names(TorchFunctionMode):
+    ...     def __torch_function__(self, func, types, args=(), kwargs=None):
+    ...         print(func.__name__)
+    ...         return func(*args, **(kwargs or {}))
+    >>> with Names():                                                            # doctest: +SKIP
+    ...     total = minitorch.nn.functional.relu(minitorch.ones(2)).sum()
+    ones
+    relu
+    sum
+    """
 
-    def __enter__(self) -> Any:
-        raise NotImplementedError(
-            "TorchFunctionMode: torch's functions are not shown to modes here; to see every op of a backward pass "
-            "write minitorch.explore(loss)"
-        )
+    watched = Tensor
 
-    def __exit__(self, *exception: object) -> None:
-        pass
+
+BaseTorchFunctionMode = TorchFunctionMode
 
 
 def get_default_nowrap_functions() -> set[Any]:

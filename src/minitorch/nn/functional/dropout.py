@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from minitorch import random
 from minitorch.engine.node import new_tensor
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
+from minitorch.tensor.generator import generator_of
 from minitorch.tensor.memory_order import laid_out_like
 from minitorch.tensor.writing import rewrite
 
@@ -30,13 +30,13 @@ def _kept(x: Tensor, p: float, shape: tuple[int, ...] | None) -> Any:
     """Draw which elements of x (or of a shape) stay, each with probability 1 - p, in the order of memory."""
     count = x.numel() if shape is None else math.prod(shape)
     length = (*(x.shape if shape is None else shape), 1)[0]
-    kept = random.default_generator.uniforms_of_rows(count, length, np.dtype(np.float64)) < 1 - p
+    kept = generator_of(x.device).uniforms_of_rows(count, length, np.dtype(np.float64)) < 1 - p
     return laid_out_like(kept, x._data) if shape is None else kept.reshape(shape)
 
 
 def _beside(mask: Any, x: Tensor) -> Tensor:
-    """Make a mask drawn on the host a Tensor of x's dtype, where x is."""
-    return new_tensor(mask.astype(x.dtype)).to(device=x.device)
+    """Make a mask a Tensor of x's dtype."""
+    return new_tensor(mask.astype(x.dtype))
 
 
 def _drop(x: Tensor, p: float, shape: tuple[int, ...] | None = None) -> Tensor:

@@ -8,13 +8,15 @@ import numpy as np
 
 from minitorch.creation import one_hot
 from minitorch.engine import watch
-from minitorch.engine.modes import autocasting, no_grad
+from minitorch.engine.modes import autocasting, is_grad_enabled, no_grad
 from minitorch.engine.record import apply
 from minitorch.functions import broadcast_tensors, einsum, stack
 from minitorch.ops.layers import LINEAR
 from minitorch.ops.op import violated
+from minitorch.ops.sparse import LOOK_UP
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor, promoted
+from minitorch.tensor.methods.sparse import refuse_to_record
 from minitorch.tensor.precision import in_given_precision, lowered_by_autocast
 
 __all__ = [
@@ -85,7 +87,8 @@ def embedding(
     """The rows of `weight` that `input` (integers of any shape) names.   dW: g added to each named row
 
     padding_idx: a row that gets no gradient. max_norm: longer rows are first shortened, in place.
-    scale_grad_by_freq: divide a row's gradient by how often it was named. sparse: accepted; gradients are dense.
+    scale_grad_by_freq: divide a row's gradient by how often it was named. sparse: the gradient is a
+    sparse tensor of the named rows; SGD, Adagrad and SparseAdam then touch these alone.
 
     >>> embedding(minitorch.tensor([1, 1, 0]), minitorch.tensor([[0.0, 1.0], [2.0, 3.0]]))
     tensor([[2., 3.],
@@ -110,6 +113,13 @@ def embedding(
         padding_idx %= rows
     if max_norm is not None:
         _shorten(table, named, max_norm, norm_type)
+    if sparse and table.requires_grad and is_grad_enabled():
+        if scale_grad_by_freq:
+            raise RuntimeError(
+                "embedding: scale_grad_by_freq is not there for sparse gradients; leave one of them away"
+            )
+        refuse_to_record("embedding(sparse=True)")
+        return apply(LOOK_UP, table, index=named.copy(), padding_idx=padding_idx)
     out = table[index]
     if not out.requires_grad or (padding_idx is None and not scale_grad_by_freq):
         return out
@@ -165,8 +175,12 @@ def embedding_bag(
         bags = len(starts)
     else:
         raise ValueError(f"embedding_bag: input must have 1 or 2 axes, got shape {index.shape}")
+    if sparse and mode == "max":
+        raise NotImplementedError(
+            "embedding_bag: sparse gradients are for the modes 'sum' and 'mean', not 'max'"
+        )
     flat = index.reshape(-1)
-    rows = embedding(flat, table, padding_idx, max_norm, norm_type, scale_grad_by_freq)
+    rows = embedding(flat, table, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
     places = np.searchsorted(starts, np.arange(flat.numel()), side="right") - 1
     named = flat._data
     counted = np.ones(len(named), bool)

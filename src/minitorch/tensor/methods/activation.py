@@ -60,7 +60,7 @@ class Activations(Node):
         >>> minitorch.tensor([-1.0, 2.0]).leaky_relu(0.1)
         tensor([-0.1000,  2.0000])
         """
-        return apply(ops.LEAKY_RELU, self, slope=negative_slope)
+        return apply_unary(ops.LEAKY_RELU, self, {"slope": negative_slope})
 
     @in_place
     def elu(self, alpha: float = 1.0) -> Tensor:
@@ -69,7 +69,7 @@ class Activations(Node):
         >>> minitorch.tensor([-1.0, 2.0]).elu()
         tensor([-0.6321,  2.0000])
         """
-        return apply(ops.ELU, self, alpha=alpha)
+        return apply_unary(ops.ELU, self, {"alpha": alpha})
 
     @in_place
     def silu(self) -> Tensor:

@@ -13,10 +13,12 @@ import numpy as np
 
 from minitorch.engine.dtypes import int64, kind_of
 from minitorch.engine.fast import apply_unary
+from minitorch.engine.modes import autocasting, current
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply
 from minitorch.ops import indexing as ops
 from minitorch.ops.op import Op, violated, zeros
+from minitorch.tensor.conversions import move
 from minitorch.tensor.convert import (
     as_tensor,
     cast,
@@ -26,8 +28,10 @@ from minitorch.tensor.convert import (
     one_axis,
     one_int,
     operand,
+    promoted,
     tensor_for,
 )
+from minitorch.tensor.devices import gpu_of
 from minitorch.tensor.methods.arguments import (
     as_row,
     check_mask,
@@ -267,6 +271,8 @@ class Indexing(Node):
         at, places = _slices_of(as_row(self), choose(axis, dim), index, "index_copy")
         check_range(places._data, as_row(self).shape[at], at, "index_copy")
         source = tensor_for(source, "index_copy")
+        if autocasting and current().precision is not None:
+            self, source = promoted(self, source)
         wanted = (*as_row(self).shape[:at], places.numel(), *as_row(self).shape[at + 1 :])
         if source.numel() != math.prod(wanted):
             raise RuntimeError(f"index_copy: expects a source of shape {wanted}, got {source.shape}")
@@ -468,7 +474,8 @@ def tril_indices(
     tensor([[0, 1, 1],
             [0, 0, 1]])
     """
-    return new_tensor(np.stack(np.tril_indices(row, offset, col)).astype(dtype))
+    found = new_tensor(np.stack(np.tril_indices(row, offset, col)).astype(dtype))
+    return move(found, gpu_of(device))
 
 
 def triu_indices(
@@ -480,7 +487,8 @@ def triu_indices(
     tensor([[0, 0, 1],
             [0, 1, 1]])
     """
-    return new_tensor(np.stack(np.triu_indices(row, offset, col)).astype(dtype))
+    found = new_tensor(np.stack(np.triu_indices(row, offset, col)).astype(dtype))
+    return move(found, gpu_of(device))
 
 
 def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:

@@ -19,11 +19,13 @@ from minitorch.tensor.methods.joining import cat
 from minitorch.tensor.methods.products import matmul
 from minitorch.tensor.methods.public import function
 from minitorch.tensor.precision import in_float32
+from minitorch.tensor.return_types import shown_as
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
 
 
+@shown_as("linalg_slogdet")
 class Slogdet(NamedTuple):
     """The sign and the logarithm of a determinant."""
 
@@ -31,6 +33,7 @@ class Slogdet(NamedTuple):
     logabsdet: Tensor
 
 
+@shown_as("linalg_qr")
 class QR(NamedTuple):
     """Orthonormal columns and an upper triangle."""
 
@@ -38,6 +41,7 @@ class QR(NamedTuple):
     R: Tensor
 
 
+@shown_as("svd")
 class SVD(NamedTuple):
     """A = U diag(S) Vᵀ."""
 
@@ -46,6 +50,7 @@ class SVD(NamedTuple):
     V: Tensor
 
 
+@shown_as("linalg_lu")
 class LU(NamedTuple):
     """P L U = A."""
 
@@ -54,6 +59,7 @@ class LU(NamedTuple):
     U: Tensor
 
 
+@shown_as("triangular_solve")
 class TriangularSolve(NamedTuple):
     """The solution, and a copy of the triangle."""
 

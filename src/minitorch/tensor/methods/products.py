@@ -17,10 +17,12 @@ from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply
 from minitorch.engine.recording import recordings
 from minitorch.ops import products as ops
+from minitorch.ops.sparse import Coo
 from minitorch.tensor.convert import as_tensor, cast, one_axis, promoted, tensor_for
 from minitorch.tensor.methods.arguments import expect_axes
 from minitorch.tensor.methods.joining import cat
 from minitorch.tensor.methods.public import function, in_place
+from minitorch.tensor.methods.sparse import product as sparse_product
 from minitorch.tensor.precision import in_given_precision, in_lower_precision, lowered_by_autocast
 
 if TYPE_CHECKING:
@@ -227,6 +229,8 @@ def matmul(a: Any, b: Any) -> Tensor:
         raise RuntimeError(f"matmul: both operands need an axis, got shapes {x} and {y}; write x * y")
     if x[-1] != y[0 if len(y) == 1 else -2]:
         raise RuntimeError(_product_misfit(x, y))
+    if a._array.__class__ is Coo or b._array.__class__ is Coo:
+        return sparse_product(a, b)
     if a._array.dtype.kind == "b":
         return cast(apply(ops.MATMUL, a, b), np.bool_)
     return apply_binary(ops.MATMUL, a, b)
@@ -439,7 +443,7 @@ def powers_of(x: Any, count: int, name: str) -> Tensor:
 # --- as functions: minitorch.f(x) is x.f() -------------------------------------------------------
 
 dot = function(Products.dot)
-mm = function(Products.mm)
+mm = spmm = function(Products.mm)
 mv = function(Products.mv)
 bmm = function(Products.bmm)
 outer = ger = function(Products.outer)
@@ -455,5 +459,5 @@ addbmm = function(Products.addbmm)
 
 __all__ = [
     "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "chain_matmul", "cross", "dot", "einsum", "ger",
-    "inner", "kron", "matmul", "mm", "mv", "outer", "tensordot", "vander", "vdot",
+    "inner", "kron", "matmul", "mm", "mv", "outer", "spmm", "tensordot", "vander", "vdot",
 ]  # fmt: skip

@@ -58,6 +58,7 @@ def function(
         return method(input, *args, **kwargs)
 
     run.__qualname__ = method.__name__
+    run.asks = True  # type: ignore[attr-defined]
     return run
 
 
@@ -79,6 +80,7 @@ def with_out(function: Callable[P, R]) -> Callable[P, R]:
             return result if out is None else write_out(result, out)
         return function(*args, **kwargs)
 
+    run.asks = True  # type: ignore[attr-defined]
     return run
 
 

@@ -12,7 +12,8 @@ import numpy as np
 from minitorch.engine.dtypes import kind_of
 from minitorch.engine.node import Node, new_tensor
 from minitorch.ops.op import violated
-from minitorch.tensor.generator import Generator, default_generator
+from minitorch.tensor.devices import place_of
+from minitorch.tensor.generator import Generator, source_for
 from minitorch.tensor.memory_order import laid_out_like
 from minitorch.tensor.methods.public import function
 
@@ -36,7 +37,7 @@ class RandomDraws(Node):
         chance = self._data
         if kind_of(chance.dtype) != "f" or violated(((chance < 0) | (chance > 1)).any()):
             raise RuntimeError("bernoulli: probabilities must be floats between 0 and 1")
-        drawn = (generator or default_generator).uniforms(chance.size, chance.dtype)
+        drawn = source_for(generator, place_of(chance), "bernoulli").uniforms(chance.size, chance.dtype)
         return new_tensor((drawn.reshape(chance.shape) < chance).astype(chance.dtype))
 
     def multinomial(
@@ -63,7 +64,7 @@ class RandomDraws(Node):
             raise RuntimeError("multinomial: a weight is negative, inf or nan")
         if violated(~(weights.sum(axis=-1) > 0).all()):
             raise RuntimeError("multinomial: the weights sum to 0, so there is nothing to draw")
-        source = generator or default_generator
+        source = source_for(generator, place_of(weights), "multinomial")
         rows = weights.reshape(-1, weights.shape[-1])
         if replacement and num_samples > 1:
             drawn = source.uniforms(len(rows) * num_samples, np.dtype(np.float64))

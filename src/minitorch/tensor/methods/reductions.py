@@ -26,6 +26,7 @@ from minitorch.tensor.methods.arguments import as_row, required_axis
 from minitorch.tensor.methods.comparison import where
 from minitorch.tensor.methods.public import function, in_place
 from minitorch.tensor.precision import in_float32
+from minitorch.tensor.return_types import return_type, shown_as
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
@@ -40,6 +41,11 @@ class ValuesAndIndices(NamedTuple):
     indices: Tensor
 
 
+_CHOICES = ("cummax", "cummin", "kthvalue", "max", "median", "min", "mode", "nanmedian", "sort", "topk")
+_RETURNED = {name: return_type(ValuesAndIndices, name) for name in _CHOICES}
+
+
+@shown_as("aminmax")
 class MinMax(NamedTuple):
     """The smallest and the largest element."""
 
@@ -481,7 +487,7 @@ def _extreme(x: Any, axis: Any, keepdims: bool, name: str) -> Any:
         )
     axis = required_axis(x, axis, name)
     op = ops.ARGMAX if name == "max" else ops.ARGMIN
-    return pick(x, apply(op, as_row(x), axis=axis, keepdims=True), axis, keepdims)
+    return pick(x, apply(op, as_row(x), axis=axis, keepdims=True), axis, keepdims, name)
 
 
 def _arg(x: Any, op: Op, axis: int | None, keepdims: bool) -> Tensor:
@@ -492,7 +498,7 @@ def _arg(x: Any, op: Op, axis: int | None, keepdims: bool) -> Tensor:
 
 def _running_extreme(op: Op, x: Any, axis: Any, name: str) -> ValuesAndIndices:
     at = required_axis(x, axis, name)
-    return pick(x, apply(op, as_row(x), axis=at), at, True)
+    return pick(x, apply(op, as_row(x), axis=at), at, True, name)
 
 
 def _spread_of(
@@ -531,15 +537,16 @@ def refuse_empty(x: Any, axis: Any, name: str) -> None:
         )
 
 
-def pick(x: Any, indices: Tensor, axis: int, keepdims: bool) -> ValuesAndIndices:
+def pick(x: Any, indices: Tensor, axis: int, keepdims: bool, name: str) -> ValuesAndIndices:
     """Gather the elements that `indices` names along an axis; gradients go back to exactly these."""
+    made = _RETURNED[name]
     values = apply(GATHER, as_row(x), indices, axis=axis)
     if x._array.ndim == 0:
-        return ValuesAndIndices(apply(RESHAPE, values, shape=()), apply(RESHAPE, indices, shape=()))
+        return made(apply(RESHAPE, values, shape=()), apply(RESHAPE, indices, shape=()))
     if keepdims:
-        return ValuesAndIndices(values, indices)
+        return made(values, indices)
     kept = x._data.shape[:axis] + x._data.shape[axis + 1 :]
-    return ValuesAndIndices(apply(RESHAPE, values, shape=kept), apply(RESHAPE, indices, shape=kept))
+    return made(apply(RESHAPE, values, shape=kept), apply(RESHAPE, indices, shape=kept))
 
 
 def nuclear_norm(x: Any, axes: Sequence[int], keepdims: bool) -> Tensor:

@@ -47,7 +47,7 @@ class Sorting(Node):
         """
         at = last_axis(self, axis, dim, "sort")
         order = apply(ops.ARGSORT, as_row(self), axis=at, descending=descending)
-        return pick(self, order, at, True)
+        return pick(self, order, at, True, "sort")
 
     def argsort(
         self,
@@ -94,7 +94,7 @@ class Sorting(Node):
         if not 0 <= k <= length:
             raise RuntimeError(f"topk: k = {k} is out of range for an axis of length {length}")
         first = apply(ops.ARGSORT, as_row(self), axis=at, descending=largest, ranks=(0, k))
-        return pick(self, first, at, True)
+        return pick(self, first, at, True, "topk")
 
     def kthvalue(
         self: Any, k: int, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool = False
@@ -109,7 +109,7 @@ class Sorting(Node):
         if not 1 <= one_int(k, "kthvalue", "k") <= length:
             raise RuntimeError(f"kthvalue: k = {k} is out of range for an axis of length {length}")
         place = apply(ops.ARGSORT, as_row(self), axis=at, descending=False, ranks=(k - 1, k))
-        return pick(self, place, at, keepdim or keepdims)
+        return pick(self, place, at, keepdim or keepdims, "kthvalue")
 
     # --- middles ---------------------------------------------------------------------------------
 
@@ -139,7 +139,7 @@ class Sorting(Node):
             data = as_row(self)._data
             hasnan = np.isnan(data).any(axis=axis, keepdims=True)
             middle = np.where(hasnan, np.isnan(data).argmax(axis=axis, keepdims=True), middle)
-        return pick(self, as_tensor(middle), axis, keepdims or keepdim)
+        return pick(self, as_tensor(middle), axis, keepdims or keepdim, "median")
 
     def nanmedian(
         self: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool = False
@@ -164,7 +164,9 @@ class Sorting(Node):
         row = as_row(self)
         order = apply(ops.ARGSORT, row, axis=at, descending=False)  # nan last
         count = (~row.isnan()).sum(at, keepdim=True)
-        return pick(self, order.gather(at, ((count - 1) // 2).clamp(min=0)), at, keepdim or keepdims)
+        return pick(
+            self, order.gather(at, ((count - 1) // 2).clamp(min=0)), at, keepdim or keepdims, "nanmedian"
+        )
 
     def mode(
         self: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool = False
@@ -176,7 +178,7 @@ class Sorting(Node):
         """
         at = last_axis(self, axis, dim, "mode")
         refuse_empty(self, at, "mode")
-        return pick(self, apply(ops.MODE_PLACES, as_row(self), axis=at), at, keepdim or keepdims)
+        return pick(self, apply(ops.MODE_PLACES, as_row(self), axis=at), at, keepdim or keepdims, "mode")
 
     @in_float32
     def quantile(

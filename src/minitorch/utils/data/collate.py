@@ -66,6 +66,15 @@ def default_convert(data: Any) -> Any:
     return data
 
 
+def pinned(batch: Any) -> Any:
+    """Return a batch with its Tensors, and whatever has a method pin_memory, in pinned memory."""
+    if hasattr(batch, "pin_memory"):
+        return batch.pin_memory()
+    if isinstance(batch, (Mapping, Sequence)) and not isinstance(batch, (str, bytes)):
+        return _by_entries(batch, lambda entry: pinned(entry(batch)), [batch])
+    return batch
+
+
 def _by_entries(first: Any, make: Callable[[Callable[[Any], Any]], Any], batch: Sequence[Any]) -> Any:
     """Rebuild a container with, in each place, what `make` gives for that place."""
     if isinstance(first, Mapping):

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from minitorch.random import Generator
-from minitorch.utils.data.collate import default_collate, default_convert
+from minitorch.tensor.devices import has_gpu
+from minitorch.utils.data.collate import default_collate, default_convert, pinned
 from minitorch.utils.data.dataset import IterableDataset
 from minitorch.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler, random_seed
 from minitorch.utils.data.worker import Crew, End, Failure, Fetcher, Job, Reset, Worker, shut_down
@@ -49,7 +50,9 @@ class DataLoader:
     generator: where the order is drawn from, and the workers' seeds; the default one if None.
     timeout: raise an error if a batch takes longer, in seconds; 0 waits forever.
     persistent_workers: keep the workers from one epoch to the next.
-    pin_memory, pin_memory_device, in_order: accepted for PyTorch's sake; batches are always in order.
+    pin_memory: put batches into pinned memory, from which x.to("cuda", non_blocking=True) does not wait; without a GPU
+        they stay where they are.
+    pin_memory_device, in_order: accepted for PyTorch's sake; batches are always in order.
 
     Each worker draws random numbers from a stream of its own, seeded anew each epoch, so that
     what minitorch's random functions give inside a data set does not depend on which thread is faster.
@@ -243,6 +246,7 @@ class _Directly:
             loader.dataset, loader.collate_fn, loader.batch_sampler is not None, loader.drop_last
         )
         self._indices = iter(loader._index_sampler)
+        self._pins = loader.pin_memory and has_gpu()
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -251,7 +255,7 @@ class _Directly:
         batch = self._fetch(next(self._indices))
         if isinstance(batch, End):
             raise StopIteration
-        return batch
+        return pinned(batch) if self._pins else batch
 
     def __len__(self) -> int:
         return self._length()
@@ -281,6 +285,7 @@ class _ByWorkers:
         self._waiting: deque[Worker] = deque()
         self._timeout = loader.timeout or None
         self._persistent = loader.persistent_workers
+        self._pins = loader.pin_memory and has_gpu()
         self._ahead = (loader.prefetch_factor or 2) * loader.num_workers
         self._begin(loader)
 
@@ -336,7 +341,7 @@ class _ByWorkers:
             self._hand_out()
             if isinstance(answer, Failure):
                 answer.raise_again()
-            return answer
+            return pinned(answer) if self._pins else answer
         if not self._persistent:
             self._end()
         raise StopIteration

@@ -21,6 +21,7 @@ def folder(tmp_path, monkeypatch):
     path = tmp_path / "kept"
     monkeypatch.setenv("MINITORCH_CACHE", str(path))
     monkeypatch.setattr(machine, "_loaded", {})
+    monkeypatch.setattr(linked, "enabled", True)
     return path
 
 

@@ -226,6 +226,7 @@ def _warn(
     kind = category or (type(message) if isinstance(message, Warning) else UserWarning)
     if source is not None or options or _may_be_error(kind):
         raise o.refuse("it warns, where a warning may be an error; do that outside")
+    o.fact("whether a warning may be an error", "remembered", _may_be_error, ((kind,), ()), False)
     frame = _caller()
     for _ in range(stacklevel - 1):
         outer = frame.f_back

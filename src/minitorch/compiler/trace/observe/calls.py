@@ -88,7 +88,8 @@ class CallObserver(Observer):
         self.is_managed = library.is_managed
         self.takes_plainly = library.takes_plainly
         self._shown: list[tuple[Any, Any]] = []  # Tensors that are printed, or logged, and how they were then
-        self.originals: dict[int, Any] = {}  # arrays, by the id of what stands for them
+        # What stands for an array, and the array, by the id of the first.
+        self.originals: dict[int, tuple[Any, Any]] = {}
         self._of_functions: dict[int, Any] = {}
 
     def forget(self) -> None:
@@ -240,6 +241,12 @@ class CallObserver(Observer):
             return thing
         if isinstance(thing, (types.FunctionType, types.MethodType, functools.partial)):
             return self.observed(thing)
+        if isinstance(thing, type) and not is_trusted_class(thing):
+            # Its methods may be called: an autograd.Function's forward and backward.
+            for base in thing.__mro__:
+                for name, value in vars(base).items() if not is_trusted_class(base) else ():
+                    if isinstance(value, (types.FunctionType, staticmethod, classmethod)):
+                        self.type_fact(thing, name, lookup(thing, name))
         if isinstance(thing, (list, tuple, set, frozenset, dict, collections.deque)) and depth < 4:
             self.whole(thing)
             parts = list(thing.values() if isinstance(thing, dict) else thing)
@@ -669,13 +676,13 @@ class CallObserver(Observer):
         if isinstance(thing, np.ndarray) and self.is_outside(thing) and id(thing) not in self.given:
             self.array(thing)
             shown = self.library.shown(thing)
-            self.originals[id(shown)] = thing
+            self.originals[id(shown)] = shown, thing
             return shown
         return thing
 
     def unshown(self, thing: Any) -> Any:
         """Return the array that something stands for; anything else as it is."""
-        return self.originals.get(id(thing), thing) if isinstance(thing, Traced) else thing
+        return self.originals.get(id(thing), (thing, thing))[1] if isinstance(thing, Traced) else thing
 
     def index(self, key: Any) -> Any:
         """Return an index with arrays from outside replaced by what stands for them."""
