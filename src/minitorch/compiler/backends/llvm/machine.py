@@ -25,8 +25,8 @@ import numpy as np
 from minitorch.compiler.backends.llvm import object_cache
 from minitorch.compiler.backends.llvm.target import Target, require_llvmlite
 
-# Of instruction selection and register allocation (see `object_code`): harder tries take a fifth longer, and make kernels
-# that are written out as these no faster.
+# Of instruction selection and register allocation (see `object_code`): harder tries take up to a fifth longer, and make
+# kernels that are written out as these no faster.
 OPTIMIZATION = 1
 
 # A line break first, and not `^`: the search then jumps from one to the next.
