@@ -565,7 +565,8 @@ class ElementwiseOptimizer(Optimizer):
         if plain:
             scratch = [self._room(x, i) for i in range(self._scratches + 1)]
         else:  # what is written into a part of a room would be written down as the whole
-            scratch = [np.empty_like(x) for _ in range(self._scratches + 1)]
+            first = [np.empty_like(x)] if maximize or decay else [x]  # (not needed, then)
+            scratch = first + [np.empty_like(x) for _ in range(self._scratches)]
         if maximize:
             g = np.negative(g, out=scratch[0])
         if decay:
