@@ -53,7 +53,8 @@ class Op:
         sequence with one gradient (or None) per input.
     floating: integers and bools become the default float before the forward runs.
     takes_none: a joint rule of several results gets None, not zeros, for those nobody used.
-    reads: whether the rules read values of the inputs or the result; None: found out when it matters.
+    reads: whether the rules read values of the inputs or the result; None: found out when it matters. Numbers: those
+        of the inputs, and of these results.
     native: of large arrays forward and rules may be computed by native kernels of their lines (see native.py); or only
         the forward, by kernels for these lengths: the rules call other ops that have theirs.
     elementwise: they compute each element from those at its place. costly: that takes NumPy many steps.
@@ -93,7 +94,7 @@ class Op:
         joint: Rule | None = None,
         floating: bool = False,
         takes_none: bool = False,
-        reads: bool | None = None,
+        reads: bool | frozenset[int] | None = None,
         native: bool | str = False,
         elementwise: bool = False,
         costly: bool = False,

@@ -317,7 +317,11 @@ class CompiledFunction:
             cache.promoted |= promoted
             program.audit_seconds = time.perf_counter() - began
             program.entry, program.entry_is_made = None, False  # its ticks are over
-            differs = outcome.differs or outcome.changed or str(outcome.refused or "") or outcome.mistake
+            if outcome.changed:
+                return (
+                    outcome.results
+                )  # what a guard looks at, by the function itself: the next call is recorded
+            differs = outcome.differs or str(outcome.refused or "") or outcome.mistake
             if outcome.sizes_cannot_vary:
                 why = "; ".join((*outcome.fixed.values(), *outcome.special.values())) or "two are compared"
                 differs = f"its sizes cannot vary ({why})"

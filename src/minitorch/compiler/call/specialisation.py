@@ -40,7 +40,7 @@ from minitorch.compiler.ir.polynomial import GREATEST, LEAST
 from minitorch.compiler.ir.sizes import Guard
 from minitorch.compiler.trace.backward import Backward
 from minitorch.compiler.trace.interrupts import Uninterrupted
-from minitorch.compiler.trace.observe.observer import Change, Fact
+from minitorch.compiler.trace.observe.observer import Change, Fact, brief
 from minitorch.compiler.trace.recorded import (
     Call,
     Draw,
@@ -179,8 +179,8 @@ def _reading(name: Local, reading: ReadNumber) -> Let:
 
 def _may_vary(name: Local, reading: ReadNumber) -> Condition:
     """Return the condition on an int that the function reads that it is one of those for which there is one program."""
-    told = f"{reading.key!r:.40} is an int for which there are programs of their own"
-    return Condition(f"{reading.key!r:.40}", f"({LEAST} <= {{0}} <= {GREATEST})", (name,), True, told=told)
+    told = f"{brief(reading.key)} is an int for which there are programs of their own"
+    return Condition(f"{brief(reading.key)}", f"({LEAST} <= {{0}} <= {GREATEST})", (name,), True, told=told)
 
 
 def _test_of(answer: Any) -> str:
@@ -342,7 +342,7 @@ class Specialisation:
             if isinstance(source, FromPlace):
                 look = look_at(source.holder, source.key).replace("{1}", "{2}").replace("{0}", "{1}")
                 place = (source.holder, source.key) if "{2}" in look else (source.holder,)
-                words = f"whether an argument is the tensor at {source.key!r:.40}"
+                words = f"whether an argument is the tensor at {brief(source.key)}"
                 found += [Condition(words, f"({{0}} is {look})", (leaf, *place), False) for leaf in leaves]
         if self.others:
             words = "whether an argument is something the function also finds by itself"
@@ -454,7 +454,7 @@ class Specialisation:
             look = look_at(source.holder, source.key)
             place = (source.holder, source.key) if "{1}" in look else (source.holder,)
             shares = SHARES.format(f"{look}._array", f"{{{len(place)}}}")
-            words = f"whether the tensor at {source.key!r:.40} shares memory with what is written"
+            words = f"whether the tensor at {brief(source.key)} shares memory with what is written"
             found.append(Condition(words, shares, (*place, self._entry_owners), False))
         return found
 
