@@ -20,6 +20,7 @@ import numpy as np
 from minitorch.engine import dtypes, modes
 from minitorch.engine.backward import own_gradient
 from minitorch.engine.node import Node
+from minitorch.ops.sparse import Coo
 from minitorch.tensor.devices import has_gpu
 from minitorch.tensor.torch_types import pytorchs, shown
 
@@ -191,8 +192,9 @@ class GradScaler:
                     raise ValueError(
                         "GradScaler.unscale_: gradients are float16; keep the parameters in float32"
                     )
-                np.multiply(g, inverse, out=g, casting="same_kind")
-                found = found or not bool(np.isfinite(g).all())
+                numbers = g.values if isinstance(g, Coo) else g
+                np.multiply(numbers, inverse, out=numbers, casting="same_kind")
+                found = found or not bool(np.isfinite(numbers).all())
         self._unscaled[id(optimizer)] = found
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:

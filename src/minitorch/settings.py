@@ -26,6 +26,8 @@ from minitorch.tensor.devices import (
     memory_format,
     preserve_format,
     set_default_device,
+    sparse_coo,
+    sparse_csr,
     strided,
 )
 from minitorch.tensor.methods.public import function
@@ -150,5 +152,5 @@ __all__ = [
     "is_inference_mode_enabled", "is_nonzero", "is_tensor", "layout", "memory_format", "mps", "numel",
     "preserve_format",
     "result_type", "set_default_device", "set_default_tensor_type", "set_float32_matmul_precision",
-    "set_num_interop_threads", "set_num_threads", "strided", "use_deterministic_algorithms",
+    "set_num_interop_threads", "set_num_threads", "sparse_coo", "sparse_csr", "strided", "use_deterministic_algorithms",
 ]  # fmt: skip

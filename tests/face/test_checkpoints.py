@@ -20,7 +20,7 @@ torch.save(
     {
         "model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3, "base": base, "row": base[1],
         "turned": base.t(), "parameter": model[0].weight, "integers": torch.tensor([1, 2]), "bools": torch.tensor([True]),
-        "empty": torch.zeros(0, 3), "complex": torch.ones(2, dtype=torch.complex64), "graph": model[0].weight * 2, "float64": torch.float64,
+        "sparse": torch.sparse_coo_tensor([[0, 1], [1, 0]], [1.0, 2.0], (2, 3)), "empty": torch.zeros(0, 3), "complex": torch.ones(2, dtype=torch.complex64), "graph": model[0].weight * 2, "float64": torch.float64,
     },
     "ours.pt",
 )
@@ -40,13 +40,16 @@ memory.seek(0)
 assert list(torch.load(memory)) == list(model.state_dict())
 theirs = torch.load("theirs.pt")
 theirs["row"][0] = 7.0
+assert theirs["sparse"].is_sparse and theirs["sparse"].to_dense().tolist() == [[0.0, 5.0]], theirs["sparse"]
+assert torch.load("ours.pt", weights_only=False)["sparse"]._values().tolist() == [1.0, 2.0]
 print(theirs["base"].tolist(), theirs["half"].dtype, sorted(torch.PyTorchFileReader("ours.pt").get_all_records())[:2])
 """
 
 
 def test_files_go_both_ways(tmp_path):
     base = torch.arange(4.0).reshape(2, 2)
-    torch.save({"base": base, "row": base[1], "half": base.half()}, tmp_path / "theirs.pt")
+    sparse = torch.tensor([[0.0, 5.0]]).to_sparse()
+    torch.save({"base": base, "row": base[1], "half": base.half(), "sparse": sparse}, tmp_path / "theirs.pt")
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "minitorch", "run", "-c", PROGRAM],
         cwd=tmp_path, capture_output=True, text=True, timeout=120,
@@ -65,6 +68,7 @@ def test_files_go_both_ways(tmp_path):
     model.load_state_dict(ours["model"])
     optimizer.load_state_dict(ours["optimizer"])
     assert isinstance(ours["parameter"], torch.nn.Parameter)
+    assert ours["sparse"].to_dense().tolist() == [[0.0, 1.0, 0.0], [2.0, 0.0, 0.0]]
     assert ours["graph"].requires_grad
     assert (ours["epoch"], ours["float64"], ours["empty"].shape) == (3, torch.float64, (0, 3))
     assert (ours["integers"].dtype, ours["bools"].dtype, ours["complex"].dtype) == (

@@ -144,7 +144,7 @@ PROGRAM = textwrap.dedent(
         loss.backward()
         print(words.weight.grad.is_sparse, words.weight.grad._nnz(), f"{loss.item():.4f}")
         optimizer.step()
-    print(words.weight.grad, words.weight.grad.coalesce().indices())
+    print(words.weight.grad, words.weight.grad.coalesce().indices(), adj.layout == torch.sparse_coo, adj.layout)
     """
 )
 

@@ -154,6 +154,35 @@ def test_layers_clipping_and_zeroing():
         np.testing.assert_allclose(ours, theirs, rtol=1e-5)
 
 
+def test_state_moves_from_pytorch():
+    """A momentum of sparse gradients is sparse itself."""
+    weight, optimizer = train(torch, "SGD", {"lr": 0.1, "momentum": 0.9}, steps=3)
+    mine = minitorch.tensor(weight.detach().numpy(), requires_grad=True)
+    ours = minitorch.optim.SGD([mine], lr=0.1, momentum=0.9)
+    ours.load_state_dict(optimizer.state_dict())
+    for m, w, o in ((torch, weight, optimizer), (minitorch, mine, ours)):
+        o.zero_grad()
+        embedded(m, w, WORDS[3]).sum().backward()
+        o.step()
+    np.testing.assert_allclose(mine.detach().numpy(), weight.detach().numpy(), rtol=1e-12)
+
+
+def test_scaled_and_looked_at():
+    found = []
+    for m in (minitorch, torch):
+        weight = m.tensor(TABLE.astype(np.float32), requires_grad=True)
+        scaler = m.amp.GradScaler("cpu", init_scale=4.0)
+        optimizer = m.optim.SGD([weight], lr=0.1)
+        scaler.scale(embedded(m, weight, WORDS[1]).sum()).backward()
+        scaler.unscale_(optimizer)
+        found.append(weight.grad.to_dense().numpy())
+        scaler.step(optimizer)
+    np.testing.assert_array_equal(found[0], found[1])
+    with minitorch.autograd.detect_anomaly():
+        embedded(minitorch, weight := minitorch.tensor(TABLE, requires_grad=True), WORDS[0]).sum().backward()
+    assert weight.grad.is_sparse
+
+
 def test_a_compiled_step_runs_eagerly():
     eager, _ = train(minitorch, "SparseAdam", {"lr": 0.1})
     weight = minitorch.tensor(TABLE, requires_grad=True)

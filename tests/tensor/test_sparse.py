@@ -69,6 +69,7 @@ EXPRESSIONS = {
     "to_sparse(1)": lambda m, s, d: d.to_sparse(1),
     "sparse_mask": lambda m, s, d: d.sparse_mask(s.detach().coalesce()),
     "s[1]": lambda m, s, d: s.detach()[1],
+    "index_select": lambda m, s, d: s.detach().index_select(1, m.tensor([2, 0, 2])),
     "abs": lambda m, s, d: s.detach().abs(),
     "sqrt": lambda m, s, d: s.detach().abs().sqrt(),
     "pow": lambda m, s, d: s.detach() ** 2,

@@ -20,6 +20,7 @@ from minitorch.engine import modes
 from minitorch.engine.node import Node
 from minitorch.engine.record import Bundle
 from minitorch.ops.op import Op
+from minitorch.ops.sparse import Coo
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -77,6 +78,7 @@ def user_line() -> str:
 
 def _finite(value: Any) -> bool:
     data = value._data if isinstance(value, Node) else value
+    data = data.values if isinstance(data, Coo) else data
     if isinstance(data, (tuple, list)):
         return all(_finite(d) for d in data)
     if isinstance(data, (int, float)) or getattr(getattr(data, "dtype", None), "kind", "") in ("f", "c"):
@@ -85,6 +87,7 @@ def _finite(value: Any) -> bool:
 
 
 def _bad_part(data: Any) -> str:
+    data = data.values if isinstance(data, Coo) else data
     nans, infinities = int(np.isnan(data).sum()), int(np.isinf(data).sum())
     parts = [f"{count} {name}" for count, name in ((nans, "nan"), (infinities, "inf")) if count]
     return f"{' and '.join(parts)} among {data.size} elements"

@@ -16,6 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
+from minitorch.ops import native
+from minitorch.ops.op import OPS
+
 
 class OutOfMemoryError(RuntimeError):
     """A GPU's memory is used up."""
@@ -34,6 +37,9 @@ def library() -> Any:
         cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
         raise RuntimeError(f"cuda: CuPy is installed but finds no GPU ({error}); stay on 'cpu'") from None
+    if native.meet(cupy.ndarray):
+        for op in OPS.values():
+            op.open_to_devices()
     return cupy
 
 
@@ -154,6 +160,19 @@ def sent(array: Any, number: int | None = None, non_blocking: bool = False) -> A
         if isinstance(array, np.ndarray):
             return cupy.asarray(array, blocking=not non_blocking)
         return cupy.asarray(array)  # from GPU to GPU
+
+
+_used_elsewhere: list[
+    tuple[Any, Any]
+] = []  # events in other streams, and arrays whose memory is kept until then
+
+
+def keep_for(array: Any, stream: Any) -> None:
+    """Keep an array's memory until what was asked for in a stream is done, though nobody may hold it any more."""
+    _used_elsewhere[:] = [(event, kept) for event, kept in _used_elsewhere if not event.done]
+    event = library().cuda.Event(disable_timing=True)
+    event.record(stream)
+    _used_elsewhere.append((event, array))
 
 
 def pinned(array: np.ndarray) -> np.ndarray:

@@ -23,6 +23,7 @@ from minitorch import serialization
 from minitorch.face.names import _utils
 from minitorch.nn.parameter import Parameter
 from minitorch.serialization import atomically
+from minitorch.tensor.devices import layout
 from minitorch.tensor.storage import STORAGES, TypedStorage, UntypedStorage
 from minitorch.tensor.torch_types import dtype
 
@@ -57,12 +58,18 @@ class _Pickler(pickle.Pickler):
         if isinstance(obj, Parameter) and type(obj) is Parameter:
             return (_utils._rebuild_parameter, (obj.detach(), obj.requires_grad, OrderedDict()))
         if type(obj) is minitorch.Tensor:
+            made: Any
             if not obj.is_leaf:
                 obj = obj.detach().requires_grad_(obj.requires_grad)  # PyTorch, too, saves no graph
+            if obj.is_sparse:
+                made = (obj._indices(), obj._values(), tuple(obj.shape), obj.is_coalesced())
+                return (_utils._rebuild_sparse_tensor, (obj.layout, made))
             memory, offset, array = self._seen(obj.cpu()._data)
             steps = tuple(step // array.itemsize for step in array.strides)
-            made: Any = (memory, offset, tuple(array.shape), steps, obj.requires_grad, OrderedDict())
+            made = (memory, offset, tuple(array.shape), steps, obj.requires_grad, OrderedDict())
             return (_utils._rebuild_tensor_v2, made)
+        if isinstance(obj, layout):
+            return (_utils._get_layout, (repr(obj),))
         if isinstance(obj, dtype):
             return obj.name  # by its name in torch
         return NotImplemented

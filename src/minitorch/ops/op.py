@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.ops.native import ANY, ELEMENTWISE, natively
+from minitorch.ops.native import ANY, ELEMENTWISE, natively, natively_there
 from minitorch.ops.sums import total
 
 # An array of any kind that speaks NumPy's protocols: numpy.ndarray, cupy.ndarray, Tensor, …
@@ -58,6 +58,7 @@ class Op:
     native: of large arrays forward and rules may be computed by native kernels of their lines (see native.py); or only
         the forward, by kernels for these lengths: the rules call other ops that have theirs.
     elementwise: they compute each element from those at its place. costly: that takes NumPy many steps.
+    there: on a GPU they may, though not here (of NumPy's ufuncs that is understood).
     whole: a kind of array may take the forward over as a whole (see `__call__`), and not only its lines.
     register: whether to list it in OPS; a user's own op is not.
 
@@ -69,6 +70,7 @@ class Op:
         "complex",
         "differentiable",
         "each",
+        "elementwise",
         "floating",
         "forward",
         "gives_own_arrays",
@@ -79,6 +81,7 @@ class Op:
         "rules",
         "takes_none",
         "tangent",
+        "there",
         "ufunc",
     )
 
@@ -95,6 +98,7 @@ class Op:
         native: bool | str = False,
         elementwise: bool = False,
         costly: bool = False,
+        there: bool = False,
         whole: bool = False,
         register: bool = True,
     ) -> None:
@@ -107,6 +111,8 @@ class Op:
             if native is True:
                 rules = tuple(None if r is None else natively(r, lengths, costly=costly) for r in rules)
                 joint = None if joint is None else natively(joint)
+        self.there = (there or (self.ufunc is not None and self.ufunc.signature is None)) and not native
+        self.elementwise = elementwise or self.ufunc is not None
         self.forward = self._as_a_whole(forward) if whole else forward
         self.rules = rules
         self.each = each
@@ -124,6 +130,14 @@ class Op:
             if name in OPS:
                 raise ValueError(f"an op named {name!r} exists already")
             OPS[name] = self
+
+    def open_to_devices(self) -> None:
+        """Let kernels of a device compute forward and rules: called when arrays on one are first met."""
+        if self.there:
+            lengths = ELEMENTWISE if self.elementwise else ANY
+            self.forward = natively_there(self.forward, lengths)
+            self.rules = tuple(None if r is None else natively_there(r, lengths) for r in self.rules)
+            self.there = False
 
     def __repr__(self) -> str:
         return f"Op({self.name!r})"

@@ -186,11 +186,32 @@ class Coo(np.lib.mixins.NDArrayOperatorsMixin):
             elif isinstance(part, slice) and part.step in (None, 1) and axis < out.sparse_axes:
                 out = out._part(axis, *part.indices(out.shape[axis])[:2])
                 axis += 1
+            elif (
+                isinstance(part, np.ndarray)
+                and part.ndim == 1
+                and part.dtype.kind == "i"
+                and axis < out.sparse_axes
+            ):
+                out = out.taken(axis, part)
+                axis += 1
             else:
                 raise IndexError(
                     f"x[{key!r}]: sparse axes are indexed by numbers and slices; write x.to_dense()"
                 )
         return out
+
+    def taken(self, axis: int, index: Array) -> Coo:
+        """Return what lies at some places along an axis, in their order."""
+        n = self.shape[axis]
+        if ((index < -n) | (index >= n)).any():
+            raise IndexError(f"an index is out of range for an axis of length {n}")
+        order = np.argsort(self.indices[axis], kind="stable")
+        where, wanted = self.indices[axis][order], index % max(n, 1)
+        first, end = np.searchsorted(where, wanted, "left"), np.searchsorted(where, wanted, "right")
+        found = np.concatenate([order[:0], *(order[a:b] for a, b in zip(first, end, strict=True))])
+        indices = self.indices[:, found]
+        indices[axis] = np.repeat(np.arange(len(index)), end - first)
+        return Coo(indices, self.values[found], (*self.shape[:axis], len(index), *self.shape[axis + 1 :]))
 
     def _part(self, axis: int, start: int, stop: int | None) -> Coo:
         """Return what lies from `start` to `stop` along an axis, or, without `stop`, at `start`, without the axis."""

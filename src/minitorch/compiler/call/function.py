@@ -244,7 +244,7 @@ class CompiledFunction:
                 if program.audits.unmeasured:
                     program.audits.measured(time.perf_counter() - began, program.audit_seconds)
                 if not program.entry_is_made:
-                    program.may_be_apart = self.dynamic is None
+                    program.may_be_apart &= self.dynamic is None
                     program.entry, program.entry_is_made = make_entry(program, mode), True
                 cache.use(program)
                 return results
@@ -261,6 +261,11 @@ class CompiledFunction:
                         continue
             if cache.is_refused((key, arguments.sharing())):
                 cache.eager_calls += 1
+            elif cache.has_own_program(arguments):
+                results = self._record(key, arguments, self._why(arguments, group))
+                if key not in cache.programs:
+                    cache.has_no_own_program(arguments)
+                return results
             elif cache.is_worth_it(key):
                 return self._record(key, arguments, self._why(arguments, group))
             else:

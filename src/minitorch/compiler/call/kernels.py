@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -110,11 +110,24 @@ def _taken_apart(inputs: Sequence[Any]) -> tuple[list[np.ndarray] | None, Any]:
     return arrays, tuple(tree)
 
 
+class Fixed(NamedTuple):
+    """A number among the inputs, which a kernel is for."""
+
+    number: Any
+    kind: type  # (0 is no 0.0, nor False)
+
+
 def _put_together(arrays: Sequence[Any], tree: Any) -> list[Any]:
     """Return inputs made of arrays."""
     rest = iter(arrays)
     return [
-        None if each is None else next(rest) if each == -1 else [next(rest) for _ in range(each)]
+        None
+        if each is None
+        else each.number
+        if isinstance(each, Fixed)
+        else next(rest)
+        if each == -1
+        else [next(rest) for _ in range(each)]
         for each in tree
     ]
 
@@ -182,27 +195,31 @@ def _make(
         except ImportError:
             return
         try:
-            kernel = _recorded(function, arrays, shapes, tree, attributes)
+            found = recorded(function, arrays, shapes, tree, attributes)
+            if found is None:
+                return
+            kernel = Kernel(*found)
         except Exception as problem:  # the numbers are there all the same
-            _warn(function, f"could not be compiled ({type(problem).__name__}: {problem})")
-            return
-        if kernel is None:
+            warn(function, f"could not be compiled ({type(problem).__name__}: {problem})")
             return
         wanted = [expected] if kernel.alone else list(expected)
         outputs = kernel.outputs(arrays)
         pairs = zip(kernel.results, wanted, strict=True)
         given = [w.reshape(outputs[~i].shape) for i, w in pairs if i is not None and i < 0]
         if verify.differing(kernel.program, kernel.executable, arrays, outputs, given):
-            _warn(function, "does not give what NumPy gives")
+            warn(function, "does not give what NumPy gives")
         else:
             _kernels[key] = kernel
             draw_natively(native_stream())  # who has large arrays draws many numbers, too
 
 
-def _recorded(
-    function: Function, arrays: list[np.ndarray], shapes: list[list[int]], tree: Any, attributes: Any
-) -> Kernel | None:
-    """Return a function as a kernel; None if it holds for some lengths only."""
+def recorded(
+    function: Function, arrays: Sequence[np.ndarray], shapes: list[list[int]], tree: Any, attributes: Any
+) -> tuple[Program, list[int | None], bool] | None:
+    """Return a function as a program, which of its results are what, and whether there is one alone (see `Kernel`).
+
+    None if it holds for some lengths only.
+    """
     symbols: dict[int, Symbol] = {}
     inputs = []
     for i, (array, named) in enumerate(zip(arrays, shapes, strict=True)):
@@ -230,12 +247,14 @@ def _recorded(
         else:
             results.append(~len(outputs))
             outputs.append(value)
-    return Kernel(Program(inputs, outputs), results, alone)
+    return Program(inputs, outputs), results, alone
 
 
-def _warn(function: Function, what: str) -> None:
+def warn(function: Function, what: str, otherwise: str = "NumPy") -> None:
+    """Tell of a kernel that is not used."""
+    name = getattr(function, "__qualname__", function.__name__)
     warnings.warn(
-        f"an eager op: a kernel of {function.__qualname__} {what}; NumPy computes it. Please report this",
+        f"an eager op: a kernel of {name} {what}; {otherwise} computes it. Please report this",
         Disagreement,
         stacklevel=2,
     )

@@ -18,7 +18,7 @@ import numpy as np
 from minitorch.compiler import backends
 from minitorch.compiler.call import verify
 from minitorch.compiler.call.again import OnceMore
-from minitorch.compiler.call.audit import Audits, difference
+from minitorch.compiler.call.audit import LONG, Audits, difference
 from minitorch.compiler.call.conditions import LENGTH, Condition
 from minitorch.compiler.call.containers import Same, Taken, collect, parts_of, paths_of, rebuilt, template
 from minitorch.compiler.call.guards import Environment, can_be_placed, conditions_on_place, is_place_of_number
@@ -233,6 +233,9 @@ def record_call(
         run.backward.expected = []
     runner.settle()
     program.seconds = time.perf_counter() - began
+    if active.memory is not None and program.seconds > LONG:
+        program.audit_seconds = program.seconds
+        program.audits.put_off()
     return RecordedCall(results, program, differs=differs)
 
 

@@ -252,7 +252,7 @@ class Specialisation:
     audited_elsewhere: bool = False  # whether it was found to be right for other sizes than those
     sized: dict[str, ReadNumber] = field(default_factory=dict)  # those that are ints which the function reads
     apart: set[tuple[int, ...]] = field(default_factory=set)  # sizes that have programs of their own
-    may_be_apart: bool = False  # whether sizes that come often get one
+    may_be_apart: bool = True  # whether sizes that come often get one
     _seen: dict[tuple[int, ...], int] = field(default_factory=dict)  # how often sizes were met by samples
 
     def __post_init__(self) -> None:

@@ -29,6 +29,7 @@ class Figures:
     Of computing again: what costs at most `cheap` is computed again rather than stored. From `far_bytes` on a
     value leaves the nearest caches before it is read, and may cost as much as `far_cost`. (An addition costs 1.)
     Of memory: a value of at most `few_bytes` may lie around; every value begins at a multiple of `alignment`.
+    Of products: where many have a factor in common, that is laid out once in pieces of `panel_bytes` of columns.
     """
 
     serial_elements: int
@@ -44,6 +45,7 @@ class Figures:
     alignment: int
     alone_from: int = 1 << 62
     columns_apart: bool = False
+    panel_bytes: int = 0
 
     def most_after(self, product: Value) -> int:
         """Return how many functions on a product's result may be computed with it."""

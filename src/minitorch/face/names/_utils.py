@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import minitorch
+from minitorch.tensor.devices import layout
 from minitorch.tensor.storage import TypedStorage, tensor_over
 
 
@@ -34,8 +35,21 @@ def _rebuild_parameter(data: Any, requires_grad: bool, backward_hooks: Any) -> A
     return minitorch.nn.Parameter(data, requires_grad)
 
 
+def _rebuild_sparse_tensor(kind: Any, data: Any) -> Any:
+    """Make a sparse tensor: what PyTorch's files call."""
+    indices, values, size, *coalesced = data
+    return minitorch.sparse_coo_tensor(indices, values, size, is_coalesced=bool(coalesced and coalesced[0]))
+
+
+def _get_layout(name: str) -> Any:
+    """Return a layout by its name: what PyTorch's files call."""
+    return layout(name.removeprefix("torch."))
+
+
+_get_layout.__module__ = "torch.serialization"
 # Files name them by this address, whoever writes them.
-_rebuild_tensor_v2.__module__ = _rebuild_parameter.__module__ = "torch._utils"
+for _made in (_rebuild_tensor_v2, _rebuild_parameter, _rebuild_sparse_tensor):
+    _made.__module__ = "torch._utils"
 
 
 def _get_all_device_indices() -> list[int]:

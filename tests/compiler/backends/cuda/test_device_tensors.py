@@ -237,6 +237,105 @@ def test_new_arrays_at_every_call_and_products_of_a_library():
     assert "a library's" in str(run.explain())
 
 
+# --- a device's functions as they are written -----------------------------------------------------------------
+
+
+def batch(i, on_device, count=12):
+    x, y = minitorch.tensor(normal(count, 9, seed=i)), minitorch.tensor(classes(4, count, i))
+    return (x.to("cuda"), y.to("cuda")) if on_device else (x, y)
+
+
+def gradients_that_are_added_to(model, compiled, on_device):
+    optimizer = minitorch.optim.SGD(model.parameters(), lr=0.1)
+
+    @compiled
+    def half(x, y):
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        return loss
+
+    for i in range(6):
+        yield half(*batch(i, on_device))
+        if i % 2:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=i == 3)
+
+
+def a_schedule_and_clipped_gradients(model, compiled, on_device):
+    optimizer = minitorch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=0.01)
+    schedule = minitorch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
+
+    @compiled
+    def step(x, y):
+        loss = F.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        optimizer.step()
+        schedule.step()
+        return loss
+
+    for i in range(5):
+        yield step(*batch(i, on_device))
+
+
+def a_model_that_moves(model, compiled, on_device):
+    run = compiled(lambda x: model(x).detach())
+    for i, place in enumerate([on_device, on_device, False, False, on_device]):
+        model.to("cuda" if place else "cpu")
+        yield run(batch(i, place)[0])
+
+
+def batches_of_several_sizes(model, compiled, on_device):
+    run = compiled(lambda x: model(x).detach())
+    for i, count in enumerate((4, 4, 5, 4)):
+        yield run(batch(i, on_device, count)[0])
+
+
+def tensors_made_inside(model, compiled, on_device):
+    def function(x):
+        more = minitorch.zeros(9, device=x.device) + minitorch.arange(9).to(x.device)
+        return x * more, x.new_ones(2), minitorch.full((2,), 3.0)
+
+    run = compiled(function)
+    for i in range(3):
+        first, second, third = run(batch(i, on_device)[0])
+        assert [there(each) for each in (first, second, third)] == [on_device, on_device, False]
+        yield first
+        yield second
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        gradients_that_are_added_to,
+        a_schedule_and_clipped_gradients,
+        a_model_that_moves,
+        batches_of_several_sizes,
+        tensors_made_inside,
+    ],
+)
+def test_programs(program):
+    found = []
+    for on_device in (True, False):
+        minitorch.manual_seed(0)
+        model = mlp().to("cuda" if on_device else "cpu")
+        compiled = minitorch.compile(fullgraph=True) if on_device else lambda function: function
+        results = [numbers(each) for each in program(model, compiled, on_device)]
+        found.append([*results, *map(numbers, model.parameters())])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-5)
+
+
+def test_a_long_recording_is_not_made_again_at_the_second_call(monkeypatch):
+    monkeypatch.setattr(minitorch.compiler.call.record, "LONG", 0.0)
+    run = minitorch.compile(lambda x: x * 2, fullgraph=True)
+    for i in range(3):
+        x = minitorch.tensor(normal(4, seed=i)).to("cuda")
+        np.testing.assert_allclose(numbers(run(x)), 2 * numbers(x))
+    assert run.cache.audits == 0
+
+
 def test_what_has_no_kernel_runs_between_two_graphs_and_explain_says_so():
     run = minitorch.compile(lambda x: (x * 2).sort(1)[0].exp(), fullgraph=True)
     for i in range(3):

@@ -144,7 +144,8 @@ def _arrange(loop: Loop, nodes: list[Expression], guarded: bool) -> Arrangement:
 
 def _team(loop: Loop, nodes: list[Expression], space: Space, inner: list[Dim], rows: int, length: int) -> int:
     """Return how many threads go along a row: neighbours of a warp should read neighbours in memory."""
-    loads = [n for n in nodes if n.kind == "load"]
+    # (What all threads of a row read alike costs nothing.)
+    loads = [n for n in nodes if n.kind == "load" and space.factor(n.data.where, inner[-1])]
     along = sum(abs(space.factor(n.data.where, inner[-1])) == 1 for n in loads)
     wanted = _power(BUSY_THREADS // max(1, rows))  # to keep everybody busy
     if along * 2 >= len(loads):
