@@ -97,12 +97,14 @@ COMPILER = {
     # (How numbers are added up is said once, in NumPy alone; so is the error function, and which dtypes there are.)
     "ir": ["compiler.ir", "engine.dtypes", "ops.sums", "ops.error_function"],
     "schedule": ["compiler.ir", "compiler.schedule"],
-    # (The process's own memory is the engine's to speak to, and no Tensor is involved. Polynomials are numbers.)
+    # (The process's own memory is the engine's to speak to, and so is how exactly to multiply; no Tensor is involved.
+    # Polynomials are numbers.)
     "backends": [
         "compiler.ir",
         "compiler.schedule",
         "compiler.backends",
         "engine.memory",
+        "engine.precision",
         "ops.error_function",
     ],
     # (What `.data` and `.grad` hand out is an array that is spelled as PyTorch does: of Tensors it knows the names.)

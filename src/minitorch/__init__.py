@@ -158,7 +158,23 @@ def _kernel(*call: _Any) -> _Any:
     return _importlib.import_module("minitorch.compiler.call.kernels").compute(*call)
 
 
+def _device_kernel(*call: _Any) -> _Any:
+    """Compute an op on a GPU's arrays by a kernel of our own; None: by CuPy."""
+    kernels = _importlib.import_module("minitorch.compiler.call.device_kernels")
+    _native.offer_there(kernels.compute)  # from now on without this step
+    return kernels.compute(*call)
+
+
+def _device_update(*call: _Any) -> _Any:
+    """Change a GPU's arrays by a kernel of our own; return whether that was done."""
+    kernels = _importlib.import_module("minitorch.compiler.call.device_kernels")
+    _native.offer_updates_there(kernels.update)
+    return kernels.update(*call)
+
+
 _native.offer(_kernel)
+_native.offer_there(_device_kernel)
+_native.offer_updates_there(_device_update)
 
 
 def __getattr__(name: str) -> _Any:

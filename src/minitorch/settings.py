@@ -14,6 +14,8 @@ import numpy as np
 from minitorch.engine.dtypes import common_dtype, kind_of, legacy_dtype, promote_types
 from minitorch.engine.dtypes import set_default_dtype as _set_default_dtype
 from minitorch.engine.modes import is_grad_enabled
+from minitorch.engine.precision import precision as _precision
+from minitorch.engine.precision import set_precision
 from minitorch.tensor import Tensor
 from minitorch.tensor.devices import (
     channels_last,
@@ -30,7 +32,7 @@ from minitorch.tensor.devices import (
 )
 from minitorch.tensor.methods.public import function
 
-_kept: dict[str, Any] = {"threads": 1, "deterministic": True, "precision": "highest"}
+_kept: dict[str, Any] = {"threads": 1, "deterministic": True}
 
 
 def set_num_threads(number: int) -> None:
@@ -66,19 +68,22 @@ def are_deterministic_algorithms_enabled() -> bool:
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Remember a precision; products of float32 are always computed in float32.
+    """Say how exactly compiled programs compute products of float32 on a GPU: all others compute them in float32.
+
+    'highest': in float32. 'high' or 'medium': the factors may be rounded to TF32.
 
     >>> set_float32_matmul_precision("high"); get_float32_matmul_precision()
     'high'
+    >>> set_float32_matmul_precision("highest")
     """
     if precision not in ("highest", "high", "medium"):
         raise ValueError(f"set_float32_matmul_precision: 'highest', 'high' or 'medium', got {precision!r}")
-    _kept["precision"] = precision
+    set_precision(precision)
 
 
 def get_float32_matmul_precision() -> str:
     """Return what set_float32_matmul_precision was given."""
-    return str(_kept["precision"])
+    return _precision()
 
 
 def set_default_tensor_type(kind: Any) -> None:

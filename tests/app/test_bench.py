@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from minitorch.app import command
-from minitorch.app.bench import charts, measure, page, plan, run, table
+from minitorch.app.bench import charts, gpu, measure, page, plan, run, table
 from minitorch.app.bench.plan import BYTES, INSTRUCTIONS, Ask, Part, Questions
 from minitorch.app.bench.results import Results, Row, Section, comparable, compare, load, machine
 
@@ -472,3 +472,28 @@ def test_a_busy_machine_is_named():
     assert "busy when the run began" in page.page(made)
     made.machine["load"] = None  # where the system does not tell
     assert "busy" not in table.text(made)
+
+
+def test_a_gpu_is_asked_row_by_row(tmp_path, monkeypatch):
+    """The contenders that are installed answer in processes of their own; who cannot is left out, and why."""
+    (tmp_path / "gpu.py").write_text(
+        "import json, sys\n"
+        "if sys.argv[1] == 'minitorch': sys.exit('no memory left')\n"
+        "print(json.dumps({'us': 10.0 if sys.argv[1] == 'compiled' else 25.0, 'first': 0.5}))\n"
+    )
+    asked = {"compiled": ("minitorch", "numpy"), "minitorch": ("minitorch eager", "numpy")}
+    asked |= {"jax": ("JAX", "numpy"), "none": ("another", "no_such_module")}
+    monkeypatch.setattr(gpu, "CONTENDERS", asked)
+    monkeypatch.setattr(gpu, "get_device_name", lambda: "a GPU")
+    found, said = Results({"minitorch": "1", "cpu": "a CPU", "cores": 1, "system": "", "python": ""}), []
+    gpu.bench_gpu(tmp_path, found, 2, 0.1, "softmax", lambda: None, said.append)
+    (row,) = found.sections["gpu"].rows.values()
+    assert row.values == {"minitorch": [1e-5, 1e-5], "JAX": [2.5e-5, 2.5e-5]}
+    assert row.ratio == 2.5
+    assert [line.split(":")[0] for line in found.left_out] == [
+        "softmax 65536×1024, minitorch eager",
+        "another",
+    ]
+    assert len(said) == 6
+    assert "25.0 µs" in table.text(found)
+    assert "<svg" in page.page(found)

@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -204,13 +205,13 @@ def test_the_language_is_remembered(tmp_path, capsys):
 
 
 def test_ctrl_c_leaves_nothing_running(folder):
-    (folder / "tensor.py").write_text("print('started')\nwhile True: pass\n")
+    started = folder / "started"
+    (folder / "tensor.py").write_text(f"open({str(started)!r}, 'w').close()\nwhile True: pass\n")
     line = [sys.executable, "-m", "minitorch", "learn", "check", "--folder", str(folder)]
     process = subprocess.Popen(line, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    try:
-        process.wait(timeout=1.5)
-    except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGINT)
+    while not started.exists() and process.poll() is None:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=20)
     assert process.returncode == 130
     assert "interrupted" in err

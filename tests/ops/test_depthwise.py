@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from minitorch.ops import conv
+from minitorch.ops import conv, pieces
 
 SIZES = [
     ((5,), (3,), (1,), ((1, 1),), (1,)),
@@ -36,6 +36,22 @@ def test_taps_and_columns_agree(size, kernel, stride, padding, dilation):
         np.testing.assert_allclose(found, back, rtol=1e-11, atol=1e-12)
     slopes = conv._columns_weight(x, g, kernel=kernel, groups=3, **how)
     found = conv._by_taps_weight(x, g, kernel=kernel, **how).reshape(slopes.shape)
+    np.testing.assert_allclose(found, slopes, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize(("size", "kernel", "stride", "padding", "dilation"), SIZES)
+def test_gradients_by_shorter_ways(monkeypatch, size, kernel, stride, padding, dilation):
+    random = np.random.default_rng(0)
+    x, w = random.normal(size=(3, 4, *size)), random.normal(size=(4, 1, *kernel))
+    how = {"stride": stride, "padding": padding, "dilation": dilation}
+    monkeypatch.setattr(conv, "_LARGE_IMAGE", 1)
+    monkeypatch.setattr(pieces, "threads", lambda: 2)
+    y = conv._by_columns(x, w, groups=4, **how)
+    exact = {**how, "padding": conv._exactly(size, y.shape[2:], kernel, stride, padding, dilation)}
+    found = conv._depthwise_columns_transposed(y, w.reshape(4, -1), kernel=kernel, **exact)
+    np.testing.assert_allclose(found, conv._from_columns(y, w, groups=4, **exact), rtol=1e-11, atol=1e-12)
+    slopes = conv._columns_weight(x, y, kernel=kernel, groups=4, **how).reshape(4, -1)
+    found = conv._depthwise_columns_weight(x, y, kernel=kernel, **how)
     np.testing.assert_allclose(found, slopes, rtol=1e-11, atol=1e-12)
 
 

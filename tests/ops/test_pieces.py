@@ -38,6 +38,12 @@ def test_several_threads_are_at_work(three):
     assert not met.broken
 
 
+def test_pieces_inside_pieces(three):
+    done = []
+    pieces.share(lambda i: pieces.share(lambda j: done.append((i, j)), range(5)), range(5))
+    assert len(set(done)) == 25
+
+
 def test_an_error_is_the_callers(three):
     def fail(piece):
         raise ValueError(piece)

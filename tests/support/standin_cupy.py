@@ -11,6 +11,7 @@ from types import ModuleType, SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from minitorch.tensor import generator, philox
 from standin import DeviceArray
@@ -126,8 +127,10 @@ class Cupy(ModuleType):
     """The module. limit: the bytes that one array may have. used: what the pool says is in use."""
 
     __version__ = "14.0.0"
-    ndarray = DeviceArray
+    ndarray = type("NoKernels", (), {})  # arrays of another class: CuPy alone computes
     RawKernel = RawKernel
+    byte_bounds = staticmethod(lambda array: byte_bounds(array.host))
+    __file__ = __file__  # whose code is this library's business, not a program's
 
     def __init__(self):
         super().__init__("cupy")

@@ -9,6 +9,7 @@ import pytest
 import minitorch
 import standin_cupy
 from minitorch import nn
+from minitorch.engine import gpu
 from minitorch.tensor import generator, philox
 from standin import DeviceArray
 
@@ -255,6 +256,9 @@ def test_streams_and_events(cupy):
     side.wait_stream(minitorch.cuda.current_stream())
     assert side.stream.log == [("wait", cupy.cuda.Stream.null)]
     side.synchronize()
+    x = minitorch.ones(2, device="cuda")
+    x.record_stream(side)
+    assert gpu._used_elsewhere[-1][1] is x._data
     begin, end = (minitorch.cuda.Event(enable_timing=True) for _ in range(2))
     begin.record(), end.record(side)
     assert begin.elapsed_time(end) >= 0

@@ -122,6 +122,9 @@ def parser() -> argparse.ArgumentParser:
         metavar="N",
         help="training by N ranks beside one, and beside PyTorch's, instead",
     )
+    bench.add_argument(
+        "--device", choices=("cpu", "cuda"), default="cpu", help="cuda: training steps on a GPU, instead"
+    )
     bench.add_argument("--only", metavar="WORD", help="only groups or rows with WORD in their name")
     bench.add_argument("--rounds", type=_positive, metavar="N", help="ask each contender N times")
     bench.add_argument(

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
+
+from minitorch.engine.precision import Products
 
 
 def _part(name: str, **attributes: Any) -> ModuleType:
@@ -43,11 +45,7 @@ cudnn = _part(
 )
 cuda = _part(
     "cuda",
-    matmul=SimpleNamespace(
-        allow_tf32=False,
-        allow_fp16_reduced_precision_reduction=False,
-        allow_bf16_reduced_precision_reduction=False,
-    ),
+    matmul=Products(),
     is_built=_no,
     enable_flash_sdp=_accepted,
     enable_math_sdp=_accepted,

@@ -6,11 +6,18 @@ This is where the library meets CuPy: it is imported when a GPU is first asked f
 from __future__ import annotations
 
 import contextlib
+import functools
+import sys
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
+
+from minitorch.ops import native
+from minitorch.ops.op import OPS
 
 
 class OutOfMemoryError(RuntimeError):
@@ -30,6 +37,9 @@ def library() -> Any:
         cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
         raise RuntimeError(f"cuda: CuPy is installed but finds no GPU ({error}); stay on 'cpu'") from None
+    if native.meet(cupy.ndarray):
+        for op in OPS.values():
+            op.open_to_devices()
     return cupy
 
 
@@ -48,7 +58,68 @@ def is_on_gpu(array: Any) -> bool:
 
 def name_of_place(array: Any) -> str:
     """Return where an array lies: 'cpu', 'cuda:0'."""
-    return f"cuda:{array.device.id}" if is_on_gpu(array) else "cpu"
+    there = device_of(array)
+    return "cpu" if there is None else f"cuda:{there.number_of(array)}"
+
+
+# --- arrays wherever they lie, for the compiler -------------------------------------------------------------
+
+
+class DeviceMemory:
+    """GPUs' memory, whose arrays are CuPy's. name: what a Tensor there calls its device.
+
+    backend: which of the compiler's backends computes there.
+    """
+
+    name = backend = "cuda"
+
+    def __init__(self, cupy: Any) -> None:
+        self._cupy = cupy
+
+    def number_of(self, array: Any) -> int:
+        """Return the number of the GPU that an array lies on; of one that is recorded, of the GPU in use."""
+        return int(array.device.id if is_on_gpu(array) else self._cupy.cuda.Device().id)
+
+    def to_host(self, array: Any) -> np.ndarray:
+        """Return a copy as NumPy's array, when everything that was begun is done."""
+        return array.get()
+
+    def to_device(self, array: np.ndarray) -> Any:
+        """Return a copy of NumPy's array there."""
+        return self._cupy.asarray(array)
+
+    def bounds(self, array: Any) -> tuple[int, int]:
+        """Return the addresses between which an array lies."""
+        return self._cupy.byte_bounds(array)
+
+
+ALIGNMENT = 16  # bytes, of what kernels read some elements of at once
+_memory = functools.lru_cache(maxsize=1)(DeviceMemory)
+
+
+def memory() -> DeviceMemory:
+    """Return the memory of GPUs, or say what is missing."""
+    return _memory(library())
+
+
+def device_of(array: Any) -> DeviceMemory | None:
+    """Return the memory that an array lies in, or would lie in if it were not only recorded; None for the host's.
+
+    >>> device_of(np.zeros(3)) is None
+    True
+    """
+    kind = array.__class__
+    if kind is np.ndarray:
+        return None
+    if hasattr(kind, "__minitorch_device__"):
+        return array.__minitorch_device__
+    return _memory(sys.modules["cupy"]) if is_on_gpu(array) else None
+
+
+def has_code_in(file: str) -> bool:
+    """Tell whether a file of Python's is CuPy's."""
+    cupy: Any = sys.modules.get("cupy")
+    return cupy is not None and file.startswith(str(Path(cupy.__file__).parent))
 
 
 @contextlib.contextmanager
@@ -91,6 +162,19 @@ def sent(array: Any, number: int | None = None, non_blocking: bool = False) -> A
         return cupy.asarray(array)  # from GPU to GPU
 
 
+_used_elsewhere: list[
+    tuple[Any, Any]
+] = []  # events in other streams, and arrays whose memory is kept until then
+
+
+def keep_for(array: Any, stream: Any) -> None:
+    """Keep an array's memory until what was asked for in a stream is done, though nobody may hold it any more."""
+    _used_elsewhere[:] = [(event, kept) for event, kept in _used_elsewhere if not event.done]
+    event = library().cuda.Event(disable_timing=True)
+    event.record(stream)
+    _used_elsewhere.append((event, array))
+
+
 def pinned(array: np.ndarray) -> np.ndarray:
     """Return a copy of an array in memory that stays where it is, from which a GPU fetches by itself."""
     cupy = library()
@@ -105,3 +189,59 @@ def is_pinned(array: Any) -> bool:
     if not isinstance(array, np.ndarray) or not array.size or not gpu_count():
         return False
     return int(library().cuda.runtime.pointerGetAttributes(array.ctypes.data).type) == 1
+
+
+def on_host(array: Any) -> Any:
+    """Return an array as the host can read it: itself, if it lies there."""
+    there = device_of(array)
+    return array if there is None else there.to_host(array)
+
+
+def is_writeable(array: Any) -> bool:
+    """Tell whether an array may be written into: on a device any may be.
+
+    >>> is_writeable(np.zeros(3)), is_writeable(np.broadcast_to(0.0, (3,)))
+    (True, False)
+    """
+    return device_of(array) is not None or (isinstance(array, np.ndarray) and array.flags.writeable)
+
+
+def is_laid_out(array: Any) -> bool:
+    """Tell whether programs may write right into an array: in the order of its axes, without gaps.
+
+    >>> is_laid_out(np.zeros((2, 3))), is_laid_out(np.zeros((2, 3)).T)
+    (True, False)
+    """
+    if device_of(array) is not None:
+        return array.flags.c_contiguous and bounds_of(array)[0] % ALIGNMENT == 0
+    return type(array) is np.ndarray and array.flags.carray
+
+
+def bounds_of(array: Any) -> tuple[int, int]:
+    """Return the addresses between which an array lies."""
+    there = device_of(array)
+    if not array.size:
+        return 0, 0
+    return byte_bounds(array) if there is None else there.bounds(array)
+
+
+def may_share_memory(a: Any, b: Any) -> bool:
+    """Tell whether two arrays may lie in the same memory.
+
+    >>> a = np.zeros(4)
+    >>> may_share_memory(a, a[1:]), may_share_memory(a, np.zeros(4))
+    (True, False)
+    """
+    (a0, a1), (b0, b1) = bounds_of(a), bounds_of(b)
+    return a0 < b1 and b0 < a1
+
+
+def shares_memory(a: Any, b: Any) -> bool:
+    """Tell whether two arrays have an element in common; on a device, whether they lie between each other's bounds.
+
+    >>> a = np.zeros(4)
+    >>> shares_memory(a[::2], a[1::2]), shares_memory(a, a[3:])
+    (False, True)
+    """
+    on_host = device_of(a) is None and device_of(b) is None
+    return bool(np.shares_memory(a, b)) if on_host else may_share_memory(a, b)

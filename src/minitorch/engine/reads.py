@@ -55,7 +55,7 @@ def reads_values(node: Any, position: int, parts: Collection[int] | None = None)
     """
     op: Op = node._operation
     if op.reads is not None:
-        return op.reads
+        return _said(op.reads, position, parts)
     inputs = node._inputs
     wanted = [isinstance(i, Node) and i._requires_grad for i in inputs]
     arrays: list[Any] = [i._data if isinstance(i, Node) else i for i in inputs]
@@ -85,15 +85,23 @@ def reads_values(node: Any, position: int, parts: Collection[int] | None = None)
     return False
 
 
+def _said(reads: bool | frozenset[int], position: int, parts: Collection[int] | None) -> bool:
+    """Return what an op says itself."""
+    if isinstance(reads, bool):
+        return reads
+    if position != RESULT:
+        return True
+    return bool(reads) if parts is None else not reads.isdisjoint(parts)
+
+
 _found: dict[Any, bool] = {}
 
 
 def may_read(node: Any, position: int) -> bool:
     """Answer the same from memory, if an op was asked about before with gradients wanted for the same inputs."""
-    if (
-        node._operation.reads is not None
-    ):  # said by the op, which may be one of a single call: not to be remembered
-        return node._operation.reads
+    said = node._operation.reads
+    if said is not None:  # by the op, which may be one of a single call: not to be remembered
+        return _said(said, position, None)
     wanted = tuple(isinstance(i, Node) and i._requires_grad for i in node._inputs)
     options = tuple(
         (name, v if isinstance(v, (str, int)) else type(v)) for name, v in node._attributes.items()

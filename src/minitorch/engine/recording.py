@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import types
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
@@ -114,6 +115,18 @@ changes = [0]
 def changed() -> None:
     """Report a change: compiled functions look again at what they rely on."""
     changes[0] += 1
+
+
+class ReportingModule(types.ModuleType):
+    """A module whose functions this library's layers look up by name: who replaces one reports it."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        changed()
+
+    def __delattr__(self, name: str) -> None:
+        super().__delattr__(name)
+        changed()
 
 
 # Recordings under way in any thread; nearly always none. Whose thread this is, the mode says.

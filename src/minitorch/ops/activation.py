@@ -80,6 +80,16 @@ ELU = Op(
     elementwise=True,
 )
 
+# x·min(max(x + 3, 0), 6)/6: 0 below -3, x above 3, and a parabola between.
+HARDSWISH = Op(
+    "hardswish",
+    lambda x: x * (np.minimum(np.maximum(x + 3, 0), 6) / 6),
+    lambda g, out, x: np.where(x <= -3, 0, np.where(x < 3, g * (x / 3 + 0.5), g)),
+    floating=True,
+    native=True,
+    elementwise=True,
+)
+
 # --- gelu ----------------------------------------------------------------------------------------
 
 # gelu(x) = x·Φ(x) with Φ and φ the normal distribution's cumulative and density.

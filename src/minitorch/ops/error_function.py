@@ -141,7 +141,7 @@ def erfc_tail(x: Array) -> Array:
 def _polynomial(x: np.ndarray, coefficients: Sequence[float]) -> np.ndarray:
     """Return c₀ + c₁·x + c₂·x² + …"""
     *lower, last = coefficients
-    out = x * x.dtype.type(last)
+    out = x * float(last)  # (a number of Python's: a GPU's array takes no other of the host's)
     for coefficient in reversed(lower[1:]):
         out += coefficient
         out *= x

@@ -8,7 +8,8 @@ import numpy as np
 
 from minitorch.ops.activation import LOG_SOFTMAX, SOFTMAX
 from minitorch.ops.indexing import GATHER, SCATTER_ADD
-from minitorch.ops.op import Array, Op, certain
+from minitorch.ops.native import is_of_device
+from minitorch.ops.op import Array, Op, certain, violated
 
 # --- what cannot be spelled ----------------------------------------------------------------------
 
@@ -42,9 +43,21 @@ def _at(rows: Array, index: Array) -> Array:
     return GATHER(rows, index[:, None], axis=1)[:, 0]
 
 
+def refuse_targets(target: Array, classes: int, ignore: int) -> None:
+    """Refuse targets that are no classes."""
+    wrong = (target != ignore) & ((target < 0) | (target >= classes))
+    if violated(wrong.any()):
+        raise IndexError(
+            f"cross_entropy: target {int(target[wrong][0])} is out of range: with {classes} classes targets "
+            f"are 0 to {classes - 1} (or ignore_index {ignore})"
+        )
+
+
 def _cross_entropy(
     logits: Array, target: Array, weight: Array | None = None, *, smoothing: float, ignore: int
 ) -> Array:
+    if is_of_device(target):  # (a kernel there looks for itself, and nobody waits for it)
+        refuse_targets(target, logits.shape[1], ignore)
     kept, safe, row_weight = _kept_targets(target, weight, ignore)
     logp = LOG_SOFTMAX.forward(logits, axis=1)
     loss = -_at(logp, safe) * row_weight
@@ -81,7 +94,9 @@ def _cross_entropy_rule(
     return slope if certain(kept.all()) else np.where(kept[:, None], slope, 0)
 
 
-CROSS_ENTROPY = Op("cross_entropy", _cross_entropy, _cross_entropy_rule, None, None, floating=False)
+CROSS_ENTROPY = Op(
+    "cross_entropy", _cross_entropy, _cross_entropy_rule, None, None, floating=False, there=True
+)
 
 # --- binary cross-entropy ------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Large arrays by native kernels. Enters: an op's forward or rule. Leaves: the same, which may be computed elsewhere.
+"""Large arrays, and a GPU's, by native kernels. Enters: an op's forward or rule. Leaves: the same, computed elsewhere.
 
 An op of several steps goes through a large array several times; a kernel made from the same lines goes through it once.
 Nothing here knows how kernels are made: whoever can make them offers to (the compiler does, where it is installed).
@@ -33,6 +33,8 @@ MANY = 1 << 23
 
 _offered: list[Compute] = []  # by whom, at most one
 _in_use: list[Compute] = []  # the same, or empty
+_offered_there: list[Compute] = []  # by whom on a device, at most one
+_of_devices: set[type] = set()  # the classes of devices' arrays that were met so far
 # Whether NumPy is computing a function in this thread: what that calls is a part of its kernel.
 _inside: ContextVar[bool] = ContextVar("inside", default=False)
 
@@ -40,6 +42,75 @@ _inside: ContextVar[bool] = ContextVar("inside", default=False)
 def offer(compute: Compute) -> None:
     """Let large arrays be computed by a function."""
     _offered[:] = _in_use[:] = [compute]
+
+
+def offer_there(compute: Compute) -> None:
+    """Let arrays on a device be computed by a function, however few elements they hold."""
+    _offered_there[:] = [compute]
+
+
+def meet(kind: type) -> bool:
+    """Note that arrays of this class lie on a device; return whether that is new."""
+    is_new = kind not in _of_devices
+    _of_devices.add(kind)
+    return is_new
+
+
+def is_of_device(array: Any) -> bool:
+    """Tell whether an array is of a class that was met."""
+    return array.__class__ in _of_devices
+
+
+def forget(kind: type) -> None:
+    """Let arrays of this class be what they were before they were met."""
+    _of_devices.discard(kind)
+
+
+def _computed_there(
+    function: Callable[..., Any],
+    plain: Callable[..., Any],
+    inputs: tuple[Any, ...],
+    attributes: dict[str, Any],
+    lengths: str,
+) -> Any:
+    """Return what a function gives of a device's arrays, by a kernel if there is one."""
+    if _inside.get() or not (_in_use and _offered_there):
+        return plain(*inputs, **attributes)
+    before = _inside.set(True)
+    try:
+        found = _offered_there[0](function, plain, inputs, attributes, lengths)
+        return plain(*inputs, **attributes) if found is None else found
+    finally:
+        _inside.reset(before)
+
+
+# A function that changes some of its arrays, those, and numbers; whether it was done.
+Update = Callable[[Callable[..., None], list[Any], tuple[Any, ...]], bool]
+_updates: list[Update] = []  # who does so on a device, at most one
+
+
+def offer_updates_there(update: Update) -> None:
+    """Let what changes arrays on a device be done by a function."""
+    _updates[:] = [update]
+
+
+def update_there(function: Callable[..., None], arrays: list[Any], numbers: tuple[Any, ...]) -> None:
+    """Do function(arrays, numbers), which changes some of a device's arrays, by a kernel if there is one."""
+    if not (_in_use and _updates and _updates[0](function, arrays, numbers)):
+        function(arrays, numbers)
+
+
+def natively_there(function: Callable[..., Any], lengths: str = ANY) -> Callable[..., Any]:
+    """Return a function of arrays that hands those of a device over, and computes all others itself."""
+
+    @functools.wraps(function)
+    def run(first: Any, *others: Any, **attributes: Any) -> Any:
+        array = others[0] if others and first.__class__ is float else first
+        if array.__class__ in _of_devices:
+            return _computed_there(function, function, (first, *others), attributes, lengths)
+        return function(first, *others, **attributes)
+
+    return run
 
 
 def set_native_ops(enabled: bool) -> None:
@@ -78,12 +149,18 @@ def natively(
         if large.__class__ is not ndarray and isinstance(large, list):
             large = large[0]  # (a rule of several results gets their gradients in a list)
         if large.__class__ is not ndarray or large.size < (LARGE_IF_COSTLY if costly else LARGE):
+            if large.__class__ in _of_devices:
+                return _computed_there(function, plain, inputs, attributes, lengths)
             return plain(*inputs, **attributes)
         return computed(large.size, inputs, attributes)
 
     def run_one(x: Any) -> Any:  # the same, of one array: half as long before anything is computed
         if x.__class__ is not ndarray or x.size < (LARGE_IF_COSTLY if costly else LARGE):
-            return plain(x)
+            return (
+                _computed_there(function, plain, (x,), {}, lengths)
+                if x.__class__ in _of_devices
+                else plain(x)
+            )
         return computed(x.size, (x,), {})
 
     def computed(size: int, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:

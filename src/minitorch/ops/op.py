@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.ops.native import ANY, ELEMENTWISE, natively
+from minitorch.ops.native import ANY, ELEMENTWISE, natively, natively_there
 from minitorch.ops.sums import total
 
 # An array of any kind that speaks NumPy's protocols: numpy.ndarray, cupy.ndarray, Tensor, …
@@ -53,10 +53,12 @@ class Op:
         sequence with one gradient (or None) per input.
     floating: integers and bools become the default float before the forward runs.
     takes_none: a joint rule of several results gets None, not zeros, for those nobody used.
-    reads: whether the rules read values of the inputs or the result; None: found out when it matters.
-    native: of large arrays forward and rules may be computed by native kernels of their lines (see native.py); or for
-        which lengths these are.
+    reads: whether the rules read values of the inputs or the result; None: found out when it matters. Numbers: those
+        of the inputs, and of these results.
+    native: of large arrays forward and rules may be computed by native kernels of their lines (see native.py); or only
+        the forward, by kernels for these lengths: the rules call other ops that have theirs.
     elementwise: they compute each element from those at its place. costly: that takes NumPy many steps.
+    there: on a GPU they may, though not here (of NumPy's ufuncs that is understood).
     whole: a kind of array may take the forward over as a whole (see `__call__`), and not only its lines.
     register: whether to list it in OPS; a user's own op is not.
 
@@ -68,6 +70,7 @@ class Op:
         "complex",
         "differentiable",
         "each",
+        "elementwise",
         "floating",
         "forward",
         "gives_own_arrays",
@@ -78,6 +81,7 @@ class Op:
         "rules",
         "takes_none",
         "tangent",
+        "there",
         "ufunc",
     )
 
@@ -90,10 +94,11 @@ class Op:
         joint: Rule | None = None,
         floating: bool = False,
         takes_none: bool = False,
-        reads: bool | None = None,
+        reads: bool | frozenset[int] | None = None,
         native: bool | str = False,
         elementwise: bool = False,
         costly: bool = False,
+        there: bool = False,
         whole: bool = False,
         register: bool = True,
     ) -> None:
@@ -103,8 +108,11 @@ class Op:
             lengths = native if isinstance(native, str) else ELEMENTWISE if elementwise else ANY
             lines = self.__call__ if whole else forward  # (what takes it over as a whole does so in a kernel)
             forward = natively(lines, lengths, forward, costly)
-            rules = tuple(None if r is None else natively(r, lengths, costly=costly) for r in rules)
-            joint = None if joint is None else natively(joint)
+            if native is True:
+                rules = tuple(None if r is None else natively(r, lengths, costly=costly) for r in rules)
+                joint = None if joint is None else natively(joint)
+        self.there = (there or (self.ufunc is not None and self.ufunc.signature is None)) and not native
+        self.elementwise = elementwise or self.ufunc is not None
         self.forward = self._as_a_whole(forward) if whole else forward
         self.rules = rules
         self.each = each
@@ -122,6 +130,14 @@ class Op:
             if name in OPS:
                 raise ValueError(f"an op named {name!r} exists already")
             OPS[name] = self
+
+    def open_to_devices(self) -> None:
+        """Let kernels of a device compute forward and rules: called when arrays on one are first met."""
+        if self.there:
+            lengths = ELEMENTWISE if self.elementwise else ANY
+            self.forward = natively_there(self.forward, lengths)
+            self.rules = tuple(None if r is None else natively_there(r, lengths) for r in self.rules)
+            self.there = False
 
     def __repr__(self) -> str:
         return f"Op({self.name!r})"

@@ -66,7 +66,8 @@ def share(function: Callable[[Any], object], pieces: Iterable[Any]) -> None:
     finally:
         waiting.clear()  # (after an error nobody begins another)
         for each in running:
-            each.result()
+            if not each.cancel():  # (one that has not begun has nothing left to do)
+                each.result()
 
 
 def rows(function: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
@@ -89,8 +90,13 @@ def elementwise(function: Callable[..., Any], inputs: tuple[Any, ...], attribute
     """Return what a function gives that computes each element from those at its place."""
     first = inputs[0]
     shape, size = first.shape, first.size
-    if size < LARGE or not all(
-        each.__class__ is np.ndarray and each.shape == shape and each.flags.c_contiguous for each in inputs
+    if (
+        size < LARGE
+        or threads() == 1
+        or not all(
+            each.__class__ is np.ndarray and each.shape == shape and each.flags.c_contiguous
+            for each in inputs
+        )
     ):
         return function(*inputs, **attributes)
     flat = [each.reshape(-1) for each in inputs]

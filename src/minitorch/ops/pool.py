@@ -103,12 +103,13 @@ def _max_pool_rule(g: Array, out: Array, x: Array, **how: Any) -> Array:
 
 
 MAX_POOL: Op = Op("max_pool", _max_pool, _max_pool_rule, native=BATCH, whole=True)
-MAX_POOL_TAP = Op("max_pool_tap", _max_pool_tap, whole=True)
+MAX_POOL_TAP = Op("max_pool_tap", _max_pool_tap, native=BATCH, whole=True)
 POOL_PUT: Op = Op(
     "pool_put",
     _pool_put,
     lambda g, out, y, chosen, *, size, **how: POOL_PICK(g, chosen, **how),
     None,
+    native=BATCH,
     whole=True,
 )
 POOL_PICK: Op = Op(
@@ -116,6 +117,7 @@ POOL_PICK: Op = Op(
     _pool_pick,
     lambda g, out, x, chosen, **how: POOL_PUT(g, chosen, size=x.shape[2:], **how),
     None,
+    native=BATCH,
     whole=True,
 )
 
@@ -135,14 +137,19 @@ def _divided(sums: Array, divisor: Divisor) -> Array:
     return sums
 
 
+def _met(axis: int, tap: int, count: int, stride: int) -> tuple[Any, ...]:
+    """Return the index of what a tap meets along one axis, window by window."""
+    return (*(slice(None),) * axis, slice(tap, tap + stride * (count - 1) + 1, stride))
+
+
 def _avg_pool(x: Array, *, kernel: Sizes, stride: Sizes, padding: Pairs, divisor: Divisor) -> Array:
-    ones = (1,) * len(kernel)
-    count = window_count(x.shape[2:], kernel, stride, padding, ones)
-    images = padded(x, padding)
-    sums = None
-    for _, tap in taps(kernel):
-        here = images[places(tap, count, stride, ones)]
-        sums = here.copy() if sums is None else np.add(sums, here, out=sums)
+    # Axis by axis: a window's sum is one of sums along the other axes. 2·k additions then, and not k².
+    count = window_count(x.shape[2:], kernel, stride, padding, (1,) * len(kernel))
+    sums = padded(x, padding)
+    for axis, (k, n, s) in enumerate(zip(kernel, count, stride, strict=True), start=2):
+        images, sums = sums, sums[_met(axis, 0, n, s)].copy()
+        for tap in range(1, k):
+            sums = np.add(sums, images[_met(axis, tap, n, s)], out=sums)
     return _divided(sums, divisor)
 
 
@@ -150,12 +157,21 @@ def _avg_unpool(
     y: Array, *, size: Sizes, kernel: Sizes, stride: Sizes, padding: Pairs, divisor: Divisor
 ) -> Array:
     """Give each element of a window an equal share of the window's number: the transpose of `_avg_pool`."""
-    grown = tuple(n + a + b for n, (a, b) in zip(size, padding, strict=True))
-    out = np.zeros((*y.shape[:2], *grown), dtype=y.dtype, like=y)
     share = _divided(y, divisor)
-    for _, tap in taps(kernel):
-        out[places(tap, y.shape[2:], stride, (1,) * len(kernel))] += share
-    return unpadded(out, size, padding)
+    for i in reversed(range(len(kernel))):
+        axis, k, s = i + 2, kernel[i], stride[i]
+        count, length = share.shape[axis], size[i] + sum(padding[i])
+        shape = (*share.shape[:axis], length, *share.shape[axis + 1 :])
+        everywhere = k == s and length == count * k
+        out = (np.empty if everywhere else np.zeros)(shape, dtype=y.dtype, like=y)
+        for tap in range(k):
+            here = _met(axis, tap, count, s)
+            if k <= s:  # windows that do not overlap write each place once
+                out[here] = share
+            else:
+                out[here] += share
+        share = out
+    return unpadded(share, size, padding)
 
 
 AVG_POOL: Op = Op(

@@ -139,8 +139,8 @@ GRU_CELL = Cell(3, _gru, _gru_slopes, _gru_back)
 
 
 def _natively(cell: Cell) -> Cell:
-    """Return a cell whose large arrays native kernels compute: all its steps go through memory once."""
-    return Cell(cell.gates, *(natively(each, BATCH, costly=True) for each in cell[1:]))
+    """Return a cell whose large arrays native kernels compute, each in one pass (`back` has few steps already)."""
+    return cell._replace(forward=natively(cell.forward, BATCH), slopes=natively(cell.slopes, BATCH))
 
 
 CELLS = {

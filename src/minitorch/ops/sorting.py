@@ -22,7 +22,8 @@ def _argsort(x: Array, *, axis: int, descending: bool, ranks: tuple[int, int] | 
     """Return the places of the elements in their order; ranks (start, stop): only those of these ranks."""
     if ranks is not None:
         if _can_be_parted(x):
-            return np.moveaxis(_parted(np.moveaxis(x, axis, -1), *ranks, descending), -1, axis)
+            find = functools.partial(_parted, start=ranks[0], stop=ranks[1], descending=descending)
+            return np.moveaxis(pieces.rows(find, np.moveaxis(x, axis, -1)), -1, axis)
         return _argsort(x, axis=axis, descending=descending)[(slice(None),) * axis + (slice(*ranks),)]
     if x.__class__ is np.ndarray and x.size and x.dtype.kind in "fiub":
         rows = np.ascontiguousarray(np.moveaxis(x, axis, -1))

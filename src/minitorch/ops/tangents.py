@@ -184,8 +184,8 @@ def _write_through(ts: Tangents, out: Array, base: Array, values: Array, *, path
 
 _ELEMENTWISE = """
 lgamma digamma polygamma igamma igammac zeta erf erfc erfinv erfcx ndtri log_ndtr i0 i1 i0e i1e xlogy xlog1py entr logit
-sinc sigmoid silu softplus relu leaky_relu elu gelu gelu_tanh reciprocal lerp pow sign clip where rsqrt frexp_mantissa
-round cast binary_cross_entropy
+sinc sigmoid silu softplus relu leaky_relu elu hardswish gelu gelu_tanh reciprocal lerp pow sign clip where rsqrt
+frexp_mantissa round cast binary_cross_entropy
 """
 _LINEAR = """
 getitem put_add gather scatter_add scatter index_put cat stack im2col col2im trace sum mean cumsum

@@ -29,6 +29,7 @@ from minitorch.engine.recording import number as only_number
 from minitorch.engine.watch import touch
 from minitorch.functions import sparse_coo_tensor
 from minitorch.nn.module import add_hook, zero_gradient
+from minitorch.ops.native import is_of_device, update_there
 from minitorch.ops.pieces import share, threads
 from minitorch.ops.sparse import Coo
 from minitorch.tensor import HookHandle, Tensor
@@ -519,6 +520,11 @@ class ElementwiseOptimizer(Optimizer):
                 if state:
                     self.state[p] = state
                 x = p._data
+                if is_of_device(x) and active is None and not self._whole:
+                    rule = _in_one_go(type(self)._rule, maximize, bool(decay), shrink != 1.0, self._scratches)
+                    update_there(rule, [x, g, *memory], (decay, shrink, *numbers))
+                    touch(x)
+                    continue
                 update = functools.partial(self._update, numbers, decay, shrink, maximize, active is None)
                 blocks = [(x, g, *memory)] if self._whole else _blocks(x, g, memory)
                 if len(blocks) > 1 and active is None:
@@ -559,7 +565,8 @@ class ElementwiseOptimizer(Optimizer):
         if plain:
             scratch = [self._room(x, i) for i in range(self._scratches + 1)]
         else:  # what is written into a part of a room would be written down as the whole
-            scratch = [np.empty_like(x) for _ in range(self._scratches + 1)]
+            first = [np.empty_like(x)] if maximize or decay else [x]  # (not needed, then)
+            scratch = first + [np.empty_like(x) for _ in range(self._scratches)]
         if maximize:
             g = np.negative(g, out=scratch[0])
         if decay:
@@ -576,6 +583,30 @@ class ElementwiseOptimizer(Optimizer):
             room = np.empty_like(like, shape=(like.size,))
             self._scratch[key] = room
         return room[: like.size].reshape(like.shape)
+
+
+@functools.cache
+def _in_one_go(
+    rule: Callable[..., None], maximize: bool, decays: bool, shrinks: bool, scratches: int
+) -> Callable[[list[Array], tuple[Any, ...]], None]:
+    """Return what a step does to one parameter as a function: of arrays, of which it changes some, and numbers.
+
+    On a device it becomes one kernel; here the same is done in blocks that fit the cache.
+    """
+
+    def update(arrays: list[Array], numbers: tuple[Any, ...]) -> None:
+        x, g, *memory = arrays
+        decay, shrink, *others = numbers
+        scratch = [np.empty_like(x) for _ in range(scratches + 1)]
+        if maximize:
+            g = np.negative(g, out=scratch[0])
+        if decays:
+            g = np.add(g, np.multiply(x, decay, out=scratch[1]), out=scratch[0])
+        if shrinks:
+            x *= shrink
+        rule(None, x, g, memory, tuple(others), *scratch[1:])
+
+    return update
 
 
 def _blocks(x: Array, g: Array, memory: list[Array]) -> list[tuple[Array, ...]]:

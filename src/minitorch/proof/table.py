@@ -86,6 +86,7 @@ plain_cases("atan2 hypot", normal(3, 5), normal(3, 1))
 plain_cases("tanh sigmoid relu", normal(3, 5))
 for _name in ("silu", "gelu", "softplus", "leaky_relu", "elu"):
     case(_name, lambda m, x, n=_name: getattr(m, n)(x), normal(3, 5), torch=FUNCTIONAL)
+case("hardswish", lambda m, x: m.nn.functional.hardswish(x), lambda r: r.uniform(-5, 5, (3, 5)))
 case("gelu_tanh", lambda m, x: m.gelu(x, approximate="tanh"), normal(3, 5), torch=FUNCTIONAL)
 case("softplus", lambda m, x: m.softplus(x, 2.0, 1.0), normal(3, 5), torch=FUNCTIONAL)
 case("leaky_relu", lambda m, x: m.leaky_relu(x, 0.3), normal(3, 5), torch=FUNCTIONAL)

@@ -17,7 +17,7 @@ from minitorch.engine.record import apply
 from minitorch.ops.op import Op
 from minitorch.ops.sparse import Coo
 from minitorch.tensor.convert import cast
-from minitorch.tensor.devices import check_device, numbered
+from minitorch.tensor.devices import check_device, numbered, place_of
 from minitorch.tensor.devices import device as Device
 from minitorch.tensor.torch_types import is_dtype
 
@@ -306,14 +306,21 @@ def move(tensor: Any, device: Any, non_blocking: bool = False) -> Tensor:
 
 def _back(g: Any, x: Any) -> Any:
     """Return a gradient where the tensor is that was sent: on another GPU, or in the computer's own memory."""
-    return _TO_CUDA(g, number=x.device.id) if gpu.is_on_gpu(x) else _TO_CPU(g)
+    return _TO_CUDA(g, number=place_of(x).index) if gpu.device_of(x) is not None else _TO_CPU(g)
 
 
 # Each way is the other's derivative.
-_TO_CPU = Op("to_cpu", lambda x: x.get(), lambda g, out, x: _TO_CUDA(g, number=x.device.id), register=False)
+_TO_CPU = Op(
+    "to_cpu",
+    lambda x: x.get(),
+    lambda g, out, x: _TO_CUDA(g, number=place_of(x).index),
+    register=False,
+    whole=True,
+)
 _TO_CUDA: Op = Op(
     "to_cuda",
     gpu.sent,
     lambda g, out, x, number, non_blocking=False: _back(g, x),
     register=False,
+    whole=True,
 )

@@ -146,7 +146,7 @@ def _pair(dtype: Any, place: device) -> tuple[Any, device]:
 
 def place_of(array: Any) -> device:
     """Return where an array lies."""
-    return device(gpu.name_of_place(array)) if gpu.is_on_gpu(array) else CPU
+    return CPU if gpu.device_of(array) is None else device(gpu.name_of_place(array))
 
 
 class layout(str):

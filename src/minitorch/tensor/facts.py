@@ -252,6 +252,11 @@ class Facts(Node):
             return self  # type: ignore[return-value]
         return new_tensor(gpu.pinned(watch.memory_of(self._data)))
 
+    def record_stream(self, stream: Any) -> None:
+        """Say that another stream uses it: nobody gets its memory until what was asked for there is done."""
+        if gpu.is_on_gpu(self._data):
+            gpu.keep_for(self._data, stream.stream)
+
     def share_memory_(self) -> Tensor:
         """Itself: threads share its memory as it is."""
         return self  # type: ignore[return-value]

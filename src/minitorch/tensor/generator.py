@@ -18,7 +18,7 @@ import numpy as np
 from minitorch.engine import gpu
 from minitorch.engine.dtypes import float32, float64, is_bfloat16
 from minitorch.engine.modes import current
-from minitorch.engine.recording import drawing, refuse_inside_recording, replayed
+from minitorch.engine.recording import drawing, recorder, refuse_inside_recording, replayed
 from minitorch.tensor import philox
 from minitorch.tensor.devices import CPU, gpu_of, numbered
 from minitorch.tensor.devices import device as Device
@@ -473,8 +473,15 @@ def generator_of(where: Device) -> Generator:
     number = numbered(where).index
     assert number is not None
     if number not in device_generators:
-        made = device_generators[number] = DeviceGenerator(Device("cuda", number))
-        made.manual_seed(_seed_of_devices[0] if _seed_of_devices else secrets.randbits(63))
+
+        def begin() -> dict[str, Any]:
+            made = DeviceGenerator(Device("cuda", number))
+            made.manual_seed(_seed_of_devices[0] if _seed_of_devices else secrets.randbits(63))
+            return {"generator": made}
+
+        active = recorder()
+        made = begin() if active is None else active.beforehand(device_generators, begin)
+        device_generators[number] = made["generator"]
     return device_generators[number]
 
 
@@ -549,15 +556,21 @@ class StreamState:
     __slots__ = ("bits", "next_normal", "raw", "seed", "stream")
 
     def __init__(self, stream: Any) -> None:
-        self.stream = stream
-        self.bits = stream._bits
+        self.stream, self.seed = stream, stream._seed
+        self.bits: Any = None
+        self.next_normal: Any = None
+        if isinstance(stream, DeviceGenerator):
+            self.raw = stream.state.tobytes()
+            return
+        self.bits, self.next_normal = stream._bits, stream._next_normal
         self.raw = ctypes.string_at(self.bits.ctypes.state_address, MT19937_BYTES)
-        self.next_normal = stream._next_normal
-        self.seed = stream._seed
 
     def restore(self) -> None:
         """Put it back."""
         stream = self.stream
+        if isinstance(stream, DeviceGenerator):
+            stream.state[:], stream._seed = np.frombuffer(self.raw, np.uint64), self.seed
+            return
         stream._bits, stream._next_normal, stream._seed = self.bits, self.next_normal, self.seed
         ctypes.memmove(self.bits.ctypes.state_address, self.raw, MT19937_BYTES)
 

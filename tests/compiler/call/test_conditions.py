@@ -620,6 +620,8 @@ guard(
 )
 guard("forward", "Linear.forward was a function", with_module(
     lambda m: patched(nn.Linear, "forward", lambda self, x: x * 2)()))  # fmt: skip
+guard("function_of_a_layer", "the functions of nn.functional was a list and is a list", with_module(
+    lambda m: patched(nn.functional, "linear", lambda *args: args[0])()))  # fmt: skip
 guard("forward_of_an_instance", "Linear.forward was not there and is now",
       with_module(lambda m: setattr(m, "forward", lambda x: x * 2)))  # fmt: skip
 guard(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import minitorch
-from cases import run_minitorch
+from cases import floats, run_minitorch
 from compiled import BACKENDS
 from minitorch.compiler.call import kernels
 from minitorch.compiler.call.function import Disagreement
@@ -19,6 +19,7 @@ from minitorch.ops.op import OPS
 from minitorch.proof.table import CASES
 from minitorch.tensor import generator
 from pytorch import torch
+from tensors import weights
 
 pytestmark = pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is not installed")
 NATIVE = {name for name, op in OPS.items() if hasattr(op.forward, "is_native")}
@@ -70,15 +71,15 @@ def by_numpy(function):
         minitorch.set_native_ops(True)
 
 
+NATIVE_CASES = [
+    pytest.param(c, id=f"{i}-{c.op}")
+    for i, c in enumerate(CASES)
+    if c.op in NATIVE or c.op.startswith("convolution")
+]
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(c, id=f"{i}-{c.op}")
-        for i, c in enumerate(CASES)
-        if c.op in NATIVE or c.op.startswith("convolution")
-    ],
-)
+@pytest.mark.parametrize("case", NATIVE_CASES)
 def test_the_table_by_kernels(case, dtype):
     arrays = case.arrays(6)
     close = {"rtol": 1e-11, "atol": 1e-12} if dtype == np.float64 else {"rtol": 2e-5, "atol": 2e-6}
@@ -93,12 +94,63 @@ def test_the_table_by_kernels(case, dtype):
             )
             np.testing.assert_allclose(mine._data, other._data, **close)
         for tensor, reference in zip(tensors, references, strict=True):
-            np.testing.assert_allclose(tensor.grad, reference.grad, **close)
+            assert (tensor.grad is None) == (reference.grad is None)
+            if reference.grad is not None:
+                np.testing.assert_allclose(tensor.grad, reference.grad, **close)
+
+
+@pytest.mark.parametrize("case", NATIVE_CASES)
+def test_second_derivatives_by_kernels(case):
+    arrays = case.arrays(6)
+
+    def run():
+        tensors = [minitorch.tensor(a, requires_grad=a.dtype.kind == "f") for a in arrays]
+        wanted = [t for t in tensors if t.requires_grad]
+        outputs = [o for o in floats(case.call(minitorch, *tensors)) if o.requires_grad]
+        if not outputs:
+            return []
+        loss = sum((weights(o.shape, o.dtype) * o * o).sum() for o in outputs)
+        slopes = minitorch.autograd.grad(loss, wanted, create_graph=True, allow_unused=True)
+        again = sum((s * s).sum() for s in slopes if s is not None)
+        return [
+            None if c is None else c.detach().numpy()
+            for c in minitorch.autograd.grad(again, wanted, allow_unused=True)
+        ]
+
+    expected = by_numpy(run)
+    for _ in range(2):
+        for mine, other in zip(run(), expected, strict=True):
+            assert (mine is None) == (other is None)
+            if other is not None:
+                np.testing.assert_allclose(mine, other, rtol=1e-9, atol=1e-9)
 
 
 def test_every_native_op_has_a_case():
     assert {case.op for case in CASES} >= NATIVE
-    assert {"gelu", "softmax", "normalize"} <= NATIVE
+    assert {"gelu", "softmax", "normalize", "relu", "tanh", "erfc", "leaky_relu", "max_pool"} <= NATIVE
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    "call",
+    [F.relu, F.leaky_relu, F.gelu, F.silu, F.elu, F.softplus, minitorch.tanh, minitorch.erf, minitorch.erfc],
+)
+def test_arrays_of_every_kind(call, dtype):
+    square = np.linspace(-3, 3, 56).reshape(7, 8).astype(dtype)
+    for x in (square[:0], np.array(square[0, 0]), square.T, square[::2, ::3], square[::-1]):
+        given = lambda x=x: minitorch.from_numpy(x).requires_grad_()
+
+        def run(given=given):
+            x = given()
+            out = call(x)
+            out.backward(minitorch.ones_like(out))
+            return out._data, np.asarray(x.grad)
+
+        expected = by_numpy(run)
+        for _ in range(2):
+            for mine, other in zip(run(), expected, strict=True):
+                np.testing.assert_allclose(mine, other, rtol=1e-5 if dtype == np.float32 else 1e-12)
+                assert (mine.shape, mine.strides, mine.dtype) == (other.shape, other.strides, other.dtype)
 
 
 def gradients(call, *arrays):
@@ -264,3 +316,25 @@ def test_depthwise_convolutions(used, stride, batch):
         for mine, other in zip(gradients(call, x, w, b), expected, strict=True):
             np.testing.assert_allclose(mine, other, rtol=1e-10, atol=1e-12)
     assert len(used) >= 3  # forward and two rules
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_recurrent_layers(used, kind, dtype):
+    minitorch.manual_seed(0)
+    layer = getattr(minitorch.nn, kind)(5, 4, dtype=dtype)
+    x = np.random.default_rng(0).normal(size=(6, 3, 5)).astype(dtype)
+
+    def run():
+        given = minitorch.tensor(x, requires_grad=True)
+        layer.zero_grad()
+        out = layer(given)[0]
+        (out * out).sum().backward()
+        return [out.detach().numpy(), given.grad, *(p.grad for p in layer.parameters())]
+
+    expected = by_numpy(run)
+    close = {"rtol": 1e-10, "atol": 1e-12} if dtype == np.float64 else {"rtol": 2e-5, "atol": 2e-6}
+    for _ in range(2):
+        for mine, other in zip(run(), expected, strict=True):
+            np.testing.assert_allclose(mine, other, **close)
+    assert used

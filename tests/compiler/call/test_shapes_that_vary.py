@@ -847,3 +847,18 @@ def test_two_programs_in_turns_are_both_found_at_once(monkeypatch):
     monkeypatch.setattr(type(compiled), "_find", None)  # only what entries find
     for n in (5, 7, 9, 5, 5, 8, 7, 5):
         assert compiled(mt.ones(n)).tolist() == [2.0] * n
+
+
+def test_where_there_is_no_program_for_a_size_alone_the_one_for_all_goes_on(monkeypatch):
+    pytest.importorskip("llvmlite")
+    _often_quickly(monkeypatch)
+    compiled = mt.compile(lambda x: (x * 2).sum(0))
+    for n in (3, 4, 5, 6):
+        compiled(mt.ones(n, 2))
+    monkeypatch.setattr(
+        compiled, "_record", lambda key, arguments, reason: compiled.function(*arguments.args)
+    )
+    for _ in range(30):
+        assert compiled(mt.ones(6, 2)).tolist() == [12, 12]
+    assert compiled.compilations == 2
+    assert max(program.calls for program in compiled.cache.all()) >= 25

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from minitorch.app.bench import measure, plan, table
+from minitorch.app.bench.gpu import bench_gpu
 from minitorch.app.bench.page import page
 from minitorch.app.bench.ranks import bench_ranks
 from minitorch.app.bench.results import Results, busy, comparable, compare, load, machine
+from minitorch.cuda import is_available
 from minitorch.serialization import atomically
 
 
@@ -125,17 +127,25 @@ def bench(chosen: Any) -> int:
             where = plan.folder()
         except plan.NoWorkloads as error:
             return refuse(str(error))
-        groups = plan.choose(plan.load(where), chosen.only, chosen.quick, chosen.rounds)
-        if not groups:
+        on_gpu = getattr(chosen, "device", "cpu") == "cuda"
+        if on_gpu and not is_available():
+            return refuse("--device cuda needs a GPU, and CuPy (pip install '.[cuda]' in this folder)")
+        groups = [] if on_gpu else plan.choose(plan.load(where), chosen.only, chosen.quick, chosen.rounds)
+        if not groups and not on_gpu:
             return refuse(f"no group and no row has {chosen.only!r} in its name")
         target = chosen.json or default_json()
         if warning := busy(results.machine):
             print(f"minitorch bench: {warning}", file=sys.stderr)
         begun = time.monotonic()
         try:
-            measure.run(groups, where, results, choose_progress(), lambda: results.save(target))
+            if on_gpu:
+                rounds, seconds = chosen.rounds or (1 if chosen.quick else 3), 0.3 if chosen.quick else 1.0
+                tell = StageLines(sys.stderr).note
+                bench_gpu(where, results, rounds, seconds, chosen.only, lambda: results.save(target), tell)
+            else:
+                measure.run(groups, where, results, choose_progress(), lambda: results.save(target))
             doubtful = {(c.section, c.row) for c in compare(old, results).slower} if old else set()
-            if doubtful:
+            if doubtful and not on_gpu:
                 # What was slower once may have met a bad moment. A regression is still there the second time.
                 print(f"{len(doubtful)} rows seem slower: they are measured once more", file=sys.stderr)
                 again = plan.with_rows(groups, doubtful)
@@ -173,6 +183,7 @@ def default_json() -> Path:
 
 def _command(chosen: Any) -> str:
     words = ["minitorch bench"]
+    words += ["--device cuda"] if getattr(chosen, "device", "cpu") == "cuda" else []
     words += ["--quick"] if chosen.quick else []
     words += [f"--only {chosen.only!r}"] if chosen.only else []
     words += [f"--rounds {chosen.rounds}"] if chosen.rounds else []

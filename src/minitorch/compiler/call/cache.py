@@ -207,9 +207,17 @@ class Cache:
 
     def has_own_program(self, arguments: Arguments) -> bool:
         """Tell whether a call's sizes come so often that they get a program of their own."""
+        return any(tuple(program.sizes(arguments)) in program.apart for program in self._varying(arguments))
+
+    def has_no_own_program(self, arguments: Arguments) -> None:
+        """Let a call's sizes be run by the program for all sizes, there being none for them alone."""
+        for program in self._varying(arguments):
+            program.apart.discard(tuple(program.sizes(arguments)))
+            program.may_be_apart = False
+
+    def _varying(self, arguments: Arguments) -> list[Specialisation]:
         varying = self.varying_key(arguments)
-        group = [] if varying is None else self.programs.get(self.key_of(arguments, varying), [])
-        return any(tuple(program.sizes(arguments)) in program.apart for program in group)
+        return [] if varying is None else self.programs.get(self.key_of(arguments, varying), [])
 
     @contextmanager
     def unless_it_fails(self, arguments: Arguments) -> Iterator[None]:

@@ -46,7 +46,8 @@ def compile(
     of an argument; and only leaves and arguments get a .grad.
 
     backend: 'native' (the default); 'unfused' (native, one kernel per operation), 'numpy' (the recorded program run by
-        NumPy) and 'eager' (the function itself) are for finding out where something goes wrong.
+        NumPy) and 'eager' (the function itself) are for finding out where something goes wrong. Tensors on a GPU are
+        computed there, whatever it is; 'cuda' also takes tensors on the CPU there and back.
     verify: compare each new program with the function itself before it is used, and now and then afterwards.
     fullgraph: raise a CompileError where something cannot be compiled.
     dynamic: whether sizes may vary. None (the default): an axis that has another length at a later call varies from

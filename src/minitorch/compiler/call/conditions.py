@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from minitorch.compiler.trace.observe.hooks import lookup
-from minitorch.compiler.trace.observe.observer import MISSING, PLAIN
+from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, brief
 from minitorch.engine.modes import current
 from minitorch.engine.watch import owner_of
 from minitorch.tensor.devices import defaults_of_creation
@@ -264,11 +264,3 @@ def compiled_from(source: SourceCode, name: str, file: str) -> Any:
     function = space.pop(name)  # not among its own globals: else only the garbage collector would free them
     function.source = text
     return function
-
-
-def brief(thing: Any) -> str:
-    """Return a thing in few words."""
-    parts = thing if isinstance(thing, (tuple, list, set, frozenset)) else (thing,)
-    plain = isinstance(thing, type) or all(isinstance(part, PLAIN) for part in parts)
-    text = repr(thing) if plain else f"a {type(thing).__name__}"
-    return text if len(text) < 60 else text[:57] + "…"

@@ -16,12 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.compiler.backends.cuda.devices import ALIGNMENT
 from minitorch.compiler.backends.llvm.native import HELD_BY_POOL, SMALL, Native, VaryingNative
 from minitorch.compiler.backends.llvm.stream import native_stream
 from minitorch.compiler.call.conditions import Condition, Requirement, SourceCode, compiled_from
 from minitorch.compiler.call.containers import Leaf, filled
 from minitorch.compiler.call.key import Layout
 from minitorch.compiler.call.specialisation import SAMPLED, Redecided, Specialisation
+from minitorch.compiler.call.there import DeviceProgram
 from minitorch.compiler.ir.sizes import hint, is_fixed
 from minitorch.compiler.trace.observe.observer import PLAIN
 from minitorch.compiler.trace.recorded import (
@@ -38,6 +40,7 @@ from minitorch.compiler.trace.recorded import (
 )
 from minitorch.engine import recording, watch
 from minitorch.engine.fast import new_result
+from minitorch.engine.gpu import on_host
 from minitorch.engine.modes import Mode
 from minitorch.engine.recording import GIVE_GRADIENT, GRADIENT, TAKE_GRADIENT
 from minitorch.tensor.generator import draw_natively
@@ -53,24 +56,33 @@ class _NoEntry(Exception):
 
 def make_entry(program: Specialisation, usual: Mode) -> Any:
     """Return the entry of a program, or None if it has none. usual: the mode of the call just made."""
+    writer = _DeviceEntryWriter if isinstance(program.runner, DeviceProgram) else _EntryWriter
     try:
-        return _EntryWriter(program, usual).write()
+        return writer(program, usual).write()
     except _NoEntry:
         return None
 
 
 class _EntryWriter:
+    runs: Any = (Native, VaryingNative)
+
     def __init__(self, program: Specialisation, usual: Mode) -> None:
         key = program.key
-        if not isinstance(program.runner, (Native, VaryingNative)) or program.writes_arguments:
+        if not isinstance(program.runner, self.runs) or program.writes_arguments:
             raise _NoEntry
         if not all(leaf.contiguous is True or isinstance(leaf.contiguous, Layout) for leaf in key.leaves):
             raise _NoEntry
         self.program = program
         self.recorded = program.recorded
-        self.native: Native | VaryingNative = program.runner
+        self.native: Any = program.runner
         self.source = SourceCode()
         self.spelled = program.spelled(usual)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        self.empty: Any = np.empty
+        self.early: Any = self.native.native.early
+        self.pooled: Any = self.runs  # which programs keep arrays for their results
 
     def write(self) -> Any:
         """Return the function."""
@@ -135,7 +147,7 @@ class _EntryWriter:
     def _gradient_to_write(self, rebind: Rebind) -> None:
         """Write that an output goes right into the gradient that is there: the last call's, or another that serves."""
         s, i = self.source, rebind.output
-        if i is None or i in self.native.native.early or isinstance(rebind.tensor, int):
+        if i is None or i in self.early or isinstance(rebind.tensor, int):
             raise _NoEntry
         output = self.recorded.program.outputs[i]
         if not is_fixed(*output.shape) or not output.size:
@@ -181,6 +193,8 @@ class _EntryWriter:
             if isinstance(source, FromArgument) and not source.gradient:
                 names[i] = self.spelled.arrays[source.position]
                 if self.program.key.leaves[source.position].contiguous is not True:
+                    if isinstance(self.native, DeviceProgram):
+                        raise _NoEntry
                     s.names["ascontiguousarray"] = np.ascontiguousarray
                     names[i] = f"ascontiguousarray({names[i]})"
             elif isinstance(source, (FromTensor, FromArray)):
@@ -234,9 +248,10 @@ class _EntryWriter:
 
     # --- running --------------------------------------------------------------------------------------------------
 
-    def _run(self, inputs: list[str]) -> None:
+    def _outputs(self) -> list[str]:
+        """Write how each output that is no update gets its array; return their names."""
         s, native = self.source, self.native
-        s.names.update(empty=np.empty, getrefcount=sys.getrefcount)
+        s.names.update(empty=self.empty, getrefcount=sys.getrefcount)
         holders = {r.output: r for r in self.recorded.rebinds if r.output is not None}
         outputs = []
         for i in native.given:
@@ -247,7 +262,7 @@ class _EntryWriter:
                 continue
             if rebind is not None and (rebind.attribute != "_grad" or isinstance(rebind.tensor, int)):
                 raise _NoEntry
-            if rebind is not None and i not in native.native.early:
+            if rebind is not None and i not in self.early:
                 # The gradient of the last call is overwritten, if it is still there and nobody else holds it.
                 tensor, last = s.bind(rebind.tensor), f"g{i}"
                 s.globals.append(last)
@@ -265,8 +280,8 @@ class _EntryWriter:
                 and is_fixed(*value.shape)
             ):
                 # Nobody reads it (it is computed for the sake of its index check): one array serves all calls.
-                s.names[f"r{i}"] = np.empty(value.shape, value.dtype)
-            elif hint(value.nbytes) < SMALL:
+                s.names[f"r{i}"] = self.empty(value.shape, value.dtype)
+            elif hint(value.nbytes) < SMALL or not isinstance(native, self.pooled):
                 s.add(f"r{i} = empty({value.shape!r}, {s.bind(value.dtype)})")  # (sizes in it by their names)
             elif isinstance(native, VaryingNative):
                 sizes = "".join(f"{name}, " for name in native.names)
@@ -274,7 +289,11 @@ class _EntryWriter:
             else:
                 s.add(f"r{i} = {s.bind(native.pools[i].take)}()")
             outputs.append(f"r{i}")
-        before, call = self._native_call(f"({', '.join([*inputs, *outputs])})")
+        return outputs
+
+    def _run(self, inputs: list[str]) -> None:
+        s, native = self.source, self.native
+        before, call = self._native_call(inputs, self._outputs())
         held = "    " if before else ""
         stores = []
         if self.recorded.updates:
@@ -314,9 +333,10 @@ class _EntryWriter:
             s.add(f"        {line}")
         s.add("    raise")
 
-    def _native_call(self, given: str) -> tuple[list[str], str]:
+    def _native_call(self, inputs: list[str], outputs: list[str]) -> tuple[list[str], str]:
         """Return lines that come before the call of the machine code and hold it, and the call."""
         s, native = self.source, self.native
+        given = f"({', '.join([*inputs, *outputs])})"
         if (
             not isinstance(native, VaryingNative)
             or not (native.is_never_empty and native.now)
@@ -382,6 +402,63 @@ class _EntryWriter:
             )  # (no method: it would hold the program, which holds this)
             results = "results"
         s.add(f"return {results}")
+
+
+class _DeviceEntryWriter(_EntryWriter):
+    """Writes the entry of a program on a device: it is given addresses, of which most stay what they are."""
+
+    runs = (DeviceProgram,)
+
+    def _prepare(self) -> None:
+        self.device = self.native.device.device
+        self.empty, self.early, self.pooled = self.device.empty, self.native.early, ()
+        if self.native.brings_updates:
+            raise _NoEntry
+
+    def _native_call(self, inputs: list[str], outputs: list[str]) -> tuple[list[str], str]:
+        """Return lines that come before the launch, and the launch."""
+        s, native, program = self.source, self.native, self.native.device
+        s.names["ready"] = self.device.ready
+        sources = self.recorded.sources
+        before: list[str] = []
+        checked: list[str] = []  # addresses that may lie anywhere
+        addresses: dict[int, str] = {}
+        for i, name in enumerate(inputs):
+            source = sources[i]
+            if i in program.numbers:
+                continue
+            if i in native.here.inputs:
+                before.append(f"h{i} = ready({name})")
+                addresses[i] = self.device.ADDRESS.format(f"h{i}")
+            elif isinstance(source, FromTensor):
+                address = self.device.address(source.tensor._data)
+                if address % ALIGNMENT:
+                    raise _NoEntry
+                addresses[i] = str(address)  # (another array is a miss)
+            else:
+                before.append(f"p{i} = {self.device.ADDRESS.format(name)}")
+                checked.append(f"p{i}")
+                addresses[i] = f"p{i}"
+        if checked:
+            before.append(f"if ({' | '.join(checked)}) % {ALIGNMENT}: raise Redecided")
+            s.names["Redecided"] = Redecided
+        count = len(inputs)
+        for place, name in zip(range(count, count + len(outputs)), outputs, strict=True):
+            addresses[place] = self.device.ADDRESS.format(name)
+        for line in before:
+            s.add(line)
+        given = "".join(f"{addresses[i]}, " for i in program.taken)
+        numbers = "".join(f"{self._as_float(i, inputs[i])}, " for i in program.order)
+        call = f"{s.bind(native.launch)}(({given}), ({numbers}))"
+        if native.reads:
+            read = ", ".join(inputs[i] for i in native.reads)
+            call += f"; {s.bind(native.here_runs)}([{read}])"
+        for i in native.brought:
+            call += f"; r{i} = {s.bind(on_host)}(r{i})"
+        return [], call
+
+    def _as_float(self, i: int, name: str) -> str:
+        return name if i in self.native.numbers else f"float({name})"
 
 
 def _taker(program: Specialisation) -> Any:

@@ -35,6 +35,7 @@ from minitorch.compiler.trace.observe.instrument import SUPPORTED
 from minitorch.compiler.trace.recorded import FromTensor, ReadNumber
 from minitorch.compiler.trace.refusal import CompileError, Refused
 from minitorch.engine import watch
+from minitorch.engine.gpu import device_of
 from minitorch.engine.modes import Mode, current, observed
 from minitorch.engine.node import Node
 from minitorch.engine.versions import rebased, synced
@@ -243,7 +244,7 @@ class CompiledFunction:
                 if program.audits.unmeasured:
                     program.audits.measured(time.perf_counter() - began, program.audit_seconds)
                 if not program.entry_is_made:
-                    program.may_be_apart = self.dynamic is None
+                    program.may_be_apart &= self.dynamic is None
                     program.entry, program.entry_is_made = make_entry(program, mode), True
                 cache.use(program)
                 return results
@@ -260,6 +261,11 @@ class CompiledFunction:
                         continue
             if cache.is_refused((key, arguments.sharing())):
                 cache.eager_calls += 1
+            elif cache.has_own_program(arguments):
+                results = self._record(key, arguments, self._why(arguments, group))
+                if key not in cache.programs:
+                    cache.has_no_own_program(arguments)
+                return results
             elif cache.is_worth_it(key):
                 return self._record(key, arguments, self._why(arguments, group))
             else:
@@ -292,7 +298,7 @@ class CompiledFunction:
 
     def _key_for(self, arguments: Arguments) -> CacheKey:
         """Return the key, but for floats, by which a call that no program fits is recorded."""
-        self.cache.see_shapes(arguments, self.dynamic)
+        self.cache.see_shapes(arguments, False if arguments.on_device else self.dynamic)
         varying = self.cache.varying_key(arguments)
         return arguments.key if varying is None or self.cache.has_own_program(arguments) else varying
 
@@ -311,7 +317,11 @@ class CompiledFunction:
             cache.promoted |= promoted
             program.audit_seconds = time.perf_counter() - began
             program.entry, program.entry_is_made = None, False  # its ticks are over
-            differs = outcome.differs or outcome.changed or str(outcome.refused or "") or outcome.mistake
+            if outcome.changed:
+                return (
+                    outcome.results
+                )  # what a guard looks at, by the function itself: the next call is recorded
+            differs = outcome.differs or str(outcome.refused or "") or outcome.mistake
             if outcome.sizes_cannot_vary:
                 why = "; ".join((*outcome.fixed.values(), *outcome.special.values())) or "two are compared"
                 differs = f"its sizes cannot vary ({why})"
@@ -475,10 +485,11 @@ class CompiledFunction:
 
 
 def _is_foreign(leaf: Any) -> bool:
-    """Tell whether an argument is one that programs do not take: on a device, a subclass of array, with hooks."""
+    """Tell whether an argument is one that programs do not take: of another kind of array, with hooks."""
     if not isinstance(leaf, Node):
         return True
-    return type(leaf._data) is not np.ndarray or bool(leaf._hooks)
+    array = leaf._data
+    return (type(array) is not np.ndarray and device_of(array) is None) or bool(leaf._hooks)
 
 
 def _level_outside() -> int:

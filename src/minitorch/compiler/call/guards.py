@@ -31,12 +31,14 @@ from minitorch.compiler.call.conditions import (
     same,
 )
 from minitorch.compiler.trace.observe.hooks import lookup
-from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, Fact, reported_places
+from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, Fact, brief, reported_places
 from minitorch.compiler.trace.observe.whose import is_trusted, is_trusted_class
-from minitorch.compiler.trace.recorded import FromPlace, ReadNumber, look_at
+from minitorch.compiler.trace.recorded import FromPlace, ReadNumber, found_at, look_at
 from minitorch.engine import recording
+from minitorch.engine.gpu import device_of, is_writeable
 from minitorch.engine.node import Node
 from minitorch.engine.recording import GRADIENT
+from minitorch.nn import functional
 from minitorch.nn.module import Module
 from minitorch.optim.lr_scheduler import LRScheduler
 from minitorch.optim.optimizer import Optimizer
@@ -72,18 +74,23 @@ def is_place_of_number(fact: Fact) -> bool:
     """Tell whether a fact is about a number that can become an input, when it is seen to change."""
     if type(fact.value) not in (float, int):
         return False
+    if fact.kind == "type":  # of the class itself, not of one that it is derived from
+        return type(fact.holder) is type and fact.key in vars(fact.holder)
     return fact.kind in ("item", "cell", "slot") or (fact.kind == "index" and type(fact.holder) is list)
 
 
 def can_be_placed(thing: Any) -> bool:
     """Tell whether a Tensor is a bare one, so that another such may stand in its place at the next call."""
-    if type(thing) is not Tensor or type(thing._array) is not np.ndarray:
+    if type(thing) is not Tensor:
         return False
+    is_one = type(thing._array) is np.ndarray or device_of(thing._array) is not None
     return (
-        not thing._requires_grad
+        is_one
+        and not thing._requires_grad
         and thing._operation is None
         and thing._hooks is None
-        and thing._array.flags.carray
+        and thing._array.flags.c_contiguous
+        and is_writeable(thing._array)
     )
 
 
@@ -92,16 +99,18 @@ def conditions_on_place(source: FromPlace, value: Any, others: dict[int, Any]) -
     operands: tuple[Any, ...] = (source.holder, source.key)
     place = look_at(source.holder, source.key)
     operands = operands if "{1}" in place else operands[:1]
-    words = f"the tensor at {source.key!r:.40}"
+    words = f"the tensor at {brief(source.key)}"
+    kind = type(found_at(source.holder, source.key)._array)
+    order = "carray" if kind is np.ndarray else "c_contiguous"
     conditions = [
         Condition(words, f"type({place})", operands, Tensor),
         Condition(f"{words}.requires_grad", f"{place}._requires_grad", operands, False),
         Condition(f"the graph of {words}", f"{place}._operation", operands, None),
         Condition(f"the hooks of {words}", f"{place}._hooks", operands, None),
-        Condition(f"the array of {words}", f"type({place}._array)", operands, np.ndarray),
+        Condition(f"the array of {words}", f"type({place}._array)", operands, kind),
         Condition(f"the shape of {words}", f"{place}._array.shape", operands, value.shape, "=="),
         Condition(f"the dtype of {words}", f"{place}._array.dtype", operands, value.dtype, "=="),
-        Condition(f"whether {words} is contiguous", f"{place}._array.flags.carray", operands, True),
+        Condition(f"whether {words} is contiguous", f"{place}._array.flags.{order}", operands, True),
     ]
     last = f"{{{len(operands)}}}"
     return [
@@ -234,11 +243,14 @@ class Environment:
         look = look_at(reading.holder, reading.key)
         operands = (reading.holder, reading.key) if "{1}" in look else (reading.holder,)
         self._guard(
-            f"the type of the number {reading.key!r}", f"{look}.__class__", *operands, expected=reading.kind
+            f"the type of the number {brief(reading.key)}",
+            f"{look}.__class__",
+            *operands,
+            expected=reading.kind,
         )
         if reading.kind is int:  # the program computes in float64
             self._guard(
-                f"whether {reading.key!r} is small",
+                f"whether {brief(reading.key)} is small",
                 f"(-{MOST} <= {look} <= {MOST})",
                 *operands,
                 expected=True,
@@ -324,6 +336,16 @@ class Environment:
             )
         # What a class of this library reads of itself is not observed, and may be anything it has.
         ours = any(is_trusted_class(base) and base not in (Module, object) for base in kind.__mro__)
+        if ours and (id(functional), "all") not in self._methods:
+            self._methods.add((id(functional), "all"))
+            self._guard(
+                "the functions of nn.functional",
+                "[*vars({0}).values()]",
+                functional,
+                expected=[*vars(functional).values()],
+                test="identical",
+                reported=True,
+            )
         for name in list(attributes):
             if name in _MEMBERS or name.endswith("_hooks"):
                 continue
@@ -400,7 +422,7 @@ class Environment:
             if isinstance(now, dict):
                 self._look_at_state(f"{words}[…]", now)
             elif isinstance(now, Node):
-                self._look_into(f"{words}[{key!r:.30}]", now)
+                self._look_into(f"{words}[{brief(key)}]", now)
 
 
 def _forget(places: list[tuple[int, Any]]) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,13 +30,12 @@ from minitorch.ops.native import BATCH, ELEMENTWISE, FIRST
 from minitorch.tensor.generator import draw_natively
 
 Function = Callable[..., Any]
-DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+DTYPES = (np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.uint8))  # (the last: which tap was chosen)
 MOST_SIZES = 1000  # for so many, shapes of results are kept
 
-# What is different to a kernel (an attribute, equal lengths) has to be met by this share of what its function has to.
+# What is different to a kernel (an attribute, equal lengths) has to be met by this share of what its function has to;
+# one batch's shape by all of it, since a kernel for it serves less and takes longer to make.
 SHARE = 4
-# A kernel for one shape serves less, and takes longer to make: such a shape has to be met by so many times more.
-TIMES = 4
 
 _met: dict[Any, int] = {}  # how many elements, where there is no kernel yet
 _kernels: dict[Any, Kernel | None] = {}
@@ -65,7 +64,7 @@ def compute(
         if recording.recorder() is not None:  # arrays that record would go to somebody else's program
             return None
         met = _met[key] = _met.get(key, 0) + arrays[0].size
-        if met < (native.MANY * TIMES if lengths in (BATCH, FIRST) else native.MANY // SHARE):
+        if met < (native.MANY if lengths in (BATCH, FIRST) else native.MANY // SHARE):
             return None
         expected = plain(*inputs, **attributes)
         _make(key, function, arrays, shapes, tree, attributes, expected)
@@ -111,11 +110,24 @@ def _taken_apart(inputs: Sequence[Any]) -> tuple[list[np.ndarray] | None, Any]:
     return arrays, tuple(tree)
 
 
+class Fixed(NamedTuple):
+    """A number among the inputs, which a kernel is for."""
+
+    number: Any
+    kind: type  # (0 is no 0.0, nor False)
+
+
 def _put_together(arrays: Sequence[Any], tree: Any) -> list[Any]:
     """Return inputs made of arrays."""
     rest = iter(arrays)
     return [
-        None if each is None else next(rest) if each == -1 else [next(rest) for _ in range(each)]
+        None
+        if each is None
+        else each.number
+        if isinstance(each, Fixed)
+        else next(rest)
+        if each == -1
+        else [next(rest) for _ in range(each)]
         for each in tree
     ]
 
@@ -153,7 +165,9 @@ class Kernel:
             binding = dict(zip(self._symbols, sizes, strict=True))
             shapes = self._shapes[sizes] = [evaluated(o.shape, binding) for o in self.program.outputs]
         kinds = [o.dtype for o in self.program.outputs]
-        made = [np.empty(shape or own, kind) for own, kind in zip(shapes, kinds, strict=True)]
+        made = [
+            np.empty(own if shape is None else shape, kind) for own, kind in zip(shapes, kinds, strict=True)
+        ]
         filled = made if shape is None else [each.reshape(-1) for each in made]
         with self._lock:  # it works in memory of its own
             if self.executable.entry(*arrays, *filled) is not None:
@@ -181,27 +195,31 @@ def _make(
         except ImportError:
             return
         try:
-            kernel = _recorded(function, arrays, shapes, tree, attributes)
+            found = recorded(function, arrays, shapes, tree, attributes)
+            if found is None:
+                return
+            kernel = Kernel(*found)
         except Exception as problem:  # the numbers are there all the same
-            _warn(function, f"could not be compiled ({type(problem).__name__}: {problem})")
-            return
-        if kernel is None:
+            warn(function, f"could not be compiled ({type(problem).__name__}: {problem})")
             return
         wanted = [expected] if kernel.alone else list(expected)
         outputs = kernel.outputs(arrays)
         pairs = zip(kernel.results, wanted, strict=True)
         given = [w.reshape(outputs[~i].shape) for i, w in pairs if i is not None and i < 0]
         if verify.differing(kernel.program, kernel.executable, arrays, outputs, given):
-            _warn(function, "does not give what NumPy gives")
+            warn(function, "does not give what NumPy gives")
         else:
             _kernels[key] = kernel
             draw_natively(native_stream())  # who has large arrays draws many numbers, too
 
 
-def _recorded(
-    function: Function, arrays: list[np.ndarray], shapes: list[list[int]], tree: Any, attributes: Any
-) -> Kernel | None:
-    """Return a function as a kernel; None if it holds for some lengths only."""
+def recorded(
+    function: Function, arrays: Sequence[np.ndarray], shapes: list[list[int]], tree: Any, attributes: Any
+) -> tuple[Program, list[int | None], bool] | None:
+    """Return a function as a program, which of its results are what, and whether there is one alone (see `Kernel`).
+
+    None if it holds for some lengths only.
+    """
     symbols: dict[int, Symbol] = {}
     inputs = []
     for i, (array, named) in enumerate(zip(arrays, shapes, strict=True)):
@@ -229,12 +247,14 @@ def _recorded(
         else:
             results.append(~len(outputs))
             outputs.append(value)
-    return Kernel(Program(inputs, outputs), results, alone)
+    return Program(inputs, outputs), results, alone
 
 
-def _warn(function: Function, what: str) -> None:
+def warn(function: Function, what: str, otherwise: str = "NumPy") -> None:
+    """Tell of a kernel that is not used."""
+    name = getattr(function, "__qualname__", function.__name__)
     warnings.warn(
-        f"an eager op: a kernel of {function.__qualname__} {what}; NumPy computes it. Please report this",
+        f"an eager op: a kernel of {name} {what}; {otherwise} computes it. Please report this",
         Disagreement,
         stacklevel=2,
     )

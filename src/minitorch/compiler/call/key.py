@@ -19,6 +19,7 @@ import numpy as np
 
 from minitorch.compiler.call.conditions import PLAIN, Condition, Let, Local, Remembered, Requirement, compiled
 from minitorch.compiler.ir.polynomial import GREATEST, LEAST
+from minitorch.engine.gpu import device_of, is_writeable
 from minitorch.engine.modes import Mode
 from minitorch.engine.node import Node
 from minitorch.engine.recording import ARRAY, GRADIENT
@@ -46,6 +47,10 @@ OF_ARRAY = {
     "contiguous": Fact(
         "whether {} is contiguous", "({0}.flags.carray or ({0}.strides, {0}.flags.writeable))", "=="
     ),
+}
+# On a device any may be written into.
+OF_DEVICE_ARRAY = OF_ARRAY | {
+    "contiguous": Fact("whether {} is contiguous", "({0}.flags.c_contiguous or ({0}.strides, True))", "==")
 }
 OF_TENSOR = {
     "tensor": Fact("the type of {}", "{0}.__class__"),
@@ -90,12 +95,12 @@ def layout_of(array: np.ndarray) -> Layout | None:
             if stride < step:
                 return None
             step = stride * n
-    return Layout(array.flags.c_contiguous, array.flags.writeable)
+    return Layout(array.flags.c_contiguous, is_writeable(array))
 
 
-def _finder(facts: dict[str, Fact]) -> Callable[[Any, Any], Signature]:
+def _finder(facts: dict[str, Fact], of_array: dict[str, Fact] = OF_ARRAY) -> Callable[[Any, Any], Signature]:
     """Return the function that finds these facts: of an array, and of the Tensor around it."""
-    of = {name: fact.look.format("array") for name, fact in OF_ARRAY.items()}
+    of = {name: fact.look.format("array") for name, fact in of_array.items()}
     of |= {name: fact.look.format("leaf") for name, fact in facts.items()}
     parts = ", ".join(of.get(name, "None") for name in Signature._fields)
     return eval(
@@ -105,13 +110,19 @@ def _finder(facts: dict[str, Fact]) -> Callable[[Any, Any], Signature]:
 
 
 _of_array, _of_tensor, _of_tracked = _finder({}), _finder(OF_TENSOR), _finder({**OF_TENSOR, **OF_TRACKED})
+_there, _tracked_there = (
+    _finder(facts, OF_DEVICE_ARRAY) for facts in (OF_TENSOR, {**OF_TENSOR, **OF_TRACKED})
+)
 
 
 def signature(leaf: Any) -> Signature:
     """Return what a program depends on of a Tensor or array."""
     if not isinstance(leaf, Node):
         return _of_array(leaf, leaf)
-    return (_of_tracked if leaf._requires_grad else _of_tensor)(leaf, leaf._data)
+    array = leaf._data
+    if array.__class__ is np.ndarray:
+        return (_of_tracked if leaf._requires_grad else _of_tensor)(leaf, array)
+    return (_tracked_there if leaf._requires_grad else _there)(leaf, array)
 
 
 def _conditions(facts: dict[str, Fact], expected: Signature, words: str, name: Local) -> list[Condition]:
@@ -276,6 +287,14 @@ class Arguments:
         fixed = tuple(exactly(n) for i, n in enumerate(given) if i not in inputs)
         return key._replace(inputs=inputs, numbers=fixed)
 
+    @property
+    def on_device(self) -> bool:
+        """Whether some of the arrays lie on a device."""
+        return any(
+            leaf.array is not np.ndarray and isinstance(given, Node) and device_of(given._data) is not None
+            for leaf, given in zip(self.key.leaves, self.leaves, strict=True)
+        )
+
     def layouts(self) -> list[Any]:
         """Return how the arrays lie in memory, as far as that matters where sizes and strides vary; None: it does."""
         arrays = [leaf._data if isinstance(leaf, Node) else leaf for leaf in self.leaves]
@@ -414,8 +433,9 @@ class Spelled:
         varies = any(n.__class__ is str for n in expected.shape)
         laid_out = isinstance(expected.contiguous, Layout)
         without = [*(["shape"] if varies else []), *(["contiguous"] if laid_out else [])]
+        of_array = OF_ARRAY if issubclass(expected.array, np.ndarray) else OF_DEVICE_ARRAY
         conditions = _conditions(
-            {name: fact for name, fact in OF_ARRAY.items() if name not in without}, expected, words, array
+            {name: fact for name, fact in of_array.items() if name not in without}, expected, words, array
         )
         if laid_out:
             layout = f"how {words} lies in memory"

@@ -18,7 +18,7 @@ import numpy as np
 from minitorch.compiler import backends
 from minitorch.compiler.call import verify
 from minitorch.compiler.call.again import OnceMore
-from minitorch.compiler.call.audit import Audits, difference
+from minitorch.compiler.call.audit import LONG, Audits, difference
 from minitorch.compiler.call.conditions import LENGTH, Condition
 from minitorch.compiler.call.containers import Same, Taken, collect, parts_of, paths_of, rebuilt, template
 from minitorch.compiler.call.guards import Environment, can_be_placed, conditions_on_place, is_place_of_number
@@ -27,6 +27,7 @@ from minitorch.compiler.call.library import MEETABLE, KnownObjects
 from minitorch.compiler.call.names import describe
 from minitorch.compiler.call.shapes import places_of
 from minitorch.compiler.call.specialisation import Result, Specialisation
+from minitorch.compiler.call.there import LieHere, program_there
 from minitorch.compiler.call.undo import Aside, Before
 from minitorch.compiler.call.views import View, hidden_bases, views_among
 from minitorch.compiler.ir.polynomial import GREATEST
@@ -54,12 +55,13 @@ from minitorch.compiler.trace.refusal import CheckFailed, CompileError
 from minitorch.compiler.trace.traced import Traced
 from minitorch.compiler.trace.varying import SizeIsNeeded, as_number
 from minitorch.distributed.errors import DistError
+from minitorch.engine.gpu import device_of
 from minitorch.engine.modes import current
 from minitorch.engine.node import Node
 from minitorch.optim.optimizer import ParameterGroup
 from minitorch.random import default_generator
 from minitorch.tensor import Tensor
-from minitorch.tensor.generator import StreamState
+from minitorch.tensor.generator import StreamState, device_generators
 from minitorch.tensor.plain import PlainArray
 
 
@@ -102,7 +104,7 @@ def run_plainly(function: Any, environment: Environment, arguments: Arguments, t
     """Run the function itself; if it fails, leave everything as it was. tensors: further ones it may change."""
     found = {id(t): t for t in (*environment.tensors, *arguments.leaves, *tensors) if isinstance(t, Node)}
     aside = Aside(list(found.values()))
-    before = Before([default_generator, *environment.streams], environment)
+    before = Before([default_generator, *device_generators.values(), *environment.streams], environment)
     try:
         return function(*arguments.args, **arguments.options)
     except BaseException:
@@ -193,8 +195,16 @@ def record_call(
         return RecordedCall(results)
     recorded.program.guards = tuple(active.assumed)
     try:
+        if active.memory is not None:
+            backend = active.memory.backend
+            backends.named(backend).require()
         made_by = backends.named(backend)
-        runner = made_by.compile(recorded.program, _updates(recorded), _number_inputs(recorded))
+        if active.memory is None:
+            runner: Any = made_by.compile(recorded.program, _updates(recorded), _number_inputs(recorded))
+        else:
+            kept_for = () if run.backward is None else run.backward.kept
+            numbers = _number_inputs(recorded)
+            runner = program_there(made_by, recorded, numbers, run.lie_here(), len(run.found), kept_for)
         if run.backward is not None:
             run.backward.runner = made_by.compile(run.backward.program, {})
     except Exception as error:
@@ -223,6 +233,9 @@ def record_call(
         run.backward.expected = []
     runner.settle()
     program.seconds = time.perf_counter() - began
+    if active.memory is not None and program.seconds > LONG:
+        program.audit_seconds = program.seconds
+        program.audits.put_off()
     return RecordedCall(results, program, differs=differs)
 
 
@@ -256,7 +269,8 @@ class _Run:
         self._paths: dict[int, tuple[Any, ...]] = {}  # of containers and arrays among the arguments, by id
         self.stored: list[Any] = []  # what was stored outside, change by change
         self.environment = Environment(promoted)  # as it was when each thing was first come across
-        self.before = Before([default_generator])
+        generators = [default_generator, *device_generators.values()]
+        self.before = Before(generators)
         shapes = arguments.key.shapes
         symbols = {}
         for name, places in places_of(key.shapes).items():
@@ -271,7 +285,7 @@ class _Run:
         self.observer = CallObserver({}, promoted, library)
         self.active.observer = self.observer
         self.active.live = self.observer.arrays
-        self._streams = {id(default_generator): StreamState(default_generator)}
+        self._streams = {id(each): StreamState(each) for each in generators}
         self._seeded = False
 
     def go(self) -> None:
@@ -295,7 +309,8 @@ class _Run:
                     written.append(
                         (self.arguments.leaves[rebind.tensor] if given else rebind.tensor)._gradient
                     )
-            if any(np.may_share_memory(array, each) for array in written for each in by_value):
+            here = [array for array in written if isinstance(array, np.ndarray)]
+            if any(np.may_share_memory(array, each) for array in here for each in by_value):
                 raise CompileError(
                     "compile: it writes into a tensor, or a gradient, that shares memory with a NumPy array whose "
                     "numbers it reads; clone() one of the two"
@@ -320,6 +335,7 @@ class _Run:
                 raise CompileError(
                     f"compile: gradients of its results cannot be computed: {error}"
                 ) from error
+            self._refuse_what_is_split(found, recorded, backward)
             if self.observer.refusal is not None:
                 raise self.observer.refusal
             return backward
@@ -574,6 +590,34 @@ class _Run:
         for leaf in self.arguments.leaves:
             others.pop(id(leaf), None)
         return environment, aliases, pinned, others
+
+    def lie_here(self) -> LieHere:
+        """Return which inputs and outputs of a device's program lie on the host."""
+        recorded, active = self.recorded, self.active
+        inputs = {i for i, v in enumerate(recorded.program.inputs) if active.lies_on(v) is None}
+        outputs = {
+            i
+            for i, result in enumerate(self.found)
+            if isinstance(result, Node) and active.lies_on(recorded.program.outputs[i]) is None
+        }
+        for rebind in recorded.rebinds:
+            node = self.arguments.leaves[rebind.tensor] if isinstance(rebind.tensor, int) else rebind.tensor
+            if rebind.output is not None and device_of(node._array) is None:
+                outputs.add(rebind.output)
+        return LieHere(inputs, outputs)
+
+    def _refuse_what_is_split(self, found: list[Any], recorded: Recorded, backward: Backward | None) -> None:
+        """Refuse, where arrays lie on a device, what is not made anew there as it is."""
+        active = self.active
+        if active.memory is None:
+            return
+        for result in found:
+            if isinstance(result, PlainTraced) and active.lies_on(result.value) is not None:
+                raise CompileError("compile: it returns an array on a device by itself; return a Tensor")
+        if backward is not None:
+            wanted = [self.arguments.leaves[w] if isinstance(w, int) else w for w in backward.wanted]
+            if any(device_of(node._array) is None for node in wanted):
+                raise CompileError("compile: gradients of its results go from a device to the host")
 
     def _refuse_what_is_not_made_anew(self, found: list[Any]) -> None:
         refused = _not_made_anew((self.results, self.stored), found, self.observer, self.active)

@@ -40,7 +40,7 @@ from minitorch.compiler.ir.polynomial import GREATEST, LEAST
 from minitorch.compiler.ir.sizes import Guard
 from minitorch.compiler.trace.backward import Backward
 from minitorch.compiler.trace.interrupts import Uninterrupted
-from minitorch.compiler.trace.observe.observer import Change, Fact
+from minitorch.compiler.trace.observe.observer import Change, Fact, brief
 from minitorch.compiler.trace.recorded import (
     Call,
     Draw,
@@ -60,6 +60,7 @@ from minitorch.compiler.trace.recorded import (
 from minitorch.compiler.trace.refusal import Refused
 from minitorch.engine import watch
 from minitorch.engine.backward import own_gradient
+from minitorch.engine.gpu import device_of, is_laid_out, is_writeable, may_share_memory
 from minitorch.engine.modes import Mode
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.recording import ARRAY, GRADIENT
@@ -93,7 +94,7 @@ class Captured:
     It may be another one at the next call, of the same shape and dtype; `known` is the one of the last call.
     """
 
-    __slots__ = ("conditions", "dtype", "known", "name", "read", "shape", "tensor", "what", "written")
+    __slots__ = ("conditions", "dtype", "kind", "known", "name", "read", "shape", "tensor", "what", "written")
 
     def __init__(self, source: FromTensor | FromGradient, value: Any, number: int, written: bool) -> None:
         self.tensor = source.tensor
@@ -103,11 +104,13 @@ class Captured:
         self.read = function_of(self.what, 1)
         # A gradient is another one at each call.
         self.known: Any = self.read(self.tensor) if self.what is ARRAY else MISS
+        self.kind = self.tensor._array.__class__
         self.name = Local(f"c{number}")
         words = "a tensor" if self.what is ARRAY else "the gradient of a tensor"
         gone = f"a gradient of shape {self.shape} was there and is none now"
         self.conditions = [Condition(words, "({0} is None)", (self.name,), False, told=gone)]
-        for fact, expected in ((OF_ARRAY["shape"], self.shape), (OF_ARRAY["dtype"], self.dtype)):
+        of_array = {"array": self.kind, "shape": self.shape, "dtype": self.dtype}
+        for fact, expected in ((OF_ARRAY[name], expected) for name, expected in of_array.items()):
             words_of = fact.words.format(words)
             self.conditions.append(Condition(words_of, fact.look, (self.name,), expected, fact.test))
 
@@ -164,6 +167,10 @@ def _condition_on_sizes(guard: Guard) -> Condition:
     return Condition(str(guard), look, tuple(map(Local, names)), True, told=f"{guard} does not hold any more")
 
 
+def _as_array(given: Any) -> Any:
+    return np.asarray(given) if device_of(given) is None else given
+
+
 def _reading(name: Local, reading: ReadNumber) -> Let:
     """Return what gives an int that the function reads its name."""
     look = look_at(reading.holder, reading.key)
@@ -172,8 +179,8 @@ def _reading(name: Local, reading: ReadNumber) -> Let:
 
 def _may_vary(name: Local, reading: ReadNumber) -> Condition:
     """Return the condition on an int that the function reads that it is one of those for which there is one program."""
-    told = f"{reading.key!r:.40} is an int for which there are programs of their own"
-    return Condition(f"{reading.key!r:.40}", f"({LEAST} <= {{0}} <= {GREATEST})", (name,), True, told=told)
+    told = f"{brief(reading.key)} is an int for which there are programs of their own"
+    return Condition(f"{brief(reading.key)}", f"({LEAST} <= {{0}} <= {GREATEST})", (name,), True, told=told)
 
 
 def _test_of(answer: Any) -> str:
@@ -245,7 +252,7 @@ class Specialisation:
     audited_elsewhere: bool = False  # whether it was found to be right for other sizes than those
     sized: dict[str, ReadNumber] = field(default_factory=dict)  # those that are ints which the function reads
     apart: set[tuple[int, ...]] = field(default_factory=set)  # sizes that have programs of their own
-    may_be_apart: bool = False  # whether sizes that come often get one
+    may_be_apart: bool = True  # whether sizes that come often get one
     _seen: dict[tuple[int, ...], int] = field(default_factory=dict)  # how often sizes were met by samples
 
     def __post_init__(self) -> None:
@@ -335,7 +342,7 @@ class Specialisation:
             if isinstance(source, FromPlace):
                 look = look_at(source.holder, source.key).replace("{1}", "{2}").replace("{0}", "{1}")
                 place = (source.holder, source.key) if "{2}" in look else (source.holder,)
-                words = f"whether an argument is the tensor at {source.key!r:.40}"
+                words = f"whether an argument is the tensor at {brief(source.key)}"
                 found += [Condition(words, f"({{0}} is {look})", (leaf, *place), False) for leaf in leaves]
         if self.others:
             words = "whether an argument is something the function also finds by itself"
@@ -368,7 +375,7 @@ class Specialisation:
         for each in self.captured:
             array = each.read(each.tensor)
             if array is not each.known:
-                if not _is_like(array, each.shape, each.dtype):
+                if not _is_like(array, each.shape, each.dtype) or array.__class__ is not each.kind:
                     return False
                 if each.what is ARRAY:
                     each.known = array
@@ -420,7 +427,7 @@ class Specialisation:
         arrays += [source.array for source in self.recorded.sources if isinstance(source, FromArray)]
         for each in self.captured:
             if each.is_written_into and (
-                not each.known.flags.writeable or sum(np.may_share_memory(each.known, a) for a in arrays) > 1
+                not is_writeable(each.known) or sum(may_share_memory(each.known, a) for a in arrays) > 1
             ):
                 each.known = MISS  # look again at the next call
                 return False
@@ -447,14 +454,14 @@ class Specialisation:
             look = look_at(source.holder, source.key)
             place = (source.holder, source.key) if "{1}" in look else (source.holder,)
             shares = SHARES.format(f"{look}._array", f"{{{len(place)}}}")
-            words = f"whether the tensor at {source.key!r:.40} shares memory with what is written"
+            words = f"whether the tensor at {brief(source.key)} shares memory with what is written"
             found.append(Condition(words, shares, (*place, self._entry_owners), False))
         return found
 
     def takes_gradient(self, tensor: Any, output: Any, leaves: Sequence[Any]) -> bool:
         """Tell whether an output may be written right into a Tensor's gradient, from now on."""
         gradient = tensor._grad
-        if type(gradient) is not np.ndarray or tensor._grad_is_shared or not gradient.flags.carray:
+        if tensor._grad_is_shared or not is_laid_out(gradient):
             return False
         if gradient.shape != output.shape or gradient.dtype != output.dtype or self.overlaps(leaves):
             return False
@@ -516,7 +523,7 @@ class Specialisation:
             for tensor, is_written in self._with_gradient.values():
                 if is_written:
                     own_gradient(leaves[tensor] if isinstance(tensor, int) else tensor)
-            inputs = [np.asarray(source.read(call)) for source in recorded.sources]
+            inputs = [_as_array(source.read(call)) for source in recorded.sources]
             with self.lock:
                 outputs = self.runner(inputs)
         except BaseException as error:
@@ -530,7 +537,7 @@ class Specialisation:
         for rebind in recorded.rebinds:
             tensor = leaves[rebind.tensor] if isinstance(rebind.tensor, int) else rebind.tensor
             there = own_gradient(tensor) if rebind.in_place else None
-            if there is not None and there.flags.writeable:
+            if there is not None and is_writeable(there):
                 there[...] = outputs[rebind.output]
                 continue
             setattr(tensor, rebind.attribute, None if rebind.output is None else outputs[rebind.output])

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from minitorch.compiler.call.guards import Environment
 from minitorch.engine import recording
+from minitorch.engine.gpu import device_of, is_writeable
 from minitorch.tensor.generator import StreamState
 
 
@@ -71,6 +70,8 @@ class _Content:
     def restored(self) -> Any:
         """Return the array with its content put back."""
         array, content = self.array, self.content
-        if isinstance(array, np.ndarray) and array.flags.writeable and array.tobytes() != content.tobytes():
+        if array is None or not is_writeable(array):
+            return array
+        if device_of(array) is not None or array.tobytes() != content.tobytes():
             array[...] = content
         return array

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.compiler.call.there import DeviceProgram
 from minitorch.compiler.ir.program import Program, Value, evaluate, interpret
 from minitorch.compiler.trace.recorder import Recording
 from minitorch.engine.dtypes import is_bfloat16
@@ -31,6 +32,9 @@ def _first_difference(program: Any, active: Recording) -> tuple[int, str] | None
     back = program.backward
     given = [] if back is None else [outputs[i] for i in back.kept]
     results = [before[updated[i]] if i in updated else outputs[i] for i in range(len(active.after))]
+    if isinstance(program.runner, DeviceProgram):
+        for i in program.runner.unread:
+            results[i] = active.after[i]
     del before, outputs
     wrong = differing(program.recorded.program, program.runner, active.before, results, active.after)
     if wrong:

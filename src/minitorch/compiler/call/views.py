@@ -86,21 +86,20 @@ class View:
 def hidden_bases(results: list[Any], active: Recording) -> list[Any]:
     """Return arrays, or Tensors, that are no results but of which several are views, so that all are made from one."""
     traced = [_traced(each) for each in results]
+    roots = _roots(results, traced, active)
     found: list[Any] = []
     known: set[tuple[int, bool]] = set()  # roots that are results, or found, and whether with their graph
-    for each, result in zip(traced, results, strict=True):
-        if each is not None and each.base is None:
+    for each, root, result in zip(traced, roots, results, strict=True):
+        if each is not None and each is root:
             known.add((id(each), _keeps_graph(result)))
-    for i, (one, result) in enumerate(zip(traced, results, strict=True)):
-        if one is None or one.base is None:
+    for i, (one, root, result) in enumerate(zip(traced, roots, results, strict=True)):
+        if one is root:
             continue
-        root = _root(one)
         with_graph = _keeps_graph(result)
         if (id(root), True) in known or ((id(root), False) in known and not with_graph):
             continue
         if active.outside(root) is not None or not any(
-            j != i and other is not None and _root(other) is root and _may_overlap(one, other)
-            for j, other in enumerate(traced)
+            j != i and roots[j] is root and _may_overlap(one, other) for j, other in enumerate(traced)
         ):
             continue
         base = _node_of(result, root) if with_graph else root
@@ -128,15 +127,15 @@ def views_among(results: list[Any], active: Recording) -> list[View | None]:
     """Return which results are views, and of what; refuse what cannot be made anew as the view it is."""
     fresh = [not isinstance(each, Node) or active.is_fresh(each) for each in results]
     traced = [_traced(each) if new else None for each, new in zip(results, fresh, strict=True)]
+    roots = _roots(results, traced, active)
     owners: dict[int, int] = {}  # by root: the result that is it, preferably one with a graph
-    for i, each in enumerate(traced):
-        if each is not None and each.base is None and (id(each) not in owners or _keeps_graph(results[i])):
+    for i, (each, root) in enumerate(zip(traced, roots, strict=True)):
+        if each is not None and each is root and (id(each) not in owners or _keeps_graph(results[i])):
             owners[id(each)] = i
     found: list[View | None] = []
-    for i, (result, each) in enumerate(zip(results, traced, strict=True)):
+    for i, (result, each, root) in enumerate(zip(results, traced, roots, strict=True)):
         of: Any = None
         if each is not None:
-            root = _root(each)
             of = active.outside(root)
             if of is None and owners.get(id(root), i) != i:
                 of = owners[id(root)]
@@ -153,6 +152,33 @@ def _root(traced: Any) -> Any:
     while traced.base is not None:
         traced = traced.base
     return traced
+
+
+def _roots(results: list[Any], traced: list[Any], active: Recording) -> list[Any]:
+    """Return the array in whose memory each result lies; None for what is not recorded.
+
+    An op's result may be a view of something that the op alone knows (a product, in another shape). Where all others
+    that lie there are views of that result, it is what they lie in: only it has the op's graph.
+    """
+    roots: list[Any] = [None if each is None else _root(each) for each in traced]
+    found = list(roots)
+    for result, each, root in zip(results, traced, roots, strict=True):
+        if each is root or not _keeps_graph(result) or not active.is_fresh(result):
+            continue
+        if view_of(result) is not None or active.outside(root) is not None:
+            continue
+        there = [i for i, other in enumerate(roots) if other is root]
+        if all(_leads_through(traced[i], each) for i in there):
+            for i in there:
+                found[i] = each
+    return found
+
+
+def _leads_through(traced: Any, other: Any) -> bool:
+    """Tell whether an array is another one, or a view of it."""
+    while traced is not other and traced.base is not None:
+        traced = traced.base
+    return traced is other
 
 
 def _view(result: Any, root: Any, of: Any, active: Recording) -> View:

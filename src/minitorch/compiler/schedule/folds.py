@@ -37,8 +37,12 @@ def fold_scope(group: Group, value: Value, index: Index, figures: Figures) -> st
     if not kept and group.outer and not is_arg:
         return _over_rows(group, "total", figures)
     if reduced == set(group.inner):
+        if figures.columns_apart and "column" in group.scope.values():
+            return None
         return "row" if group.outer or group.blocks == 1 else "total" if not is_arg else None
     if kept == set(group.inner) and not is_arg:
+        if figures.columns_apart and "row" in group.scope.values():
+            return None
         return _over_rows(group, "column", figures)
     return None
 

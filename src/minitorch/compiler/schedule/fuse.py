@@ -207,7 +207,8 @@ class Fuser(Grouping):
         figures = self.machine.figures
         if value.primitive == "gather" and self.checks[_check_of(value)].comes_after(group):
             return False
-        most = figures.longest_epilogue if group.kind == "contract" else figures.largest_group
+        is_product = group.kind == "contract"
+        most = figures.most_after(group.product) if is_product else figures.largest_group
         if len(group.members) > most or (group.kind == "contract" and self.meets_far_inputs(value)):
             return False
         for guess in self.guesses(group, value):

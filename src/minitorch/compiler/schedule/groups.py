@@ -108,6 +108,11 @@ class Group:
         self.bit = 1 << self.number
 
     @property
+    def product(self) -> Value:
+        """Of a product and what is done with its result, the product."""
+        return next(member for member in self.members if member.primitive == "contract")
+
+    @property
     def elements(self) -> int:
         """How many places its space has."""
         return total(self.dims)

@@ -6,6 +6,7 @@ and threads are `Figures` of that.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,12 +22,14 @@ class Figures:
     Of reductions: one over at most `serial_elements` is done in one go; larger ones in at most `most_blocks`
     blocks of rows, each with partial sums of its own. One over the first axes of more than `column_bytes` goes
     through memory row by row.
+    Sums over columns are not made in a kernel that folds along rows, where they are `columns_apart`.
     Of groups: at most `largest_group` values, and at most `longest_epilogue` functions on a product's result (0
-    leaves every product alone, for a library to compute). A value of `grained_elements` or more is stored only
-    along the grain of what is computed with it.
+    leaves every product alone, for a library to compute; so is one of `alone_from` multiplications or more). A
+    value of `grained_elements` or more is stored only along the grain of what is computed with it.
     Of computing again: what costs at most `cheap` is computed again rather than stored. From `far_bytes` on a
     value leaves the nearest caches before it is read, and may cost as much as `far_cost`. (An addition costs 1.)
     Of memory: a value of at most `few_bytes` may lie around; every value begins at a multiple of `alignment`.
+    Of products: where many have a factor in common, that is laid out once in pieces of `panel_bytes` of columns.
     """
 
     serial_elements: int
@@ -40,6 +43,18 @@ class Figures:
     far_cost: float
     few_bytes: int
     alignment: int
+    alone_from: int = 1 << 62
+    columns_apart: bool = False
+    panel_bytes: int = 0
+
+    def most_after(self, product: Value) -> int:
+        """Return how many functions on a product's result may be computed with it."""
+        if self.alone_from == 1 << 62:
+            return self.longest_epilogue
+        lengths = [n for operand in product.inputs for n in operand.shape]
+        letters = product.attributes["spec"].partition("->")[0].replace(",", "")
+        count = math.prod(dict(zip(letters, lengths, strict=True)).values())
+        return self.longest_epilogue if count < self.alone_from else 0
 
 
 class Machine(Protocol):

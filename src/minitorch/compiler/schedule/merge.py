@@ -49,10 +49,13 @@ def _why_apart(grouping: Grouping, group: Group, other: Group, leaf: Value, rena
         return "it is known only when all rows are done"
     if len(group.members) + len(other.members) > figures.largest_group:
         return "one kernel would be too large"
+    scopes = {*group.scope.values(), *other.scope.values()}
+    if figures.columns_apart and scopes >= {"row", "column"}:
+        return "sums over columns are made apart from folds along rows"
     if group.kind == "contract":
         if other.inner is not None:
             return "a product does not sum anything else besides"
-        if len(group.members) > figures.longest_epilogue:
+        if len(group.members) > figures.most_after(group.product):
             return "enough is done with the product's result already"
     here = set(renaming.values())
     if len(here) == len(group.dims):

@@ -20,6 +20,7 @@ from minitorch.compiler.schedule.grouping import Grouping
 from minitorch.compiler.schedule.groups import COPY, MAY_FAIL, PARTIAL, PLACE, VIRTUAL, Group
 from minitorch.compiler.schedule.machine import Machine
 from minitorch.compiler.schedule.order import in_running_order
+from minitorch.compiler.schedule.repeated import without_repetition
 from minitorch.compiler.schedule.report import BuildReport, value_in_words
 from minitorch.compiler.schedule.stored import compute_again, stored_values
 from minitorch.compiler.schedule.updates import place_updates
@@ -150,7 +151,10 @@ def schedule_program(
 ) -> Schedule:
     """Schedule a program for a machine; updates, numbers: see `Schedule`."""
     report = BuildReport()
-    program = _own_outputs(simplify(program))
+    program = simplify(program)
+    if fuse:
+        program = without_repetition(program, machine.figures.panel_bytes)
+    program = _own_outputs(program)
     report.tick("simplify")
     fuser = fuse_values(program, machine, fuse)
     stored = stored_values(fuser)

@@ -6,7 +6,7 @@ what the first one keeps for it) to the gradients of the Tensors it was computed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,12 +18,14 @@ from minitorch.compiler.trace.recorder import Recording
 from minitorch.compiler.trace.traced import Traced
 from minitorch.engine import watch
 from minitorch.engine.backward import backpropagate, collect
+from minitorch.engine.gpu import device_of
 from minitorch.engine.node import Node
 from minitorch.engine.record import bundle_outputs
 from minitorch.ops.op import Op
 
 # Made again in the second program in place of being kept.
-_CHEAP = {"constant", "iota", "expand", "reshape", "permute", "slice"}
+_VIEWS = {"expand", "reshape", "permute", "slice"}
+_CHEAP = {"constant", "iota", *_VIEWS}
 
 
 class Again(Protocol):
@@ -44,6 +46,7 @@ class Backward:
     roots: which results (by number) it starts from. wanted: Tensors, or arguments' positions.
     kept: outputs of the first program, in the order the second takes them as inputs, before the gradients.
     sizes: symbols that no length of those tells; they are inputs too, behind all others. given: where a call has them.
+    read: which of the roots, by their order, lie in memory that is kept: nobody may write into those before.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class Backward:
         expected: list[np.ndarray],
         sizes: Sequence[Symbol] = (),
         given: Any = None,
+        read: Iterable[int] = (),
     ) -> None:
         self.roots = roots
         self.wanted = wanted
@@ -65,7 +69,7 @@ class Backward:
         self.given = given
         self.runner: Callable[[list[np.ndarray]], list[Any]] | None = None
         self.again: Again | None = None
-        self.op = Op("compiled", _forward, joint=_joint, reads=True, register=False)
+        self.op = Op("compiled", _forward, joint=_joint, reads=frozenset(read), register=False)
 
     def attach(
         self, found: list[Any], outputs: list[Any], arguments: list[Any], call: tuple[Any, ...]
@@ -109,7 +113,8 @@ def _joint(
         )
         return [found.get(each) for each in inputs]
     assert backward.runner is not None
-    given = [np.asarray(each, order="C") for each in g]  # (a gradient without axes stays one)
+    # (A gradient without axes stays one.)
+    given = [np.asarray(each, order="C") if device_of(each) is None else each for each in g]
     return backward.runner([*kept, *given, *sizes])
 
 
@@ -133,8 +138,18 @@ def differentiate(
     gradients = [found[node].value for node in wanted]
     program, kept, sizes = _split(recorded, [s.value for s in seeds], gradients)
     expected = [found[node].array for node in wanted]
-    given = active.assumed.given
-    return Backward(numbers, [positions.get(id(w), w) for w in wanted], program, kept, expected, sizes, given)
+    outputs = recorded.program.outputs
+    needed = {_memory_of(outputs[i]) for i in kept}
+    read = [n for n, i in enumerate(numbers) if _memory_of(outputs[i]) in needed]
+    given, wanted = active.assumed.given, [positions.get(id(w), w) for w in wanted]
+    return Backward(numbers, wanted, program, kept, expected, sizes, given, read)
+
+
+def _memory_of(value: Value) -> Value:
+    """Return the value in whose memory another one may lie."""
+    while value.primitive in _VIEWS:
+        value = value.inputs[0]
+    return value
 
 
 def _has_graph(result: Any, active: Recording) -> bool:

@@ -10,6 +10,7 @@ is a choice within the row, which fuses with whatever computes the row.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from minitorch.compiler.ir.program import Value
 from minitorch.compiler.trace.indexing import refuse_outside
 from minitorch.compiler.trace.promised import run_or_promise
 from minitorch.compiler.trace.traced import LOWERINGS, Traced, as_traced, plainly
+from minitorch.engine.gpu import memory
+from minitorch.engine.recording import recorder
 from minitorch.ops import conv, indexing, pool, special
 from minitorch.ops.op import Op
 
@@ -47,6 +50,22 @@ def _lowers(op: Op) -> Any:
 @_lowers(special.ERF)
 def _erf(x: Value) -> Value:
     return make.map_values("erf", x)
+
+
+# --- devices --------------------------------------------------------------------------------------
+
+
+def _to_device(x: Any, number: int | None = None, non_blocking: bool = False) -> Traced:
+    active: Any = recorder()
+    return active.moved(as_traced(x), memory())
+
+
+def _to_host(x: Any) -> Traced:
+    active: Any = recorder()
+    return active.moved(as_traced(x), None)
+
+
+LOWERINGS["to_cuda"], LOWERINGS["to_cpu"] = _to_device, _to_host
 
 
 # --- convolution ----------------------------------------------------------------------------------
@@ -141,34 +160,66 @@ def _tap_view(x: Value, tap: Any, count: Any, stride: Any, dilation: Any) -> Val
     return make.slice_axes(x, starts, (*x.shape[:lead], *count), (1,) * lead + tuple(stride))
 
 
+def _interleaved(part: Callable[[Any], Value], stride: Any, rests: tuple[int, ...]) -> Value:
+    """Return an image whose places of each rest by the stride are those of a part."""
+    axis = len(rests) + 2
+    if len(rests) == len(stride):
+        return part(rests)
+    some = [_interleaved(part, stride, (*rests, r)) for r in range(stride[len(rests)])]
+    before, length, after = some[0].shape[:axis], some[0].shape[axis], some[0].shape[axis + 1 :]
+    apart = [make.reshape(each, (*before, length, 1, *after)) for each in some]
+    return make.reshape(make.concatenate(apart, axis + 1), (*before, length * len(some), *after))
+
+
+def _are_side_by_side(kernel: Any, stride: Any, dilation: Any) -> bool:
+    """Tell whether each element of an image belongs to one tap of one window."""
+    return tuple(kernel) == tuple(stride) and all(d == 1 for d in dilation)
+
+
 def _put_taps(per_tap: Value, size: Any, stride: Any, padding: Any, dilation: Any) -> Value:
     """Add windows (N, C, places…, taps…) up in an image of `size`."""
     dims = len(size)
     count, kernel = per_tap.shape[2 : 2 + dims], per_tap.shape[2 + dims :]
     lead = per_tap.shape[:2]
-    grown = tuple(n + a + b for n, (a, b) in zip(size, padding, strict=True))
-    if tuple(kernel) == tuple(stride) and all(d == 1 for d in dilation):
-        # Windows side by side: each element of the image belongs to one tap of one window.
-        order = (0, 1, *(i for axis in range(dims) for i in (2 + axis, 2 + dims + axis)))
-        covered = tuple(n * k for n, k in zip(count, kernel, strict=True))
-        image = make.reshape(make.permute(per_tap, order), (*lead, *covered))
-        image = make.pad(
-            image, (0,) * (dims + 2), (0, 0, *(g - c for g, c in zip(grown, covered, strict=True)))
-        )
-    else:
-        image = None
-        for tap in np.ndindex(*kernel):
+    if not _are_side_by_side(kernel, stride, dilation):
+
+        def of_tap(tap: Any) -> Value:
             here = make.slice_axes(
                 per_tap, (0,) * (2 + dims) + tuple(tap), (*lead, *count, *(1,) * dims), (1,) * per_tap.ndim
             )
-            here = make.reshape(here, (*lead, *count))
-            for axis, step in enumerate(stride):
-                here = make.spread(here, axis + 2, step)
-            low = tuple(d * t for d, t in zip(dilation, tap, strict=True))
-            high = tuple(g - a - n for g, a, n in zip(grown, low, here.shape[2:], strict=True))
-            here = make.pad(here, (0, 0, *low), (0, 0, *high))
-            image = here if image is None else make.map_values("add", image, here)
-        assert image is not None
+            return make.reshape(here, (*lead, *count))
+
+        return _added_taps(of_tap, kernel, size, stride, padding, dilation)
+    grown = tuple(n + a + b for n, (a, b) in zip(size, padding, strict=True))
+    order = (0, 1, *(i for axis in range(dims) for i in (2 + axis, 2 + dims + axis)))
+    covered = tuple(n * k for n, k in zip(count, kernel, strict=True))
+    image = make.reshape(make.permute(per_tap, order), (*lead, *covered))
+    image = make.pad(image, (0,) * (dims + 2), (0, 0, *(g - c for g, c in zip(grown, covered, strict=True))))
+    return _border(image, tuple((-a, -b) for a, b in padding))
+
+
+def _added_taps(
+    of_tap: Callable[[Any], Value], kernel: Any, size: Any, stride: Any, padding: Any, dilation: Any
+) -> Value:
+    """Add windows up, given as what each tap has of them: (N, C, places…).
+
+    Tap t of window o meets place s·o + d·t = s·(o + q) + r: places of equal rests r get something from the same taps,
+    and lie as densely as windows do. Each such part is added up by itself.
+    """
+    grown = tuple(n + a + b for n, (a, b) in zip(size, padding, strict=True))
+    lengths = tuple(-(-g // s) for g, s in zip(grown, stride, strict=True))
+    parts: dict[Any, Value] = {}
+    for tap in np.ndindex(*kernel):
+        here = of_tap(tap)
+        steps = [divmod(d * t, s) for d, t, s in zip(dilation, tap, stride, strict=True)]
+        low, rests = tuple(q for q, _ in steps), tuple(r for _, r in steps)
+        high = tuple(n - q - c for n, q, c in zip(lengths, low, here.shape[2:], strict=True))
+        here = make.pad(here, (0, 0, *low), (0, 0, *high))
+        parts[rests] = make.map_values("add", parts[rests], here) if rests in parts else here
+    nothing = make.full((*here.shape[:2], *lengths), 0, here.dtype)
+    image = _interleaved(lambda rests: parts.get(rests, nothing), stride, ())
+    for axis, length in enumerate(grown):
+        image = make.crop(image, axis + 2, 0, length)
     return _border(image, tuple((-a, -b) for a, b in padding))
 
 
@@ -244,11 +295,16 @@ def _tap_numbers(kernel: Any, dtype: Any) -> Value:
 def _pool_put(
     y: Value, chosen: Value, *, size: Any, kernel: Any, stride: Any, padding: Any, dilation: Any
 ) -> Value:
-    dims = len(kernel)
-    ones = (1,) * dims
-    numbers = _tap_numbers(kernel, chosen.dtype)
-    here = make.map_values("equal", make.reshape(chosen, (*chosen.shape, *ones)), numbers)
-    per_tap = make.where(here, make.reshape(y, (*y.shape, *ones)), make.constant(np.zeros((), y.dtype)))
+    zero = make.constant(np.zeros((), y.dtype))
+    if not _are_side_by_side(kernel, stride, dilation):
+        numbers = {tap: make.constant(np.asarray(i, chosen.dtype)) for i, tap in conv.taps(kernel)}
+        of_tap = lambda tap: make.where(make.map_values("equal", chosen, numbers[tap]), y, zero)
+        return _added_taps(of_tap, kernel, size, stride, padding, dilation)
+    ones = (1,) * len(kernel)
+    here = make.map_values(
+        "equal", make.reshape(chosen, (*chosen.shape, *ones)), _tap_numbers(kernel, chosen.dtype)
+    )
+    per_tap = make.where(here, make.reshape(y, (*y.shape, *ones)), zero)
     return _put_taps(per_tap, size, stride, padding, dilation)
 
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import byte_bounds
 
 from minitorch.compiler.ir.program import Program
 from minitorch.compiler.ir.sizes import evaluated, symbols_of
+from minitorch.engine.gpu import bounds_of, shares_memory
 from minitorch.engine.node import Node
 
 # --- places ------------------------------------------------------------------------------------------
@@ -39,12 +39,12 @@ def first_sharing(
     arrays: Sequence[np.ndarray], written: Collection[int]
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Return two arrays that share memory, of which one is written; None if there are none. written: by number."""
-    bounds = [byte_bounds(array) if array.size else (0, 0) for array in arrays]
+    bounds = [bounds_of(array) for array in arrays]
     before: list[int] = []  # those that begin earlier and may reach further than where this one begins
     for i in sorted(range(len(bounds)), key=bounds.__getitem__):
         before = [j for j in before if bounds[j][1] > bounds[i][0]]
         for j in before:
-            if (i in written or j in written) and np.shares_memory(arrays[i], arrays[j]):
+            if (i in written or j in written) and shares_memory(arrays[i], arrays[j]):
                 return arrays[i], arrays[j]
         before.append(i)
     return None

@@ -59,6 +59,7 @@ from minitorch.compiler.trace.refusal import CheckFailed, CompileError, refuse, 
 from minitorch.compiler.trace.traced import Traced, as_traced, is_known
 from minitorch.compiler.trace.varying import Assumptions
 from minitorch.engine import recording, watch
+from minitorch.engine.gpu import DeviceMemory, device_of, is_writeable, on_host
 from minitorch.engine.modes import current, switch
 from minitorch.engine.node import Node
 from minitorch.engine.versions import synced
@@ -141,6 +142,11 @@ class Recording:
         self.is_finished = False  # whether everything is written down
         self.is_over = False
         self.masks: dict[Any, Any] = {}  # how many places masks hold (masked.py)
+        self.memory: DeviceMemory | None = None  # the device on which there are arrays, if there are
+        self._lie: dict[
+            Value, Any
+        ] = {}  # where values lie, as far as it is known (None: wherever they are used)
+        self._mirrors: dict[int, tuple[Any, np.ndarray]] = {}  # a device's arrays, by id, and copies here
         self.before: list[np.ndarray] = []
         self.after: list[np.ndarray] = []
         for i, given in enumerate(arguments):
@@ -199,8 +205,11 @@ class Recording:
 
     # --- inputs -----------------------------------------------------------------------------------
 
-    def add_input(self, source: Source, array: np.ndarray) -> Traced:
+    def add_input(self, source: Source, array: Any) -> Traced:
         """Make an array an input of the program."""
+        memory = device_of(array)
+        if memory is not None:
+            array = self._mirror(array, memory)
         position = source.position if isinstance(source, FromArgument) else None
         shape = self._shape(position, array)
         if isinstance(source, FromScript) and isinstance(step := self.script[source.step], Draw):
@@ -209,7 +218,69 @@ class Recording:
         self.inputs.append(value)
         self.sources.append(source)
         self.concrete.append(array)
+        self._lie[value] = _HOST if memory is None and array.ndim else memory
         return Traced(value, array)
+
+    # --- devices ------------------------------------------------------------------------------------
+
+    def _mirror(self, array: Any, memory: DeviceMemory) -> np.ndarray:
+        """Return a copy of a device's array here, laid out as it is: this run computes on the host."""
+        if self.symbols:  # such programs are made for each size
+            self.assumed.need(math.prod(symbol.size for symbol in self.symbols.values()))
+        if self.memory not in (None, memory):
+            raise CompileError("compile: its tensors lie on different devices")
+        self.memory = memory
+        if id(array) not in self._mirrors:
+            with unobserved():
+                self._mirrors[id(array)] = array, _laid_out(memory.to_host(array), array.strides)
+        return self._mirrors[id(array)][1]
+
+    def constant(self, array: Any) -> Traced:
+        """Return what stands for an array that is the same at every call."""
+        memory = device_of(array)
+        host = array if memory is None else self._mirror(array, memory)
+        traced = Traced(make.constant(host.copy()), host, known=True)
+        if memory is not None:
+            self._lie[traced.value] = memory
+        return traced
+
+    def moved(self, traced: Traced, memory: DeviceMemory | None) -> Traced:
+        """Return the same numbers as they are on a device, or (None) on the host."""
+        before = traced.value
+        value = Value("map", (before,), {"function": "cast", "to": before.dtype}, before.shape, before.dtype)
+        self._lie[value] = memory or _HOST
+        self.memory = memory or self.memory
+        return Traced(value, traced.array.copy(), traced.known)
+
+    def lies_on(self, value: Value) -> DeviceMemory | None:
+        """Return the device that a value would lie on: that of what it is made from."""
+        if self.memory is None:
+            return None
+        stack = [value]
+        while stack:
+            each = stack.pop()
+            if each in self._lie:
+                continue
+            unknown = [i for i in each.inputs if i not in self._lie]
+            if unknown:
+                stack += [each, *unknown]
+                continue
+            found = [self._lie[i] for i in each.inputs if self._lie[i] is not None]
+            self._lie[each] = next((place for place in found if place is not _HOST), (found or [None])[0])
+        place = self._lie[value]
+        return None if place is _HOST else place
+
+    def _refuse_mixed_devices(self, program: Program) -> None:
+        """Refuse what is made from a device's tensors and the host's at once: the function itself says so."""
+        for value in program.values() if self.memory is not None else ():
+            self.lies_on(value)
+            if len({self._lie[i] for i in value.inputs} - {None}) > 1:
+                raise CompileError("compile: it is given tensors on different devices")
+
+    def settled(self, traced: Traced) -> Any:
+        """Return the array of this run, where it belongs, for whoever keeps it."""
+        memory = self.lies_on(traced.value)
+        return traced.settled() if memory is None else memory.to_device(traced.settled())
 
     def foreign(self, array: np.ndarray) -> Traced:
         """Return what stands for an array that is no Tensor's: an input if it may change, else a constant."""
@@ -218,7 +289,7 @@ class Recording:
             if id(array) in self.live:
                 held = self._hold(array, FromArray(array))
             else:
-                return Traced(make.constant(array.copy()), array, known=True)
+                return self.constant(array)
         return held
 
     def _hold(self, array: np.ndarray, source: Source) -> Traced:
@@ -359,7 +430,8 @@ class Recording:
 
         def read() -> np.ndarray:
             call = Call(self.arguments)
-            return interpret(program, [self.sources[v.attributes["index"]].read(call) for v in needed])[0]
+            arrays = [self.sources[v.attributes["index"]].read(call) for v in needed]
+            return interpret(program, [on_host(array) for array in arrays])[0]
 
         return read
 
@@ -492,13 +564,11 @@ class Recording:
             return array
         if isinstance(array, Coo):
             raise self.refusal("a sparse tensor is used, and those are not compiled; it runs eagerly")
-        if type(array) is not np.ndarray:
-            raise CompileError(
-                "compile: arrays on a device are not compiled; move the tensors by .cpu(), or run eagerly"
-            )
+        if type(array) is not np.ndarray and device_of(array) is None:
+            raise CompileError(f"compile: tensors of {type(array).__name__} are not compiled")
         if self.is_fresh(node):
             held = self._arrays.get(id(array))
-            traced = held if held is not None else Traced(make.constant(array.copy()), array, known=True)
+            traced = held if held is not None else self.constant(array)
             self.write_data(node, traced)
             return traced
         held_data = self._data.get(id(node))
@@ -555,7 +625,8 @@ class Recording:
             node._gradient, node._grad_is_shared = node._gradient.copy(), False
         place = self._positions.get(id(node))
         source = FromGradient(node) if place is None else FromArgument(place, gradient=True)
-        traced = self.add_input(source, np.asarray(node._gradient))
+        gradient = node._gradient
+        traced = self.add_input(source, gradient if device_of(gradient) else np.asarray(gradient))
         held = self._grads[id(node)] = _Held(node, traced, traced, traced.value)
         return held
 
@@ -572,7 +643,7 @@ class Recording:
             else:
                 self._grads[id(node)] = _Held(node, None, None, None)
         if new is not None and not isinstance(new, Traced):
-            new = self.foreign(np.asarray(new))
+            new = self.foreign(new if device_of(new) else np.asarray(new))
         self._grads[id(node)].now = new
 
     # --- the end ------------------------------------------------------------------------------------
@@ -643,6 +714,7 @@ class Recording:
         recorded = Recorded(
             program, self.sources, self.script, self.decisions, updates, rebinds, self.symbolic
         )
+        self._refuse_mixed_devices(program)
         self._refuse_shared_memory(recorded)
         self._refuse_writing_into_places(recorded)
         return recorded
@@ -688,8 +760,11 @@ class Recording:
                 written.append(held.value)
         if not written:
             return
+        there = {id(mirror): array for array, mirror in self._mirrors.values()}
         places = {value: number for number, value in enumerate(arrays)}
-        found = first_sharing(list(arrays.values()), {places[value] for value in written})
+        found = first_sharing(
+            [there.get(id(array), array) for array in arrays.values()], {places[value] for value in written}
+        )
         if found is not None:
             mine, other = found
             raise CompileError(
@@ -710,18 +785,22 @@ class Recording:
                 new = held.at_first.array
                 written.append((held, held.node._array, new.copy() if is_given(new) else new))
             if held.now is not held.at_first:
-                held.node._array = np.array(held.now.array)
+                held.node._array = self._beside(held.node, np.array(held.now.array))
                 watch.touch(held.node)
         for held in self._grads.values():
             if held.is_left_written:
                 there, new = held.node._gradient, held.at_first.array
-                there[...] = new.copy() if is_given(new) else new  # whoever holds it sees it
+                there[...] = self._beside(
+                    held.node, new.copy() if is_given(new) else new
+                )  # whoever holds it sees it
             if held.now is None or held.now is not held.at_first or held.now.value is not held.value:
                 gradient = None if held.now is None else held.now.array
                 if gradient is not None and is_given(gradient):
                     gradient = gradient.copy()
                 there = held.node._gradient
-                if held.now is held.at_first and isinstance(there, np.ndarray) and there.flags.writeable:
+                if gradient is not None:
+                    gradient = self._beside(held.node, gradient)
+                if held.now is held.at_first and there is not None and is_writeable(there):
                     there[...] = gradient  # whoever holds it sees the new one
                 else:
                     held.node._gradient = gradient
@@ -733,10 +812,16 @@ class Recording:
             self.after[self._outputs[id(traced)]] = array
         while written:
             held, array, new = written.pop()
-            array[...] = new
+            array[...] = self._beside(held.node, new)
             watch.touch(array)
-            # It is what the function gave: the other one may go.
-            self.after[self._outputs[id(held)]] = held.at_first._array = array
+            if device_of(array) is None:
+                # It is what the function gave: the other one may go.
+                self.after[self._outputs[id(held)]] = held.at_first._array = array
+
+    def _beside(self, node: Any, array: np.ndarray) -> Any:
+        """Return an array of this run where a node's own array lies."""
+        memory = device_of(node._array)
+        return array if memory is None else memory.to_device(array)
 
     def forget(self, arguments: list[Any]) -> None:
         """Let go of the arrays of this run. arguments: where decisions on numbers find those of a call from now on."""
@@ -744,7 +829,7 @@ class Recording:
         self.concrete, self.before, self.after, self.checks, self._fresh = [], [], [], [], []
         self.live = {}
         held_things = (self._data, self._grads, self.asked, self._arrays, self._at_first, self._numbers)
-        for held in (*held_things, self.begun, self.masks):
+        for held in (*held_things, self.begun, self.masks, self._lie, self._mirrors):
             held.clear()
         for collective in self.collectives:
             collective.forget()
@@ -759,29 +844,39 @@ class Recording:
             for slot in ("_array", "_gradient"):
                 content = getattr(node, slot)
                 if isinstance(content, Traced):
-                    setattr(node, slot, content.settled())
+                    setattr(node, slot, self.settled(content))
                 elif isinstance(content, list):
-                    content[:] = [c.settled() if isinstance(c, Traced) else c for c in content]
+                    content[:] = [self.settled(c) if isinstance(c, Traced) else c for c in content]
             node._view = None  # each has memory of its own now
             # The first call's results have a graph as any: it must not go on recording.
             if node._operation is not None:
-                node._inputs = _plain(node._inputs)
-                node._attributes = _plain(node._attributes)
+                node._inputs = _plain(node._inputs, self.settled)
+                node._attributes = _plain(node._attributes, self.settled)
 
 
-def _plain(thing: Any) -> Any:
+def _laid_out(array: np.ndarray, strides: tuple[int, ...]) -> np.ndarray:
+    """Return an array whose elements lie in memory as far apart as strides say."""
+    if array.strides == strides or not array.size or min(strides, default=0) < 0:
+        return array
+    reach = array.itemsize + sum((n - 1) * step for n, step in zip(array.shape, strides, strict=True))
+    laid_out = np.ndarray(array.shape, array.dtype, np.zeros(reach, np.uint8), 0, strides)
+    laid_out[...] = array
+    return laid_out
+
+
+def _plain(thing: Any, settled: Callable[[Traced], Any]) -> Any:
     """Return what an op was given with the arrays and numbers of this run in it."""
     if isinstance(thing, Traced):
-        return thing.settled()
+        return settled(thing)
     if isinstance(thing, Number):
         return thing.concrete
     if type(thing) is Size:
         return hint(thing)
     if type(thing) is slice:
-        return slice(_plain(thing.start), _plain(thing.stop), _plain(thing.step))
+        return slice(*(_plain(part, settled) for part in (thing.start, thing.stop, thing.step)))
     if isinstance(thing, (tuple, list)) and not hasattr(thing, "_fields"):
-        return type(thing)(_plain(i) for i in thing)
-    return {k: _plain(v) for k, v in thing.items()} if type(thing) is dict else thing
+        return type(thing)(_plain(i, settled) for i in thing)
+    return {k: _plain(v, settled) for k, v in thing.items()} if type(thing) is dict else thing
 
 
 @dataclass
@@ -807,8 +902,11 @@ class _Held:
     @property
     def is_left_written(self) -> bool:
         """Whether a gradient was written into, and then replaced: whoever holds it sees what was written."""
-        return self.is_written and self.now is not self.at_first and self.node._gradient.flags.writeable
+        return self.is_written and self.now is not self.at_first and is_writeable(self.node._gradient)
 
+
+# Where values lie that are made from the host's arrays.
+_HOST = "host"
 
 # Numbers that change as a matter of course, so that they are inputs from the first recording on.
 _ALWAYS = {"lr", "p"}

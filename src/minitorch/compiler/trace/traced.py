@@ -276,6 +276,12 @@ class Traced:
         """The raw memory, if it is the same at every call."""
         return self._look("the memory of a tensor").data
 
+    @property
+    def __minitorch_device__(self) -> Any:
+        """The memory of the device it would lie on; None for the host's."""
+        active: Any = recorder()
+        return None if active is None or not active.repeats else active.lies_on(self.value)
+
     # --- NumPy's protocols ----------------------------------------------------------------------
 
     def __minitorch_plain__(self) -> Any:

@@ -190,7 +190,7 @@ def call_back(
             return int(x)
         if isinstance(x, (Traced, Number)) or (isinstance(x, np.ndarray) and x.ndim):
             found.append(as_traced(x))
-            return _Place(len(found) - 1)
+            return _Place(len(found) - 1, type(x.concrete) if isinstance(x, Number) else None)
         if isinstance(x, (tuple, list)):
             return type(x)(mark(i) for i in x) if not hasattr(x, "_fields") else type(x)(*map(mark, x))
         return {k: mark(v) for k, v in x.items()} if isinstance(x, dict) else x
@@ -200,7 +200,8 @@ def call_back(
     def run(*arrays: Any) -> Any:
         def fill(x: Any) -> Any:
             if isinstance(x, _Place):
-                return arrays[x.number]
+                given = arrays[x.number]
+                return given if x.kind is None else x.kind(given)
             if isinstance(x, (tuple, list)):
                 return type(x)(fill(i) for i in x) if not hasattr(x, "_fields") else type(x)(*map(fill, x))
             return {k: fill(v) for k, v in x.items()} if isinstance(x, dict) else x
@@ -242,12 +243,13 @@ class _Shaped(NamedTuple):
 
 
 class _Place:
-    """Where an array goes when a recorded function is called back."""
+    """Where an array goes when a recorded function is called back. kind: of a Python number, its type."""
 
-    __slots__ = ("number",)
+    __slots__ = ("kind", "number")
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, kind: type | None) -> None:
         self.number = number
+        self.kind = kind
 
 
 HANDLERS["ufunc"] = apply_ufunc

@@ -3,6 +3,9 @@
 # ruff: noqa: F403
 from __future__ import annotations
 
+import sys as _sys
+
+from minitorch.engine.recording import ReportingModule as _ReportingModule
 from minitorch.nn.functional.activation import *
 from minitorch.nn.functional.attention import *
 from minitorch.nn.functional.conv import *
@@ -16,3 +19,4 @@ from minitorch.nn.functional.vision import *
 from minitorch.tensor.torch_function import offer as _offer
 
 _offer(globals(), [name for name in globals() if name[0] != "_"])
+_sys.modules[__name__].__class__ = _ReportingModule

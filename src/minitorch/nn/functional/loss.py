@@ -16,7 +16,8 @@ from minitorch.engine.dtypes import kind_of
 from minitorch.engine.node import new_tensor
 from minitorch.engine.record import apply
 from minitorch.functions import pad, stack, where
-from minitorch.ops.loss import BINARY_CROSS_ENTROPY, CROSS_ENTROPY, IMPOSSIBLE
+from minitorch.ops.loss import BINARY_CROSS_ENTROPY, CROSS_ENTROPY, IMPOSSIBLE, refuse_targets
+from minitorch.ops.native import is_of_device
 from minitorch.ops.op import certain, possible, violated
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor, cast, one_int, operand, to_floating
@@ -264,13 +265,8 @@ def _with_indices(
         )
     if weight is not None and weight.requires_grad:
         raise RuntimeError("cross_entropy: class weights have no derivative here; write weight.detach()")
-    data = goal._data
-    wrong = (data != ignore) & ((data < 0) | (data >= classes))
-    if violated(wrong.any()):
-        raise IndexError(
-            f"cross_entropy: target {int(data[wrong][0])} is out of range: with {classes} classes targets "
-            f"are 0 to {classes - 1} (or ignore_index {ignore})"
-        )
+    if not is_of_device(goal._data):  # (there the op does it, without waiting)
+        refuse_targets(goal._data, classes, ignore)
     # (N, C, d1, …) → (N·d1·…, C): one row per prediction.
     rows = logits.reshape(1, -1) if len(shape) == 1 else logits
     if len(shape) > 2:

@@ -11,6 +11,7 @@ import pytest
 import minitorch
 from compiled import BACKENDS, assert_same
 from minitorch.compiler.backends.cuda.devices import Emulated, Launch
+from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.ptx import ptx
 from minitorch.compiler.backends.cuda.words import BlockWriter, Kernel, cpu_text, gpu_text
 
@@ -107,7 +108,7 @@ OURS = ["xyab,xyb->xya", "axb,xcb->acx"]  # too few multiplications; a result wi
 
 @pytest.mark.parametrize("spec", LIBRARYS + OURS)
 def test_large_products_are_a_librarys(spec):
-    sizes = {"a": 60, "b": 50, "c": 70, "x": 4, "y": 3}
+    sizes = {"a": 90, "b": 80, "c": 96, "x": 4, "y": 3}
     shapes = [tuple(sizes[c] for c in part) for part in spec.partition("->")[0].split(",")]
     arrays = [minitorch.tensor(numbers(*shape)) for shape in shapes]
     run = minitorch.compile(lambda a, b: minitorch.einsum(spec, a, b), backend="gpu")
@@ -117,8 +118,42 @@ def test_large_products_are_a_librarys(spec):
     assert ("a library's" in str(run.explain())) == (spec in LIBRARYS)
 
 
+def test_a_convolutions_windows_are_written_out_for_a_library():
+    x, w = minitorch.tensor(numbers(8, 8, 16, 16)), minitorch.tensor(numbers(16, 8, 3, 3))
+
+    def function(x, w):
+        y = minitorch.nn.functional.conv2d(x, w, padding=1)
+        return y, *minitorch.autograd.grad((y * y).sum(), [x, w])
+
+    x.requires_grad, w.requires_grad = True, True
+    run = minitorch.compile(function, backend="gpu")
+    run(x, w)
+    x, w = (x * 0.5).detach().requires_grad_(), (w + 0.1).detach().requires_grad_()
+    for a, b in zip(run(x, w), function(x, w), strict=True):
+        assert_same(a, b, slack=10)
+    assert str(run.explain()).count("a library's") >= 2
+
+
+@pytest.mark.parametrize("backend", BOTH)
+def test_rows_of_products_lie_apart_where_their_length_is_odd(backend):
+    def function(x, w, y):
+        scores = x @ w.T
+        loss = minitorch.nn.functional.cross_entropy(scores.reshape(-1, scores.shape[-1]), y)
+        return loss, *minitorch.autograd.grad(loss, [x, w])
+
+    y = minitorch.tensor(np.arange(40) * 7 % 301)
+    run = minitorch.compile(function, backend=backend)
+    for scale in (1.0, 0.5):
+        x, w = (minitorch.tensor(scale * numbers(*s), requires_grad=True) for s in ((4, 10, 64), (301, 64)))
+        for a, b in zip(run(x, w, y), function(x, w, y), strict=True):
+            assert_same(a, b, slack=10)
+    (program,) = run.cache.all()
+    products = [t.kernel for t in program.runner.tasks if isinstance(t.kernel, LibraryProduct)]
+    assert {max(each.c.apart, each.a.apart, each.b.apart) for each in products} == {304}
+
+
 def test_steps_are_measured_one_by_one():
-    x, w = minitorch.tensor(numbers(70, 60)), minitorch.tensor(numbers(60, 50))
+    x, w = minitorch.tensor(numbers(100, 80)), minitorch.tensor(numbers(80, 90))
     run = minitorch.compile(lambda x, w: (x.exp() @ w).argsort(1).sum(), backend="gpu")
     run(x, w)
     (program,) = run.cache.all()

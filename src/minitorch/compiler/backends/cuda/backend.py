@@ -1,11 +1,13 @@
 """The backend for GPUs. Enters: a program, then inputs on the device or elsewhere. Leaves: outputs, beside the inputs.
 
-All kernels between two calls of NumPy are one sequence, which a GPU replays as one CUDA graph. They find their operands
-through a table of addresses on the device, so inputs may be other arrays at every call; results are always new ones.
+All kernels between two calls of NumPy are one sequence, which a GPU replays as one CUDA graph. Inputs may be other
+arrays at every call: for addresses that come up again there is a graph that knows them, and if there are too many of
+them kernels look addresses up in a table on the device. Results are always new arrays.
 """
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -20,10 +22,12 @@ from minitorch.compiler.backends.cuda.words import Kernel, gpu_text
 from minitorch.compiler.backends.interface import ScheduledBackend, Task
 from minitorch.compiler.ir.halves import widened
 from minitorch.compiler.ir.program import Program, Value
-from minitorch.compiler.schedule.groups import Group
-from minitorch.compiler.schedule.memory import MemoryPlan, Placed
+from minitorch.compiler.schedule.groups import PLACE, Group
+from minitorch.compiler.schedule.memory import MemoryPlan, Placed, Scratch
 from minitorch.compiler.schedule.report import BuildReport, StepReport, group_in_words, lines_of
 from minitorch.compiler.schedule.schedule import Schedule, call_numpy
+
+MOST_TABLES = 8  # of addresses that come up again, for one program
 
 
 class CudaBackend(ScheduledBackend):
@@ -40,8 +44,21 @@ class CudaBackend(ScheduledBackend):
         self.device.require()
 
     def build(self, program: Program, updates: Mapping[int, int], numbers: Collection[int] = ()) -> Any:
-        """Schedule a program, and make it run."""
-        return super().build(widened(program), updates, numbers)
+        """Schedule a program."""
+        return super().build(narrowed(widened(program), numbers), updates, numbers)
+
+    def compile(
+        self,
+        program: Program,
+        updates: Mapping[int, int],
+        numbers: Collection[int] = (),
+        unread: Collection[int] = (),
+    ) -> GpuProgram:
+        """Return a program as something that runs. unread: outputs that are there for their checks' sake alone."""
+        made: GpuProgram = self.build(program, updates, numbers)
+        made.leave_out(unread)
+        made.load()
+        return made
 
     def tasks(self, schedule: Schedule) -> list[Task]:
         """Return the steps of all groups, in their order."""
@@ -60,30 +77,92 @@ class CudaBackend(ScheduledBackend):
         return GpuProgram(schedule, tasks, plan, self.device)
 
 
+def narrowed(program: Program, numbers: Collection[int]) -> Program:
+    """Return a program in which numbers that are used in float32 alone are given so."""
+    values = program.values()
+    readers: dict[Value, list[Value]] = {}
+    for value in values:
+        for each in value.inputs:
+            readers.setdefault(each, []).append(value)
+
+    def is_cast(value: Value) -> bool:
+        return value.attributes.get("function") == "cast" and value.dtype == np.float32
+
+    inputs = list(program.inputs)
+    made: dict[Value, Value] = {}
+    for i in numbers:
+        old = inputs[i]
+        if old.dtype == np.float64 and old not in program.outputs and all(map(is_cast, readers.get(old, ()))):
+            inputs[i] = Value("input", (), old.attributes, old.shape, np.dtype(np.float32))
+            made |= dict.fromkeys([old, *readers.get(old, ())], inputs[i])
+    if not made:
+        return program
+    for value in values:
+        if value not in made and any(each in made for each in value.inputs):
+            operands = tuple(made.get(each, each) for each in value.inputs)
+            new = Value(value.primitive, operands, value.attributes, value.shape, value.dtype)
+            new.line = value.line
+            made[value] = new
+    return Program(inputs, [made.get(each, each) for each in program.outputs], program.guards)
+
+
 def _touched(kernel: Any) -> list[Placed]:
     """Return what a kernel finds in memory."""
     found = [operand[0] if isinstance(operand, tuple) else operand for operand in kernel.operands]
-    return [thing for thing in found if isinstance(thing, Value)]
+    return [thing for thing in found if isinstance(thing, (Value, Scratch))]
 
 
 class GpuProgram:
-    """A program on a device (an `Executable`)."""
+    """A program on a device (an `Executable`).
 
-    def __init__(self, schedule: Schedule, tasks: list[Task], plan: MemoryPlan, device: Device) -> None:
+    given: the outputs that are no updates, for which `launch` takes addresses.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        tasks: list[Task],
+        plan: MemoryPlan,
+        device: Device,
+    ) -> None:
         self.schedule, self.device = schedule, device
         self.report: BuildReport = schedule.report
         self.updates, self.numbers = dict(schedule.updates), frozenset(schedule.numbers)
         self.may_fail = schedule.may_fail
         outputs = schedule.program.outputs
         self.given = [number for number in range(len(outputs)) if number not in self.updates]
-        self._tasks, self._lock = tasks, threading.Lock()
+        self.tasks, self._plan, self._lock = tasks, plan, threading.Lock()
+
+    def leave_out(self, unread: Collection[int]) -> None:
+        """Leave out what computes nothing but outputs that nobody reads."""
+        program = self.schedule.program
+        needed: set[Any] = {each for i, each in enumerate(program.outputs) if i not in unread}
+        kept = []
+        for task in reversed(self.tasks):
+            group = task.group
+            written = {member for member in group.members if member in self.schedule.stored}
+            places = any(member.primitive == PLACE for member in group.members)
+            apart = any(isinstance(each, Scratch) for each in task.touches)
+            if group.kind != "loop" or places or apart or not needed.isdisjoint(written):
+                needed.update(task.touches)
+                kept.append(task)
+        self.tasks = kept[::-1]
+
+    def load(self) -> None:
+        """Make it ready to run."""
+        device, tasks, plan = self.device, self.tasks, self._plan
         self._checks = [task.group for task in tasks if task.group.kind == "check"]
-        self._flags = device.empty((len(self._checks) + 1,), np.int64)
+        # Whether any check has failed, which kernels look at; and which, which the host does. Nobody clears them but
+        # who has told of it.
+        self._failed = device.empty((1,), np.int64)
+        device.clear(self._failed)
+        self._words = device.words(len(self._checks) + 1)
+        self._error: Exception | None = None
+        self._seen, self._none = self._words.data.cast("B"), bytes(self._words.nbytes)
         self._memory = device.empty((max(1, plan.size),), np.uint8)
-        self._plan = plan
         self._constants: dict[Value, Any] = {}
         self._entries: dict[Any, int] = {}
-        slots = [
+        self._slots = [
             [self._entry(o) for o in task.kernel.operands] if task.kernel is not None else []
             for task in tasks
         ]
@@ -91,13 +170,23 @@ class GpuProgram:
             if task.kernel is None:
                 for value in task.touches:
                     self._entry(value)
-        # Addresses, then two numbers for every argument: of a Python float its float64 and its float32.
-        self._host = np.zeros(len(self._entries) + 2 * len(schedule.program.inputs), np.int64)
-        self._table = device.empty(self._host.shape, np.int64)
+        # Of every number among the arguments its float64 and its float32.
+        self.order = sorted(self.numbers)
+        self._sent: tuple[float, ...] | None = None
+        self._pairs = np.zeros(max(1, len(self.order)), [("wide", "f8"), ("narrow", "f4"), ("", "f4")])
+        self._device_numbers = device.empty((2 * len(self._pairs),), np.int64)
+        self._host = np.zeros(max(1, len(self._entries)), np.int64)
         self._fixed()
-        self._sent: np.ndarray | None = None
         self._kernels = _different(tasks)
-        self._steps = self._linked(tasks, slots)
+        self._functions: dict[int, Any] = dict(
+            zip(self._kernels, device.load(list(self._kernels.values())), strict=True)
+            if self._kernels
+            else ()
+        )
+        self.report.tick("compile")
+        self._bound: dict[tuple[int, ...], _Bound] = {}
+        self._misses = 0
+        self._staged: dict[int, Any] = {}  # arguments that are copied to memory that stays, and that memory
         self._note(tasks)
         self.report.tick("link")
 
@@ -108,66 +197,105 @@ class GpuProgram:
 
     def _fixed(self) -> None:
         """Fill in the addresses that stay the same."""
-        self._moving: list[tuple[int, int, int]] = []  # entry, argument, bytes into it
+        address = self.device.address
+        moving: list[tuple[int, int, int]] = []  # entry, argument, bytes into it
         for operand, entry in self._entries.items():
             value, offset = operand if isinstance(operand, tuple) else (operand, 0)
             argument = self.schedule.arguments.get(value)
             if value == FAILED:
-                self._host[entry] = self.device.address(self._flags) + 8 * offset
+                word = self._words.ctypes.data + 8 * offset
+                self._host[entry] = word if offset else address(self._failed)
             elif argument in self.numbers and argument is not None:
-                place = len(self._entries) + 2 * argument + (value.dtype.itemsize == 4)
-                self._host[entry] = self.device.address(self._table) + 8 * place + offset
+                place = 2 * self.order.index(argument) + (value.dtype.itemsize == 4)
+                self._host[entry] = address(self._device_numbers) + 8 * place + offset
             elif argument is not None:
-                self._moving.append((entry, argument, offset))
-            elif value.primitive == "constant":
+                moving.append((entry, argument, offset))
+            elif isinstance(value, Value) and value.primitive == "constant":
                 if value not in self._constants:
                     self._constants[value] = self.device.ready(np.asarray(value.attributes["array"]))
-                self._host[entry] = self.device.address(self._constants[value]) + offset
+                self._host[entry] = address(self._constants[value]) + offset
             else:
-                self._host[entry] = self.device.address(self._memory) + self._plan.offsets[value] + offset
+                self._host[entry] = address(self._memory) + self._plan.offsets[value] + offset
+        # The arguments whose addresses `launch` takes, and where these go.
+        inputs = len(self.schedule.program.inputs)
+        self.taken = [i for i in range(inputs + len(self.given)) if i not in self.numbers]
+        places = {argument: place for place, argument in enumerate(self.taken)}
+        self._moving = np.array([entry for entry, _, _ in moving], np.int64)
+        self._from = np.array([places[argument] for _, argument, _ in moving], np.int64)
+        self._shifts = np.array([offset for _, _, offset in moving], np.int64)
+        fixed = {
+            slot
+            for task, slots in zip(self.tasks, self._slots, strict=True)
+            if isinstance(task.kernel, LibraryProduct)
+            for slot in slots
+        }
+        # Of those, the ones that a library's products are captured with.
+        self._captured = sorted({places[a] for entry, a, _ in moving if entry in fixed})
 
-    def _fill(self, arguments: list[Any]) -> None:
-        """Fill in where the arguments of a call are, and send the table where it has changed."""
-        addresses = [0 if isinstance(a, float) else self.device.address(a) for a in arguments]
-        for entry, argument, offset in self._moving:
-            self._host[entry] = addresses[argument] + offset
-        for number in self.numbers:
-            place = len(self._entries) + 2 * number
-            self._host[place : place + 1].view(np.float64)[0] = arguments[number]
-            self._host[place + 1 : place + 2].view(np.float32)[0] = arguments[number]
-        if self._sent is None or not np.array_equal(self._sent, self._host):
-            self._sent = self._host.copy()
-            self.device.write(self._table, self._sent)
+    def _table(self, addresses: tuple[int, ...]) -> np.ndarray:
+        table = self._host.copy()
+        if len(self._moving):
+            table[self._moving] = np.array(addresses, np.int64)[self._from] + self._shifts
+        return table
+
+    def _bind(self, addresses: tuple[int, ...]) -> _Bound:
+        """Return the steps with a table of these addresses."""
+        host = self._table(addresses)
+        if len(self._bound) == MOST_TABLES:
+            # Addresses are others again and again: from now on kernels look them up.
+            self._misses += 1
+            oldest = next(iter(self._bound))
+            bound = self._bound.pop(oldest)
+            if bound.moving and all(oldest[place] == addresses[place] for place in self._captured):
+                bound.addresses[:] = host
+                self.device.write(bound.table, host)
+                self._bound[addresses] = bound
+                return bound
+        table = self.device.empty(host.shape, np.int64)
+        self.device.write(table, host)
+        moving = frozenset(self._moving.tolist()) if self._misses else frozenset()
+        bound = self._bound[addresses] = _Bound(table, host, moving)
+        bound.steps = self._linked(bound)
+        return bound
+
+    def _stage(self, addresses: tuple[int, ...]) -> tuple[int, ...]:
+        """Copy arguments that a library reads, and that are others at each call, to memory that stays."""
+        inputs = self.schedule.program.inputs
+        moved = list(addresses)
+        for place in self._captured:
+            argument = self.taken[place]
+            if argument >= len(inputs) or argument in self.updates.values():
+                continue
+            if argument not in self._staged:
+                value = inputs[argument]
+                self._staged[argument] = self.device.empty(value.shape, value.dtype)
+            self.device.copy(addresses[place], self._staged[argument])
+            moved[place] = self.device.address(self._staged[argument])
+        return tuple(moved)
 
     # --- steps ---
 
-    def _linked(self, tasks: list[Task], slots: list[list[int]]) -> list[Sequence]:
+    def _linked(self, bound: _Bound) -> list[Sequence]:
         """Return kernels as sequences, with calls of NumPy between them."""
-        functions = dict(
-            zip(self._kernels, self.device.load(list(self._kernels.values())), strict=True)
-            if self._kernels
-            else ()
-        )
-        self.report.tick("compile")
         steps: list[Sequence] = []
         launches: list[Launch] = []
         checked = False
-        for task, places in zip(tasks, slots, strict=True):
+        for task, places in zip(self.tasks, self._slots, strict=True):
             if task.kernel is not None:
-                function = functions[id(task.kernel.items)] if isinstance(task.kernel, Kernel) else None
+                is_ours = isinstance(task.kernel, Kernel)
+                function = self._functions[id(task.kernel.items)] if is_ours else None
                 launches.append(Launch(function, task.kernel, places))
                 checked = checked or task.group.kind == "check"
                 continue
             if launches:
-                steps.append(self.device.sequence(launches, self._table, self._host))
-            steps.append(OneByOne([self._call(task.group, checked)]))
+                steps.append(self.device.sequence(launches, bound.table, bound.addresses, bound.moving))
+            steps.append(OneByOne([self._call(task.group, checked, bound)]))
             launches, checked = [], False
         if launches:
-            steps.append(self.device.sequence(launches, self._table, self._host))
-        self._ends_checked = checked
+            steps.append(self.device.sequence(launches, bound.table, bound.addresses, bound.moving))
         return steps
 
-    def _call(self, group: Group, checked: bool) -> Callable[[], None]:
+    def _call(self, group: Group, checked: bool, bound: _Bound) -> Callable[[], None]:
         """Return a step in which NumPy computes a group, from and to the device's memory.
 
         checked: whether indices were looked at since the last such step.
@@ -175,12 +303,17 @@ class GpuProgram:
         read, written = self.schedule.call_operands(group)
 
         def at(value: Value) -> Any:
-            return self.device.view(int(self._host[self._entries[value]]), value.shape, value.dtype)
+            return self.device.view(int(bound.addresses[self._entries[value]]), value.shape, value.dtype)
 
         def run() -> None:
             if checked:
-                self._raise_failed()
-            known: dict[Value, Any] = {value: self.device.read(at(value)) for value in read}
+                self.device.synchronize()
+                if self._look(IndexError):
+                    self.fail()
+            known: dict[Value, Any] = {
+                value: self._number(value) if value in self._of_numbers else self.device.read(at(value))
+                for value in read
+            }
             call_numpy(group, known)
             for value in written:
                 if value.size:
@@ -188,13 +321,32 @@ class GpuProgram:
 
         return run
 
-    def _raise_failed(self) -> None:
-        """Raise IndexError if a check has failed."""
-        flags = self.device.read(self._flags)
-        if flags[0]:
-            check = self._checks[int(np.argmax(flags[1:]))].check
-            assert check is not None
-            raise IndexError(f"an index is outside of an axis of length {check.bound}")
+    @functools.cached_property
+    def _of_numbers(self) -> dict[Value, int]:
+        inputs = self.schedule.program.inputs
+        return {inputs[number]: place for place, number in enumerate(self.order)}
+
+    def _number(self, value: Value) -> np.ndarray:
+        assert self._sent is not None
+        return np.asarray(self._sent[self._of_numbers[value]], value.dtype)
+
+    def _look(self, kind: type[Exception]) -> Exception | None:
+        """Return an error if a check has failed, and forget it."""
+        if self._seen == self._none:
+            return None
+        check = self._checks[int(np.argmax(self._words[1:]))].check
+        assert check is not None
+        self.device.synchronize()
+        self.device.clear(self._failed)
+        self._words[:] = 0
+        earlier = "" if kind is IndexError else " (in an earlier call of a compiled function)"
+        self._error = kind(f"an index is outside of an axis of length {check.bound}{earlier}")
+        return self._error
+
+    def fail(self) -> None:
+        """Raise what `launch` has returned."""
+        assert self._error is not None
+        raise self._error
 
     def _note(self, tasks: list[Task]) -> None:
         """Fill in the report."""
@@ -245,25 +397,55 @@ class GpuProgram:
         with self._lock:
             return self._run(inputs)
 
+    def launch(self, addresses: tuple[int, ...], numbers: tuple[float, ...] = ()) -> Exception | None:
+        """Run it on arrays by their addresses: inputs that are no numbers, then outputs that are no updates.
+
+        Returns what went wrong. Where the device does not wait, an index out of range is told at the next call, which
+        then does nothing.
+        """
+        with self._lock:
+            if self._checks and self._seen != self._none:
+                return self._look(RuntimeError)
+            for step in self._ready_for(addresses, numbers).steps:
+                step()
+            return self._look(IndexError) if self._checks and self.device.waits else None
+
+    def _ready_for(self, addresses: tuple[int, ...], numbers: tuple[float, ...]) -> _Bound:
+        if numbers != self._sent:
+            with np.errstate(over="ignore"):
+                self._pairs["wide"][: len(numbers)] = self._pairs["narrow"][: len(numbers)] = numbers
+            self.device.write(self._device_numbers, self._pairs.view(np.int64))
+            self._sent = numbers
+        bound = self._bound.get(addresses)
+        if bound is None:
+            if self._misses >= MOST_TABLES and self._captured:
+                addresses = self._stage(addresses)
+            bound = self._bound.get(addresses) or self._bind(addresses)
+        return bound
+
     def _run(self, inputs: list[Any], times: list[float] | None = None) -> list[Any]:
         device, program = self.device, self.schedule.program
-        ready = [float(a) if i in self.numbers else device.ready(a) for i, a in enumerate(inputs)]
+        ready = [None if i in self.numbers else device.ready(a) for i, a in enumerate(inputs)]
         made = [device.empty(program.outputs[i].shape, program.outputs[i].dtype) for i in self.given]
-        self._fill([*ready, *made])
-        if self._checks:
-            device.clear(self._flags)
-        for step in self._steps:
+        arrays = [*ready, *made]
+        addresses = tuple([device.address(arrays[i]) for i in self.taken])
+        numbers = tuple([float(inputs[i]) for i in self.order])
+        on_device = any(device.owns(a) for a in inputs)
+        if self._checks and self._look(RuntimeError):
+            self.fail()
+        for step in self._ready_for(addresses, numbers).steps:
             if times is None:
                 step()
             else:
                 times += step.measure()
-        if self._ends_checked:
-            self._raise_failed()
+        if self._checks and (device.waits or not on_device):
+            device.synchronize()
+            if self._look(IndexError):
+                self.fail()
         for target in set(self.updates.values()):
             if ready[target] is not inputs[target]:
                 there = device.owns(inputs[target])
                 inputs[target][...] = ready[target] if there else device.read(ready[target])
-        on_device = any(device.owns(a) for a in inputs)
         outputs: list[Any] = [None] * len(program.outputs)
         for number, array in zip(self.given, made, strict=True):
             outputs[number] = array if on_device else device.read(array)
@@ -286,6 +468,17 @@ class GpuProgram:
     def text(self) -> str:
         """Return the LLVM text of all kernels."""
         return gpu_text(list(self._kernels.values()))
+
+
+class _Bound:
+    """The steps of a program with the addresses of some calls: on the device, and the same here.
+
+    moving: entries that kernels look up there; the others they were given.
+    """
+
+    def __init__(self, table: Any, addresses: np.ndarray, moving: frozenset[int]) -> None:
+        self.table, self.addresses, self.moving = table, addresses, moving
+        self.steps: list[Sequence] = []
 
 
 def _different(tasks: list[Task]) -> dict[int, Kernel]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from minitorch.compiler.backends.cuda.products import LEAST_MULTIPLICATIONS
 from minitorch.compiler.backends.llvm.capabilities import Cpu
 from minitorch.compiler.schedule.machine import Figures
 
@@ -17,13 +18,15 @@ GPU_FIGURES = Figures(
     most_blocks=264,  # two for each multiprocessor of the largest GPUs
     column_bytes=1 << 16,  # one thread for each column sums fewer without much waiting
     largest_group=200,
-    longest_epilogue=0,  # a product may be a library's
+    longest_epilogue=20,
     grained_elements=4096,
     cheap=4.0,
     far_bytes=1 << 16,  # a kernel leaves nothing in registers: all it stores is far
     far_cost=60.0,
     few_bytes=1 << 14,
     alignment=256,
+    columns_apart=True,  # threads of a row wait for each other; those of columns need not
+    alone_from=LEAST_MULTIPLICATIONS,  # such a product may be a library's
 )
 
 # What memory can add to by itself while other threads do too.

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.backends.cuda.products import LibraryProduct, Matrix
+from minitorch.engine.precision import may_round
 
 WORKSPACE = 32 << 20  # bytes; what the library asks for on the newest GPUs
 _FLOAT32, _FLOAT64 = 0, 1  # the library's numbers for dtypes
@@ -22,10 +23,9 @@ _ANY_ALGORITHM = -1
 
 
 class Cublas:
-    """The library with a handle of its own. tf32: products of float32 may round their factors to ten bits."""
+    """The library with a handle of its own."""
 
     def __init__(self, cupy: Any) -> None:
-        self.tf32 = False
         self._cupy = cupy
 
     @functools.cached_property
@@ -63,7 +63,7 @@ class Cublas:
         self.prepare()  # (another stream takes the workspace away)
         single = p.dtype == np.float32
         kind = _FLOAT32 if single else _FLOAT64
-        compute = (_COMPUTE_TF32 if self.tf32 else _COMPUTE_FLOAT32) if single else _COMPUTE_FLOAT64
+        compute = (_COMPUTE_TF32 if may_round() else _COMPUTE_FLOAT32) if single else _COMPUTE_FLOAT64
         number = ctypes.c_float if single else ctypes.c_double
         factors, sizes = [(p.a, addresses[0]), (p.b, addresses[1])], [p.rows, p.columns]
         # The library's matrices lie column by column: what it calls c is c's transpose, b's times a's.

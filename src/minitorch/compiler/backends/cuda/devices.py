@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -17,13 +17,13 @@ import numpy as np
 from minitorch.compiler.backends.cuda.cublas import Cublas
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.ptx import ptx
-from minitorch.compiler.backends.cuda.words import Kernel, cpu_text, gpu_text
+from minitorch.compiler.backends.cuda.words import Kernel, cpu_text, gpu_text, looked_up
 from minitorch.compiler.backends.llvm.driver import aligned, array_at
 from minitorch.compiler.backends.llvm.machine import compile_functions
 from minitorch.compiler.backends.llvm.target import host, require_llvmlite
+from minitorch.engine.precision import may_round
 
 ALIGNMENT = 16  # of arrays that kernels read
-MOST_GRAPHS = 8  # of one sequence, for different addresses
 
 
 class Launch(NamedTuple):
@@ -32,6 +32,11 @@ class Launch(NamedTuple):
     function: Any
     kernel: Kernel | LibraryProduct
     slots: list[int]
+
+
+def operands_of(slots: list[int], table: int, addresses: np.ndarray, moving: Collection[int]) -> list[int]:
+    """Return what a kernel is given for its operands."""
+    return [looked_up(table + 8 * slot) if slot in moving else int(addresses[slot]) for slot in slots]
 
 
 class Sequence(Protocol):
@@ -45,7 +50,13 @@ class Sequence(Protocol):
 
 
 class Device(Protocol):
-    """A device's memory, and how it runs kernels."""
+    """A device's memory, and how it runs kernels.
+
+    ADDRESS: where an array on it begins, as an expression of {0}. waits: whether a run is over when it returns.
+    """
+
+    ADDRESS: str
+    waits: bool
 
     def require(self) -> None:
         """Raise ImportError, and say what is missing, if there is no such device."""
@@ -53,8 +64,13 @@ class Device(Protocol):
     def load(self, kernels: list[Kernel]) -> list[Any]:
         """Make kernels ready to be launched."""
 
-    def sequence(self, launches: list[Launch], table: Any, addresses: np.ndarray) -> Sequence:
-        """Return kernels as a sequence. table: the addresses of operands, on the device. addresses: the same here."""
+    def sequence(
+        self, launches: list[Launch], table: Any, addresses: np.ndarray, moving: Collection[int] = ()
+    ) -> Sequence:
+        """Return kernels as a sequence.
+
+        addresses: of operands. moving: entries of it that kernels look up, when they run, in the table on the device.
+        """
 
     def owns(self, array: Any) -> bool:
         """Whether an array lies on the device already."""
@@ -80,9 +96,21 @@ class Device(Protocol):
     def clear(self, array: Any) -> None:
         """Set an array on the device to zero, in its turn."""
 
+    def copy(self, source: int, target: Any) -> None:
+        """Copy from an address on the device to an array there, in its turn."""
+
+    def words(self, count: int) -> np.ndarray:
+        """Return numbers of the host's, all 0, that kernels can write to by their addresses."""
+
+    def synchronize(self) -> None:
+        """Wait until all that was begun is done."""
+
 
 class Emulated:
     """This processor in a GPU's place: blocks and threads one after the other (backwards: the last first)."""
+
+    ADDRESS = "{0}.ctypes.data"
+    waits = True
 
     def __init__(self, backwards: bool = False) -> None:
         self.backwards = backwards
@@ -96,10 +124,12 @@ class Emulated:
         codes = compile_functions(
             [cpu_text(kernel, self.backwards) for kernel in kernels], host(), "KERNEL", optimization=0
         )
-        kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)
+        kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2)
         return [(kind(code.address("KERNEL")), code) for code in codes]
 
-    def sequence(self, launches: list[Launch], table: Any, addresses: np.ndarray) -> Sequence:
+    def sequence(
+        self, launches: list[Launch], table: Any, addresses: np.ndarray, moving: Collection[int] = ()
+    ) -> Sequence:
         """Return kernels as a sequence."""
         steps: list[Callable[[], Any]] = []
         for function, kernel, slots in launches:
@@ -108,7 +138,8 @@ class Emulated:
             else:
                 shared = aligned(max(1, kernel.shared))
                 shared[:] = 0xFF  # nothing that anybody wrote
-                given = (table, np.array([*slots, 0], np.int64), shared)
+                operands = operands_of(slots, self.address(table), addresses, moving)
+                given = (np.array([*operands, 0], np.int64), shared)
                 steps.append(functools.partial(_run_kernel, function, given))
         return OneByOne(steps)
 
@@ -147,6 +178,17 @@ class Emulated:
     def clear(self, array: Any) -> None:
         """Set an array to zero."""
         array[...] = 0
+
+    def copy(self, source: int, target: Any) -> None:
+        """Copy from an address to an array."""
+        ctypes.memmove(self.address(target), source, target.nbytes)
+
+    def words(self, count: int) -> np.ndarray:
+        """Return numbers that kernels can write to."""
+        return np.zeros(count, np.int64)
+
+    def synchronize(self) -> None:
+        """Nothing is begun that is not done."""
 
 
 class OneByOne:
@@ -192,6 +234,9 @@ def _multiply(product: LibraryProduct, addresses: np.ndarray, slots: list[int]) 
 class Cuda:
     """A GPU of NVIDIA's, through CuPy."""
 
+    ADDRESS = "{0}.data.ptr"
+    waits = False
+
     @functools.cached_property
     def cupy(self) -> Any:
         """CuPy, which knows the driver, the memory and the streams."""
@@ -227,17 +272,21 @@ class Cuda:
         """The library for products."""
         return Cublas(self.cupy)
 
-    def sequence(self, launches: list[Launch], table: Any, addresses: np.ndarray) -> Sequence:
+    def sequence(
+        self, launches: list[Launch], table: Any, addresses: np.ndarray, moving: Collection[int] = ()
+    ) -> Sequence:
         """Return kernels as a sequence."""
-        return _Graphs(self, launches, table, addresses)
+        return _Graph(self, launches, table, addresses, moving)
 
-    def launch(self, launch: Launch, table: Any, addresses: np.ndarray, stream: Any) -> None:
+    def launch(
+        self, launch: Launch, table: Any, addresses: np.ndarray, moving: Collection[int], stream: Any
+    ) -> None:
         """Launch a kernel or a product on a stream."""
         function, kernel, slots = launch
         if isinstance(kernel, LibraryProduct):
             self.library.launch(kernel, [int(addresses[slot]) for slot in slots], stream.ptr)
         else:
-            given = [np.int64(each) for each in (table.data.ptr, *slots)]
+            given = [np.int64(each) for each in operands_of(slots, table.data.ptr, addresses, moving)]
             function((kernel.blocks, 1, 1), (kernel.threads, 1, 1), given, stream=stream)
 
     def owns(self, array: Any) -> bool:
@@ -276,39 +325,58 @@ class Cuda:
         """Set an array on the device to zero, in its turn."""
         array.data.memset_async(0, array.nbytes, self.cupy.cuda.get_current_stream())
 
+    def copy(self, source: int, target: Any) -> None:
+        """Copy from an address on the device to an array there, in its turn."""
+        runtime, stream = self.cupy.cuda.runtime, self.cupy.cuda.get_current_stream()
+        runtime.memcpyAsync(target.data.ptr, source, target.nbytes, runtime.memcpyDeviceToDevice, stream.ptr)
 
-class _Graphs:
+    def words(self, count: int) -> np.ndarray:
+        """Return numbers of the host's, all 0, that kernels can write to: the GPU sees pinned memory too."""
+        memory = self.cupy.cuda.alloc_pinned_memory(8 * count)
+        words = np.frombuffer(memory, np.int64, count)
+        words[:] = 0
+        return words
+
+    def synchronize(self) -> None:
+        """Wait until all that was begun is done."""
+        self.cupy.cuda.get_current_stream().synchronize()
+
+
+class _Graph:
     """A sequence that is replayed as one CUDA graph, on the stream that is current then.
 
-    Kernels find their operands through the table; the library's products are captured with their addresses, so there is
-    a graph for each set of these that comes up again. (A graph does not keep the code alive that it runs: the launches
-    do.)
+    (A graph does not keep the code alive that it runs: the launches do.)
     """
 
-    def __init__(self, device: Cuda, launches: list[Launch], table: Any, addresses: np.ndarray) -> None:
-        self._device, self._launches, self._table, self._addresses = device, launches, table, addresses
-        products = [launch for launch in launches if isinstance(launch.kernel, LibraryProduct)]
-        self._fixed = [slot for launch in products for slot in launch.slots]
-        self._graphs: dict[tuple[int, ...], Any] = {}
+    def __init__(
+        self,
+        device: Cuda,
+        launches: list[Launch],
+        table: Any,
+        addresses: np.ndarray,
+        moving: Collection[int],
+    ) -> None:
+        self._device, self._launches = device, launches
+        self._where = table, addresses, moving
+        self._has_products = any(isinstance(launch.kernel, LibraryProduct) for launch in launches)
+        self._captured_with: Any = None  # whether products may round their factors
+        self._graph: Any = None
 
     def __call__(self) -> None:
         """Run them."""
-        key = tuple(int(self._addresses[slot]) for slot in self._fixed)
-        graph = self._graphs.get(key)
-        if graph is None:
-            if len(self._graphs) == MOST_GRAPHS:
-                self._graphs.pop(next(iter(self._graphs)))
-            graph = self._graphs[key] = self._captured()
-        graph.launch(self._device.cupy.cuda.get_current_stream())
+        if self._graph is None or (self._has_products and self._captured_with != may_round()):
+            self._graph = self._captured()
+        self._graph.launch()  # (on the current stream)
 
     def _captured(self) -> Any:
-        if self._fixed:
+        if self._has_products:
             self._device.library.prepare()  # while nothing is captured: it takes memory
+            self._captured_with = may_round()
         stream = self._device.cupy.cuda.Stream(non_blocking=True)
         with stream:
             stream.begin_capture()
             for launch in self._launches:
-                self._device.launch(launch, self._table, self._addresses, stream)
+                self._device.launch(launch, *self._where, stream)
             return stream.end_capture()
 
     def measure(self) -> list[float]:
@@ -319,7 +387,7 @@ class _Graphs:
         for launch in self._launches:
             began, ended = cuda.Event(), cuda.Event()
             began.record(stream)
-            self._device.launch(launch, self._table, self._addresses, stream)
+            self._device.launch(launch, *self._where, stream)
             ended.record(stream)
             ended.synchronize()
             seconds.append(cuda.get_elapsed_time(began, ended) * 1e-3)

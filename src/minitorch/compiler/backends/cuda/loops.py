@@ -17,12 +17,20 @@ from minitorch.compiler.backends.cuda.folds import SLOT_BYTES, Slots, ended, kin
 from minitorch.compiler.backends.cuda.words import SHARED_BYTES, BlockWriter, Kernel
 from minitorch.compiler.backends.llvm import functions
 from minitorch.compiler.backends.llvm.body import Expression, cost, in_order
-from minitorch.compiler.backends.llvm.control import add, counted_loop, multiply, smaller, take_apart, when
+from minitorch.compiler.backends.llvm.control import (
+    add,
+    counted_loop,
+    known,
+    multiply,
+    smaller,
+    take_apart,
+    when,
+)
 from minitorch.compiler.backends.llvm.loops.folds import beginning
 from minitorch.compiler.backends.llvm.loops.loop import Loop, LoopFold, Store
 from minitorch.compiler.backends.llvm.loops.passes import find_stages
 from minitorch.compiler.backends.llvm.space import Space
-from minitorch.compiler.backends.llvm.text import TYPES, memory_type
+from minitorch.compiler.backends.llvm.text import TYPES, Emitter, memory_type
 from minitorch.compiler.backends.llvm.writer import Shift, Writer
 from minitorch.compiler.ir.index import Dim, total
 
@@ -136,7 +144,8 @@ def _arrange(loop: Loop, nodes: list[Expression], guarded: bool) -> Arrangement:
 
 def _team(loop: Loop, nodes: list[Expression], space: Space, inner: list[Dim], rows: int, length: int) -> int:
     """Return how many threads go along a row: neighbours of a warp should read neighbours in memory."""
-    loads = [n for n in nodes if n.kind == "load"]
+    # (What all threads of a row read alike costs nothing.)
+    loads = [n for n in nodes if n.kind == "load" and space.factor(n.data.where, inner[-1])]
     along = sum(abs(space.factor(n.data.where, inner[-1])) == 1 for n in loads)
     wanted = _power(BUSY_THREADS // max(1, rows))  # to keep everybody busy
     if along * 2 >= len(loads):
@@ -245,7 +254,7 @@ class _LoopWriter:
         writers = []
         for number in numbers:
             self.w = self.writer()
-            counters = take_apart(self.e, number, [d.size for d in self.a.outer])
+            counters = _counters(self.e, number, self.a.outer)
             self.w.counters.update(zip(self.a.outer, counters, strict=True))
             for node in in_order([store.node for store in self.loop.stores]):
                 self.w.write(node)
@@ -277,7 +286,7 @@ class _LoopWriter:
             conditions.append(e.op(f"icmp eq i64 {found}, 0"))
 
         def there() -> None:
-            counters = take_apart(e, number, [d.size for d in a.outer])
+            counters = _counters(e, number, a.outer)
             self.w.counters.update(zip(a.outer, counters, strict=True))
             for fold in self.rows:
                 if self.stages[fold.source] < passes[0]:
@@ -421,7 +430,7 @@ class _LoopWriter:
 
     def go_to(self, place: str) -> None:
         """Go to an element of a row."""
-        counters = take_apart(self.e, place, [d.size for d in self.a.inner])
+        counters = _counters(self.e, place, self.a.inner)
         self.w.counters.update(zip(self.a.inner, counters, strict=True))
 
     def store(self, store: Store) -> None:
@@ -556,6 +565,23 @@ class _LoopWriter:
                     e.line(f"store {element} {name}, ptr {place}, align {dtype.itemsize}")
 
             when(e, e.op("icmp eq i64 %thread, 0"), store_all)
+
+
+def _counters(e: Emitter, number: str, dims: list[Dim]) -> list[str]:
+    """Return the counters of nested loops, outermost first, out of the number of their turn.
+
+    Dividing numbers of 64 bits takes a GPU many instructions: if 32 are enough, it is done with those.
+    """
+    sizes = [d.size for d in dims]
+    if total(dims) >= 1 << 31 or len(dims) < 2 or known(number) is not None:
+        return take_apart(e, number, sizes)
+    narrow = e.op(f"trunc i64 {number} to i32")
+    inner = []
+    for size in reversed(sizes[1:]):
+        quotient = e.op(f"udiv i32 {narrow}, {size}")
+        inner.append(e.op(f"sub i32 {narrow}, {e.op(f'mul i32 {quotient}, {size}')}"))
+        narrow = quotient
+    return [e.op(f"zext i32 {each} to i64") for each in (narrow, *reversed(inner))]
 
 
 def _first_threads(team: int) -> int:

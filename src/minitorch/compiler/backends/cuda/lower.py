@@ -7,20 +7,83 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from minitorch.compiler.backends.cuda.capabilities import Gpu
 from minitorch.compiler.backends.cuda.loops import write_loop
-from minitorch.compiler.backends.cuda.products import LibraryProduct, library_product
+from minitorch.compiler.backends.cuda.products import (
+    DTYPES,
+    LEAST_MULTIPLICATIONS,
+    LEAST_READ_AGAIN,
+    LEAST_WORTH_PACKING,
+    Arranged,
+    LibraryProduct,
+    Matrix,
+    Side,
+    arrangements,
+)
 from minitorch.compiler.backends.cuda.words import TRIPLE
-from minitorch.compiler.backends.llvm.body import Body
-from minitorch.compiler.backends.llvm.loops import Loop, LoopFold
+from minitorch.compiler.backends.llvm.body import Body, Expression
+from minitorch.compiler.backends.llvm.loops import Loop, LoopFold, Store
 from minitorch.compiler.backends.llvm.lower import Lowering, loop_key, product_of
 from minitorch.compiler.backends.llvm.target import Target
-from minitorch.compiler.ir.index import dims_of
+from minitorch.compiler.ir.index import Affine, Dim, Index, dims_of, total
 from minitorch.compiler.ir.program import Value
 from minitorch.compiler.schedule.groups import Group
+from minitorch.compiler.schedule.memory import Scratch
 from minitorch.compiler.schedule.schedule import Schedule
 
+GPU = Gpu()
 # Operands (FAILED, n): whether the n-th check has failed, counted from 1; (FAILED, 0): whether any has.
 FAILED = "failed"
+
+
+ALIGNED_ROWS = 4  # elements of a row, of which libraries like whole numbers
+LEAST_ROW = 256
+# What looks at a value element by element, wherever that lies.
+_BY_INDEX = {"map", "reduce", "contract", "permute", "expand", "slice", "reshape", "partial", "copy"}
+
+
+def _rows_apart(schedule: Schedule) -> dict[Value, tuple[int, int]]:
+    """Return values whose rows are to lie at multiples of 16 bytes, with their size then and how far apart these lie.
+
+    Those are values in the program's own memory that a large product reads or makes.
+    """
+    readers: dict[Value, list[Value]] = {}
+    values = schedule.program.values()
+    for value in values:
+        for each in value.inputs:
+            readers.setdefault(each, []).append(value)
+
+    def is_read_by_index(value: Value, row: int) -> bool:
+        for reader in readers.get(value, ()):
+            if reader.primitive not in _BY_INDEX or not GPU.computes(reader):
+                return False
+            if reader.primitive == "reshape" and (
+                not reader.shape or reader.shape[-1] != row or not is_read_by_index(reader, row)
+            ):
+                return False
+        return True
+
+    found = {}
+    for value in schedule.stored:
+        row = value.shape[-1] if value.ndim > 1 else 0
+        if (
+            row < LEAST_ROW
+            or row % ALIGNED_ROWS == 0
+            or value.dtype != np.float32
+            or value.primitive not in ("map", "contract")
+            or not schedule.needs_place(value)
+            or value in schedule.program.outputs
+            or not GPU.computes(value)
+            or not is_read_by_index(value, row)
+        ):
+            continue
+        around = [value, *readers.get(value, ())]
+        if any(each.primitive == "contract" for each in around):
+            apart = -(-row // ALIGNED_ROWS) * ALIGNED_ROWS
+            found[value] = (value.size // row * apart * value.dtype.itemsize, apart)
+    return found
 
 
 class GpuLowering(Lowering):
@@ -29,6 +92,7 @@ class GpuLowering(Lowering):
     def __init__(self, schedule: Schedule) -> None:
         super().__init__(schedule, Target("", "", TRIPLE))
         self.checks: list[Group] = []  # so far
+        self.rows = {value: (Scratch(size), row) for value, (size, row) in _rows_apart(schedule).items()}
 
     def write(self, loop: Loop) -> Any:
         """Write a loop; one that checks says where to say so, and others look there before they do any harm."""
@@ -53,28 +117,108 @@ class GpuLowering(Lowering):
         arguments, inputs = self.schedule.arguments, len(self.schedule.program.inputs)
         return any(arguments.get(value, inputs) < inputs for value in values)
 
-    def contract(self, group: Group) -> Any:
-        """Write a product, with what follows it, as a loop over its elements and along its sums."""
+    def _kernels(self, group: Group) -> list[Any]:
+        return self.product(group) if group.kind == "contract" else super()._kernels(group)
+
+    def product(self, group: Group) -> list[Any]:
+        """Write a product, with what follows it: a library's, or a loop over its elements and along its sums."""
         value, indices, summed = product_of(group)
-        body = Body(self.is_stored)
+        body = Body(self.is_stored, self.rows)
         sides = [body.at(operand, index) for operand, index in zip(value.inputs, indices, strict=True)]
+        kept = dims_of(group.index[value])
+        arguments, inputs = self.schedule.arguments, len(self.schedule.program.inputs)
+        if len(group.members) == 1 and arguments.get(value, inputs) >= inputs:
+            where = body.place(value, group.index[value])
+            found = self.library_product(value, body, sides, indices, kept, summed, where)
+            if found:
+                return found
         sides = [
             side if side.dtype == value.dtype else body.apply("cast", value.dtype, side) for side in sides
         ]
-        loop = Loop(body, dims_of(group.index[value]), summed, True)
+        loop = Loop(body, kept, summed, True)
         loop.folds.append(LoopFold(value, "add", body.apply("multiply", value.dtype, *sides), "row"))
         _, stores = self.epilogue(group, value, body)
         loop.stores += stores
-        return self.library_product(group, value, loop) or self.write(loop)
+        return [self.write(loop)]
 
-    def library_product(self, group: Group, value: Value, loop: Loop) -> LibraryProduct | None:
-        """Return a product that stands alone as a library's, if it is one that a library computes."""
-        left, right = loop.folds[0].source.args
-        plain = left.kind == right.kind == "load" and not left.data.conditions and not right.data.conditions
-        arguments, inputs = self.schedule.arguments, len(self.schedule.program.inputs)
-        if len(group.members) > 1 or not plain or arguments.get(value, inputs) < inputs:
-            return None
-        sides = [left.data, right.data]
-        operands = [*(loop.body.operands[side.operand] for side in sides), value]
-        places = (sides[0].where, sides[1].where, loop.stores[0].where)
-        return library_product(operands, value.dtype, places, loop.outer, loop.inner)
+    def library_product(
+        self,
+        value: Value,
+        body: Body,
+        nodes: list[Expression],
+        indices: list[Index],
+        kept: list[Dim],
+        summed: list[Dim],
+        where: Affine,
+    ) -> list[Any]:
+        """Return a product as a library's, after kernels that write its factors out; [] if it is none.
+
+        nodes: its factors' elements; where: of its own.
+        """
+        count = total(kept) * total(summed)
+        if value.dtype not in DTYPES or count < LEAST_MULTIPLICATIONS:
+            return []
+        sides = []
+        for node, index in zip(nodes, indices, strict=True):
+            plain = (
+                node.kind == "load"
+                and not node.data.conditions
+                and not node.args
+                and node.dtype == value.dtype
+            )
+            sides.append(Side(node.data.where if plain else None, frozenset(dims_of(index))))
+        best: tuple[int, Arranged, list[Matrix | None]] | None = None
+        for way in arrangements(sides, where, kept, summed):
+            found = [
+                sides[0].matrix(way.rows, way.summed, way.batches),
+                sides[1].matrix(way.summed, way.columns, way.batches),
+            ]
+            written = sum(total(list(side.dims)) for side, m in zip(sides, found, strict=True) if m is None)
+            if best is None or written < best[0]:
+                best = written, way, found
+        if best is None:
+            return []
+        written, way, found = best
+        if written and (count < LEAST_WORTH_PACKING or count < LEAST_READ_AGAIN * written):
+            return []
+        steps: list[Any] = []
+        operands: list[Any] = []
+        matrices: list[Matrix] = []
+        for number, (node, side, matrix) in enumerate(zip(nodes, sides, found, strict=True)):
+            if matrix is not None:
+                operands.append(body.operands[node.data.operand])
+                matrices.append(matrix)
+                continue
+            down, across = (way.rows, way.summed) if number == 0 else (way.summed, way.columns)
+            if not all(d in side.dims for d in (*down, *across)):
+                return []
+            read = node.data.where if node.kind == "load" else None
+            order, packed = side.packed(down, across, way.batches, read)
+            scratch = Scratch(total(order) * value.dtype.itemsize)
+            steps.append(self.written_out(value.inputs[number], indices[number], value.dtype, order, scratch))
+            operands.append(scratch)
+            matrices.append(packed)
+        rows, columns, length, batches = (
+            total(dims) for dims in (way.rows, way.columns, way.summed, way.batches)
+        )
+        a, b = matrices
+        result = self.rows[value][0] if value in self.rows else value
+        product = LibraryProduct(
+            [*operands, result], value.dtype, rows, columns, length, batches, a, b, way.c
+        )
+        return [*steps, product]
+
+    def written_out(
+        self, factor: Value, index: Index, dtype: np.dtype, order: list[Dim], scratch: Scratch
+    ) -> Any:
+        """Write the kernel that brings a product's factor to memory, its loops in an order."""
+        body = Body(self.is_stored, self.rows)
+        node = body.at(factor, index)
+        node = node if node.dtype == dtype else body.apply("cast", dtype, node)
+        terms, step = [], 1
+        for d in reversed(order):
+            terms.append((d, step))
+            step *= d.size
+        loop = Loop(body, order, [], False)
+        loop.stores.append(Store(node, body.operand(scratch), (0, tuple(reversed(terms)))))
+        return self.write(loop)

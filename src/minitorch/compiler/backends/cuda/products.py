@@ -1,21 +1,24 @@
 """Products that a library computes. Enters: a product's operands as sums of loops. Leaves: a `LibraryProduct`, or None.
 
 A library multiplies matrices, some of them side by side, whose rows or columns lie one element apart. Loops that go
-through memory as one are joined; what is left has to be one loop each for batches, rows, columns and sums.
+through memory as one count as one; there has to be one each for batches, rows, columns and sums. A factor that does not
+lie so (the windows of a convolution) is written out by a kernel before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from minitorch.compiler.backends.llvm.space import Space
 from minitorch.compiler.ir.index import Affine, Dim, total
 
-LEAST_MULTIPLICATIONS = 1 << 17  # below, a kernel of our own is as fast
+LEAST_MULTIPLICATIONS = 1 << 19  # below, a kernel of our own is as fast
+LEAST_WORTH_PACKING = 1 << 21  # from here on a factor is written out for a library
+LEAST_READ_AGAIN = 8  # and read so many times then
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 
@@ -64,42 +67,95 @@ class LibraryProduct:
         return 2.0 * self.rows * self.columns * self.summed * self.batches
 
 
-def library_product(
-    operands: list[Any],
-    dtype: np.dtype,
-    places: tuple[Affine, Affine, Affine],
-    kept: Sequence[Dim],
-    summed: Sequence[Dim],
-) -> LibraryProduct | None:
-    """Return a product as a library's. places: where a, b and c lie; kept: the loops of c, outermost first."""
-    if dtype not in DTYPES or total(kept) * total(summed) < LEAST_MULTIPLICATIONS:
-        return None
-    if any(start for start, _ in places):
-        return None
-    space = Space(places, [*kept, *summed])
-    of_a, of_b = ({d for d, _ in place[1]} for place in places[:2])
-    classes = [
-        [d for d in kept if d in of_a and d in of_b],
-        [d for d in kept if d in of_a and d not in of_b],
-        [d for d in kept if d in of_b and d not in of_a],
-        sorted(summed, key=lambda d: -space.factor(places[0], d)),
-    ]
-    if sum(map(len, classes)) != len(kept) + len(summed):
-        return None
-    for each in classes:
-        space.join_all(each)
-    if any(len(each) > 1 for each in classes) or not all(classes[1:]):
-        return None
-    batch, row, column, along = (each[0] if each else None for each in classes)
+@dataclass(frozen=True)
+class Side:
+    """A factor as it lies: where (None: it has to be written out first), and the loops it changes along."""
 
-    def matrix(place: Affine, down: Dim | None, across: Dim | None) -> Matrix:
-        return Matrix(*(space.factor(place, dim) for dim in (down, across, batch)))
+    where: Affine | None
+    dims: frozenset[Dim]
 
-    a, b, c = (
-        matrix(place, *dims)
-        for place, dims in zip(places, [(row, along), (along, column), (row, column)], strict=True)
-    )
-    rows, columns, length = (total([d] if d else []) for d in (row, column, along))
-    if not (a.fits(rows, length) and b.fits(length, columns) and c.fits(rows, columns)):
-        return None
-    return LibraryProduct(operands, dtype, rows, columns, length, total([batch] if batch else []), a, b, c)
+    def matrix(self, down: Sequence[Dim], across: Sequence[Dim], batches: Sequence[Dim]) -> Matrix | None:
+        """Return it as a library takes it, if it does: along each of the three kinds of loops in even steps."""
+        if self.where is None or self.where[0]:
+            return None
+        return matrix_of(dict(self.where[1]), down, across, [d for d in batches if d in self.dims])
+
+    def packed(
+        self, down: Sequence[Dim], across: Sequence[Dim], batches: Sequence[Dim], first: Affine | None
+    ) -> tuple[list[Dim], Matrix]:
+        """Return its loops in the order in which it is written out, and how it lies then.
+
+        first: where it is read from; neighbours there are written as neighbours.
+        """
+        nearest = {d for d, factor in first[1] if abs(factor) == 1} if first is not None else set()
+        inner, outer = (down, across) if nearest & set(down) else (across, down)
+        order = [*(d for d in batches if d in self.dims), *outer, *inner]
+        steps: dict[Dim, int] = {}
+        step = 1
+        for d in reversed(order):
+            steps[d] = step
+            step *= d.size
+        found = matrix_of(steps, down, across, [d for d in batches if d in self.dims])
+        assert found is not None
+        return order, found
+
+
+def matrix_of(
+    steps: Mapping[Dim, int], down: Sequence[Dim], across: Sequence[Dim], batches: Sequence[Dim]
+) -> Matrix | None:
+    """Return a matrix with these steps from element to element; None if a library does not take it."""
+    found = []
+    for dims in (down, across, batches):
+        even = all(
+            steps.get(one, 0) == steps.get(next_, 0) * next_.size for one, next_ in itertools.pairwise(dims)
+        )
+        if not even:
+            return None
+        found.append(steps.get(dims[-1], 0) if dims else 0)
+    matrix = Matrix(*found)
+    # A single row, or column, is as far from the next as one likes.
+    rows, columns = total(down), total(across)
+    if rows == 1:
+        matrix = Matrix(max(columns, 1), matrix.column, matrix.batch)
+    elif columns == 1:
+        matrix = Matrix(matrix.row, max(rows, 1), matrix.batch)
+    return matrix if matrix.fits(rows, columns) else None
+
+
+class Arranged(NamedTuple):
+    """The loops of a product as a library knows them."""
+
+    batches: list[Dim]
+    rows: list[Dim]
+    columns: list[Dim]
+    summed: list[Dim]
+    c: Matrix
+
+
+def arrangements(sides: Sequence[Side], c: Affine, kept: list[Dim], summed: list[Dim]) -> Iterator[Arranged]:
+    """Yield the ways in which a product's loops are those of a library's. kept: the loops of c, outermost first."""
+    of_a, of_b = (side.dims for side in sides)
+    both = [d for d in kept if d in of_a and d in of_b]
+    rows = [d for d in kept if d in of_a and d not in of_b]
+    columns = [d for d in kept if d in of_b and d not in of_a]
+    if c[0] or len(both) + len(rows) + len(columns) != len(kept) or not rows or not columns or not summed:
+        return
+    steps = dict(c[1])
+    orders = [summed]
+    for side in sides:
+        if side.where is not None:
+            factors = dict(side.where[1])
+            by_step = sorted(summed, key=lambda d, factors=factors: -abs(factors.get(d, 0)))  # type: ignore[misc]
+            if by_step not in orders:
+                orders.append(by_step)
+    # The outermost loops of one factor may be batches, in which the other is the same matrix.
+    of_rows = [(n, 0) for n in range(1, len(rows))]
+    of_columns = [(0, n) for n in range(1, len(columns))]
+    for first, second in [(0, 0), *of_rows, *of_columns]:
+        moved = [*rows[:first], *columns[:second]]
+        batches = [d for d in kept if d in both or d in moved]
+        left, right = rows[first:], columns[second:]
+        matrix = matrix_of(steps, left, right, batches)
+        if matrix is not None:
+            for order in orders:
+                yield Arranged(batches, left, right, order, matrix)

@@ -22,6 +22,21 @@ from minitorch.compiler.backends.llvm.text import Emitter
 
 TRIPLE = "nvptx64-nvidia-cuda"
 SHARED_BYTES = 48 << 10  # what every GPU gives a block
+# Instructions that are right to two units in the last place, and what they are elsewhere.
+INSTRUCTIONS = {
+    "fast.exp2": (
+        'asm "ex2.approx.ftz.f32 $0, $1;", "=f,f"',
+        "declare float @llvm.exp2.f32(float)\n"
+        "define internal float @fast.exp2(float %x) nounwind {\n"
+        "  %r = call float @llvm.exp2.f32(float %x)\n  ret float %r\n}",
+    ),
+    "fast.divide": (
+        'asm "div.full.f32 $0, $1, $2;", "=f,f,f"',
+        "define internal float @fast.divide(float %x, float %y) nounwind {\n"
+        "  %r = fdiv float %x, %y\n  ret float %r\n}",
+    ),
+}
+FAST = ("maximum", *INSTRUCTIONS)
 _EXIT = "  exit"  # the line that ends a phase; each rendering has its own way
 
 
@@ -64,7 +79,7 @@ class BlockWriter:
     """A kernel while it is written."""
 
     def __init__(self) -> None:
-        self.e = Emitter()
+        self.e = Emitter(fast=FAST)
         self.items: list[Phase | Turns] = []
         self._open = [self.items]
         self._count = 0
@@ -99,7 +114,9 @@ class BlockWriter:
 
 def gpu_text(kernels: Sequence[Kernel]) -> str:
     """Return a module of kernels as LLVM text for NVPTX; they are called kernel0, kernel1 …"""
-    externs = {name: text for kernel in kernels for name, text in kernel.externs.items()}
+    externs = {
+        name: text for kernel in kernels for name, text in kernel.externs.items() if name not in INSTRUCTIONS
+    }
     parts = [f'target triple = "{TRIPLE}"', *externs.values(), *(f"declare {d}" for d in _REGISTERS)]
     for number, kernel in enumerate(kernels):
         parts += [*_gpu_kernel(kernel, number), ""]
@@ -112,13 +129,13 @@ _REGISTERS = [f"i32 @{_THREAD}()", f"i32 @{_BLOCK}()", f"void @{_BARRIER}()"]
 
 
 def _gpu_kernel(kernel: Kernel, number: int) -> list[str]:
-    slots = [f", i64 %slot{place}" for place in range(len(kernel.operands))]
+    parameters = ", ".join(f"i64 %given{place}" for place in range(len(kernel.operands)))
     lines = []
     if kernel.shared:
         kind = f"[{kernel.shared} x i8]"
         lines.append(f"@shared{number} = internal addrspace(3) global {kind} undef, align 16")
     lines += [
-        f'define ptx_kernel void @kernel{number}(ptr %table{"".join(slots)}) "nvvm.maxntid"="{kernel.threads}" {{',
+        f'define ptx_kernel void @kernel{number}({parameters}) "nvvm.maxntid"="{kernel.threads}" {{',
         "entry:",
         f"  %tid = call i32 @{_THREAD}()",
         "  %thread = zext i32 %tid to i64",
@@ -129,8 +146,7 @@ def _gpu_kernel(kernel: Kernel, number: int) -> list[str]:
         lines.append(f"  %shared = addrspacecast ptr addrspace(3) @shared{number} to ptr")
     for place in range(len(kernel.operands)):
         lines += [
-            f"  %entry{place} = getelementptr ptr, ptr %table, i64 %slot{place}",
-            f"  %generic{place} = load ptr, ptr %entry{place}, align 8, !invariant.load !{{}}",
+            *_found(place),
             # There and back: so that LLVM knows what kind of memory this is.
             f"  %global{place} = addrspacecast ptr %generic{place} to ptr addrspace(1)",
             f"  %operand{place} = addrspacecast ptr addrspace(1) %global{place} to ptr",
@@ -139,12 +155,47 @@ def _gpu_kernel(kernel: Kernel, number: int) -> list[str]:
     return [*lines, "  ret void", "}"]
 
 
+def looked_up(entry: int) -> int:
+    """Return what a kernel is given for an operand whose address it finds in memory, at `entry`, when it runs."""
+    return entry - (1 << 63)
+
+
+def _found(place: int) -> list[str]:
+    """Write where an operand is: its address is given, or (a negative number) that of a place with its address."""
+    given = f"%given{place}"
+    return [
+        f"  %inside{place} = icmp slt i64 {given}, 0",
+        f"  br i1 %inside{place}, label %look{place}, label %there{place}",
+        f"look{place}:",
+        f"  %plain{place} = and i64 {given}, {(1 << 63) - 1}",
+        f"  %entry{place} = inttoptr i64 %plain{place} to ptr",
+        f"  %read{place} = load i64, ptr %entry{place}, align 8, !invariant.load !{{}}",
+        f"  br label %found{place}",
+        f"there{place}:",
+        f"  br label %found{place}",
+        f"found{place}:",
+        f"  %address{place} = phi i64 [ %read{place}, %look{place} ], [ {given}, %there{place} ]",
+        f"  %generic{place} = inttoptr i64 %address{place} to ptr",
+    ]
+
+
+def _with_instructions(line: str) -> str:
+    """Return a line in which calls of a machine's own instructions are these."""
+    if "@fast." in line:
+        for name, (instruction, _) in INSTRUCTIONS.items():
+            line = line.replace(f"@{name}(", f"{instruction}(")
+    return line
+
+
 def _gpu_items(items: Sequence[Phase | Turns], final: Phase | Turns | None) -> list[str]:
     """Write phases one after the other, with a barrier after each but the final one."""
     lines = []
     for item in items:
         if isinstance(item, Phase):
-            body = [f"  br label %after{item.number}" if line == _EXIT else line for line in item.lines]
+            body = [
+                f"  br label %after{item.number}" if line == _EXIT else _with_instructions(line)
+                for line in item.lines
+            ]
             lines += [f"  br label %phase{item.number}", *body, f"after{item.number}:"]
             if item is not final:
                 lines.append(f"  call void @{_BARRIER}()")
@@ -171,11 +222,11 @@ def _gpu_items(items: Sequence[Phase | Turns], final: Phase | Turns | None) -> l
 
 
 def cpu_text(kernel: Kernel, backwards: bool = False) -> str:
-    """Return a kernel as a function of a CPU's: `KERNEL(ptr table, ptr slots, ptr shared)` runs all blocks.
+    """Return a kernel as a function of a CPU's: `KERNEL(ptr given, ptr shared)` runs all blocks.
 
     backwards: threads and blocks run in the other order, for what depends on the order and must not.
     """
-    parts = list(kernel.externs.values())
+    parts = [INSTRUCTIONS[name][1] if name in INSTRUCTIONS else text for name, text in kernel.externs.items()]
     for phase, counters in _phases(kernel.items, ()):
         parts += [*_cpu_phase(kernel, phase, counters), ""]
     e = Emitter()
@@ -195,7 +246,7 @@ def cpu_text(kernel: Kernel, backwards: bool = False) -> str:
                 )
                 continue
             given = "".join(f", i64 {turn}" for turn in names.values())
-            call = f"call void @phase{item.number}(ptr %table, ptr %slots, ptr %shared, i64 {block}, i64 "
+            call = f"call void @phase{item.number}(ptr %all, ptr %shared, i64 {block}, i64 "
             repeat(
                 e,
                 "0",
@@ -206,7 +257,7 @@ def cpu_text(kernel: Kernel, backwards: bool = False) -> str:
             )
 
     repeat(e, "0", str(kernel.blocks), lambda block: items(kernel.items, order(block, kernel.blocks), {}))
-    head = "define void @KERNEL(ptr %table, ptr %slots, ptr %shared) nounwind {"
+    head = "define void @KERNEL(ptr %all, ptr %shared) nounwind {"
     return "\n".join([*parts, head, *e.lines, "  ret void", "}", ""])
 
 
@@ -222,14 +273,14 @@ def _phases(
 
 def _cpu_phase(kernel: Kernel, phase: Phase, counters: tuple[str, ...]) -> list[str]:
     given = "".join(f", i64 {counter}" for counter in counters)
-    parameters = f"ptr %table, ptr %slots, ptr %shared, i64 %block, i64 %thread{given}"
+    parameters = f"ptr %all, ptr %shared, i64 %block, i64 %thread{given}"
     lines = [f"define internal void @phase{phase.number}({parameters}) nounwind {{", "entry:"]
     for place in range(len(kernel.operands)):
         lines += [
-            f"  %at{place} = getelementptr i64, ptr %slots, i64 {place}",
-            f"  %slot{place} = load i64, ptr %at{place}, align 8",
-            f"  %entry{place} = getelementptr ptr, ptr %table, i64 %slot{place}",
-            f"  %operand{place} = load ptr, ptr %entry{place}, align 8",
+            f"  %at{place} = getelementptr i64, ptr %all, i64 {place}",
+            f"  %given{place} = load i64, ptr %at{place}, align 8",
+            *_found(place),
+            f"  %operand{place} = getelementptr i8, ptr %generic{place}, i64 0",
         ]
     body = ["  ret void" if line == _EXIT else line for line in phase.lines]
     return [*lines, f"  br label %phase{phase.number}", *body, "}"]

@@ -135,6 +135,8 @@ class Assembler(ScheduledBackend):
 
     def build(self, program: Program, updates: Mapping[int, int], numbers: Collection[int] = ()) -> Any:
         """Make a native program, or load it if the same one was made before."""
+        if type(self.machine) is Cpu:
+            self.machine = self.machine.of(self.target)
         key = None
         if not self.keep_text and type(self.machine) is Cpu:  # (of others nobody knows what tells them apart)
             key = kept.key(program, updates, numbers, (self.target, self.threads, self.machine, self.fuse))

@@ -6,8 +6,9 @@ where it reads, as a sum of loop counters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,11 +71,15 @@ class Body:
     """The graph of one kernel while it is being built; equal nodes are one node.
 
     stored: tells which Values lie in memory. results: reductions of this kernel, as nodes.
-    operands: the Values read or written, in the order of the kernel's slots.
+    operands: the Values read or written, in the order of the kernel's slots. rows: Values whose rows lie further
+    apart than they are long: what stands for each among the operands, and how far that is.
     """
 
-    def __init__(self, stored: Callable[[Value], bool]) -> None:
+    def __init__(
+        self, stored: Callable[[Value], bool], rows: Mapping[Any, tuple[Any, int]] = MappingProxyType({})
+    ) -> None:
         self.stored = stored
+        self.rows = rows
         self.operands: list[Any] = []
         self.given: dict[Value, Expression] = {}
         self._given_at: dict[Value, Index] = {}
@@ -84,11 +89,23 @@ class Body:
 
     def operand(self, key: Any) -> int:
         """Return the slot of a buffer."""
+        if self.rows:
+            value, *distance = key if isinstance(key, tuple) else (key,)
+            if value in self.rows:
+                key = (self.rows[value][0], *distance) if distance else self.rows[value][0]
         place = self._places.get(key)
         if place is None:
             place = self._places[key] = len(self.operands)
             self.operands.append(key)
         return place
+
+    def place(self, value: Value, index: Index, shape: tuple[int, ...] | None = None) -> Affine:
+        """Return where a value's element lies. shape: under which it is looked at, if not under its own."""
+        shape = value.shape if shape is None else shape
+        if value in self.rows:
+            assert shape[-1] == value.shape[-1], "rows that lie apart are not cut"
+            shape = (*shape[:-1], self.rows[value][1])
+        return offset(index, shape)
 
     def _make(
         self,
@@ -135,7 +152,7 @@ class Body:
         if value in self.given and self._given_at[value] == index and not conditions:
             return self.given[value]
         if self.stored(value) and not (value.primitive == "constant" and value.size == 1):
-            return self._load(value, offset(index, value.shape), conditions)
+            return self._load(value, self.place(value, index), conditions)
         return self.compute(value, index, conditions)
 
     def give(self, value: Value, index: Index, node: Expression) -> None:
@@ -160,7 +177,7 @@ class Body:
                 while below.primitive == "reshape":
                     below = below.inputs[0]
                 if self.stored(below) and below.size != 1 and below not in self.given:
-                    return self._load(below, offset(index, value.shape), conditions)
+                    return self._load(below, self.place(below, index, value.shape), conditions)
             before, _ = through(value, index)
             return self.at(value.inputs[0], before, conditions)
         if primitive == "pad":

@@ -5,11 +5,12 @@ Enters: a value. Leaves: whether it can be written as LLVM. See `schedule.machin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from minitorch.compiler.backends.llvm import functions
+from minitorch.compiler.backends.llvm.target import Target
 from minitorch.compiler.backends.llvm.text import TYPES
 from minitorch.compiler.ir.halves import HALVES
 from minitorch.compiler.ir.program import Value
@@ -38,6 +39,11 @@ class Cpu:
     """A processor, as scheduling sees it."""
 
     figures: Figures = CPU_FIGURES
+
+    def of(self, target: Target) -> Cpu:
+        """Return it with what is known of one: how wide the panels are that its products read."""
+        vectors = max(1, target.registers // 8)
+        return Cpu(replace(self.figures, panel_bytes=vectors * target.vector_bytes))
 
     def computes(self, value: Value) -> bool:
         """Whether there is machine code for a value; NumPy computes all others."""

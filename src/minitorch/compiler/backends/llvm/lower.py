@@ -47,6 +47,7 @@ class Lowering:
         self.outputs = set(schedule.program.outputs)
         self.texts: dict[Any, tuple[Kernel, list[Any]]] = {}
         self.group = Group(0, "loop")  # the one being written
+        self.rows: dict[Any, tuple[Any, int]] = {}  # see `Body`
 
     def is_stored(self, value: Value) -> bool:
         """Whether a value lies in memory, for the group that is being written."""
@@ -82,7 +83,7 @@ class Lowering:
 
     def loop(self, group: Group) -> Loop:
         """Return what a loop kernel computes."""
-        body = Body(self.is_stored)
+        body = Body(self.is_stored, self.rows)
         divided = group.inner is not None
         outer = list(group.outer) if divided else list(group.dims)
         loop = Loop(body, outer, list(group.inner or ()), divided, blocks=group.blocks)
@@ -104,7 +105,7 @@ class Lowering:
             moved = tuple(weighted([(a, 1), begin]) if i == axis else a for i, a in enumerate(index))
             return [Store(node, *body.buffer(whole, offset(moved, whole.shape)))]
         if member in self.schedule.stored:
-            return [Store(node, body.operand(member), offset(index, member.shape), last=self.is_last(member))]
+            return [Store(node, body.operand(member), body.place(member, index), last=self.is_last(member))]
         return []
 
     def is_last(self, value: Value) -> bool:
@@ -127,7 +128,7 @@ class Lowering:
             result = body.result(member, frozenset(group.outer))
             body.give(member, index, result)
             if member in self.schedule.stored:
-                loop.stores.append(Store(result, body.operand(member), offset(index, member.shape)))
+                loop.stores.append(Store(result, body.operand(member), body.place(member, index)))
             return
         fold.operand = body.operand(member)
         shape = member.shape[1:] if member.primitive == PARTIAL else member.shape
@@ -140,7 +141,7 @@ class Lowering:
         index = new_index(value.shape)
         while True:
             try:
-                return self.write(build(Body(self.is_stored), index))
+                return self.write(build(Body(self.is_stored, self.rows), index))
             except Split as request:
                 rewrite = split_map(request)
                 index = tuple(rewrite(a) for a in index)
@@ -198,7 +199,7 @@ class Lowering:
     def contract(self, group: Group) -> Kernel:
         """Write a product with what follows it."""
         value, indices, summed = product_of(group)
-        body = Body(self.is_stored)
+        body = Body(self.is_stored, self.rows)
         sides = [
             self.side(body, operand, index) for operand, index in zip(value.inputs, indices, strict=True)
         ]
@@ -213,7 +214,7 @@ class Lowering:
         body.give(value, index, node)
         stores = []
         if value in self.schedule.stored:
-            stores.append(Store(node, body.operand(value), offset(index, value.shape)))
+            stores.append(Store(node, body.operand(value), body.place(value, index)))
         for member in group.members:
             if member is value:
                 continue
@@ -224,7 +225,7 @@ class Lowering:
 
     def side(self, body: Body, operand: Value, index: Index) -> Operand:
         """Find where an operand of a product lies."""
-        looked_up = Body(self.is_stored)
+        looked_up = Body(self.is_stored, self.rows)
         node = looked_up.at(operand, index)
         if node.kind != "load":
             raise Contradiction(f"a product reads {operand}, which does not lie in memory")

@@ -6,6 +6,7 @@ Text, because writing it takes a quarter of the time of building objects for it.
 from __future__ import annotations
 
 import struct
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -98,9 +99,13 @@ def multiples(factor: int, lanes: int) -> str:
 
 
 class Emitter:
-    """The lines of one function while it is being written."""
+    """The lines of one function while it is being written.
 
-    def __init__(self) -> None:
+    fast: the instructions, by name, that the machine has for a function of its own (see cuda/words.py).
+    """
+
+    def __init__(self, fast: Collection[str] = ()) -> None:
+        self.fast = fast
         self.lines: list[str] = []
         self.externs: dict[str, str] = {}  # functions called: name to its declaration
         self.block = ""  # the one being written

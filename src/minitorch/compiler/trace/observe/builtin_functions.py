@@ -22,7 +22,7 @@ from minitorch.compiler.trace.deferred import deferred
 from minitorch.compiler.trace.number import Number
 from minitorch.compiler.trace.observe import hooks
 from minitorch.compiler.trace.observe.hooks import CONTAINERS, lookup, own_method, rewriter
-from minitorch.compiler.trace.observe.observer import MISSING, PLAIN
+from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, brief
 from minitorch.compiler.trace.observe.whose import is_trusted_class
 from minitorch.compiler.trace.traced import Traced
 from minitorch.compiler.trace.varying import as_number
@@ -57,6 +57,14 @@ def _isinstance(o: Any, thing: Any, kinds: Any) -> bool:
             known = issubclass(thing.__class__, each)  # others may be registered later on
             o.fact(f"whether it is a {each.__name__}", "subclass", thing.__class__, each, known)
     return isinstance(thing, kinds)
+
+
+def _callable(o: Any, thing: Any) -> bool:
+    kind = type(thing)
+    if not is_trusted_class(kind):
+        o.class_fact(thing)
+        o.type_fact(kind, "__call__", lookup(kind, "__call__"))
+    return callable(thing)
 
 
 def _type_of(o: Any, kind: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -122,7 +130,8 @@ def _globals(o: Any) -> Any:
 
 
 def _id(o: Any, thing: Any) -> int:
-    if id(thing) in o.given or (not o.is_outside(thing) and not isinstance(thing, PLAIN)):
+    is_new = not o.is_outside(thing) or (isinstance(thing, Node) and o.is_fresh_tensor(thing))
+    if id(thing) in o.given or (is_new and not isinstance(thing, PLAIN)):
         raise o.refuse("it asks for the id of something that is another one at each call")
     o.meet(thing)
     return id(thing)
@@ -294,7 +303,7 @@ def _setdefault(o: Any, owner: Any, key: Any, default: Any = None) -> Any:
 def _get(o: Any, owner: Any, key: Any, default: Any = None) -> Any:
     try:
         if not dict.__contains__(owner, key) and lookup(type(owner), "__missing__") is not MISSING:
-            o.fact(f"[{key!r:.40}]", "item", owner, key, MISSING, o.is_managed(owner))
+            o.fact(f"[{brief(key)}]", "item", owner, key, MISSING, o.is_managed(owner))
             return default
         return hooks.item(owner, key)
     except KeyError:
@@ -328,7 +337,7 @@ SPECIAL_BUILTINS: dict[Any, Any] = {
     locals: _locals,
     id: _id,
     hash: _hash,
-    callable: lambda o, thing: callable(thing),
+    callable: _callable,
     print: _print,
     warnings.warn: _warn,
     object.__setattr__: store_plainly,

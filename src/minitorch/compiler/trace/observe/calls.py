@@ -39,7 +39,7 @@ from minitorch.compiler.trace.observe.builtin_functions import (
     store_plainly,
 )
 from minitorch.compiler.trace.observe.hooks import CONTAINERS, lookup, own_method, rewriter
-from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, Library, Observer
+from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, Library, Observer, brief
 from minitorch.compiler.trace.observe.whose import is_trusted, is_trusted_class
 from minitorch.compiler.trace.refusal import CheckFailed, CompileError, Refused
 from minitorch.compiler.trace.traced import Traced
@@ -286,6 +286,7 @@ class CallObserver(Observer):
             return self.calls(function.__wrapped__, args, options)  # what is remembered is of other numbers
         with self.paused():
             found = function(*args, **options)
+        self.library.was_there(found)  # as it will be at the next call
         key = (args, tuple(options.items()))
         return self.fact(f"what {function.__name__} remembers", "remembered", function, key, found)
 
@@ -585,7 +586,7 @@ class CallObserver(Observer):
             self.fact("the keys of a dict", "keys", things, "keys of it", tuple(things), reported)
             for key, value in list(things.items()):
                 if self.library.option(things, key) is MISSING:
-                    self.fact(f"[{key!r:.40}]", "item", things, key, value, reported, by_value=True)
+                    self.fact(f"[{brief(key)}]", "item", things, key, value, reported, by_value=True)
         elif isinstance(things, (list, collections.deque)):
             rewritten = any(self.is_written(things, i) for i in range(len(things)))
             if things and not rewritten and all(isinstance(i, PLAIN) for i in things):
@@ -694,10 +695,11 @@ class CallObserver(Observer):
             return slice(*(settled(n, True) for n in (key.start, key.stop, key.step)))
         return self.shown(settled(key, True))
 
-    def type_fact(self, kind: type, name: str, value: Any) -> None:
-        """Note what a class has under a name."""
-        if self.is_outside(kind):
-            self.fact(f"{kind.__name__}.{name}", "type", kind, name, value)
+    def type_fact(self, kind: type, name: str, value: Any) -> Any:
+        """Note what a class has under a name; return what stands for it."""
+        if not self.is_outside(kind):
+            return value
+        return self.fact(f"{kind.__name__}.{name}", "type", kind, name, value)
 
     def class_fact(self, thing: Any) -> None:
         """Note which class an object from outside is of, if that can be changed."""

@@ -17,7 +17,7 @@ from minitorch.compiler.ir.sizes import Size
 from minitorch.compiler.trace.deferred import deferred
 from minitorch.compiler.trace.number import Number, settled
 from minitorch.compiler.trace.observe.instrument import EXPANDED, Rewriter
-from minitorch.compiler.trace.observe.observer import MISSING, current_observer
+from minitorch.compiler.trace.observe.observer import MISSING, brief, current_observer
 from minitorch.compiler.trace.observe.whose import is_trusted, is_trusted_class
 from minitorch.compiler.trace.traced import Traced
 from minitorch.compiler.trace.varying import as_number
@@ -212,7 +212,9 @@ def _of_class(o: Any, kind: Any, name: str) -> Any:
     if isinstance(getter, types.FunctionType) and not is_trusted(getter.__code__):
         return o.calls(getter, (kind, name), {})
     if not kind.__flags__ & _IMMUTABLE_TYPE and o.is_outside(kind):
-        o.type_fact(kind, name, lookup(kind, name))
+        found = o.type_fact(kind, name, lookup(kind, name))
+        if isinstance(found, Number):
+            return found
     on_meta = lookup(meta, name)
     if meta is not type and (on_meta is not MISSING or lookup(kind, name) is MISSING):
         o.type_fact(meta, name, on_meta)
@@ -276,7 +278,7 @@ def _of_object(o: Any, thing: Any, name: str) -> Any:
         o.class_fact(thing)
     on_class = lookup(kind, name)
     if not kind.__flags__ & _IMMUTABLE_TYPE and o.is_outside(kind):
-        o.type_fact(kind, name, on_class)
+        on_class = o.type_fact(kind, name, on_class)
     member = type(on_class)
     if member is property:
         if not _is_ours(on_class):
@@ -304,7 +306,7 @@ def _of_object(o: Any, thing: Any, name: str) -> Any:
     if on_class is not MISSING:
         if _python_method(member, "__get__"):
             return _described(o, on_class, thing, kind)
-        return getattr(thing, name)
+        return on_class if isinstance(on_class, Number) else getattr(thing, name)
     return _missing(o, thing, name)
 
 
@@ -542,17 +544,17 @@ def item(container: Any, key: Any) -> Any:
                 isinstance(container, collections.defaultdict)
                 and kind.__missing__ is collections.defaultdict.__missing__
             ):
-                o.fact(f"[{key!r:.40}]", "item", container, key, MISSING, reported)
+                o.fact(f"[{brief(key)}]", "item", container, key, MISSING, reported)
                 if container.default_factory is None:
                     raise KeyError(key)
                 new = o.calls(container.default_factory, (), {})
                 _note_store(o, "item", container, key, new, MISSING)
                 dict.__setitem__(container, key, new)
                 return new
-            o.fact(f"[{key!r:.40}]", "item", container, key, MISSING, reported)
+            o.fact(f"[{brief(key)}]", "item", container, key, MISSING, reported)
             o.type_fact(kind, "__missing__", lookup(kind, "__missing__"))
             return o.calls(lookup(kind, "__missing__"), (container, key), {})
-        found = o.fact(f"[{key!r:.40}]", "item", container, key, found, reported)
+        found = o.fact(f"[{brief(key)}]", "item", container, key, found, reported)
         if found is MISSING:
             raise KeyError(key)
         return found
@@ -634,7 +636,7 @@ def delete_item(container: Any, key: Any) -> None:
             is_trusted_class(type(container)) and type(container) is not dict
         ):
             raise o.refuse(f"it deletes from a {type(container).__name__} from outside")
-        found = o.fact(f"[{key!r:.40}]", "item", container, key, container.get(key, MISSING))
+        found = o.fact(f"[{brief(key)}]", "item", container, key, container.get(key, MISSING))
         if found is MISSING:
             raise KeyError(key)
         o.restructured(container, container.__delitem__, (key,), {})
@@ -702,7 +704,7 @@ def contains(key: Any, container: Any, negated: bool) -> bool:
                 if o.is_outside(container):
                     reported = o.is_managed(container)
                     o.fact(
-                        f"whether {key!r:.40} is in it",
+                        f"whether {brief(key)} is in it",
                         "contains",
                         container,
                         key,

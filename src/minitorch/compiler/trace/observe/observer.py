@@ -115,6 +115,9 @@ class Library(Protocol):
     def meet(self, thing: Any) -> bool:
         """Be told of an object that was come across. Return whether it is from outside."""
 
+    def was_there(self, thing: Any) -> None:
+        """Take something for one from before the run."""
+
     def is_managed(self, thing: Any) -> bool:
         """Tell whether an object reports its changes itself."""
 
@@ -281,6 +284,14 @@ class Observer:
             each.clear()
         self._undo.clear()
         del self.library
+
+
+def brief(thing: Any) -> str:
+    """Return a thing in few words."""
+    parts = thing if isinstance(thing, (tuple, list, set, frozenset)) else (thing,)
+    plain = isinstance(thing, type) or all(isinstance(part, PLAIN) for part in parts)
+    text = repr(thing) if plain else f"a {type(thing).__name__}"
+    return text if len(text) < 60 else text[:57] + "…"
 
 
 def _hashable(key: Any) -> Any:

@@ -18,6 +18,7 @@ from typing import Any
 from minitorch.compiler.trace.observe.hooks import rewriter
 from minitorch.compiler.trace.observe.observer import Observer, current_observer
 from minitorch.compiler.trace.observe.whose import is_pythons, is_trusted, is_user_module
+from minitorch.engine.gpu import has_code_in
 
 _harmless: dict[int, Any] = {}  # code, by id, that was looked at before: a weak reference to it
 
@@ -46,7 +47,8 @@ def _is_imported(frame: Any) -> bool:
 
 
 def _is_tool(code: Any) -> bool:
-    return "/llvmlite/" in code.co_filename or "/bytecode/" in code.co_filename
+    file = code.co_filename
+    return "/llvmlite/" in file or "/bytecode/" in file or has_code_in(file)
 
 
 @contextmanager

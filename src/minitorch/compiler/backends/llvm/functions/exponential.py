@@ -27,6 +27,7 @@ from minitorch.compiler.backends.llvm.functions.lanes import (
 INF, NAN = float("inf"), float("nan")
 LN_2 = 0.6931471805599453
 LOG2_E = 1.4426950408889634
+LOG2_E_REST = LOG2_E - float(np.float32(LOG2_E))  # what a float32 does not hold of it
 
 
 @dataclass(frozen=True)
@@ -128,15 +129,31 @@ def _times_any_power(x: Lanes, n: Lanes, less: int = 0) -> Lanes:
     return x * first * second
 
 
+def _is_instruction(x: Lanes) -> bool:
+    return x.dtype == FLOAT32 and x.lanes == 1 and "fast.exp2" in x.emitter.fast
+
+
+def _exp_by_instruction(x: Lanes) -> Lanes:
+    """eˣ where the machine has an instruction for 2ˣ: what rounding has taken off its exponent is made up for."""
+    exponent = x * LOG2_E
+    rest = multiply_add(x, LOG2_E_REST, multiply_add(x, LOG2_E, -exponent))
+    power = x.made(x.emitter.call("fast.exp2", "float", [("float", exponent.name)]))
+    return power * multiply_add(rest, LN_2, 1.0)
+
+
 def exp(x: Lanes, less: int = 0) -> Lanes:
     """eˣ (divided by 2 to the power `less`)."""
     low, high = FORMATS[x.dtype].exp_range
+    if _is_instruction(x) and not less:
+        return _exp_by_instruction(at_most(at_least(x, low), high))
     r, n = _reduced(at_most(at_least(x, low), high + less))
     return _times_any_power(_expm1_reduced(r) + 1, n, less)
 
 
 def small_exp(x: Lanes) -> Lanes:
     """eˣ for x that is known to give a normal number: nothing is checked."""
+    if _is_instruction(x):
+        return _exp_by_instruction(x)
     r, n = _reduced(x)
     return times_power(_expm1_reduced(r) + 1, n)
 

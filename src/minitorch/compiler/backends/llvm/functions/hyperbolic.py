@@ -16,6 +16,7 @@ from minitorch.compiler.backends.llvm.functions.lanes import (
     at_most,
     multiply_add,
     polynomial,
+    quotient,
     through_float64,
     where,
 )
@@ -44,7 +45,7 @@ def tanh(x: Lanes) -> Lanes:
     near, far = TANH_BOUNDS[x.dtype]
     square, size = x * x, x.absolute()
     small = multiply_add(x * square, polynomial(square, TANH[x.dtype]), x)
-    large = 1 - 2 / (small_exp(at_most(size, far) * 2) + 1)
+    large = 1 - quotient(x.constant(2), small_exp(at_most(size, far) * 2) + 1)
     return where(size < near, small, large).with_sign_of(x)
 
 

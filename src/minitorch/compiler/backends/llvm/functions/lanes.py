@@ -238,13 +238,24 @@ def polynomial(x: Lanes, coefficients: Sequence[float]) -> Lanes:
     return result
 
 
+def quotient(x: Lanes, y: Lanes) -> Lanes:
+    """x / y, by an instruction that is right to two units in the last place where the machine has one."""
+    if x.dtype == FLOAT32 and x.lanes == 1 and "fast.divide" in x.emitter.fast:
+        return x.made(x.emitter.call("fast.divide", "float", [("float", x.name), ("float", y.name)]))
+    return x / y
+
+
 def at_most(x: Lanes, limit: Number) -> Lanes:
     """The smaller of x and a number; nan stays nan."""
+    if x.dtype == FLOAT32 and "maximum" in x.emitter.fast:
+        return x.intrinsic("minimum", limit)
     return where(x > limit, limit, x)
 
 
 def at_least(x: Lanes, limit: Number) -> Lanes:
     """The larger of x and a number; nan stays nan."""
+    if x.dtype == FLOAT32 and "maximum" in x.emitter.fast:
+        return x.intrinsic("maximum", limit)
     return where(x < limit, limit, x)
 
 

@@ -33,14 +33,14 @@ NEGATIVES_ARE_ZERO = not np.full(64, -1.5, np.float32).astype(np.uint32).any()  
 
 def maximum(x: Lanes, y: Lanes) -> Lanes:
     """The larger one; nan if either is nan (a comparison with nan is false, so y's nan is chosen already)."""
-    if ZEROS_ARE_ORDERED:
+    if ZEROS_ARE_ORDERED or "maximum" in x.emitter.fast:
         return x.intrinsic("maximum", y)  # one instruction there
     return where(x.is_nan(), x, where(x > y, x, y))
 
 
 def minimum(x: Lanes, y: Lanes) -> Lanes:
     """The smaller one; nan if either is nan."""
-    if ZEROS_ARE_ORDERED:
+    if ZEROS_ARE_ORDERED or "maximum" in x.emitter.fast:
         return x.intrinsic("minimum", y)
     return where(x.is_nan(), x, where(x < y, x, y))
 

@@ -33,6 +33,8 @@ def choose_packing(problem: Problem, width: int) -> Packs:
     if p.b_column.stride == 1:
         pays = p.rows >= costs.PACK_ROWS and p.depth >= costs.PACK_DEPTH and _is_far(p, width)
         return Packs("copy" if pays or _is_in_its_own_way(p, width) else None)
+    if not p.b_column.varies and p.b_column.neighbours % width == 0:
+        return Packs(None)  # laid out in such panels already
     runs = most_runs(p.b_column, p.lanes)
     if 0 < runs <= (p.lanes // 2 + 1 if p.b_column.varies else costs.MOST_RUNS):
         return Packs("runs", runs)

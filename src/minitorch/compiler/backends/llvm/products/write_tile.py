@@ -92,7 +92,10 @@ class _Multiplication:
         self.row_stride = problem.a_row.stride if tile.existing is None else None
         self.starts = self._starts_of_rows()
         self.a = _Side(context, "a_depth", problem.a_depth.stride if tile.copy is None else work.panel.rows)
-        self.b_start = context.scratch if plan.packing else context.at(work.b, work.column)
+        self.b_start = context.scratch
+        if not plan.packing:
+            column = context.offset(problem.b_column, "b_column", work.column)
+            self.b_start = context.at(work.b, column)
         self.b = _Side(context, "b_depth", work.panel.width if plan.packing else problem.b_depth.stride)
         far = typical(self.a.stride) * context.size >= costs.STRIDE_BYTES
         self.fetches_a = tile.copy is None and self.row_stride == 1 and far

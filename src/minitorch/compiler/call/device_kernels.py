@@ -1,0 +1,531 @@
+"""Eager ops on a GPU as kernels of our own. Enters: an op's forward or rule, and arrays there. Leaves: its results.
+
+The function runs once on arrays that record (trace/) and of which only shapes are known; what it writes down becomes
+one kernel, or a few, of the backend for GPUs, which are launched one after the other on the current stream. They are
+kept by dtypes, shapes and attributes. What they give the first time is compared with what CuPy gives. None is the
+answer where CuPy is to compute: llvmlite is not installed, an order in memory that kernels do not know, a part of the
+function for which there is no kernel.
+"""
+
+from __future__ import annotations
+
+import operator
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from minitorch.compiler.backends.cuda.backend import CudaBackend
+from minitorch.compiler.backends.cuda.devices import ALIGNMENT, Cuda
+from minitorch.compiler.backends.cuda.lower import FAILED
+from minitorch.compiler.backends.cuda.products import LibraryProduct
+from minitorch.compiler.backends.cuda.ptx import ptx
+from minitorch.compiler.backends.cuda.words import Kernel, gpu_text
+from minitorch.compiler.backends.interface import Task
+from minitorch.compiler.call.kernels import Fixed, Function, recorded, warn
+from minitorch.compiler.ir.program import Program, Value
+from minitorch.compiler.schedule.memory import MemoryPlan
+from minitorch.compiler.schedule.schedule import Schedule
+from minitorch.compiler.trace.number import Number
+from minitorch.compiler.trace.promised import NumbersMissing, promise
+from minitorch.compiler.trace.refusal import CompileError
+from minitorch.compiler.trace.traced import Traced
+from minitorch.engine import recording
+from minitorch.ops.native import ELEMENTWISE
+
+FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+DTYPES = frozenset(np.dtype(t) for t in (np.float16, np.float32, np.float64, np.int32, np.int64, np.bool_))
+CALLS = 3  # of one kind, before a kernel is made for it
+MOST_SHAPES = 64  # that kernels of one function are made for
+MOST_FLOPS = 1 << 28  # of a product, or a convolution, that is a kernel of our own
+MOST_NUMBERS = 8  # sets of numbers that are kept on the device
+
+_met: dict[Any, int] = {}
+_kernels: dict[Any, DeviceKernel | None] = {}
+_shapes: dict[Any, int] = {}  # how many kernels a function has
+_making = threading.Lock()
+_UNKNOWN: Any = object()
+
+
+class NoKernel(Exception):
+    """A part of a program cannot be a kernel."""
+
+
+class Launcher:
+    """How kernels are loaded and launched on a GPU, and where arrays come from."""
+
+    def __init__(self) -> None:
+        self.device = Cuda()
+        self.device.require()
+        self._cupy = self.device.cupy
+        self._array = self._cupy.ndarray
+
+    def load(self, kernels: list[Kernel]) -> list[Any]:
+        """Return kernels as functions of the number of blocks, of threads, and of the operands' arrays or addresses."""
+        module = self._cupy.cuda.function.Module()
+        module.load(ptx(gpu_text(kernels), self.device.processor))
+        return [module.get_function(f"kernel{number}") for number in range(len(kernels))]
+
+    def multiply(self, product: LibraryProduct, addresses: list[int]) -> None:
+        """Let a library compute a product."""
+        self.device.library.launch(product, addresses, self.stream())
+
+    def empty(self, shape: Any, dtype: Any) -> Any:
+        """Return an array."""
+        return self._array(shape, dtype)
+
+    def address(self, array: Any) -> int:
+        """Return where an array begins."""
+        return array.data.ptr
+
+    def sent(self, array: np.ndarray) -> Any:
+        """Return a constant on the device."""
+        return self._cupy.asarray(array)
+
+    def stream(self) -> int:
+        """Return the current stream."""
+        return self._cupy.cuda.get_current_stream().ptr
+
+    def words(self, count: int) -> np.ndarray:
+        """Return numbers of the host's, all 0, that kernels can write to: the GPU sees pinned memory too."""
+        words = np.frombuffer(self._cupy.cuda.alloc_pinned_memory(8 * count), np.int64, count)
+        words[:] = 0
+        return words
+
+
+class EagerBackend(CudaBackend):
+    """The backend for GPUs, whose programs are launched kernel by kernel."""
+
+    def __init__(self, launcher: Any) -> None:
+        super().__init__(launcher.device)
+        self.launcher = launcher
+
+    def link(self, schedule: Schedule, tasks: list[Task], plan: MemoryPlan) -> Any:
+        """Return kernels as something that runs."""
+        return Launches(schedule, tasks, plan, self.launcher)
+
+
+class Launches:
+    """Kernels, one after the other."""
+
+    def __init__(self, schedule: Schedule, tasks: list[Task], plan: MemoryPlan, launcher: Any) -> None:
+        self.report = schedule.report
+        self._launcher = launcher
+        outputs = enumerate(schedule.program.outputs)
+        self._outputs = [(tuple(o.shape), o.dtype) for i, o in outputs if i not in schedule.updates]
+        self._scratch = plan.size
+        self._numbers = sorted(schedule.numbers)
+        self._constants: list[Any] = []
+        self._inputs = len(schedule.program.inputs)
+        for task in tasks:
+            if not isinstance(task.kernel, (Kernel, LibraryProduct)):
+                raise NoKernel(f"there is no kernel for {task.group.kind}")
+            if (
+                isinstance(task.kernel, Kernel)
+                and task.group.kind == "contract"
+                and task.kernel.flops > MOST_FLOPS
+            ):
+                raise NoKernel("CuPy's libraries multiply large matrices faster")
+        self._checks = [task.group for task in tasks if task.group.kind == "check"]
+        # Whether a check has failed, which kernels look at; and which, which the host sees without waiting.
+        self._failed: Any = launcher.sent(np.zeros(1, np.int64)) if self._checks else None
+        words: Any = launcher.words(len(self._checks) + 1) if self._checks else np.zeros(1, np.int64)
+        self._words, self._seen, self._none = words, memoryview(words).cast("B"), bytes(words.nbytes)
+        different = {id(task.kernel.items): task.kernel for task in tasks if isinstance(task.kernel, Kernel)}
+        functions = dict(zip(different, launcher.load(list(different.values())), strict=True))
+        # Functions (or a library's product), blocks, threads; which arrays are the operands, if they are whole ones.
+        self._steps: list[tuple[Any, ...]] = []
+        for task in tasks:
+            kernel = task.kernel
+            places = [self._place(operand, schedule, plan) for operand in kernel.operands]
+            if isinstance(kernel, LibraryProduct):
+                self._steps.append((kernel, None, None, None, places))
+                continue
+            shape = ((kernel.blocks, 1, 1), (kernel.threads, 1, 1))
+            plain = all(not offset and index >= 0 for index, offset in places) and len(places) > 1
+            pick = operator.itemgetter(*(index for index, _ in places)) if plain else None
+            self._steps.append((functions[id(kernel.items)], *shape, pick, places))
+
+    def _place(self, operand: Any, schedule: Schedule, plan: MemoryPlan) -> tuple[int, int]:
+        """Return which array an operand lies in, and how many bytes into it: inputs, outputs, scratch, constants.
+
+        -1: none of them, but an address.
+        """
+        value, offset = operand if isinstance(operand, tuple) else (operand, 0)
+        if value == FAILED:
+            if offset:
+                return -1, self._words.ctypes.data + 8 * offset
+            return -1, self._launcher.address(self._failed)
+        argument = schedule.arguments.get(value)
+        if argument is not None and argument in self._numbers:  # of each its float64 and its float32
+            place = 16 * self._numbers.index(argument) + 8 * (value.dtype.itemsize == 4)
+            return self._numbers[0], place + offset
+        if argument is not None:
+            return argument, offset
+        scratch = self._inputs + len(self._outputs)
+        if value.primitive == "constant":
+            self._constants.append(self._launcher.sent(np.asarray(value.attributes["array"])))
+            return scratch + len(self._constants), offset
+        return scratch, plan.offsets[value] + offset
+
+    def __call__(self, arrays: list[Any], shape: Any = None) -> list[Any]:
+        """Run them; returns the outputs. shape: theirs, where the arrays were laid out in a row."""
+        empty, address = self._launcher.empty, self._launcher.address
+        if self._checks and self._seen != self._none:
+            self._fail()
+        made = [empty(own if shape is None else shape, dtype) for own, dtype in self._outputs]
+        scratch = empty((self._scratch,), np.uint8) if self._scratch else None
+        given = (*arrays, *made, scratch, *self._constants)
+        for function, blocks, threads, pick, places in self._steps:
+            if pick is not None:
+                function(blocks, threads, pick(given))
+            else:
+                found = [offset if i < 0 else address(given[i]) + offset for i, offset in places]
+                if blocks is None:
+                    self._launcher.multiply(function, found)
+                else:
+                    function(blocks, threads, [np.int64(each) for each in found])
+        return made
+
+    def _fail(self) -> None:
+        """Raise what an earlier run has found."""
+        check = self._checks[int(np.argmax(self._words[1:]))].check
+        assert check is not None
+        self._failed[...] = 0
+        self._words[:] = 0
+        raise IndexError(
+            f"an index was outside of an axis of length {check.bound}, in an earlier call on the GPU"
+        )
+
+
+class DeviceKernel:
+    """A function of arrays as kernels. results, alone: as of call.kernels.Kernel."""
+
+    def __init__(self, run: Launches, results: list[int | None], alone: bool) -> None:
+        self.run, self.results, self.alone = run, results, alone
+
+    def __call__(self, arrays: list[Any], shape: tuple[int, ...] | None) -> Any:
+        """Run it. shape: of the results, where the arrays were laid out in a row."""
+        made = self.run(arrays, shape)
+        if self.alone:
+            (only,) = self.results
+            if only is not None and only < 0:
+                return made[~only]
+        given = arrays if shape is None else [each.reshape(shape) for each in arrays]
+        found = [None if i is None else given[i] if i >= 0 else made[~i] for i in self.results]
+        return found[0] if self.alone else tuple(found)
+
+
+# --- functions that change arrays: an optimiser's rule ---------------------------------------------------------
+
+
+def update(function: Callable[..., None], arrays: list[Any], numbers: tuple[Any, ...]) -> bool:
+    """Do function(arrays, numbers), which changes some of the arrays, by a kernel; return whether it was done."""
+    kind, shape, dtype = arrays[0].__class__, arrays[0].shape, arrays[0].dtype
+    for array in arrays:
+        if array.__class__ is not kind or array.shape != shape or array.dtype != dtype:
+            return False
+        if not array.flags.c_contiguous:
+            return False
+    # What a rule may decide on has a kernel of its own; all other numbers may be others at the next step.
+    fixed = tuple([None if n.__class__ is float and n not in (0.0, 1.0) else n for n in numbers])
+    key = (function, dtype, shape, len(arrays), fixed)
+    try:
+        kernel = _updates.get(key, _UNKNOWN)
+    except TypeError:
+        return False
+    if kernel is None:
+        return False
+    if kernel is _UNKNOWN:
+        return _update_later(key, function, arrays, numbers, fixed)
+    for array in arrays:
+        if kernel.address(array) % ALIGNMENT:
+            return False
+    kernel(arrays, numbers)
+    return True
+
+
+class Update:
+    """Kernels that change arrays. changed: which. tells: how each number that they are told is computed."""
+
+    def __init__(self, run: Launches, changed: list[int], tells: list[Callable[..., float]]) -> None:
+        self.run, self.changed, self.tells = run, changed, tells
+        self.address = run._launcher.address
+
+    def __call__(self, arrays: list[Any], numbers: tuple[Any, ...]) -> None:
+        """Run it."""
+        given = tuple([tell(numbers) for tell in self.tells])
+        self.run([*arrays, *self._sent(given)])
+
+    def _sent(self, numbers: tuple[float, ...]) -> list[Any]:
+        """Return numbers on the device, in one array, which stands first."""
+        if not numbers:
+            return []
+        launcher = self.run._launcher
+        key = (launcher.stream(), numbers)
+        found = _numbers.get(key)
+        if found is None:
+            if len(_numbers) >= MOST_NUMBERS:
+                _numbers.clear()
+            pairs = np.zeros(len(numbers), [("wide", "f8"), ("narrow", "f4"), ("", "f4")])
+            pairs["wide"] = pairs["narrow"] = numbers
+            found = _numbers[key] = launcher.sent(pairs.view(np.int64))
+        return [found, *[None] * (len(numbers) - 1)]
+
+
+_updates: dict[Any, Update | None] = {}
+_numbers: dict[Any, Any] = {}  # sent lately: the parameters of a group are told the same
+
+
+def _update_later(
+    key: Any,
+    function: Callable[..., None],
+    arrays: list[Any],
+    numbers: tuple[Any, ...],
+    fixed: tuple[Any, ...],
+) -> bool:
+    """Count a call for which there is no kernel; make one at the last of some."""
+    met = _met[key] = _met.get(key, 0) + 1
+    if met < CALLS:
+        return False
+    with _making:
+        _updates[key] = None
+        backend = _backend()
+        if backend is None or _shapes.get(function, 0) >= MOST_SHAPES or arrays[0].dtype not in FLOATS:
+            return False
+        _shapes[function] = _shapes.get(function, 0) + 1
+        try:
+            kernel = _made_update(backend, function, arrays, numbers, fixed)
+        except (NoKernel, NumbersMissing, CompileError):
+            return False
+        copies = [a.copy() for a in arrays]
+        sizes = [_largest(a) for a in arrays]
+        kernel(copies, numbers)
+        function(arrays, numbers)
+        if all(bool(_close(copies[i], arrays[i], sizes)) for i in kernel.changed):
+            _updates[key] = kernel
+        else:
+            warn(function, "does not give what CuPy gives", "CuPy")
+        return True
+
+
+def _made_update(
+    backend: EagerBackend, function: Callable[..., None], arrays: list[Any], numbers: Any, fixed: Any
+) -> Update:
+    """Return a function that changes arrays as kernels."""
+    shape = (arrays[0].size,)
+    inputs = [Value("input", (), {"index": i}, shape, a.dtype) for i, a in enumerate(arrays)]
+    traced = [Traced(value, promise(shape, value.dtype)) for value in inputs]
+    made: list[_Told] = []
+    given = [
+        known if known is not None else _Told(inputs, made, number, operator.itemgetter(i))
+        for i, (number, known) in enumerate(zip(numbers, fixed, strict=True))
+    ]
+    with np.errstate(all="ignore"):
+        function(traced, tuple(given))
+    changed = [i for i, handle in enumerate(traced) if handle.value is not inputs[i]]
+    program = Program(inputs, [traced[i].value for i in changed])
+    numbered = range(len(arrays), len(inputs))
+    return Update(
+        backend.build(program, dict(enumerate(changed)), numbered), changed, [each.tell for each in made]
+    )
+
+
+class _Told(Number):
+    """A number of a rule's, or what Python computes of some: told to the kernel at each call.
+
+    tell: computes it of a call's numbers.
+    """
+
+    __slots__ = ("inputs", "made", "tell")
+
+    def __init__(
+        self, inputs: list[Value], made: list[_Told], concrete: float, tell: Callable[..., float]
+    ) -> None:
+        # (Rounded to the arrays' dtype once, as a Python number beside them is.)
+        value = Value("input", (), {"index": len(inputs)}, (), inputs[0].dtype)
+        super().__init__(value, concrete, lambda: concrete, _decide)
+        self.inputs, self.made, self.tell = inputs, made, tell
+        inputs.append(value)
+        made.append(self)
+
+    def _with(self, ufunc: Any, *operands: Any) -> Any:
+        if not all(isinstance(each, (_Told, int, float)) for each in operands):
+            return NotImplemented
+        tells = [each.tell if isinstance(each, _Told) else (lambda numbers, n=each: n) for each in operands]
+        concrete = float(ufunc(*(each.concrete if isinstance(each, _Told) else each for each in operands)))
+        return _Told(
+            self.inputs, self.made, concrete, lambda numbers: float(ufunc(*(tell(numbers) for tell in tells)))
+        )
+
+
+def _decide(read: Any, answer: Any) -> None:
+    raise NoKernel("it decides on a number")
+
+
+# --- what they are made by ------------------------------------------------------------------------------------
+
+_backends: list[EagerBackend] = []
+
+
+def use(launcher: Any) -> None:
+    """Choose what kernels are launched by, from now on: a GPU, unless somebody says otherwise."""
+    _backends[:] = [EagerBackend(launcher)]
+    for each in (_met, _kernels, _shapes, _updates, _numbers):
+        each.clear()
+
+
+def _backend() -> EagerBackend | None:
+    if not _backends:
+        try:
+            use(Launcher())
+        except (ImportError, RuntimeError):
+            return None
+    return _backends[0]
+
+
+def compute(
+    function: Function, plain: Function, inputs: tuple[Any, ...], attributes: dict[str, Any], lengths: str
+) -> Any:
+    """Return what a function gives, by kernels; None if that is left to CuPy, which computes it by `plain`."""
+    first = inputs[1] if inputs[0].__class__ is float else inputs[0]
+    kind = (first[0] if isinstance(first, list) else first).__class__
+    arrays: list[Any] = []
+    tree: list[Any] = []
+    for each in inputs:
+        if each.__class__ is kind:
+            tree.append(-1)
+            arrays.append(each)
+        elif each is None:
+            tree.append(None)
+        elif isinstance(each, (list, tuple)):
+            tree.append(len(each))
+            arrays += each
+        elif each.__class__ in (float, int, bool):
+            tree.append(Fixed(each, each.__class__))
+        else:
+            return None
+    pattern = []
+    for i, array in enumerate(arrays):
+        if array.__class__ is not kind or not array.size:
+            return None
+        if not array.flags.c_contiguous:
+            if 0 not in array.strides:  # a result of CuPy's would lie in memory as the array does
+                return None
+            arrays[i] = array = array.copy(order="C")
+        pattern.append((array.dtype, array.shape))
+    flat = lengths == ELEMENTWISE and all(shape == pattern[0][1] for _, shape in pattern)
+    shape = None
+    if flat and len(pattern[0][1]) != 1:
+        shape = pattern[0][1]
+        pattern = [(dtype, arrays[0].size) for dtype, _ in pattern]
+    key = (function, tuple(tree), tuple(pattern), tuple(attributes.items()) if attributes else ())
+    try:
+        kernel = _kernels.get(key, _UNKNOWN)
+    except TypeError:  # an attribute that cannot be a part of a key
+        return None
+    if kernel is None:
+        return None
+    if kernel is not _UNKNOWN:
+        address = kernel.run._launcher.address
+        for array in arrays:
+            if address(array) % ALIGNMENT:
+                return None
+        return kernel(arrays, shape)
+    return _later(key, function, plain, inputs, arrays, tuple(tree), attributes, shape)
+
+
+def _later(
+    key: Any,
+    function: Function,
+    plain: Function,
+    inputs: tuple[Any, ...],
+    arrays: list[Any],
+    tree: Any,
+    attributes: dict[str, Any],
+    shape: Any,
+) -> Any:
+    """Count a call for which there is no kernel; make one at the last of some, whose results are CuPy's still."""
+    if recording.recorder() is not None:  # arrays that record would go to somebody else's program
+        return None
+    met = _met[key] = _met.get(key, 0) + 1
+    if met < CALLS:
+        return None
+    expected = plain(*inputs, **attributes)
+    with _making:
+        _kernels[key] = None
+        if _shapes.get(function, 0) < MOST_SHAPES and all(a.dtype in DTYPES for a in arrays):
+            _shapes[function] = _shapes.get(function, 0) + 1
+            kernel = _made(function, arrays, tree, attributes, shape)
+            if kernel is not None and _is_right(function, kernel, arrays, shape, expected):
+                _kernels[key] = kernel
+    return expected
+
+
+def _made(
+    function: Function, arrays: list[Any], tree: Any, attributes: dict[str, Any], shape: Any
+) -> DeviceKernel | None:
+    """Return a function as kernels; None if it cannot be."""
+    backend = _backend()
+    if backend is None:
+        return None
+    lengths = [(a.size,) if shape is not None else a.shape for a in arrays]
+    promised = [promise(length, a.dtype) for length, a in zip(lengths, arrays, strict=True)]
+    try:
+        found = recorded(function, promised, [list(length) for length in lengths], tree, attributes)
+        if found is None:
+            return None
+        program, results, alone = found
+        if not program.outputs or any(value.dtype not in DTYPES for value in program.outputs):
+            return None
+        return DeviceKernel(backend.build(program, {}), results, alone)
+    except (NoKernel, NumbersMissing, CompileError):
+        return None
+    except Exception as problem:  # the numbers are there all the same
+        warn(function, f"could not be compiled ({type(problem).__name__}: {problem})", "CuPy")
+        return None
+
+
+def _is_right(function: Function, kernel: DeviceKernel, arrays: list[Any], shape: Any, expected: Any) -> bool:
+    """Tell whether a kernel runs and gives what is expected; if not, say so."""
+    try:
+        right = _agrees(kernel, arrays, shape, expected)
+    except Exception as problem:  # the numbers are there all the same
+        warn(function, f"could not be run ({type(problem).__name__}: {problem})", "CuPy")
+        return False
+    if not right:
+        warn(function, "does not give what CuPy gives", "CuPy")
+    return right
+
+
+def _agrees(kernel: DeviceKernel, arrays: list[Any], shape: Any, expected: Any) -> bool:
+    """Tell whether a kernel gives what is expected, but for rounding, looked at on the device."""
+    wanted: Sequence[Any] = [expected] if kernel.alone else expected
+    found = kernel(arrays, shape)
+    sizes = [_largest(a) for a in arrays if a.dtype.kind == "f"]
+    for mine, other in zip([found] if kernel.alone else found, wanted, strict=True):
+        if mine is None and other is None:
+            continue
+        if mine is None or other is None or mine.dtype != other.dtype or mine.shape != other.shape:
+            return False
+        if not bool(_close(mine, other, sizes)):
+            return False
+    return True
+
+
+def _largest(array: Any) -> Any:
+    """Return the largest finite number of an array, by its size."""
+    return np.where(np.isfinite(array), np.absolute(array), 0).max()
+
+
+def _close(mine: Any, other: Any, sizes: Sequence[Any]) -> Any:
+    """Tell whether two arrays differ by rounding alone; sizes: of what they were computed from."""
+    if other.dtype.kind != "f":
+        return (mine == other).all()
+    finite = np.isfinite(other)
+    rough = {2: 1e-2, 4: 1e-4, 8: 1e-10}[other.dtype.itemsize]
+    scale = _largest(other) + sum(sizes) / 10  # what cancels out may leave the rounding of what it was
+    apart = np.absolute(np.where(finite, mine - other, 0))
+    near = apart <= rough * (np.absolute(np.where(finite, other, 0)) + scale)
+    return (near & (np.isfinite(mine) == finite)).all()

@@ -1,0 +1,344 @@
+"""Functions of tensors that lie on a GPU, compiled: on a real one where there is one, else on a stand-in.
+
+Everything is compared with the same lines run eagerly on the CPU.
+"""
+
+import numpy as np
+import pytest
+
+import minitorch
+from compiled import BACKENDS, assert_same
+from minitorch import nn
+from minitorch.nn import functional as F
+from some_gpu import REAL, gpu, moved, numbers, there
+
+pytestmark = [
+    pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is not installed"),
+    pytest.mark.usefixtures(gpu.__name__),
+]
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng([seed, *shape]).normal(size=shape).astype(np.float32)
+
+
+class ConvNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(2, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4)
+        self.out = nn.Linear(4 * 4 * 4, 3)
+
+    def forward(self, x):
+        return self.out(F.max_pool2d(F.relu(self.norm(self.conv(x))), 2).flatten(1))
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell, self.out = nn.LSTM(3, 5, batch_first=True), nn.Linear(5, 3)
+
+    def forward(self, x):
+        return self.out(self.cell(x)[0][:, -1])
+
+
+class Gpt(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(11, 8), nn.Embedding(6, 8)
+        self.block = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True, norm_first=True)
+        self.norm, self.head = nn.LayerNorm(8), nn.Linear(8, 11, bias=False)
+
+    def forward(self, tokens):
+        length = tokens.shape[1]
+        x = self.tokens(tokens) + self.places(minitorch.arange(length).to(tokens.device))
+        mask = nn.Transformer.generate_square_subsequent_mask(length).to(tokens.device)
+        return self.head(self.norm(self.block(x, src_mask=mask, is_causal=True)))
+
+
+def mlp(dropout=0.0):
+    return nn.Sequential(nn.Linear(9, 33), nn.ReLU(), nn.Dropout(dropout), nn.Linear(33, 4))
+
+
+def classes(count, n, seed=0):
+    return np.random.default_rng([seed, 5]).integers(0, count, n)
+
+
+MODELS = {
+    "mlp": (mlp, lambda i: (normal(20, 9, seed=i), classes(4, 20, i))),
+    "conv": (ConvNet, lambda i: (normal(3, 2, 8, 8, seed=i), classes(3, 3, i))),
+    "lstm": (Recurrent, lambda i: (normal(3, 6, 3, seed=i), classes(3, 3, i))),
+    "gpt": (Gpt, lambda i: (classes(11, (3, 6), i), classes(11, (3, 6), i + 1))),
+}
+OPTIMIZERS = {
+    "sgd": lambda p: minitorch.optim.SGD(p, lr=0.1, momentum=0.9),
+    "adamw": lambda p: minitorch.optim.AdamW(p, lr=1e-2),
+}
+
+
+def trained(model, optimizer, batch, on_device, steps=4):
+    """Losses, and everything a model has in the end; and the step."""
+    minitorch.manual_seed(0)
+    model = model()
+    if on_device:
+        model.to("cuda")
+    optimizer = optimizer(model.parameters())
+
+    def step(x, y):
+        out = model(x)
+        loss = F.cross_entropy(out.reshape(-1, out.shape[-1]), y.reshape(-1))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    if on_device:
+        step = minitorch.compile(step, fullgraph=True)
+    losses = []
+    for i in range(steps):
+        x, y = (minitorch.tensor(each) for each in batch(i))
+        if on_device:
+            x, y = x.to("cuda"), y.to("cuda")
+        moved.clear()
+        loss = step(x, y)
+        losses.append(float(numbers(loss)))
+        assert there(loss) == on_device
+    state = [*model.parameters(), *model.buffers()]
+    assert all(there(each) == on_device for each in state if each.ndim)
+    gradients = [p._grad for p in model.parameters()]
+    return losses, [numbers(each) for each in (*state, *gradients)], step
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("model", MODELS)
+def test_training(model, optimizer):
+    model, batch = MODELS[model]
+    if model is Gpt and optimizer == "adamw":
+        optimizer = (
+            "sgd"  # the gradient of the keys' bias is 0 but for rounding, which Adam makes a whole step of
+        )
+    chosen = OPTIMIZERS[optimizer]
+    losses, state, step = trained(model, chosen, batch, True)
+    expected, others, _ = trained(model, chosen, batch, False)
+    np.testing.assert_allclose(losses, expected, rtol=1e-4)
+    for a, b in zip(state, others, strict=True):
+        assert_same(a, b, slack=20, floor=1e-6)
+    assert step.compilations == 1
+    (program,) = step.cache.all()
+    assert program.entry is not None
+    assert not program.runner.report.called_back
+    assert not moved or REAL  # the last step has sent nothing, and brought nothing back
+
+
+def test_dropout_draws_as_eager_on_the_device_does():
+    def run(compiled):
+        minitorch.manual_seed(3)
+        model = mlp(dropout=0.5).to("cuda")
+        step = minitorch.compile(model, fullgraph=True) if compiled else model
+        return [numbers(step(minitorch.tensor(normal(20, 9)).to("cuda")).detach()) for _ in range(4)]
+
+    for a, b in zip(run(True), run(False), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_results_parts_and_gradients_outside():
+    def function(x, w):
+        y = (x * w).exp()
+        return y.sum(), y[1:], {"as it is": x, "turned": x.T}, y.sum().item()
+
+    run = minitorch.compile(function, fullgraph=True)
+    for i in range(3):
+        found = []
+        for on_device, called in ((True, run), (False, function)):
+            x, w = (minitorch.tensor(normal(*shape, seed=i)) for shape in ((4, 3), (3,)))
+            if on_device:
+                x, w = x.to("cuda"), w.to("cuda")
+            x.requires_grad, w.requires_grad = True, True
+            total, rest, views, number = called(x, w)
+            assert all(there(each) == on_device for each in (total, rest, *views.values()))
+            assert views["as it is"] is x
+            total.backward()
+            found.append([*map(numbers, (total, rest, *views.values(), x._grad, w._grad)), number])
+        for a, b in zip(*found, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5)
+    assert run.compilations == 1
+
+
+def test_moving_inside():
+    def function(x, table):
+        y = (x.to("cuda") * table).sum(1)
+        return y, y.cpu(), x + 1
+
+    table = minitorch.tensor(normal(5)).to("cuda")
+    run = minitorch.compile(function, fullgraph=True)
+    for i in range(3):
+        x = minitorch.tensor(normal(4, 5, seed=i))
+        on_device, here, other = run(x, table)
+        assert [there(each) for each in (on_device, here, other)] == [True, False, False]
+        expected = (numbers(x) * numbers(table)).sum(1)
+        for each in (on_device, here):
+            np.testing.assert_allclose(numbers(each), expected, rtol=1e-5)
+        np.testing.assert_allclose(numbers(other), numbers(x) + 1)
+
+
+def test_an_index_out_of_range_changes_nothing_on_the_device():
+    table = minitorch.tensor(normal(5, 3)).to("cuda")
+
+    def step(index):
+        with minitorch.no_grad():
+            table.add_(table[index].sum(0))
+        return table[index]
+
+    run = minitorch.compile(step)
+    for index in ([0, 1], [4, 1], [2, 2]):
+        run(minitorch.tensor(index).to("cuda"))
+    before = numbers(table)
+    with pytest.raises(RuntimeError if REAL else IndexError):
+        run(minitorch.tensor([0, 5]).to("cuda"))
+        if REAL:  # the GPU does not wait: the next call tells
+            minitorch.cuda.synchronize()
+            run(minitorch.tensor([0, 1]).to("cuda"))
+    np.testing.assert_array_equal(numbers(table), before)
+    run(minitorch.tensor([0, 1]).to("cuda"))
+    assert (numbers(table) != before).any()
+
+
+def test_memory_that_two_tensors_share_is_refused_where_it_is_written():
+    whole = minitorch.tensor(normal(6)).to("cuda")
+    part = whole[1:4].detach()
+
+    def step(x):
+        with minitorch.no_grad():
+            whole.mul_(2)
+        return part + x
+
+    run = minitorch.compile(step)
+    x = minitorch.tensor(normal(3)).to("cuda")
+    with pytest.warns(minitorch.compiler.call.compiled.CompileWarning, match="share memory"):
+        first = numbers(run(x))
+    np.testing.assert_allclose(first, numbers(part) + numbers(x), rtol=1e-6)
+
+
+def test_tensors_of_host_and_device_together_are_refused():
+    device, host = minitorch.tensor(normal(3)).to("cuda"), minitorch.tensor(normal(3))
+    run = minitorch.compile(lambda a, b: a * b, fullgraph=True)
+    with pytest.raises((minitorch.compiler.call.compiled.CompileError, RuntimeError, TypeError)):
+        run(device, host)
+
+
+def test_new_arrays_at_every_call_and_products_of_a_library():
+    w = minitorch.tensor(normal(64, 90)).to("cuda")
+    run = minitorch.compile(lambda x: (x @ w).tanh(), fullgraph=True)
+    kept = []  # so that each lies elsewhere
+    for i in range(20):
+        x = minitorch.tensor(normal(100, 64, seed=i)).to("cuda")
+        kept.append((x, run(x)))
+    for x, y in kept:
+        np.testing.assert_allclose(numbers(y), np.tanh(numbers(x) @ numbers(w)), rtol=1e-3, atol=1e-4)
+    assert "a library's" in str(run.explain())
+
+
+# --- a device's functions as they are written -----------------------------------------------------------------
+
+
+def batch(i, on_device, count=12):
+    x, y = minitorch.tensor(normal(count, 9, seed=i)), minitorch.tensor(classes(4, count, i))
+    return (x.to("cuda"), y.to("cuda")) if on_device else (x, y)
+
+
+def gradients_that_are_added_to(model, compiled, on_device):
+    optimizer = minitorch.optim.SGD(model.parameters(), lr=0.1)
+
+    @compiled
+    def half(x, y):
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        return loss
+
+    for i in range(6):
+        yield half(*batch(i, on_device))
+        if i % 2:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=i == 3)
+
+
+def a_schedule_and_clipped_gradients(model, compiled, on_device):
+    optimizer = minitorch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=0.01)
+    schedule = minitorch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
+
+    @compiled
+    def step(x, y):
+        loss = F.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        optimizer.step()
+        schedule.step()
+        return loss
+
+    for i in range(5):
+        yield step(*batch(i, on_device))
+
+
+def a_model_that_moves(model, compiled, on_device):
+    run = compiled(lambda x: model(x).detach())
+    for i, place in enumerate([on_device, on_device, False, False, on_device]):
+        model.to("cuda" if place else "cpu")
+        yield run(batch(i, place)[0])
+
+
+def batches_of_several_sizes(model, compiled, on_device):
+    run = compiled(lambda x: model(x).detach())
+    for i, count in enumerate((4, 4, 5, 4)):
+        yield run(batch(i, on_device, count)[0])
+
+
+def tensors_made_inside(model, compiled, on_device):
+    def function(x):
+        more = minitorch.zeros(9, device=x.device) + minitorch.arange(9).to(x.device)
+        return x * more, x.new_ones(2), minitorch.full((2,), 3.0)
+
+    run = compiled(function)
+    for i in range(3):
+        first, second, third = run(batch(i, on_device)[0])
+        assert [there(each) for each in (first, second, third)] == [on_device, on_device, False]
+        yield first
+        yield second
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        gradients_that_are_added_to,
+        a_schedule_and_clipped_gradients,
+        a_model_that_moves,
+        batches_of_several_sizes,
+        tensors_made_inside,
+    ],
+)
+def test_programs(program):
+    found = []
+    for on_device in (True, False):
+        minitorch.manual_seed(0)
+        model = mlp().to("cuda" if on_device else "cpu")
+        compiled = minitorch.compile(fullgraph=True) if on_device else lambda function: function
+        results = [numbers(each) for each in program(model, compiled, on_device)]
+        found.append([*results, *map(numbers, model.parameters())])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-5)
+
+
+def test_a_long_recording_is_not_made_again_at_the_second_call(monkeypatch):
+    monkeypatch.setattr(minitorch.compiler.call.record, "LONG", 0.0)
+    run = minitorch.compile(lambda x: x * 2, fullgraph=True)
+    for i in range(3):
+        x = minitorch.tensor(normal(4, seed=i)).to("cuda")
+        np.testing.assert_allclose(numbers(run(x)), 2 * numbers(x))
+    assert run.cache.audits == 0
+
+
+def test_what_has_no_kernel_runs_between_two_graphs_and_explain_says_so():
+    run = minitorch.compile(lambda x: (x * 2).sort(1)[0].exp(), fullgraph=True)
+    for i in range(3):
+        x = minitorch.tensor(normal(4, 30, seed=i)).to("cuda")
+        np.testing.assert_allclose(numbers(run(x)), np.exp(np.sort(2 * numbers(x), 1)), rtol=1e-5)
+    assert "NumPy" in str(run.explain())

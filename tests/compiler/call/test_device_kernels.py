@@ -1,0 +1,196 @@
+"""Eager ops on a device as kernels of our own, run by this processor in a GPU's place: the numbers of NumPy."""
+
+import numpy as np
+import pytest
+
+import minitorch
+from cases import floats
+from compiled import BACKENDS
+from minitorch.compiler.backends.llvm.driver import aligned
+from minitorch.compiler.call import device_kernels
+from minitorch.engine.node import new_tensor
+from minitorch.nn import functional as F
+from minitorch.ops import native
+from minitorch.ops.op import OPS
+from minitorch.proof.table import CASES
+from standin import DeviceArray
+from standin_kernels import StandinLauncher
+from tensors import weights
+
+pytestmark = pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is not installed")
+SHOWN = {
+    "add", "mul", "div", "exp", "log1p", "tanh", "relu", "sigmoid", "gelu", "silu", "softplus", "softmax",
+    "log_softmax", "normalize", "cross_entropy", "maximum",
+}  # fmt: skip
+
+
+@pytest.fixture
+def launcher(monkeypatch):
+    """Kernels for DeviceArrays, made at the first call of a kind."""
+    found = StandinLauncher()
+    device_kernels.use(found)
+    monkeypatch.setattr(device_kernels, "CALLS", 1)
+    native.meet(DeviceArray)
+    minitorch.set_native_ops(True)
+    for op in OPS.values():
+        op.open_to_devices()
+    yield found
+    native.forget(DeviceArray)
+    minitorch.set_native_ops(False)
+    device_kernels.use(StandinLauncher())
+
+
+def there(array, requires_grad=False):
+    """A tensor on the device; a GPU's memory begins at multiples of 16."""
+    memory = aligned(array.nbytes).view(array.dtype).reshape(array.shape)
+    memory[...] = array
+    tensor = new_tensor(DeviceArray(memory))
+    return tensor.requires_grad_() if requires_grad else tensor
+
+
+class Library:
+    """minitorch, whose tensor() makes tensors on the device: for constants inside a case."""
+
+    def __getattr__(self, name):
+        if name == "tensor":
+            return lambda data, **kwargs: there(minitorch.tensor(data, **kwargs)._data)
+        return getattr(minitorch, name)
+
+
+def run(library, case, arrays, make):
+    tensors = [make(a, case.differentiable and a.dtype.kind == "f") for a in arrays]
+    outputs = floats(case.call(library, *tensors))
+    chosen = [o for o in outputs if o.requires_grad]
+    if chosen:
+        kind = type(chosen[0]._data)
+        seeds = [there(weights(o.shape))._data if kind is DeviceArray else weights(o.shape) for o in chosen]
+        minitorch.autograd.backward(chosen, seeds)
+    return [o._data for o in outputs], [t.grad for t in tensors]
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(c, id=f"{i}-{c.op}") for i, c in enumerate(CASES) if c.op in SHOWN]
+)
+def test_the_same_numbers_by_kernels(launcher, case):
+    arrays = case.arrays(6)
+    on_host = lambda a, flag: minitorch.tensor(a, requires_grad=flag)
+    expected = run(minitorch, case, arrays, on_host)
+    for _ in range(2):  # the first call makes kernels, the second one launches them
+        found = run(Library(), case, arrays, there)
+    for mine, other in zip(
+        (x for part in found for x in part), (x for part in expected for x in part), strict=True
+    ):
+        assert (mine is None) == (other is None)
+        if other is not None:
+            assert isinstance(mine, DeviceArray)
+            np.testing.assert_allclose(mine.host, other, rtol=1e-9, atol=1e-9)
+
+
+def launches(launcher, call):
+    call(), call()
+    before = launcher.launched
+    call()
+    return launcher.launched - before
+
+
+def test_an_op_is_one_kernel(launcher):
+    x = there(np.random.default_rng(0).normal(size=(6, 8)).astype(np.float32), requires_grad=True)
+    g, labels = there(np.ones((6, 8), np.float32))._data, there(np.arange(6) % 8)
+    for call in (
+        F.gelu,
+        F.relu,
+        lambda x: minitorch.softmax(x, -1),
+        lambda x: F.layer_norm(x, (8,)),
+        lambda x: x + x,
+    ):
+        assert launches(launcher, lambda call=call: call(x.detach())) == 1
+    assert launches(launcher, lambda: F.gelu(x).backward(g)) == 3  # the last adds to x.grad
+    loss = lambda: F.cross_entropy(x, labels, reduction="none")
+    assert launches(launcher, loss) <= 5  # it looks at the labels, and at places that these name
+
+
+def test_numbers_and_shapes_have_kernels_of_their_own(launcher):
+    x = there(np.ones((4, 3), np.float32))
+    assert launches(launcher, lambda: x * 2.0) == launches(launcher, lambda: 2.0 * x) == 1
+    assert (x * 3.0).tolist() == [[3.0] * 3] * 4
+    assert (x + there(np.arange(3, dtype=np.float32)))[0].tolist() == [1.0, 2.0, 3.0]
+    assert (x * 0).tolist() == (x * False).tolist() == [[0.0] * 3] * 4
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: minitorch.optim.Adam(p, lr=0.1),
+        lambda p: minitorch.optim.AdamW(p, lr=0.1, amsgrad=True, maximize=True),
+        lambda p: minitorch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01),
+        lambda p: minitorch.optim.RMSprop(p, lr=0.1, centered=True),
+        lambda p: minitorch.optim.Adagrad(p, lr=0.1),
+    ],
+)
+def test_a_step_of_an_optimiser_is_one_kernel(launcher, make):
+    start = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
+    mine, other = there(start, requires_grad=True), minitorch.tensor(start, requires_grad=True)
+    steps, before = [make([mine]), make([other])], 0
+    for number in range(4):
+        before = launcher.launched
+        for x, optimizer in zip((mine, other), steps, strict=True):
+            x.grad = DeviceArray(there(start + number)._data.host) if x is mine else start + number
+            optimizer.step()
+        np.testing.assert_allclose(mine._data.host, other._data, rtol=1e-4, atol=1e-5)
+    assert launcher.launched - before == 1
+
+
+def test_results_are_no_views(launcher):
+    x = there(np.ones((4, 3), np.float32), requires_grad=True)
+    for _ in range(3):
+        y = F.gelu(x)
+    assert y._view is None
+    assert y._data.shape == (4, 3)
+
+
+def test_what_there_is_no_kernel_for_is_computed_all_the_same(launcher):
+    x = there(np.arange(12.0).reshape(3, 4)).T  # an order in memory that kernels do not know
+    for _ in range(3):
+        assert F.silu(x)._data.shape == (4, 3)
+    assert launcher.launched == 0
+
+
+def test_large_products_are_left_to_libraries(launcher, monkeypatch):
+    x, w = there(np.ones((1, 2, 5, 5), np.float32)), there(np.ones((3, 2, 3, 3), np.float32))
+    small = launches(launcher, lambda: F.conv2d(x, w))
+    monkeypatch.setattr(device_kernels, "MOST_FLOPS", 100)
+    device_kernels.use(launcher)
+    assert (small > 0, launches(launcher, lambda: F.conv2d(x, w))) == (True, 0)
+
+
+def test_a_large_convolution_is_a_product_of_a_library(launcher):
+    draw = np.random.default_rng(0)
+    images, kernel = draw.normal(size=(2, 16, 12, 12)), draw.normal(size=(32, 16, 3, 3))
+    x, w = there(images.astype(np.float32)), there(kernel.astype(np.float32))
+    expected = F.conv2d(minitorch.tensor(x._data.host), minitorch.tensor(w._data.host), padding=1)
+    for _ in range(2):
+        found = F.conv2d(x, w, padding=1)
+    np.testing.assert_allclose(found._data.host, expected._data, rtol=1e-4, atol=1e-4)
+    assert 0 < launches(launcher, lambda: F.conv2d(x, w, padding=1)) <= 4
+
+
+def test_a_label_that_is_no_class_is_told_of(launcher):
+    logits = there(np.zeros((3, 5), np.float32))
+    good, bad = there(np.array([0, 4, 2])), there(np.array([0, 5, 2]))
+    with pytest.raises(IndexError, match="target 5 is out of range"):
+        F.cross_entropy(logits, bad)  # before there is a kernel
+    for _ in range(3):
+        F.cross_entropy(logits, good)
+    F.cross_entropy(logits, bad)
+    with pytest.raises(IndexError, match="axis of length 5, in an earlier call on the GPU"):
+        F.cross_entropy(logits, good)
+    assert F.cross_entropy(logits, good).item() == pytest.approx(np.log(5))
+
+
+def test_a_wrong_kernel_is_not_used(launcher, monkeypatch):
+    monkeypatch.setattr(device_kernels, "_agrees", lambda *args: False)
+    x = there(np.ones(4, np.float32))
+    with pytest.warns(UserWarning, match="does not give what CuPy gives"):
+        minitorch.sigmoid(x)
+    minitorch.sigmoid(x)
+    assert launcher.launched == 0
