@@ -186,6 +186,7 @@ def test_a_profile_names_functions_and_gradients(tmp_path):
             assert "aten::linear" in table and len(table.splitlines()) == 7
             before = len(measured.found)
             model(torch.ones(2, 4)).sum().backward()
+            assert minitorch.engine.modes.current() is minitorch.engine.modes.USUAL
             assert len(measured.found) == before and torch.Tensor.add.__class__.__name__ == "function"
             with torch.autograd.profiler.profile() as measured:
                 torch.ones(3) * 2

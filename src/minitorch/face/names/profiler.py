@@ -109,8 +109,8 @@ class _Clock(Mode):
         return self
 
     def __exit__(self, *exception: object) -> None:
-        super().__exit__(*exception)
         switch(current()._replace(gradient_check=None))
+        super().__exit__(*exception)
 
 
 _active: list[profile] = []
