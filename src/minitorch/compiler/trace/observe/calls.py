@@ -695,11 +695,11 @@ class CallObserver(Observer):
             return slice(*(settled(n, True) for n in (key.start, key.stop, key.step)))
         return self.shown(settled(key, True))
 
-    def type_fact(self, kind: type, name: str, value: Any) -> Any:
-        """Note what a class has under a name; return what stands for it."""
+    def type_fact(self, kind: type, name: str, value: Any, by_value: bool = True) -> Any:
+        """Note what a class has under a name; return what stands for it. by_value: that is the thing itself."""
         if not self.is_outside(kind):
             return value
-        return self.fact(f"{kind.__name__}.{name}", "type", kind, name, value)
+        return self.fact(f"{kind.__name__}.{name}", "type", kind, name, value, by_value=by_value)
 
     def class_fact(self, thing: Any) -> None:
         """Note which class an object from outside is of, if that can be changed."""

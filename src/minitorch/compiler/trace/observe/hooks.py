@@ -212,7 +212,7 @@ def _of_class(o: Any, kind: Any, name: str) -> Any:
     if isinstance(getter, types.FunctionType) and not is_trusted(getter.__code__):
         return o.calls(getter, (kind, name), {})
     if not kind.__flags__ & _IMMUTABLE_TYPE and o.is_outside(kind):
-        found = o.type_fact(kind, name, lookup(kind, name))
+        found = o.type_fact(kind, name, lookup(kind, name), by_value=False)
         if isinstance(found, Number):
             return found
     on_meta = lookup(meta, name)
@@ -278,7 +278,7 @@ def _of_object(o: Any, thing: Any, name: str) -> Any:
         o.class_fact(thing)
     on_class = lookup(kind, name)
     if not kind.__flags__ & _IMMUTABLE_TYPE and o.is_outside(kind):
-        on_class = o.type_fact(kind, name, on_class)
+        on_class = o.type_fact(kind, name, on_class, by_value=False)
     member = type(on_class)
     if member is property:
         if not _is_ours(on_class):
@@ -414,7 +414,7 @@ def _how_it_changes(o: Any, thing: Any, method: str, name: str) -> tuple[Any, An
         o.class_fact(thing)
     if not kind.__flags__ & _IMMUTABLE_TYPE and o.is_outside(kind):
         o.type_fact(kind, method, by)
-        o.type_fact(kind, name, on_class)
+        o.type_fact(kind, name, on_class, by_value=False)  # (of a number, that it is one is all that matters)
     return by, on_class
 
 
