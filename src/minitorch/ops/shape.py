@@ -138,7 +138,7 @@ def _fold(x: Array, *, axis: int, size: int, step: int, shape: tuple[int, ...]) 
 
 def _places(shape: tuple[int, ...], strides: tuple[int, ...], offset: int, like: Array) -> Array:
     """Return where in memory each element lies, counted in elements."""
-    places = np.full((), offset, like=like) + np.zeros(shape, np.int64, like=like)
+    places = np.zeros(shape, np.int64, like=like) + offset
     for axis, (n, step) in enumerate(zip(shape, strides, strict=True)):
         places = places + (np.arange(n, like=like) * step).reshape((n,) + (1,) * (len(shape) - axis - 1))
     return places

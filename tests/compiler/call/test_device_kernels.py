@@ -1,5 +1,7 @@
 """Eager ops on a device as kernels of our own, run by this processor in a GPU's place: the numbers of NumPy."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -172,6 +174,18 @@ def test_a_large_convolution_is_a_product_of_a_library(launcher):
         found = F.conv2d(x, w, padding=1)
     np.testing.assert_allclose(found._data.host, expected._data, rtol=1e-4, atol=1e-4)
     assert 0 < launches(launcher, lambda: F.conv2d(x, w, padding=1)) <= 4
+
+
+def test_a_convolution_whose_windows_are_written_out_has_room_for_them(launcher):
+    draw = np.random.default_rng(0)
+    images, kernel = draw.normal(size=(4, 64, 8, 8)), draw.normal(size=(64, 64, 3, 3))
+    x, w = there(images.astype(np.float32)), there(kernel.astype(np.float32))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(3):
+            found = F.conv2d(x, w, padding=1)
+    expected = F.conv2d(minitorch.tensor(x._data.host), minitorch.tensor(w._data.host), padding=1)
+    np.testing.assert_allclose(found._data.host, expected._data, rtol=1e-3, atol=1e-3)
 
 
 def test_a_label_that_is_no_class_is_told_of(launcher):

@@ -164,7 +164,7 @@ class Launches:
         if argument is not None:
             return argument, offset
         scratch = self._inputs + len(self._outputs)
-        if value.primitive == "constant":
+        if isinstance(value, Value) and value.primitive == "constant":
             self._constants.append(self._launcher.sent(np.asarray(value.attributes["array"])))
             return scratch + len(self._constants), offset
         return scratch, plan.offsets[value] + offset
