@@ -504,6 +504,7 @@ def test_settings_are_kept_and_change_nothing():
     m.set_float32_matmul_precision("high")
     with pytest.raises(ValueError, match="highest"):
         m.set_float32_matmul_precision("low")
+    m.set_float32_matmul_precision("highest")
     m.set_default_device("cpu")
 
 

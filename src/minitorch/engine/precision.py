@@ -18,7 +18,7 @@ def set_precision(precision: str) -> None:
 def precision() -> str:
     """Return what was set.
 
-    >>> precision()
+    >>> set_precision("highest"); precision()
     'highest'
     """
     return _kept["precision"]
@@ -27,7 +27,7 @@ def precision() -> str:
 def may_round() -> bool:
     """Tell whether TF32 may be used: not while a program is tried beside its function, which rounds nothing.
 
-    >>> may_round()
+    >>> set_precision("highest"); may_round()
     False
     """
     return _kept["precision"] != "highest" and not is_rehearsing()

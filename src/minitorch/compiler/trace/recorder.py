@@ -279,7 +279,7 @@ class Recording:
 
     def settled(self, traced: Traced) -> Any:
         """Return the array of this run, where it belongs, for whoever keeps it."""
-        memory = self.lies_on(traced.value)
+        memory = None if self.memory is None else self.lies_on(traced.value)
         return traced.settled() if memory is None else memory.to_device(traced.settled())
 
     def foreign(self, array: np.ndarray) -> Traced:
@@ -319,9 +319,8 @@ class Recording:
         if name not in self._numbers:
             reading = ReadNumber(holder, key, type(value))
             self.symbolic.add(name)
-            self._numbers[name] = self.scalar(
-                float(value), reading
-            )  # (a float64 of NumPy's computes otherwise)
+            # (A float64 of NumPy's computes otherwise.)
+            self._numbers[name] = self.scalar(float(value), reading)
         return self._numbers[name]
 
     def scalar(self, value: float, reading: Any) -> Number:
