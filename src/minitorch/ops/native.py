@@ -86,17 +86,30 @@ def _computed_there(
 
 # A function that changes some of its arrays, those, and numbers; whether it was done.
 Update = Callable[[Callable[..., None], list[Any], tuple[Any, ...]], bool]
-_updates: list[Update] = []  # who does so on a device, at most one
+_updates: list[Update] = []  # who does so here, at most one
+_updates_there: list[Update] = []  # and on a device
+_met_by_updates: dict[Callable[..., None], int] = {}  # how many elements
+
+
+def offer_updates(update: Update) -> None:
+    """Let what changes large arrays be done by a function."""
+    _updates[:] = [update]
 
 
 def offer_updates_there(update: Update) -> None:
     """Let what changes arrays on a device be done by a function."""
-    _updates[:] = [update]
+    _updates_there[:] = [update]
+
+
+def update(function: Callable[..., None], arrays: list[Any], numbers: tuple[Any, ...]) -> bool:
+    """Do function(arrays, numbers), which changes some of large arrays, by a kernel; return whether there was one."""
+    met = _met_by_updates[function] = _met_by_updates.get(function, 0) + arrays[0].size
+    return met > MANY and bool(_in_use and _updates) and _updates[0](function, arrays, numbers)
 
 
 def update_there(function: Callable[..., None], arrays: list[Any], numbers: tuple[Any, ...]) -> None:
     """Do function(arrays, numbers), which changes some of a device's arrays, by a kernel if there is one."""
-    if not (_in_use and _updates and _updates[0](function, arrays, numbers)):
+    if not (_in_use and _updates_there and _updates_there[0](function, arrays, numbers)):
         function(arrays, numbers)
 
 

@@ -74,6 +74,19 @@ def compute(
     return kernel(arrays, shape if flat else None)
 
 
+def in_a_row(arrays: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+    """Return arrays of one shape that lie in memory in one order, without gaps, as rows of it; None if they do not."""
+    first = arrays[0]
+    shape, strides = first.shape, first.strides
+    if all(a.shape == shape and a.flags.c_contiguous for a in arrays):
+        return [a.reshape(-1) for a in arrays]
+    if any(a.shape != shape or a.strides != strides for a in arrays):
+        return None
+    order = sorted(range(first.ndim), key=lambda axis: -strides[axis])
+    turned = [a.transpose(order) for a in arrays]
+    return [a.reshape(-1) for a in turned] if turned[0].flags.c_contiguous else None
+
+
 def _with_names(arrays: Sequence[np.ndarray], lengths: str) -> list[list[int]]:
     """Return the arrays' shapes with ~0, ~1, … for lengths that may vary; equal ones have one name."""
     if lengths == BATCH:
