@@ -30,6 +30,13 @@ ANY, ELEMENTWISE, BATCH, FIRST = "any", "elementwise", "batch", "first"
 LARGE = 1 << 13
 LARGE_IF_COSTLY = 1 << 10
 MANY = 1 << 23
+# What takes NumPy one step has to meet so many times as many: a kernel saves it little time.
+PATIENCE = 16
+
+# What takes NumPy one step, and little time, is left to it below this. Empty until there was a tensor as large as that:
+# the engine's short paths look here, and in a program of small tensors they need to look no further.
+LARGE_IF_CHEAP = 1 << 16
+large: list[int] = []
 
 _offered: list[Compute] = []  # by whom, at most one
 _in_use: list[Compute] = []  # the same, or empty
@@ -37,6 +44,12 @@ _offered_there: list[Compute] = []  # by whom on a device, at most one
 _of_devices: set[type] = set()  # the classes of devices' arrays that were met so far
 # Whether NumPy is computing a function in this thread: what that calls is a part of its kernel.
 _inside: ContextVar[bool] = ContextVar("inside", default=False)
+
+
+def meet_large(size: int) -> None:
+    """Note how many elements a tensor has, if none was large before."""
+    if size >= LARGE_IF_CHEAP and not large:
+        large.append(LARGE_IF_CHEAP)
 
 
 def offer(compute: Compute) -> None:
@@ -148,11 +161,12 @@ def natively(
     lengths: str = ANY,
     otherwise: Callable[..., Any] | None = None,
     costly: bool = False,
+    patience: int = 1,
 ) -> Callable[..., Any]:
     """Return a function of arrays that hands large ones over, when it has met many.
 
     lengths: which ones a kernel is for. otherwise: a quicker way to the same numbers, by NumPy. costly: it takes NumPy
-    many steps.
+    many steps. patience: how many times as many it has to meet.
     """
     met = 0
     plain = function if otherwise is None else otherwise
@@ -183,7 +197,9 @@ def natively(
         before = _inside.set(True)
         try:
             met += size
-            if met > MANY and _in_use:
+            if not large:
+                meet_large(size)
+            if met > MANY * patience and _in_use:
                 found = _in_use[0](function, plain, inputs, attributes, lengths)
                 if found is not None:
                     return found
