@@ -30,7 +30,7 @@ ANY, ELEMENTWISE, BATCH, FIRST = "any", "elementwise", "batch", "first"
 LARGE = 1 << 13
 LARGE_IF_COSTLY = 1 << 10
 MANY = 1 << 23
-# What takes NumPy one step has to meet so many times as many: a kernel saves it little time.
+# What NumPy does as fast as memory allows has to meet so many times as many: a kernel saves it little time.
 PATIENCE = 16
 
 # What takes NumPy one step, and little time, is left to it below this. Empty until there was a tensor as large as that:
@@ -161,14 +161,15 @@ def natively(
     lengths: str = ANY,
     otherwise: Callable[..., Any] | None = None,
     costly: bool = False,
-    patience: int = 1,
+    cheap: bool = False,
 ) -> Callable[..., Any]:
     """Return a function of arrays that hands large ones over, when it has met many.
 
     lengths: which ones a kernel is for. otherwise: a quicker way to the same numbers, by NumPy. costly: it takes NumPy
-    many steps. patience: how many times as many it has to meet.
+    many steps. cheap: it takes NumPy one, as fast as memory allows.
     """
     met = 0
+    patience = PATIENCE if cheap else 1
     plain = function if otherwise is None else otherwise
 
     def run(*inputs: Any, **attributes: Any) -> Any:
@@ -203,7 +204,7 @@ def natively(
                 found = _in_use[0](function, plain, inputs, attributes, lengths)
                 if found is not None:
                     return found
-            if lengths == ELEMENTWISE:
+            if lengths == ELEMENTWISE and not cheap:
                 return pieces.elementwise(plain, inputs, attributes)
             return plain(*inputs, **attributes)
         finally:

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.ops.native import ANY, ELEMENTWISE, PATIENCE, natively, natively_there
+from minitorch.ops.native import ANY, ELEMENTWISE, natively, natively_there
 from minitorch.ops.sums import total
 
 # An array of any kind that speaks NumPy's protocols: numpy.ndarray, cupy.ndarray, Tensor, …
@@ -37,6 +37,15 @@ OPS: dict[str, Op] = {}
 # What an op's rules make of complex numbers: it refuses them; its rules, written for real numbers, are the
 # derivative of an analytic function, and the engine conjugates around them; its rules say all themselves.
 REFUSED, ANALYTIC, OWN = "refused", "analytic", "own"
+
+# What NumPy computes as fast as memory allows.
+_CHEAP = frozenset(
+    getattr(np, name)
+    for name in (  # noqa: SIM905
+        "add subtract multiply true_divide negative square absolute copysign maximum minimum fmax fmin sqrt floor ceil "
+        "trunc conjugate"
+    ).split()
+)
 
 
 class Op:
@@ -150,9 +159,11 @@ class Op:
         if self.ufunc is None or self.ufunc.signature is not None or not self.differentiable:
             self.of_large, self.rules_of_large = self.forward, self.rules
         else:
-            wrap = functools.partial(natively, lengths=ELEMENTWISE, patience=PATIENCE)
-            self.of_large = wrap(self.forward)
-            self.rules_of_large = tuple(None if r is None else wrap(r) for r in self.rules)
+            self.of_large = natively(self.forward, ELEMENTWISE, cheap=self.ufunc in _CHEAP)
+            # (They are mostly products, cheap as well, or g itself.)
+            self.rules_of_large = tuple(
+                None if r is None else natively(r, ELEMENTWISE, cheap=True) for r in self.rules
+            )
 
     def __repr__(self) -> str:
         return f"Op({self.name!r})"
