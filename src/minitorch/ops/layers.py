@@ -147,7 +147,7 @@ def _normalize_rules(
     stretched = () if weight is None else _stretched(weight.shape, x.shape)
     alike = tuple(a for a in axes if a in stretched)
     d_weight = d_bias = None
-    if alike:
+    if weight is not None and alike:
         # What is scaled alike is summed up first: all other sums are of these few.
         of_g, of_products = total(g_out, axis=alike, keepdims=True), _sum_of_products(g_out, y, alike)
         others, further = (tuple(a for a in each if a not in alike) for each in (axes, stretched))
