@@ -165,6 +165,13 @@ def _device_kernel(*call: _Any) -> _Any:
     return kernels.compute(*call)
 
 
+def _update(*call: _Any) -> _Any:
+    """Change large arrays by a native kernel; return whether that was done."""
+    kernels = _importlib.import_module("minitorch.compiler.call.update_kernels")
+    _native.offer_updates(kernels.update)  # from now on without this step
+    return kernels.update(*call)
+
+
 def _device_update(*call: _Any) -> _Any:
     """Change a GPU's arrays by a kernel of our own; return whether that was done."""
     kernels = _importlib.import_module("minitorch.compiler.call.device_kernels")
@@ -173,6 +180,7 @@ def _device_update(*call: _Any) -> _Any:
 
 
 _native.offer(_kernel)
+_native.offer_updates(_update)
 _native.offer_there(_device_kernel)
 _native.offer_updates_there(_device_update)
 

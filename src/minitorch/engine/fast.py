@@ -16,10 +16,11 @@ from minitorch.engine import bfloat16, node
 from minitorch.engine import complex as complex_numbers
 from minitorch.engine.modes import USUAL, attention, current
 from minitorch.engine.node import NO_ATTRIBUTES
-from minitorch.engine.record import TROUBLE, apply, second_try
+from minitorch.engine.record import TROUBLE, apply, on_large, second_try
 from minitorch.engine.recording import recordings
 from minitorch.engine.versions import VIEWED, is_view, note_view, rebased
 from minitorch.engine.watch import exposed, is_exposed, tick
+from minitorch.ops import native
 from minitorch.ops.op import REFUSED
 
 _TEMPLATE = """
@@ -35,6 +36,8 @@ def {name}({parameters}):
     ){or_uncommon}:
         return {apply}
     forward = op.forward  # in a name of its own: calling it as a method would look it up the slow way
+    if large and {first}.size >= large[0]:
+        forward = op.of_large or on_large(op)
     try:
         data = {forward}
     except TROUBLE as error:
@@ -75,10 +78,12 @@ _NAMES = {
     "generic": np.generic,
     "is_exposed": is_exposed,
     "is_view": is_view,
+    "large": native.large,
     "ndarray": np.ndarray,
     "new": object.__new__,
     "node": node,
     "note_view": note_view,
+    "on_large": on_large,
     "rebased": rebased,
     "recordings": recordings,
     "second_try": second_try,
@@ -104,6 +109,7 @@ apply_unary = _short_path(
     or_uncommon=" or (op.floating and array.dtype.kind not in 'fc')",
     apply="apply(op, x, **attributes)",
     arrays="array,",
+    first="array",
     forward="forward(array, **attributes) if attributes else forward(array)",
     wants_gradient="x._requires_grad",
     inputs="x,",
@@ -127,6 +133,7 @@ apply_binary = _short_path(
     or_uncommon=" or (op.floating and a._array.dtype.kind not in 'fc')",
     apply="apply(op, a, b)",
     arrays="a._array, b._array",
+    first="a._array",
     forward="forward(a._array, b._array)",
     wants_gradient="a._requires_grad or b._requires_grad",
     inputs="a, b",
@@ -139,6 +146,7 @@ apply_to_number_and_tensor = _short_path(
     is_exposed="is_exposed(x)",
     apply="apply(op, number, x)",
     arrays="number, x._array",
+    first="x._array",
     forward="forward(number, x._array)",
     wants_gradient="x._requires_grad",
     inputs="number, x",
@@ -151,6 +159,7 @@ apply_to_tensor_and_number = _short_path(
     is_exposed="is_exposed(x)",
     apply="apply(op, x, number)",
     arrays="x._array, number",
+    first="x._array",
     forward="forward(x._array, number)",
     wants_gradient="x._requires_grad",
     inputs="x, number",

@@ -243,6 +243,12 @@ def _by_taps(x: Array, w: Array, bias: Array | None = None, *, kernel: Sizes, **
     return found if bias is None else found + bias.reshape((-1, *ones))
 
 
+def _turned(kernel: Sizes, padding: Pairs, dilation: Sizes) -> Pairs:
+    """Return the padding of the convolution, by the kernel turned round, that undoes one of stride 1."""
+    reach = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
+    return tuple((r - a, r - b) for r, (a, b) in zip(reach, padding, strict=True))
+
+
 def _by_taps_transposed(
     y: Array, w: Array, *, kernel: Sizes, stride: Sizes, padding: Pairs, dilation: Sizes
 ) -> Array:
@@ -251,6 +257,9 @@ def _by_taps_transposed(
     Place i was met by tap t of window o if i = s·o + d·t. So places whose remainders by s are equal get something from
     the same taps, and lie as densely as the windows do: each such part of the image is computed by itself.
     """
+    if all(s == 1 for s in stride):
+        turned = _turned(kernel, padding, dilation)
+        return _by_taps(y, w[:, ::-1], kernel=kernel, stride=stride, padding=turned, dilation=dilation)
     size = covered_size(y.shape[2:], kernel, stride, padding, dilation)
     length = [-(-(n + a + b) // s) for n, (a, b), s in zip(size, padding, stride, strict=True)]
     first = [d * (k - 1) // s for d, k, s in zip(dilation, kernel, stride, strict=True)]
@@ -311,9 +320,7 @@ def _depthwise_columns_transposed(
     if any(s != 1 for s in stride):
         how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": y.shape[1]}
         return _from_columns(y, _with_kernel(w, kernel), **how)
-    # A convolution, by the kernel turned round.
-    reach = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
-    turned = tuple((r - a, r - b) for r, (a, b) in zip(reach, padding, strict=True))
+    turned = _turned(kernel, padding, dilation)
     return _depthwise_columns(y, w[:, ::-1], kernel=kernel, stride=stride, padding=turned, dilation=dilation)
 
 

@@ -144,21 +144,37 @@ def _normalize_rules(
     count = max(count_of(x.shape, axes), 1)
     s = 1 / np.sqrt(variance + eps)
     y = _times(x - mean, s) if centre else x * s  # again: cheaper than to keep it
-    h, scale, d_weight = g_out, s, None
-    if weight is not None and _is_same_within(weight, x, axes):
-        scale = s * weight
-        products = _sum_of_products(g_out, y, axes)
-        further = tuple(a for a in _stretched(weight.shape, x.shape) if a not in axes)
-        d_weight = total(products, axis=further, keepdims=True) if further else products
+    stretched = () if weight is None else _stretched(weight.shape, x.shape)
+    alike = tuple(a for a in axes if a in stretched)
+    d_weight = d_bias = None
+    if weight is not None and alike:
+        # What is scaled alike is summed up first: all other sums are of these few.
+        of_g, of_products = total(g_out, axis=alike, keepdims=True), _sum_of_products(g_out, y, alike)
+        others, further = (tuple(a for a in each if a not in alike) for each in (axes, stretched))
+        sums, products = (_total(each * weight, others) for each in (of_g, of_products))
+        d_weight = _total(of_products, further)
+        dx = g_out * (s * weight)
+        if bias is not None and bias.shape == weight.shape:
+            d_bias = _total(of_g, further)
     else:
+        h = g_out
         if weight is not None:
             h = g_out * weight
-            d_weight = _sum_of_products(g_out, y, _stretched(weight.shape, x.shape))
+            d_weight = _sum_of_products(g_out, y, stretched)
+        sums = total(h, axis=axes, keepdims=True) if centre else 0
         products = _sum_of_products(h, y, axes)
-    dx = _plus(h * scale, _times(y, (2 * g_variance / s - scale * products) / count))
+        dx = h * s
+    dx = _plus(dx, _times(y, (2 * g_variance / s - s * products) / count))
     if centre:
-        dx = _plus(dx, (g_mean - scale * total(h, axis=axes, keepdims=True)) / count)
-    return dx, d_weight, None if bias is None else _summed_over(g_out, bias)
+        dx = _plus(dx, (g_mean - s * sums) / count)
+    if bias is not None and d_bias is None:
+        d_bias = _summed_over(g_out, bias)
+    return dx, d_weight, d_bias
+
+
+def _total(x: Array, axes: tuple[int, ...]) -> Array:
+    """Return x summed over axes, which stay as 1s; over none: x itself."""
+    return total(x, axis=axes, keepdims=True) if axes else x
 
 
 NORMALIZE = Op("normalize", _normalize, joint=_normalize_rules, native=True)

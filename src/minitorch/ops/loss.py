@@ -32,8 +32,13 @@ IMPOSSIBLE = Op(
 def _kept_targets(target: Array, weight: Array | None, ignore: int) -> tuple[Array, Array, Array | int]:
     """Return which rows count, each one's class (0 where ignored), and its class's weight."""
     kept = target != ignore
-    safe = np.where(kept, target, 0)
+    safe = target if _all(kept) else np.where(kept, target, 0)
     return kept, safe, 1 if weight is None else weight[safe]
+
+
+def _all(kept: Array) -> bool:
+    """Tell whether all rows are known to count: of plain arrays, where looking costs less than to do without."""
+    return type(kept) is np.ndarray and np.count_nonzero(kept) == kept.size
 
 
 def _at(rows: Array, index: Array) -> Array:
@@ -45,6 +50,9 @@ def _at(rows: Array, index: Array) -> Array:
 
 def refuse_targets(target: Array, classes: int, ignore: int) -> None:
     """Refuse targets that are no classes."""
+    # As numbers without a sign, negative ones are large: one comparison finds all that might be wrong.
+    if type(target) is np.ndarray and not (target.view(f"u{target.itemsize}") >= classes).any():
+        return
     wrong = (target != ignore) & ((target < 0) | (target >= classes))
     if violated(wrong.any()):
         raise IndexError(
@@ -60,11 +68,13 @@ def _cross_entropy(
         refuse_targets(target, logits.shape[1], ignore)
     kept, safe, row_weight = _kept_targets(target, weight, ignore)
     logp = LOG_SOFTMAX.forward(logits, axis=1)
-    loss = -_at(logp, safe) * row_weight
+    loss = -_at(logp, safe)
+    if weight is not None:
+        loss = loss * row_weight
     if smoothing:
         spread = -(logp if weight is None else logp * weight).sum(axis=1) / logits.shape[1]
         loss = (1 - smoothing) * loss + smoothing * spread
-    return np.where(kept, loss, 0)
+    return loss if safe is target else np.where(kept, loss, 0)
 
 
 def _cross_entropy_rule(
@@ -80,18 +90,21 @@ def _cross_entropy_rule(
     # A row's loss is Σ_c a_c·(-log p_c), so its gradient is (Σ a)·softmax - a. The dense softmax Jacobian is
     # never built; nor is a, which is a number per class (smoothing) and one more at the target.
     kept, safe, row_weight = _kept_targets(target, weight, ignore)
-    g = np.where(kept, g, 0)
+    g = g if safe is target else np.where(kept, g, 0)
     classes = logits.shape[1]
-    at_target = (1 - smoothing) * g * row_weight
+    at_target = (1 - smoothing) * g * row_weight if smoothing or weight is not None else g
     if smoothing:
         per_class = (smoothing / classes) * g[:, None] * (1 if weight is None else weight[None, :])
         total = at_target + (smoothing * g if weight is None else per_class.sum(axis=1))
         slope = SOFTMAX(logits, axis=1) * total[:, None] - per_class
     else:
         slope = SOFTMAX(logits, axis=1) * at_target[:, None]
-    slope = SCATTER_ADD(slope, safe[:, None], -at_target[:, None], axis=1)
+    if type(slope) is np.ndarray:
+        slope[np.arange(len(safe)), safe] -= at_target  # an array of our own, a row's target once in each row
+    else:
+        slope = SCATTER_ADD(slope, safe[:, None], -at_target[:, None], axis=1)
     # An ignored row's gradient is 0 whatever its logits are, nan included.
-    return slope if certain(kept.all()) else np.where(kept[:, None], slope, 0)
+    return slope if safe is target or certain(kept.all()) else np.where(kept[:, None], slope, 0)
 
 
 CROSS_ENTROPY = Op(

@@ -30,6 +30,13 @@ ANY, ELEMENTWISE, BATCH, FIRST = "any", "elementwise", "batch", "first"
 LARGE = 1 << 13
 LARGE_IF_COSTLY = 1 << 10
 MANY = 1 << 23
+# What NumPy does as fast as memory allows has to meet so many times as many: a kernel saves it little time.
+PATIENCE = 16
+
+# What takes NumPy one step, and little time, is left to it below this. Empty until there was a tensor as large as that:
+# the engine's short paths look here, and in a program of small tensors they need to look no further.
+LARGE_IF_CHEAP = 1 << 16
+large: list[int] = []
 
 _offered: list[Compute] = []  # by whom, at most one
 _in_use: list[Compute] = []  # the same, or empty
@@ -37,6 +44,12 @@ _offered_there: list[Compute] = []  # by whom on a device, at most one
 _of_devices: set[type] = set()  # the classes of devices' arrays that were met so far
 # Whether NumPy is computing a function in this thread: what that calls is a part of its kernel.
 _inside: ContextVar[bool] = ContextVar("inside", default=False)
+
+
+def meet_large(size: int) -> None:
+    """Note how many elements a tensor has, if none was large before."""
+    if size >= LARGE_IF_CHEAP and not large:
+        large.append(LARGE_IF_CHEAP)
 
 
 def offer(compute: Compute) -> None:
@@ -86,17 +99,30 @@ def _computed_there(
 
 # A function that changes some of its arrays, those, and numbers; whether it was done.
 Update = Callable[[Callable[..., None], list[Any], tuple[Any, ...]], bool]
-_updates: list[Update] = []  # who does so on a device, at most one
+_updates: list[Update] = []  # who does so here, at most one
+_updates_there: list[Update] = []  # and on a device
+_met_by_updates: dict[Callable[..., None], int] = {}  # how many elements
+
+
+def offer_updates(update: Update) -> None:
+    """Let what changes large arrays be done by a function."""
+    _updates[:] = [update]
 
 
 def offer_updates_there(update: Update) -> None:
     """Let what changes arrays on a device be done by a function."""
-    _updates[:] = [update]
+    _updates_there[:] = [update]
+
+
+def update(function: Callable[..., None], arrays: list[Any], numbers: tuple[Any, ...]) -> bool:
+    """Do function(arrays, numbers), which changes some of large arrays, by a kernel; return whether there was one."""
+    met = _met_by_updates[function] = _met_by_updates.get(function, 0) + arrays[0].size
+    return met > MANY and bool(_in_use and _updates) and _updates[0](function, arrays, numbers)
 
 
 def update_there(function: Callable[..., None], arrays: list[Any], numbers: tuple[Any, ...]) -> None:
     """Do function(arrays, numbers), which changes some of a device's arrays, by a kernel if there is one."""
-    if not (_in_use and _updates and _updates[0](function, arrays, numbers)):
+    if not (_in_use and _updates_there and _updates_there[0](function, arrays, numbers)):
         function(arrays, numbers)
 
 
@@ -135,13 +161,15 @@ def natively(
     lengths: str = ANY,
     otherwise: Callable[..., Any] | None = None,
     costly: bool = False,
+    cheap: bool = False,
 ) -> Callable[..., Any]:
     """Return a function of arrays that hands large ones over, when it has met many.
 
     lengths: which ones a kernel is for. otherwise: a quicker way to the same numbers, by NumPy. costly: it takes NumPy
-    many steps.
+    many steps. cheap: it takes NumPy one, as fast as memory allows.
     """
     met = 0
+    patience = PATIENCE if cheap else 1
     plain = function if otherwise is None else otherwise
 
     def run(*inputs: Any, **attributes: Any) -> Any:
@@ -170,11 +198,13 @@ def natively(
         before = _inside.set(True)
         try:
             met += size
-            if met > MANY and _in_use:
+            if not large:
+                meet_large(size)
+            if met > MANY * patience and _in_use:
                 found = _in_use[0](function, plain, inputs, attributes, lengths)
                 if found is not None:
                     return found
-            if lengths == ELEMENTWISE:
+            if lengths == ELEMENTWISE and not cheap:
                 return pieces.elementwise(plain, inputs, attributes)
             return plain(*inputs, **attributes)
         finally:

@@ -38,6 +38,15 @@ OPS: dict[str, Op] = {}
 # derivative of an analytic function, and the engine conjugates around them; its rules say all themselves.
 REFUSED, ANALYTIC, OWN = "refused", "analytic", "own"
 
+# What NumPy computes as fast as memory allows.
+_CHEAP = frozenset(
+    getattr(np, name)
+    for name in (  # noqa: SIM905
+        "add subtract multiply true_divide negative square absolute copysign maximum minimum fmax fmin sqrt floor ceil "
+        "trunc conjugate"
+    ).split()
+)
+
 
 class Op:
     """One operation: `forward` computes it, one rule per input differentiates it.
@@ -63,7 +72,8 @@ class Op:
     register: whether to list it in OPS; a user's own op is not.
 
     `complex` says what its rules make of complex numbers (see ops/complex.py, which sets it), `tangent` how its result
-    moves when its inputs do (ops/tangents.py; None: the rules tell), `ufunc` which of NumPy's it is, if it is one.
+    moves when its inputs do (ops/tangents.py; None: the rules tell), `ufunc` which of NumPy's it is, if it is one;
+    `of_large` and `rules_of_large` are forward and rules for large arrays, once such were met (None: not yet).
     """
 
     __slots__ = (
@@ -76,9 +86,11 @@ class Op:
         "gives_own_arrays",
         "joint",
         "name",
+        "of_large",
         "plain",
         "reads",
         "rules",
+        "rules_of_large",
         "takes_none",
         "tangent",
         "there",
@@ -123,6 +135,8 @@ class Op:
         self.differentiable = bool(rules or each or joint)
         self.complex = REFUSED if register else OWN
         self.tangent: Callable[..., Any] | None = None
+        self.of_large: Callable[..., Any] | None = None
+        self.rules_of_large: tuple[Rule | None, ...] = ()
         # The rules give new arrays, or g itself, or a view: this library's do. Others' may give any array they hold.
         self.gives_own_arrays = register
         self.plain = len(rules) in (1, 2) and None not in rules  # the engine's short way is for these
@@ -138,6 +152,18 @@ class Op:
             self.forward = natively_there(self.forward, lengths)
             self.rules = tuple(None if r is None else natively_there(r, lengths) for r in self.rules)
             self.there = False
+            self.of_large = None
+
+    def open_to_large(self) -> None:
+        """Make what computes large arrays: kernels of NumPy's ufuncs and their rules, else what there is."""
+        if self.ufunc is None or self.ufunc.signature is not None or not self.differentiable:
+            self.of_large, self.rules_of_large = self.forward, self.rules
+        else:
+            self.of_large = natively(self.forward, ELEMENTWISE, cheap=self.ufunc in _CHEAP)
+            # (They are mostly products, cheap as well, or g itself.)
+            self.rules_of_large = tuple(
+                None if r is None else natively(r, ELEMENTWISE, cheap=True) for r in self.rules
+            )
 
     def __repr__(self) -> str:
         return f"Op({self.name!r})"

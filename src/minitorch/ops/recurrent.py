@@ -140,7 +140,10 @@ GRU_CELL = Cell(3, _gru, _gru_slopes, _gru_back)
 
 def _natively(cell: Cell) -> Cell:
     """Return a cell whose large arrays native kernels compute, each in one pass (`back` has few steps already)."""
-    return cell._replace(forward=natively(cell.forward, BATCH), slopes=natively(cell.slopes, BATCH))
+    gated = cell.gates > 1
+    return cell._replace(
+        forward=natively(cell.forward, BATCH, costly=gated), slopes=natively(cell.slopes, BATCH, costly=gated)
+    )
 
 
 CELLS = {

@@ -29,7 +29,8 @@ from minitorch.engine.recording import number as only_number
 from minitorch.engine.watch import touch
 from minitorch.functions import sparse_coo_tensor
 from minitorch.nn.module import add_hook, zero_gradient
-from minitorch.ops.native import is_of_device, update_there
+from minitorch.ops import native
+from minitorch.ops.fast import SMALL
 from minitorch.ops.pieces import share, threads
 from minitorch.ops.sparse import Coo
 from minitorch.tensor import HookHandle, Tensor
@@ -520,11 +521,16 @@ class ElementwiseOptimizer(Optimizer):
                 if state:
                     self.state[p] = state
                 x = p._data
-                if is_of_device(x) and active is None and not self._whole:
+                if active is None and not self._whole and (x.size >= native.LARGE or native.is_of_device(x)):
                     rule = _in_one_go(type(self)._rule, maximize, bool(decay), shrink != 1.0, self._scratches)
-                    update_there(rule, [x, g, *memory], (decay, shrink, *numbers))
-                    touch(x)
-                    continue
+                    arguments = rule, [x, g, *memory], (decay, shrink, *numbers)
+                    if native.is_of_device(x):
+                        native.update_there(*arguments)
+                        touch(x)
+                        continue
+                    if native.update(*arguments):
+                        touch(x)
+                        continue
                 update = functools.partial(self._update, numbers, decay, shrink, maximize, active is None)
                 blocks = [(x, g, *memory)] if self._whole else _blocks(x, g, memory)
                 if len(blocks) > 1 and active is None:
@@ -562,11 +568,14 @@ class ElementwiseOptimizer(Optimizer):
     ) -> None:
         """Change one block, of the parameter, its gradient and its state. plain: nobody records it."""
         x, g, *memory = block
-        if plain:
-            scratch = [self._room(x, i) for i in range(self._scratches + 1)]
-        else:  # what is written into a part of a room would be written down as the whole
-            first = [np.empty_like(x)] if maximize or decay else [x]  # (not needed, then)
-            scratch = first + [np.empty_like(x) for _ in range(self._scratches)]
+        first = (
+            [x] if not (maximize or decay) else []
+        )  # (an array for the changed gradient: not needed, then)
+        count = self._scratches + 1 - len(first)
+        if plain and x.size >= SMALL:
+            scratch = first + [self._room(x, i) for i in range(count)]
+        else:  # what is written into a part of a room would be written down as the whole; and small ones cost less anew
+            scratch = first + [np.empty_like(x) for _ in range(count)]
         if maximize:
             g = np.negative(g, out=scratch[0])
         if decay:

@@ -31,9 +31,12 @@ def at_once(monkeypatch):
     monkeypatch.setattr(native, "LARGE", 1)
     monkeypatch.setattr(native, "LARGE_IF_COSTLY", 1)
     monkeypatch.setattr(native, "MANY", 0)
+    before = list(native.large)
+    native.large[:] = [1]
     minitorch.set_native_ops(True)
     yield
     minitorch.set_native_ops(False)
+    native.large[:] = before
 
 
 @pytest.fixture
@@ -184,12 +187,23 @@ def test_norms_whose_lengths_are_equal_or_one(shape):
             np.testing.assert_allclose(mine, other, rtol=1e-9, atol=1e-11)
 
 
-def test_another_order_in_memory_is_left_to_numpy(used):
-    x = minitorch.tensor(np.random.default_rng(0).normal(size=(5, 7))).T
-    for _ in range(2):
-        y = F.gelu(x)
-    assert y._data.flags.f_contiguous
-    assert not used
+@pytest.mark.parametrize("order", [(1, 0, 2), (2, 1, 0), (0, 2, 1)])
+def test_another_order_in_memory(used, order):
+    random = np.random.default_rng(0)
+    turned = random.normal(size=(5, 7, 4)).transpose(order)
+    run = native.natively(lambda g, x: g * np.tanh(x) + 0.5, native.ELEMENTWISE)
+    plain = np.ascontiguousarray(turned)
+    for g in (turned * 2, plain * 3, np.broadcast_to(random.normal(size=turned.shape[-1]), turned.shape)):
+        for pair in ((g, turned), (turned, g))[: 2 if all(g.strides) else 1]:
+            expected = pair[0] * np.tanh(pair[1]) + 0.5
+            for _ in range(2):
+                found = run(*pair)
+                np.testing.assert_allclose(found, expected, rtol=1e-12)
+                assert found.strides == expected.strides
+                assert found.base is None
+    assert len(used) > 6
+    with_gaps = np.zeros((20, 30))[::2, ::3].T
+    assert run(with_gaps, with_gaps).strides == (with_gaps * with_gaps).strides
 
 
 def test_a_gradient_that_is_one_number_everywhere(used):
@@ -261,6 +275,22 @@ def test_a_thread_does_not_mind_what_another_computes(used):
     assert len(used) == 1
     leave.set()
     thread.join()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_large_arithmetic(used, dtype):
+    random = np.random.default_rng(0)
+    x, y, row = (1 + random.random(size=s).astype(dtype) for s in ((6, 8), (6, 8), (8,)))
+    call = lambda x, y, row: (x / y).exp() * (x.sqrt() + 2 * row) + (minitorch.maximum(x, y) - x * row).sin()
+    expected = by_numpy(lambda: gradients(call, x, y, row))
+    for _ in range(2):
+        for mine, other in zip(gradients(call, x, y, row), expected, strict=True):
+            np.testing.assert_allclose(
+                mine, other, rtol=1e-12 if dtype == np.float64 else 1e-5, atol=1e-5 * (dtype == np.float32)
+            )
+    assert used
+    whole = minitorch.tensor(np.arange(9, dtype=np.uint8))
+    np.testing.assert_array_equal((whole * whole).numpy(), np.arange(9, dtype=np.uint8) ** 2)
 
 
 def test_a_kernel_that_differs_is_told_and_not_used(monkeypatch, used):

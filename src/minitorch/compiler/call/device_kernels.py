@@ -24,17 +24,15 @@ from minitorch.compiler.backends.cuda.ptx import ptx
 from minitorch.compiler.backends.cuda.words import Kernel, gpu_text
 from minitorch.compiler.backends.interface import Task
 from minitorch.compiler.call.kernels import Fixed, Function, recorded, warn
-from minitorch.compiler.ir.program import Program, Value
+from minitorch.compiler.call.update_kernels import FLOATS, NoKernel, changes, fixed_numbers
+from minitorch.compiler.ir.program import Value
 from minitorch.compiler.schedule.memory import MemoryPlan
 from minitorch.compiler.schedule.schedule import Schedule
-from minitorch.compiler.trace.number import Number
 from minitorch.compiler.trace.promised import NumbersMissing, promise
 from minitorch.compiler.trace.refusal import CompileError
-from minitorch.compiler.trace.traced import Traced
 from minitorch.engine import recording
 from minitorch.ops.native import ELEMENTWISE
 
-FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 DTYPES = frozenset(np.dtype(t) for t in (np.float16, np.float32, np.float64, np.int32, np.int64, np.bool_))
 CALLS = 3  # of one kind, before a kernel is made for it
 MOST_SHAPES = 64  # that kernels of one function are made for
@@ -46,10 +44,6 @@ _kernels: dict[Any, DeviceKernel | None] = {}
 _shapes: dict[Any, int] = {}  # how many kernels a function has
 _making = threading.Lock()
 _UNKNOWN: Any = object()
-
-
-class NoKernel(Exception):
-    """A part of a program cannot be a kernel."""
 
 
 class Launcher:
@@ -228,8 +222,7 @@ def update(function: Callable[..., None], arrays: list[Any], numbers: tuple[Any,
             return False
         if not array.flags.c_contiguous:
             return False
-    # What a rule may decide on has a kernel of its own; all other numbers may be others at the next step.
-    fixed = tuple([None if n.__class__ is float and n not in (0.0, 1.0) else n for n in numbers])
+    fixed = fixed_numbers(numbers)
     key = (function, dtype, shape, len(arrays), fixed)
     try:
         kernel = _updates.get(key, _UNKNOWN)
@@ -316,52 +309,9 @@ def _made_update(
     """Return a function that changes arrays as kernels."""
     shape = (arrays[0].size,)
     inputs = [Value("input", (), {"index": i}, shape, a.dtype) for i, a in enumerate(arrays)]
-    traced = [Traced(value, promise(shape, value.dtype)) for value in inputs]
-    made: list[_Told] = []
-    given = [
-        known if known is not None else _Told(inputs, made, number, operator.itemgetter(i))
-        for i, (number, known) in enumerate(zip(numbers, fixed, strict=True))
-    ]
-    with np.errstate(all="ignore"):
-        function(traced, tuple(given))
-    changed = [i for i, handle in enumerate(traced) if handle.value is not inputs[i]]
-    program = Program(inputs, [traced[i].value for i in changed])
-    numbered = range(len(arrays), len(inputs))
-    return Update(
-        backend.build(program, dict(enumerate(changed)), numbered), changed, [each.tell for each in made]
-    )
-
-
-class _Told(Number):
-    """A number of a rule's, or what Python computes of some: told to the kernel at each call.
-
-    tell: computes it of a call's numbers.
-    """
-
-    __slots__ = ("inputs", "made", "tell")
-
-    def __init__(
-        self, inputs: list[Value], made: list[_Told], concrete: float, tell: Callable[..., float]
-    ) -> None:
-        # (Rounded to the arrays' dtype once, as a Python number beside them is.)
-        value = Value("input", (), {"index": len(inputs)}, (), inputs[0].dtype)
-        super().__init__(value, concrete, lambda: concrete, _decide)
-        self.inputs, self.made, self.tell = inputs, made, tell
-        inputs.append(value)
-        made.append(self)
-
-    def _with(self, ufunc: Any, *operands: Any) -> Any:
-        if not all(isinstance(each, (_Told, int, float)) for each in operands):
-            return NotImplemented
-        tells = [each.tell if isinstance(each, _Told) else (lambda numbers, n=each: n) for each in operands]
-        concrete = float(ufunc(*(each.concrete if isinstance(each, _Told) else each for each in operands)))
-        return _Told(
-            self.inputs, self.made, concrete, lambda numbers: float(ufunc(*(tell(numbers) for tell in tells)))
-        )
-
-
-def _decide(read: Any, answer: Any) -> None:
-    raise NoKernel("it decides on a number")
+    promised = [promise(shape, a.dtype) for a in arrays]
+    found = changes(function, inputs, promised, numbers, fixed)
+    return Update(backend.build(found.program, found.updates, found.numbers), found.changed, found.tells)
 
 
 # --- what they are made by ------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from minitorch.compiler import backends
 from minitorch.compiler.backends.llvm.stream import native_stream
 from minitorch.compiler.call import verify
 from minitorch.compiler.call.function import Disagreement
-from minitorch.compiler.ir.program import Program, Value
+from minitorch.compiler.ir.program import Program, Value, in_order
 from minitorch.compiler.ir.sizes import Symbol, collecting, evaluated
 from minitorch.compiler.trace import lowerings as lowerings  # (they enter themselves in a table)
 from minitorch.compiler.trace import recorder as recorder  # (and so do NumPy's functions)
@@ -49,29 +49,109 @@ def compute(
     arrays, tree = _taken_apart(inputs)
     if arrays is None:
         return None
-    shape = arrays[0].shape
-    flat = lengths == ELEMENTWISE and all(a.shape == shape for a in arrays)
-    if flat:
-        arrays = [a.reshape(-1) for a in arrays]
-    shapes = _with_names(arrays, lengths)
+    like = None  # what results lie in memory like, where elements alone matter
+    if lengths == ELEMENTWISE and _have_one_shape(arrays):
+        like = _order_setting(arrays)
+        if like is None or any(a.dtype.kind != "f" for a in arrays):
+            return None
+        size = like.size
+        shapes: list[list[int]] = [[size if size < 2 else ~0]] * len(arrays)
+    elif _in_axis_order(arrays):
+        shapes = _with_names(arrays, lengths)
+    else:
+        return None
     pattern = tuple([(a.dtype.num, *shape) for a, shape in zip(arrays, shapes, strict=True)])
     key = (function, tree, pattern, tuple(attributes.items()))
     try:
         kernel = _kernels.get(key, _UNKNOWN)
     except TypeError:  # an attribute that cannot be a part of a key
         return None
-    if kernel is _UNKNOWN:
-        if recording.recorder() is not None:  # arrays that record would go to somebody else's program
-            return None
-        met = _met[key] = _met.get(key, 0) + arrays[0].size
-        if met < (native.MANY if lengths in (BATCH, FIRST) else native.MANY // SHARE):
-            return None
-        expected = plain(*inputs, **attributes)
-        _make(key, function, arrays, shapes, tree, attributes, expected)
-        return expected
     if kernel is None:
         return None
-    return kernel(arrays, shape if flat else None)
+    if kernel is not _UNKNOWN:
+        return kernel(arrays if like is None else _rows(arrays, like, kernel.used), like)
+    if recording.recorder() is not None:  # arrays that record would go to somebody else's program
+        return None
+    met = _met[key] = _met.get(key, 0) + arrays[0].size
+    if met < (native.MANY if lengths in (BATCH, FIRST) else native.MANY // SHARE):
+        return None
+    expected = plain(*inputs, **attributes)
+    if like is None:
+        _make(key, function, arrays, shapes, tree, attributes, expected)
+    else:
+        (row,) = _rows([np.asarray(expected)], like, {0})
+        _make(key, function, _rows(arrays, like), shapes, tree, attributes, row)
+    return expected
+
+
+def _rows(arrays: Sequence[np.ndarray], like: np.ndarray, used: Any = None) -> list[np.ndarray]:
+    """Return arrays of one shape as rows, their elements in the order in which those of `like` lie in memory.
+
+    used: which of them have to be right (None: all); for the others any will do that is as long.
+    """
+    strides = like.strides
+    turn = None if like.flags.c_contiguous else sorted(range(like.ndim), key=lambda axis: -strides[axis])
+    rows: list[Any] = []
+    for i, array in enumerate(arrays):
+        if array.strides != strides and not (array.flags.c_contiguous and turn is None):
+            if used is not None and i not in used:
+                rows.append(None)
+                continue
+            copy = np.empty_like(like, dtype=array.dtype)
+            copy[...] = array
+            array = copy
+        rows.append((array if turn is None else array.transpose(turn)).reshape(-1))
+    spare: Any = next((row for row in rows if row is not None), None)
+    return [spare if row is None else row for row in rows]
+
+
+def _have_one_shape(arrays: Sequence[np.ndarray]) -> bool:
+    shape = arrays[0].shape
+    return all(a.shape == shape for a in arrays)
+
+
+def _in_axis_order(arrays: list[np.ndarray]) -> bool:
+    """Copy what is expanded. Tell whether all arrays lie in memory in the order of their axes, as kernels want them."""
+    for i, array in enumerate(arrays):
+        if not array.flags.c_contiguous:
+            if 0 not in array.strides:  # a result of NumPy's would lie in memory as the array does
+                return False
+            arrays[i] = np.ascontiguousarray(array)
+    return True
+
+
+def _order_setting(arrays: Sequence[np.ndarray]) -> np.ndarray | None:
+    """Return the array in whose order NumPy's results of arrays of one shape lie in memory; None: of none of them.
+
+    Expanded ones have no say. Of several orders that of the axes counts, if an array has it.
+    """
+    first = arrays[0]
+    if first.flags.c_contiguous:
+        return first
+    say = [a for a in arrays if a.flags.c_contiguous or not _is_expanded(a)]
+    for array in say:
+        if array.flags.c_contiguous:
+            return array
+    if not say:
+        return np.empty(first.shape, first.dtype)
+    return say[0] if in_a_row(say) is not None else None
+
+
+def _is_expanded(array: np.ndarray) -> bool:
+    return any(not step and n > 1 for step, n in zip(array.strides, array.shape, strict=True))
+
+
+def in_a_row(arrays: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+    """Return arrays of one shape that lie in memory in one order, without gaps, as rows of it; None if they do not."""
+    first = arrays[0]
+    shape, strides = first.shape, first.strides
+    if all(a.flags.c_contiguous and a.shape == shape for a in arrays):
+        return [a.reshape(-1) for a in arrays]
+    if any(a.strides != strides or a.shape != shape for a in arrays):
+        return None
+    order = sorted(range(first.ndim), key=lambda axis: -strides[axis])
+    turned = [a.transpose(order) for a in arrays]
+    return [a.reshape(-1) for a in turned] if turned[0].flags.c_contiguous else None
 
 
 def _with_names(arrays: Sequence[np.ndarray], lengths: str) -> list[list[int]]:
@@ -88,7 +168,7 @@ def _with_names(arrays: Sequence[np.ndarray], lengths: str) -> list[list[int]]:
 
 
 def _taken_apart(inputs: Sequence[Any]) -> tuple[list[np.ndarray] | None, Any]:
-    """Return all arrays among the inputs, as kernels want them, and how the inputs are made of them."""
+    """Return all arrays among the inputs, if kernels know them, and how the inputs are made of them."""
     arrays: list[np.ndarray] = []
     tree: list[Any] = []
     for each in inputs:
@@ -100,13 +180,9 @@ def _taken_apart(inputs: Sequence[Any]) -> tuple[list[np.ndarray] | None, Any]:
         else:
             tree.append(-1)
             arrays.append(each)
-    for i, array in enumerate(arrays):
+    for array in arrays:
         if array.__class__ is not np.ndarray or array.dtype not in DTYPES:
             return None, None
-        if not array.flags.c_contiguous:
-            if 0 not in array.strides:  # a result of NumPy's would lie in memory as the array does
-                return None, None
-            arrays[i] = np.ascontiguousarray(array)
     return arrays, tuple(tree)
 
 
@@ -143,19 +219,20 @@ class Kernel:
         self.program = program
         self.results = results
         self.alone = alone
+        needed = {each for value in in_order(program.outputs) for each in (value, *value.inputs)}
+        self.used = {i for i, value in enumerate(program.inputs) if value in needed}
         self.executable: Any = backends.named("native").compile(program, {})
         self._lock = threading.Lock()
         self._symbols = list(program.symbols)
         self._shapes: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
 
-    def __call__(self, arrays: list[np.ndarray], shape: tuple[int, ...] | None = None) -> Any:
-        """Run it. shape: of the results, where the arrays were laid out in a row."""
-        outputs = self.outputs(arrays, shape)
-        given = arrays if shape is None else [each.reshape(shape) for each in arrays]
-        found = [None if i is None else given[i] if i >= 0 else outputs[~i] for i in self.results]
+    def __call__(self, arrays: list[np.ndarray], like: np.ndarray | None = None) -> Any:
+        """Run it. like: an array of the results' shape and order in memory, where arrays were laid out in a row."""
+        outputs = self.outputs(arrays, like)
+        found = [None if i is None else arrays[i] if i >= 0 else outputs[~i] for i in self.results]
         return found[0] if self.alone else tuple(found)
 
-    def outputs(self, arrays: list[np.ndarray], shape: tuple[int, ...] | None = None) -> list[np.ndarray]:
+    def outputs(self, arrays: list[np.ndarray], like: np.ndarray | None = None) -> list[np.ndarray]:
         """Run it, and return the outputs of the program, in arrays of their own."""
         sizes = self.executable.sizes_of(arrays) if self._symbols else ()
         shapes = self._shapes.get(sizes)
@@ -165,10 +242,11 @@ class Kernel:
             binding = dict(zip(self._symbols, sizes, strict=True))
             shapes = self._shapes[sizes] = [evaluated(o.shape, binding) for o in self.program.outputs]
         kinds = [o.dtype for o in self.program.outputs]
-        made = [
-            np.empty(own if shape is None else shape, kind) for own, kind in zip(shapes, kinds, strict=True)
-        ]
-        filled = made if shape is None else [each.reshape(-1) for each in made]
+        if like is None:
+            filled = made = [np.empty(own, kind) for own, kind in zip(shapes, kinds, strict=True)]
+        else:
+            made = [np.empty_like(like, kind) for kind in kinds]
+            filled = [each.reshape(-1) for each in made] if like.flags.c_contiguous else in_a_row(made) or []
         with self._lock:  # it works in memory of its own
             if self.executable.entry(*arrays, *filled) is not None:
                 self.executable.fail()
@@ -196,7 +274,7 @@ def _make(
             return
         try:
             found = recorded(function, arrays, shapes, tree, attributes)
-            if found is None:
+            if found is None or not found[0].outputs:  # (nothing is computed: a result is one of the inputs)
                 return
             kernel = Kernel(*found)
         except Exception as problem:  # the numbers are there all the same

@@ -15,6 +15,7 @@ import numpy as np
 from minitorch.engine.dtypes import kind_of
 from minitorch.engine.node import new_tensor
 from minitorch.engine.record import apply
+from minitorch.engine.recording import recorder
 from minitorch.functions import pad, stack, where
 from minitorch.ops.loss import BINARY_CROSS_ENTROPY, CROSS_ENTROPY, IMPOSSIBLE, refuse_targets
 from minitorch.ops.native import is_of_device
@@ -271,13 +272,15 @@ def _with_indices(
     rows = logits.reshape(1, -1) if len(shape) == 1 else logits
     if len(shape) > 2:
         rows = rows.movedim(1, -1).reshape(-1, classes)
-    flat = goal.reshape(-1)
+    flat = goal if goal._data.ndim == 1 else goal.reshape(-1)
     losses = apply(CROSS_ENTROPY, rows, flat, weight, smoothing=float(smoothing), ignore=ignore)
     if reduction == "none":
         return losses.reshape(expected)
     total = losses.sum()
     if reduction == "sum":
         return total
+    if weight is None and flat._data.__class__ is np.ndarray and recorder() is None:
+        return total / float(np.count_nonzero(flat._data != ignore))
     kept = flat != ignore
     share = kept.sum() if weight is None else (weight.detach()[flat * kept] * kept).sum()
     return total / cast(share, logits._data.dtype)
