@@ -18,6 +18,7 @@ from minitorch.engine.modes import Mode, current
 from minitorch.engine.node import Node, new_tensor, write_down
 from minitorch.engine.quiet import hush, restore
 from minitorch.engine.reads import remember_what_is_read
+from minitorch.engine.recording import recordings
 from minitorch.engine.versions import note_view, rebased, synced
 from minitorch.ops.op import Op
 
@@ -75,6 +76,8 @@ def forward(op: Op, arrays: Sequence[Any], attributes: dict[str, Any]) -> Any:
     if bfloat16.met and bfloat16.is_computed_in_float32(op, arrays):
         return bfloat16.narrowed(forward(op, bfloat16.widened(arrays), attributes), arrays)
     try:
+        if recordings and (active := current().recorder) is not None:
+            return active.run_op(op, "forward", op.forward, arrays, attributes)
         return op.forward(*arrays, **attributes)
     except TROUBLE as error:
         return second_try(op, arrays, attributes, error)

@@ -19,6 +19,7 @@ import numpy as np
 
 from minitorch.compiler.ir import builder as make
 from minitorch.compiler.ir.program import COMPARISONS, LOGIC, TESTS, Value
+from minitorch.compiler.trace.kinds import kind_of
 from minitorch.compiler.trace.promised import NumbersMissing, Promised
 from minitorch.compiler.trace.refusal import CompileError
 from minitorch.compiler.trace.traced import (
@@ -114,7 +115,18 @@ class Pending(Traced):
 
     def assign(self, new: Traced) -> None:
         """Write: stand for another value from now on; what holds numbers already will hold the new ones."""
-        super().assign(new)
+        array = new._array
+        if (
+            self._source is None
+            and new._source is None
+            and array.dtype is self._array.dtype
+            and array.shape == self._array.shape
+            and array.strides == self._array.strides
+        ):
+            self._value, self._array, self._known = new.value, array, new._known
+            self._has_changed()
+        else:
+            super().assign(new)
         if self._source is not None:
             self.let_go()  # what it looks at may be computed by now: it is taken anew
         if self._memory is not None:
@@ -194,18 +206,17 @@ class Pending(Traced):
     # --- NumPy's protocols ------------------------------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        if any(isinstance(each, Node) for each in inputs):
-            return NotImplemented
-        writes = options.get("out") is not None or method == "at"
         if method == "__call__" and len(options) == 1 and "out" in options:
             (target, *more) = options["out"]
             if not more and target.__class__ is Pending and target._write(self._recording.map(ufunc, inputs)):
                 return target
-        if method == "__call__" and not options:
-            if (found := self._recording.map(ufunc, inputs)) is not None:
-                return found
-            if not self._array.shape and _are_numbers(inputs):
-                return self._recording.at_once(ufunc, inputs)
+        if method == "__call__" and not options and (found := self._recording.map(ufunc, inputs)) is not None:
+            return found
+        if any(isinstance(each, Node) for each in inputs):
+            return NotImplemented
+        writes = options.get("out") is not None or method == "at"
+        if method == "__call__" and not options and not self._array.shape and _are_numbers(inputs):
+            return self._recording.at_once(ufunc, inputs)
         record = lambda *given, **more: Traced.__array_ufunc__(self, ufunc, method, *given, **more)
         return self._recording.do(record, getattr(ufunc, method), inputs, options, writes)
 
@@ -248,9 +259,24 @@ UFUNCS: dict[str, Any] = {
     },
     **{f"__r{name}__": ufunc for name, ufunc in BINARY_UFUNCS.items()},
 }
-# How a ufunc is written down, by the kinds of its operands: their dtypes in the program, the function and its dtype,
-# the result's; None where it is not so simple.
+# How a ufunc is written down, by its operands' shape and kinds: their dtypes in the program, the function and its
+# dtype, the result's; None where it is not so simple.
 _plans: dict[Any, Any] = {}
+MOST_PLANS = 4096  # then all are forgotten
+
+
+def pending(value: Value) -> Pending:
+    """Return a handle on a value, as Pending(value, …) does, for one that is known to lie in order."""
+    found: Any = object.__new__(Pending)
+    found._value = value
+    found._array = Promised(value.shape, value.dtype)
+    found._known = found._is_to_be_copied = False
+    found._source = found._refresh = found._write_back = found._place = found._memory = found._settled = None
+    found._version = found._seen = 0
+    found._looked = -1
+    found._recording = active = current().recorder
+    active.pending.append(ref(found))
+    return found
 
 
 def elementwise(ufunc: Any, operands: tuple[Any, ...]) -> Pending | None:
@@ -272,30 +298,44 @@ def elementwise(ufunc: Any, operands: tuple[Any, ...]) -> Pending | None:
             kinds.append(kind)
         else:
             return None
+    if not shape:
+        return None
+    kinds.append(shape)
     key = tuple(kinds)
     plan = _plans.get(key, _plans)
     if plan is _plans:
+        if len(_plans) >= MOST_PLANS:
+            _plans.clear()
         plan = _plans[key] = _plan(*key)
-    if plan is None or not shape:
+    if plan is None:
         return None
-    dtypes, attributes, dtype, result = plan
+    dtypes, mapped, dtype, result, one, expanded = plan
     values = []
-    for each, wanted in zip(operands, dtypes, strict=True):
+    for each, wanted, shaped in zip(operands, dtypes, expanded, strict=True):
         if each.__class__ is Pending:
             value = each.value
             values.append(value if value.dtype is wanted else make.cast(value, wanted))
             continue
         try:
             # (Not shared with the same number elsewhere: of two rates, one may change in the next round.)
-            number = Value("constant", (), {"array": np.array(each, wanted)}, (), wanted)
+            number = Value("constant", (), {"array": np.array(each, wanted).reshape(one)}, one, wanted)
         except OverflowError:
             return None
-        values.append(make.expand(number, shape))
-    value = Value("map", tuple(values), attributes, shape, dtype)
-    return Pending(value if result is dtype else make.cast(value, result), Promised(shape, result))
+        values.append(number if one == shape else _alike("expand", (number,), shaped, shape, wanted))
+    value = _alike("map", tuple(values), mapped, shape, dtype)
+    return pending(value if result is dtype else make.cast(value, result))
 
 
-def _plan(ufunc: Any, *kinds: Any) -> Any:
+def _alike(primitive: str, inputs: tuple[Value, ...], made: list[Any], shape: Any, dtype: Any) -> Value:
+    """Return a value; made: its attributes and, once one was made, its kind."""
+    value = Value(primitive, inputs, made[0], shape, dtype)
+    value.kind = made[1]
+    made[1] = made[1] or kind_of(value)
+    return value
+
+
+def _plan(ufunc: Any, *kinds_and_shape: Any) -> Any:
+    *kinds, shape = kinds_and_shape
     name = program_function(ufunc)
     if name is None or name == "erf" or any(kind.kind == "c" for kind in kinds if isinstance(kind, np.dtype)):
         return None
@@ -304,7 +344,10 @@ def _plan(ufunc: Any, *kinds: Any) -> Any:
     except TypeError:
         return None
     is_truth = name in COMPARISONS | TESTS | LOGIC
-    return dtypes, {"function": name}, np.dtype(np.bool_) if is_truth else dtypes[-1], result
+    dtype = np.dtype(np.bool_) if is_truth else dtypes[-1]
+    # (The kind of what is made is added to the attributes as soon as it is known.)
+    expanded = [[{"shape": shape}, 0] for _ in dtypes]
+    return dtypes, [{"function": name}, 0], dtype, result, (1,) * len(shape), expanded
 
 
 _WRITERS = {np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask}
