@@ -17,7 +17,7 @@ from minitorch.compiler.trace.pending import Pending, pending
 from minitorch.ops.op import Op
 
 MOST_TEMPLATES = 4096  # then all are forgotten
-# What a value is made by that whoever reads it may look into: their arguments' templates are others.
+# What a value is made by that whoever reads it may see through.
 _SEEN_THROUGH = {"reshape", "permute", "expand"}
 # And what an argument may be of which numbers, or bounds of them, are known: then nothing is remembered.
 _KNOWN = {"constant", "iota", "arg_reduce"}
@@ -75,8 +75,6 @@ def _describe(args: Sequence[Any], parts: list[Any], places: dict[Value, int]) -
         kind = each.__class__
         if kind is Pending:
             value, array = each.value, each._array
-            if each._known:
-                return False
             parts.append((array.shape, array.dtype, array.strides))
             # What a value is a view of may be looked at in its place.
             while value not in places and value.primitive in _SEEN_THROUGH:
@@ -84,7 +82,9 @@ def _describe(args: Sequence[Any], parts: list[Any], places: dict[Value, int]) -
                 places[value] = len(places)
                 (value,) = value.inputs
             parts.append(places.setdefault(value, len(places)))
-            if value.primitive in _KNOWN:
+            if value.primitive == "constant" and value.size == 1:  # zeros, say: that number alone is known
+                parts.append(value.attributes["array"].tobytes())
+            elif each._known or value.primitive in _KNOWN:
                 return False
         elif kind in _PLAIN:
             parts.append((kind, each))
