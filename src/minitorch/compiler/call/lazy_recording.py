@@ -27,7 +27,7 @@ from minitorch.compiler.call.pending_programs import Pattern, ProgramsByStructur
 from minitorch.compiler.ir.program import Value, in_order
 from minitorch.compiler.trace import recorder as recorder  # (what NumPy's functions do enters itself there)
 from minitorch.compiler.trace.interrupts import Uninterrupted
-from minitorch.compiler.trace.pending import UNRECORDED, Pending, elementwise, input_of
+from minitorch.compiler.trace.pending import UNRECORDED, Pending, elementwise, input_of, pending
 from minitorch.compiler.trace.traced import Traced
 from minitorch.engine import recording, watch
 from minitorch.engine.modes import current, switch
@@ -118,7 +118,25 @@ class LazyRecording:
         with self.lock:
             if not self._depth and len(self.pending) > MOST_PENDING:
                 self._cut()
-            return elementwise(ufunc, operands)
+            value = elementwise(ufunc, operands)
+            return None if value is None else pending(value)
+
+    def map_into(self, target: Pending, ufunc: Any, operands: tuple[Any, ...]) -> bool:
+        """Write an elementwise function down the short way, and its result into an array; tell whether that did."""
+        if current().recorder is not self:
+            return False
+        with self.lock:
+            if not self._depth and len(self.pending) > MOST_PENDING:
+                self._cut()
+            value = elementwise(ufunc, operands)
+            return value is not None and (target.stand_for(value) or self._assigned(target, value))
+
+    def _assigned(self, target: Pending, value: Value) -> bool:
+        """Write what is of the same shape and dtype, and tell if it was."""
+        fits = value.shape == target._array.shape and value.dtype == target._array.dtype
+        if fits:
+            target.assign(pending(value))
+        return fits
 
     def _cut(self) -> None:
         """Compute a piece of a long chain."""

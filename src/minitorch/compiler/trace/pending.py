@@ -115,39 +115,29 @@ class Pending(Traced):
 
     def assign(self, new: Traced) -> None:
         """Write: stand for another value from now on; what holds numbers already will hold the new ones."""
-        array = new._array
-        if (
-            self._source is None
-            and new._source is None
-            and array.dtype is self._array.dtype
-            and array.shape == self._array.shape
-            and array.strides == self._array.strides
-        ):
-            self._value, self._array, self._known = new.value, array, new._known
-            self._has_changed()
-        else:
-            super().assign(new)
+        super().assign(new)
         if self._source is not None:
             self.let_go()  # what it looks at may be computed by now: it is taken anew
         if self._memory is not None:
             self._array, self._known = self._memory.view(Promised), False  # where it will be
             self._recording.written(self)
 
+    def stand_for(self, value: Value) -> bool:
+        """Stand for a value of the same shape and dtype, as `assign` does, and tell if that could be."""
+        array = self._array
+        fits = self._source is None and array.__class__ is Promised and not self._known
+        if not fits or value.shape != array.shape or value.dtype is not array.dtype:
+            return False
+        self._value = value
+        self._has_changed()
+        if self._memory is not None:
+            self._recording.written(self)
+        return True
+
     def _counts(self) -> bool:
         """Tell whether it is a single number that is there and may be changed at once: whoever reads it has a copy."""
         is_there = self._source is None and self._memory is not None and self._value is self._settled
         return is_there and self._memory.flags.writeable and current().recorder is self._recording  # type: ignore[union-attr]
-
-    def _write(self, new: Traced | None) -> bool:
-        """Write what is of the same shape and dtype, and tell if it was."""
-        fits = (
-            new is not None
-            and new._array.shape == self._array.shape
-            and new._array.dtype == self._array.dtype
-        )
-        if fits:
-            self.assign(new)  # type: ignore[arg-type]
-        return fits
 
     # --- asking for numbers ---------------------------------------------------------------------------------------
 
@@ -208,7 +198,7 @@ class Pending(Traced):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         if method == "__call__" and len(options) == 1 and "out" in options:
             (target, *more) = options["out"]
-            if not more and target.__class__ is Pending and target._write(self._recording.map(ufunc, inputs)):
+            if not more and target.__class__ is Pending and self._recording.map_into(target, ufunc, inputs):
                 return target
         if method == "__call__" and not options and (found := self._recording.map(ufunc, inputs)) is not None:
             return found
@@ -279,7 +269,7 @@ def pending(value: Value) -> Pending:
     return found
 
 
-def elementwise(ufunc: Any, operands: tuple[Any, ...]) -> Pending | None:
+def elementwise(ufunc: Any, operands: tuple[Any, ...]) -> Value | None:
     """Write a ufunc down the short way; None where that does not do."""
     kinds: list[Any] = [ufunc]
     shape = None
@@ -323,7 +313,7 @@ def elementwise(ufunc: Any, operands: tuple[Any, ...]) -> Pending | None:
             return None
         values.append(number if one == shape else _alike("expand", (number,), shaped, shape, wanted))
     value = _alike("map", tuple(values), mapped, shape, dtype)
-    return pending(value if result is dtype else make.cast(value, result))
+    return value if result is dtype else make.cast(value, result)
 
 
 def _alike(primitive: str, inputs: tuple[Value, ...], made: list[Any], shape: Any, dtype: Any) -> Value:
@@ -423,7 +413,7 @@ def _in_place(name: str) -> Any:
             compute(self._memory, other)
             self.settle(self._memory)  # type: ignore[arg-type]
             return self
-        if self._write(self._recording.map(ufunc, (self, other))):
+        if self._recording.map_into(self, ufunc, (self, other)):
             return self
         if not self._array.shape and _are_numbers((self, other)):
             result = self._recording.at_once(out_of_place, (self, other))
