@@ -188,7 +188,7 @@ class Walk:
                     contribution = held.__minitorch_gradient__(contribution, parent, self.useful is not None)
             like = parent._data
             if contribution.ndim != like.ndim or contribution.shape != like.shape:
-                contribution = unbroadcast(contribution, like.shape)
+                contribution = _answer(op, "unbroadcast", unbroadcast, (contribution, like.shape), {})
             if contribution.dtype is not like.dtype and contribution.dtype != like.dtype:
                 contribution = complex_numbers.real_part(op, contribution, like.dtype).astype(like.dtype)
             if self.check is not None:

@@ -214,8 +214,9 @@ class LazyRecording:
         templates = self._by.templates
         if len(templates) >= MOST_TEMPLATES:
             templates.clear()
-        templates[key] = template_of(values, first, result) if is_all else None
-        return result
+        template = templates[key] = template_of(values, first, result) if is_all else None
+        # (Where it gave a view of what it made, a template does not: so it is written down as it will be from now on.)
+        return result if template is None else template.written_down(values)
 
     # --- what the engine tells a recorder (engine/recording.py) ---------------------------------------------------
 

@@ -288,7 +288,7 @@ def elementwise(ufunc: Any, operands: tuple[Any, ...]) -> Value | None:
             kinds.append(kind)
         else:
             return None
-    if not shape:
+    if not shape and (shape is None or _are_numbers(operands)):
         return None
     kinds.append(shape)
     key = tuple(kinds)
