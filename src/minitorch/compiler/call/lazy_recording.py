@@ -190,6 +190,10 @@ class LazyRecording:
                 return function(*args, **attributes)
             if len(self.pending) > MOST_PENDING:
                 self._cut()
+            if op.ufunc is not None and which == "forward" and not attributes:
+                value = elementwise(op.ufunc, args)
+                if value is not None:
+                    return pending(value)
             found = key_of(op, which, args, attributes)
             if found is None:
                 return function(*args, **attributes)

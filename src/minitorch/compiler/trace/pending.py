@@ -11,7 +11,7 @@ The memory of one that is computed is its own from then on: writing into it is p
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from weakref import ref
 
@@ -269,7 +269,7 @@ def pending(value: Value) -> Pending:
     return found
 
 
-def elementwise(ufunc: Any, operands: tuple[Any, ...]) -> Value | None:
+def elementwise(ufunc: Any, operands: Sequence[Any]) -> Value | None:
     """Write a ufunc down the short way; None where that does not do."""
     kinds: list[Any] = [ufunc]
     shape = None
@@ -311,6 +311,8 @@ def elementwise(ufunc: Any, operands: tuple[Any, ...]) -> Value | None:
             number = Value("constant", (), {"array": np.array(each, wanted).reshape(one)}, one, wanted)
         except OverflowError:
             return None
+        number.kind = shaped[2]
+        shaped[2] = shaped[2] or kind_of(number)
         values.append(number if one == shape else _alike("expand", (number,), shaped, shape, wanted))
     value = _alike("map", tuple(values), mapped, shape, dtype)
     return value if result is dtype else make.cast(value, result)
@@ -335,15 +337,15 @@ def _plan(ufunc: Any, *kinds_and_shape: Any) -> Any:
         return None
     is_truth = name in COMPARISONS | TESTS | LOGIC
     dtype = np.dtype(np.bool_) if is_truth else dtypes[-1]
-    # (The kind of what is made is added to the attributes as soon as it is known.)
-    expanded = [[{"shape": shape}, 0] for _ in dtypes]
+    # (The kinds of what is made, and of a number, are added to the attributes as soon as they are known.)
+    expanded = [[{"shape": shape}, 0, 0] for _ in dtypes]
     return dtypes, [{"function": name}, 0], dtype, result, (1,) * len(shape), expanded
 
 
 _WRITERS = {np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask}
 
 
-def _are_numbers(inputs: tuple[Any, ...]) -> bool:
+def _are_numbers(inputs: Sequence[Any]) -> bool:
     """Tell whether operands are single numbers that are there."""
     return all(
         (isinstance(each, Pending) and not each._array.shape and (each.known or each.is_settled()))
