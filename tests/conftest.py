@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 import minitorch
 from compiled import BACKENDS
 from minitorch.compiler.backends.llvm import linked
-from minitorch.compiler.call import function
+from minitorch.compiler.call import function, when_needed
 
 collect_ignore = ["support"]  # helpers, without doctests
 
@@ -30,6 +30,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 minitorch.set_native_ops(False)
 # And programs are scheduled anew, whatever an earlier run has left on the disk.
 linked.enabled = False
+# And made native, and verified, at their first call (tests/compiler/call/test_when_needed.py aside): most are called once.
+when_needed.enabled = False
 
 
 @pytest.fixture(autouse=True)

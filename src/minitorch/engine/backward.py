@@ -188,7 +188,7 @@ class Walk:
                     contribution = held.__minitorch_gradient__(contribution, parent, self.useful is not None)
             like = parent._data
             if contribution.ndim != like.ndim or contribution.shape != like.shape:
-                contribution = unbroadcast(contribution, like.shape)
+                contribution = _answer(op, "unbroadcast", unbroadcast, (contribution, like.shape), {})
             if contribution.dtype is not like.dtype and contribution.dtype != like.dtype:
                 contribution = complex_numbers.real_part(op, contribution, like.dtype).astype(like.dtype)
             if self.check is not None:
@@ -222,12 +222,12 @@ class Walk:
             g = complex_numbers.conjugate(g)
         given_to = (g, out, *arguments)
         if op.joint is not None:
-            answers = _answer(op, op.joint, given_to, node._attributes)
+            answers = _answer(op, "joint", op.joint, given_to, node._attributes)
         else:
             rules = op.rules_for(len(inputs))
             answers = [
-                _answer(op, rule, given_to, node._attributes) if want and rule is not None else None
-                for rule, want in zip(rules, wanted, strict=False)
+                _answer(op, i, rule, given_to, node._attributes) if want and rule is not None else None
+                for i, (rule, want) in enumerate(zip(rules, wanted, strict=False))
             ]
         given = [answer if want else None for answer, want in zip(answers, wanted, strict=False)]
         return [None if a is None else np.conjugate(a) for a in given] if conjugated else given
@@ -238,9 +238,13 @@ class Walk:
         gathered[index] = g if gathered[index] is None else gathered[index] + g
 
 
-def _answer(op: Op, rule: Callable[..., Any], args: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+def _answer(
+    op: Op, which: int | str, rule: Callable[..., Any], args: tuple[Any, ...], attributes: dict[str, Any]
+) -> Any:
     """Run a rule; on arrays that cannot compute it as it is written, in their way."""
     try:
+        if recordings and (active := current().recorder) is not None:
+            return active.run_op(op, which, rule, args, attributes)
         return rule(*args, **attributes)
     except errors.AnotherWay as way:
         return way.run(rule, args, attributes, f"the derivative of {op.name}")

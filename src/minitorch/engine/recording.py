@@ -69,6 +69,9 @@ class Recorder(Protocol):
     def beforehand(self, states: Any, begin: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return a parameter's first state, made among an optimiser's `states` as if it had been there before."""
 
+    def run_op(self, op: Any, which: Any, function: Callable[..., Any], args: Any, attributes: Any) -> Any:
+        """Return what a function of an op gives: its forward, or which of its rules."""
+
     def draw(self, source: Any, method: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Draw random numbers now, and again at every call."""
 

@@ -50,6 +50,8 @@ def _at(rows: Array, index: Array) -> Array:
 
 def refuse_targets(target: Array, classes: int, ignore: int) -> None:
     """Refuse targets that are no classes."""
+    there = getattr(target, "__minitorch_there__", None)  # (lazily, where they were computed before)
+    target = target if there is None else there
     # As numbers without a sign, negative ones are large: one comparison finds all that might be wrong.
     if type(target) is np.ndarray and not (target.view(f"u{target.itemsize}") >= classes).any():
         return

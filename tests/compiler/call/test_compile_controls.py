@@ -228,8 +228,9 @@ def test_a_disagreement_is_shown_to_a_person_who_set_no_filters(tmp_path):
         "from minitorch.compiler.call import verify\n"
         "verify.first_difference = lambda *arguments: (0, '')\n"
         "double = minitorch.compile(lambda x: x * 2)\n"
+        "double(minitorch.ones(3))\n"
         "print(double(minitorch.ones(3)).tolist())\n"
     )
     done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=True)
     assert done.stdout == "[2.0, 2.0, 2.0]\n"
-    assert "person.py:5: Disagreement" in done.stderr
+    assert "person.py:6: Disagreement" in done.stderr

@@ -168,6 +168,10 @@ class _SameDraws:
         """Return the only element of an array."""
         return float(array)
 
+    def run_op(self, op: Any, which: Any, function: Callable[..., Any], args: Any, attributes: Any) -> Any:
+        """Run a function of an op."""
+        return function(*args, **attributes)
+
     def beforehand(self, states: Any, begin: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return a parameter's first state."""
         return begin()

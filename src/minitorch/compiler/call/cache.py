@@ -77,6 +77,20 @@ class Cache:
         group.insert(0, program)
         del group[MOST_OF_A_KEY:]
 
+    def exchange(self, program: Specialisation, native: Specialisation) -> None:
+        """Keep a program that is native now in place of the one that waited for that."""
+        group = self.programs.get(program.key, [])
+        group[:] = [native if each is program else each for each in group]
+        native.used = program.used
+        native.audit_seconds = program.seconds  # recording is what an audit takes
+        self._use_no_more(program)
+
+    def withdraw(self, program: Specialisation) -> None:
+        """Forget a program that waited to be made native, and then was wrong: there never was one."""
+        self.forget(program)
+        self.compilations -= 1
+        self.reasons.remove(program.reason)
+
     def forget(self, program: Specialisation) -> None:
         """Forget one program."""
         group = self.programs.get(program.key, [])

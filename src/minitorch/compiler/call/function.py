@@ -30,6 +30,7 @@ from minitorch.compiler.call.names import describe
 from minitorch.compiler.call.record import RecordedCall, record_call, run_plainly
 from minitorch.compiler.call.shapes import places_of
 from minitorch.compiler.call.specialisation import REFUSALS, Redecided, Specialisation
+from minitorch.compiler.call.when_needed import MadeWhenNeeded
 from minitorch.compiler.trace.interrupts import Uninterrupted
 from minitorch.compiler.trace.observe.instrument import SUPPORTED
 from minitorch.compiler.trace.recorded import FromTensor, ReadNumber
@@ -256,6 +257,9 @@ class CompiledFunction:
                     continue
                 if not program.overlaps(arguments.leaves):
                     try:
+                        if isinstance(program.runner, MadeWhenNeeded):
+                            program.decide(arguments)
+                            return self._audit(program, arguments)
                         return program.run(arguments)
                     except (Redecided, Refused):
                         continue
@@ -321,6 +325,10 @@ class CompiledFunction:
                 return (
                     outcome.results
                 )  # what a guard looks at, by the function itself: the next call is recorded
+            if outcome.mistake and isinstance(program.runner, MadeWhenNeeded):
+                cache.withdraw(program)
+                self._leave(outcome.mistake)
+                return outcome.results
             differs = outcome.differs or str(outcome.refused or "") or outcome.mistake
             if outcome.sizes_cannot_vary:
                 why = "; ".join((*outcome.fixed.values(), *outcome.special.values())) or "two are compared"
@@ -328,6 +336,10 @@ class CompiledFunction:
             if outcome.asks_for_floats:
                 return self.function(*arguments.args, **arguments.options)
             if not differs:
+                if outcome.program is not None:
+                    cache.exchange(program, outcome.program)
+                    program = outcome.program
+                    self._tell(program.reason, program)
                 program.audits.passed()
                 program.audited_elsewhere |= program.sizes(arguments) != list(program.hints.values())
                 program.runner.settle()
@@ -410,7 +422,8 @@ class CompiledFunction:
         elif outcome.program is not None:
             cache.unstable.pop(key, None)
             cache.add(outcome.program)
-            self._tell(reason, outcome.program)
+            if not isinstance(outcome.program.runner, MadeWhenNeeded):
+                self._tell(reason, outcome.program)
         return outcome.results
 
     def _record_anew(self, key: CacheKey, arguments: Arguments, reason: str, outcome: RecordedCall) -> Any:

@@ -22,17 +22,19 @@ from minitorch.compiler.call.lazy_memory import (
     laid_out_as,
     with_numbers,
 )
+from minitorch.compiler.call.lazy_templates import MOST_TEMPLATES, key_of, template_of
 from minitorch.compiler.call.pending_programs import Pattern, ProgramsByStructure, one_by_one
 from minitorch.compiler.ir.program import Value, in_order
 from minitorch.compiler.trace import recorder as recorder  # (what NumPy's functions do enters itself there)
 from minitorch.compiler.trace.interrupts import Uninterrupted
-from minitorch.compiler.trace.pending import UNRECORDED, Pending, elementwise, input_of
+from minitorch.compiler.trace.pending import UNRECORDED, Pending, elementwise, input_of, pending
 from minitorch.compiler.trace.traced import Traced
 from minitorch.engine import recording, watch
 from minitorch.engine.modes import current, switch
 from minitorch.engine.node import Node
 
 MOST_PENDING = 3000  # so many arrays wait at most: a chain without an end is computed piece by piece
+_NOTHING = np.empty(0)
 FEW = 24  # a condition on inputs of so many steps is looked at by itself
 
 
@@ -58,6 +60,7 @@ class LazyRecording:
         self._held: dict[int, Pending] = {}  # the same, as long as what is pending may read them
         self._depth = 0
         self._steps = 0  # of optimisers, since the last program
+        self._done = 0  # how often something was computed, drawn, or written to memory that is there
         self._failed: list[weakref.ref[Pending]] = []  # what could not be computed
         self._told: list[Exception] = []  # why, as far as somebody was told
 
@@ -92,6 +95,7 @@ class LazyRecording:
                     self.at_once_because[f"{name}: {type(problem).__name__}"] += 1
                 finally:
                     self._depth -= 1
+            self._done += 1
             if writes:
                 self.flush()
             result = compute(*with_numbers(args), **with_numbers(options))
@@ -114,7 +118,25 @@ class LazyRecording:
         with self.lock:
             if not self._depth and len(self.pending) > MOST_PENDING:
                 self._cut()
-            return elementwise(ufunc, operands)
+            value = elementwise(ufunc, operands)
+            return None if value is None else pending(value)
+
+    def map_into(self, target: Pending, ufunc: Any, operands: tuple[Any, ...]) -> bool:
+        """Write an elementwise function down the short way, and its result into an array; tell whether that did."""
+        if current().recorder is not self:
+            return False
+        with self.lock:
+            if not self._depth and len(self.pending) > MOST_PENDING:
+                self._cut()
+            value = elementwise(ufunc, operands)
+            return value is not None and (target.stand_for(value) or self._assigned(target, value))
+
+    def _assigned(self, target: Pending, value: Value) -> bool:
+        """Write what is of the same shape and dtype, and tell if it was."""
+        fits = value.shape == target._array.shape and value.dtype == target._array.dtype
+        if fits:
+            target.assign(pending(value))
+        return fits
 
     def _cut(self) -> None:
         """Compute a piece of a long chain."""
@@ -124,6 +146,7 @@ class LazyRecording:
     def at_once(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Compute on single numbers that are there: counters, and what is made of them."""
         with self.lock:
+            self._done += 1
             result = function(*with_numbers(args))
             if result is NotImplemented or current().recorder is not self:
                 return result
@@ -147,6 +170,7 @@ class LazyRecording:
 
     def written(self, handle: Pending) -> None:
         """Be told that an array with memory was written into: at once, where others look at the memory."""
+        self._done += 1
         self.pending.append(weakref.ref(handle))
         self._held[id(handle._memory)] = (
             handle  # whoever sees the memory waits for it, though nobody holds the handle
@@ -156,6 +180,47 @@ class LazyRecording:
             handle.settle(handle._memory)  # type: ignore[arg-type]
         elif is_seen_by_others(handle):
             self.flush()
+
+    def run_op(self, op: Any, which: Any, function: Callable[..., Any], args: Any, attributes: Any) -> Any:
+        """Return what a function of an op gives: by a template, where it has run before."""
+        if not op.gives_own_arrays:  # somebody's own: who knows what it does
+            return function(*args, **attributes)
+        with self.lock:
+            if self._depth or current().recorder is not self:
+                return function(*args, **attributes)
+            if len(self.pending) > MOST_PENDING:
+                self._cut()
+            if op.ufunc is not None and which == "forward" and not attributes:
+                value = elementwise(op.ufunc, args)
+                if value is not None:
+                    return pending(value)
+            found = key_of(op, which, args, attributes)
+            if found is None:
+                return function(*args, **attributes)
+            key, values = found
+            templates = self._by.templates
+            template = templates.get(key, templates)
+            if template is None:
+                return function(*args, **attributes)
+            if template is not templates:
+                return template.written_down(values)
+            return self._run_and_remember(key, values, function, args, attributes)
+
+    def _run_and_remember(
+        self, key: Any, values: list[Value], function: Callable[..., Any], args: Any, attributes: Any
+    ) -> Any:
+        """Run an op's function, and keep what it writes down as a template, if that is all it does."""
+        flat = [part for each in args for part in (each if isinstance(each, (list, tuple)) else (each,))]
+        versions = lambda: [each.root()._version for each in flat if each.__class__ is Pending]
+        first, done, before = input_of(_NOTHING).number, self._done, versions()
+        result = function(*args, **attributes)
+        is_all = self._done == done and versions() == before
+        templates = self._by.templates
+        if len(templates) >= MOST_TEMPLATES:
+            templates.clear()
+        template = templates[key] = template_of(values, first, result) if is_all else None
+        # (Where it gave a view of what it made, a template does not: so it is written down as it will be from now on.)
+        return result if template is None else template.written_down(values)
 
     # --- what the engine tells a recorder (engine/recording.py) ---------------------------------------------------
 
@@ -206,10 +271,12 @@ class LazyRecording:
 
     def foreign(self, array: np.ndarray) -> Pending:
         """Return what stands for an array that is no Tensor's, as it is now."""
+        self._done += 1
         return self.input(array.copy())
 
     def call_back(self, function: Callable[..., Any], args: Any, options: Any) -> Any:
         """Compute what has no primitive."""
+        self._done += 1
         self.at_once_because[getattr(function, "__name__", "a function")] += 1
         result = function(*with_numbers(tuple(args)), **with_numbers(dict(options)))
         if not isinstance(result, (tuple, list)):
@@ -231,6 +298,7 @@ class LazyRecording:
 
     def draw(self, source: Any, method: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Draw random numbers now: in the order of the program."""
+        self._done += 1
         given = with_numbers(args)
         with self._unrecorded():
             drawn = method(source, *given)
@@ -238,6 +306,7 @@ class LazyRecording:
 
     def replay(self, effect: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Do something to Python's objects."""
+        self._done += 1
         return effect(*args, **options)
 
     def beforehand(self, states: Any, begin: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -246,6 +315,7 @@ class LazyRecording:
 
     def exchange(self, exchange: Any, arrays: Any) -> Any:
         """Begin a collective, now."""
+        self._done += 1
         return exchange.start_now(with_numbers(arrays))
 
     def aside(self, function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -285,6 +355,7 @@ class LazyRecording:
     def computed(self, handle: Pending) -> np.ndarray:
         """Return the array of a handle, with its numbers in it."""
         with self.lock, self._active():
+            self._done += 1
             if not handle.is_settled():
                 self.flush()
             return self._memory_of(handle)
@@ -292,6 +363,7 @@ class LazyRecording:
     def evaluated(self, handle: Pending) -> np.ndarray:
         """Return a value that is made of inputs in a few steps, without computing what else is pending."""
         with self.lock:
+            self._done += 1
             if len(in_order([handle.value])) > FEW:
                 return self.computed(handle)
             (found,) = one_by_one([handle.value])
@@ -303,6 +375,7 @@ class LazyRecording:
         """Compute everything that is pending and held by somebody, as one program."""
         with self.lock, self._active():
             self._steps = 0
+            self._done += 1
             waiting = {id(h): h for h in (reference() for reference in self.pending) if h is not None}
             views = [h for h in waiting.values() if h._source is not None]
             roots = [h for h in waiting.values() if h._source is None and h._value is not h._settled]

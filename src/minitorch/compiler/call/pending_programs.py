@@ -23,8 +23,8 @@ from minitorch.compiler.backends.numpy.interpreter import Interpreter
 from minitorch.compiler.call import verify
 from minitorch.compiler.call.function import Disagreement
 from minitorch.compiler.ir.program import Program, Value, evaluate, interpret
+from minitorch.compiler.trace.kinds import CONSTANT, INPUT, NUMBER, kind_of
 
-SMALL = 64  # bytes; constants that are larger are inputs
 MOST_KEPT = 256  # structures; those used longest ago go first
 _number = attrgetter("number")
 
@@ -45,27 +45,29 @@ class Pattern:
         self.single: list[int] = []
         self.input_of: dict[int, int] = {}  # by place
         known: dict[int, int] = {}
-        parts: list[Any] = []
+        parts: list[int] = []  # of each value its kind, and its inputs' places, or which input it is
+        others: list[bytes] = []  # constants that are neither inputs nor single numbers
         for place, value in enumerate(self.order):
-            primitive = value.primitive
-            if primitive == "constant" and value.size == 1:
+            kind = value.kind or kind_of(value)
+            parts.append(kind)
+            sort = kind % 4
+            if not sort:
+                parts += [places[each] for each in value.inputs]
+            elif sort == NUMBER:
                 self.single.append(place)
-                parts.append(("constant", value.shape, value.dtype.num))
-            elif primitive == "input" or (primitive == "constant" and value.nbytes > SMALL):
+            elif sort == INPUT:
                 array = value.attributes["array"]
                 number = known.get(id(array))
                 if number is None:
                     number = known[id(array)] = len(self.inputs)
                     self.inputs.append(array)
                 self.input_of[place] = number
-                parts.append((number, value.shape, value.dtype.num))
-            elif primitive == "constant":
-                parts.append(("constant", value.shape, value.dtype.num, value.attributes["array"].tobytes()))
+                parts.append(number)
             else:
-                inputs = tuple([places[i] for i in value.inputs])
-                parts.append((primitive, inputs, *value.attributes.values(), value.shape, value.dtype.num))
+                assert sort == CONSTANT
+                others.append(value.attributes["array"].tobytes())
         self.updates = {i: known[id(target)] for i, target in targets.items() if id(target) in known}
-        self.key = (tuple(parts), tuple(self.outputs), tuple(self.updates.items()))
+        self.key = (tuple(parts), tuple(others), tuple(self.outputs), tuple(self.updates.items()))
 
     def program(self, promoted: frozenset[int]) -> Program:
         """Return it as a program of its own, which holds no arrays; promoted: constants that are inputs."""
@@ -121,13 +123,14 @@ class Structure:
 
 
 class ProgramsByStructure:
-    """The programs of a backend. compilations, runs: how many there were."""
+    """The programs of a backend. compilations, runs: how many there were. templates: what ops write down."""
 
     def __init__(self, backend: str, verified: bool = True) -> None:
         self.backend = backend
         self.verified = verified
         self.compilations = 0
         self.runs = 0
+        self.templates: dict[Any, Any] = {}  # by what lazy_templates.py finds them; None: there is none
         self._structures: OrderedDict[Any, Structure] = OrderedDict()
         self._lock = threading.Lock()
 

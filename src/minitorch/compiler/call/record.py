@@ -6,6 +6,7 @@ a runner by a backend, and run beside it on copies of what it started from: both
 
 from __future__ import annotations
 
+import functools
 import time
 import types
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler import backends
-from minitorch.compiler.call import verify
+from minitorch.compiler.call import verify, when_needed
 from minitorch.compiler.call.again import OnceMore
 from minitorch.compiler.call.audit import LONG, Audits, difference
 from minitorch.compiler.call.conditions import LENGTH, Condition
@@ -30,6 +31,7 @@ from minitorch.compiler.call.specialisation import Result, Specialisation
 from minitorch.compiler.call.there import LieHere, program_there
 from minitorch.compiler.call.undo import Aside, Before
 from minitorch.compiler.call.views import View, hidden_bases, views_among
+from minitorch.compiler.call.when_needed import MadeWhenNeeded
 from minitorch.compiler.ir.polynomial import GREATEST
 from minitorch.compiler.ir.sizes import Symbol
 from minitorch.compiler.trace.backward import Backward, differentiate, is_consumed
@@ -189,7 +191,9 @@ def record_call(
     found = run.found
     parts = template((run.results, run.stored), {id(r): i for i, r in enumerate(found)})
     differs = "" if kept is None else difference(kept, recorded, observer.changes, parts)
-    if kept is not None and not differs:
+    if kept is not None and not differs and isinstance(kept.runner, MadeWhenNeeded):
+        reason = kept.reason
+    elif kept is not None and not differs:
         active.forget([])
         observer.forget()
         return RecordedCall(results)
@@ -199,14 +203,19 @@ def record_call(
             backend = active.memory.backend
             backends.named(backend).require()
         made_by = backends.named(backend)
+        waits = kept is None and verified and _may_wait(recorded, active)
         if active.memory is None:
-            runner: Any = made_by.compile(recorded.program, _updates(recorded), _number_inputs(recorded))
+            make = functools.partial(
+                made_by.compile, recorded.program, _updates(recorded), _number_inputs(recorded)
+            )
+            runner: Any = MadeWhenNeeded(make) if waits else make()
         else:
             kept_for = () if run.backward is None else run.backward.kept
             numbers = _number_inputs(recorded)
             runner = program_there(made_by, recorded, numbers, run.lie_here(), len(run.found), kept_for)
         if run.backward is not None:
-            run.backward.runner = made_by.compile(run.backward.program, {})
+            make = functools.partial(made_by.compile, run.backward.program, {})
+            run.backward.runner = MadeWhenNeeded(make) if waits else make()
     except Exception as error:
         # The function itself has run: its results are there, whatever went wrong here.
         return RecordedCall(
@@ -224,7 +233,7 @@ def record_call(
     )  # fmt: skip
     if run.backward is not None:
         run.backward.again = OnceMore(function, program)
-    mistake = _disagreement(program, active, backend) if verified else ""
+    mistake = _disagreement(program, active, backend) if verified and not waits else ""
     if mistake:
         return RecordedCall(results, mistake=mistake)
     active.forget(program.asked_about)
@@ -237,6 +246,12 @@ def record_call(
         program.audit_seconds = program.seconds
         program.audits.put_off()
     return RecordedCall(results, program, differs=differs)
+
+
+def _may_wait(recorded: Recorded, active: Recording) -> bool:
+    """Tell whether a program may be made native when it comes a second time, which is audited."""
+    is_never_audited = bool(recorded.decisions) and any(isinstance(s, Effect) for s in recorded.script)
+    return when_needed.enabled and active.memory is None and not active.symbols and not is_never_audited
 
 
 class _Run:

@@ -35,10 +35,11 @@ class Value:
 
     primitive: a name in PRIMITIVES. inputs: earlier Values. attributes: what else the primitive needs;
     hashable, except the array of a constant. number: counts up in the order of creation. line: where in a person's
-    code it was asked for, a file and a line, where that is known.
+    code it was asked for, a file and a line, where that is known. kind: a number for all this but the inputs, if
+    somebody has given it one.
     """
 
-    __slots__ = ("attributes", "dtype", "inputs", "line", "number", "primitive", "shape")
+    __slots__ = ("attributes", "dtype", "inputs", "kind", "line", "number", "primitive", "shape")
 
     def __init__(
         self,
@@ -55,6 +56,7 @@ class Value:
         self.dtype = dtype
         self.number = _number()
         self.line: tuple[str, int] | None = None
+        self.kind = 0
 
     @property
     def ndim(self) -> int:

@@ -11,7 +11,7 @@ The memory of one that is computed is its own from then on: writing into it is p
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from weakref import ref
 
@@ -19,6 +19,7 @@ import numpy as np
 
 from minitorch.compiler.ir import builder as make
 from minitorch.compiler.ir.program import COMPARISONS, LOGIC, TESTS, Value
+from minitorch.compiler.trace.kinds import kind_of
 from minitorch.compiler.trace.promised import NumbersMissing, Promised
 from minitorch.compiler.trace.refusal import CompileError
 from minitorch.compiler.trace.traced import (
@@ -121,21 +122,22 @@ class Pending(Traced):
             self._array, self._known = self._memory.view(Promised), False  # where it will be
             self._recording.written(self)
 
+    def stand_for(self, value: Value) -> bool:
+        """Stand for a value of the same shape and dtype, as `assign` does, and tell if that could be."""
+        array = self._array
+        fits = self._source is None and array.__class__ is Promised and not self._known
+        if not fits or value.shape != array.shape or value.dtype is not array.dtype:
+            return False
+        self._value = value
+        self._has_changed()
+        if self._memory is not None:
+            self._recording.written(self)
+        return True
+
     def _counts(self) -> bool:
         """Tell whether it is a single number that is there and may be changed at once: whoever reads it has a copy."""
         is_there = self._source is None and self._memory is not None and self._value is self._settled
         return is_there and self._memory.flags.writeable and current().recorder is self._recording  # type: ignore[union-attr]
-
-    def _write(self, new: Traced | None) -> bool:
-        """Write what is of the same shape and dtype, and tell if it was."""
-        fits = (
-            new is not None
-            and new._array.shape == self._array.shape
-            and new._array.dtype == self._array.dtype
-        )
-        if fits:
-            self.assign(new)  # type: ignore[arg-type]
-        return fits
 
     # --- asking for numbers ---------------------------------------------------------------------------------------
 
@@ -194,18 +196,17 @@ class Pending(Traced):
     # --- NumPy's protocols ------------------------------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        if method == "__call__" and len(options) == 1 and "out" in options:
+            (target, *more) = options["out"]
+            if not more and target.__class__ is Pending and self._recording.map_into(target, ufunc, inputs):
+                return target
+        if method == "__call__" and not options and (found := self._recording.map(ufunc, inputs)) is not None:
+            return found
         if any(isinstance(each, Node) for each in inputs):
             return NotImplemented
         writes = options.get("out") is not None or method == "at"
-        if method == "__call__" and len(options) == 1 and "out" in options:
-            (target, *more) = options["out"]
-            if not more and target.__class__ is Pending and target._write(self._recording.map(ufunc, inputs)):
-                return target
-        if method == "__call__" and not options:
-            if (found := self._recording.map(ufunc, inputs)) is not None:
-                return found
-            if not self._array.shape and _are_numbers(inputs):
-                return self._recording.at_once(ufunc, inputs)
+        if method == "__call__" and not options and not self._array.shape and _are_numbers(inputs):
+            return self._recording.at_once(ufunc, inputs)
         record = lambda *given, **more: Traced.__array_ufunc__(self, ufunc, method, *given, **more)
         return self._recording.do(record, getattr(ufunc, method), inputs, options, writes)
 
@@ -248,12 +249,27 @@ UFUNCS: dict[str, Any] = {
     },
     **{f"__r{name}__": ufunc for name, ufunc in BINARY_UFUNCS.items()},
 }
-# How a ufunc is written down, by the kinds of its operands: their dtypes in the program, the function and its dtype,
-# the result's; None where it is not so simple.
+# How a ufunc is written down, by its operands' shape and kinds: their dtypes in the program, the function and its
+# dtype, the result's; None where it is not so simple.
 _plans: dict[Any, Any] = {}
+MOST_PLANS = 4096  # then all are forgotten
 
 
-def elementwise(ufunc: Any, operands: tuple[Any, ...]) -> Pending | None:
+def pending(value: Value) -> Pending:
+    """Return a handle on a value, as Pending(value, …) does, for one that is known to lie in order."""
+    found: Any = object.__new__(Pending)
+    found._value = value
+    found._array = Promised(value.shape, value.dtype)
+    found._known = found._is_to_be_copied = False
+    found._source = found._refresh = found._write_back = found._place = found._memory = found._settled = None
+    found._version = found._seen = 0
+    found._looked = -1
+    found._recording = active = current().recorder
+    active.pending.append(ref(found))
+    return found
+
+
+def elementwise(ufunc: Any, operands: Sequence[Any]) -> Value | None:
     """Write a ufunc down the short way; None where that does not do."""
     kinds: list[Any] = [ufunc]
     shape = None
@@ -272,30 +288,46 @@ def elementwise(ufunc: Any, operands: tuple[Any, ...]) -> Pending | None:
             kinds.append(kind)
         else:
             return None
+    if not shape and (shape is None or _are_numbers(operands)):
+        return None
+    kinds.append(shape)
     key = tuple(kinds)
     plan = _plans.get(key, _plans)
     if plan is _plans:
+        if len(_plans) >= MOST_PLANS:
+            _plans.clear()
         plan = _plans[key] = _plan(*key)
-    if plan is None or not shape:
+    if plan is None:
         return None
-    dtypes, attributes, dtype, result = plan
+    dtypes, mapped, dtype, result, one, expanded = plan
     values = []
-    for each, wanted in zip(operands, dtypes, strict=True):
+    for each, wanted, shaped in zip(operands, dtypes, expanded, strict=True):
         if each.__class__ is Pending:
             value = each.value
             values.append(value if value.dtype is wanted else make.cast(value, wanted))
             continue
         try:
             # (Not shared with the same number elsewhere: of two rates, one may change in the next round.)
-            number = Value("constant", (), {"array": np.array(each, wanted)}, (), wanted)
+            number = Value("constant", (), {"array": np.array(each, wanted).reshape(one)}, one, wanted)
         except OverflowError:
             return None
-        values.append(make.expand(number, shape))
-    value = Value("map", tuple(values), attributes, shape, dtype)
-    return Pending(value if result is dtype else make.cast(value, result), Promised(shape, result))
+        number.kind = shaped[2]
+        shaped[2] = shaped[2] or kind_of(number)
+        values.append(number if one == shape else _alike("expand", (number,), shaped, shape, wanted))
+    value = _alike("map", tuple(values), mapped, shape, dtype)
+    return value if result is dtype else make.cast(value, result)
 
 
-def _plan(ufunc: Any, *kinds: Any) -> Any:
+def _alike(primitive: str, inputs: tuple[Value, ...], made: list[Any], shape: Any, dtype: Any) -> Value:
+    """Return a value; made: its attributes and, once one was made, its kind."""
+    value = Value(primitive, inputs, made[0], shape, dtype)
+    value.kind = made[1]
+    made[1] = made[1] or kind_of(value)
+    return value
+
+
+def _plan(ufunc: Any, *kinds_and_shape: Any) -> Any:
+    *kinds, shape = kinds_and_shape
     name = program_function(ufunc)
     if name is None or name == "erf" or any(kind.kind == "c" for kind in kinds if isinstance(kind, np.dtype)):
         return None
@@ -304,13 +336,16 @@ def _plan(ufunc: Any, *kinds: Any) -> Any:
     except TypeError:
         return None
     is_truth = name in COMPARISONS | TESTS | LOGIC
-    return dtypes, {"function": name}, np.dtype(np.bool_) if is_truth else dtypes[-1], result
+    dtype = np.dtype(np.bool_) if is_truth else dtypes[-1]
+    # (The kinds of what is made, and of a number, are added to the attributes as soon as they are known.)
+    expanded = [[{"shape": shape}, 0, 0] for _ in dtypes]
+    return dtypes, [{"function": name}, 0], dtype, result, (1,) * len(shape), expanded
 
 
 _WRITERS = {np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask}
 
 
-def _are_numbers(inputs: tuple[Any, ...]) -> bool:
+def _are_numbers(inputs: Sequence[Any]) -> bool:
     """Tell whether operands are single numbers that are there."""
     return all(
         (isinstance(each, Pending) and not each._array.shape and (each.known or each.is_settled()))
@@ -380,7 +415,7 @@ def _in_place(name: str) -> Any:
             compute(self._memory, other)
             self.settle(self._memory)  # type: ignore[arg-type]
             return self
-        if self._write(self._recording.map(ufunc, (self, other))):
+        if self._recording.map_into(self, ufunc, (self, other)):
             return self
         if not self._array.shape and _are_numbers((self, other)):
             result = self._recording.at_once(out_of_place, (self, other))

@@ -377,6 +377,10 @@ class Recording:
         if self.observer is not None:
             self.observer.made(thing)
 
+    def run_op(self, op: Any, which: Any, function: Callable[..., Any], args: Any, attributes: Any) -> Any:
+        """Run a function of an op."""
+        return function(*args, **attributes)
+
     def beforehand(self, states: Any, begin: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return a parameter's first state, made as if it had been there before: later calls will find it there."""
         with self.paused():

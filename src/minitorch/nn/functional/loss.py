@@ -272,7 +272,7 @@ def _with_indices(
     rows = logits.reshape(1, -1) if len(shape) == 1 else logits
     if len(shape) > 2:
         rows = rows.movedim(1, -1).reshape(-1, classes)
-    flat = goal if goal._data.ndim == 1 else goal.reshape(-1)
+    flat = goal if len(expected) == 1 else goal.reshape(-1)
     losses = apply(CROSS_ENTROPY, rows, flat, weight, smoothing=float(smoothing), ignore=ignore)
     if reduction == "none":
         return losses.reshape(expected)
