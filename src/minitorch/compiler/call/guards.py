@@ -33,7 +33,7 @@ from minitorch.compiler.call.conditions import (
 from minitorch.compiler.trace.observe.hooks import lookup
 from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, Fact, brief, reported_places
 from minitorch.compiler.trace.observe.whose import is_trusted, is_trusted_class
-from minitorch.compiler.trace.recorded import FromPlace, ReadNumber, found_at, look_at
+from minitorch.compiler.trace.recorded import FromPlace, ReadNumber, look_at
 from minitorch.engine import recording
 from minitorch.engine.gpu import device_of, is_writeable
 from minitorch.engine.node import Node
@@ -67,6 +67,11 @@ _LOOKS: dict[str, tuple[str, str | None]] = {
     "context": ("{0}.get(*{1})", None),
 }
 
+# What the statements def, class and import give a name to.
+_DEFINED = (
+    type, staticmethod, classmethod, property, types.FunctionType, types.BuiltinFunctionType, types.ModuleType,
+    types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType, np.ufunc,
+)  # fmt: skip
 MOST = 1 << 53  # the largest whole number of which all smaller ones are float64s
 
 
@@ -77,6 +82,16 @@ def is_place_of_number(fact: Fact) -> bool:
     if fact.kind == "type":  # of the class itself, not of one that it is derived from
         return type(fact.holder) is type and fact.key in vars(fact.holder)
     return fact.kind in ("item", "cell", "slot") or (fact.kind == "index" and type(fact.holder) is list)
+
+
+def is_lasting(fact: Fact) -> bool:
+    """Tell whether a fact is of a kind that hardly ever changes: which function, class or constant a name means."""
+    if fact.value is MISSING or isinstance(fact.value, _DEFINED):
+        return True
+    is_name = isinstance(fact.holder, (types.CellType, *_DEFINED)) or (
+        isinstance(fact.holder, dict) and "__builtins__" in fact.holder
+    )
+    return is_name and isinstance(fact.value, (*PLAIN, types.CodeType))
 
 
 def can_be_placed(thing: Any) -> bool:
@@ -100,14 +115,13 @@ def conditions_on_place(source: FromPlace, value: Any, others: dict[int, Any]) -
     place = look_at(source.holder, source.key)
     operands = operands if "{1}" in place else operands[:1]
     words = f"the tensor at {brief(source.key)}"
-    kind = type(found_at(source.holder, source.key)._array)
-    order = "carray" if kind is np.ndarray else "c_contiguous"
+    order = "carray" if source.kind is np.ndarray else "c_contiguous"
     conditions = [
         Condition(words, f"type({place})", operands, Tensor),
         Condition(f"{words}.requires_grad", f"{place}._requires_grad", operands, False),
         Condition(f"the graph of {words}", f"{place}._operation", operands, None),
         Condition(f"the hooks of {words}", f"{place}._hooks", operands, None),
-        Condition(f"the array of {words}", f"type({place}._array)", operands, kind),
+        Condition(f"the array of {words}", f"type({place}._array)", operands, source.kind),
         Condition(f"the shape of {words}", f"{place}._array.shape", operands, value.shape, "=="),
         Condition(f"the dtype of {words}", f"{place}._array.dtype", operands, value.dtype, "=="),
         Condition(f"whether {words} is contiguous", f"{place}._array.flags.{order}", operands, True),

@@ -29,7 +29,10 @@ from minitorch.compiler.trace.promised import Promised
 from minitorch.compiler.trace.refusal import CompileError, line_of_user, refuse, where_in_user_code
 from minitorch.engine.node import Node
 from minitorch.engine.recording import recorder
+from minitorch.func.batched.arrays import Batched
 
+# Kinds of arrays that stand around recorded ones: an operation with one of them is theirs.
+_AROUND = (Node, Batched)
 # What NumPy's functions do on Traced arrays (numpy_functions.py, ufuncs.py).
 FUNCTIONS_OF_NUMPY: dict[Any, Callable[..., Any]] = {}
 # What an op of ours becomes, where its own lines would not make a good program (lowerings.py).
@@ -289,8 +292,8 @@ class Traced:
         return HANDLERS["plain"](self)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
-        if any(isinstance(each, Node) for each in inputs):
-            return NotImplemented  # Tensors know what becomes of their graph
+        if any(isinstance(each, _AROUND) for each in inputs):
+            return NotImplemented  # Tensors know what becomes of their graph, and batches of their examples
         result = HANDLERS["ufunc"](ufunc, method, inputs, options)
         if out is None:
             return result
@@ -305,7 +308,7 @@ class Traced:
         return targets[0] if len(targets) == 1 else targets
 
     def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
-        if any(issubclass(each, Node) for each in types):
+        if any(issubclass(each, _AROUND) for each in types):
             return NotImplemented
         implementation = FUNCTIONS_OF_NUMPY.get(function)
         if implementation is not None:
@@ -317,7 +320,7 @@ class Traced:
 
     def __minitorch_op__(self, op: Any, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         lowering = LOWERINGS.get(op.name)
-        if lowering is None:
+        if lowering is None or any(isinstance(each, Batched) for each in inputs):
             lowering = getattr(op.forward, "__wrapped__", op.forward)
         return lowering(*inputs, **attributes)
 
@@ -435,17 +438,17 @@ class Traced:
         return self
 
     def __eq__(self, other: object) -> Any:
-        if isinstance(other, Node):
+        if isinstance(other, _AROUND):
             return NotImplemented
         return HANDLERS["ufunc"](np.equal, "__call__", (self, other), {})
 
     def __ne__(self, other: object) -> Any:
-        if isinstance(other, Node):
+        if isinstance(other, _AROUND):
             return NotImplemented
         return HANDLERS["ufunc"](np.not_equal, "__call__", (self, other), {})
 
     def __matmul__(self, other: Any) -> Any:
-        return NotImplemented if isinstance(other, Node) else np.matmul(self, other)
+        return NotImplemented if isinstance(other, _AROUND) else np.matmul(self, other)
 
     def __rmatmul__(self, other: Any) -> Any:
         return np.matmul(other, self)
@@ -455,7 +458,7 @@ class Traced:
 
 def _operator(ufunc: Any, reflected: bool = False) -> Any:
     def method(self: Traced, other: Any) -> Any:
-        if isinstance(other, Node):
+        if isinstance(other, _AROUND):
             return NotImplemented
         return HANDLERS["ufunc"](ufunc, "__call__", (other, self) if reflected else (self, other), {})
 

@@ -36,6 +36,7 @@ from minitorch.compiler.trace.observe.builtin_functions import (
     SPECIAL_CLASSES,
     attribute_plainly,
     length,
+    log,
     store_plainly,
 )
 from minitorch.compiler.trace.observe.hooks import CONTAINERS, lookup, own_method, rewriter
@@ -147,7 +148,7 @@ class CallObserver(Observer):
         if rewriter.is_instrumented(function.__code__):
             return function(*args, **options)
         if function in _LOGGED:
-            return self.happens(function, args, options)
+            return log(self, function, args, options)
         if is_trusted(function.__code__):
             return self._calls_trusted(function, args, options)
         return self.observed_function(function)(*args, **options)
