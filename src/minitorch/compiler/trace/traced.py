@@ -28,11 +28,10 @@ from minitorch.compiler.trace.number import Number
 from minitorch.compiler.trace.promised import Promised
 from minitorch.compiler.trace.refusal import CompileError, line_of_user, refuse, where_in_user_code
 from minitorch.engine.node import Node
-from minitorch.engine.recording import recorder
-from minitorch.func.batched.arrays import Batched
+from minitorch.engine.recording import Around, recorder
 
 # Kinds of arrays that stand around recorded ones: an operation with one of them is theirs.
-_AROUND = (Node, Batched)
+_AROUND = (Node, Around)
 # What NumPy's functions do on Traced arrays (numpy_functions.py, ufuncs.py).
 FUNCTIONS_OF_NUMPY: dict[Any, Callable[..., Any]] = {}
 # What an op of ours becomes, where its own lines would not make a good program (lowerings.py).
@@ -320,7 +319,7 @@ class Traced:
 
     def __minitorch_op__(self, op: Any, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         lowering = LOWERINGS.get(op.name)
-        if lowering is None or any(isinstance(each, Batched) for each in inputs):
+        if lowering is None or any(isinstance(each, Around) for each in inputs):
             lowering = getattr(op.forward, "__wrapped__", op.forward)
         return lowering(*inputs, **attributes)
 
