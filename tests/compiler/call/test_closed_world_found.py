@@ -1496,3 +1496,23 @@ def test_a_tensor_is_taken_from_its_place(compile, how):
         return found
 
     both(scenario, compile)
+
+
+def test_hooks_that_are_methods_of_a_list(compile):
+    def scenario(compile):
+        w, seen, layer = mt.ones(3, requires_grad=True), [], nn.Linear(3, 2)
+
+        @compile
+        def f(x):
+            h = w * x
+            h.register_hook(seen.append)
+            h.register_hook(functools.partial(seen.insert, 0))
+            layer(h).sum().backward()
+            return h.detach()
+
+        found = [f(mt.ones(2, 3) * i) for i in range(5)]
+        if compile is not plain:
+            assert f.compilations == 2  # (the first call finds no gradients)
+        return found, seen, w.grad
+
+    both(scenario, compile)

@@ -195,7 +195,8 @@ class CallObserver(Observer):
         if kind is functools.partial and self.observed(function.func) is not function.func:
             return functools.partial(self.observed(function.func), *function.args, **function.keywords)
         method = lookup(kind, "__call__")
-        if kind not in _IN_C and isinstance(method, types.FunctionType) and not is_trusted(method.__code__):
+        is_own = isinstance(method, types.FunctionType) and not is_trusted(method.__code__)
+        if kind in _IN_C or is_own:  # (a list's append, or an object of one's own)
             return lambda *args, **options: self.calls(function, args, options)
         return function
 
