@@ -1516,3 +1516,56 @@ def test_hooks_that_are_methods_of_a_list(compile):
         return found, seen, w.grad
 
     both(scenario, compile)
+
+
+VIEWS_OF_MEMORY = {
+    "steps": lambda y: y.as_strided((2, 2), (3, 1)),
+    "steps from a place": lambda y: y.as_strided((2, 2), (3, 1), 1),
+    "steps in what is turned": lambda y: y.t().as_strided((2, 3), (1, 2)),
+    "steps in a part": lambda y: y[1:].as_strided((2,), (2,), 2),
+    "einsum": lambda y: mt.einsum("ij->ji", y),
+    "einsum's diagonal": lambda y: mt.einsum("ii->i", y[:, :2]),
+    "bits": lambda y: y.view(mt.int32),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS_OF_MEMORY)
+def test_views_by_memory_follow_and_are_written_through(compile, view):
+    look = VIEWS_OF_MEMORY[view]
+
+    def scenario(compile):
+        w = mt.arange(6.0).view(2, 3).requires_grad_()
+
+        @compile
+        def f(x):
+            y = x * 2
+            part = look(y)
+            y.add_(1)
+            before = part * 1
+            part.mul_(3)
+            if view == "bits":
+                return before, y
+            z = w * x
+            look(z).mul_(3)
+            (z * z).sum().backward()
+            return before, y, part
+
+        found = [f(mt.arange(6.0).view(2, 3) + i) for i in range(4)]
+        return found, w.grad
+
+    both(scenario, compile)
+
+
+def test_views_by_memory_of_arguments(compile):
+    def scenario(compile):
+        memory, found = mt.arange(20.0), []
+        f = compile(
+            lambda x: (x.as_strided((2,), (2,)).add_(1), mt.einsum("ij->ji", x.view(2, 2)).mul_(2), x.sum())
+        )
+        g = compile(lambda x: x.as_strided((2,), (1,), 1) * 2)
+        with warned(compile):  # where in its memory an argument lies is not known
+            for i in range(6):
+                found += [f(memory[i : i + 4]), memory.clone(), g(memory[i : i + 4])]
+        return found
+
+    both(scenario, compile)

@@ -192,6 +192,25 @@ class Traced:
         assert self._refresh is not None
         return self._refresh(source)
 
+    @property
+    def offset_in_memory(self) -> int:
+        """How many elements lie before its first in the memory of what this is a view of."""
+        active: Any = recorder()
+        if active is None or not active.repeats or active.looks_outside(self):
+            raise refuse("a place in the memory of a tensor from before the call", "clone() it before")
+        return (self.taken_again().array.ctypes.data - self.root().array.ctypes.data) // self.itemsize
+
+    def root(self) -> Any:
+        """Return what this is a view of, in the end."""
+        root: Any = self
+        while root._source is not None:
+            root = root._source
+        return root
+
+    def taken_again(self) -> Traced:
+        """Return a view as NumPy makes it of the array that is there now: it lies in that one's memory."""
+        return self if self._source is None else self.refreshed(self._source.taken_again())
+
     # --- what it is -----------------------------------------------------------------------------
 
     shape = property(lambda self: self._value.shape)
@@ -416,7 +435,10 @@ class Traced:
 
     def view(self, kind: Any) -> Any:
         """Return the same bytes as another dtype."""
-        return HANDLERS["call back"](lambda x: x.view(kind).copy(), (self,), {})
+        called = HANDLERS["call back"](lambda x: x.view(kind).copy(), (self,), {})
+        out = Traced(called.value, self.array.view(kind), called.known)
+        dtype = self.dtype
+        return out.view_of(self, lambda source: source.view(kind), lambda source, view: view.view(dtype))
 
     # --- indexing -------------------------------------------------------------------------------
 
