@@ -1569,3 +1569,55 @@ def test_views_by_memory_of_arguments(compile):
         return found
 
     both(scenario, compile)
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adam", "RMSprop"])
+def test_an_optimiser_and_a_schedule_that_it_makes_begin_anew_at_each_call(compile, kind):
+    def scenario(compile):
+        layer = nn.Linear(3, 2)
+
+        @compile
+        def f(x, rate):
+            options = {} if kind == "Adam" else {"momentum": 0.9}
+            optimizer = getattr(optim, kind)(layer.parameters(), lr=rate, **options)
+            schedule = optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+            for _ in range(3):
+                optimizer.zero_grad()
+                layer(x).square().mean().backward()
+                optimizer.step()
+                schedule.step()
+            return layer(x).detach(), optimizer.param_groups[0]["lr"], len(optimizer.state)
+
+        found = [f(mt.ones(2, 3), 0.1) for _ in range(4)]
+        if compile is not plain:
+            assert f.compilations <= 2
+        return found, list(layer.parameters())
+
+    both(scenario, compile)
+
+
+@pytest.mark.parametrize("how", ["clear", "pop", "del", "schedule"])
+def test_what_is_taken_from_an_optimiser_inside(compile, how):
+    def scenario(compile):
+        layer = nn.Linear(3, 2)
+        optimizer = optim.SGD(layer.parameters(), lr=0.1, momentum=0.9)
+
+        @compile
+        def f(x, now):
+            if now and how == "clear":
+                optimizer.state.clear()
+            elif now and how == "pop":
+                optimizer.state.pop(layer.weight)
+            elif now and how == "del":
+                del optimizer.state[layer.weight]
+            elif now:
+                optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 0.5)
+            optimizer.zero_grad()
+            layer(x).square().mean().backward()
+            optimizer.step()
+            return layer(x).detach()
+
+        found = [f(mt.ones(2, 3), i in (2, 3, 5)) for i in range(7)]
+        return found, list(layer.parameters()), [s["momentum_buffer"] for s in optimizer.state.values()]
+
+    both(scenario, compile, refused="state away|a schedule that it makes")
