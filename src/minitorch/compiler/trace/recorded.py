@@ -68,7 +68,7 @@ class FromTensor:
 class FromPlace:
     """The array of whatever Tensor is at a place where another one was found at each call: a hidden state.
 
-    kind: the type of its array. (The function may leave something else there, or nothing.)
+    kind: the class of its array. (After the call there may be something else at the place.)
     """
 
     holder: Any
