@@ -372,6 +372,29 @@ def test_views_share_memory_as_eager_ones_do(session):
     assert (row + 0).tolist() == [5] * 4
 
 
+def test_views_by_memory_follow_and_are_written_through():
+    def program():
+        y = mt.arange(24.0).view(4, 6) * 2
+        part, turned, diagonal = y[1:, 2:], mt.einsum("ij->ji", y), mt.einsum("ii->i", y[:, :4])
+        steps = [
+            y.as_strided((2, 2), (3, 1), 1),
+            y.t().as_strided((2, 3), (6, 1)),
+            part.as_strided((2,), (6,), 3),
+        ]
+        views = [part, turned, diagonal, *steps]
+        y.add_(1)
+        found = [v * 1 for v in views]
+        for i, view in enumerate(views):
+            view.mul_(i + 2)
+        return [*found, y, *views]
+
+    eager = program()
+    for backend in sorted({"numpy", NATIVE}):
+        with mt.lazy(backend=backend):
+            lazily = program()
+        assert [t.tolist() for t in lazily] == [t.tolist() for t in eager]
+
+
 def test_a_view_that_is_written_into_is_taken_anew(session):
     number = mt.tensor(0.5)
     piece = number[...]

@@ -18,6 +18,12 @@ from minitorch.engine.modes import attention, current
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class Around:
+    """A kind of array that stands around others, which may be recorded: what is done to both is its own to do."""
+
+    __slots__ = ()
+
+
 class Recorder(Protocol):
     """Whoever is recording."""
 

@@ -968,7 +968,7 @@ def _call_with_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, An
     except Exception:
         for number, (hook, with_kwargs, always) in tuple(module._forward_hooks.items()):
             if always and number not in finished:
-                hook(*((module, args, kwargs, None) if with_kwargs else (module, args, None)))
+                observed(hook)(*((module, args, kwargs, None) if with_kwargs else (module, args, None)))
         raise
 
 
@@ -1010,7 +1010,7 @@ class _BackwardListener:
 
     def exit(self, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
         for hook in tuple(self.module._backward_pre_hooks.values()):
-            gradients = _replaced(gradients, hook(self.module, gradients), "grad_output")
+            gradients = _replaced(gradients, observed(hook)(self.module, gradients), "grad_output")
         self.grad_output = gradients
         if not self.places:
             self.run((None,) * self.count)
@@ -1025,7 +1025,8 @@ class _BackwardListener:
 
     def run(self, grad_input: tuple[Any, ...]) -> tuple[Any, ...]:
         for hook in tuple(self.module._backward_hooks.values()):
-            grad_input = _replaced(grad_input, hook(self.module, grad_input, self.grad_output), "grad_input")
+            answer = observed(hook)(self.module, grad_input, self.grad_output)
+            grad_input = _replaced(grad_input, answer, "grad_input")
         return grad_input
 
 

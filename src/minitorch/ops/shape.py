@@ -161,7 +161,7 @@ def offset_in_memory(x: Array) -> int:
     2
     """
     if x.__class__ is not np.ndarray:
-        return 0
+        return getattr(x, "offset_in_memory", 0)
     return (x.ctypes.data - _memory_of(x).ctypes.data) // x.itemsize
 
 
@@ -208,6 +208,7 @@ AS_STRIDED = Op(
     lambda g, out, x, *, shape, strides, offset, own: SUM_BY_PLACE(
         g, source=(shape, strides, offset), target=(x.shape, own, 0)
     ),
+    whole=True,
 )
 
 UNFOLD = Op(

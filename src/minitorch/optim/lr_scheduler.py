@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from minitorch.engine.recording import refuse_inside_recording, replayed
+from minitorch.engine.recording import made, refuse_inside_recording, replayed
 from minitorch.optim.optimizer import Optimizer, ParameterGroup, number
 from minitorch.tensor import Tensor
 
@@ -38,6 +38,10 @@ class LRScheduler:
     base_lrs: list[Any]
     _last_lr: list[Any]
     _step_count: int
+
+    def __new__(cls, *args: Any, **options: Any) -> Any:
+        """Make one, and say so before its first step."""
+        return made(super().__new__(cls))
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         self.optimizer = _checked(optimizer, self)

@@ -24,7 +24,7 @@ from minitorch.creation import full_like, zeros_like
 from minitorch.engine.dtypes import float32, float64, get_default_dtype
 from minitorch.engine.modes import observed
 from minitorch.engine.node import new_tensor
-from minitorch.engine.recording import changeable, changed, recorder, refuse_inside_recording
+from minitorch.engine.recording import changeable, changed, made, recorder, refuse_inside_recording
 from minitorch.engine.recording import number as only_number
 from minitorch.engine.watch import touch
 from minitorch.functions import sparse_coo_tensor
@@ -153,7 +153,7 @@ class Optimizer:
         if not isinstance(params, Iterable) or isinstance(params, dict):
             raise TypeError(f"{name}: params must be a list of Tensors, got {_instead(params, name)}")
         self.defaults = defaults
-        self.state: defaultdict[Any, State] = defaultdict(dict)
+        self.state: defaultdict[Any, State] = made(defaultdict(dict))
         self.param_groups: list[ParameterGroup] = []
         groups = list(params)
         if not groups:
@@ -224,7 +224,7 @@ class Optimizer:
                     f"parameter group didn't specify a value of required optimization parameter {option}"
                 )
             group.setdefault(option, value)
-        self.param_groups.append(ParameterGroup(group))
+        self.param_groups.append(made(ParameterGroup(group)))
         changed()
 
     def _check_parameters(self, params: list[Any]) -> None:

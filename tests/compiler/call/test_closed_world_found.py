@@ -1,7 +1,8 @@
-"""What random histories (tests/support/histories.py) have found, each as a few lines."""
+"""What random histories (tests/support/histories.py) and programs written by hand have found, each as a few lines."""
 
 import abc
 import functools
+import logging
 import math
 import warnings
 from contextlib import nullcontext
@@ -1265,6 +1266,361 @@ def test_an_argument_older_and_one_younger_than_the_weights(compile):
         return found
 
     both(scenario, compile)
+
+
+@pytest.mark.parametrize("asked", ["inside", "outside"])
+def test_hooks_of_modules_on_the_way_back(compile, asked):
+    """Asked for inside, they are part of the program; outside, they run when they are asked for, or it is refused."""
+
+    def scenario(compile):
+        model, seen, scale = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)), [], [1.0]
+
+        def hook(module, inputs, outputs):
+            seen.append(outputs[0].sum().item())
+            return (inputs[0] * scale[0],)
+
+        handle = model[1].register_full_backward_hook(hook)
+        model[1].register_full_backward_pre_hook(lambda module, gradients: (gradients[0] * 2,))
+
+        @compile
+        def f(x):
+            loss = model(x).square().sum()
+            if asked == "inside":
+                loss.backward()
+            return loss
+
+        found = []
+        for i in range(7):
+            scale[0] = 1.0 + (i > 3)
+            if i == 6:
+                handle.remove()
+            model.zero_grad()
+            loss = f(mt.ones(2, 3) * i)
+            if asked == "outside":
+                loss.backward()
+            found.append([p.grad for p in model.parameters()])
+        return found, seen
+
+    both(scenario, compile, refused="call backward\\(\\) inside as well" if asked == "outside" else None)
+
+
+@pytest.mark.parametrize("what", ["a list", "a counter", "a draw", "a constant", "nothing"])
+def test_the_backward_of_a_function_reads_and_changes(compile, what):
+    def scenario(compile):
+        factors, count, fixed = [2.0], [0], 0.5
+
+        class Scaled(mt.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.save_for_backward(x)
+                return x * x * factors[0]
+
+            @staticmethod
+            def backward(ctx, g):
+                (x,) = ctx.saved_tensors
+                if what == "a list":
+                    return g * x * factors[0]
+                if what == "a counter":
+                    count[0] += 1
+                if what == "a draw":
+                    return g * mt.rand(3)
+                return g * x * (fixed if what == "a constant" else 0.25)
+
+        w = mt.ones(3, requires_grad=True)
+        f = compile(lambda x: Scaled.apply(w * x).sum())
+        found = []
+        for i in range(6):
+            w.grad = None
+            loss = f(mt.ones(3) * i)
+            factors[0] = float(i)
+            loss.backward()
+            found.append(w.grad)
+        return found, count
+
+    refused = what in ("a list", "a counter", "a draw")
+    both(scenario, compile, refused="when gradients of its results are asked for" if refused else None)
+
+
+def test_what_the_way_back_relies_on_changes_after_the_call(compile):
+    factor = 0.5
+
+    class Scaled(mt.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * factor
+
+    w = mt.ones(3, requires_grad=True)
+    f = compile(lambda x: Scaled.apply(w * x).sum())
+    for _ in range(3):
+        f(mt.ones(3)).backward()
+    loss = f(mt.ones(3))
+    factor = 0.25
+    with pytest.raises(RuntimeError, match="what its gradients rely on has changed"):
+        loss.backward()
+    w.grad = None
+    with pytest.warns(CompileWarning, match="when gradients of its results are asked for"):
+        f(mt.ones(3)).backward()  # it is no constant, then
+    assert (w.grad == 0.25).all()
+
+
+def test_code_that_cannot_be_observed_does_nothing_before_it_is_refused(compile):
+    def scenario(compile):
+        seen = []
+
+        class Key:
+            def __init__(self, name):
+                self.name = name
+
+            def __hash__(self):
+                return 1
+
+            def __eq__(self, other):
+                seen.append(self.name)
+                return True
+
+        keys = [Key("a"), Key("b")]
+        f = compile(lambda x: x * (keys.index(Key("c")) + 1))
+        return [f(mt.ones(2)) for _ in range(3)], seen
+
+    both(scenario, compile, refused="cannot be observed")
+
+
+def test_derivatives_of_functions_with_a_matrix_from_outside(compile):
+    def scenario(compile):
+        a = mt.randn(3, 3)
+
+        def g(x):
+            return (a @ x).tanh() - a[0] * x
+
+        @compile
+        def f(x):
+            return (
+                mt.func.jacrev(g)(x),
+                mt.func.hessian(lambda x: g(x).sum())(x),
+                mt.func.vmap(g)(x.expand(2, 3)),
+            )
+
+        found = []
+        for i in range(4):
+            found.append(f(mt.randn(3)))
+            if i == 1:
+                a.mul_(0.5)
+        if compile is not plain:
+            assert f.compilations == 1
+        return found
+
+    both(scenario, compile)
+
+
+def test_a_function_that_fails_and_is_called_again(compile):
+    """What it counted and wrote before it failed is counted and written."""
+
+    def scenario(compile):
+        w, count, log = mt.ones(2, requires_grad=True), [0], []
+        optimizer = optim.SGD([w], lr=0.1)
+
+        @compile
+        def f(x):
+            count[0] += 1
+            optimizer.zero_grad()
+            (w * x).sum().backward()
+            optimizer.step()
+            log.append(w.sum().item())
+            if count[0] % 3:
+                raise ValueError(count[0])
+            return w * 1
+
+        found = []
+        while len(found) < 4:
+            try:
+                found.append(f(mt.ones(2)))
+            except ValueError as error:
+                log.append(str(error))
+        return found, log, count, w, w.grad
+
+    both(scenario, compile)
+
+
+def test_log_records_tell_the_line_that_logs(compile):
+    def scenario(compile):
+        class Handler(logging.Handler):
+            def emit(self, record):
+                told.append([record.getMessage(), record.lineno - first, record.funcName, record.filename])
+
+        told, logger = [], logging.Logger("found")
+        logger.addHandler(Handler())
+
+        def report(text, value):
+            logger.warning(text, value, stacklevel=2)
+
+        @compile
+        def f(x):
+            logger.info("sum %.1f", x.sum().item())
+            report("mean %.1f", x.mean().item())
+            return x * 2
+
+        first = f.__code__.co_firstlineno if compile is plain else f.function.__code__.co_firstlineno
+        for i in range(3):
+            f(mt.ones(2) * i)
+        return told
+
+    both(scenario, compile)
+
+
+@pytest.mark.parametrize("how", ["deleted", "none"])
+def test_a_tensor_is_taken_from_its_place(compile, how):
+    def scenario(compile):
+        class Box:
+            pass
+
+        box = Box()
+
+        @compile
+        def f(x):
+            held = box.held
+            if how == "deleted":
+                del box.held
+            else:
+                box.held = None
+            return x + held
+
+        found = []
+        for i in range(6):
+            box.held = mt.ones(2) * i
+            found.append(f(mt.ones(2)))
+            found.append(getattr(box, "held", "gone"))
+        return found
+
+    both(scenario, compile)
+
+
+def test_hooks_that_are_methods_of_a_list(compile):
+    def scenario(compile):
+        w, seen, layer = mt.ones(3, requires_grad=True), [], nn.Linear(3, 2)
+
+        @compile
+        def f(x):
+            h = w * x
+            h.register_hook(seen.append)
+            h.register_hook(functools.partial(seen.insert, 0))
+            layer(h).sum().backward()
+            return h.detach()
+
+        found = [f(mt.ones(2, 3) * i) for i in range(5)]
+        if compile is not plain:
+            assert f.compilations == 2  # (the first call finds no gradients)
+        return found, seen, w.grad
+
+    both(scenario, compile)
+
+
+VIEWS_OF_MEMORY = {
+    "steps": lambda y: y.as_strided((2, 2), (3, 1)),
+    "steps from a place": lambda y: y.as_strided((2, 2), (3, 1), 1),
+    "steps in what is turned": lambda y: y.t().as_strided((2, 3), (1, 2)),
+    "steps in a part": lambda y: y[1:].as_strided((2,), (2,), 2),
+    "einsum": lambda y: mt.einsum("ij->ji", y),
+    "einsum's diagonal": lambda y: mt.einsum("ii->i", y[:, :2]),
+    "bits": lambda y: y.view(mt.int32),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS_OF_MEMORY)
+def test_views_by_memory_follow_and_are_written_through(compile, view):
+    look = VIEWS_OF_MEMORY[view]
+
+    def scenario(compile):
+        w = mt.arange(6.0).view(2, 3).requires_grad_()
+
+        @compile
+        def f(x):
+            y = x * 2
+            part = look(y)
+            y.add_(1)
+            before = part * 1
+            part.mul_(3)
+            if view == "bits":
+                return before, y
+            z = w * x
+            look(z).mul_(3)
+            (z * z).sum().backward()
+            return before, y, part
+
+        found = [f(mt.arange(6.0).view(2, 3) + i) for i in range(4)]
+        return found, w.grad
+
+    both(scenario, compile)
+
+
+def test_views_by_memory_of_arguments(compile):
+    def scenario(compile):
+        memory, found = mt.arange(20.0), []
+        f = compile(
+            lambda x: (x.as_strided((2,), (2,)).add_(1), mt.einsum("ij->ji", x.view(2, 2)).mul_(2), x.sum())
+        )
+        g = compile(lambda x: x.as_strided((2,), (1,), 1) * 2)
+        with warned(compile):  # where in its memory an argument lies is not known
+            for i in range(6):
+                found += [f(memory[i : i + 4]), memory.clone(), g(memory[i : i + 4])]
+        return found
+
+    both(scenario, compile)
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adam", "RMSprop"])
+def test_an_optimiser_and_a_schedule_that_it_makes_begin_anew_at_each_call(compile, kind):
+    def scenario(compile):
+        layer = nn.Linear(3, 2)
+
+        @compile
+        def f(x, rate):
+            options = {} if kind == "Adam" else {"momentum": 0.9}
+            optimizer = getattr(optim, kind)(layer.parameters(), lr=rate, **options)
+            schedule = optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+            for _ in range(3):
+                optimizer.zero_grad()
+                layer(x).square().mean().backward()
+                optimizer.step()
+                schedule.step()
+            return layer(x).detach(), optimizer.param_groups[0]["lr"], len(optimizer.state)
+
+        found = [f(mt.ones(2, 3), 0.1) for _ in range(4)]
+        if compile is not plain:
+            assert f.compilations <= 2
+        return found, list(layer.parameters())
+
+    both(scenario, compile)
+
+
+@pytest.mark.parametrize("how", ["clear", "pop", "del", "schedule"])
+def test_what_is_taken_from_an_optimiser_inside(compile, how):
+    def scenario(compile):
+        layer = nn.Linear(3, 2)
+        optimizer = optim.SGD(layer.parameters(), lr=0.1, momentum=0.9)
+
+        @compile
+        def f(x, now):
+            if now and how == "clear":
+                optimizer.state.clear()
+            elif now and how == "pop":
+                optimizer.state.pop(layer.weight)
+            elif now and how == "del":
+                del optimizer.state[layer.weight]
+            elif now:
+                optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 0.5)
+            optimizer.zero_grad()
+            layer(x).square().mean().backward()
+            optimizer.step()
+            return layer(x).detach()
+
+        found = [f(mt.ones(2, 3), i in (2, 3, 5)) for i in range(7)]
+        return found, list(layer.parameters()), [s["momentum_buffer"] for s in optimizer.state.values()]
+
+    both(scenario, compile, refused="state away|a schedule that it makes")
 
 
 @pytest.mark.parametrize("left", ["number", "tensor", "nothing"])

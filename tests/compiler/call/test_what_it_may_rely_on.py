@@ -256,7 +256,27 @@ def draws_are_made_at_each_call():
     expect(lambda x: layer(x) + mt.rand(2) + mt.randn(2), [X] * 5)
 
 
-@row("an index out of range")
+@row("an error of the function's own")
+def errors_leave_what_eager_leaves():
+    counts = {"calls": 0}
+    buffer = mt.zeros(2)
+
+    @compiled
+    def f(x):
+        counts["calls"] += 1
+        buffer.add_(x)
+        if counts["calls"] == 3:
+            raise KeyError("on purpose")
+        return buffer.sum()
+
+    for i in range(5):
+        with pytest.raises(KeyError) if i == 2 else contextlib.nullcontext():
+            f(mt.ones(2))
+    assert counts == {"calls": 5}
+    assert buffer.tolist() == [5, 5]
+
+
+@row("an error of the function's own")
 def errors_are_the_functions_own():
     table = mt.arange(3.0)
     f = compiled(lambda i: table[i])
@@ -294,6 +314,18 @@ def what_is_not_known_is_refused():
         (lambda x: x * next(source), "iterator"),
     ):
         expect_refusal(function, *X, match=match)
+
+
+@row("hooks, and the backward of Functions")
+def what_runs_after_the_call_is_refused_if_it_looks_outside():
+    p, seen = nn.Parameter(mt.ones(2)), []
+
+    def hooked(x):
+        h = p * x
+        h.register_hook(seen.append)
+        return h.sum()
+
+    expect_refusal(hooked, *X, match="call backward\\(\\) inside as well")
 
 
 @row("backward through a graph")

@@ -67,6 +67,11 @@ _LOOKS: dict[str, tuple[str, str | None]] = {
     "context": ("{0}.get(*{1})", None),
 }
 
+# What the statements def, class and import give a name to.
+_DEFINED = (
+    type, staticmethod, classmethod, property, types.FunctionType, types.BuiltinFunctionType, types.ModuleType,
+    types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType, np.ufunc,
+)  # fmt: skip
 MOST = 1 << 53  # the largest whole number of which all smaller ones are float64s
 
 
@@ -77,6 +82,16 @@ def is_place_of_number(fact: Fact) -> bool:
     if fact.kind == "type":  # of the class itself, not of one that it is derived from
         return type(fact.holder) is type and fact.key in vars(fact.holder)
     return fact.kind in ("item", "cell", "slot") or (fact.kind == "index" and type(fact.holder) is list)
+
+
+def is_lasting(fact: Fact) -> bool:
+    """Tell whether a fact is of a kind that hardly ever changes: which function, class or constant a name means."""
+    if fact.value is MISSING or isinstance(fact.value, _DEFINED):
+        return True
+    is_name = isinstance(fact.holder, (types.CellType, *_DEFINED)) or (
+        isinstance(fact.holder, dict) and "__builtins__" in fact.holder
+    )
+    return is_name and isinstance(fact.value, (*PLAIN, types.CodeType))
 
 
 def can_be_placed(thing: Any) -> bool:

@@ -22,7 +22,13 @@ from minitorch.compiler.call.again import OnceMore
 from minitorch.compiler.call.audit import LONG, Audits, difference
 from minitorch.compiler.call.conditions import LENGTH, Condition
 from minitorch.compiler.call.containers import Same, Taken, collect, parts_of, paths_of, rebuilt, template
-from minitorch.compiler.call.guards import Environment, can_be_placed, conditions_on_place, is_place_of_number
+from minitorch.compiler.call.guards import (
+    Environment,
+    can_be_placed,
+    conditions_on_place,
+    is_lasting,
+    is_place_of_number,
+)
 from minitorch.compiler.call.key import Arguments, CacheKey, Layout, is_record
 from minitorch.compiler.call.library import MEETABLE, KnownObjects
 from minitorch.compiler.call.names import describe
@@ -103,13 +109,16 @@ class RecordedCall:
 
 
 def run_plainly(function: Any, environment: Environment, arguments: Arguments, tensors: list[Any]) -> Any:
-    """Run the function itself; if it fails, leave everything as it was. tensors: further ones it may change."""
+    """Run the function itself. If it is interrupted, leave everything as it was; if it fails, what it has done is done.
+
+    tensors: further ones it may change.
+    """
     found = {id(t): t for t in (*environment.tensors, *arguments.leaves, *tensors) if isinstance(t, Node)}
     aside = Aside(list(found.values()))
     before = Before([default_generator, *device_generators.values(), *environment.streams], environment)
     try:
         return function(*arguments.args, **arguments.options)
-    except BaseException:
+    except KeyboardInterrupt:
         aside.restore()
         before.restore()
         raise
@@ -342,7 +351,7 @@ class _Run:
             self.found = found
             own = [r if view is None else None for r, view in zip(found, self.views, strict=True)]
             try:
-                backward = differentiate(self.active, recorded, own, self.arguments.leaves)
+                backward = self._differentiated(recorded, own)
             except CompileError:
                 raise
             except RuntimeError as error:
@@ -367,6 +376,31 @@ class _Run:
 
         _, self.recorded, self.backward = self.active.run(self._call, all_of, then, self._settle_changes)
         self.active.observer = None
+
+    def _differentiated(self, recorded: Recorded, results: list[Any]) -> Backward | None:
+        """Record the way back, which is gone later on: what a program's own code (hooks, the backward of a Function)
+        reads there must be such that it stays, and there is nothing that it may change.
+        """
+        observer, active = self.observer, self.active
+        before = len(observer.changes), len(active.script), len(active.inputs)
+        facts, observer.facts = observer.facts, {}
+        try:
+            with watched_by(observer), watchdog(observer):
+                backward = differentiate(active, recorded, results, self.arguments.leaves)
+        finally:
+            read, observer.facts = observer.facts, {**observer.facts, **facts}
+        if (len(observer.changes), len(active.script), len(active.inputs)) != before or not all(
+            map(is_lasting, read.values())
+        ):
+            raise observer.refuse(
+                "code that runs when gradients of its results are asked for (a hook, the backward of a Function) "
+                "changes, or reads, what is outside; call backward() inside as well"
+            )
+        if backward is not None and read:
+            backward.relies_on = Environment(set())
+            backward.relies_on.add(read.values())
+            backward.relies_on.finish()
+        return backward
 
     def may_repeat(self, error: Exception) -> None:
         """Raise an error instead of running the function once more, if other ranks do not do so too.

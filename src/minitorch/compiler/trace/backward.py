@@ -40,6 +40,16 @@ class Again(Protocol):
         """Remember the content of what a call at this time reads and a person may write into."""
 
 
+class Conditions(Protocol):
+    """What was found when the way back was recorded."""
+
+    def holds(self) -> bool:
+        """Tell whether it is as it was."""
+
+    def violation(self) -> str:
+        """Say what is not."""
+
+
 class Backward:
     """The second program, what it needs of the first, and whose gradients it gives.
 
@@ -69,6 +79,7 @@ class Backward:
         self.given = given
         self.runner: Callable[[list[np.ndarray]], list[Any]] | None = None
         self.again: Again | None = None
+        self.relies_on: Conditions | None = None  # what a program's own code on the way back relies on
         self.op = Op("compiled", _forward, joint=_joint, reads=frozenset(read), register=False)
 
     def attach(
@@ -113,6 +124,11 @@ def _joint(
         )
         return [found.get(each) for each in inputs]
     assert backward.runner is not None
+    if backward.relies_on is not None and not backward.relies_on.holds():
+        raise RuntimeError(
+            f"compiled: since the call, what its gradients rely on has changed: {backward.relies_on.violation()}; "
+            "call backward() inside the compiled function, or before that changes"
+        )
     # (A gradient without axes stays one.)
     given = [np.asarray(each, order="C") if device_of(each) is None else each for each in g]
     return backward.runner([*kept, *given, *sizes])

@@ -16,7 +16,7 @@ from minitorch.compiler.ir import builder as make
 from minitorch.compiler.ir.program import Value
 from minitorch.compiler.ir.sizes import Size, hint, hints, is_fixed
 from minitorch.compiler.trace.number import Number
-from minitorch.compiler.trace.refusal import refuse
+from minitorch.compiler.trace.refusal import CompileError, refuse, where_in_user_code
 from minitorch.compiler.trace.traced import (
     FUNCTIONS_OF_NUMPY,
     LOWERINGS,
@@ -32,7 +32,7 @@ from minitorch.compiler.trace.traced import (
 from minitorch.compiler.trace.ufuncs import axes_of, call_back, reduce_traced, scan_traced
 from minitorch.engine.recording import recorder
 from minitorch.ops.products import explicit_subscripts
-from minitorch.ops.shape import DIAGONAL
+from minitorch.ops.shape import AS_STRIDED, DIAGONAL
 
 
 def _implements(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -370,6 +370,51 @@ def _writable_diagonal(x: Any, *, offset: int, axis1: int, axis2: int) -> Any:
 LOWERINGS[DIAGONAL.name] = _writable_diagonal
 
 
+def _strided(
+    x: Any, *, shape: tuple[int, ...], strides: tuple[int, ...], offset: int, own: tuple[int, ...]
+) -> Any:
+    """Return what lies at steps in the memory of an array: a view."""
+    memory = x.root()
+    axes = sorted(range(memory.ndim), key=lambda axis: -memory.array.strides[axis])
+    rows = memory.transpose(axes)
+    if not rows.flags.c_contiguous:
+        raise CompileError(
+            f"compile: as_strided of an array with gaps in its memory\n  {where_in_user_code()}"
+        )
+    first = x.taken_again().array.ctypes.data - memory.array.ctypes.data
+    start = first // x.itemsize + offset
+    last = start + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+    if 0 not in shape and not 0 <= start <= last < memory.array.size:
+        raise CompileError(
+            f"compile: as_strided reaches beyond what its memory is known to hold\n  {where_in_user_code()}"
+        )
+    return _at_steps(rows.reshape(-1), shape, strides, start)
+
+
+def _at_steps(flat: Any, shape: tuple[int, ...], strides: tuple[int, ...], start: int) -> Any:
+    look = lambda array: np.lib.stride_tricks.as_strided(
+        array[start:], shape, [step * array.itemsize for step in strides]
+    )
+    places = look(np.arange(flat.array.size)).copy()
+
+    def write_back(source: Traced, view: Traced) -> Traced:
+        if np.unique(places).size != places.size:
+            raise CompileError(
+                "compile: it writes into a view in which an element is seen several times (as_strided)\n"
+                f"  {where_in_user_code()}"
+            )
+        whole = source.copy()
+        whole[places] = view.copy()
+        return whole
+
+    out = Traced(flat[places].value, look(flat.array), flat.known)
+    out.look_at(flat, lambda source: _at_steps(source, shape, strides, start), write_back)
+    return out
+
+
+LOWERINGS[AS_STRIDED.name] = _strided
+
+
 def _writes_into_its_first(function: Any) -> Callable[..., None]:
     def written(x: np.ndarray, *args: Any, **options: Any) -> np.ndarray:
         new = x.copy()
@@ -589,12 +634,19 @@ def einsum(subscripts: str, *operands: Any, **options: Any) -> Any:
     left, _, out = explicit_subscripts(subscripts, tuple(p.ndim for p in parts)).partition("->")
     terms = left.split(",")
     known = is_known(*parts)
+    given, axes = parts[0], terms[0]
     for i, term in enumerate(terms):
         parts[i], terms[i] = _without_repetition(parts[i], term)
     pairs = [(term, make.cast(p.value, array.dtype)) for term, p in zip(terms, parts, strict=True)]
     if len(pairs) == 1:
         value = _einsum_of_one(pairs[0][1], terms[0], out)
-        return Traced(make.cast(value, array.dtype), array, known)
+        alone = Traced(make.cast(value, array.dtype), array, known)
+        # Where nothing is summed NumPy gives a view: other axes, or a diagonal.
+        return alone.view_of(
+            given,
+            lambda source: einsum(subscripts, source),
+            lambda source, view: _einsum_written(source, axes, view, out),
+        )
     path: list[Any] = [(0, 1)]
     if len(pairs) > 2:
         shapes = [np.broadcast_to(np.float32(0), p.array.shape) for p in parts]
@@ -610,6 +662,16 @@ def einsum(subscripts: str, *operands: Any, **options: Any) -> Any:
             taken.insert(0, (kept, make.contract(f"{first},{second}->{kept}", a, b)))
         pairs += taken
     return Traced(make.cast(pairs[0][1], array.dtype), array, known)
+
+
+def _einsum_written(source: Traced, axes: str, view: Traced, out: str) -> Traced:
+    """Return an array in which what einsum has taken of it, summing nothing, is replaced."""
+    if len(set(axes)) == len(axes):
+        return einsum(f"{out}->{axes}", view).copy()
+    whole = source.copy()
+    places = np.ogrid[tuple(slice(int(n)) for n in view.shape)]
+    whole[tuple(places[out.index(axis)] for axis in axes)] = view.copy()
+    return whole
 
 
 def _without_repetition(x: Traced, term: str) -> tuple[Traced, str]:

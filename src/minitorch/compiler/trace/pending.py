@@ -35,6 +35,7 @@ from minitorch.compiler.trace.ufuncs import program_function
 from minitorch.engine.modes import current
 from minitorch.engine.node import Node
 from minitorch.engine.recording import recorder
+from minitorch.ops.shape import offset_in_memory
 
 # What a recording may raise where numbers are needed, or where something does not fit: NumPy says then what it is, or
 # gives the answer.
@@ -81,12 +82,10 @@ class Pending(Traced):
         root = self.root()
         return root._value is root._settled
 
-    def root(self) -> Any:
-        """Return what this is a view of, in the end."""
-        root: Any = self
-        while root._source is not None:
-            root = root._source
-        return root
+    @property
+    def offset_in_memory(self) -> int:
+        """How many elements lie before its first in the memory of what this is a view of."""
+        return offset_in_memory(self.numbers())
 
     def settle(self, memory: np.ndarray) -> None:
         """Let this be where its numbers are."""

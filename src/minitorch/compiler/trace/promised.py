@@ -370,6 +370,8 @@ def _einsum(subscripts: str, *operands: Any, **options: Any) -> Any:
         subscripts, *(np.zeros((1,) * o.ndim, bool) for o in operands)
     )  # what is wrong with it, NumPy says
     left, _, out = explicit_subscripts(subscripts, tuple(o.ndim for o in operands)).partition("->")
+    if len(operands) == 1 and set(left) == set(out):  # a view
+        return np.einsum(subscripts, _plain(operands[0])).view(Promised)
     lengths: dict[str, int] = {}
     for term, operand in zip(left.split(","), operands, strict=True):
         for letter, n in zip(term, operand.shape, strict=True):

@@ -314,6 +314,8 @@ class Recording:
         name = (id(holder), key)
         if isinstance(value, Number) or (self.observer is not None and self.observer.has_set(holder, key)):
             return value  # the function itself has just set it
+        if self._is_made_here(holder):
+            return value
         if not isinstance(value, float) or (key not in _ALWAYS and name not in self.promoted):
             return value
         if name not in self._numbers:
@@ -382,7 +384,14 @@ class Recording:
         return function(*args, **attributes)
 
     def beforehand(self, states: Any, begin: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Return a parameter's first state, made as if it had been there before: later calls will find it there."""
+        """Return a parameter's first state, made as if it had been there before: later calls will find it there.
+
+        (Of an optimiser that is itself made in this run they will not.)
+        """
+        if self._is_made_here(states):
+            return begin()
+        if self.observer is not None and self.observer.has_changed(states):
+            raise self.refusal("it steps an optimiser after it has taken some of its state away")
         with self.paused():
             made = begin()
         if made:
@@ -391,6 +400,10 @@ class Recording:
             if isinstance(each, Node):
                 each._time = self.began
         return made
+
+    def _is_made_here(self, thing: Any) -> bool:
+        """Tell whether something of Python's was made in this run: later calls make another one."""
+        return self.observer is not None and not self.observer.is_outside(thing)
 
     def decide(self, question: Callable[[], Any], answer: Any) -> None:
         """Remember a decision on a number: it must be the same at every call."""
@@ -475,6 +488,10 @@ class Recording:
         """Do now, and at every call."""
         schedule = getattr(effect, "__self__", args[0] if args else None)
         groups = getattr(getattr(schedule, "optimizer", None), "param_groups", ())
+        if groups and self._is_made_here(schedule):
+            if all(map(self._is_made_here, groups)):
+                return effect(*args, **options)
+            raise self.refusal("a schedule that it makes sets the learning rate of an optimiser from outside")
         if any(isinstance(group.get("lr"), Node) for group in groups):
             # A schedule writes into it, and whatever has read it before would find the new one.
             raise self.refusal("a schedule sets a learning rate that is a Tensor; make it a float")

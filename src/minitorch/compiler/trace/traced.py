@@ -28,8 +28,10 @@ from minitorch.compiler.trace.number import Number
 from minitorch.compiler.trace.promised import Promised
 from minitorch.compiler.trace.refusal import CompileError, line_of_user, refuse, where_in_user_code
 from minitorch.engine.node import Node
-from minitorch.engine.recording import recorder
+from minitorch.engine.recording import Around, recorder
 
+# Kinds of arrays that stand around recorded ones: an operation with one of them is theirs.
+_AROUND = (Node, Around)
 # What NumPy's functions do on Traced arrays (numpy_functions.py, ufuncs.py).
 FUNCTIONS_OF_NUMPY: dict[Any, Callable[..., Any]] = {}
 # What an op of ours becomes, where its own lines would not make a good program (lowerings.py).
@@ -190,6 +192,25 @@ class Traced:
         assert self._refresh is not None
         return self._refresh(source)
 
+    @property
+    def offset_in_memory(self) -> int:
+        """How many elements lie before its first in the memory of what this is a view of."""
+        active: Any = recorder()
+        if active is None or not active.repeats or active.looks_outside(self):
+            raise refuse("a place in the memory of a tensor from before the call", "clone() it before")
+        return (self.taken_again().array.ctypes.data - self.root().array.ctypes.data) // self.itemsize
+
+    def root(self) -> Any:
+        """Return what this is a view of, in the end."""
+        root: Any = self
+        while root._source is not None:
+            root = root._source
+        return root
+
+    def taken_again(self) -> Traced:
+        """Return a view as NumPy makes it of the array that is there now: it lies in that one's memory."""
+        return self if self._source is None else self.refreshed(self._source.taken_again())
+
     # --- what it is -----------------------------------------------------------------------------
 
     shape = property(lambda self: self._value.shape)
@@ -289,8 +310,8 @@ class Traced:
         return HANDLERS["plain"](self)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
-        if any(isinstance(each, Node) for each in inputs):
-            return NotImplemented  # Tensors know what becomes of their graph
+        if any(isinstance(each, _AROUND) for each in inputs):
+            return NotImplemented  # Tensors know what becomes of their graph, and batches of their examples
         result = HANDLERS["ufunc"](ufunc, method, inputs, options)
         if out is None:
             return result
@@ -305,7 +326,7 @@ class Traced:
         return targets[0] if len(targets) == 1 else targets
 
     def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
-        if any(issubclass(each, Node) for each in types):
+        if any(issubclass(each, _AROUND) for each in types):
             return NotImplemented
         implementation = FUNCTIONS_OF_NUMPY.get(function)
         if implementation is not None:
@@ -317,7 +338,7 @@ class Traced:
 
     def __minitorch_op__(self, op: Any, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         lowering = LOWERINGS.get(op.name)
-        if lowering is None:
+        if lowering is None or any(isinstance(each, Around) for each in inputs):
             lowering = getattr(op.forward, "__wrapped__", op.forward)
         return lowering(*inputs, **attributes)
 
@@ -414,7 +435,10 @@ class Traced:
 
     def view(self, kind: Any) -> Any:
         """Return the same bytes as another dtype."""
-        return HANDLERS["call back"](lambda x: x.view(kind).copy(), (self,), {})
+        called = HANDLERS["call back"](lambda x: x.view(kind).copy(), (self,), {})
+        out = Traced(called.value, self.array.view(kind), called.known)
+        dtype = self.dtype
+        return out.view_of(self, lambda source: source.view(kind), lambda source, view: view.view(dtype))
 
     # --- indexing -------------------------------------------------------------------------------
 
@@ -435,17 +459,17 @@ class Traced:
         return self
 
     def __eq__(self, other: object) -> Any:
-        if isinstance(other, Node):
+        if isinstance(other, _AROUND):
             return NotImplemented
         return HANDLERS["ufunc"](np.equal, "__call__", (self, other), {})
 
     def __ne__(self, other: object) -> Any:
-        if isinstance(other, Node):
+        if isinstance(other, _AROUND):
             return NotImplemented
         return HANDLERS["ufunc"](np.not_equal, "__call__", (self, other), {})
 
     def __matmul__(self, other: Any) -> Any:
-        return NotImplemented if isinstance(other, Node) else np.matmul(self, other)
+        return NotImplemented if isinstance(other, _AROUND) else np.matmul(self, other)
 
     def __rmatmul__(self, other: Any) -> Any:
         return np.matmul(other, self)
@@ -455,7 +479,7 @@ class Traced:
 
 def _operator(ufunc: Any, reflected: bool = False) -> Any:
     def method(self: Traced, other: Any) -> Any:
-        if isinstance(other, Node):
+        if isinstance(other, _AROUND):
             return NotImplemented
         return HANDLERS["ufunc"](ufunc, "__call__", (other, self) if reflected else (self, other), {})
 

@@ -23,6 +23,7 @@ import numpy as np
 from minitorch.engine.errors import AnotherWay
 from minitorch.engine.modes import current, switch
 from minitorch.engine.node import Node
+from minitorch.engine.recording import Around
 from minitorch.engine.watch import tick
 from minitorch.ops.op import Op
 from minitorch.ops.sums import total
@@ -287,7 +288,7 @@ class _Flags:
         self.writeable = getattr(flags, "writeable", True)  # CuPy has no such flag
 
 
-class Batched(np.lib.mixins.NDArrayOperatorsMixin):
+class Batched(Around, np.lib.mixins.NDArrayOperatorsMixin):
     """An array per example; `array` holds them all, their number is its first axis.
 
     >>> x = Batched(np.arange(6.0).reshape(2, 3), Level(2))

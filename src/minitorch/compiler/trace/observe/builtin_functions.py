@@ -113,11 +113,14 @@ def _vars(o: Any, *thing: Any) -> Any:
     return hooks.attribute(thing[0], "__dict__")
 
 
-def _caller() -> Any:
-    """Return the frame of the instrumented code that is being run."""
-    frame: Any = sys._getframe(1)
-    while frame is not None and not rewriter.is_instrumented(frame.f_code):
-        frame = frame.f_back
+def _caller(level: int = 1) -> Any:
+    """Return the frame of the instrumented code that is being run; level 2: of its caller, if there is one."""
+    frame: Any = None
+    outer: Any = sys._getframe(1)
+    while outer is not None and level > 0:
+        if rewriter.is_instrumented(outer.f_code):
+            frame, level = outer, level - 1
+        outer = outer.f_back
     return frame
 
 
@@ -236,12 +239,7 @@ def _warn(
     if source is not None or options or _may_be_error(kind):
         raise o.refuse("it warns, where a warning may be an error; do that outside")
     o.fact("whether a warning may be an error", "remembered", _may_be_error, ((kind,), ()), False)
-    frame = _caller()
-    for _ in range(stacklevel - 1):
-        outer = frame.f_back
-        while outer is not None and not rewriter.is_instrumented(outer.f_code):
-            outer = outer.f_back
-        frame = outer or frame
+    frame = _caller(stacklevel)
     space, file, line = frame.f_globals, frame.f_code.co_filename, frame.f_lineno
 
     def told(text: Any) -> None:
@@ -249,6 +247,23 @@ def _warn(
         warnings.warn_explicit(text, kind, file, line, space.get("__name__"), registry)
 
     o.happens(told, (message,), {})
+
+
+def log(o: Any, function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+    """Log at each call, as from the line that does. function: one of logging's."""
+    if options.get("exc_info") or options.get("stack_info") or function.__name__ == "exception":
+        raise o.refuse("it logs an error, or where it is called from, which is known at its line only")
+    frame = _caller(options.get("stacklevel", 1))
+    told = types.FunctionType(_code_at(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name), {})
+    options = {name: each for name, each in options.items() if name != "stacklevel"}
+    o.happens(told, (function, *args), options)
+
+
+@functools.lru_cache(maxsize=1024)
+def _code_at(file: str, line: int, name: str) -> types.CodeType:
+    """Return code that calls a function, for whoever looks from which line and function it is called."""
+    code = (lambda function, *args, **options: function(*args, **options)).__code__
+    return code.replace(co_filename=file, co_firstlineno=line, co_name=name)
 
 
 def _refused(why: str) -> Any:

@@ -36,6 +36,7 @@ from minitorch.compiler.trace.observe.builtin_functions import (
     SPECIAL_CLASSES,
     attribute_plainly,
     length,
+    log,
     store_plainly,
 )
 from minitorch.compiler.trace.observe.hooks import CONTAINERS, lookup, own_method, rewriter
@@ -147,7 +148,7 @@ class CallObserver(Observer):
         if rewriter.is_instrumented(function.__code__):
             return function(*args, **options)
         if function in _LOGGED:
-            return self.happens(function, args, options)
+            return log(self, function, args, options)
         if is_trusted(function.__code__):
             return self._calls_trusted(function, args, options)
         return self.observed_function(function)(*args, **options)
@@ -194,7 +195,8 @@ class CallObserver(Observer):
         if kind is functools.partial and self.observed(function.func) is not function.func:
             return functools.partial(self.observed(function.func), *function.args, **function.keywords)
         method = lookup(kind, "__call__")
-        if kind not in _IN_C and isinstance(method, types.FunctionType) and not is_trusted(method.__code__):
+        is_own = isinstance(method, types.FunctionType) and not is_trusted(method.__code__)
+        if kind in _IN_C or is_own:  # (a list's append, or an object of one's own)
             return lambda *args, **options: self.calls(function, args, options)
         return function
 

@@ -268,6 +268,12 @@ class Observer:
         """Tell whether this run has written a place."""
         return (id(holder), _hashable(key)) in self._written or id(holder) in self._restructured
 
+    def has_changed(self, container: Any) -> bool:
+        """Tell whether this run has changed a container in any way."""
+        return id(container) in self._restructured or any(
+            holder is container for holder, _ in self._written.values()
+        )
+
     def has_set(self, thing: Any, name: Any) -> bool:
         """Tell whether this run has given something an option or attribute of this name."""
         return self.is_written(thing, name) or self.is_written(getattr(thing, "__dict__", None), name)

@@ -65,7 +65,9 @@ def watchdog(observer: Observer) -> Iterator[None]:
         if id(frame.f_code) in _harmless or event != "call" or _is_harmless(frame):
             return
         if current_observer() is observer and not _is_imported(frame):
-            observer.refuse(f"{frame.f_code.co_qualname} is called where it cannot be observed")
+            refusal = observer.refuse(f"{frame.f_code.co_qualname} is called where it cannot be observed")
+            if frame.f_code.co_name != "__del__":  # (whom nobody calls, and whose errors nobody catches)
+                raise refusal  # before its first line: what it would do could not be undone
 
     collects = gc.isenabled()
     gc.disable()  # what it calls back, and what it finalises, is nothing the function does
