@@ -24,7 +24,7 @@ FLOORS = [
     ["distributed"],
     ["nn"],
     ["optim", "utils", "serialization", "distributions", "func"],
-    ["vision"],
+    ["vision", "rare"],
     ["compiler"],
     ["face"],
     ["proof"],

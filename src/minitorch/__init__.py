@@ -93,6 +93,31 @@ dtype = type(dtypes.float32)
 newaxis = None
 e, inf, nan, pi = _math.e, _math.inf, _math.nan, _math.pi
 
+# Methods that are functions of rooms which a program may never enter.
+_METHODS = {
+    "nn.functional": ("hardshrink", "prelu"),
+    "rare": (
+        "as_strided_scatter", "conj_physical_", "dim_order", "eig", "geqrf", "is_distributed", "is_neg", "is_set_to",
+        "lstsq", "map2_", "map_", "narrow_copy", "new_empty_strided", "nonzero_static", "ormqr", "resize_as_", "smm",
+        "solve", "symeig", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes",
+    ),
+    "signal.spectrogram": ("istft", "stft"),
+}  # fmt: skip
+
+
+def _method(room: str, name: str) -> _Any:
+    def call(self: Tensor, *args: _Any, **kwargs: _Any) -> _Any:
+        return getattr(_importlib.import_module(f"minitorch.{room}"), name)(self, *args, **kwargs)
+
+    call.__name__, call.__qualname__ = name, f"Tensor.{name}"
+    call.__doc__ = f"See minitorch.{room}.{name}."
+    return call
+
+
+for _room, _names in _METHODS.items():
+    for _name in _names:
+        setattr(Tensor, _name, _method(_room, _name))
+
 # Every in-place method, too: minitorch.relu_(x) is x.relu_().
 globals().update({name: getattr(Tensor, name) for name in dir(Tensor) if name[0] != "_" and name[-1] == "_"})
 
@@ -122,7 +147,8 @@ _ROOMS = {
     "func": ("vmap",),
     "nn": (),
     "nn.functional": (
-        "adaptive_avg_pool1d", "adaptive_max_pool1d", "alpha_dropout", "avg_pool1d", "batch_norm",
+        "adaptive_avg_pool1d", "adaptive_max_pool1d", "celu_", "max_pool1d_with_indices", "rrelu_", "selu_",
+        "threshold_", "alpha_dropout", "avg_pool1d", "batch_norm",
         "bilinear", "binary_cross_entropy_with_logits", "celu", "channel_shuffle", "conv1d", "conv2d",
         "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cosine_embedding_loss",
         "cosine_similarity", "cross_entropy", "ctc_loss", "dropout", "embedding", "embedding_bag",
@@ -132,6 +158,21 @@ _ROOMS = {
         "rms_norm", "rrelu", "selu", "threshold", "triplet_margin_loss",
     ),
     "optim": (),
+    "rare": (
+        "affine_grid_generator", "alias_copy", "alpha_dropout_", "as_strided_copy", "as_strided_scatter", "cond",
+        "constant_pad_nd", "conv_tbc", "convolution", "detach_copy", "diagonal_copy", "dropout_", "dsmm", "eig",
+        "empty_permuted", "empty_strided", "expand_copy", "feature_alpha_dropout_", "feature_dropout",
+        "feature_dropout_", "frobenius_norm", "geqrf", "get_device", "grid_sampler", "grid_sampler_2d",
+        "grid_sampler_3d", "gru", "gru_cell", "has_lapack", "has_mkl", "has_openmp", "has_spectral", "histogramdd",
+        "is_conj", "is_distributed", "is_inference", "is_neg", "is_same_size", "is_signed", "is_storage", "lstm",
+        "lstm_cell", "lstsq", "matrix_rank", "narrow_copy", "native_channel_shuffle", "native_dropout",
+        "native_group_norm", "native_layer_norm", "nonzero_static", "norm_except_dim", "nuclear_norm", "ormqr",
+        "pca_lowrank", "permute_copy", "range", "rnn_relu", "rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell",
+        "select_copy", "set_flush_denormal", "slice_copy", "smm", "solve", "split_copy", "split_with_sizes_copy",
+        "squeeze_copy", "svd_lowrank", "symeig", "t_copy", "transpose_copy", "unbind_copy", "unfold_copy",
+        "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "unsqueeze_copy", "view_as_complex_copy",
+        "view_as_real_copy", "view_copy", "while_loop",
+    ),
     "serialization": ("load", "save"),
     "signal": (),
     "signal.spectrogram": ("istft", "stft"),

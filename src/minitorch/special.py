@@ -225,10 +225,143 @@ def scaled_modified_bessel_k1(input: Any) -> Tensor:
     return _unary(ops.BESSEL_K1E, input)
 
 
+# --- polynomials, and more without a derivative, as in PyTorch --------------------------------------
+
+
+def airy_ai(input: Any) -> Tensor:
+    """Ai(x), Airy's function. No derivative, as in PyTorch.
+
+    >>> airy_ai(minitorch.tensor([0.0]))
+    tensor([0.3550])
+    """
+    return _unary(ops.AIRY_AI, input)
+
+
+def spherical_bessel_j0(input: Any) -> Tensor:
+    """j₀(x) = sin(x) / x. No derivative, as in PyTorch; sinc(x / π) has one.
+
+    >>> spherical_bessel_j0(minitorch.tensor([0.0, 1.0]))
+    tensor([1.0000, 0.8415])
+    """
+    return _unary(ops.SPHERICAL_BESSEL_J0, input)
+
+
+def chebyshev_polynomial_t(input: Any, n: Any) -> Tensor:
+    """Tₙ(x), Chebyshev's polynomial of the first kind: Tₙ(cos θ) = cos nθ. No derivative, as in PyTorch.
+
+    >>> chebyshev_polynomial_t(minitorch.tensor([0.5]), 2)
+    tensor([-0.5000])
+    """
+    return binary(ops.CHEBYSHEV_T, input, n)
+
+
+def chebyshev_polynomial_u(input: Any, n: Any) -> Tensor:
+    """Uₙ(x), Chebyshev's polynomial of the second kind: Uₙ₊₁ = 2x·Uₙ - Uₙ₋₁. No derivative, as in PyTorch.
+
+    >>> chebyshev_polynomial_u(minitorch.tensor([0.5]), 2)
+    tensor([0.])
+    """
+    return binary(ops.CHEBYSHEV_U, input, n)
+
+
+def chebyshev_polynomial_v(input: Any, n: Any) -> Tensor:
+    """Vₙ(x) = Uₙ - Uₙ₋₁, Chebyshev's polynomial of the third kind. No derivative, as in PyTorch.
+
+    >>> chebyshev_polynomial_v(minitorch.tensor([0.5]), 2)
+    tensor([-1.])
+    """
+    return binary(ops.CHEBYSHEV_V, input, n)
+
+
+def chebyshev_polynomial_w(input: Any, n: Any) -> Tensor:
+    """Wₙ(x) = Uₙ + Uₙ₋₁, Chebyshev's polynomial of the fourth kind. No derivative, as in PyTorch.
+
+    >>> chebyshev_polynomial_w(minitorch.tensor([0.5]), 2)
+    tensor([1.])
+    """
+    return binary(ops.CHEBYSHEV_W, input, n)
+
+
+def shifted_chebyshev_polynomial_t(input: Any, n: Any) -> Tensor:
+    """Tₙ(2x - 1). No derivative, as in PyTorch.
+
+    >>> shifted_chebyshev_polynomial_t(minitorch.tensor([0.5]), 2)
+    tensor([-1.])
+    """
+    return binary(ops.SHIFTED_T, input, n)
+
+
+def shifted_chebyshev_polynomial_u(input: Any, n: Any) -> Tensor:
+    """Uₙ(2x - 1). No derivative, as in PyTorch.
+
+    >>> shifted_chebyshev_polynomial_u(minitorch.tensor([0.5]), 2)
+    tensor([-1.])
+    """
+    return binary(ops.SHIFTED_U, input, n)
+
+
+def shifted_chebyshev_polynomial_v(input: Any, n: Any) -> Tensor:
+    """Vₙ(2x - 1). No derivative, as in PyTorch.
+
+    >>> shifted_chebyshev_polynomial_v(minitorch.tensor([0.5]), 2)
+    tensor([-1.])
+    """
+    return binary(ops.SHIFTED_V, input, n)
+
+
+def shifted_chebyshev_polynomial_w(input: Any, n: Any) -> Tensor:
+    """Wₙ(2x - 1). No derivative, as in PyTorch.
+
+    >>> shifted_chebyshev_polynomial_w(minitorch.tensor([0.5]), 2)
+    tensor([-1.])
+    """
+    return binary(ops.SHIFTED_W, input, n)
+
+
+def hermite_polynomial_h(input: Any, n: Any) -> Tensor:
+    """Hₙ(x), Hermite's polynomial of the physicists: Hₙ₊₁ = 2x·Hₙ - 2n·Hₙ₋₁. No derivative, as in PyTorch.
+
+    >>> hermite_polynomial_h(minitorch.tensor([0.5]), 2)
+    tensor([-1.])
+    """
+    return binary(ops.HERMITE_H, input, n)
+
+
+def hermite_polynomial_he(input: Any, n: Any) -> Tensor:
+    """Heₙ(x), Hermite's polynomial of probability: Heₙ₊₁ = x·Heₙ - n·Heₙ₋₁. No derivative, as in PyTorch.
+
+    >>> hermite_polynomial_he(minitorch.tensor([0.5]), 2)
+    tensor([-0.7500])
+    """
+    return binary(ops.HERMITE_HE, input, n)
+
+
+def laguerre_polynomial_l(input: Any, n: Any) -> Tensor:
+    """Lₙ(x), Laguerre's polynomial. No derivative, as in PyTorch.
+
+    >>> laguerre_polynomial_l(minitorch.tensor([0.5]), 2)
+    tensor([0.1250])
+    """
+    return binary(ops.LAGUERRE_L, input, n)
+
+
+def legendre_polynomial_p(input: Any, n: Any) -> Tensor:
+    """Pₙ(x), Legendre's polynomial. No derivative, as in PyTorch.
+
+    >>> legendre_polynomial_p(minitorch.tensor([0.5]), 2)
+    tensor([-0.1250])
+    """
+    return binary(ops.LEGENDRE_P, input, n)
+
+
 __all__ = [
-    "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "digamma", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2",
-    "expit", "expm1", "gammainc", "gammaincc", "gammaln", "i0", "i0e", "i1", "i1e", "log1p", "log_ndtr",
-    "log_softmax", "logit", "logsumexp", "modified_bessel_i0", "modified_bessel_i1", "modified_bessel_k0",
-    "modified_bessel_k1", "multigammaln", "ndtr", "ndtri", "polygamma", "psi", "round", "scaled_modified_bessel_k0",
-    "scaled_modified_bessel_k1", "sinc", "softmax", "xlog1py", "xlogy", "zeta",
+    "airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "chebyshev_polynomial_t",
+    "chebyshev_polynomial_u", "chebyshev_polynomial_v", "chebyshev_polynomial_w", "digamma", "entr", "erf",
+    "erfc", "erfcx", "erfinv", "exp2", "expit", "expm1", "gammainc", "gammaincc", "gammaln",
+    "hermite_polynomial_h", "hermite_polynomial_he", "i0", "i0e", "i1", "i1e", "laguerre_polynomial_l",
+    "legendre_polynomial_p", "log1p", "log_ndtr", "log_softmax", "logit", "logsumexp", "modified_bessel_i0",
+    "modified_bessel_i1", "modified_bessel_k0", "modified_bessel_k1", "multigammaln", "ndtr", "ndtri",
+    "polygamma", "psi", "round", "scaled_modified_bessel_k0", "scaled_modified_bessel_k1",
+    "shifted_chebyshev_polynomial_t", "shifted_chebyshev_polynomial_u", "shifted_chebyshev_polynomial_v",
+    "shifted_chebyshev_polynomial_w", "sinc", "softmax", "spherical_bessel_j0", "xlog1py", "xlogy", "zeta",
 ]  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any
 
 from minitorch.nn import functional, init
 from minitorch.nn.activation import *
+from minitorch.nn.adaptive import *
 from minitorch.nn.containers import *
 from minitorch.nn.conv import *
 from minitorch.nn.dropout import *

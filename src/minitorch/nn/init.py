@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -317,3 +318,27 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
         order = random.randperm(rows, generator=generator, device=place_of(values))._data
         values[order[: math.ceil(sparsity * rows)], column] = 0
     return _write(tensor, values)
+
+
+# --- the names of before the underscore: they fill in place all the same, and warn ------------------------------
+
+
+def _renamed(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    new = function.__name__
+    old = new.removesuffix("_")
+
+    def deprecated(*args: Any, **kwargs: Any) -> Tensor:
+        warnings.warn(
+            f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new}`.", FutureWarning, stacklevel=2
+        )
+        return function(*args, **kwargs)
+
+    deprecated.__name__ = deprecated.__qualname__ = old
+    deprecated.__doc__ = f"{old}(...): the old name of {new}, which warns."
+    return deprecated
+
+
+uniform, normal, constant = _renamed(uniform_), _renamed(normal_), _renamed(constant_)
+eye, dirac, orthogonal, sparse = _renamed(eye_), _renamed(dirac_), _renamed(orthogonal_), _renamed(sparse_)
+xavier_uniform, xavier_normal = _renamed(xavier_uniform_), _renamed(xavier_normal_)
+kaiming_uniform, kaiming_normal = _renamed(kaiming_uniform_), _renamed(kaiming_normal_)

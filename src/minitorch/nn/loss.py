@@ -6,6 +6,7 @@ are buffers, so that they move with the model and are saved with it.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from minitorch.nn import functional as F
@@ -114,6 +115,19 @@ class NLLLoss(_WeightedLoss):
 
     _function = staticmethod(F.nll_loss)
     _arguments = takes(weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean")
+
+
+class NLLLoss2d(NLLLoss):
+    """The old name of NLLLoss for images, which warns."""
+
+    def _keep(self, **settings: Any) -> None:
+        warnings.warn(
+            "NLLLoss2d has been deprecated. Please use NLLLoss instead as a drop-in replacement and see "
+            "https://pytorch.org/docs/main/nn.html#torch.nn.NLLLoss for more details.",
+            FutureWarning,
+            stacklevel=3,
+        )
+        super()._keep(**settings)
 
 
 class BCELoss(_WeightedLoss):
@@ -332,6 +346,6 @@ class CTCLoss(_Loss):
 __all__ = [
     "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss", "GaussianNLLLoss",
     "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "MSELoss", "MarginRankingLoss",
-    "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss", "PoissonNLLLoss",
+    "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss", "NLLLoss2d", "PoissonNLLLoss",
     "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss", "TripletMarginWithDistanceLoss",
 ]  # fmt: skip

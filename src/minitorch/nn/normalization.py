@@ -10,6 +10,7 @@ from typing import Any
 
 from minitorch import creation
 from minitorch.engine.recording import number
+from minitorch.functions import stack
 from minitorch.nn import functional as F
 from minitorch.nn import init
 from minitorch.nn.layer import NEEDED, FunctionLayer, takes
@@ -18,7 +19,7 @@ from minitorch.nn.parameter import Parameter
 from minitorch.tensor import Tensor
 
 __all__ = [
-    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d",
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "CrossMapLRN2d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d",
     "InstanceNorm3d", "LayerNorm", "LocalResponseNorm", "RMSNorm",
 ]  # fmt: skip
 
@@ -358,6 +359,37 @@ class GroupNorm(_Norm):
             f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
             f"bias={self.bias is not None}"
         )
+
+
+class CrossMapLRN2d(Module):
+    """LocalResponseNorm as Torch 7 had it, of images (N, C, H, W): the first channel counts for all far from it.
+
+    (So does PyTorch's; the derivative here is the one of that function, where PyTorch's is of another.)
+
+    >>> CrossMapLRN2d(3)(minitorch.ones(1, 4, 2, 2)).shape
+    (1, 4, 2, 2)
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Divide by what the neighbours amount to."""
+        if input.ndim != 4:
+            raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.ndim}D instead.")
+        reach = int((self.size - 1) / 2)
+        sums = []
+        for channel in range(input.shape[1]):
+            first = max(channel - reach, 0)
+            near = (input[:, first : channel + reach + 1] ** 2).sum(dim=1)
+            sums.append(near if channel <= reach else near + input[:, 0] ** 2)
+        scale = stack(sums, 1) * (self.alpha / self.size) + self.k
+        return input * scale**-self.beta
+
+    def extra_repr(self) -> str:
+        """Return the options."""
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 
 class LocalResponseNorm(FunctionLayer):

@@ -10,11 +10,13 @@ from typing import Any
 from minitorch.nn import functional as F
 from minitorch.nn.functional.conv import sizes
 from minitorch.nn.layer import NEEDED, RankedLayer, takes
+from minitorch.nn.module import Module
 from minitorch.tensor import Tensor
 
 __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
-    "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "LPPool1d", "LPPool2d", "LPPool3d",
+    "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "FractionalMaxPool2d",
+    "FractionalMaxPool3d", "LPPool1d", "LPPool2d", "LPPool3d",
     "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d",
 ]  # fmt: skip
 
@@ -290,3 +292,68 @@ class LPPool3d(_LPPool):
     """
 
     rank = 3
+
+
+class _FractionalMaxPool(Module):
+    rank: int
+    _function: Any
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        output_size: Any = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        name, several = type(self).__name__, (list, tuple)
+        if output_size is None and output_ratio is None:
+            raise ValueError(f"{name} requires specifying either an output size, or a pooling ratio")
+        if output_size is not None and output_ratio is not None:
+            raise ValueError("only one of output_size and output_ratio may be specified")
+        self.kernel_size = sizes(kernel_size, self.rank, f"{name}: kernel_size")
+        self.return_indices = return_indices
+        self.register_buffer("_random_samples", _random_samples)
+        self.output_size = (
+            None if output_size is None else sizes(output_size, self.rank, f"{name}: output_size")
+        )
+        self.output_ratio = output_ratio
+        if output_ratio is not None:
+            if not isinstance(output_ratio, several):
+                self.output_ratio = (output_ratio,) * self.rank
+            if not all(0 < ratio < 1 for ratio in self.output_ratio):
+                raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
+
+    def forward(self, input: Tensor) -> Any:
+        """Pool; see the function of nn.functional."""
+        return self._function(
+            input,
+            self.kernel_size,
+            self.output_size,
+            self.output_ratio,
+            self.return_indices,
+            self._random_samples,
+        )
+
+
+class FractionalMaxPool2d(_FractionalMaxPool):
+    """The largest element of windows at random distances.   See functional.fractional_max_pool2d
+
+    >>> FractionalMaxPool2d(2, output_ratio=0.5)(minitorch.ones(1, 2, 8, 8)).shape
+    (1, 2, 4, 4)
+    """
+
+    rank = 2
+    _function = staticmethod(F.fractional_max_pool2d)
+
+
+class FractionalMaxPool3d(_FractionalMaxPool):
+    """The largest element of windows at random distances.   See functional.fractional_max_pool3d
+
+    >>> FractionalMaxPool3d(2, output_size=3)(minitorch.ones(1, 2, 8, 8, 6)).shape
+    (1, 2, 3, 3, 3)
+    """
+
+    rank = 3
+    _function = staticmethod(F.fractional_max_pool3d)

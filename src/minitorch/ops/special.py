@@ -163,6 +163,46 @@ BESSEL_K1 = Op("modified_bessel_k1", _scipy("k1"), floating=True)
 BESSEL_K0E = Op("scaled_modified_bessel_k0", _scipy("k0e"), floating=True)
 BESSEL_K1E = Op("scaled_modified_bessel_k1", _scipy("k1e"), floating=True)
 
+AIRY_AI = Op("airy_ai", lambda x: special("airy")(x)[0].astype(x.dtype, copy=False), floating=True)
+SPHERICAL_BESSEL_J0 = Op(
+    "spherical_bessel_j0", lambda x: np.where(x == 0, 1, np.sin(x) / np.where(x == 0, 1, x)), floating=True
+)
+
+# --- polynomials, of x and a degree n: without a derivative, as in PyTorch -------------------------
+
+
+def _polynomial(name: str, value: Callable[[Array, Array], Array]) -> Op:
+    """Return the op of a family of polynomials: 0 where the degree is negative."""
+
+    def forward(x: Array, n: Array) -> Array:
+        degree = np.asarray(n).astype(np.int64)
+        dtype = np.result_type(*(each for each in (x, n) if hasattr(each, "dtype")))
+        return np.where(degree < 0, 0, value(x, np.maximum(degree, 0))).astype(dtype, copy=False)
+
+    return Op(name, forward, floating=True)
+
+
+def _third(x: Array, n: Array) -> Array:
+    return special("eval_chebyu")(n, x) - np.where(n > 0, special("eval_chebyu")(np.maximum(n - 1, 0), x), 0)
+
+
+def _fourth(x: Array, n: Array) -> Array:
+    return special("eval_chebyu")(n, x) + np.where(n > 0, special("eval_chebyu")(np.maximum(n - 1, 0), x), 0)
+
+
+CHEBYSHEV_T = _polynomial("chebyshev_polynomial_t", lambda x, n: special("eval_chebyt")(n, x))
+CHEBYSHEV_U = _polynomial("chebyshev_polynomial_u", lambda x, n: special("eval_chebyu")(n, x))
+CHEBYSHEV_V = _polynomial("chebyshev_polynomial_v", _third)
+CHEBYSHEV_W = _polynomial("chebyshev_polynomial_w", _fourth)
+SHIFTED_T = _polynomial("shifted_chebyshev_polynomial_t", lambda x, n: special("eval_sh_chebyt")(n, x))
+SHIFTED_U = _polynomial("shifted_chebyshev_polynomial_u", lambda x, n: special("eval_sh_chebyu")(n, x))
+SHIFTED_V = _polynomial("shifted_chebyshev_polynomial_v", lambda x, n: _third(2 * x - 1, n))
+SHIFTED_W = _polynomial("shifted_chebyshev_polynomial_w", lambda x, n: _fourth(2 * x - 1, n))
+HERMITE_H = _polynomial("hermite_polynomial_h", lambda x, n: special("eval_hermite")(n, x))
+HERMITE_HE = _polynomial("hermite_polynomial_he", lambda x, n: special("eval_hermitenorm")(n, x))
+LAGUERRE_L = _polynomial("laguerre_polynomial_l", lambda x, n: special("eval_laguerre")(n, x))
+LEGENDRE_P = _polynomial("legendre_polynomial_p", lambda x, n: special("eval_legendre")(n, x))
+
 # --- logarithms of products ----------------------------------------------------------------------
 
 

@@ -15,7 +15,7 @@ import functools
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -69,6 +69,16 @@ def _instead(given: Any, optimizer: str) -> str:
     return type(given).__name__
 
 
+def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> HookHandle:
+    """Call `hook(optimizer, args, kwargs)` before each step of any optimiser; it may return new (args, kwargs)."""
+    return add_hook(Optimizer._every_pre_hooks, hook)
+
+
+def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> HookHandle:
+    """Call `hook(optimizer, args, kwargs)` after each step of any optimiser."""
+    return add_hook(Optimizer._every_post_hooks, hook)
+
+
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     """Return a `step` that calls the optimiser's hooks before and after."""
 
@@ -80,7 +90,7 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
             self._opt_called = True
         self._in_step = True
         try:
-            for hook in tuple(self._step_pre_hooks.values()):
+            for hook in (*self._every_pre_hooks.values(), *self._step_pre_hooks.values()):
                 answer = observed(hook)(self, args, kwargs)
                 if answer is None:
                     continue
@@ -88,7 +98,7 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
                     raise RuntimeError(f"a step pre-hook must return None or (args, kwargs), got {answer!r}")
                 args, kwargs = answer
             result = observed(step)(self, *args, **kwargs)
-            for hook in tuple(self._step_post_hooks.values()):
+            for hook in (*self._step_post_hooks.values(), *self._every_post_hooks.values()):
                 observed(hook)(self, args, kwargs)
             if (active := recorder()) is not None:
                 active.stepped()
@@ -135,6 +145,9 @@ class Optimizer:
 
     # What lr_scheduler asks for: None until a scheduler is there, then whether step() was called since.
     _opt_called: bool | None = None
+    # Of all optimisers' steps.
+    _every_pre_hooks: ClassVar[dict[int, Callable[..., Any]]] = {}
+    _every_post_hooks: ClassVar[dict[int, Callable[..., Any]]] = {}
 
     def __new__(cls, *args: Any, **options: Any) -> Any:
         """Make what every optimiser has, also one that wraps another and does not call this class's __init__."""

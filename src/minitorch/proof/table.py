@@ -172,6 +172,24 @@ for _name in (
         positive(3, 5),
         differentiable=False,
     )
+for _name in ("airy_ai", "spherical_bessel_j0"):
+    case(
+        _name,
+        lambda m, x, n=_name: m.round(getattr(m.special, n)(x), decimals=5),
+        positive(3, 5),
+        differentiable=False,
+    )
+for _name in (
+    *(f"{shifted}chebyshev_polynomial_{kind}" for shifted in ("", "shifted_") for kind in "tuvw"),
+    *("hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p"),
+):
+    case(
+        _name,
+        lambda m, x, k, n=_name: getattr(m.special, n)(x, k),
+        normal(3, 5),
+        integers(6, 5),
+        differentiable=False,
+    )
 plain_cases("xlogy", normal(3, 5), positive(5))
 case("xlogy", lambda m, y: m.xlogy(m.where(y > 1, y, 0.0), y), positive(5))
 case("xlog1py", lambda m, x, y: m.special.xlog1py(x, y), normal(3, 5), positive(5))

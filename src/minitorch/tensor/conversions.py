@@ -111,6 +111,22 @@ class Conversions(Node):
         """
         return cast(self, np.float64)
 
+    def cfloat(self) -> Tensor:
+        """As complex64.
+
+        >>> minitorch.Tensor([1.0]).cfloat()
+        tensor([1.+0.j])
+        """
+        return cast(self, np.complex64)
+
+    def cdouble(self) -> Tensor:
+        """As complex128.
+
+        >>> minitorch.Tensor([1.0]).cdouble()
+        tensor([1.+0.j], dtype=complex128)
+        """
+        return cast(self, np.complex128)
+
     def half(self) -> Tensor:
         """As float16.
 

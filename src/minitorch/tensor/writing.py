@@ -259,6 +259,15 @@ class Writing(RandomFills):
         """
         return self._look_anew("t")
 
+    def as_strided_(self, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+        """Let this very tensor look at its memory by other steps; see as_strided.
+
+        >>> minitorch.arange(4.0).as_strided_((2, 2), (1, 1))
+        tensor([[0., 1.],
+                [1., 2.]])
+        """
+        return self._look_anew("as_strided", size, stride, storage_offset)
+
     def resize_(self, *sizes: Any) -> Tensor:
         """Give this very tensor another shape; elements there are kept, new ones are 0 (PyTorch: anything).
 

@@ -405,7 +405,7 @@ class Environment:
             self._look_at_group(f"{words}.param_groups[{i}]", group, fixed_rate)
         self._guard(f"{words}.state", "{0}.state", optimizer, expected=optimizer.state, reported=True)
         self._look_at_state(f"{words}.state", optimizer.state)
-        for hooks in ("_step_pre_hooks", "_step_post_hooks"):
+        for hooks in ("_every_pre_hooks", "_step_pre_hooks", "_step_post_hooks", "_every_post_hooks"):
             self._look_at_hooks(words, getattr(optimizer, hooks))
         if is_trusted_class(kind):
             for name, now in vars(optimizer).items():

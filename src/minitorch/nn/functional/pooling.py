@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.creation import arange
 from minitorch.engine.dtypes import kind_of
 from minitorch.engine.record import apply
-from minitorch.functions import sign, where
+from minitorch.functions import cat, sign, where
 from minitorch.nn.functional.conv import constant, sizes, with_batch
 from minitorch.ops import conv as windows
 from minitorch.ops import pool as ops
 from minitorch.ops.op import certain, violated
+from minitorch.random import rand
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
 from minitorch.tensor.methods.public import takes_what
@@ -26,6 +28,8 @@ __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
     "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d", "adaptive_max_pool2d_with_indices",
     "adaptive_max_pool3d", "adaptive_max_pool3d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d",
+    "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices",
     "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d", "max_pool1d_with_indices", "max_pool2d",
     "max_pool2d_with_indices", "max_pool3d", "max_pool3d_with_indices", "max_unpool1d", "max_unpool2d",
     "max_unpool3d",
@@ -535,6 +539,116 @@ def adaptive_max_pool2d_with_indices(input: Any, output_size: Any) -> tuple[Tens
 def adaptive_max_pool3d_with_indices(input: Any, output_size: Any) -> tuple[Tensor, Tensor]:
     """Return adaptive_max_pool3d and where each largest element is."""
     return _adaptive_max_pool("adaptive_max_pool3d", 3, input, output_size, True)
+
+
+# --- max of windows at random distances -----------------------------------------------------------
+
+
+def _fractional_max_pool(
+    rank: int,
+    input: Any,
+    kernel_size: Any,
+    output_size: Any = None,
+    output_ratio: Any = None,
+    return_indices: bool = False,
+    _random_samples: Any = None,
+) -> Any:
+    name = f"fractional_max_pool{rank}d"
+    x, unbatched = with_batch(as_tensor(input), rank, name)
+    size = tuple(x.shape[2:])
+    kernel = sizes(kernel_size, rank, f"{name}: kernel_size")
+    if output_size is None:
+        if output_ratio is None:
+            raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
+        ratios = tuple(output_ratio) if isinstance(output_ratio, (list, tuple)) else (output_ratio,) * rank
+        output_size = tuple(int(n * ratio) for n, ratio in zip(size, ratios, strict=True))
+    goal = sizes(output_size, rank, f"{name}: output_size")
+    for n, o, k in zip(size, goal, kernel, strict=True):
+        if o < 1 or o + k - 1 > n:
+            raise RuntimeError(
+                f"{name}: {o} windows of {k} do not fit an axis of {n}; output_size + kernel_size - 1 is at most that"
+            )
+    if _random_samples is None:
+        samples = rand(*x.shape[:2], rank, dtype=x.dtype, device=x.device)
+    else:
+        samples = as_tensor(_random_samples).detach()
+        if tuple(samples.shape) != (*x.shape[:2], rank):
+            raise RuntimeError(
+                f"{name}: _random_samples must have shape {(*x.shape[:2], rank)}, got {tuple(samples.shape)}"
+            )
+    flat: Any = 0  # the place of each element of each window in the flattened image: (N, C, *goal, *kernel)
+    for axis, (n, o, k) in enumerate(zip(size, goal, kernel, strict=True)):
+        drawn = samples[:, :, rank - 1 - axis if rank == 2 else axis].unsqueeze(-1)  # PyTorch's order
+        along = [1] * (2 * rank)
+        along[axis] = o
+        starts = _starts(drawn, n, o, k).reshape(*x.shape[:2], *along)
+        along[axis], along[rank + axis] = 1, k
+        flat = flat * n + (starts + arange(k, device=x.device).reshape(along))
+    flat = flat.reshape(*x.shape[:2], *goal, -1)
+    windows = x.flatten(2).gather(2, flat.flatten(2)).reshape(flat.shape)
+    best = windows.max(axis=-1)
+    if not return_indices:
+        return best.values.squeeze(0) if unbatched else best.values
+    places = flat.gather(-1, best.indices.unsqueeze(-1)).squeeze(-1)
+    return (best.values.squeeze(0), places.squeeze(0)) if unbatched else (best.values, places)
+
+
+def _starts(drawn: Tensor, n: int, o: int, k: int) -> Tensor:
+    """Return where o windows of k begin on an axis of n: steps of (n - k)/(o - 1), rounded from a random start."""
+    last = drawn.new_full(drawn.shape, n - k).to(np.int64)
+    if o == 1:
+        return last
+    numbers = arange(o - 1, device=drawn.device).to(drawn.dtype)
+    step = (n - k) / (o - 1)
+    begun = ((numbers + drawn) * step).to(np.int64) - (drawn * step).to(np.int64)
+    return cat([begun, last], -1)
+
+
+def fractional_max_pool2d(
+    input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+    return_indices: bool = False, _random_samples: Any = None,
+) -> Any:  # fmt: skip
+    """Return the largest of each window of (N, C, H, W); the windows begin at random, near-even distances.
+
+    output_size: how many windows along each axis; or output_ratio: their number as a share of the axis.
+    dx = g at the largest element, of equals the first; 0 elsewhere
+
+    >>> fractional_max_pool2d(minitorch.ones(1, 2, 8, 8), 2, output_ratio=0.5).shape
+    (1, 2, 4, 4)
+    """
+    return _fractional_max_pool(
+        2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples
+    )
+
+
+def fractional_max_pool3d(
+    input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+    return_indices: bool = False, _random_samples: Any = None,
+) -> Any:  # fmt: skip
+    """Return the largest of each window of (N, C, D, H, W); see fractional_max_pool2d.
+
+    >>> fractional_max_pool3d(minitorch.ones(1, 2, 8, 8, 6), 2, output_size=(4, 3, 2)).shape
+    (1, 2, 4, 3, 2)
+    """
+    return _fractional_max_pool(
+        3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples
+    )
+
+
+def fractional_max_pool2d_with_indices(
+    input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+    return_indices: bool = False, _random_samples: Any = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Return fractional_max_pool2d and where each largest element is."""
+    return _fractional_max_pool(2, input, kernel_size, output_size, output_ratio, True, _random_samples)
+
+
+def fractional_max_pool3d_with_indices(
+    input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+    return_indices: bool = False, _random_samples: Any = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Return fractional_max_pool3d and where each largest element is."""
+    return _fractional_max_pool(3, input, kernel_size, output_size, output_ratio, True, _random_samples)
 
 
 # --- p-norm ---------------------------------------------------------------------------------------

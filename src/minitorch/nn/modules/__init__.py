@@ -11,6 +11,7 @@ from minitorch.nn import (
     activation as _activation,
 )
 from minitorch.nn import (
+    adaptive,
     containers,
     embedding,
     lazy,
@@ -26,6 +27,7 @@ from minitorch.nn import loss as _loss
 from minitorch.nn import pooling as _pooling
 from minitorch.nn import transformer as _transformer
 from minitorch.nn.activation import *
+from minitorch.nn.adaptive import *
 from minitorch.nn.containers import *
 from minitorch.nn.conv import *
 from minitorch.nn.dropout import *
@@ -48,6 +50,7 @@ vars(_activations)["MultiheadAttention"] = _transformer.MultiheadAttention
 
 for _name, _room in {
     "activation": _activations,
+    "adaptive": adaptive,
     "batchnorm": normalization,
     "container": containers,
     "conv": _conv,

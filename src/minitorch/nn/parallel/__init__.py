@@ -5,5 +5,9 @@ Enters: a Module. Leaves: one that computes the same, of which every rank trains
 
 from minitorch.nn.lazy import DataParallel
 from minitorch.nn.parallel.distributed import DistributedDataParallel
+from minitorch.nn.parallel.functions import data_parallel, parallel_apply, replicate
+from minitorch.nn.parallel.scatter_gather import gather, scatter
 
-__all__ = ["DataParallel", "DistributedDataParallel"]
+__all__ = [
+    "DataParallel", "DistributedDataParallel", "data_parallel", "gather", "parallel_apply", "replicate", "scatter",
+]  # fmt: skip

@@ -126,3 +126,19 @@ def _listed(parameters: Any) -> list[Tensor]:
 def _gradients(parameters: Any) -> Iterable[np.ndarray]:
     # p.grad gives each parameter an array of its own: the engine may share one among several.
     return [gradient for p in _listed(parameters) if (gradient := own_gradient(p)) is not None]
+
+
+def clip_grad_norm(
+    parameters: Any,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """clip_grad_norm_ under its old name, which warns."""
+    warnings.warn(
+        "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)

@@ -166,6 +166,34 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
     return bool(len(stacks)) if tensor_name is None else tensor_name in stacks
 
 
+def type_before_parametrizations(module: Module) -> type:
+    """Return the class a Module had before it was given a parametrization.
+
+    >>> layer = minitorch.nn.utils.parametrizations.weight_norm(minitorch.nn.Linear(2, 3))
+    >>> type(layer).__name__, type_before_parametrizations(layer).__name__
+    ('ParametrizedLinear', 'Linear')
+    """
+    return type(module).__bases__[0] if is_parametrized(module) else type(module)
+
+
+def transfer_parametrizations_and_params(
+    from_module: Module, to_module: Module, tensor_name: str | None = None
+) -> Module:
+    """Give a Module another one's parametrizations, of all tensors or of one, with the originals they start from."""
+    if not is_parametrized(from_module):
+        return to_module
+    for name in list(from_module.parametrizations) if tensor_name is None else [tensor_name]:
+        if not hasattr(to_module, name):
+            setattr(to_module, name, Parameter(getattr(from_module, name)))
+        stack = from_module.parametrizations[name]
+        for parametrization in stack:
+            register_parametrization(to_module, name, parametrization)
+        new = to_module.parametrizations[name]
+        for key in ["original"] if stack.is_tensor else [f"original{i}" for i in range(stack.ntensors)]:
+            setattr(new, key, getattr(stack, key))
+    return to_module
+
+
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
     """Make a tensor plain again: with the value it has, or with the original's.
 
