@@ -154,7 +154,9 @@ class Traced:
             value, array = make.expand(value, self.shape), np.broadcast_to(array, self._array.shape)
         if array.strides != self._array.strides:
             # The memory stays what it is: whether a later reshape is a view depends on its layout.
-            laid_out = np.empty_like(self._array)
+            laid_out: Any = np.empty_like(self._array)
+            if array.__class__ is Promised:
+                laid_out = laid_out.view(Promised)
             laid_out[...] = array
             array = laid_out
         self._value, self._array, self._known = value, array, new.known
