@@ -292,7 +292,7 @@ class Recording:
                 for value, array in zip(values, found, strict=True)
             ]
 
-    def _is_promised(self, value: Value) -> bool:
+    def is_promised(self, value: Value) -> bool:
         """Tell whether a value is made from inputs whose numbers are not here."""
         known = self._promised
         for each in in_order([value], lambda v: () if v in known else v.inputs) if self._there else ():
@@ -303,7 +303,7 @@ class Recording:
     def numbers_of(self, traced: Traced) -> np.ndarray:
         """Return the numbers of an array in this run; if it is only promised, they are computed now."""
         value = traced.value
-        if not self._is_promised(value):
+        if not self.is_promised(value):
             return traced.array
         if value not in self._made:
             self._made[value] = on_host(self._computed([value])[0])
@@ -317,7 +317,7 @@ class Recording:
         for node in self._nodes_made():
             for thing in (node._array, node._gradient, node._inputs, node._attributes):
                 _plain(thing, lambda traced: kept.append(_value_of(traced)))
-        wanted = [value for value in dict.fromkeys(kept) if self._is_promised(value)]
+        wanted = [value for value in dict.fromkeys(kept) if self.is_promised(value)]
         self._made = dict(zip(wanted, self._computed(wanted), strict=True))
         if any(bool(self._made[traced.value]) for traced in self._conditions):
             raise CheckFailed
@@ -594,7 +594,7 @@ class Recording:
         # Looking 0 up in a table of one element goes well, looking up 1 does not: a check without its own primitive.
         flag = make.cast(make.reshape(condition.value, (1,)), np.int64)
         self.checks.append(Traced(make.gather(make.iota(1), flag, 0), np.zeros(1, np.int64)))
-        if self._is_promised(condition.value):
+        if self.is_promised(condition.value):
             self._conditions.append(Traced(condition.value, condition.array))  # as it is now
         elif bool(condition.array):
             raise CheckFailed

@@ -20,6 +20,19 @@ pytestmark = [
 ]
 
 
+@pytest.fixture
+def nothing_here(monkeypatch):
+    """No array of a device's is small enough for the host."""
+    monkeypatch.setattr(minitorch.compiler.call.record, "MOST_HERE", 0)
+
+
+@pytest.fixture(params=["here", "there"])
+def where(request):
+    """Recordings compute on the host, or on the device."""
+    if request.param == "there":
+        request.getfixturevalue(nothing_here.__name__)
+
+
 def normal(*shape, seed=0):
     return np.random.default_rng([seed, *shape]).normal(size=shape).astype(np.float32)
 
@@ -142,7 +155,7 @@ def test_dropout_draws_as_eager_on_the_device_does():
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
-def test_results_parts_and_gradients_outside():
+def test_results_parts_and_gradients_outside(where):
     def function(x, w):
         y = (x * w).exp()
         return y.sum(), y[1:], {"as it is": x, "turned": x.T}, y.sum().item()
@@ -165,7 +178,7 @@ def test_results_parts_and_gradients_outside():
     assert run.compilations == 1
 
 
-def test_moving_inside():
+def test_moving_inside(where):
     def function(x, table):
         y = (x.to("cuda") * table).sum(1)
         return y, y.cpu(), x + 1
@@ -182,7 +195,7 @@ def test_moving_inside():
         np.testing.assert_allclose(numbers(other), numbers(x) + 1)
 
 
-def test_an_index_out_of_range_changes_nothing_on_the_device():
+def test_an_index_out_of_range_changes_nothing_on_the_device(where):
     table = minitorch.tensor(normal(5, 3)).to("cuda")
 
     def step(index):
@@ -365,12 +378,6 @@ def test_what_cupy_refuses_is_computed_on_the_host_and_explain_says_so(monkeypat
 # --- recordings whose numbers stay on the device ---------------------------------------------------------------
 
 
-@pytest.fixture
-def nothing_here(monkeypatch):
-    """No array of a device's is small enough for the host."""
-    monkeypatch.setattr(minitorch.compiler.call.record, "MOST_HERE", 0)
-
-
 @pytest.mark.parametrize("model", ["mlp", "conv", "gpt"])
 def test_training_recorded_on_the_device(model, nothing_here, monkeypatch):
     model, batch = MODELS[model]
@@ -386,18 +393,6 @@ def test_training_recorded_on_the_device(model, nothing_here, monkeypatch):
     for a, b in zip(state, others, strict=True):
         assert_same(a, b, slack=20, floor=1e-6)
     assert step.compilations == 1
-
-
-def test_gradients_of_results_recorded_on_the_device(nothing_here):
-    test_results_parts_and_gradients_outside()
-
-
-def test_moving_recorded_on_the_device(nothing_here):
-    test_moving_inside()
-
-
-def test_an_index_out_of_range_recorded_on_the_device(nothing_here):
-    test_an_index_out_of_range_changes_nothing_on_the_device()
 
 
 def test_a_recording_that_needs_numbers_brings_them(nothing_here):
