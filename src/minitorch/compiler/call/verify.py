@@ -79,16 +79,16 @@ def differing(
     for i in set(range(len(results))).difference(wrong):
         results[i] = None
     runner.settle()
-    inputs = [on_host(a) for a in inputs]
-    results = [None if a is None else on_host(a) for a in results]
-    expected = [on_host(a) if i in wrong else a for i, a in enumerate(expected)]
     # How far do these outputs move when the inputs and everything on the way move by some rounding errors? Asked up
     # to five times: not all directions show it.
     part = Program(program.inputs, [program.outputs[i] for i in wrong])
-    moved = [np.zeros(expected[i].shape, _DISTANCE.get(expected[i].dtype.char, "d")) for i in wrong]
+    compute = _computing(inputs)
+    if compute is None:
+        results = [None if a is None else on_host(a) for a in results]
+    moved = [np.zeros_like(expected[i], _DISTANCE.get(expected[i].dtype.char, "d")) for i in wrong]
     for seed in range(5):
-        shake = _Shake(seed)
-        outputs = interpret(part, [shake.moved(a) for a in inputs], shake)
+        shake = _Shake(seed, compute)
+        outputs = interpret(part, [shake.moved(a) for a in inputs], shake, compute)
         for k, there in enumerate([expected[i] for i in wrong]):
             shaken, outputs[k] = outputs[k], None  # it may go when it was looked at
             with np.errstate(all="ignore"):
@@ -121,8 +121,8 @@ class _Shake:
     A sum's error goes with the size of what is summed, not only with the sum, which may be next to nothing.
     """
 
-    def __init__(self, seed: int) -> None:
-        self.noise = np.random.default_rng(seed)
+    def __init__(self, seed: int, compute: Elsewhere | None) -> None:
+        self.noise, self._compute = np.random.default_rng(seed), compute
 
     def __call__(self, value: Value, inputs: list[Any], array: Any) -> Any:
         if value.primitive not in ("map", "reduce", "contract", "scan", "scatter"):
@@ -134,8 +134,8 @@ class _Shake:
         if summed and getattr(array, "dtype", None) in _FLOATS:
             # Squared relative to the largest of each: squares of small numbers would vanish.
             sizes = [_size(i) or 1.0 for i in inputs]
-            squares = [np.square(i / i.dtype.type(s)) for i, s in zip(inputs, sizes, strict=True)]
-            size = np.sqrt(evaluate(value, squares)) * array.dtype.type(math.prod(sizes))
+            squares = [np.square(i / s) for i, s in zip(inputs, sizes, strict=True)]
+            size = np.sqrt((self._compute or evaluate)(value, squares)) * math.prod(sizes)
             return self.moved(array, np.maximum(size, np.abs(array)))
         return self.moved(array)
 
@@ -145,6 +145,8 @@ class _Shake:
             return array
         # In few arrays of its own dtype: a large model has to be shaken too.
         drawn = np.float32 if array.dtype == np.float16 else array.dtype
+        if not lies_here(array):
+            return self._moved_there(array, sized, drawn)
         moved = np.asarray(self.noise.random(array.shape, drawn)).astype(array.dtype, copy=False)
         moved -= 0.5
         moved *= 2 * ERRORS * np.finfo(array.dtype).eps
@@ -157,7 +159,20 @@ class _Shake:
         np.copyto(moved, array, where=~np.isfinite(moved))
         return moved
 
+    def _moved_there(self, array: Any, sized: Any, drawn: Any) -> Any:
+        """The same on a device, by noise that comes again after many numbers."""
+        assert self._compute is not None
+        few = (self.noise.random(min(array.size, _NOISE), drawn) - 0.5).astype(array.dtype)
+        noise = self._compute.to_device(few * array.dtype.type(2 * ERRORS * np.finfo(array.dtype).eps))
+        times = -(-array.size // max(noise.size, 1))
+        noise = np.broadcast_to(noise, (times, noise.size)).reshape(-1)[: array.size].reshape(array.shape)
+        size = np.abs(array if sized is None else sized)
+        size = np.where(array != 0, np.maximum(size, float(np.finfo(array.dtype).tiny)), size)
+        moved = (noise * size + array).astype(array.dtype, copy=False)
+        return np.where(np.isfinite(moved), moved, array)
 
+
+_NOISE = 1 << 20  # numbers that are drawn for an array on a device
 _FLOATS = (np.float16, np.float32, np.float64)
 _DISTANCE = {
     "e": "f",
@@ -178,7 +193,10 @@ _EXACT = {
 
 def _spread(moved: np.ndarray) -> Any:
     # Where a quarter of the elements are so sensitive (a gradient of 0 but for rounding, made ±1 by Adam) all are.
-    return np.maximum(moved, np.quantile(moved, 0.75)) if moved.size else moved
+    if not moved.size:
+        return moved
+    few = moved if lies_here(moved) else on_host(np.ravel(moved)[:: 1 + moved.size // _NOISE])
+    return np.maximum(moved, float(np.quantile(few, 0.75)))
 
 
 def close(a: Any, b: Any, spread: Any = 0.0) -> bool:

@@ -33,14 +33,14 @@ class Elsewhere:
     """
 
     def __init__(self, to_device: Callable[[Any], Any], to_host: Callable[[Any], np.ndarray]) -> None:
-        self._to_device, self._to_host = to_device, to_host
+        self.to_device, self._to_host = to_device, to_host
         self.refused: set[Value] = set()
 
     def __call__(self, value: Value, inputs: Sequence[Any], binding: Binding | None = None) -> Any:
         """Compute one value from its inputs' arrays."""
         if all(map(lies_here, inputs)) and (value.primitive != "expand" or value.nbytes <= FEW):
             return evaluate(value, inputs, binding)
-        there = [self._to_device(np.asarray(x)) if lies_here(x) else x for x in inputs]
+        there = [self.to_device(np.asarray(x)) if lies_here(x) else x for x in inputs]
         attributes = evaluated(value.attributes, binding) if binding else value.attributes
         _check_indices(value, there, attributes)
         if value not in self.refused:
