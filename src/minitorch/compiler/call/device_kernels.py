@@ -45,7 +45,10 @@ MOST_NUMBERS = 8  # sets of numbers that are kept on the device
 _met: dict[Any, int] = {}
 _kernels: dict[Any, DeviceKernel | None] = {}
 _shapes: dict[Any, int] = {}  # how many kernels a function has
-_quick: dict[Any, tuple[DeviceKernel, Any]] = {}  # kernels by the shapes, strides and dtypes of arrays alone
+# Kernels by the shapes, strides and dtypes of arrays alone; with them: the results' shape, whether all inputs are
+# arrays, and of which class those are.
+_quick: dict[Any, tuple[DeviceKernel, Any, bool, Any]] = {}
+_NUMBERS = {float, int, bool, type(None)}
 _making = threading.Lock()
 _UNKNOWN: Any = object()
 
@@ -178,12 +181,17 @@ class Launches:
         for function, blocks, threads, pick, places in self._steps:
             if pick is not None:
                 function(blocks, threads, pick(given))
-            else:
+            elif blocks is None:
                 found = [offset if i < 0 else address(given[i]) + offset for i, offset in places]
-                if blocks is None:
-                    self._launcher.multiply(function, found)
-                else:
-                    function(blocks, threads, [np.int64(each) for each in found])
+                self._launcher.multiply(function, found)
+            else:  # (whole arrays as they are: that is quickest)
+                operands = [
+                    given[i]
+                    if i >= 0 and not offset
+                    else np.int64(offset + (address(given[i]) if i >= 0 else 0))
+                    for i, offset in places
+                ]
+                function(blocks, threads, operands)
         return made
 
     def only_step(self) -> tuple[Any, ...] | None:
@@ -405,25 +413,23 @@ def _backend() -> EagerBackend | None:
 
 
 def _quick_key(function: Function, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-    key = [(x.shape, x.strides, x.dtype) for x in inputs]
+    key = [(x.__class__, x) if x.__class__ in _NUMBERS else (x.shape, x.strides, x.dtype) for x in inputs]
     return (function, *key, *attributes.items()) if attributes else (function, *key)
 
 
 def quick(function: Function, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-    """Return what a function gives of arrays of which it has met the like, all of a device's and as they are."""
+    """Return what a function gives of arrays of which it has met the like, as they are."""
     try:
         found = _quick.get(_quick_key(function, inputs, attributes))
-    except (
-        AttributeError,
-        TypeError,
-    ):  # an input that is no array, an attribute that cannot be a part of a key
+    except (AttributeError, TypeError):  # a list of arrays; an attribute that cannot be a part of a key
         return None
     if found is None:
         return None
-    kernel, shape = found
-    kind = inputs[0].__class__
+    kernel, shape, are_arrays, kind = found
+    if not are_arrays:
+        inputs = tuple([each for each in inputs if each.__class__ not in _NUMBERS])
     for array in inputs:
-        if array.data.ptr % ALIGNMENT or array.__class__ is not kind:
+        if array.__class__ is not kind or array.data.ptr % ALIGNMENT:
             return None
     return kernel(inputs, shape)
 
@@ -477,10 +483,11 @@ def compute(
         for array in arrays:
             if address(array) % ALIGNMENT:
                 return None
-        if as_they_are and len(arrays) == len(inputs):
+        if as_they_are and not any(isinstance(each, (list, tuple)) for each in inputs):
             if len(_quick) >= MOST_QUICK:
                 _quick.clear()
-            _quick[_quick_key(function, inputs, attributes)] = kernel, shape
+            are_arrays = len(arrays) == len(inputs)
+            _quick[_quick_key(function, inputs, attributes)] = kernel, shape, are_arrays, kind
         return kernel(arrays, shape)
     return _later(key, function, plain, inputs, arrays, tuple(tree), attributes, shape)
 
