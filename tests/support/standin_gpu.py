@@ -19,6 +19,7 @@ class StandinGpu(Emulated):
     """Runs kernels on DeviceArrays, where they lie."""
 
     ADDRESS = "{0}.data.ptr"
+    ARRAYS = "CuPy"
 
     def owns(self, array):
         return isinstance(array, DeviceArray)

@@ -63,8 +63,19 @@ def refuse_targets(target: Array, classes: int, ignore: int) -> None:
         )
 
 
+def _share(logits: Array, kept: Array, row_weight: Array | int) -> Array:
+    """Return the weight of all rows that count."""
+    return np.where(kept, np.ones_like(logits[:, 0]) * row_weight, 0).sum()
+
+
 def _cross_entropy(
-    logits: Array, target: Array, weight: Array | None = None, *, smoothing: float, ignore: int
+    logits: Array,
+    target: Array,
+    weight: Array | None = None,
+    *,
+    smoothing: float,
+    ignore: int,
+    mean: bool = False,
 ) -> Array:
     if is_of_device(target):  # (a kernel there looks for itself, and nobody waits for it)
         refuse_targets(target, logits.shape[1], ignore)
@@ -76,7 +87,8 @@ def _cross_entropy(
     if smoothing:
         spread = -(logp if weight is None else logp * weight).sum(axis=1) / logits.shape[1]
         loss = (1 - smoothing) * loss + smoothing * spread
-    return loss if safe is target else np.where(kept, loss, 0)
+    loss = loss if safe is target else np.where(kept, loss, 0)
+    return loss.sum() / _share(logits, kept, row_weight) if mean else loss
 
 
 def _cross_entropy_rule(
@@ -88,11 +100,14 @@ def _cross_entropy_rule(
     *,
     smoothing: float,
     ignore: int,
+    mean: bool = False,
 ) -> Array:
     # A row's loss is Σ_c a_c·(-log p_c), so its gradient is (Σ a)·softmax - a. The dense softmax Jacobian is
     # never built; nor is a, which is a number per class (smoothing) and one more at the target.
     kept, safe, row_weight = _kept_targets(target, weight, ignore)
-    g = g if safe is target else np.where(kept, g, 0)
+    if mean:
+        g = g / _share(logits, kept, row_weight)
+    g = g if safe is target and not mean else np.where(kept, g, 0)
     classes = logits.shape[1]
     at_target = (1 - smoothing) * g * row_weight if smoothing or weight is not None else g
     if smoothing:
@@ -109,6 +124,7 @@ def _cross_entropy_rule(
     return slope if safe is target or certain(kept.all()) else np.where(kept[:, None], slope, 0)
 
 
+# mean: all rows' together, over their weight: on a GPU, where each further op would be launched by itself.
 CROSS_ENTROPY = Op(
     "cross_entropy", _cross_entropy, _cross_entropy_rule, None, None, floating=False, there=True
 )

@@ -210,7 +210,10 @@ for _name in _REDUCTIONS.split():
     OPS[_name].tangent = reduction(OPS[_name])
 for _name in ("det", "det_sign", "logabsdet"):
     OPS[_name].tangent = reduction(OPS[_name], axis=(-2, -1))
-OPS["cross_entropy"].tangent = reduction(OPS["cross_entropy"], axis=1)
+_BY_ROWS, _BY_ALL = (reduction(OPS["cross_entropy"], axis=axis) for axis in (1, None))
+OPS["cross_entropy"].tangent = lambda *given, **options: (_BY_ALL if options.get("mean") else _BY_ROWS)(
+    *given, **options
+)
 OPS["linear"].tangent = _affine
 OPS["convolution"].tangent = _convolution
 OPS["softmax"].tangent = elementwise(OPS["softmax"])  # its J, diag(s) - s·sᵀ, is no diagonal, but symmetric

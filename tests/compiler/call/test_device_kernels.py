@@ -208,3 +208,28 @@ def test_a_wrong_kernel_is_not_used(launcher, monkeypatch):
         minitorch.sigmoid(x)
     minitorch.sigmoid(x)
     assert launcher.launched == 0
+
+
+def test_kernels_that_were_used_are_found_by_shapes_alone(launcher, monkeypatch):
+    x, y = (np.random.default_rng(i).normal(size=(6, 5)).astype(np.float32) for i in range(2))
+    a, b, target = there(x), there(y), there(np.arange(6) % 5)
+
+    def all_of(a, b, target):
+        return [a + b, a * 1.5, a.softmax(1), F.cross_entropy(a, target, ignore_index=2)]
+
+    for _ in range(3):
+        all_of(a, b, target)
+
+    def never(*given):
+        raise AssertionError("it was found before")
+
+    monkeypatch.setattr(native, "_offered_there", [never])
+    monkeypatch.setattr(native, "_quick", [device_kernels.quick])
+    before = launcher.launched
+    found = all_of(b, a, target)
+    assert launcher.launched > before
+    for mine, other in zip(found, all_of(*map(minitorch.tensor, (y, x, target._data.host))), strict=True):
+        np.testing.assert_allclose(mine._data.host, other._data, rtol=1e-5)
+    skewed = there(np.concatenate([x.ravel(), [0.0]]).astype(np.float32))[1:].reshape(6, 5)
+    with pytest.raises(AssertionError, match="found before"):  # where kernels read four numbers at once
+        skewed + b

@@ -37,11 +37,16 @@ DTYPES = frozenset(np.dtype(t) for t in (np.float16, np.float32, np.float64, np.
 CALLS = 3  # of one kind, before a kernel is made for it
 MOST_SHAPES = 64  # that kernels of one function are made for
 MOST_FLOPS = 1 << 28  # of a product, or a convolution, that is a kernel of our own
+MOST_QUICK = 4096  # that are found without a second look
 MOST_NUMBERS = 8  # sets of numbers that are kept on the device
 
 _met: dict[Any, int] = {}
 _kernels: dict[Any, DeviceKernel | None] = {}
 _shapes: dict[Any, int] = {}  # how many kernels a function has
+# Kernels by the shapes, strides and dtypes of arrays alone; with them: the results' shape, whether all inputs are
+# arrays, and of which class those are.
+_quick: dict[Any, tuple[DeviceKernel, Any, bool, Any]] = {}
+_NUMBERS = {float, int, bool, type(None)}
 _making = threading.Lock()
 _UNKNOWN: Any = object()
 
@@ -53,7 +58,7 @@ class Launcher:
         self.device = Cuda()
         self.device.require()
         self._cupy = self.device.cupy
-        self._array = self._cupy.ndarray
+        self.empty: Any = self._cupy.ndarray  # makes an array, of a shape and a dtype
 
     def load(self, kernels: list[Kernel]) -> list[Any]:
         """Return kernels as functions of the number of blocks, of threads, and of the operands' arrays or addresses."""
@@ -64,10 +69,6 @@ class Launcher:
     def multiply(self, product: LibraryProduct, addresses: list[int]) -> None:
         """Let a library compute a product."""
         self.device.library.launch(product, addresses, self.stream())
-
-    def empty(self, shape: Any, dtype: Any) -> Any:
-        """Return an array."""
-        return self._array(shape, dtype)
 
     def address(self, array: Any) -> int:
         """Return where an array begins."""
@@ -163,7 +164,7 @@ class Launches:
             return scratch + len(self._constants), offset
         return scratch, plan.offsets[value] + offset
 
-    def __call__(self, arrays: list[Any], shape: Any = None) -> list[Any]:
+    def __call__(self, arrays: Sequence[Any], shape: Any = None) -> list[Any]:
         """Run them; returns the outputs. shape: theirs, where the arrays were laid out in a row."""
         empty, address = self._launcher.empty, self._launcher.address
         if self._checks and self._seen != self._none:
@@ -174,13 +175,33 @@ class Launches:
         for function, blocks, threads, pick, places in self._steps:
             if pick is not None:
                 function(blocks, threads, pick(given))
-            else:
+            elif blocks is None:
                 found = [offset if i < 0 else address(given[i]) + offset for i, offset in places]
-                if blocks is None:
-                    self._launcher.multiply(function, found)
-                else:
-                    function(blocks, threads, [np.int64(each) for each in found])
+                self._launcher.multiply(function, found)
+            else:  # (whole arrays as they are: that is quickest)
+                operands = [
+                    given[i]
+                    if i >= 0 and not offset
+                    else np.int64(offset + (address(given[i]) if i >= 0 else 0))
+                    for i, offset in places
+                ]
+                function(blocks, threads, operands)
         return made
+
+    def only_step(self) -> tuple[Any, ...] | None:
+        """Return what to do where that is one launch with whole arrays, of which one is made; None if it is more."""
+        if (
+            len(self._steps) != 1
+            or len(self._outputs) != 1
+            or self._checks
+            or self._scratch
+            or self._constants
+        ):
+            return None
+        function, blocks, threads, pick, _ = self._steps[0]
+        if pick is None:
+            return None
+        return self._launcher.empty, *self._outputs[0], function, blocks, threads, pick
 
     def _fail(self) -> None:
         """Raise what an earlier run has found."""
@@ -198,9 +219,15 @@ class DeviceKernel:
 
     def __init__(self, run: Launches, results: list[int | None], alone: bool) -> None:
         self.run, self.results, self.alone = run, results, alone
+        self._only = run.only_step() if alone and results == [-1] else None
 
-    def __call__(self, arrays: list[Any], shape: tuple[int, ...] | None) -> Any:
+    def __call__(self, arrays: Sequence[Any], shape: tuple[int, ...] | None) -> Any:
         """Run it. shape: of the results, where the arrays were laid out in a row."""
+        if self._only is not None:
+            empty, own, dtype, function, blocks, threads, pick = self._only
+            out = empty(own if shape is None else shape, dtype)
+            function(blocks, threads, pick((*arrays, out)))
+            return out
         made = self.run(arrays, shape)
         if self.alone:
             (only,) = self.results
@@ -322,7 +349,7 @@ _backends: list[EagerBackend] = []
 def use(launcher: Any) -> None:
     """Choose what kernels are launched by, from now on: a GPU, unless somebody says otherwise."""
     _backends[:] = [EagerBackend(launcher)]
-    for each in (_met, _kernels, _shapes, _updates, _numbers):
+    for each in (_met, _kernels, _shapes, _quick, _updates, _numbers):
         each.clear()
 
 
@@ -333,6 +360,28 @@ def _backend() -> EagerBackend | None:
         except (ImportError, RuntimeError):
             return None
     return _backends[0]
+
+
+def _quick_key(function: Function, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    key = [(x.__class__, x) if x.__class__ in _NUMBERS else (x.shape, x.strides, x.dtype) for x in inputs]
+    return (function, *key, *attributes.items()) if attributes else (function, *key)
+
+
+def quick(function: Function, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    """Return what a function gives of arrays of which it has met the like, as they are."""
+    try:
+        found = _quick.get(_quick_key(function, inputs, attributes))
+    except (AttributeError, TypeError):  # a list of arrays; an attribute that cannot be a part of a key
+        return None
+    if found is None:
+        return None
+    kernel, shape, are_arrays, kind = found
+    if not are_arrays:
+        inputs = tuple([each for each in inputs if each.__class__ not in _NUMBERS])
+    for array in inputs:
+        if array.__class__ is not kind or array.data.ptr % ALIGNMENT:
+            return None
+    return kernel(inputs, shape)
 
 
 def compute(
@@ -357,6 +406,7 @@ def compute(
         else:
             return None
     pattern = []
+    as_they_are = True
     for i, array in enumerate(arrays):
         if array.__class__ is not kind or not array.size:
             return None
@@ -364,6 +414,7 @@ def compute(
             if 0 not in array.strides:  # a result of CuPy's would lie in memory as the array does
                 return None
             arrays[i] = array = array.copy(order="C")
+            as_they_are = False
         pattern.append((array.dtype, array.shape))
     flat = lengths == ELEMENTWISE and all(shape == pattern[0][1] for _, shape in pattern)
     shape = None
@@ -382,6 +433,11 @@ def compute(
         for array in arrays:
             if address(array) % ALIGNMENT:
                 return None
+        if as_they_are and not any(isinstance(each, (list, tuple)) for each in inputs):
+            if len(_quick) >= MOST_QUICK:
+                _quick.clear()
+            are_arrays = len(arrays) == len(inputs)
+            _quick[_quick_key(function, inputs, attributes)] = kernel, shape, are_arrays, kind
         return kernel(arrays, shape)
     return _later(key, function, plain, inputs, arrays, tuple(tree), attributes, shape)
 

@@ -82,6 +82,7 @@ class ProgramReport:
     arena: int = 0
     unshared: int = 0
     called_back: list[str] = field(default_factory=list)
+    called: str = "NumPy"
     copied: list[str] = field(default_factory=list)
     unfused: list[str] = field(default_factory=list)  # what goes through memory between two kernels, and why
     guards: list[str] = field(default_factory=list)
@@ -253,6 +254,7 @@ def _of_program(program: Program, runner: Any, measure: bool, lock: Any) -> Prog
             f"{each}: {native.undecided.get(each) or _why_called_back(each, simpler)}"
             for each in native.called_back
         ]
+        found.called = native.called
         found.copied = list(native.copied)
         found.unfused = [f"{', '.join(_counted(words))}: {why}" for why, words in native.unfused.items()]
         found.stages = dict(native.seconds)
@@ -405,7 +407,7 @@ def _facts(program: ProgramReport) -> list[tuple[str, str]]:
         ("kernels", f"{len(program.kernels)}, {program.functions} different" if program.functions else ""),
         ("fused", f"{program.fused} values share a kernel with others" if program.fused else ""),
         ("memory", f"{program.arena:,} bytes; {program.unshared:,} without sharing" if program.arena else ""),
-        ("NumPy computes", _some(program.called_back)),
+        (f"{program.called} computes", _some(program.called_back)),
         ("copied, not updated in place", _some(program.copied)),
         ("through memory, not fused", _some(program.unfused)),
         ("numbers read anew", _some(program.numbers)),

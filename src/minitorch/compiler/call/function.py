@@ -43,6 +43,7 @@ from minitorch.engine.versions import rebased, synced
 from minitorch.ops.sparse import Coo
 
 EAGER = "eager"  # the backend that runs the function itself
+ONE_SIZE_THERE = "programs for a GPU are made for each size by itself"
 RARE_CALLS = 8  # so many calls run as they are, because their arguments came rarely, before that is told
 
 
@@ -283,7 +284,9 @@ class CompiledFunction:
         if self.cache.rare_calls != RARE_CALLS:
             return
         shapes = self.cache.shapes_of(arguments)
-        fixed = () if shapes is None else dict.fromkeys(shapes.fixed.values())
+        fixed = [] if shapes is None else list(dict.fromkeys(shapes.fixed.values()))
+        if arguments.on_device:
+            fixed = [ONE_SIZE_THERE]
         why = f"; sizes cannot vary here: {'; '.join(fixed)}" if fixed else ""
         warnings.warn(
             f"compile: {describe(self.function)} has {self.cache.compilations} programs for other arguments; calls "
@@ -302,6 +305,14 @@ class CompiledFunction:
 
     def _key_for(self, arguments: Arguments) -> CacheKey:
         """Return the key, but for floats, by which a call that no program fits is recorded."""
+        if arguments.on_device and self.dynamic and ONE_SIZE_THERE not in self.cache.reasons:
+            self.cache.reasons.append(ONE_SIZE_THERE)
+            warnings.warn(
+                f"compile: dynamic=True of {describe(self.function)} does nothing here: {ONE_SIZE_THERE}; after the "
+                "first few sizes, those that come rarely run eagerly there",
+                CompileWarning,
+                stacklevel=_level_outside(),
+            )
         self.cache.see_shapes(arguments, False if arguments.on_device else self.dynamic)
         varying = self.cache.varying_key(arguments)
         return arguments.key if varying is None or self.cache.has_own_program(arguments) else varying
@@ -372,9 +383,10 @@ class CompiledFunction:
                 return "sizes that come often: a program of their own"
             last = cache.latest or next(iter(cache.all()), None)
             words = ", ".join(in_words(arguments.key)) or "none"
-            return (
-                "the first call" if last is None else last.violation(arguments) or f"new arguments: {words}"
-            )
+            if last is None:
+                return "the first call"
+            why = last.violation(arguments) or f"new arguments: {words}"
+            return f"{why} ({ONE_SIZE_THERE})" if arguments.on_device and "shape" in why else why
         for holder, name in group[0].environment.changed_numbers():
             cache.promoted.add((id(holder), name))
         return group[0].violation(arguments) or "its programs did not fit"

@@ -6,7 +6,9 @@ a runner by a backend, and run beside it on copies of what it started from: both
 
 from __future__ import annotations
 
+import enum
 import functools
+import math
 import time
 import types
 from collections.abc import Callable, Iterator
@@ -47,6 +49,7 @@ from minitorch.compiler.trace.observe.calls import CallObserver
 from minitorch.compiler.trace.observe.observer import PLAIN, watched_by
 from minitorch.compiler.trace.observe.watchdog import watchdog
 from minitorch.compiler.trace.plain import PlainTraced
+from minitorch.compiler.trace.promised import NumbersMissing
 from minitorch.compiler.trace.recorded import (
     Effect,
     FromArgument,
@@ -59,11 +62,11 @@ from minitorch.compiler.trace.recorded import (
     Recorded,
 )
 from minitorch.compiler.trace.recorder import Recording
-from minitorch.compiler.trace.refusal import CheckFailed, CompileError
+from minitorch.compiler.trace.refusal import CheckFailed, CompileError, TooMuchHere
 from minitorch.compiler.trace.traced import Traced
 from minitorch.compiler.trace.varying import SizeIsNeeded, as_number
 from minitorch.distributed.errors import DistError
-from minitorch.engine.gpu import device_of
+from minitorch.engine.gpu import OutOfMemoryError, device_of, on_host
 from minitorch.engine.modes import current
 from minitorch.engine.node import Node
 from minitorch.optim.optimizer import ParameterGroup
@@ -71,6 +74,16 @@ from minitorch.random import default_generator
 from minitorch.tensor import Tensor
 from minitorch.tensor.generator import StreamState, device_generators
 from minitorch.tensor.plain import PlainArray
+
+MOST_HERE = 8 << 20  # bytes of a device's arrays that are copied to the host, which then computes a recording
+
+
+class Where(enum.Enum):
+    """Where the numbers of a recording are computed whose arrays lie on a device."""
+
+    LITTLE_HERE = enum.auto()  # on the host, if there are few of them
+    THERE = enum.auto()  # on the device, when everything is written down: it must not need them before
+    HERE = enum.auto()  # on the host, however many there are
 
 
 @dataclass
@@ -134,20 +147,31 @@ def record_call(
     reason: str,
     may_be_size: Callable[[ReadNumber, int], bool],
     kept: Specialisation | None = None,
+    where: Where = Where.LITTLE_HERE,
 ) -> RecordedCall:
     """Run a function on the arguments of a call, and make a program of it.
 
     kept: the program that is kept for such calls: another one is made only if it is not the same.
     promoted: options and attributes, by holder and name, that are inputs because they were seen to change; more of them
     may be found. verified: compare the program with the function. reason: why there is to be a new one. may_be_size:
-    tells which of the ints among them may be sizes.
+    tells which of the ints among them may be sizes. where: where a device's numbers are computed in this run.
     """
     began = time.perf_counter()
-    run = _Run(function, arguments, key, promoted, may_be_size)
+    run = _Run(function, arguments, key, promoted, may_be_size, where)
     mode = current()
     failure: Exception | None = None
+    elsewhere: Where | None = None
     try:
         run.go()
+    except TooMuchHere:
+        elsewhere = Where.THERE
+    except NumbersMissing:
+        elsewhere = Where.HERE
+    except (MemoryError, OutOfMemoryError) as error:
+        if run.is_settled or where is not Where.THERE:
+            raise
+        elsewhere = Where.HERE
+        error.__traceback__ = None
     except CheckFailed as failed:
         run.put_back()
         run.may_repeat(failed)
@@ -184,6 +208,12 @@ def record_call(
         if run.observer.refusal is not None:
             return run.refused(run.observer.refusal)
         failure = error
+    if elsewhere is not None:
+        run.put_back()
+        run.observer.forget()
+        return record_call(
+            function, arguments, key, promoted, backend, verified, reason, may_be_size, kept, elsewhere
+        )
     if failure is not None:
         # The function itself says what is wrong, in its own words and with what it prints; if nothing is, we are.
         results = run_plainly(function, run.environment, arguments, [])
@@ -278,6 +308,7 @@ class _Run:
         key: CacheKey,
         promoted: set[tuple[int, Any]],
         may_be_size: Callable[[ReadNumber, int], bool],
+        where: Where,
     ) -> None:
         self.function = function
         self.arguments = arguments
@@ -303,8 +334,9 @@ class _Run:
             symbols.update(dict.fromkeys(places, Symbol(name, shapes[leaf][axis], greatest=greatest)))
         self.whole = key.whole
         self.active = Recording(
-            arguments.leaves, {}, promoted, self._around_pause, symbols, self.given, may_be_size
-        )
+            arguments.leaves, {}, promoted, self._around_pause, symbols, self.given, may_be_size,
+            where is Where.THERE, MOST_HERE if where is Where.LITTLE_HERE else math.inf,
+        )  # fmt: skip
         library = KnownObjects(self.active, self.environment, self.before)
         self.observer = CallObserver({}, promoted, library)
         self.active.observer = self.observer
@@ -512,13 +544,22 @@ class _Run:
         """Return a part of the results, or of what is stored, as it is in this run."""
         if isinstance(part, Taken):
             return part.of((self.arguments.args, self.arguments.options))
-        return self._settled[id(part)] if id(part) in self._settled else untraced(part)
+        return self._settled[id(part)] if id(part) in self._settled else self._untraced(part)
+
+    def _untraced(self, part: Any) -> Any:
+        """Return a recorded array or number as the plain one it was in this run."""
+        if isinstance(part, Traced):
+            array = np.array(on_host(self.active.of_this_run(part)))
+            return array.view(PlainArray if isinstance(part, PlainTraced) else np.ndarray)
+        if isinstance(part, Same):
+            return part.thing
+        return part.concrete if isinstance(part, Number) else part
 
     def _settle_changes(self) -> None:
         """Do once more what the function has done to Python's objects: by the numbers and arrays of this run."""
         self.is_settled = True
         self.observer.undo()
-        found = [untraced(each) for each in self.found]
+        found = [self._untraced(each) for each in self.found]
         for i, (view, result) in enumerate(zip(self.views, self.found, strict=True)):
             if view is not None and isinstance(result, Node):
                 view.lay(result, self.arguments.leaves, found)
@@ -736,15 +777,6 @@ def _not_made_anew(results: Any, found: list[Any], observer: CallObserver, activ
 
     rebuilt(results, look)
     return strange[0] if strange else ""
-
-
-def untraced(part: Any) -> Any:
-    """Return a recorded array or number as the plain one it was in this run."""
-    if isinstance(part, Traced):
-        return np.array(part.array).view(PlainArray if isinstance(part, PlainTraced) else np.ndarray)
-    if isinstance(part, Same):
-        return part.thing
-    return part.concrete if isinstance(part, Number) else part
 
 
 def _disagreement(program: Specialisation, active: Recording, backend: str) -> str:

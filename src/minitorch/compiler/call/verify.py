@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from minitorch.compiler.call.there import DeviceProgram
+from minitorch.compiler.ir.elsewhere import Elsewhere, lies_here
 from minitorch.compiler.ir.program import Program, Value, evaluate, interpret
 from minitorch.compiler.trace.recorder import Recording
 from minitorch.engine.dtypes import is_bfloat16
+from minitorch.engine.gpu import device_of, on_host
 from minitorch.engine.recording import rehearsal
 
 
@@ -25,6 +28,7 @@ def first_difference(program: Any, active: Recording) -> tuple[int, str] | None:
 
 
 def _first_difference(program: Any, active: Recording) -> tuple[int, str] | None:
+    compute = _computing(active.before)
     updated = {u.output: u.input for u in program.recorded.updates}
     written = set(updated.values())
     before = [a.copy() if i in written else a for i, a in enumerate(active.before)]
@@ -38,19 +42,27 @@ def _first_difference(program: Any, active: Recording) -> tuple[int, str] | None
     del before, outputs
     wrong = differing(program.recorded.program, program.runner, active.before, results, active.after)
     if wrong:
-        reference = interpret(program.recorded.program, active.before)
+        reference = interpret(program.recorded.program, active.before, compute=compute)
         return wrong[0], "" if close(reference[wrong[0]], active.after[wrong[0]]) else "recording"
     if back is None:
         return None
     given += [np.ones_like(active.after[i]) for i in back.roots]
     given += back.sizes_now()
-    results = back.runner([np.array(a) for a in given])
+    results = back.runner([np.array(a) if lies_here(a) else a.copy() for a in given])
+    if active.numbers_there:
+        back.expected = interpret(back.program, given, compute=_computing(given))
     wrong = differing(back.program, back.runner, given, results, back.expected)
     if not wrong:
         return None
-    reference = interpret(back.program, given)
+    reference = interpret(back.program, given, compute=_computing(given))
     room = "" if close(reference[wrong[0]], back.expected[wrong[0]]) else "recording"
     return len(active.after) + wrong[0], room
+
+
+def _computing(arrays: Iterable[Any]) -> Any:
+    """Return what computes values from arrays like these: None for NumPy."""
+    there = next((memory for a in arrays if (memory := device_of(a)) is not None), None)
+    return None if there is None else Elsewhere(there.to_device, there.to_host)
 
 
 def differing(
@@ -70,10 +82,13 @@ def differing(
     # How far do these outputs move when the inputs and everything on the way move by some rounding errors? Asked up
     # to five times: not all directions show it.
     part = Program(program.inputs, [program.outputs[i] for i in wrong])
-    moved = [np.zeros(expected[i].shape, _DISTANCE.get(expected[i].dtype.char, "d")) for i in wrong]
+    compute = _computing(inputs)
+    if compute is None:
+        results = [None if a is None else on_host(a) for a in results]
+    moved = [np.zeros_like(expected[i], _DISTANCE.get(expected[i].dtype.char, "d")) for i in wrong]
     for seed in range(5):
-        shake = _Shake(seed)
-        outputs = interpret(part, [shake.moved(a) for a in inputs], shake)
+        shake = _Shake(seed, compute)
+        outputs = interpret(part, [shake.moved(a) for a in inputs], shake, compute)
         for k, there in enumerate([expected[i] for i in wrong]):
             shaken, outputs[k] = outputs[k], None  # it may go when it was looked at
             with np.errstate(all="ignore"):
@@ -96,7 +111,7 @@ def _not_made_from_the_others(
     known = {program.outputs[i]: a for i, a in enumerate(results) if i not in wrong}
     known.update(zip(program.inputs, inputs, strict=True))
     part = Program(list(known), [program.outputs[i] for i in wrong])
-    outputs = interpret(part, list(known.values()))
+    outputs = interpret(part, list(known.values()), compute=_computing(known.values()))
     return [i for i, there in zip(wrong, outputs, strict=True) if not close(results[i], there)]
 
 
@@ -106,8 +121,8 @@ class _Shake:
     A sum's error goes with the size of what is summed, not only with the sum, which may be next to nothing.
     """
 
-    def __init__(self, seed: int) -> None:
-        self.noise = np.random.default_rng(seed)
+    def __init__(self, seed: int, compute: Elsewhere | None) -> None:
+        self.noise, self._compute = np.random.default_rng(seed), compute
 
     def __call__(self, value: Value, inputs: list[Any], array: Any) -> Any:
         if value.primitive not in ("map", "reduce", "contract", "scan", "scatter"):
@@ -119,8 +134,8 @@ class _Shake:
         if summed and getattr(array, "dtype", None) in _FLOATS:
             # Squared relative to the largest of each: squares of small numbers would vanish.
             sizes = [_size(i) or 1.0 for i in inputs]
-            squares = [np.square(i / i.dtype.type(s)) for i, s in zip(inputs, sizes, strict=True)]
-            size = np.sqrt(evaluate(value, squares)) * array.dtype.type(math.prod(sizes))
+            squares = [np.square(i / s) for i, s in zip(inputs, sizes, strict=True)]
+            size = np.sqrt((self._compute or evaluate)(value, squares)) * math.prod(sizes)
             return self.moved(array, np.maximum(size, np.abs(array)))
         return self.moved(array)
 
@@ -130,6 +145,8 @@ class _Shake:
             return array
         # In few arrays of its own dtype: a large model has to be shaken too.
         drawn = np.float32 if array.dtype == np.float16 else array.dtype
+        if not lies_here(array):
+            return self._moved_there(array, sized, drawn)
         moved = np.asarray(self.noise.random(array.shape, drawn)).astype(array.dtype, copy=False)
         moved -= 0.5
         moved *= 2 * ERRORS * np.finfo(array.dtype).eps
@@ -142,7 +159,20 @@ class _Shake:
         np.copyto(moved, array, where=~np.isfinite(moved))
         return moved
 
+    def _moved_there(self, array: Any, sized: Any, drawn: Any) -> Any:
+        """The same on a device, by noise that comes again after many numbers."""
+        assert self._compute is not None
+        few = (self.noise.random(min(array.size, _NOISE), drawn) - 0.5).astype(array.dtype)
+        noise = self._compute.to_device(few * array.dtype.type(2 * ERRORS * np.finfo(array.dtype).eps))
+        times = -(-array.size // max(noise.size, 1))
+        noise = np.broadcast_to(noise, (times, noise.size)).reshape(-1)[: array.size].reshape(array.shape)
+        size = np.abs(array if sized is None else sized)
+        size = np.where(array != 0, np.maximum(size, float(np.finfo(array.dtype).tiny)), size)
+        moved = (noise * size + array).astype(array.dtype, copy=False)
+        return np.where(np.isfinite(moved), moved, array)
 
+
+_NOISE = 1 << 20  # numbers that are drawn for an array on a device
 _FLOATS = (np.float16, np.float32, np.float64)
 _DISTANCE = {
     "e": "f",
@@ -154,7 +184,7 @@ _RTOL = {"E": 3e-2, "e": 1e-2, "f": 2e-5, "d": 1e-11, "F": 2e-4, "D": 1e-9, "g":
 # So many rounding errors are made at once on everything on the way: long sums in another order differ by as many.
 # And so many times as far as that takes a result may it be from what the function gave.
 ERRORS, FARTHER = 16, 8
-PIECE = 1 << 16  # elements that are compared at once
+PIECE, PIECE_THERE = 1 << 16, 1 << 26  # elements that are compared at once: on the host, and on a device
 _EXACT = {
     "maximum", "minimum", "where", "cast", "negative", "absolute", "sign", "copysign", "floor", "ceil", "trunc",
     "rint", "set",
@@ -163,35 +193,60 @@ _EXACT = {
 
 def _spread(moved: np.ndarray) -> Any:
     # Where a quarter of the elements are so sensitive (a gradient of 0 but for rounding, made ±1 by Adam) all are.
-    return np.maximum(moved, np.quantile(moved, 0.75)) if moved.size else moved
+    if not moved.size:
+        return moved
+    few = moved if lies_here(moved) else on_host(np.ravel(moved)[:: 1 + moved.size // _NOISE])
+    return np.maximum(moved, float(np.quantile(few, 0.75)))
 
 
 def close(a: Any, b: Any, spread: Any = 0.0) -> bool:
     """Tell whether two arrays agree to rounding, or within some times of `spread`, what rounding on the way can do."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
+    if lies_here(a) != lies_here(b):
+        a, b = on_host(a), on_host(b)
     rtol = _RTOL.get(a.dtype.char)
     if is_bfloat16(a.dtype):
         a, b = a.astype(np.float32), b.astype(np.float32)
-    a, b, spread = (
-        np.ravel(x) for x in (a, b, np.broadcast_to(spread, a.shape) if np.ndim(spread) else spread)
-    )
+    if np.ndim(spread):
+        spread = np.ravel(np.broadcast_to(spread, a.shape))
+    a, b = np.ravel(a), np.ravel(b)
+    if not lies_here(a) and a.dtype.kind == "f" and a.size and _close_at_once(a, b, rtol):
+        return True
     # Piece by piece: what is computed on the way stays small, and near.
-    pieces = [slice(i, i + PIECE) for i in range(0, a.size, PIECE)]
-    of = lambda array, piece: array[piece] if array.size > 1 else array
+    length = PIECE if lies_here(a) else PIECE_THERE
+    pieces = [slice(i, i + length) for i in range(0, a.size, length)]
+    of = lambda array, piece: array[piece] if np.size(array) > 1 else array
     if a.dtype.kind not in "fc":
-        return all(((a[p] == b[p]) | (of(spread, p) > 0)).all() for p in pieces)
+        return all(_all((a[p] == b[p]) | (of(spread, p) > 0)) for p in pieces)
     scale = max((_size(b[p]) for p in pieces), default=0.0)
     return all(_close(a[p], b[p], rtol, scale, of(spread, p)) for p in pieces)
 
 
+def _close_at_once(a: Any, b: Any, rtol: Any) -> bool:
+    """Ask for the farthest elements alone, by few of a device's kernels: False if that does not tell."""
+    gap, size = a - b, np.abs(b)
+    if not np.isfinite(float(gap.sum())) or not np.isfinite(scale := float(size.max())):
+        return False
+    return float((np.abs(gap) - size * rtol).max()) <= 0.05 * rtol * scale
+
+
 def _size(array: Any) -> float:
     size = np.abs(array)
+    if not lies_here(size):
+        return float(np.where(np.isfinite(size), size, 0).max())
     return float(np.max(size, where=np.isfinite(size), initial=0.0))
 
 
 def _close(a: Any, b: Any, rtol: Any, scale: float, spread: Any) -> bool:
     with np.errstate(all="ignore"):
         allowed = rtol * (np.abs(b) + 0.05 * scale) + FARTHER * spread
-        allowed = allowed + 64 * np.finfo(a.dtype).smallest_subnormal  # gradients that have all but vanished
-        return bool(((np.abs(a - b) <= allowed) | (a == b) | (np.isnan(a) & np.isnan(b))).all())
+        allowed = allowed + 64 * float(
+            np.finfo(a.dtype).smallest_subnormal
+        )  # gradients that have all but vanished
+        return _all((np.abs(a - b) <= allowed) | (a == b) | (np.isnan(a) & np.isnan(b)))
+
+
+def _all(truths: Any) -> bool:
+    # (CuPy has the smallest ready; for `all` it would have to make a kernel, in seconds.)
+    return bool(truths.all() if lies_here(truths) else truths.astype(np.uint8).min())

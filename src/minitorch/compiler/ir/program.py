@@ -285,12 +285,15 @@ def interpret(
     program: Program,
     arrays: Sequence[Any],
     then: Callable[[Value, list[Any], Any], Any] = lambda value, inputs, array: array,
+    compute: Callable[..., Any] | None = None,
 ) -> list[Any]:
     """Run a program by NumPy, value by value. What this gives is what every compiled form must give.
 
     Any values may be its inputs: what only they are made from is not computed.
     then: what to make of each value, from its inputs' arrays and its own, as soon as it is computed.
+    compute: in place of `evaluate`, where arrays lie elsewhere (elsewhere.py).
     """
+    compute = compute or evaluate
     binding = program.binding(arrays)
     known: dict[Value, Any] = dict(zip(program.inputs, arrays, strict=True))
     del arrays  # (where nobody else holds them either, each goes when it was read for the last time)
@@ -305,7 +308,7 @@ def interpret(
             if value not in known:
                 inputs = value.inputs
                 read = [known[i] for i in inputs]
-                known[value] = then(value, read, evaluate(value, read, binding))
+                known[value] = then(value, read, compute(value, read, binding))
                 del read
             for i in {*inputs, value}:
                 if last.get(i, -1) <= number:

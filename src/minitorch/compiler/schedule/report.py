@@ -33,7 +33,8 @@ class BuildReport:
     functions: int = 0  # different kernels
     arena: int = 0  # bytes
     unshared: int = 0  # bytes, if no two values shared a place
-    called_back: list[str] = field(default_factory=list)  # what NumPy computes
+    called_back: list[str] = field(default_factory=list)  # what a library of arrays computes
+    called: str = "NumPy"  # which
     undecided: dict[str, str] = field(default_factory=dict)  # of that, what varies too freely, and how
     copied: list[str] = field(default_factory=list)  # updates that could not be made in place
     unfused: dict[str, list[str]] = field(default_factory=dict)  # what goes through memory, by the reason

@@ -6,7 +6,7 @@ order everything runs.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,44 +97,55 @@ class Schedule:
         return [v for v in given if v.size], list(written)
 
 
-def call_numpy(group: Group, known: dict[Value, Any], binding: Binding | None = None) -> None:
+def call_numpy(
+    group: Group,
+    known: dict[Value, Any],
+    binding: Binding | None = None,
+    compute: Callable[..., Any] = evaluate,
+) -> None:
     """Have NumPy compute the members of a group; `known` has what it reads, and gets what it computes.
 
-    binding: what the sizes that vary are in this run.
+    binding: what the sizes that vary are in this run. compute: in place of `evaluate`, where arrays lie elsewhere.
     """
     with np.errstate(all="ignore"):
         for value in group.members:
-            known[value] = _compute(value, known, binding)
+            known[value] = _compute(value, known, binding, compute)
         if group.check is not None:
             indices, bound = group.check
-            found, length = _known(indices, known, binding), evaluated(bound, binding or {})
-            if np.any((found < 0) | (found >= length)):
+            found, length = _known(indices, known, binding, compute), evaluated(bound, binding or {})
+            if bool(np.any((found < 0) | (found >= length))):
                 raise IndexError(f"an index is outside of an axis of length {length}")
 
 
-def _known(value: Value, known: dict[Value, Any], binding: Binding | None) -> Any:
+def _known(
+    value: Value, known: dict[Value, Any], binding: Binding | None, compute: Callable[..., Any]
+) -> Any:
     """Return what is known, or compute it from what is."""
     if value not in known:
         nothing = value.primitive == "input"  # one without elements, which nobody hands over
-        known[value] = np.empty(value.shape, value.dtype) if nothing else _compute(value, known, binding)
+        known[value] = (
+            np.empty(value.shape, value.dtype) if nothing else _compute(value, known, binding, compute)
+        )
     return known[value]
 
 
-def _compute(value: Value, known: dict[Value, Any], binding: Binding | None) -> Any:
+def _compute(
+    value: Value, known: dict[Value, Any], binding: Binding | None, compute: Callable[..., Any]
+) -> Any:
     """Compute a value by NumPy, with the views between it and what is known."""
-    inputs = [_known(operand, known, binding) for operand in value.inputs]
+    inputs = [_known(operand, known, binding, compute) for operand in value.inputs]
     if value.primitive in (COPY, PLACE):
         return inputs[0]
     if value.primitive == PARTIAL:
-        return _in_one_block(value, inputs[0])
-    return evaluate(value, inputs, binding)
+        return _in_one_block(value, inputs[0], compute)
+    return compute(value, inputs, binding)
 
 
-def _in_one_block(value: Value, x: Any) -> Any:
+def _in_one_block(value: Value, x: Any, compute: Callable[..., Any]) -> Any:
     """Compute a reduction in blocks: all of it in the first, and nothing that would count in the others."""
     function, blocks = value.attributes["function"], value.shape[0]
     reduce = Value("reduce", value.inputs, value.attributes, value.shape[1:], value.dtype)
-    whole = evaluate(reduce, [x])
+    whole = compute(reduce, [x])
     rest = whole if function not in ("add", "multiply") else np.full_like(whole, function == "multiply")
     return np.stack([whole] + [rest] * (blocks - 1))
 

@@ -214,12 +214,14 @@ def given_by_program(number: Number) -> Deferred:
 
 def element(array: Traced, place: tuple[int, ...]) -> Deferred:
     """Return one element as a Python number."""
-    return Deferred(None, (array, place), array.array[place].item())
+    active: Any = recorder()
+    numbers = active.numbers_of(array) if active is not None and active.repeats else array.array
+    return Deferred(None, (array, place), numbers[place].item())
 
 
 def item(x: Traced, *place: Any) -> Deferred:
     """Return what x.item() is."""
-    x.array.item(*place)  # NumPy says what is wrong with it
+    np.broadcast_to(np.zeros((), x.dtype), x.array.shape).item(*place)  # NumPy says what is wrong with it
     if not is_fixed(*x.shape):
         found = x[tuple(place)] if len(place) == x.ndim else x.reshape(-1)[place[0] if place else 0]
         return element(found, ())

@@ -112,6 +112,8 @@ def _filled(like: Any, number: Any, dtype: Any, shape: Any, order: Any = "C") ->
     active: Any = recorder()
     if active is not None and not active.repeats and memory.size > 1:  # lazily: nobody may ever look at it
         return Traced(make.full(shape, number, dtype), np.empty_like(memory, dtype))
+    if memory.flags.c_contiguous and not any(number.tobytes()):  # zeros that nobody looks at cost nothing
+        return Traced(make.full(shape, number, dtype), np.zeros(memory.shape, dtype), known=True)
     return Traced(make.full(shape, number, dtype), np.full_like(memory, number, dtype), known=True)
 
 

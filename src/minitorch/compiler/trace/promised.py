@@ -22,8 +22,8 @@ _dtypes: dict[Any, tuple[Any, ...]] = {}
 _RESHAPES_WITHOUT_COPY = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
 
 
-class NumbersMissing(Exception):
-    """Somebody asked for numbers that are not computed yet."""
+class NumbersMissing(BaseException):
+    """Somebody asked for numbers that are not computed yet. (A program's own `except Exception` is not meant.)"""
 
 
 class Promised(np.ndarray):

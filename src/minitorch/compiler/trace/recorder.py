@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.ir import builder as make
+from minitorch.compiler.ir.elsewhere import Elsewhere
 from minitorch.compiler.ir.polynomial import GREATEST, LEAST
-from minitorch.compiler.ir.program import Program, Value, in_order, interpret
+from minitorch.compiler.ir.program import VIEWS, Program, Value, in_order, interpret
 from minitorch.compiler.ir.sizes import Size, Symbol, collecting, hint, symbols_of
 from minitorch.compiler.trace import collectives
 from minitorch.compiler.trace import deferred as deferred
@@ -37,6 +38,7 @@ from minitorch.compiler.trace import plain as plain
 from minitorch.compiler.trace.interrupts import Uninterrupted
 from minitorch.compiler.trace.number import Number, as_float, as_int
 from minitorch.compiler.trace.observe.observer import unobserved
+from minitorch.compiler.trace.promised import NumbersMissing, Promised
 from minitorch.compiler.trace.recorded import (
     Call,
     Draw,
@@ -55,7 +57,13 @@ from minitorch.compiler.trace.recorded import (
     Update,
     first_sharing,
 )
-from minitorch.compiler.trace.refusal import CheckFailed, CompileError, refuse, where_in_user_code
+from minitorch.compiler.trace.refusal import (
+    CheckFailed,
+    CompileError,
+    TooMuchHere,
+    refuse,
+    where_in_user_code,
+)
 from minitorch.compiler.trace.traced import Traced, as_traced, is_known
 from minitorch.compiler.trace.varying import Assumptions
 from minitorch.engine import recording, watch
@@ -80,7 +88,8 @@ class Recording:
     promoted: numbers that were seen to change, by holder and key. around_pause: entered around everything that is done
     anew at each call (draws, and steps of schedules). symbols: the sizes that vary, by argument and axis. given: where
     each call puts them, and the floats among its arguments. may_be_size: tells whether an int that the function reads
-    by itself, and that was seen to change, may be one of them.
+    by itself, and that was seen to change, may be one of them. numbers_there: whether a device's arrays stay there, and
+    here are only promised; if not, at most `most_here` bytes of them are copied to the host, which computes this run.
     """
 
     kind = Traced  # what writes down what is done to it
@@ -95,6 +104,8 @@ class Recording:
         symbols: Mapping[tuple[int, int], Symbol] | None = None,
         given: GivenNumbers | None = None,
         may_be_size: Callable[[ReadNumber, int], bool] = lambda reading, value: False,
+        numbers_there: bool = False,
+        most_here: float = math.inf,
     ) -> None:
         self.began = watch.tick()
         self.symbols = dict(symbols or {})
@@ -146,7 +157,17 @@ class Recording:
         self._lie: dict[
             Value, Any
         ] = {}  # where values lie, as far as it is known (None: wherever they are used)
-        self._mirrors: dict[int, tuple[Any, np.ndarray]] = {}  # a device's arrays, by id, and copies here
+        self._mirrors: dict[
+            int, tuple[Any, np.ndarray]
+        ] = {}  # a device's arrays, by id, and what stands for them here
+        self.numbers_there, self._room_here = numbers_there, most_here
+        self._there: dict[Value, Any] = {}  # inputs that are promised, and their arrays on the device
+        self._promised: dict[
+            Value, bool
+        ] = {}  # which values are made from those, as far as somebody has asked
+        self._made: dict[Value, Any] = {}  # what was computed there, for whoever keeps it
+        self._handed: set[Value] = set()  # of it, what somebody has got
+        self._conditions: list[Traced] = []  # that must not hold, and are computed there
         self.before: list[np.ndarray] = []
         self.after: list[np.ndarray] = []
         for i, given in enumerate(arguments):
@@ -179,6 +200,7 @@ class Recording:
                 found = collect(results)
                 recorded = self.finish([as_traced(r._data if isinstance(r, Node) else r) for r in found])
                 more = then(recorded, found)
+            self._compute_what_is_kept(recorded)
             with Uninterrupted():
                 self.commit()
                 self.release()
@@ -207,7 +229,7 @@ class Recording:
 
     def add_input(self, source: Source, array: Any) -> Traced:
         """Make an array an input of the program."""
-        memory = device_of(array)
+        memory, there = device_of(array), array
         if memory is not None:
             array = self._mirror(array, memory)
         position = source.position if isinstance(source, FromArgument) else None
@@ -219,26 +241,103 @@ class Recording:
         self.sources.append(source)
         self.concrete.append(array)
         self._lie[value] = _HOST if memory is None and array.ndim else memory
+        if array.__class__ is Promised:
+            self._there[value] = there
         return Traced(value, array)
 
     # --- devices ------------------------------------------------------------------------------------
 
     def _mirror(self, array: Any, memory: DeviceMemory) -> np.ndarray:
-        """Return a copy of a device's array here, laid out as it is: this run computes on the host."""
+        """Return a copy of a device's array here, laid out as it is; if this run computes there, a promise."""
+        if id(array) not in self._mirrors:
+            self._meet(memory)
+            if self.numbers_there:
+                mirror: np.ndarray = _empty_laid_out(array).view(Promised)
+            else:
+                mirror = _laid_out(self._brought(array, memory), array.strides)
+            self._mirrors[id(array)] = array, mirror
+        return self._mirrors[id(array)][1]
+
+    def _meet(self, memory: DeviceMemory) -> None:
         if self.symbols:  # such programs are made for each size
             self.assumed.need(math.prod(symbol.size for symbol in self.symbols.values()))
         if self.memory not in (None, memory):
             raise CompileError("compile: its tensors lie on different devices")
         self.memory = memory
-        if id(array) not in self._mirrors:
-            with unobserved():
-                self._mirrors[id(array)] = array, _laid_out(memory.to_host(array), array.strides)
-        return self._mirrors[id(array)][1]
+
+    def _brought(self, array: Any, memory: DeviceMemory) -> np.ndarray:
+        self._meet(memory)
+        self._room_here -= array.nbytes
+        if self._room_here < 0:
+            raise TooMuchHere
+        with unobserved():
+            return memory.to_host(array)
+
+    # --- numbers that are computed on a device ---
+
+    def _computed(self, values: list[Value]) -> list[Any]:
+        """Compute values of the program on the device, one by one; each has memory of its own."""
+        needed = set(in_order(values))
+        given = {
+            v: self._there.get(v, array)
+            for v, array in zip(self.inputs, self.concrete, strict=True)
+            if v in needed
+        }
+        assert self.memory is not None
+        compute = Elsewhere(self.memory.to_device, self.memory.to_host)
+        with unobserved():
+            found = interpret(Program(list(given), values), list(given.values()), compute=compute)
+            return [
+                array.copy() if value.primitive in VIEWS or value in given else array
+                for value, array in zip(values, found, strict=True)
+            ]
+
+    def is_promised(self, value: Value) -> bool:
+        """Tell whether a value is made from inputs whose numbers are not here."""
+        known = self._promised
+        for each in in_order([value], lambda v: () if v in known else v.inputs) if self._there else ():
+            if each not in known:
+                known[each] = each in self._there or any(known[i] for i in each.inputs)
+        return known.get(value, False)
+
+    def numbers_of(self, traced: Traced) -> np.ndarray:
+        """Return the numbers of an array in this run; if it is only promised, they are computed now."""
+        value = traced.value
+        if not self.is_promised(value):
+            return traced.array
+        if value not in self._made:
+            self._made[value] = on_host(self._computed([value])[0])
+        return on_host(self._made[value])
+
+    def _compute_what_is_kept(self, recorded: Recorded) -> None:
+        """Compute all that this run leaves: nothing is changed yet."""
+        if not self._there:
+            return
+        kept = [*recorded.program.outputs, *(traced.value for traced in self._conditions)]
+        for node in self._nodes_made():
+            for thing in (node._array, node._gradient, node._inputs, node._attributes):
+                _plain(thing, lambda traced: kept.append(_value_of(traced)))
+        wanted = [value for value in dict.fromkeys(kept) if self.is_promised(value)]
+        self._made = dict(zip(wanted, self._computed(wanted), strict=True))
+        if any(bool(self._made[traced.value]) for traced in self._conditions):
+            raise CheckFailed
+        outputs = recorded.program.outputs
+        self.after = [self._made.get(o, a) for o, a in zip(outputs, self.after, strict=False)]
+
+    def of_this_run(self, traced: Traced) -> Any:
+        """Return what an array is in this run, where it was computed: for one to keep."""
+        value = traced.value
+        if value not in self._made:
+            return traced.array
+        if value in self._handed:
+            return self._made[value].copy()
+        self._handed.add(value)
+        return self._made[value]
 
     def constant(self, array: Any) -> Traced:
         """Return what stands for an array that is the same at every call."""
         memory = device_of(array)
-        host = array if memory is None else self._mirror(array, memory)
+        host = array if memory is None else _laid_out(self._brought(array, memory), array.strides)
         traced = Traced(make.constant(host.copy()), host, known=True)
         if memory is not None:
             self._lie[traced.value] = memory
@@ -280,7 +379,12 @@ class Recording:
     def settled(self, traced: Traced) -> Any:
         """Return the array of this run, where it belongs, for whoever keeps it."""
         memory = None if self.memory is None else self.lies_on(traced.value)
-        return traced.settled() if memory is None else memory.to_device(traced.settled())
+        if self._made:
+            array = self.of_this_run(traced)
+            settled = _own(array)
+        else:
+            settled = traced.settled()
+        return on_host(settled) if memory is None else memory.to_device(settled)
 
     def foreign(self, array: np.ndarray) -> Traced:
         """Return what stands for an array that is no Tensor's: an input if it may change, else a constant."""
@@ -417,16 +521,16 @@ class Recording:
             return float(array.array)
         value = make.reshape(make.cast(array.value, np.float64), ())
         read = self._reader(value)
-        return Number(value, float(array.array), lambda: float(read()), self.decide)
+        return Number(value, float(self.numbers_of(array)), lambda: float(read()), self.decide)
 
     def fixed(self, array: Any) -> Any:
         """Return the numbers of an array, which must be the same at every call."""
         if not isinstance(array, Traced):
             return array
         if not array.known:
-            read, content = self._reader(array.value), array.array.tobytes()
+            read, content = self._reader(array.value), self.numbers_of(array).tobytes()
             self.decide(lambda: read().tobytes(), content)
-        return array.array.copy()
+        return self.numbers_of(array).copy()
 
     def _reader(self, value: Value) -> Callable[[], np.ndarray]:
         """Return a function that computes a value of the program from the inputs' arrays as they are then."""
@@ -477,6 +581,8 @@ class Recording:
                 "gradients of its results go through a collective; call backward() inside as well"
             )
         operands = [as_traced(each) for each in arrays]
+        if self._there:
+            raise NumbersMissing("a collective")
         if self.symbols:
             # Once other ranks were asked, the recording could not be made anew without them.
             self.assumed.need(math.prod(symbol.size for symbol in self.symbols.values()))
@@ -509,7 +615,9 @@ class Recording:
         # Looking 0 up in a table of one element goes well, looking up 1 does not: a check without its own primitive.
         flag = make.cast(make.reshape(condition.value, (1,)), np.int64)
         self.checks.append(Traced(make.gather(make.iota(1), flag, 0), np.zeros(1, np.int64)))
-        if bool(condition.array):
+        if self.is_promised(condition.value):
+            self._conditions.append(Traced(condition.value, condition.array))  # as it is now
+        elif bool(condition.array):
             raise CheckFailed
 
     # --- Tensors ------------------------------------------------------------------------------------
@@ -729,7 +837,8 @@ class Recording:
         for held in self._grads.values():
             if held.value is not None and held.now is held.at_first:
                 written.add(held.value.attributes["index"])
-        self.before = [a.copy() if i in written else a for i, a in enumerate(self.concrete)]
+        before = [self._there.get(v, a) for v, a in zip(self.inputs, self.concrete, strict=True)]
+        self.before = [a.copy() if i in written else a for i, a in enumerate(before)]
         program = Program(self.inputs, outputs)
         recorded = Recorded(
             program, self.sources, self.script, self.decisions, updates, rebinds, self.symbolic
@@ -798,23 +907,23 @@ class Recording:
         No more memory is taken than has to be: a step of a large model holds its parameters several times already.
         """
         given = {id(watch.owner_of(array)) for array in self.concrete}
-        is_given = lambda array: id(watch.owner_of(array)) in given
+        is_given = lambda array: isinstance(array, np.ndarray) and id(watch.owner_of(array)) in given
         written = []
         for held in self._data.values():
             if held.is_written:
-                new = held.at_first.array
+                new = self.of_this_run(held.at_first)
                 written.append((held, held.node._array, new.copy() if is_given(new) else new))
             if held.now is not held.at_first:
-                held.node._array = self._beside(held.node, np.array(held.now.array))
+                held.node._array = self._beside(held.node, _own(self.of_this_run(held.now)))
                 watch.touch(held.node)
         for held in self._grads.values():
             if held.is_left_written:
-                there, new = held.node._gradient, held.at_first.array
+                there, new = held.node._gradient, self.of_this_run(held.at_first)
                 there[...] = self._beside(
                     held.node, new.copy() if is_given(new) else new
                 )  # whoever holds it sees it
             if held.now is None or held.now is not held.at_first or held.now.value is not held.value:
-                gradient = None if held.now is None else held.now.array
+                gradient = None if held.now is None else self.of_this_run(held.now)
                 if gradient is not None and is_given(gradient):
                     gradient = gradient.copy()
                 there = held.node._gradient
@@ -826,7 +935,7 @@ class Recording:
                     held.node._gradient = gradient
                     held.node._grad_is_shared = gradient is not None  # whoever looks gets a copy if it is
         for traced, number in self._written_arrays():
-            array, new = self.concrete[number], traced.array
+            array, new = self.concrete[number], on_host(self.of_this_run(traced))
             array[...] = new.copy() if is_given(new) else new
             watch.touch(array)
             self.after[self._outputs[id(traced)]] = array
@@ -841,7 +950,7 @@ class Recording:
     def _beside(self, node: Any, array: np.ndarray) -> Any:
         """Return an array of this run where a node's own array lies."""
         memory = device_of(node._array)
-        return array if memory is None else memory.to_device(array)
+        return on_host(array) if memory is None else memory.to_device(array)
 
     def forget(self, arguments: list[Any]) -> None:
         """Let go of the arrays of this run. arguments: where decisions on numbers find those of a call from now on."""
@@ -849,18 +958,30 @@ class Recording:
         self.concrete, self.before, self.after, self.checks, self._fresh = [], [], [], [], []
         self.live = {}
         held_things = (self._data, self._grads, self.asked, self._arrays, self._at_first, self._numbers)
-        for held in (*held_things, self.begun, self.masks, self._lie, self._mirrors):
+        there = (
+            self._lie,
+            self._mirrors,
+            self._there,
+            self._promised,
+            self._made,
+            self._handed,
+            self._conditions,
+        )
+        for held in (*held_things, self.begun, self.masks, *there):
             held.clear()
         for collective in self.collectives:
             collective.forget()
 
+    def _nodes_made(self) -> Iterator[Any]:
+        """Yield the nodes that were made on the way and that somebody keeps."""
+        for reference in self._fresh:
+            if (node := reference()) is not None:
+                yield node
+
     def release(self) -> None:
         """Give the nodes made on the way, as far as somebody keeps them, plain arrays."""
         self.is_over = True
-        for reference in self._fresh:
-            node = reference()
-            if node is None:
-                continue
+        for node in self._nodes_made():
             for slot in ("_array", "_gradient"):
                 content = getattr(node, slot)
                 if isinstance(content, Traced):
@@ -872,6 +993,25 @@ class Recording:
             if node._operation is not None:
                 node._inputs = _plain(node._inputs, self.settled)
                 node._attributes = _plain(node._attributes, self.settled)
+
+
+def _own(array: Any) -> Any:
+    """Return a copy of an array of the host's; what a device has computed is nobody else's."""
+    return np.array(array) if isinstance(array, np.ndarray) else array
+
+
+def _value_of(traced: Traced) -> Value:
+    if traced.is_masked:  # which rows a mask has chosen nobody knows before
+        raise NumbersMissing("rows that a mask has chosen")
+    return traced.value
+
+
+def _empty_laid_out(array: Any) -> np.ndarray:
+    """Return memory that nobody has written to, for an array of a device's: laid out as it is."""
+    if not array.size or min(array.strides, default=0) < 0 or array.flags.c_contiguous:
+        return np.empty(array.shape, array.dtype)
+    reach = array.itemsize + sum((n - 1) * step for n, step in zip(array.shape, array.strides, strict=True))
+    return np.ndarray(array.shape, array.dtype, np.empty(reach, np.uint8), 0, array.strides)
 
 
 def _laid_out(array: np.ndarray, strides: tuple[int, ...]) -> np.ndarray:

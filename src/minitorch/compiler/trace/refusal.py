@@ -17,6 +17,10 @@ class Refused(Exception):
     """A check of a program failed before anything was changed: the function itself says what is wrong."""
 
 
+class TooMuchHere(BaseException):
+    """More of a device's arrays than the host is to compute on. (A program's own `except Exception` is not meant.)"""
+
+
 class CheckFailed(Exception):
     """A check failed in the recording itself: the function run plainly says what is wrong."""
 

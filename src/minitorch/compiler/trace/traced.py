@@ -45,6 +45,12 @@ HANDLERS: dict[str, Callable[..., Any]] = {}
 _writes = [0]  # into any of them, so far
 
 
+def is_promised(value: Value) -> bool:
+    """Tell whether a value's numbers are not here: whoever records computes them elsewhere, and later."""
+    active: Any = recorder()
+    return active is not None and active.repeats and active.numbers_there and active.is_promised(value)
+
+
 class Traced:
     """A handle on a value of the program being recorded, with the array it has in this run.
 
@@ -79,6 +85,8 @@ class Traced:
     def __init__(self, value: Value, array: Any, known: bool = False) -> None:
         if array.__class__ is not np.ndarray and array.__class__ is not Promised:
             array = np.asarray(array)
+        if array.__class__ is not Promised and is_promised(value):
+            array = array.view(Promised)
         if hints(value.shape) != array.shape or value.dtype != array.dtype:
             raise AssertionError(f"recorded {value}, but NumPy gives {array.dtype}[{array.shape}]")
         for n in value.shape:
@@ -156,7 +164,9 @@ class Traced:
             value, array = make.expand(value, self.shape), np.broadcast_to(array, self._array.shape)
         if array.strides != self._array.strides:
             # The memory stays what it is: whether a later reshape is a view depends on its layout.
-            laid_out = np.empty_like(self._array)
+            laid_out: Any = np.empty_like(self._array)
+            if array.__class__ is Promised:
+                laid_out = laid_out.view(Promised)
             laid_out[...] = array
             array = laid_out
         self._value, self._array, self._known = value, array, new.known

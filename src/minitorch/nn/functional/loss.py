@@ -273,6 +273,8 @@ def _with_indices(
     if len(shape) > 2:
         rows = rows.movedim(1, -1).reshape(-1, classes)
     flat = goal if len(expected) == 1 else goal.reshape(-1)
+    if reduction == "mean" and is_of_device(rows._data):
+        return apply(CROSS_ENTROPY, rows, flat, weight, smoothing=float(smoothing), ignore=ignore, mean=True)
     losses = apply(CROSS_ENTROPY, rows, flat, weight, smoothing=float(smoothing), ignore=ignore)
     if reduction == "none":
         return losses.reshape(expected)

@@ -9,6 +9,9 @@ import pytest
 import minitorch
 from compiled import BACKENDS, assert_same
 from minitorch import nn
+from minitorch.compiler.call.compiled import CompileWarning
+from minitorch.compiler.ir import elsewhere
+from minitorch.compiler.trace.recorder import Recording
 from minitorch.nn import functional as F
 from some_gpu import REAL, gpu, moved, numbers, there
 
@@ -16,6 +19,19 @@ pytestmark = [
     pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is not installed"),
     pytest.mark.usefixtures(gpu.__name__),
 ]
+
+
+@pytest.fixture
+def nothing_here(monkeypatch):
+    """No array of a device's is small enough for the host."""
+    monkeypatch.setattr(minitorch.compiler.call.record, "MOST_HERE", 0)
+
+
+@pytest.fixture(params=["here", "there"])
+def where(request):
+    """Recordings compute on the host, or on the device."""
+    if request.param == "there":
+        request.getfixturevalue(nothing_here.__name__)
 
 
 def normal(*shape, seed=0):
@@ -140,7 +156,7 @@ def test_dropout_draws_as_eager_on_the_device_does():
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
-def test_results_parts_and_gradients_outside():
+def test_results_parts_and_gradients_outside(where):
     def function(x, w):
         y = (x * w).exp()
         return y.sum(), y[1:], {"as it is": x, "turned": x.T}, y.sum().item()
@@ -163,7 +179,7 @@ def test_results_parts_and_gradients_outside():
     assert run.compilations == 1
 
 
-def test_moving_inside():
+def test_moving_inside(where):
     def function(x, table):
         y = (x.to("cuda") * table).sum(1)
         return y, y.cpu(), x + 1
@@ -180,7 +196,7 @@ def test_moving_inside():
         np.testing.assert_allclose(numbers(other), numbers(x) + 1)
 
 
-def test_an_index_out_of_range_changes_nothing_on_the_device():
+def test_an_index_out_of_range_changes_nothing_on_the_device(where):
     table = minitorch.tensor(normal(5, 3)).to("cuda")
 
     def step(index):
@@ -338,7 +354,75 @@ def test_a_long_recording_is_not_made_again_at_the_second_call(monkeypatch):
 
 def test_what_has_no_kernel_runs_between_two_graphs_and_explain_says_so():
     run = minitorch.compile(lambda x: (x * 2).sort(1)[0].exp(), fullgraph=True)
-    for i in range(3):
+    for i in range(4):
+        x = minitorch.tensor(normal(4, 30, seed=i)).to("cuda")
+        moved.clear()
+        found = run(x)
+        assert i < 2 or not moved  # (the first two calls are recorded)
+        np.testing.assert_allclose(numbers(found), np.exp(np.sort(2 * numbers(x), 1)), rtol=1e-5)
+    assert "CuPy computes" in str(run.explain())
+
+
+def test_what_cupy_refuses_is_computed_on_the_host_and_explain_says_so(monkeypatch):
+    def refused(*args, **options):
+        raise TypeError("not here")
+
+    if not REAL:
+        monkeypatch.setattr(elsewhere, "PRIMITIVES", {**elsewhere.PRIMITIVES, "argsort": refused})
+    run = minitorch.compile(lambda x: (x * 2).sort(1)[0].exp(), fullgraph=True)
+    for i in range(4):
         x = minitorch.tensor(normal(4, 30, seed=i)).to("cuda")
         np.testing.assert_allclose(numbers(run(x)), np.exp(np.sort(2 * numbers(x), 1)), rtol=1e-5)
-    assert "NumPy" in str(run.explain())
+    assert REAL or "or NumPy from copies, computes" in str(run.explain())
+
+
+# --- recordings whose numbers stay on the device ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", ["mlp", "conv", "gpt"])
+def test_training_recorded_on_the_device(model, nothing_here, monkeypatch):
+    model, batch = MODELS[model]
+    modes = []
+    begin = Recording.__init__
+    monkeypatch.setattr(
+        Recording, "__init__", lambda self, *given: modes.append(given[-2:]) or begin(self, *given)
+    )
+    losses, state, step = trained(model, OPTIMIZERS["sgd"], batch, True)
+    assert set(modes) == {(False, 0), (True, np.inf)}  # nowhere but on the device, when that is known
+    expected, others, _ = trained(model, OPTIMIZERS["sgd"], batch, False)
+    np.testing.assert_allclose(losses, expected, rtol=1e-4)
+    for a, b in zip(state, others, strict=True):
+        assert_same(a, b, slack=20, floor=1e-6)
+    assert step.compilations == 1
+
+
+def test_a_recording_that_needs_numbers_brings_them(nothing_here):
+    def function(x, mask):
+        try:
+            return x[mask].sum() * 2
+        except Exception:
+            return x.sum()
+
+    run = minitorch.compile(function, fullgraph=True)
+    for i in range(3):
+        x = minitorch.tensor(normal(6, seed=i))
+        found = run(x.to("cuda"), (x > 0).to("cuda"))
+        np.testing.assert_allclose(numbers(found), numbers(function(x, x > 0)), rtol=1e-5)
+    assert run.compilations == 1
+
+
+def test_sizes_that_vary_there_are_told():
+    """Programs for a few sizes, one warning, and the others eagerly on the device."""
+    run = minitorch.compile(lambda x: (x * 2).exp())
+    given = [minitorch.tensor(normal(n)).to("cuda") for n in range(2, 30)]
+    with pytest.warns(CompileWarning, match="made for each size by itself") as told:
+        found = [run(x) for x in given]
+    for x, y in zip(given, found, strict=True):
+        assert there(y)
+        np.testing.assert_allclose(numbers(y), np.exp(2 * numbers(x)), rtol=1e-5)
+    assert len(told) == 1
+    assert run.compilations < 8
+    assert "made for each size by itself" in str(run.explain())
+    asked = minitorch.compile(lambda x: x * 2, dynamic=True)
+    with pytest.warns(CompileWarning, match="dynamic=True .* does nothing here"):
+        asked(given[0])

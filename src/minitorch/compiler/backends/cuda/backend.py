@@ -1,8 +1,8 @@
 """The backend for GPUs. Enters: a program, then inputs on the device or elsewhere. Leaves: outputs, beside the inputs.
 
-All kernels between two calls of NumPy are one sequence, which a GPU replays as one CUDA graph. Inputs may be other
-arrays at every call: for addresses that come up again there is a graph that knows them, and if there are too many of
-them kernels look addresses up in a table on the device. Results are always new arrays.
+All kernels between two calls of CuPy (of NumPy, where that refuses) are one sequence, which a GPU replays as one CUDA
+graph. Inputs may be other arrays at every call: for addresses that come up again there is a graph that knows them, and
+if there are too many of them kernels look addresses up in a table on the device. Results are always new arrays.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from minitorch.compiler.backends.cuda.lower import FAILED, GpuLowering
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.words import Kernel, gpu_text
 from minitorch.compiler.backends.interface import ScheduledBackend, Task
+from minitorch.compiler.ir.elsewhere import Elsewhere, lies_here
 from minitorch.compiler.ir.halves import widened
-from minitorch.compiler.ir.program import Program, Value
-from minitorch.compiler.schedule.groups import PLACE, Group
+from minitorch.compiler.ir.program import VIEWS, Program, Value
+from minitorch.compiler.schedule.groups import COPY, PLACE, Group
 from minitorch.compiler.schedule.memory import MemoryPlan, Placed, Scratch
 from minitorch.compiler.schedule.report import BuildReport, StepReport, group_in_words, lines_of
 from minitorch.compiler.schedule.schedule import Schedule, call_numpy
 
+_MAY_BE_VIEWS = {*VIEWS, COPY, PLACE}
 MOST_TABLES = 8  # of addresses that come up again, for one program
 
 
@@ -158,6 +160,7 @@ class GpuProgram:
         device.clear(self._failed)
         self._words = device.words(len(self._checks) + 1)
         self._error: Exception | None = None
+        self._refused: set[Value] = set()  # by the library that computes what has no kernel
         self._seen, self._none = self._words.data.cast("B"), bytes(self._words.nbytes)
         self._memory = device.empty((max(1, plan.size),), np.uint8)
         self._constants: dict[Value, Any] = {}
@@ -296,7 +299,7 @@ class GpuProgram:
         return steps
 
     def _call(self, group: Group, checked: bool, bound: _Bound) -> Callable[[], None]:
-        """Return a step in which NumPy computes a group, from and to the device's memory.
+        """Return a step in which the library of the device's arrays computes a group; what it refuses, NumPy.
 
         checked: whether indices were looked at since the last such step.
         """
@@ -311,15 +314,28 @@ class GpuProgram:
                 if self._look(IndexError):
                     self.fail()
             known: dict[Value, Any] = {
-                value: self._number(value) if value in self._of_numbers else self.device.read(at(value))
-                for value in read
+                value: self._number(value) if value in self._of_numbers else at(value) for value in read
             }
-            call_numpy(group, known)
-            for value in written:
-                if value.size:
-                    self.device.write(at(value), np.asarray(known[value], value.dtype, order="C"))
+            compute = Elsewhere(self.device.ready, self.device.read)
+            compute.refused = self._refused
+            call_numpy(group, known, compute=compute)
+            if self._refused:
+                self._tell_of_refused(group)
+            # (Those that may lie in memory that is read are copied before anything is written.)
+            made = [known[v].copy() if v.primitive in _MAY_BE_VIEWS else known[v] for v in written]
+            for value, array in zip(written, made, strict=True):
+                if value.size and lies_here(array):
+                    self.device.write(at(value), np.asarray(array, value.dtype, order="C"))
+                elif value.size:
+                    at(value)[...] = array
 
         return run
+
+    def _tell_of_refused(self, group: Group) -> None:
+        """Note in the report what is computed on the host."""
+        for task, step in zip(self.tasks, self.report.steps, strict=True):
+            if task.group is group and not self._refused.isdisjoint(group.members):
+                step.note, self.report.called = "NumPy", f"{self.device.ARRAYS}, or NumPy from copies,"
 
     @functools.cached_property
     def _of_numbers(self) -> dict[Value, int]:
@@ -356,8 +372,9 @@ class GpuProgram:
             moved = sum(value.nbytes for value in set(task.touches))
             if task.kernel is None:
                 self.report.called_back += words
+                self.report.called = self.device.ARRAYS
                 self.report.steps.append(
-                    StepReport("", "call", words, bytes=moved, note="NumPy", lines=lines)
+                    StepReport("", "call", words, bytes=moved, note=self.device.ARRAYS, lines=lines)
                 )
             elif isinstance(task.kernel, LibraryProduct):
                 self.report.steps.append(

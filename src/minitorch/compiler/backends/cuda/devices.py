@@ -52,10 +52,12 @@ class Sequence(Protocol):
 class Device(Protocol):
     """A device's memory, and how it runs kernels.
 
-    ADDRESS: where an array on it begins, as an expression of {0}. waits: whether a run is over when it returns.
+    ADDRESS: where an array on it begins, as an expression of {0}. ARRAYS: whose arrays they are, which compute what has
+    no kernel. waits: whether a run is over when it returns.
     """
 
     ADDRESS: str
+    ARRAYS: str
     waits: bool
 
     def require(self) -> None:
@@ -110,6 +112,7 @@ class Emulated:
     """This processor in a GPU's place: blocks and threads one after the other (backwards: the last first)."""
 
     ADDRESS = "{0}.ctypes.data"
+    ARRAYS = "NumPy"
     waits = True
 
     def __init__(self, backwards: bool = False) -> None:
@@ -235,6 +238,7 @@ class Cuda:
     """A GPU of NVIDIA's, through CuPy."""
 
     ADDRESS = "{0}.data.ptr"
+    ARRAYS = "CuPy"
     waits = False
 
     @functools.cached_property
