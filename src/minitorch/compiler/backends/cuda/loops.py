@@ -9,13 +9,25 @@ to places that indices name, memory adds them up as they come.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from minitorch.compiler.backends.cuda.capabilities import ATOMIC
 from minitorch.compiler.backends.cuda.exact import supplied
-from minitorch.compiler.backends.cuda.folds import SLOT_BYTES, Slots, ended, kinds, nothing, together
+from minitorch.compiler.backends.cuda.folds import (
+    SLOT_BYTES,
+    ExponentialSum,
+    Slots,
+    ended,
+    ended_exponentials,
+    exponentials,
+    in_one_pass,
+    kinds,
+    nothing,
+    together,
+)
 from minitorch.compiler.backends.cuda.words import SHARED_BYTES, BlockWriter, Kernel
 from minitorch.compiler.backends.llvm import functions
 from minitorch.compiler.backends.llvm.body import Expression, cost, in_order
@@ -82,6 +94,7 @@ def write_loop(loop: Loop, guard: int | None = None) -> Kernel:
 
     guard: the operand that is not 0 where an index was found out of range; then nothing may be written any more.
     """
+    loop = in_one_pass(loop)
     nodes = loop.nodes()
     arrangement = _arrange(loop, nodes, guard is not None)
     writer = _LoopWriter(loop, nodes, arrangement, guard)
@@ -187,7 +200,12 @@ class _LoopWriter:
         self.loop, self.nodes, self.a, self.guard = loop, nodes, arrangement, guard
         self.block = BlockWriter()
         self.e = self.block.e
-        self.stages = find_stages(loop, nodes)
+        largest = [
+            LoopFold(f.largest, "maximum", f.source, "row")
+            for f in loop.folds
+            if isinstance(f, ExponentialSum)
+        ]
+        self.stages = find_stages(dataclasses.replace(loop, folds=[*loop.folds, *largest]), nodes)
         fixed, along = arrangement.outer, arrangement.inner
         if arrangement.columns:
             fixed, along = along, fixed
@@ -337,7 +355,13 @@ class _LoopWriter:
     def know(self, fold: LoopFold, names: list[str]) -> None:
         """Note what a fold over a row has come to."""
         assert fold.value is not None
-        self.w.scopes[-1][self.loop.body.given[fold.value]] = ended(self.e, fold, names)
+        given, known = self.loop.body.given, self.w.scopes[-1]
+        if isinstance(fold, ExponentialSum):
+            assert fold.largest is not None
+            known[given[fold.largest]] = names[0]
+            known[given[fold.value]] = ended_exponentials(self.e, names)
+        else:
+            known[given[fold.value]] = ended(self.e, fold, names)
 
     def one_pass(self, number: int, lane: str) -> None:
         """Write what is known per row, and what is done along it."""
@@ -443,35 +467,41 @@ class _LoopWriter:
                 if self.inside[node]:
                     w.write(node)
             scopes.append(w.scopes.pop())
+        left = iter(names)
+        known = {f: [next(left) for _ in kinds(f)] for f in folds if not self.is_in_memory(f)}
+        for fold in folds:
+            if isinstance(fold, ExponentialSum):
+                found = []
+                for scope in scopes:
+                    w.scopes.append(scope)
+                    found.append([w.single(fold.source)])
+                    w.scopes.pop()
+                known[fold] = exponentials(self.e, [known[fold], *found])
         for place, scope in zip(places, scopes, strict=True):
             w.scopes.append(scope)
             self.go_to(place, dims)
-            names = self.at_place(stores, folds, names)
+            self.at_place(stores, folds, known)
             w.scopes.pop()
-        return names
+        return [name for names in known.values() for name in names]
 
-    def at_place(self, stores: list[Store], folds: list[LoopFold], names: list[str]) -> list[str]:
-        """Take the current place into folds, and store what is stored there."""
+    def at_place(self, stores: list[Store], folds: list[LoopFold], known: dict[LoopFold, list[str]]) -> None:
+        """Take the current place into what folds know, and store what is stored there."""
         e, w = self.e, self.w
-        known, after = iter(names), []
         for fold in folds:
-            if self.is_in_memory(fold):
+            if fold not in known or isinstance(fold, ExponentialSum):
                 continue
-            so_far = [next(known) for _ in kinds(fold)]
             new = [w.single(fold.source)]
             if fold.is_arg:
                 new.append(w.integer(w.space(self.loop.position)))
-            so_far = together(e, fold, so_far, new)
-            after += so_far
+            known[fold] = together(e, fold, known[fold], new)
             if fold.scope == "scan":
                 assert fold.value is not None
-                w.store_name(so_far[0], fold.value.dtype, fold.operand, fold.where)
+                w.store_name(known[fold][0], fold.value.dtype, fold.operand, fold.where)
         for fold in folds:
             if self.is_in_memory(fold):
                 self.into_column(fold)
         for store in stores:
             self.store(store)
-        return after
 
     def is_in_memory(self, fold: LoopFold) -> bool:
         """Whether what a fold knows lies in memory, or in shared memory, and not in names."""
