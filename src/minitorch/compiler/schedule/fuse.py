@@ -22,7 +22,7 @@ from minitorch.compiler.ir.index import (
 from minitorch.compiler.ir.program import Program, Shape, Value
 from minitorch.compiler.ir.sizes import typical
 from minitorch.compiler.schedule.folds import fold_axes, fold_scope
-from minitorch.compiler.schedule.grouping import Grouping, is_number
+from minitorch.compiler.schedule.grouping import Grouping, is_checked_index, is_number
 from minitorch.compiler.schedule.groups import (
     EXCHANGES,
     PARTIAL,
@@ -468,7 +468,7 @@ class Fuser(Grouping):
     def prepare_gather(self, value: Value) -> None:
         """Have what is gathered from in memory, and its indices checked."""
         source = self.gather_source(value)
-        if source.primitive in VIRTUAL:
+        if source.primitive in VIRTUAL and not is_checked_index(value):
             self.force(source)
         if is_number(source):
             self.force(value.inputs[0])

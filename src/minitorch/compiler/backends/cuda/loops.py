@@ -52,6 +52,9 @@ BLOCK_THREADS = 256
 MOST_THREADS = 1024
 BUSY_THREADS = 1 << 16  # so many keep a GPU busy
 FEW_COLUMNS = 64  # a thread has one of them, and its sum in shared memory
+WARP = 32  # threads that run together
+WIDE_TEAM = 128  # threads for a row, where rows are enough
+FOLDED_AT_ONCE = FOLDED_BY_ALL = 8  # what so many threads know, one folds; and in the end everybody
 SIDE_BY_SIDE = 4  # elements of a thread: it waits for memory once for all of them
 PER_ROW, PER_ELEMENT = 2, 3  # how many scopes deep: what is known of a row, and of an element of it
 
@@ -176,7 +179,7 @@ def _team(loop: Loop, nodes: list[Expression], space: Space, inner: list[Dim], r
     along = sum(abs(space.factor(n.data.where, inner[-1])) == 1 for n in loads)
     wanted = _power(BUSY_THREADS // max(1, rows))  # to keep everybody busy
     if along * 2 >= len(loads):
-        wanted = max(wanted, min(128, _power(length // 4)))
+        wanted = max(wanted, min(WIDE_TEAM, _power(length // 4)))
     return max(1, min(wanted, _power(length), BLOCK_THREADS if rows > 132 else MOST_THREADS))
 
 
@@ -257,11 +260,13 @@ class _LoopWriter:
                 with self.block.phase():
                     self.row(turn, range(last + 1))
             else:
+                # Teams that are in one warp wait for no other; but sums of all rows are everybody's.
+                in_warps = self.a.team <= WARP and not columns and not self.totals
                 for number in range(last + 1):
-                    with self.block.phase():
+                    with self.block.phase(in_warps):
                         self.row(turn, [number])
                     folded = [f for f in self.rows if self.stages[f.source] == number]
-                    self.narrow(folded, self.a.team)
+                    self.narrow(folded, self.a.team, in_warps)
         if self.totals:
             self.finish()
         self.finish_columns([fold for fold in columns if fold in self.slots])
@@ -629,20 +634,20 @@ class _LoopWriter:
         first = "0" if self.a.teams == 1 else self.e.op(f"sub i64 %thread, {lane}")
         return self.slots[fold].fold_of(first, _first_threads(self.a.team))
 
-    def narrow(self, folds: list[LoopFold], team: int) -> None:
+    def narrow(self, folds: list[LoopFold], team: int, in_warps: bool = False) -> None:
         """Fold what many threads of a team know into some of them."""
-        e = self.e
-        kept = _first_threads(team)
-        if not folds or kept == team:
-            return
-        with self.block.phase():
-            lane = "%thread" if team == self.a.threads else e.op(f"urem i64 %thread, {team}")
+        e, among = self.e, team
+        while folds and among > FOLDED_BY_ALL:
+            kept = among // FOLDED_AT_ONCE
 
-            def fold_mine() -> None:
+            def fold_mine(among: int = among, kept: int = kept) -> None:
                 for fold in folds:
-                    self.slots[fold].put("%thread", self.slots[fold].fold_of("%thread", team // kept, kept))
+                    self.slots[fold].put("%thread", self.slots[fold].fold_of("%thread", among // kept, kept))
 
-            when(e, e.op(f"icmp ult i64 {lane}, {kept}"), fold_mine)
+            with self.block.phase(in_warps):
+                lane = "%thread" if team == self.a.threads else e.op(f"urem i64 %thread, {team}")
+                when(e, e.op(f"icmp ult i64 {lane}, {kept}"), fold_mine)
+            among = kept
 
     def into_column(self, fold: LoopFold) -> None:
         """Take the current place into a sum that lies in memory; no other thread has this column."""
@@ -745,4 +750,6 @@ def _counters(e: Emitter, number: str, dims: list[Dim]) -> list[str]:
 
 def _first_threads(team: int) -> int:
     """Return into how many of a team's threads what all know is folded before everybody reads it."""
-    return team if team <= 16 else 1 << ((team.bit_length()) // 2)
+    while team > FOLDED_BY_ALL:
+        team //= FOLDED_AT_ONCE
+    return team

@@ -42,10 +42,14 @@ _EXIT = "  exit"  # the line that ends a phase; each rendering has its own way
 
 @dataclass
 class Phase:
-    """Instructions that every thread of a block runs between two barriers."""
+    """Instructions that every thread of a block runs between two barriers.
+
+    in_warps: whether at its end it is enough that the 32 threads of a warp wait for each other.
+    """
 
     number: int
     lines: list[str]
+    in_warps: bool = False
 
 
 @dataclass
@@ -85,7 +89,7 @@ class BlockWriter:
         self._count = 0
 
     @contextmanager
-    def phase(self) -> Iterator[None]:
+    def phase(self, in_warps: bool = False) -> Iterator[None]:
         """Write the instructions of one phase."""
         e, number = self.e, self._count
         self._count += 1
@@ -93,7 +97,7 @@ class BlockWriter:
         e.label(f"phase{number}")
         yield
         e.lines.append(_EXIT)
-        self._open[-1].append(Phase(number, [renamed(line) for line in e.lines]))
+        self._open[-1].append(Phase(number, [renamed(line) for line in e.lines], in_warps))
         e.lines = []
 
     @contextmanager
@@ -124,8 +128,8 @@ def gpu_text(kernels: Sequence[Kernel]) -> str:
 
 
 _THREAD, _BLOCK = "llvm.nvvm.read.ptx.sreg.tid.x", "llvm.nvvm.read.ptx.sreg.ctaid.x"
-_BARRIER = "llvm.nvvm.barrier0"
-_REGISTERS = [f"i32 @{_THREAD}()", f"i32 @{_BLOCK}()", f"void @{_BARRIER}()"]
+_BARRIER, _IN_WARPS = "llvm.nvvm.barrier0", "llvm.nvvm.bar.warp.sync"
+_REGISTERS = [f"i32 @{_THREAD}()", f"i32 @{_BLOCK}()", f"void @{_BARRIER}()", f"void @{_IN_WARPS}(i32)"]
 
 
 def _gpu_kernel(kernel: Kernel, number: int) -> list[str]:
@@ -198,7 +202,7 @@ def _gpu_items(items: Sequence[Phase | Turns], final: Phase | Turns | None) -> l
             ]
             lines += [f"  br label %phase{item.number}", *body, f"after{item.number}:"]
             if item is not final:
-                lines.append(f"  call void @{_BARRIER}()")
+                lines.append(f"  call void @{_IN_WARPS}(i32 -1)" if item.in_warps else f"  call void @{_BARRIER}()")
             continue
         name = item.counter[1:]
         inside = _gpu_items(item.items, None)

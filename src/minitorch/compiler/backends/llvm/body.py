@@ -151,7 +151,8 @@ class Body:
     def _at(self, value: Value, index: Index, conditions: tuple[Condition, ...]) -> Expression:
         if value in self.given and self._given_at[value] == index and not conditions:
             return self.given[value]
-        if self.stored(value) and not (value.primitive == "constant" and value.size == 1):
+        is_shorter_computed = value.primitive == "iota" or (value.primitive == "constant" and value.size == 1)
+        if self.stored(value) and not is_shorter_computed:
             return self._load(value, self.place(value, index), conditions)
         return self.compute(value, index, conditions)
 
@@ -213,6 +214,8 @@ class Body:
     def _gather(self, value: Value, index: Index, conditions: tuple[Condition, ...]) -> Expression:
         x, places = value.inputs
         axis = value.attributes["axis"]
+        if x.primitive == "iota":  # what is found there is the index itself
+            return self.at(places, index, conditions)
         source, shape = x, x.shape
         while source.primitive == "reshape" and not self.stored(source):
             source = source.inputs[0]
