@@ -228,7 +228,8 @@ def _multiply(product: LibraryProduct, addresses: np.ndarray, slots: list[int]) 
         flat = array_at(int(addresses[slot]), (reach,), p.dtype)
         strides = [step * size for step in steps]
         found.append(np.lib.stride_tricks.as_strided(flat, (p.batches, *shape), strides))
-    found[2][...] = found[0] @ found[1]
+    result = found[0] @ found[1]
+    found[2][...] = found[2] + result if p.adds else result
 
 
 class Cuda:

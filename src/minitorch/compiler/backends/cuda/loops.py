@@ -28,6 +28,7 @@ from minitorch.compiler.backends.cuda.folds import (
     nothing,
     together,
 )
+from minitorch.compiler.backends.cuda.transposed import write_transposed
 from minitorch.compiler.backends.cuda.words import SHARED_BYTES, BlockWriter, Kernel
 from minitorch.compiler.backends.llvm import functions
 from minitorch.compiler.backends.llvm.body import Expression, cost, in_order
@@ -97,6 +98,9 @@ def write_loop(loop: Loop, guard: int | None = None) -> Kernel:
 
     guard: the operand that is not 0 where an index was found out of range; then nothing may be written any more.
     """
+    tiled = write_transposed(loop, guard)
+    if tiled is not None:
+        return tiled
     loop = in_one_pass(loop)
     nodes = loop.nodes()
     arrangement = _arrange(loop, nodes, guard is not None)

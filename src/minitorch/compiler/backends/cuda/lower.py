@@ -21,6 +21,7 @@ from minitorch.compiler.backends.cuda.products import (
     Matrix,
     Side,
     arrangements,
+    worth_transposing,
 )
 from minitorch.compiler.backends.cuda.words import TRIPLE
 from minitorch.compiler.backends.llvm.body import Body, Expression
@@ -32,6 +33,7 @@ from minitorch.compiler.ir.program import Value
 from minitorch.compiler.schedule.groups import Group
 from minitorch.compiler.schedule.memory import Scratch
 from minitorch.compiler.schedule.schedule import Schedule
+from minitorch.engine.precision import precision
 
 GPU = Gpu()
 # Operands (FAILED, n): whether the n-th check has failed, counted from 1; (FAILED, 0): whether any has.
@@ -184,8 +186,15 @@ class GpuLowering(Lowering):
         steps: list[Any] = []
         operands: list[Any] = []
         matrices: list[Matrix] = []
+        rows, columns, length, batches = (
+            total(dims) for dims in (way.rows, way.columns, way.summed, way.batches)
+        )
+        turned = None
+        a, b = found
+        if a is not None and b is not None and batches == 1 and value.dtype == np.float32 and precision() != "highest":
+            turned = worth_transposing(rows, columns, length, a, b)
         for number, (node, side, matrix) in enumerate(zip(nodes, sides, found, strict=True)):
-            if matrix is not None:
+            if matrix is not None and number != turned:
                 operands.append(body.operands[node.data.operand])
                 matrices.append(matrix)
                 continue
@@ -193,20 +202,17 @@ class GpuLowering(Lowering):
             if not all(d in side.dims for d in (*down, *across)):
                 return []
             read = node.data.where if node.kind == "load" else None
-            order, packed = side.packed(down, across, way.batches, read)
+            order, packed = side.packed(down, across, way.batches, read, way.summed if matrix else ())
             scratch = Scratch(total(order) * value.dtype.itemsize)
             steps.append(self.written_out(value.inputs[number], indices[number], value.dtype, order, scratch))
             operands.append(scratch)
             matrices.append(packed)
-        rows, columns, length, batches = (
-            total(dims) for dims in (way.rows, way.columns, way.summed, way.batches)
-        )
         a, b = matrices
         result = self.rows[value][0] if value in self.rows else value
         product = LibraryProduct(
             [*operands, result], value.dtype, rows, columns, length, batches, a, b, way.c
         )
-        return [*steps, product]
+        return [*steps, *product.in_parts()]
 
     def written_out(
         self, factor: Value, index: Index, dtype: np.dtype, order: list[Dim], scratch: Scratch
