@@ -121,11 +121,16 @@ class Emulated:
 
     def load(self, kernels: list[Kernel]) -> list[Any]:
         """Make kernels ready to be launched."""
+        single = {id(each.items): each for kernel in kernels for each in _in_parts(kernel)}
         codes = compile_functions(
-            [cpu_text(kernel, self.backwards) for kernel in kernels], host(), "KERNEL", optimization=0
+            [cpu_text(kernel, self.backwards) for kernel in single.values()],
+            host(),
+            "KERNEL",
+            optimization=0,
         )
         kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2)
-        return [(kind(code.address("KERNEL")), code) for code in codes]
+        made = dict(zip(single, ((kind(code.address("KERNEL")), code) for code in codes), strict=True))
+        return [[made[id(each.items)] for each in _in_parts(kernel)] for kernel in kernels]
 
     def sequence(
         self, launches: list[Launch], table: Any, addresses: np.ndarray, moving: Collection[int] = ()
@@ -139,8 +144,10 @@ class Emulated:
                 shared = aligned(max(1, kernel.shared))
                 shared[:] = 0xFF  # nothing that anybody wrote
                 operands = operands_of(slots, self.address(table), addresses, moving)
-                given = (np.array([*operands, 0], np.int64), shared)
-                steps.append(functools.partial(_run_kernel, function, given))
+                firsts = [part.operand for part in kernel.parts] or [0]
+                given = [(np.array([*operands[first:], 0], np.int64), shared) for first in firsts]
+                calls = list(zip(function, given, strict=True))
+                steps.append(functools.partial(_run_kernel, calls[::-1] if self.backwards else calls))
         return OneByOne(steps)
 
     def owns(self, array: Any) -> bool:
@@ -212,9 +219,15 @@ class OneByOne:
         return seconds
 
 
-def _run_kernel(function: Any, given: tuple[np.ndarray, ...]) -> None:
-    """Run a kernel by its address; with it comes what keeps its code alive."""
-    function[0](*(array.ctypes.data for array in given))
+def _in_parts(kernel: Kernel) -> list[Kernel]:
+    """Return the kernels that one runs side by side: itself, if it is one."""
+    return [part.kernel for part in kernel.parts] or [kernel]
+
+
+def _run_kernel(parts: list[tuple[Any, Any]]) -> None:
+    """Run a kernel's parts by their addresses; with each comes what keeps its code alive."""
+    for (function, _), given in parts:
+        function(*(array.ctypes.data for array in given))
 
 
 def _multiply(product: LibraryProduct, addresses: np.ndarray, slots: list[int]) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from minitorch.compiler.backends.cuda.capabilities import ATOMIC
 from minitorch.compiler.backends.cuda.exact import supplied
@@ -119,6 +118,7 @@ def write_loop(loop: Loop, guard: int | None = None) -> Kernel:
         supplied(writer.e.externs),
         flops,
         note,
+        total(a.outer) * total(a.inner),
     )
 
 
@@ -340,7 +340,7 @@ class _LoopWriter:
 
         self.where_all_hold(conditions, there)
 
-    def where_all_hold(self, conditions: list[str], there: Callable[[], Any]) -> None:
+    def where_all_hold(self, conditions: list[str], there: Callable[[], None]) -> None:
         """Write something under conditions, one of which is that no index was found out of range."""
         e = self.e
         if self.guard is not None:
@@ -556,7 +556,12 @@ class _LoopWriter:
                 conditions = [e.op(f"icmp ult i64 {place}, {length}")] if length % a.team else []
                 if only_first:
                     conditions.append(e.op(f"icmp eq i64 {number}, 0"))
-                self.where_all_hold(conditions, lambda: (self.go_to(place, a.inner), write(number)))
+
+                def there() -> None:
+                    self.go_to(place, a.inner)
+                    write(number)
+
+                self.where_all_hold(conditions, there)
 
             with self.block.phase():
                 column(lambda number: self.down(number, folds), False)

@@ -191,7 +191,13 @@ class GpuLowering(Lowering):
         )
         turned = None
         a, b = found
-        if a is not None and b is not None and batches == 1 and value.dtype == np.float32 and precision() != "highest":
+        if (
+            a is not None
+            and b is not None
+            and batches == 1
+            and value.dtype == np.float32
+            and precision() != "highest"
+        ):
             turned = worth_transposing(rows, columns, length, a, b)
         for number, (node, side, matrix) in enumerate(zip(nodes, sides, found, strict=True)):
             if matrix is not None and number != turned:

@@ -88,18 +88,22 @@ class LibraryProduct:
             "columns": not b.is_transposed or not c.is_transposed,
             "summed": not a.is_transposed or b.is_transposed,
         }
-        steps = {"rows": (a.row, 0, c.row), "columns": (0, b.column, c.column), "summed": (a.column, b.row, 0)}
+        steps = {
+            "rows": (a.row, 0, c.row),
+            "columns": (0, b.column, c.column),
+            "summed": (a.column, b.row, 0),
+        }
         for name, size in sizes.items():
             main = size // ROUND * ROUND
             if near[name] and size % NEIGHBOURS and main:
-                first = dataclasses.replace(self, **{name: main})
+                sized: dict[str, Any] = {name: main}
+                first = dataclasses.replace(self, **sized)
                 moved = [
                     _further(operand, main * step * self.dtype.itemsize)
                     for operand, step in zip(self.operands, steps[name], strict=True)
                 ]
-                rest = dataclasses.replace(
-                    self, operands=moved, adds=self.adds or name == "summed", **{name: size - main}
-                )
+                sized = {name: size - main, "operands": moved, "adds": self.adds or name == "summed"}
+                rest = dataclasses.replace(self, **sized)
                 return [*first.in_parts(), rest]
         return [self]
 

@@ -29,7 +29,12 @@ def write_transposed(loop: Loop, guard: int | None) -> Kernel | None:
         return None
     (store,) = loop.stores
     dims = [*loop.outer, *loop.inner]
-    if store.places or store.function != "set" or total(dims) < LEAST_ELEMENTS or store.node.dtype.kind == "b":
+    if (
+        store.places
+        or store.function != "set"
+        or total(dims) < LEAST_ELEMENTS
+        or store.node.dtype.kind == "b"
+    ):
         return None
     nodes = loop.nodes()
     space = Space(loop.addresses(nodes), dims)
@@ -40,11 +45,15 @@ def write_transposed(loop: Loop, guard: int | None) -> Kernel | None:
         return None
     block = BlockWriter()
     _Tiles(loop, space, dims, read, written[0], block).write()
-    blocks = -(-read.size // TILE) * -(-written[0].size // TILE) * (total(dims) // read.size // written[0].size)
+    blocks = (
+        -(-read.size // TILE) * -(-written[0].size // TILE) * (total(dims) // read.size // written[0].size)
+    )
     shared = TILE * APART * store.node.dtype.itemsize
     note = f"{blocks} tiles of {TILE} by {TILE}"
     externs = supplied(block.e.externs)
-    return Kernel(block.items, loop.body.operands, blocks, TILE * LANES, shared, externs, note=note)
+    return Kernel(
+        block.items, loop.body.operands, blocks, TILE * LANES, shared, externs, 0.0, note, total(dims)
+    )
 
 
 def _read_along(nodes: list[Expression], space: Space, dims: list[Dim]) -> Dim | None:
