@@ -17,7 +17,7 @@ from minitorch.compiler.trace.recorded import Recorded
 from minitorch.compiler.trace.recorder import Recording
 from minitorch.compiler.trace.traced import Traced
 from minitorch.engine import watch
-from minitorch.engine.backward import backpropagate, collect
+from minitorch.engine.backward import backpropagate
 from minitorch.engine.gpu import device_of
 from minitorch.engine.node import Node
 from minitorch.engine.record import bundle_outputs
@@ -171,7 +171,9 @@ def is_consumed(result: Any) -> bool:
 
 
 def _older(roots: list[Any], active: Recording) -> list[Any]:
-    """Return the nodes from before the recording that the results were computed from."""
+    """Return the nodes from before the recording that the results were computed from, as the graph is walked: their
+    order must not hang on their age, which is another one for each call's arguments.
+    """
     found: dict[Any, None] = {}
     seen: set[int] = set()
     stack = list(roots)
@@ -184,7 +186,7 @@ def _older(roots: list[Any], active: Recording) -> list[Any]:
             found[node] = None
             continue
         stack += [p for p in node._inputs if isinstance(p, Node) and p._requires_grad]
-    return [node for node in collect(roots, found) if node in found]
+    return list(found)
 
 
 def sizes_as_inputs(program: Program) -> list[Value]:
