@@ -385,7 +385,7 @@ class Fuser(Grouping):
                 found = _all_reads(self.leaves(operand, tuple(letters[c] for c in part), None))
             if isinstance(found, Obstacle):
                 self.force_below(found.view)
-            elif any(leaf.conditional for leaf in found):
+            elif any(leaf.conditional for leaf in found) and not self.machine.figures.reads_padded:
                 self.force_pad(operand)
             elif not self.in_memory(operand):
                 self.force(operand)

@@ -10,7 +10,9 @@ import pytest
 
 import minitorch
 from compiled import BACKENDS, assert_same
+from minitorch.compiler.backends.cuda import convolutions
 from minitorch.compiler.backends.cuda import products as products_module
+from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution
 from minitorch.compiler.backends.cuda.devices import Emulated, Launch
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.ptx import ptx
@@ -400,3 +402,26 @@ def test_ptx(programs, processor, tmp_path):
 def test_without_cupy_it_says_what_is_missing():
     with pytest.raises(ImportError, match="compiling for a GPU needs CuPy"):
         minitorch.compile(products, backend="cuda")(minitorch.ones(2, 2), minitorch.ones(2))
+
+
+@pytest.mark.parametrize("how", [{"padding": 1}, {"stride": 2, "padding": (2, 1)}, {"dilation": 2}], ids=str)
+def test_convolutions_are_a_librarys(how, monkeypatch):
+    monkeypatch.setattr(convolutions, "LEAST_CONVOLVED", 1)
+    x, w = (minitorch.tensor(numbers(*s), requires_grad=True) for s in [(2, 8, 12, 11), (12, 8, 3, 3)])
+
+    def function(x, w):
+        out = minitorch.nn.functional.conv2d(x * 2, w, **how)
+        return out, *minitorch.autograd.grad((out * out.detach().cos()).sum(), [x, w])
+
+    before = minitorch.get_float32_matmul_precision()
+    minitorch.set_float32_matmul_precision("high")
+    try:
+        run = minitorch.compile(function, backend="gpu", verify=False)
+        run(x, w)
+        found = run(x, w)
+    finally:
+        minitorch.set_float32_matmul_precision(before)
+    for made, expected in zip(found, function(x, w), strict=True):
+        np.testing.assert_allclose(made.detach().numpy(), expected.detach().numpy(), rtol=1e-4, atol=1e-4)
+    (program,) = run.cache.all()
+    assert any(isinstance(task.kernel, LibraryConvolution) for task in program.runner.tasks)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.backends.cuda.capabilities import Gpu
+from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution
 from minitorch.compiler.backends.cuda.devices import Cuda, Device, Launch, OneByOne, Sequence
 from minitorch.compiler.backends.cuda.lower import FAILED, GpuLowering
 from minitorch.compiler.backends.cuda.products import LibraryProduct
@@ -44,6 +45,11 @@ class CudaBackend(ScheduledBackend):
         """Raise ImportError, and say what to install, if something is missing."""
         self.device.require()
 
+    @property
+    def convolves(self) -> bool:
+        """Whether there is a library for convolutions."""
+        return self.device.convolves
+
     def build(self, program: Program, updates: Mapping[int, int], numbers: Collection[int] = ()) -> Any:
         """Schedule a program."""
         return super().build(narrowed(widened(program), numbers), updates, numbers)
@@ -65,7 +71,7 @@ class CudaBackend(ScheduledBackend):
 
     def tasks(self, schedule: Schedule) -> list[Task]:
         """Return the steps of all groups, in their order."""
-        lowering = GpuLowering(schedule)
+        lowering = GpuLowering(schedule, self.convolves)
         tasks = []
         for group in schedule.groups:
             if group.kind == "call":
@@ -242,7 +248,7 @@ class GpuProgram:
         fixed = {
             slot
             for task, slots in zip(self.tasks, self._slots, strict=True)
-            if isinstance(task.kernel, LibraryProduct)
+            if isinstance(task.kernel, (LibraryProduct, LibraryConvolution))
             for slot in slots
         }
         # Of those, the ones that a library's products are captured with.
@@ -375,7 +381,7 @@ class GpuProgram:
                 self.report.steps.append(
                     StepReport("", "call", words, bytes=moved, note="NumPy", lines=lines)
                 )
-            elif isinstance(task.kernel, LibraryProduct):
+            elif isinstance(task.kernel, (LibraryProduct, LibraryConvolution)):
                 self.report.steps.append(
                     StepReport(
                         "",

@@ -202,6 +202,10 @@ class Body:
         operand, where = self.buffer(value, where) if not conditions else (self.operand(value), where)
         return self._make("load", (), Load(operand, where, (), conditions), value.dtype, own)
 
+    def read(self, key: Any, where: Affine, dtype: np.dtype) -> Expression:
+        """Return what lies in memory that is no value's."""
+        return self._make("load", (), Load(self.operand(key), where, (), ()), dtype, dims_in([where]))
+
     def buffer(self, value: Value, where: Affine) -> tuple[int, Affine]:
         """Return an operand and the place in it. A fixed distance becomes part of the operand, not of the text.
 
