@@ -92,6 +92,8 @@ class Launcher:
 class EagerBackend(CudaBackend):
     """The backend for GPUs, whose programs are launched kernel by kernel."""
 
+    convolves = False
+
     def __init__(self, launcher: Any) -> None:
         super().__init__(launcher.device)
         self.launcher = launcher

@@ -22,7 +22,7 @@ from minitorch.compiler.ir.index import (
 from minitorch.compiler.ir.program import Program, Shape, Value
 from minitorch.compiler.ir.sizes import typical
 from minitorch.compiler.schedule.folds import fold_axes, fold_scope
-from minitorch.compiler.schedule.grouping import Grouping, is_number
+from minitorch.compiler.schedule.grouping import Grouping, is_checked_index, is_number
 from minitorch.compiler.schedule.groups import (
     EXCHANGES,
     PARTIAL,
@@ -385,7 +385,7 @@ class Fuser(Grouping):
                 found = _all_reads(self.leaves(operand, tuple(letters[c] for c in part), None))
             if isinstance(found, Obstacle):
                 self.force_below(found.view)
-            elif any(leaf.conditional for leaf in found):
+            elif any(leaf.conditional for leaf in found) and not self.machine.figures.reads_padded:
                 self.force_pad(operand)
             elif not self.in_memory(operand):
                 self.force(operand)
@@ -468,7 +468,7 @@ class Fuser(Grouping):
     def prepare_gather(self, value: Value) -> None:
         """Have what is gathered from in memory, and its indices checked."""
         source = self.gather_source(value)
-        if source.primitive in VIRTUAL:
+        if source.primitive in VIRTUAL and not is_checked_index(value):
             self.force(source)
         if is_number(source):
             self.force(value.inputs[0])

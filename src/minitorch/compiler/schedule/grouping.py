@@ -102,7 +102,8 @@ class Grouping:
                 yield from self._below(value, index, beside, False, reader)
         elif value.primitive == "gather":
             axis, places = value.attributes["axis"], value.inputs[1]
-            yield Read(self.gather_source(value), None, True)
+            if not is_checked_index(value):
+                yield Read(self.gather_source(value), None, True)
             yield from self.leaves(places, index[axis : axis + places.ndim], beside, reader=reader)
         else:
             for operand in value.inputs:
@@ -193,6 +194,11 @@ def carry_back(view: Value, index: Index) -> tuple[Index, tuple[Condition, ...]]
         return Obstacle(view, request)
     except Inexpressible:
         return Obstacle(view, None)
+
+
+def is_checked_index(gather: Value) -> bool:
+    """Whether a gather gives its indices themselves, and is there to have them checked."""
+    return gather.inputs[0].primitive == "iota"
 
 
 def is_number(value: Value) -> bool:

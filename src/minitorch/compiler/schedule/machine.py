@@ -29,7 +29,8 @@ class Figures:
     Of computing again: what costs at most `cheap` is computed again rather than stored. From `far_bytes` on a
     value leaves the nearest caches before it is read, and may cost as much as `far_cost`. (An addition costs 1.)
     Of memory: a value of at most `few_bytes` may lie around; every value begins at a multiple of `alignment`.
-    Of products: where many have a factor in common, that is laid out once in pieces of `panel_bytes` of columns.
+    Of products: where many have a factor in common, that is laid out once in pieces of `panel_bytes` of columns;
+    `reads_padded`: what is padded for a product is not written out before, pad and all.
     """
 
     serial_elements: int
@@ -46,6 +47,7 @@ class Figures:
     alone_from: int = 1 << 62
     columns_apart: bool = False
     panel_bytes: int = 0
+    reads_padded: bool = False
 
     def most_after(self, product: Value) -> int:
         """Return how many functions on a product's result may be computed with it."""

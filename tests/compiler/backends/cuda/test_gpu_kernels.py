@@ -10,6 +10,9 @@ import pytest
 
 import minitorch
 from compiled import BACKENDS, assert_same
+from minitorch.compiler.backends.cuda import convolutions
+from minitorch.compiler.backends.cuda import products as products_module
+from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution
 from minitorch.compiler.backends.cuda.devices import Emulated, Launch
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.ptx import ptx
@@ -39,7 +42,7 @@ def first_and_best(x, w):
 
 def several_sums(x, w):
     y = (x * w).exp()
-    return y.sum(), y.sum(0), y.sum(1), y.prod(1), (y > 1).any(0), (y > 0.5).all()
+    return y.sum(), y.sum(0), y.sum(1), (y**0.1).prod(1), (y > 1).any(0), (y > 0.5).all()
 
 
 def table_rows(x, w):
@@ -100,6 +103,77 @@ def test_a_thread_computes_some_elements_side_by_side(elements):
     run(x)
     for a, b in zip(run(x + 1), (x * 2 + 1, (x + 2).reshape(2, -1).T), strict=True):
         assert_same(a, b)
+
+
+@pytest.mark.parametrize("backend", BOTH)
+@pytest.mark.parametrize("shape", [(9, 33), (3, 5000), (300, 8)], ids=str)
+def test_a_sum_of_exponentials_reads_its_row_once(shape, backend):
+    x = numbers(*shape) * 5
+    x[0] = x[-1, 0] = x[1, 1:] = -np.inf
+    x[2, 0] = np.inf
+
+    def function(x):
+        return minitorch.softmax(x, 1), minitorch.logsumexp(x, 1), minitorch.log_softmax(x, 1)
+
+    run = minitorch.compile(function, backend=backend, verify=False)
+    run(minitorch.tensor(x))
+    for a, b in zip(run(minitorch.tensor(x)), function(minitorch.tensor(x)), strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("backend", BOTH)
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((200, 300), (1, 0)), ((3, 130, 70), (0, 2, 1)), ((9, 40, 50), (2, 1, 0))]
+)
+def test_what_is_read_along_one_axis_and_written_along_another_goes_by_tiles(shape, axes, backend):
+    x = minitorch.tensor(numbers(*shape))
+    run = minitorch.compile(lambda x: x.permute(*axes) * 2 + 1, backend=backend)
+    run(x)
+    assert_same(run(x + 1), (x + 1).permute(*axes) * 2 + 1)
+    assert "tiles of" in str(run.explain())
+
+
+def test_a_large_product_is_rounded_off_and_its_factors_lie_along_their_sums(monkeypatch):
+    monkeypatch.setattr(products_module, "LEAST_WORTH_DIVIDING", 1)
+    monkeypatch.setattr(products_module, "COPIED_A_SECOND", 1e30)
+    monkeypatch.setattr(products_module, "LAUNCH_SECONDS", 0.0)
+    a, b, c = (minitorch.tensor(numbers(*shape)) for shape in [(300, 64), (517, 64), (300, 517)])
+
+    def function(a, b, c):
+        y = a @ b.T
+        return (y * c) @ b, (y * c).T @ a, y.cos()
+
+    before = minitorch.get_float32_matmul_precision()
+    minitorch.set_float32_matmul_precision("high")
+    try:
+        run = minitorch.compile(function, backend="gpu", verify=False)
+        run(a, b, c)
+        found = run(a + 1, b, c)
+    finally:
+        minitorch.set_float32_matmul_precision(before)
+    for made, expected in zip(found, function(a + 1, b, c), strict=True):
+        np.testing.assert_allclose(made.numpy(), expected.numpy(), rtol=2e-4, atol=5e-3)
+    (program,) = run.cache.all()
+    products = [t.kernel for t in program.runner.tasks if isinstance(t.kernel, LibraryProduct)]
+    assert len(products) == 6
+    assert sum(p.adds for p in products) == 1
+    assert "tiles of" in str(run.explain())
+
+
+@pytest.mark.parametrize("backend", BOTH)
+def test_small_kernels_that_need_not_wait_run_side_by_side(backend):
+    x, y = minitorch.tensor(numbers(6, 5)), minitorch.tensor(numbers(7, 3))
+
+    def function(x, y):
+        total = x.sum(0)
+        return total, (y * 2).cumsum(1), y.amax(1), (x - total).sum(1), y.T @ y
+
+    run = minitorch.compile(function, backend=backend)
+    run(x, y)
+    for a, b in zip(run(x + 1, y * 2), function(x + 1, y * 2), strict=True):
+        assert_same(a, b)
+    assert "kernels side by side" in str(run.explain())
+    assert "own0.phase" in next(iter(run.cache.all())).runner.text()
 
 
 LIBRARYS = ["ab,bc->ac", "ab,cb->ac", "ba,bc->ac", "ab,bc->ca", "xab,xbc->xac", "xab,xcb->axc", "abx,bxc->ac"]
@@ -328,3 +402,26 @@ def test_ptx(programs, processor, tmp_path):
 def test_without_cupy_it_says_what_is_missing():
     with pytest.raises(ImportError, match="compiling for a GPU needs CuPy"):
         minitorch.compile(products, backend="cuda")(minitorch.ones(2, 2), minitorch.ones(2))
+
+
+@pytest.mark.parametrize("how", [{"padding": 1}, {"stride": 2, "padding": (2, 1)}, {"dilation": 2}], ids=str)
+def test_convolutions_are_a_librarys(how, monkeypatch):
+    monkeypatch.setattr(convolutions, "LEAST_CONVOLVED", 1)
+    x, w = (minitorch.tensor(numbers(*s), requires_grad=True) for s in [(2, 8, 12, 11), (12, 8, 3, 3)])
+
+    def function(x, w):
+        out = minitorch.nn.functional.conv2d(x * 2, w, **how)
+        return out, *minitorch.autograd.grad((out * out.detach().cos()).sum(), [x, w])
+
+    before = minitorch.get_float32_matmul_precision()
+    minitorch.set_float32_matmul_precision("high")
+    try:
+        run = minitorch.compile(function, backend="gpu", verify=False)
+        run(x, w)
+        found = run(x, w)
+    finally:
+        minitorch.set_float32_matmul_precision(before)
+    for made, expected in zip(found, function(x, w), strict=True):
+        np.testing.assert_allclose(made.detach().numpy(), expected.detach().numpy(), rtol=1e-4, atol=1e-4)
+    (program,) = run.cache.all()
+    assert any(isinstance(task.kernel, LibraryConvolution) for task in program.runner.tasks)

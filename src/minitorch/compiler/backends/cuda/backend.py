@@ -15,16 +15,18 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.backends.cuda.capabilities import Gpu
+from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution
 from minitorch.compiler.backends.cuda.devices import Cuda, Device, Launch, OneByOne, Sequence
 from minitorch.compiler.backends.cuda.lower import FAILED, GpuLowering
 from minitorch.compiler.backends.cuda.products import LibraryProduct
+from minitorch.compiler.backends.cuda.side_by_side import side_by_side
 from minitorch.compiler.backends.cuda.words import Kernel, gpu_text
 from minitorch.compiler.backends.interface import ScheduledBackend, Task
 from minitorch.compiler.ir.elsewhere import Elsewhere, lies_here
 from minitorch.compiler.ir.halves import widened
 from minitorch.compiler.ir.program import VIEWS, Program, Value
 from minitorch.compiler.schedule.groups import COPY, PLACE, Group
-from minitorch.compiler.schedule.memory import MemoryPlan, Placed, Scratch
+from minitorch.compiler.schedule.memory import MemoryPlan, Placed, Scratch, plan_memory
 from minitorch.compiler.schedule.report import BuildReport, StepReport, group_in_words, lines_of
 from minitorch.compiler.schedule.schedule import Schedule, call_numpy
 
@@ -45,6 +47,11 @@ class CudaBackend(ScheduledBackend):
         """Raise ImportError, and say what to install, if something is missing."""
         self.device.require()
 
+    @property
+    def convolves(self) -> bool:
+        """Whether there is a library for convolutions."""
+        return self.device.convolves
+
     def build(self, program: Program, updates: Mapping[int, int], numbers: Collection[int] = ()) -> Any:
         """Schedule a program."""
         return super().build(narrowed(widened(program), numbers), updates, numbers)
@@ -59,12 +66,14 @@ class CudaBackend(ScheduledBackend):
         """Return a program as something that runs. unread: outputs that are there for their checks' sake alone."""
         made: GpuProgram = self.build(program, updates, numbers)
         made.leave_out(unread)
+        if self.fuse:
+            made.merge(self.machine.figures.alignment)
         made.load()
         return made
 
     def tasks(self, schedule: Schedule) -> list[Task]:
         """Return the steps of all groups, in their order."""
-        lowering = GpuLowering(schedule)
+        lowering = GpuLowering(schedule, self.convolves)
         tasks = []
         for group in schedule.groups:
             if group.kind == "call":
@@ -134,6 +143,7 @@ class GpuProgram:
         outputs = schedule.program.outputs
         self.given = [number for number in range(len(outputs)) if number not in self.updates]
         self.tasks, self._plan, self._lock = tasks, plan, threading.Lock()
+        self._checks = [task.group for task in tasks if task.group.kind == "check"]
 
     def leave_out(self, unread: Collection[int]) -> None:
         """Leave out what computes nothing but outputs that nobody reads."""
@@ -150,10 +160,22 @@ class GpuProgram:
                 kept.append(task)
         self.tasks = kept[::-1]
 
+    def merge(self, alignment: int) -> None:
+        """Let small kernels that need not wait for each other run side by side."""
+        merged = side_by_side(self.tasks, self.schedule)
+        if len(merged) == len(self.tasks):
+            return
+        self.tasks, needs_place = merged, self.schedule.needs_place
+        touched = [
+            [each for each in task.touches if not isinstance(each, Value) or needs_place(each)]
+            for task in merged
+        ]
+        self._plan = plan_memory(touched, alignment)
+        self.report.arena, self.report.unshared = self._plan.size, self._plan.unshared
+
     def load(self) -> None:
         """Make it ready to run."""
         device, tasks, plan = self.device, self.tasks, self._plan
-        self._checks = [task.group for task in tasks if task.group.kind == "check"]
         # Whether any check has failed, which kernels look at; and which, which the host does. Nobody clears them but
         # who has told of it.
         self._failed = device.empty((1,), np.int64)
@@ -229,7 +251,7 @@ class GpuProgram:
         fixed = {
             slot
             for task, slots in zip(self.tasks, self._slots, strict=True)
-            if isinstance(task.kernel, LibraryProduct)
+            if isinstance(task.kernel, (LibraryProduct, LibraryConvolution))
             for slot in slots
         }
         # Of those, the ones that a library's products are captured with.
@@ -288,7 +310,7 @@ class GpuProgram:
                 is_ours = isinstance(task.kernel, Kernel)
                 function = self._functions[id(task.kernel.items)] if is_ours else None
                 launches.append(Launch(function, task.kernel, places))
-                checked = checked or task.group.kind == "check"
+                checked = checked or (is_ours and _checks_indices(task.kernel))
                 continue
             if launches:
                 steps.append(self.device.sequence(launches, bound.table, bound.addresses, bound.moving))
@@ -376,7 +398,7 @@ class GpuProgram:
                 self.report.steps.append(
                     StepReport("", "call", words, bytes=moved, note=self.device.ARRAYS, lines=lines)
                 )
-            elif isinstance(task.kernel, LibraryProduct):
+            elif isinstance(task.kernel, (LibraryProduct, LibraryConvolution)):
                 self.report.steps.append(
                     StepReport(
                         "",
@@ -496,6 +518,11 @@ class _Bound:
     def __init__(self, table: Any, addresses: np.ndarray, moving: frozenset[int]) -> None:
         self.table, self.addresses, self.moving = table, addresses, moving
         self.steps: list[Sequence] = []
+
+
+def _checks_indices(kernel: Kernel) -> bool:
+    """Whether a kernel may say that an index is out of range."""
+    return any(isinstance(each, tuple) and each[0] == FAILED and each[1] > 0 for each in kernel.operands)
 
 
 def _different(tasks: list[Task]) -> dict[int, Kernel]:

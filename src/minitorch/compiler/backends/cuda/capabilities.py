@@ -27,6 +27,7 @@ GPU_FIGURES = Figures(
     alignment=256,
     columns_apart=True,  # threads of a row wait for each other; those of columns need not
     alone_from=LEAST_MULTIPLICATIONS,  # such a product may be a library's
+    reads_padded=True,  # (a kernel that brings factors to where a library wants them does that, too)
 )
 
 # What memory can add to by itself while other threads do too.

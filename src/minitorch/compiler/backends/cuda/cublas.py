@@ -92,7 +92,7 @@ class Cublas:
             kind,
             second.apart,
             ctypes.c_longlong(second.batch),
-            ctypes.byref(number(0.0)),
+            ctypes.byref(number(float(p.adds))),
             ctypes.c_void_p(addresses[2]),
             kind,
             p.c.apart,

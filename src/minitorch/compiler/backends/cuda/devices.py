@@ -14,7 +14,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution
 from minitorch.compiler.backends.cuda.cublas import Cublas
+from minitorch.compiler.backends.cuda.cudnn import Cudnn
+from minitorch.compiler.backends.cuda.cudnn import library as cudnn_library
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.ptx import ptx
 from minitorch.compiler.backends.cuda.words import Kernel, cpu_text, gpu_text, looked_up
@@ -30,7 +33,7 @@ class Launch(NamedTuple):
     """A kernel that was loaded (or a product, for which there is a library), and the table entries of its operands."""
 
     function: Any
-    kernel: Kernel | LibraryProduct
+    kernel: Kernel | LibraryProduct | LibraryConvolution
     slots: list[int]
 
 
@@ -59,6 +62,10 @@ class Device(Protocol):
     ADDRESS: str
     ARRAYS: str
     waits: bool
+
+    @property
+    def convolves(self) -> bool:
+        """Whether there is a library for convolutions."""
 
     def require(self) -> None:
         """Raise ImportError, and say what is missing, if there is no such device."""
@@ -114,6 +121,7 @@ class Emulated:
     ADDRESS = "{0}.ctypes.data"
     ARRAYS = "NumPy"
     waits = True
+    convolves = True
 
     def __init__(self, backwards: bool = False) -> None:
         self.backwards = backwards
@@ -124,11 +132,16 @@ class Emulated:
 
     def load(self, kernels: list[Kernel]) -> list[Any]:
         """Make kernels ready to be launched."""
+        single = {id(each.items): each for kernel in kernels for each in _in_parts(kernel)}
         codes = compile_functions(
-            [cpu_text(kernel, self.backwards) for kernel in kernels], host(), "KERNEL", optimization=0
+            [cpu_text(kernel, self.backwards) for kernel in single.values()],
+            host(),
+            "KERNEL",
+            optimization=0,
         )
         kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2)
-        return [(kind(code.address("KERNEL")), code) for code in codes]
+        made = dict(zip(single, ((kind(code.address("KERNEL")), code) for code in codes), strict=True))
+        return [[made[id(each.items)] for each in _in_parts(kernel)] for kernel in kernels]
 
     def sequence(
         self, launches: list[Launch], table: Any, addresses: np.ndarray, moving: Collection[int] = ()
@@ -138,12 +151,16 @@ class Emulated:
         for function, kernel, slots in launches:
             if isinstance(kernel, LibraryProduct):
                 steps.append(functools.partial(_multiply, kernel, addresses, slots))
+            elif isinstance(kernel, LibraryConvolution):
+                steps.append(functools.partial(_convolve, kernel, addresses, slots))
             else:
                 shared = aligned(max(1, kernel.shared))
                 shared[:] = 0xFF  # nothing that anybody wrote
                 operands = operands_of(slots, self.address(table), addresses, moving)
-                given = (np.array([*operands, 0], np.int64), shared)
-                steps.append(functools.partial(_run_kernel, function, given))
+                firsts = [part.operand for part in kernel.parts] or [0]
+                given = [(np.array([*operands[first:], 0], np.int64), shared) for first in firsts]
+                calls = list(zip(function, given, strict=True))
+                steps.append(functools.partial(_run_kernel, calls[::-1] if self.backwards else calls))
         return OneByOne(steps)
 
     def owns(self, array: Any) -> bool:
@@ -215,9 +232,15 @@ class OneByOne:
         return seconds
 
 
-def _run_kernel(function: Any, given: tuple[np.ndarray, ...]) -> None:
-    """Run a kernel by its address; with it comes what keeps its code alive."""
-    function[0](*(array.ctypes.data for array in given))
+def _in_parts(kernel: Kernel) -> list[Kernel]:
+    """Return the kernels that one runs side by side: itself, if it is one."""
+    return [part.kernel for part in kernel.parts] or [kernel]
+
+
+def _run_kernel(parts: list[tuple[Any, Any]]) -> None:
+    """Run a kernel's parts by their addresses; with each comes what keeps its code alive."""
+    for (function, _), given in parts:
+        function(*(array.ctypes.data for array in given))
 
 
 def _multiply(product: LibraryProduct, addresses: np.ndarray, slots: list[int]) -> None:
@@ -231,7 +254,30 @@ def _multiply(product: LibraryProduct, addresses: np.ndarray, slots: list[int]) 
         flat = array_at(int(addresses[slot]), (reach,), p.dtype)
         strides = [step * size for step in steps]
         found.append(np.lib.stride_tricks.as_strided(flat, (p.batches, *shape), strides))
-    found[2][...] = found[0] @ found[1]
+    result = found[0] @ found[1]
+    found[2][...] = found[2] + result if p.adds else result
+
+
+def _convolve(convolution: LibraryConvolution, addresses: np.ndarray, slots: list[int]) -> None:
+    """Compute a convolution where a library would find and leave it."""
+    c = convolution
+    shapes = (c.images, c.results, c.filters) if c.of_filters else (c.images, c.filters, c.results)
+    images, factor, made = (
+        array_at(int(addresses[slot]), shape, np.float32) for slot, shape in zip(slots, shapes, strict=True)
+    )
+    _, height, width, _ = c.results
+    (down, across), (by, beside) = c.strides, c.dilations
+    for y in range(c.filters[1]):
+        for x in range(c.filters[2]):
+            rows = slice(y * by, y * by + (height - 1) * down + 1, down)
+            columns = slice(x * beside, x * beside + (width - 1) * across + 1, across)
+            here = images[:, rows, columns]
+            if c.of_filters:
+                made[:, y, x] = np.einsum("nuvc,nuvo->oc", here, factor)
+            elif y == x == 0:
+                made[...] = here @ factor[:, y, x].T
+            else:
+                made += here @ factor[:, y, x].T
 
 
 class Cuda:
@@ -276,6 +322,16 @@ class Cuda:
         """The library for products."""
         return Cublas(self.cupy)
 
+    @functools.cached_property
+    def convolutions(self) -> Cudnn:
+        """The library for convolutions."""
+        return Cudnn(self.cupy)
+
+    @property
+    def convolves(self) -> bool:
+        """Whether there is a library for convolutions."""
+        return cudnn_library() is not None
+
     def sequence(
         self, launches: list[Launch], table: Any, addresses: np.ndarray, moving: Collection[int] = ()
     ) -> Sequence:
@@ -289,6 +345,8 @@ class Cuda:
         function, kernel, slots = launch
         if isinstance(kernel, LibraryProduct):
             self.library.launch(kernel, [int(addresses[slot]) for slot in slots], stream.ptr)
+        elif isinstance(kernel, LibraryConvolution):
+            self.convolutions.launch(kernel, [int(addresses[slot]) for slot in slots], stream.ptr)
         else:
             given = [np.int64(each) for each in operands_of(slots, table.data.ptr, addresses, moving)]
             function((kernel.blocks, 1, 1), (kernel.threads, 1, 1), given, stream=stream)
@@ -362,7 +420,7 @@ class _Graph:
     ) -> None:
         self._device, self._launches = device, launches
         self._where = table, addresses, moving
-        self._has_products = any(isinstance(launch.kernel, LibraryProduct) for launch in launches)
+        self._has_products = any(not isinstance(launch.kernel, Kernel) for launch in launches)
         self._captured_with: Any = None  # whether products may round their factors
         self._graph: Any = None
 
@@ -375,6 +433,7 @@ class _Graph:
     def _captured(self) -> Any:
         if self._has_products:
             self._device.library.prepare()  # while nothing is captured: it takes memory
+            self._prepare_convolutions()
             self._captured_with = may_round()
         stream = self._device.cupy.cuda.Stream(non_blocking=True)
         with stream:
@@ -382,6 +441,12 @@ class _Graph:
             for launch in self._launches:
                 self._device.launch(launch, *self._where, stream)
             return stream.end_capture()
+
+    def _prepare_convolutions(self) -> None:
+        _, addresses, _ = self._where
+        for _, kernel, slots in self._launches:
+            if isinstance(kernel, LibraryConvolution):
+                self._device.convolutions.prepare(kernel, [int(addresses[slot]) for slot in slots])
 
     def measure(self) -> list[float]:
         """Launch them one by one, and return how many seconds each takes."""

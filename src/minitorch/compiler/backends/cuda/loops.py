@@ -9,11 +9,25 @@ to places that indices name, memory adds them up as they come.
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from minitorch.compiler.backends.cuda.capabilities import ATOMIC
 from minitorch.compiler.backends.cuda.exact import supplied
-from minitorch.compiler.backends.cuda.folds import SLOT_BYTES, Slots, ended, kinds, nothing, together
+from minitorch.compiler.backends.cuda.folds import (
+    SLOT_BYTES,
+    ExponentialSum,
+    Slots,
+    ended,
+    ended_exponentials,
+    exponentials,
+    in_one_pass,
+    kinds,
+    nothing,
+    together,
+)
+from minitorch.compiler.backends.cuda.transposed import write_transposed
 from minitorch.compiler.backends.cuda.words import SHARED_BYTES, BlockWriter, Kernel
 from minitorch.compiler.backends.llvm import functions
 from minitorch.compiler.backends.llvm.body import Expression, cost, in_order
@@ -38,6 +52,9 @@ BLOCK_THREADS = 256
 MOST_THREADS = 1024
 BUSY_THREADS = 1 << 16  # so many keep a GPU busy
 FEW_COLUMNS = 64  # a thread has one of them, and its sum in shared memory
+WARP = 32  # threads that run together
+WIDE_TEAM = 128  # threads for a row, where rows are enough
+FOLDED_AT_ONCE = FOLDED_BY_ALL = 8  # what so many threads know, one folds; and in the end everybody
 SIDE_BY_SIDE = 4  # elements of a thread: it waits for memory once for all of them
 PER_ROW, PER_ELEMENT = 2, 3  # how many scopes deep: what is known of a row, and of an element of it
 
@@ -49,7 +66,7 @@ class Arrangement:
     outer, inner: the loops over rows and along a row, joined. team: threads for a row. threads: of a block. blocks: of
     threads. rows: of a block, whose teams take turns until all are done. by_blocks: whether it leaves sums of its rows.
     piece: of a single row, what each block has (0: the row is not shared out). each: elements that a thread computes
-    side by side, where there are no rows.
+    side by side, where there are no rows. columns: whether a thread has a column, and goes down it.
     """
 
     space: Space
@@ -62,6 +79,7 @@ class Arrangement:
     by_blocks: bool
     piece: int
     each: int = 1
+    columns: bool = False
 
     @property
     def teams(self) -> int:
@@ -79,6 +97,10 @@ def write_loop(loop: Loop, guard: int | None = None) -> Kernel:
 
     guard: the operand that is not 0 where an index was found out of range; then nothing may be written any more.
     """
+    tiled = write_transposed(loop, guard)
+    if tiled is not None:
+        return tiled
+    loop = in_one_pass(loop)
     nodes = loop.nodes()
     arrangement = _arrange(loop, nodes, guard is not None)
     writer = _LoopWriter(loop, nodes, arrangement, guard)
@@ -96,6 +118,7 @@ def write_loop(loop: Loop, guard: int | None = None) -> Kernel:
         supplied(writer.e.externs),
         flops,
         note,
+        total(a.outer) * total(a.inner),
     )
 
 
@@ -120,6 +143,11 @@ def _arrange(loop: Loop, nodes: list[Expression], guarded: bool) -> Arrangement:
     most = MOST_THREADS
     while most * slots > SHARED_BYTES:
         most //= 2
+    if _goes_down_columns(loop):
+        mine = -(-rows // loop.blocks)
+        team = min(BLOCK_THREADS, _power(length))
+        threads = max(32, team, min(most, _power(team * -(-mine // SIDE_BY_SIDE))))
+        return Arrangement(space, outer, inner, team, threads, loop.blocks, mine, True, 0, columns=True)
     if by_blocks:
         team = threads = min(most, max(32, _power(length)))
         piece = -(-length // loop.blocks) if rows == 1 and loop.blocks > 1 else 0
@@ -142,6 +170,12 @@ def _arrange(loop: Loop, nodes: list[Expression], guarded: bool) -> Arrangement:
     return Arrangement(space, outer, inner, team, threads, -(-rows // teams), teams, False, 0)
 
 
+def _goes_down_columns(loop: Loop) -> bool:
+    """Whether there is nothing to know of a row: then sums of columns stay in registers."""
+    scopes = {fold.scope for fold in loop.folds}
+    return "column" in scopes and scopes <= {"column", "total"}
+
+
 def _team(loop: Loop, nodes: list[Expression], space: Space, inner: list[Dim], rows: int, length: int) -> int:
     """Return how many threads go along a row: neighbours of a warp should read neighbours in memory."""
     # (What all threads of a row read alike costs nothing.)
@@ -149,7 +183,7 @@ def _team(loop: Loop, nodes: list[Expression], space: Space, inner: list[Dim], r
     along = sum(abs(space.factor(n.data.where, inner[-1])) == 1 for n in loads)
     wanted = _power(BUSY_THREADS // max(1, rows))  # to keep everybody busy
     if along * 2 >= len(loads):
-        wanted = max(wanted, min(128, _power(length // 4)))
+        wanted = max(wanted, min(WIDE_TEAM, _power(length // 4)))
     return max(1, min(wanted, _power(length), BLOCK_THREADS if rows > 132 else MOST_THREADS))
 
 
@@ -173,10 +207,18 @@ class _LoopWriter:
         self.loop, self.nodes, self.a, self.guard = loop, nodes, arrangement, guard
         self.block = BlockWriter()
         self.e = self.block.e
-        self.stages = find_stages(loop, nodes)
-        inner = set(arrangement.inner)
+        largest = [
+            LoopFold(f.largest, "maximum", f.source, "row")
+            for f in loop.folds
+            if isinstance(f, ExponentialSum)
+        ]
+        self.stages = find_stages(dataclasses.replace(loop, folds=[*loop.folds, *largest]), nodes)
+        fixed, along = arrangement.outer, arrangement.inner
+        if arrangement.columns:
+            fixed, along = along, fixed
+        inner = set(along)
         self.inside = {n: any(arrangement.space.now[d] in inner for d in n.dims) for n in nodes}
-        self.depths = dict.fromkeys(arrangement.outer, PER_ROW) | dict.fromkeys(inner, PER_ELEMENT)
+        self.depths = dict.fromkeys(fixed, PER_ROW) | dict.fromkeys(along, PER_ELEMENT)
         self.shared = 0
         self.slots: dict[LoopFold, Slots] = {}
         for fold in loop.folds:
@@ -202,6 +244,9 @@ class _LoopWriter:
                 self.elements()
             return
         columns = [f for f in self.loop.folds if f.scope == "column"]
+        if self.a.columns:
+            self.go_down(columns)
+            return
         if columns or self.totals:
             with self.block.phase():
                 for fold in columns:
@@ -219,11 +264,13 @@ class _LoopWriter:
                 with self.block.phase():
                     self.row(turn, range(last + 1))
             else:
+                # Teams that are in one warp wait for no other; but sums of all rows are everybody's.
+                in_warps = self.a.team <= WARP and not columns and not self.totals
                 for number in range(last + 1):
-                    with self.block.phase():
+                    with self.block.phase(in_warps):
                         self.row(turn, [number])
                     folded = [f for f in self.rows if self.stages[f.source] == number]
-                    self.narrow(folded, self.a.team)
+                    self.narrow(folded, self.a.team, in_warps)
         if self.totals:
             self.finish()
         self.finish_columns([fold for fold in columns if fold in self.slots])
@@ -281,9 +328,6 @@ class _LoopWriter:
             conditions.append(e.op(f"icmp ult i64 {number}, {total(a.outer)}"))
             if a.blocks > 1 and a.rows % a.teams:
                 conditions.append(e.op(f"icmp ult i64 {mine}, {a.rows}"))
-        if self.guard is not None:
-            found = e.op(f"load i64, ptr %operand{self.guard}, align 8")
-            conditions.append(e.op(f"icmp eq i64 {found}, 0"))
 
         def there() -> None:
             counters = _counters(e, number, a.outer)
@@ -294,6 +338,14 @@ class _LoopWriter:
             for each in passes:
                 self.one_pass(each, lane)
 
+        self.where_all_hold(conditions, there)
+
+    def where_all_hold(self, conditions: list[str], there: Callable[[], None]) -> None:
+        """Write something under conditions, one of which is that no index was found out of range."""
+        e = self.e
+        if self.guard is not None:
+            found = e.op(f"load i64, ptr %operand{self.guard}, align 8")
+            conditions.append(e.op(f"icmp eq i64 {found}, 0"))
         if not conditions:
             there()
             return
@@ -312,7 +364,13 @@ class _LoopWriter:
     def know(self, fold: LoopFold, names: list[str]) -> None:
         """Note what a fold over a row has come to."""
         assert fold.value is not None
-        self.w.scopes[-1][self.loop.body.given[fold.value]] = ended(self.e, fold, names)
+        given, known = self.loop.body.given, self.w.scopes[-1]
+        if isinstance(fold, ExponentialSum):
+            assert fold.largest is not None
+            known[given[fold.largest]] = names[0]
+            known[given[fold.value]] = ended_exponentials(self.e, names)
+        else:
+            known[given[fold.value]] = ended(self.e, fold, names)
 
     def one_pass(self, number: int, lane: str) -> None:
         """Write what is known per row, and what is done along it."""
@@ -357,45 +415,13 @@ class _LoopWriter:
 
     def sweep(self, order: list[Expression], stores: list[Store], folds: list[LoopFold], lane: str) -> None:
         """Write the loop along a row: each thread of the team takes every so manieth element."""
-        e, a, w = self.e, self.a, self.w
-        carrying = [f for f in folds if f.scope != "column"]
+        e, a = self.e, self.a
+        carrying = [f for f in folds if not self.is_in_memory(f)]
         carried = [pair for f in carrying for pair in zip(kinds(f), nothing(f), strict=True)]
         length = total(a.inner)
 
         def turn(places: list[str], names: list[str]) -> list[str]:
-            scopes = []
-            for place in places:  # all loads of a turn come before its stores
-                w.scopes.append({})
-                self.go_to(place)
-                for node in order:
-                    if self.inside[node]:
-                        w.write(node)
-                scopes.append(w.scopes.pop())
-            for place, scope in zip(places, scopes, strict=True):
-                w.scopes.append(scope)
-                self.go_to(place)
-                names = at_place(names)
-                w.scopes.pop()
-            return names
-
-        def at_place(names: list[str]) -> list[str]:
-            known, after = iter(names), []
-            for fold in carrying:
-                so_far = [next(known) for _ in kinds(fold)]
-                new = [w.single(fold.source)]
-                if fold.is_arg:
-                    new.append(w.integer(w.space(self.loop.position)))
-                so_far = together(e, fold, so_far, new)
-                after += so_far
-                if fold.scope == "scan":
-                    assert fold.value is not None
-                    w.store_name(so_far[0], fold.value.dtype, fold.operand, fold.where)
-            for fold in folds:
-                if fold.scope == "column":
-                    self.into_column(fold)
-            for store in stores:
-                self.store(store)
-            return after
+            return self.at_places(places, a.inner, order, stores, folds, names)
 
         def one(counter: str, names: list[str]) -> list[str]:
             return turn([counter], names)
@@ -428,10 +454,72 @@ class _LoopWriter:
             elif fold.scope == "row":
                 self.slots[fold].put("%thread", mine)
 
-    def go_to(self, place: str) -> None:
-        """Go to an element of a row."""
-        counters = _counters(self.e, place, self.a.inner)
-        self.w.counters.update(zip(self.a.inner, counters, strict=True))
+    def at_places(
+        self,
+        places: list[str],
+        dims: list[Dim],
+        order: list[Expression],
+        stores: list[Store],
+        folds: list[LoopFold],
+        names: list[str],
+    ) -> list[str]:
+        """Write what is done at some places of the loops `dims`; all loads come before the stores.
+
+        names: what the folds know, and what they know then is returned. (Those of columns that lie in memory know
+        nothing.)
+        """
+        w, scopes = self.w, []
+        for place in places:
+            w.scopes.append({})
+            self.go_to(place, dims)
+            for node in order:
+                if self.inside[node]:
+                    w.write(node)
+            scopes.append(w.scopes.pop())
+        left = iter(names)
+        known = {f: [next(left) for _ in kinds(f)] for f in folds if not self.is_in_memory(f)}
+        for fold in folds:
+            if isinstance(fold, ExponentialSum):
+                found = []
+                for scope in scopes:
+                    w.scopes.append(scope)
+                    found.append([w.single(fold.source)])
+                    w.scopes.pop()
+                known[fold] = exponentials(self.e, [known[fold], *found])
+        for place, scope in zip(places, scopes, strict=True):
+            w.scopes.append(scope)
+            self.go_to(place, dims)
+            self.at_place(stores, folds, known)
+            w.scopes.pop()
+        return [name for names in known.values() for name in names]
+
+    def at_place(self, stores: list[Store], folds: list[LoopFold], known: dict[LoopFold, list[str]]) -> None:
+        """Take the current place into what folds know, and store what is stored there."""
+        e, w = self.e, self.w
+        for fold in folds:
+            if fold not in known or isinstance(fold, ExponentialSum):
+                continue
+            new = [w.single(fold.source)]
+            if fold.is_arg:
+                new.append(w.integer(w.space(self.loop.position)))
+            known[fold] = together(e, fold, known[fold], new)
+            if fold.scope == "scan":
+                assert fold.value is not None
+                w.store_name(known[fold][0], fold.value.dtype, fold.operand, fold.where)
+        for fold in folds:
+            if self.is_in_memory(fold):
+                self.into_column(fold)
+        for store in stores:
+            self.store(store)
+
+    def is_in_memory(self, fold: LoopFold) -> bool:
+        """Whether what a fold knows lies in memory, or in shared memory, and not in names."""
+        return fold.scope == "column" and not self.a.columns
+
+    def go_to(self, place: str, dims: list[Dim]) -> None:
+        """Go to a place of some loops."""
+        counters = _counters(self.e, place, dims)
+        self.w.counters.update(zip(dims, counters, strict=True))
 
     def store(self, store: Store) -> None:
         """Write a store; one that adds, so that others may add to the same place."""
@@ -448,6 +536,91 @@ class _LoopWriter:
             before = w.read(store.operand, store.where, dtype, shifts, 1)
             after = functions.emit_function(e, "add", [before, w.single(store.node)], dtype, 1)
             w.store_name(after, dtype, store.operand, store.where, shifts)
+
+    # Columns.
+
+    def go_down(self, folds: list[LoopFold]) -> None:
+        """Write columns: each thread goes down some of them, along its block's rows or every so manieth of those."""
+        e, a = self.e, self.a
+        length = total(a.inner)
+        if self.totals:
+            with self.block.phase():
+                for fold in self.totals:
+                    self.slots[fold].put("%thread", nothing(fold))
+        with self.block.turns(-(-length // a.team)) as turn:
+
+            def column(write: Callable[[str], None], only_first: bool) -> None:
+                self.w = self.writer()
+                number, lane = self.team_and_lane()
+                place = add(e, multiply(e, turn, a.team), lane)
+                conditions = [e.op(f"icmp ult i64 {place}, {length}")] if length % a.team else []
+                if only_first:
+                    conditions.append(e.op(f"icmp eq i64 {number}, 0"))
+
+                def there() -> None:
+                    self.go_to(place, a.inner)
+                    write(number)
+
+                self.where_all_hold(conditions, there)
+
+            with self.block.phase():
+                column(lambda number: self.down(number, folds), False)
+            if a.teams > 1:
+                with self.block.phase():
+                    column(lambda number: self.end_columns(folds), True)
+        if self.totals:
+            self.finish()
+
+    def down(self, number: str, folds: list[LoopFold]) -> None:
+        """Write the way down a column, of which this thread's team is the `number`-th."""
+        e, a, w = self.e, self.a, self.w
+        order = in_order([s.node for s in self.loop.stores] + [f.source for f in self.loop.folds])
+        for node in order:
+            if not self.inside[node]:
+                w.write(node)
+
+        def rows(count: int) -> Callable[[str, list[str]], list[str]]:
+            def turn(row: str, names: list[str]) -> list[str]:
+                places = [add(e, row, str(k * a.teams)) for k in range(count)]
+                after = self.at_places(
+                    places, a.outer, order, self.loop.stores, self.loop.folds, names[: len(carried)]
+                )
+                return after if count == 1 else [*after, e.op(f"add i64 {row}, {count * a.teams}")]
+
+            return turn
+
+        carried = [pair for f in self.loop.folds for pair in zip(kinds(f), nothing(f), strict=True)]
+        begin = multiply(e, "%block", a.rows) if a.blocks > 1 else "0"
+        start = add(e, begin, number)
+        stop = smaller(e, add(e, begin, str(a.rows)), str(total(a.outer)))
+        names = [name for _, name in carried]
+        if a.rows >= SIDE_BY_SIDE * a.teams:
+            whole = add(e, stop, str((1 - SIDE_BY_SIDE) * a.teams))
+            given = [*carried, ("i64", start)]
+            step = SIDE_BY_SIDE * a.teams
+            *names, start = counted_loop(e, start, whole, step, given, rows(SIDE_BY_SIDE), certain=False)
+        left = [(kind, name) for (kind, _), name in zip(carried, names, strict=True)]
+        known = iter(counted_loop(e, start, stop, a.teams, left, rows(1), certain=False))
+        for fold in self.loop.folds:
+            mine = [next(known) for _ in kinds(fold)]
+            if fold.scope == "total":
+                self.take(fold, mine)
+            elif fold in self.slots:
+                self.slots[fold].put("%thread", mine)
+            else:
+                self.end_column(fold, mine)
+
+    def end_columns(self, folds: list[LoopFold]) -> None:
+        """Fold what the threads of a column know, and store it."""
+        for fold in folds:
+            self.end_column(fold, self.slots[fold].fold_of("%thread", self.a.teams, self.a.team))
+
+    def end_column(self, fold: LoopFold, names: list[str]) -> None:
+        """Store what a fold has come to in this block."""
+        assert fold.value is not None
+        shifts = [Shift("%block", fold.size)] if self.a.blocks > 1 else []
+        dtype = fold.value.dtype
+        self.w.store_name(ended(self.e, fold, names), dtype, fold.operand, fold.where, shifts)
 
     # Folds.
 
@@ -470,20 +643,20 @@ class _LoopWriter:
         first = "0" if self.a.teams == 1 else self.e.op(f"sub i64 %thread, {lane}")
         return self.slots[fold].fold_of(first, _first_threads(self.a.team))
 
-    def narrow(self, folds: list[LoopFold], team: int) -> None:
+    def narrow(self, folds: list[LoopFold], team: int, in_warps: bool = False) -> None:
         """Fold what many threads of a team know into some of them."""
-        e = self.e
-        kept = _first_threads(team)
-        if not folds or kept == team:
-            return
-        with self.block.phase():
-            lane = "%thread" if team == self.a.threads else e.op(f"urem i64 %thread, {team}")
+        e, among = self.e, team
+        while folds and among > FOLDED_BY_ALL:
+            kept = among // FOLDED_AT_ONCE
 
-            def fold_mine() -> None:
+            def fold_mine(among: int = among, kept: int = kept) -> None:
                 for fold in folds:
-                    self.slots[fold].put("%thread", self.slots[fold].fold_of("%thread", team // kept, kept))
+                    self.slots[fold].put("%thread", self.slots[fold].fold_of("%thread", among // kept, kept))
 
-            when(e, e.op(f"icmp ult i64 {lane}, {kept}"), fold_mine)
+            with self.block.phase(in_warps):
+                lane = "%thread" if team == self.a.threads else e.op(f"urem i64 %thread, {team}")
+                when(e, e.op(f"icmp ult i64 {lane}, {kept}"), fold_mine)
+            among = kept
 
     def into_column(self, fold: LoopFold) -> None:
         """Take the current place into a sum that lies in memory; no other thread has this column."""
@@ -538,7 +711,7 @@ class _LoopWriter:
         def store_all() -> None:
             self.w = self.writer()
             self.w.scopes.append({})
-            self.go_to("%thread")
+            self.go_to("%thread", a.inner)
             for fold in folds:
                 store(fold)
 
@@ -586,4 +759,6 @@ def _counters(e: Emitter, number: str, dims: list[Dim]) -> list[str]:
 
 def _first_threads(team: int) -> int:
     """Return into how many of a team's threads what all know is folded before everybody reads it."""
-    return team if team <= 16 else 1 << ((team.bit_length()) // 2)
+    while team > FOLDED_BY_ALL:
+        team //= FOLDED_AT_ONCE
+    return team

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.backends.cuda.capabilities import Gpu
+from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution, Recognised, recognised
 from minitorch.compiler.backends.cuda.loops import write_loop
 from minitorch.compiler.backends.cuda.products import (
     DTYPES,
@@ -21,6 +22,7 @@ from minitorch.compiler.backends.cuda.products import (
     Matrix,
     Side,
     arrangements,
+    worth_transposing,
 )
 from minitorch.compiler.backends.cuda.words import TRIPLE
 from minitorch.compiler.backends.llvm.body import Body, Expression
@@ -32,6 +34,7 @@ from minitorch.compiler.ir.program import Value
 from minitorch.compiler.schedule.groups import Group
 from minitorch.compiler.schedule.memory import Scratch
 from minitorch.compiler.schedule.schedule import Schedule
+from minitorch.engine.precision import precision
 
 GPU = Gpu()
 # Operands (FAILED, n): whether the n-th check has failed, counted from 1; (FAILED, 0): whether any has.
@@ -86,11 +89,25 @@ def _rows_apart(schedule: Schedule) -> dict[Value, tuple[int, int]]:
     return found
 
 
+def _laid_out(index: Index, axes: tuple[int, ...]) -> Affine:
+    """Return where an element lies if its axes are in an order."""
+    terms, step = [], 1
+    for axis in reversed(axes):
+        for d in reversed(dims_of([index[axis]])):
+            terms.append((d, step))
+            step *= d.size
+    return (0, tuple(reversed(terms)))
+
+
 class GpuLowering(Lowering):
     """Writes groups as kernels for a GPU."""
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Schedule, convolves: bool = False) -> None:
         super().__init__(schedule, Target("", "", TRIPLE))
+        self.convolves = convolves  # whether there is a library for convolutions
+        self.turned: dict[
+            tuple[Value, tuple[int, ...]], Scratch
+        ] = {}  # values with their axes in another order
         self.checks: list[Group] = []  # so far
         self.rows = {value: (Scratch(size), row) for value, (size, row) in _rows_apart(schedule).items()}
 
@@ -123,6 +140,10 @@ class GpuLowering(Lowering):
     def product(self, group: Group) -> list[Any]:
         """Write a product, with what follows it: a library's, or a loop over its elements and along its sums."""
         value, indices, summed = product_of(group)
+        if self.convolves and len(group.members) == 1 and precision() != "highest":
+            convolution = recognised(value)
+            if convolution is not None:
+                return self.convolution(value, convolution)
         body = Body(self.is_stored, self.rows)
         sides = [body.at(operand, index) for operand, index in zip(value.inputs, indices, strict=True)]
         kept = dims_of(group.index[value])
@@ -140,6 +161,51 @@ class GpuLowering(Lowering):
         _, stores = self.epilogue(group, value, body)
         loop.stores += stores
         return [self.write(loop)]
+
+    def convolution(self, value: Value, found: Recognised) -> list[Any]:
+        """Return a convolution as a library's, after and before kernels that bring arrays to where it wants them."""
+        steps: list[Any] = []
+        window, other = value.inputs
+        images = self.in_order(found.image, (0, 2, 3, 1), steps)
+        factor = self.in_order(other, found.other, steps)
+        made = Scratch(value.nbytes)
+        sizes = tuple(other.shape[axis] for axis in found.other)
+        results = tuple(value.shape[axis] for axis in found.result)
+        shape, how = found.image.shape, window.attributes
+        steps.append(
+            LibraryConvolution(
+                [images, factor, made],
+                found.of_filters,
+                tuple(shape[axis] for axis in (0, 2, 3, 1)),
+                results if found.of_filters else sizes,
+                sizes if found.of_filters else results,
+                tuple(how["strides"]),
+                tuple(how["dilations"]),
+            )
+        )
+
+        def back(body: Body, index: Index) -> Loop:
+            loop = Loop(body, dims_of(index), [], False)
+            node = body.read(made, _laid_out(index, found.result), value.dtype)
+            loop.stores.append(Store(node, body.operand(value), body.place(value, index)))
+            return loop
+
+        return [*steps, self.over(value, back)]
+
+    def in_order(self, value: Value, axes: tuple[int, ...], steps: list[Any]) -> Scratch:
+        """Return a value with its axes in another order, having it written so by a kernel if it was not yet."""
+        key = (value, axes)
+        if key not in self.turned:
+            scratch = self.turned[key] = Scratch(value.nbytes)
+
+            def copy(body: Body, index: Index) -> Loop:
+                loop = Loop(body, dims_of(index), [], False)
+                where = _laid_out(index, axes)
+                loop.stores.append(Store(body.at(value, index), body.operand(scratch), where))
+                return loop
+
+            steps.append(self.over(value, copy))
+        return self.turned[key]
 
     def library_product(
         self,
@@ -184,8 +250,21 @@ class GpuLowering(Lowering):
         steps: list[Any] = []
         operands: list[Any] = []
         matrices: list[Matrix] = []
+        rows, columns, length, batches = (
+            total(dims) for dims in (way.rows, way.columns, way.summed, way.batches)
+        )
+        turned = None
+        a, b = found
+        if (
+            a is not None
+            and b is not None
+            and batches == 1
+            and value.dtype == np.float32
+            and precision() != "highest"
+        ):
+            turned = worth_transposing(rows, columns, length, a, b)
         for number, (node, side, matrix) in enumerate(zip(nodes, sides, found, strict=True)):
-            if matrix is not None:
+            if matrix is not None and number != turned:
                 operands.append(body.operands[node.data.operand])
                 matrices.append(matrix)
                 continue
@@ -193,20 +272,17 @@ class GpuLowering(Lowering):
             if not all(d in side.dims for d in (*down, *across)):
                 return []
             read = node.data.where if node.kind == "load" else None
-            order, packed = side.packed(down, across, way.batches, read)
+            order, packed = side.packed(down, across, way.batches, read, way.summed if matrix else ())
             scratch = Scratch(total(order) * value.dtype.itemsize)
             steps.append(self.written_out(value.inputs[number], indices[number], value.dtype, order, scratch))
             operands.append(scratch)
             matrices.append(packed)
-        rows, columns, length, batches = (
-            total(dims) for dims in (way.rows, way.columns, way.summed, way.batches)
-        )
         a, b = matrices
         result = self.rows[value][0] if value in self.rows else value
         product = LibraryProduct(
             [*operands, result], value.dtype, rows, columns, length, batches, a, b, way.c
         )
-        return [*steps, product]
+        return [*steps, *product.in_parts()]
 
     def written_out(
         self, factor: Value, index: Index, dtype: np.dtype, order: list[Dim], scratch: Scratch

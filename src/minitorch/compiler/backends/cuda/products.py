@@ -7,6 +7,7 @@ lie so (the windows of a convolution) is written out by a kernel before.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,11 @@ from minitorch.compiler.ir.index import Affine, Dim, total
 LEAST_MULTIPLICATIONS = 1 << 19  # below, a kernel of our own is as fast
 LEAST_WORTH_PACKING = 1 << 21  # from here on a factor is written out for a library
 LEAST_READ_AGAIN = 8  # and read so many times then
+LEAST_WORTH_DIVIDING = 1 << 30  # operations; then a product of odd sizes is computed in two parts
+ROUND, NEIGHBOURS = 64, 4
+# What decides about copies of factors, measured on an H200.
+PRODUCTS_A_SECOND, COPIED_A_SECOND, LAUNCH_SECONDS = 230e12, 3e12, 2e-6
+GAINED_BY_ONE_OF_TWO, GAINED_BY_ONE = 0.35, 0.08
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 
@@ -49,7 +55,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class LibraryProduct:
-    """c = a @ b, `batches` times: a has `rows` × `summed` elements, b `summed` × `columns`."""
+    """c = a @ b, `batches` times: a has `rows` × `summed` elements, b `summed` × `columns`. adds: c += a @ b."""
 
     operands: list[Any]  # a, b, c
     dtype: np.dtype
@@ -60,11 +66,69 @@ class LibraryProduct:
     a: Matrix
     b: Matrix
     c: Matrix
+    adds: bool = False
 
     @property
     def flops(self) -> float:
         """How many additions and multiplications it takes."""
         return 2.0 * self.rows * self.columns * self.summed * self.batches
+
+    def in_parts(self) -> list[LibraryProduct]:
+        """Return it as some products that a library is faster at: most of it in round numbers, and the rest.
+
+        (Where neighbours in memory are not whole groups of four, a library may not use tensor cores as it could.)
+        """
+        a, b, c = self.a, self.b, self.c
+        even = not any(matrix.apart % NEIGHBOURS for matrix in (a, b, c))
+        if self.flops < LEAST_WORTH_DIVIDING or self.dtype != np.float32 or not even:
+            return [self]
+        sizes = {"rows": self.rows, "columns": self.columns, "summed": self.summed}
+        near = {
+            "rows": a.is_transposed or c.is_transposed,
+            "columns": not b.is_transposed or not c.is_transposed,
+            "summed": not a.is_transposed or b.is_transposed,
+        }
+        steps = {
+            "rows": (a.row, 0, c.row),
+            "columns": (0, b.column, c.column),
+            "summed": (a.column, b.row, 0),
+        }
+        for name, size in sizes.items():
+            main = size // ROUND * ROUND
+            if near[name] and size % NEIGHBOURS and main:
+                sized: dict[str, Any] = {name: main}
+                first = dataclasses.replace(self, **sized)
+                moved = [
+                    _further(operand, main * step * self.dtype.itemsize)
+                    for operand, step in zip(self.operands, steps[name], strict=True)
+                ]
+                sized = {name: size - main, "operands": moved, "adds": self.adds or name == "summed"}
+                rest = dataclasses.replace(self, **sized)
+                return [*first.in_parts(), rest]
+        return [self]
+
+
+def _further(operand: Any, distance: int) -> Any:
+    """Return an operand some bytes further on."""
+    if not distance:
+        return operand
+    value, before = operand if isinstance(operand, tuple) else (operand, 0)
+    return (value, before + distance)
+
+
+def worth_transposing(rows: int, columns: int, summed: int, a: Matrix, b: Matrix) -> int | None:
+    """Return which factor is better copied first, so that neighbours in memory are those that are summed; or None.
+
+    Tensor cores multiply float32 fastest then: with neither factor lying so, at little more than half the speed.
+    """
+    apart = [number for number, far in enumerate((a.is_transposed, not b.is_transposed)) if far]
+    if not apart or summed % NEIGHBOURS:
+        return None
+    sizes = (rows * summed, summed * columns)
+    chosen = min(apart, key=lambda number: sizes[number])
+    seconds = 2.0 * rows * columns * summed / PRODUCTS_A_SECOND
+    gained = seconds * (GAINED_BY_ONE_OF_TWO if len(apart) == 2 else GAINED_BY_ONE)
+    return chosen if gained > LAUNCH_SECONDS + sizes[chosen] * 8 / COPIED_A_SECOND else None
 
 
 @dataclass(frozen=True)
@@ -81,13 +145,19 @@ class Side:
         return matrix_of(dict(self.where[1]), down, across, [d for d in batches if d in self.dims])
 
     def packed(
-        self, down: Sequence[Dim], across: Sequence[Dim], batches: Sequence[Dim], first: Affine | None
+        self,
+        down: Sequence[Dim],
+        across: Sequence[Dim],
+        batches: Sequence[Dim],
+        first: Affine | None,
+        last: Sequence[Dim] = (),
     ) -> tuple[list[Dim], Matrix]:
         """Return its loops in the order in which it is written out, and how it lies then.
 
-        first: where it is read from; neighbours there are written as neighbours.
+        first: where it is read from; neighbours there are written as neighbours, unless those of `last` are.
         """
-        nearest = {d for d, factor in first[1] if abs(factor) == 1} if first is not None else set()
+        terms = first[1] if first is not None else ()
+        nearest = set(last) or {d for d, factor in terms if abs(factor) == 1}
         inner, outer = (down, across) if nearest & set(down) else (across, down)
         order = [*(d for d in batches if d in self.dims), *outer, *inner]
         steps: dict[Dim, int] = {}

@@ -11,10 +11,11 @@ Inside a phase there are `%block`, `%thread`, `%shared`, the counters of the tur
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from minitorch.compiler.backends.cuda.exact import renamed
 from minitorch.compiler.backends.llvm.control import repeat
@@ -42,10 +43,14 @@ _EXIT = "  exit"  # the line that ends a phase; each rendering has its own way
 
 @dataclass
 class Phase:
-    """Instructions that every thread of a block runs between two barriers."""
+    """Instructions that every thread of a block runs between two barriers.
+
+    in_warps: whether at its end it is enough that the 32 threads of a warp wait for each other.
+    """
 
     number: int
     lines: list[str]
+    in_warps: bool = False
 
 
 @dataclass
@@ -62,7 +67,8 @@ class Kernel:
     """A function that a GPU runs in `blocks` blocks of `threads` threads each.
 
     operands: what its addresses are of, in the order of its slots. shared: bytes that each block has for itself.
-    externs: other functions it calls, with their declarations or texts.
+    externs: other functions it calls, with their declarations or texts. elements: places of its loops. parts: of one
+    that has no phases of its own, the kernels that it runs side by side.
     """
 
     items: list[Phase | Turns]
@@ -73,6 +79,16 @@ class Kernel:
     externs: dict[str, str]
     flops: float = 0.0
     note: str = ""
+    elements: int = 0
+    parts: Sequence[Part] = ()
+
+
+class Part(NamedTuple):
+    """A kernel among others, its first block and the place of its first operand there."""
+
+    kernel: Kernel
+    block: int
+    operand: int
 
 
 class BlockWriter:
@@ -85,7 +101,7 @@ class BlockWriter:
         self._count = 0
 
     @contextmanager
-    def phase(self) -> Iterator[None]:
+    def phase(self, in_warps: bool = False) -> Iterator[None]:
         """Write the instructions of one phase."""
         e, number = self.e, self._count
         self._count += 1
@@ -93,7 +109,7 @@ class BlockWriter:
         e.label(f"phase{number}")
         yield
         e.lines.append(_EXIT)
-        self._open[-1].append(Phase(number, [renamed(line) for line in e.lines]))
+        self._open[-1].append(Phase(number, [renamed(line) for line in e.lines], in_warps))
         e.lines = []
 
     @contextmanager
@@ -124,8 +140,8 @@ def gpu_text(kernels: Sequence[Kernel]) -> str:
 
 
 _THREAD, _BLOCK = "llvm.nvvm.read.ptx.sreg.tid.x", "llvm.nvvm.read.ptx.sreg.ctaid.x"
-_BARRIER = "llvm.nvvm.barrier0"
-_REGISTERS = [f"i32 @{_THREAD}()", f"i32 @{_BLOCK}()", f"void @{_BARRIER}()"]
+_BARRIER, _IN_WARPS = "llvm.nvvm.barrier0", "llvm.nvvm.bar.warp.sync"
+_REGISTERS = [f"i32 @{_THREAD}()", f"i32 @{_BLOCK}()", f"void @{_BARRIER}()", f"void @{_IN_WARPS}(i32)"]
 
 
 def _gpu_kernel(kernel: Kernel, number: int) -> list[str]:
@@ -144,15 +160,81 @@ def _gpu_kernel(kernel: Kernel, number: int) -> list[str]:
     ]
     if kernel.shared:
         lines.append(f"  %shared = addrspacecast ptr addrspace(3) @shared{number} to ptr")
-    for place in range(len(kernel.operands)):
+    if not kernel.parts:
+        lines += [*_gpu_operands(range(len(kernel.operands))), *_gpu_items(kernel.items, kernel.items[-1])]
+    else:
+        lines += _gpu_parts(kernel)
+    return [*lines, "  ret void", "}"]
+
+
+def _gpu_operands(places: range) -> list[str]:
+    lines = []
+    for place in places:
         lines += [
             *_found(place),
             # There and back: so that LLVM knows what kind of memory this is.
             f"  %global{place} = addrspacecast ptr %generic{place} to ptr addrspace(1)",
             f"  %operand{place} = addrspacecast ptr addrspace(1) %global{place} to ptr",
         ]
-    lines += _gpu_items(kernel.items, kernel.items[-1])
-    return [*lines, "  ret void", "}"]
+    return lines
+
+
+def _gpu_parts(kernel: Kernel) -> list[str]:
+    """Write kernels as one: each block finds out whose it is. Those with the same instructions have them once."""
+    lines, entries = [], dict[int, list[int]]()
+    for number, part in enumerate(kernel.parts):
+        entries.setdefault(id(part.kernel.items), []).append(number)
+        lines += [
+            f"  %from{number} = sub i64 %block, {part.block}",
+            f"  %is{number} = icmp ult i64 %from{number}, {part.kernel.blocks}",
+            f"  br i1 %is{number}, label %enter{number}, label %pass{number}",
+            f"enter{number}:",
+            f"  br label %own{entries[id(part.kernel.items)][0]}",
+            f"pass{number}:",
+        ]
+    for numbers in entries.values():
+        lines += ["  ret void", *_gpu_part(kernel, numbers)]
+    return lines
+
+
+_EVERYBODYS = ("thread", "shared")
+
+
+def _gpu_part(kernel: Kernel, numbers: list[int]) -> list[str]:
+    """Write the instructions of equal parts, under names of their own."""
+    mine, prefix = kernel.parts[numbers[0]].kernel, f"own{numbers[0]}"
+
+    def chosen(name: str, given: list[str]) -> str:
+        pairs = ", ".join(f"[ {each}, %enter{number} ]" for each, number in zip(given, numbers, strict=True))
+        return f"  %{name} = phi i64 {pairs}"
+
+    places = range(len(mine.operands))
+    body = [chosen("block", [f"%from{number}." for number in numbers])]
+    body += [
+        chosen(f"given{place}", [f"%given{kernel.parts[number].operand + place}." for number in numbers])
+        for place in places
+    ]
+    if mine.threads < kernel.threads:
+        body += [
+            f"  %mine = icmp ult i64 %thread, {mine.threads}",
+            "  br i1 %mine, label %here, label %over",
+            "over:",
+            "  ret void",
+            "here:",
+        ]
+    body += [*_gpu_operands(places), *_gpu_items(mine.items, mine.items[-1])]
+
+    def renamed(found: re.Match[str]) -> str:
+        name = found[1]
+        if name.endswith(".") or name.startswith("enter"):  # of the whole kernel
+            return f"%{name.removesuffix('.')}"
+        return found[0] if name in _EVERYBODYS else f"%{prefix}.{name}"
+
+    lines = [f"{prefix}:"]
+    for line in body:
+        line = re.sub(r"%([\w.]+)", renamed, line)
+        lines.append(f"{prefix}.{line}" if line.endswith(":") else line)
+    return lines
 
 
 def looked_up(entry: int) -> int:
@@ -198,7 +280,9 @@ def _gpu_items(items: Sequence[Phase | Turns], final: Phase | Turns | None) -> l
             ]
             lines += [f"  br label %phase{item.number}", *body, f"after{item.number}:"]
             if item is not final:
-                lines.append(f"  call void @{_BARRIER}()")
+                lines.append(
+                    f"  call void @{_IN_WARPS}(i32 -1)" if item.in_warps else f"  call void @{_BARRIER}()"
+                )
             continue
         name = item.counter[1:]
         inside = _gpu_items(item.items, None)

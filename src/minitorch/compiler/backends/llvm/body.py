@@ -151,7 +151,8 @@ class Body:
     def _at(self, value: Value, index: Index, conditions: tuple[Condition, ...]) -> Expression:
         if value in self.given and self._given_at[value] == index and not conditions:
             return self.given[value]
-        if self.stored(value) and not (value.primitive == "constant" and value.size == 1):
+        is_shorter_computed = value.primitive == "iota" or (value.primitive == "constant" and value.size == 1)
+        if self.stored(value) and not is_shorter_computed:
             return self._load(value, self.place(value, index), conditions)
         return self.compute(value, index, conditions)
 
@@ -201,6 +202,10 @@ class Body:
         operand, where = self.buffer(value, where) if not conditions else (self.operand(value), where)
         return self._make("load", (), Load(operand, where, (), conditions), value.dtype, own)
 
+    def read(self, key: Any, where: Affine, dtype: np.dtype) -> Expression:
+        """Return what lies in memory that is no value's."""
+        return self._make("load", (), Load(self.operand(key), where, (), ()), dtype, dims_in([where]))
+
     def buffer(self, value: Value, where: Affine) -> tuple[int, Affine]:
         """Return an operand and the place in it. A fixed distance becomes part of the operand, not of the text.
 
@@ -213,6 +218,8 @@ class Body:
     def _gather(self, value: Value, index: Index, conditions: tuple[Condition, ...]) -> Expression:
         x, places = value.inputs
         axis = value.attributes["axis"]
+        if x.primitive == "iota":  # what is found there is the index itself
+            return self.at(places, index, conditions)
         source, shape = x, x.shape
         while source.primitive == "reshape" and not self.stored(source):
             source = source.inputs[0]
