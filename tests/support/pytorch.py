@@ -29,4 +29,6 @@ else:
     torch.set_num_threads(1)  # the tensors are tiny: threads would only wait for each other
     if not torch.cuda.is_available():
         # A seed is also put down for each kind of device that may come, beside the stack it was given from, formatted.
-        torch.manual_seed = torch.random.manual_seed = lambda seed: torch.default_generator.manual_seed(int(seed))
+        torch.manual_seed = torch.random.manual_seed = lambda seed: torch.default_generator.manual_seed(
+            int(seed)
+        )
