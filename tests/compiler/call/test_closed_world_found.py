@@ -1649,3 +1649,48 @@ def test_a_number_gives_its_place_to_a_tensor_and_the_function_leaves_something_
         return found
 
     both(scenario, compile)
+
+
+def test_results_lie_in_memory_as_eager_ones_do(compile):
+    """Whether view(-1) can be, and what randn_like draws where, depends on it."""
+
+    def scenario(compile):
+        layer, recurrent = nn.Linear(6, 4), nn.LSTM(4, 3, batch_first=True)
+        held = []
+
+        @compile
+        def f(x):
+            h = layer(x)
+            held.append(x.transpose(0, 2) * 2)
+            return h, h.mT.exp(), h.mT.contiguous(), recurrent(h)[0], h.permute(2, 0, 1).detach() + 1
+
+        found = []
+        for rows in (5, 5, 5, 3, 7, 7):
+            results = [*f(mt.randn(2, rows, 6)), held[-1]]
+            found += [[r.stride(), r.is_contiguous(), mt.randn_like(r.detach())] for r in results]
+            (results[1].sum() + results[3].square().sum()).backward()
+        return found, [p.grad for p in layer.parameters()]
+
+    both(scenario, compile)
+
+
+def test_vmap_over_parameters(compile):
+    def scenario(compile):
+        layers = [nn.Linear(3, 2) for _ in range(3)]
+
+        @compile
+        def f(x):
+            stacked = {
+                k: mt.stack([dict(m.named_parameters())[k] for m in layers]) for k in ("weight", "bias")
+            }
+            return mt.func.vmap(lambda p: mt.func.functional_call(layers[0], p, (x,)))(stacked)
+
+        found = []
+        for i in range(4):
+            layers[1].weight.data.mul_(i)
+            found.append(f(mt.ones(2, 3)))
+        if compile is not plain:
+            assert f.compilations == 1
+        return found
+
+    both(scenario, compile)

@@ -22,7 +22,7 @@ from minitorch.compiler.backends.llvm.stream import native_stream
 from minitorch.compiler.call.conditions import Condition, Requirement, SourceCode, compiled_from
 from minitorch.compiler.call.containers import Leaf, filled
 from minitorch.compiler.call.key import Layout
-from minitorch.compiler.call.specialisation import SAMPLED, Redecided, Specialisation
+from minitorch.compiler.call.specialisation import SAMPLED, Redecided, Specialisation, laid_out
 from minitorch.compiler.call.there import DeviceProgram
 from minitorch.compiler.ir.sizes import hint, is_fixed
 from minitorch.compiler.trace.observe.observer import PLAIN
@@ -356,6 +356,8 @@ class _EntryWriter:
         names = []
         roots = () if program.backward is None else program.backward.roots
         for i, result in enumerate(program.results):
+            if result.axes is not None:
+                s.add(f"r{i} = {s.bind(laid_out)}(r{i}, {result.axes!r})")
             if result.given is not None:
                 names.append(self._given(result.given))
             elif i in roots or result.view is not None:

@@ -750,7 +750,17 @@ def _result(result: Any, leaves: list[Any], active: Recording, view: View | None
         given = active.placed.get(id(result), result)
     used_up = is_tensor and result._operation is not None and is_consumed(result)
     is_plain = isinstance(result, PlainTraced)
-    return Result(given, is_tensor, result._operation if used_up else None, is_plain, view)
+    axes = None if place is not None or given is not None or view is not None else _order_in_memory(result)
+    return Result(given, is_tensor, result._operation if used_up else None, is_plain, view, axes)
+
+
+def _order_in_memory(result: Any) -> tuple[int, ...] | None:
+    """Return in which order the axes of a result lie in memory; None if in their own, or with gaps between."""
+    array = result._array if isinstance(result, Node) else result.array
+    if type(array) is not np.ndarray or array.flags.c_contiguous:
+        return None
+    axes = tuple(sorted(range(array.ndim), key=lambda axis: -array.strides[axis]))
+    return axes if array.transpose(axes).flags.c_contiguous else None
 
 
 def _not_made_anew(results: Any, found: list[Any], observer: CallObserver, active: Recording) -> str:

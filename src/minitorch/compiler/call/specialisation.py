@@ -143,6 +143,8 @@ class Result:
     used_up: the op of a Tensor whose graph a backward inside has used up.
     is_plain: an array that understands PyTorch's spelling too, as `.data` and `.grad` do.
     view: how it is made anew where its memory is not its own.
+    axes: in which order its axes lie in memory, if not in their own: whether it can be looked at in another shape
+    depends on it, and in which order it is filled with random numbers.
     """
 
     given: Any
@@ -150,6 +152,7 @@ class Result:
     used_up: Any = None
     is_plain: bool = False
     view: View | None = None
+    axes: tuple[int, ...] | None = None
 
     def given_at(self, leaves: Sequence[Any]) -> Any:
         """Return the Tensor that is given at a call with these arguments."""
@@ -158,6 +161,17 @@ class Result:
         return (
             found_at(self.given.holder, self.given.key) if isinstance(self.given, FromPlace) else self.given
         )
+
+
+def laid_out(array: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """Return an array with its axes in some order in memory.
+
+    >>> laid_out(np.zeros((2, 3), np.int8), (1, 0)).strides
+    (1, 2)
+    """
+    return np.ascontiguousarray(array.transpose(axes)).transpose(
+        sorted(range(len(axes)), key=axes.__getitem__)
+    )
 
 
 def _condition_on_sizes(guard: Guard) -> Condition:
@@ -548,6 +562,8 @@ class Specialisation:
         self.audits.tick()
         found: list[Any] = []
         for i, result in enumerate(self.results):
+            if result.axes is not None:
+                outputs[i] = laid_out(outputs[i], result.axes)
             if result.given is not None:
                 found.append(result.given_at(leaves))
             elif result.is_tensor:

@@ -42,7 +42,7 @@ class Interpreter:
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
         """Run it; inputs that are updated change in place."""
-        outputs = [np.array(o) for o in interpret(self.program, inputs)]
+        outputs = [np.array(o, order="C") for o in interpret(self.program, inputs)]
         for output, target in self.updates.items():
             inputs[target][...] = outputs[output]
         return outputs
