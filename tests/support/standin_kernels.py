@@ -22,9 +22,10 @@ class StandinLauncher:
             self.launched += 1
             assert (blocks[0], threads[0]) == (kernel.blocks, kernel.threads)
             found = [o.host.ctypes.data if isinstance(o, DeviceArray) else int(o) for o in operands]
-            given, shared = np.array([*found, 0], np.int64), aligned(max(1, kernel.shared))
-            shared[:] = 0xFF
-            loaded[0](given.ctypes.data, shared.ctypes.data)
+            for (function, _), first in zip(loaded, [p.operand for p in kernel.parts] or [0], strict=True):
+                given, shared = np.array([*found[first:], 0], np.int64), aligned(max(1, kernel.shared))
+                shared[:] = 0xFF
+                function(given.ctypes.data, shared.ctypes.data)
 
         return launch
 
