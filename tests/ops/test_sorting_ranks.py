@@ -27,6 +27,26 @@ def test_ranks_are_a_part_of_the_order(kind, descending, axis):
         np.testing.assert_array_equal(part, order.take(range(start, stop), axis=axis))
 
 
+@pytest.mark.parametrize("kind", ["f2", "f4", "f8", "i8", "u1", "u8", "?"])
+@pytest.mark.parametrize("descending", [False, True])
+def test_few_of_many(kind, descending):
+    random = np.random.default_rng(0)
+    chosen = 0
+    for length, few, steps in itertools.product((300, 999, 2048), (1, 3, 8), (1, 30, 10_000)):
+        x = np.round(np.absolute(random.normal(size=(3, 2, length))) * steps)
+        with np.errstate(over="ignore"):
+            x = (x % 200 if kind == "u1" else x).astype(kind)
+        if kind[0] == "f":
+            x[..., :2], x[..., 7:9] = np.inf, -np.inf
+        found = sorting._among_few(x, few, descending)
+        if found is not None:
+            chosen += 1
+            np.testing.assert_array_equal(found, sorting._stable(x, 2, descending)[..., :few])
+        found = sorting.ARGSORT.forward(x, axis=2, descending=descending, ranks=(0, few))
+        np.testing.assert_array_equal(found, sorting._stable(x, 2, descending)[..., :few])
+    assert chosen or kind in ("?", "u1")
+
+
 def test_values_and_gradients_of_large_tensors():
     data = np.random.default_rng(0).normal(size=(50, 200)).round(1)
     x = minitorch.tensor(data, requires_grad=True)

@@ -16,11 +16,11 @@ from minitorch.engine import bfloat16, node
 from minitorch.engine import complex as complex_numbers
 from minitorch.engine.modes import USUAL, attention, current
 from minitorch.engine.node import NO_ATTRIBUTES
-from minitorch.engine.record import TROUBLE, apply, on_large, second_try
+from minitorch.engine.record import TROUBLE, apply, second_try
 from minitorch.engine.recording import recordings
 from minitorch.engine.versions import VIEWED, is_view, note_view, rebased
 from minitorch.engine.watch import exposed, is_exposed, tick
-from minitorch.ops import native
+from minitorch.ops.native import LARGE_IF_CHEAP
 from minitorch.ops.op import REFUSED
 
 _TEMPLATE = """
@@ -36,8 +36,8 @@ def {name}({parameters}):
     ){or_uncommon}:
         return {apply}
     forward = op.forward  # in a name of its own: calling it as a method would look it up the slow way
-    if large and {first}.size >= large[0]:
-        forward = op.of_large or on_large(op)
+    if op.of_large is not None and {first}.size >= LARGE:
+        forward = op.of_large
     try:
         data = {forward}
     except TROUBLE as error:
@@ -63,6 +63,7 @@ def {name}({parameters}):
     return out
 """
 _NAMES = {
+    "LARGE": LARGE_IF_CHEAP,
     "NO_ATTRIBUTES": NO_ATTRIBUTES,
     "REFUSED": REFUSED,
     "TROUBLE": TROUBLE,
@@ -78,12 +79,10 @@ _NAMES = {
     "generic": np.generic,
     "is_exposed": is_exposed,
     "is_view": is_view,
-    "large": native.large,
     "ndarray": np.ndarray,
     "new": object.__new__,
     "node": node,
     "note_view": note_view,
-    "on_large": on_large,
     "rebased": rebased,
     "recordings": recordings,
     "second_try": second_try,

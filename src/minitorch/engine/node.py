@@ -17,7 +17,7 @@ import numpy as np
 from minitorch.engine.modes import current
 from minitorch.engine.recording import recordings
 from minitorch.engine.watch import tick
-from minitorch.ops.native import large, meet_large
+from minitorch.ops.native import large_was_met, meet_large
 from minitorch.ops.op import Op
 
 ndarray = np.ndarray
@@ -121,7 +121,7 @@ def new_tensor(
     out = object.__new__(result_class)
     # NumPy gives a scalar where a result has no axes; a Tensor always holds an array.
     data = data if data.__class__ is ndarray or not isinstance(data, np.generic) else np.asarray(data)
-    if not large and data.__class__ is ndarray:
+    if not large_was_met and data.__class__ is ndarray:
         meet_large(data.size)
     write_down(out, data, op, inputs, attributes)
     return out

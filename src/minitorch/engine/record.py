@@ -20,7 +20,7 @@ from minitorch.engine.quiet import hush, restore
 from minitorch.engine.reads import remember_what_is_read
 from minitorch.engine.recording import recordings
 from minitorch.engine.versions import note_view, rebased, synced
-from minitorch.ops.native import large
+from minitorch.ops.native import LARGE_IF_CHEAP
 from minitorch.ops.op import Op
 
 
@@ -77,21 +77,14 @@ def forward(op: Op, arrays: Sequence[Any], attributes: dict[str, Any]) -> Any:
     if bfloat16.met and bfloat16.is_computed_in_float32(op, arrays):
         return bfloat16.narrowed(forward(op, bfloat16.widened(arrays), attributes), arrays)
     run = op.forward
-    if large and op.ufunc is not None and getattr(arrays[0], "size", 0) >= large[0]:
-        run = op.of_large or on_large(op)
+    if op.of_large is not None and getattr(arrays[0], "size", 0) >= LARGE_IF_CHEAP:
+        run = op.of_large
     try:
         if recordings and (active := current().recorder) is not None:
             return active.run_op(op, "forward", op.forward, arrays, attributes)
         return run(*arrays, **attributes)
     except TROUBLE as error:
         return second_try(op, arrays, attributes, error)
-
-
-def on_large(op: Op) -> Any:
-    """Return what computes an op on large arrays."""
-    if op.of_large is None:
-        op.open_to_large()
-    return op.of_large
 
 
 def second_try(op: Op, arrays: Sequence[Any], attributes: dict[str, Any], error: BaseException) -> Any:

@@ -36,10 +36,11 @@ MANY = 1 << 23
 # What NumPy does as fast as memory allows has to meet so many times as many: a kernel saves it little time.
 PATIENCE = 16
 
-# What takes NumPy one step, and little time, is left to it below this. Empty until there was a tensor as large as that:
-# the engine's short paths look here, and in a program of small tensors they need to look no further.
+# What takes NumPy one step is left to it below this. Until there was a tensor as large as that such ops are NumPy's own
+# functions, and in a program of small tensors they cost what they always did.
 LARGE_IF_CHEAP = 1 << 16
-large: list[int] = []
+large_was_met: list[bool] = []
+_when_large: list[Callable[[], None]] = []
 
 _offered: list[Compute] = []  # by whom, at most one
 _in_use: list[Compute] = []  # the same, or empty
@@ -50,10 +51,17 @@ _of_devices: set[type] = set()  # the classes of devices' arrays that were met s
 _inside: ContextVar[bool] = ContextVar("inside", default=False)
 
 
+def when_large(prepare: Callable[[], None]) -> None:
+    """Have a function called when there is a large tensor for the first time."""
+    _when_large.append(prepare)
+
+
 def meet_large(size: int) -> None:
     """Note how many elements a tensor has, if none was large before."""
-    if size >= LARGE_IF_CHEAP and not large:
-        large.append(LARGE_IF_CHEAP)
+    if size >= LARGE_IF_CHEAP and not large_was_met:
+        large_was_met.append(True)
+        for prepare in _when_large:
+            prepare()
 
 
 def offer(compute: Compute) -> None:
@@ -205,7 +213,7 @@ def natively(
         before = _inside.set(True)
         try:
             met += size
-            if not large:
+            if not large_was_met:
                 meet_large(size)
             if met > MANY * patience and _in_use:
                 found = _in_use[0](function, plain, inputs, attributes, lengths)

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.ops.native import ANY, ELEMENTWISE, natively, natively_there
+from minitorch.ops.native import ANY, ELEMENTWISE, natively, natively_there, when_large
 from minitorch.ops.sums import total
 
 # An array of any kind that speaks NumPy's protocols: numpy.ndarray, cupy.ndarray, Tensor, …
@@ -73,7 +73,7 @@ class Op:
 
     `complex` says what its rules make of complex numbers (see ops/complex.py, which sets it), `tangent` how its result
     moves when its inputs do (ops/tangents.py; None: the rules tell), `ufunc` which of NumPy's it is, if it is one;
-    `of_large` and `rules_of_large` are forward and rules for large arrays, once such were met (None: not yet).
+    `of_large` and `rules_of_large` are forward and rules for large arrays, where these differ and such were met.
     """
 
     __slots__ = (
@@ -152,13 +152,12 @@ class Op:
             self.forward = natively_there(self.forward, lengths)
             self.rules = tuple(None if r is None else natively_there(r, lengths) for r in self.rules)
             self.there = False
-            self.of_large = None
 
     def open_to_large(self) -> None:
-        """Make what computes large arrays: kernels of NumPy's ufuncs and their rules, else what there is."""
-        if self.ufunc is None or self.ufunc.signature is not None or not self.differentiable:
-            self.of_large, self.rules_of_large = self.forward, self.rules
-        else:
+        """Let kernels compute a ufunc of NumPy's, and its rules, on large arrays: called when such are first met."""
+        if self.ufunc is not None and self.ufunc.signature is None and self.differentiable:
+            if hasattr(self.forward, "is_native"):
+                return
             self.of_large = natively(self.forward, ELEMENTWISE, cheap=self.ufunc in _CHEAP)
             # (They are mostly products, cheap as well, or g itself.)
             self.rules_of_large = tuple(
@@ -198,6 +197,14 @@ class Op:
             return self.rules
         each = self.each
         return [lambda *args, _i=i, **attributes: each(_i, *args, **attributes) for i in range(count)]
+
+
+def _open_to_large() -> None:
+    for op in list(OPS.values()):
+        op.open_to_large()
+
+
+when_large(_open_to_large)
 
 
 def unbroadcast(gradient: Array, shape: tuple[int, ...]) -> Array:

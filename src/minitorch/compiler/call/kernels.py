@@ -39,6 +39,9 @@ SHARE = 4
 
 _met: dict[Any, int] = {}  # how many elements, where there is no kernel yet
 _kernels: dict[Any, Kernel | None] = {}
+_by_shapes: dict[
+    Any, Kernel
+] = {}  # those of arrays whose shapes were met before: found without naming lengths
 _making = threading.Lock()
 
 
@@ -49,7 +52,7 @@ def compute(
     arrays, tree = _taken_apart(inputs)
     if arrays is None:
         return None
-    like = None  # what results lie in memory like, where elements alone matter
+    like = seen = None  # what results lie in memory like, where elements alone matter
     if lengths == ELEMENTWISE and _have_one_shape(arrays):
         like = _order_setting(arrays)
         if like is None or any(a.dtype.kind != "f" for a in arrays):
@@ -57,6 +60,13 @@ def compute(
         size = like.size
         shapes: list[list[int]] = [[size if size < 2 else ~0]] * len(arrays)
     elif _in_axis_order(arrays):
+        seen = (function, tree, tuple([(a.dtype.num, a.shape) for a in arrays]), tuple(attributes.items()))
+        try:
+            known = _by_shapes.get(seen)
+        except TypeError:  # an attribute that cannot be a part of a key
+            return None
+        if known is not None:
+            return known(arrays)
         shapes = _with_names(arrays, lengths)
     else:
         return None
@@ -69,7 +79,12 @@ def compute(
     if kernel is None:
         return None
     if kernel is not _UNKNOWN:
-        return kernel(arrays if like is None else _rows(arrays, like, kernel.used), like)
+        if like is not None:
+            return kernel(_rows(arrays, like, kernel.used), like)
+        if len(_by_shapes) > MOST_SIZES:
+            _by_shapes.clear()
+        _by_shapes[seen] = kernel
+        return kernel(arrays)
     if recording.recorder() is not None:  # arrays that record would go to somebody else's program
         return None
     met = _met[key] = _met.get(key, 0) + arrays[0].size
