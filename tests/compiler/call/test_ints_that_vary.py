@@ -2,6 +2,7 @@
 
 import copy
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -124,6 +125,46 @@ def test_where_the_number_itself_is_needed_there_are_few_programs_and_the_line_i
     assert "int 0 among the arguments cannot vary: test_ints_that_vary.py" in str(
         compiled.explain().fixed_sizes
     )
+
+
+image, line = cosines(1, 2, 24, 24), cosines(2, 3, 40)
+NEEDED = {
+    "slice_step": lambda n: line[:, :, ::n],
+    "window": lambda n: line.unfold(2, n, 1).mean(-1),
+    "window_step": lambda n: line.unfold(2, 3, n).sum(-1),
+    "pool": lambda n: F.max_pool2d(image, n, stride=1),
+    "adaptive_pool": lambda n: F.adaptive_avg_pool2d(image, n),
+    "linspace": lambda n: mt.linspace(0, 1, n) * 2,
+    "hann_window": lambda n: mt.hann_window(n),
+    "interpolate": lambda n: F.interpolate(image, size=(n, n), mode="bilinear"),
+    "stride": lambda n: F.conv1d(line, line[:, :, :3], stride=n),
+    "dilation": lambda n: F.conv1d(line, line[:, :, :2], dilation=n),
+    "loop": lambda n: sum(line * i for i in range(n)),
+}
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_what_needs_the_number_is_right_for_each_and_says_so_when_it_is_not_compiled(name):
+    function = NEEDED[name]
+    compiled = mt.compile(function, backend="numpy")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for n in (2, 3, 5, 4, 7, 6, 3, 8, 9, 5, 10, 11, 12, 2, 13, 14, 4, 15, 16, 17):
+            same(compiled(n), function(n))
+    assert compiled.compilations <= 8
+    assert compiled.cache.eager_calls > 0
+    assert "run as they are, not compiled" in str([warning.message for warning in told])
+    assert str(compiled.cache.eager_calls) in str(compiled.explain())
+
+
+def test_images_of_any_size_are_made_larger_by_one_program(compile):
+    def enlarged(x):
+        return mt.cat([x, F.interpolate(F.max_pool2d(x, 2), scale_factor=2)], 1)
+
+    function = compile(enlarged)
+    for n, m in ((6, 8), (10, 4), (4, 4), (12, 6), (8, 14)):
+        same(function(cosines(1, 2, n, m)), enlarged(cosines(1, 2, n, m)))
+    assert function.compilations == 2
 
 
 def test_large_and_negative_ints_are_right(compile):

@@ -68,7 +68,7 @@ def interpolate(
     rank = x.ndim - 2
     _check_mode(x, mode, align_corners, antialias)
     goal, factors = _goal(x, size, scale_factor, mode, recompute_scale_factor)
-    if mode != "area" and min((*x.shape[2:], *goal)) < 1:
+    if mode != "area" and any(n < 1 for n in (*x.shape[2:], *goal)):
         raise RuntimeError(
             f"interpolate: input and output sizes must be positive, got {tuple(x.shape[2:])} and {goal}"
         )
@@ -130,7 +130,11 @@ def _goal(
             f"interpolate: input of shape {tuple(x.shape)} has {rank} axes to resize, got scale_factor "
             f"{scale_factor}"
         )
-    goal = tuple(math.floor(float(n) * f) for n, f in zip(x.shape[2:], factors, strict=True))
+    # (A whole factor as an int: then a compiled function's sizes may vary.)
+    goal = tuple(
+        n * int(f) if f.is_integer() else math.floor(float(n) * f)
+        for n, f in zip(x.shape[2:], factors, strict=True)
+    )
     return goal, None if recompute or mode == "area" else factors
 
 
@@ -172,11 +176,10 @@ def _copies(
     """Return how often each element is copied along each axis, where that is a whole number of times."""
     if mode not in ("nearest", "nearest-exact"):
         return None
+    if factors is not None:
+        return tuple(map(int, factors)) if all(f.is_integer() for f in factors) else None
     sizes = list(zip(x.shape[2:], goal, strict=True))
-    if any(o % n for n, o in sizes):
-        return None
-    times = tuple(o // n for n, o in sizes)
-    return times if factors is None or times == factors else None
+    return None if any(o % n for n, o in sizes) else tuple(o // n for n, o in sizes)
 
 
 def _take(x: Tensor, axis: int, places: np.ndarray) -> Tensor:
