@@ -145,6 +145,7 @@ _ROOMS = {
     "face": ("install_as_torch",),
     "fft": (),
     "func": ("vmap",),
+    "masked": (),
     "nn": (),
     "nn.functional": (
         "adaptive_avg_pool1d", "adaptive_max_pool1d", "celu_", "max_pool1d_with_indices", "rrelu_", "selu_",
@@ -158,6 +159,7 @@ _ROOMS = {
         "rms_norm", "rrelu", "selu", "threshold", "triplet_margin_loss",
     ),
     "optim": (),
+    "quasirandom": (),
     "rare": (
         "affine_grid_generator", "alias_copy", "alpha_dropout_", "as_strided_copy", "as_strided_scatter", "cond",
         "constant_pad_nd", "conv_tbc", "convolution", "detach_copy", "diagonal_copy", "dropout_", "dsmm", "eig",
