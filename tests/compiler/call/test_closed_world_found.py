@@ -1265,3 +1265,31 @@ def test_an_argument_older_and_one_younger_than_the_weights(compile):
         return found
 
     both(scenario, compile)
+
+
+@pytest.mark.parametrize("left", ["number", "tensor", "nothing"])
+def test_a_number_gives_its_place_to_a_tensor_and_the_function_leaves_something_else(compile, left):
+    def scenario(compile):
+        class Box:
+            level = 0.5
+
+        box = Box()
+
+        @compile
+        def f(x):
+            h = x * box.level
+            if left == "number":
+                box.level = x.shape[-1] / 4
+            elif left == "tensor":
+                box.level = h.sum() * 0.25
+            else:
+                del box.level
+            return h
+
+        found = []
+        for level in (0.5, 0.25, mt.tensor(0.5), mt.tensor(0.75), 2.0, mt.tensor(0.5)):
+            box.level = level
+            found += [f(mt.ones(3, 4)), box.level]
+        return found
+
+    both(scenario, compile)

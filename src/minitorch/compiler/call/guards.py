@@ -33,7 +33,7 @@ from minitorch.compiler.call.conditions import (
 from minitorch.compiler.trace.observe.hooks import lookup
 from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, Fact, brief, reported_places
 from minitorch.compiler.trace.observe.whose import is_trusted, is_trusted_class
-from minitorch.compiler.trace.recorded import FromPlace, ReadNumber, found_at, look_at
+from minitorch.compiler.trace.recorded import FromPlace, ReadNumber, look_at
 from minitorch.engine import recording
 from minitorch.engine.gpu import device_of, is_writeable
 from minitorch.engine.node import Node
@@ -100,14 +100,13 @@ def conditions_on_place(source: FromPlace, value: Any, others: dict[int, Any]) -
     place = look_at(source.holder, source.key)
     operands = operands if "{1}" in place else operands[:1]
     words = f"the tensor at {brief(source.key)}"
-    kind = type(found_at(source.holder, source.key)._array)
-    order = "carray" if kind is np.ndarray else "c_contiguous"
+    order = "carray" if source.kind is np.ndarray else "c_contiguous"
     conditions = [
         Condition(words, f"type({place})", operands, Tensor),
         Condition(f"{words}.requires_grad", f"{place}._requires_grad", operands, False),
         Condition(f"the graph of {words}", f"{place}._operation", operands, None),
         Condition(f"the hooks of {words}", f"{place}._hooks", operands, None),
-        Condition(f"the array of {words}", f"type({place}._array)", operands, kind),
+        Condition(f"the array of {words}", f"type({place}._array)", operands, source.kind),
         Condition(f"the shape of {words}", f"{place}._array.shape", operands, value.shape, "=="),
         Condition(f"the dtype of {words}", f"{place}._array.dtype", operands, value.dtype, "=="),
         Condition(f"whether {words} is contiguous", f"{place}._array.flags.{order}", operands, True),

@@ -91,7 +91,7 @@ class KnownObjects:
         """Make an input of whatever Tensor is at a place; tell whether that can be done."""
         if not can_be_placed(tensor):
             return False
-        known = self.active.placed.setdefault(id(tensor), FromPlace(holder, key))
+        known = self.active.placed.setdefault(id(tensor), FromPlace(holder, key, type(tensor._array)))
         return known.holder is holder and known.key == key
 
     def shown(self, array: np.ndarray) -> Any:

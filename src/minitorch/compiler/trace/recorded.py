@@ -66,10 +66,14 @@ class FromTensor:
 
 @dataclass(frozen=True, eq=False)
 class FromPlace:
-    """The array of whatever Tensor is at a place where another one was found at each call: a hidden state."""
+    """The array of whatever Tensor is at a place where another one was found at each call: a hidden state.
+
+    kind: the class of its array. (After the call there may be something else at the place.)
+    """
 
     holder: Any
     key: Any
+    kind: type
 
     def read(self, call: Call) -> np.ndarray:
         """Return the array of the one that is there now."""
