@@ -132,7 +132,11 @@ _offer(vars(linalg), linalg.__all__)
 # Rooms that a program may never enter are opened at first use, so that `import minitorch` stays quick: the rooms
 # themselves, and the names that are offered here from inside one.
 _ROOMS = {
-    "amp": ("GradScaler", "autocast", "get_autocast_dtype", "is_autocast_cpu_enabled", "is_autocast_enabled"),
+    "amp": (
+        "GradScaler", "autocast", "clear_autocast_cache", "get_autocast_cpu_dtype", "get_autocast_dtype",
+        "get_autocast_gpu_dtype", "is_autocast_cache_enabled", "is_autocast_cpu_enabled", "is_autocast_enabled",
+    ),
+    "autograd.anomaly": ("is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_anomaly_enabled"),
     "backends": (),
     "compiler.call.compiled": ("compile",),
     "compiler.call.lazy": ("is_lazy", "lazy", "set_lazy"),
