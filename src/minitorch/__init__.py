@@ -132,7 +132,11 @@ _offer(vars(linalg), linalg.__all__)
 # Rooms that a program may never enter are opened at first use, so that `import minitorch` stays quick: the rooms
 # themselves, and the names that are offered here from inside one.
 _ROOMS = {
-    "amp": ("GradScaler", "autocast", "get_autocast_dtype", "is_autocast_cpu_enabled", "is_autocast_enabled"),
+    "amp": (
+        "GradScaler", "autocast", "clear_autocast_cache", "get_autocast_cpu_dtype", "get_autocast_dtype",
+        "get_autocast_gpu_dtype", "is_autocast_cache_enabled", "is_autocast_cpu_enabled", "is_autocast_enabled",
+    ),
+    "autograd.anomaly": ("is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_anomaly_enabled"),
     "backends": (),
     "compiler.call.compiled": ("compile",),
     "compiler.call.lazy": ("is_lazy", "lazy", "set_lazy"),
@@ -145,6 +149,7 @@ _ROOMS = {
     "face": ("install_as_torch",),
     "fft": (),
     "func": ("vmap",),
+    "masked": (),
     "nn": (),
     "nn.functional": (
         "adaptive_avg_pool1d", "adaptive_max_pool1d", "celu_", "max_pool1d_with_indices", "rrelu_", "selu_",
@@ -158,6 +163,7 @@ _ROOMS = {
         "rms_norm", "rrelu", "selu", "threshold", "triplet_margin_loss",
     ),
     "optim": (),
+    "quasirandom": (),
     "rare": (
         "affine_grid_generator", "alias_copy", "alpha_dropout_", "as_strided_copy", "as_strided_scatter", "cond",
         "constant_pad_nd", "conv_tbc", "convolution", "detach_copy", "diagonal_copy", "dropout_", "dsmm", "eig",

@@ -107,6 +107,25 @@ def get_autocast_dtype(device_type: str) -> Any:
     return shown(chosen) if pytorchs.on else chosen
 
 
+def get_autocast_gpu_dtype() -> Any:
+    """Return the dtype that autocast casts to on a GPU."""
+    return get_autocast_dtype("cuda")
+
+
+def get_autocast_cpu_dtype() -> Any:
+    """Return the dtype that autocast casts to on the CPU."""
+    return get_autocast_dtype("cpu")
+
+
+def is_autocast_cache_enabled() -> bool:
+    """Tell whether weights that were cast are kept for their next use: they are cast anew."""
+    return False
+
+
+def clear_autocast_cache() -> None:
+    """Forget weights that were cast: none are kept."""
+
+
 def is_autocast_available(device_type: str) -> bool:
     """Tell whether autocast does something on a device.
 

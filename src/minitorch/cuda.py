@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from minitorch import creation
 from minitorch.amp import GradScaler, custom_bwd, custom_fwd
 from minitorch.amp import autocast as _autocast
 from minitorch.engine import gpu
@@ -280,9 +282,113 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
     """Do nothing."""
 
 
+def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
+    """Return memory_stats, with a dict for each word before a dot."""
+    nest: dict[str, Any] = {}
+    for name, value in memory_stats(device).items():
+        *words, last = name.split(".")
+        inner = nest
+        for word in words:
+            inner = inner.setdefault(word, {})
+        inner[last] = value
+    return nest
+
+
+def _renamed(old: str, function: Any) -> Any:
+    def call(device: Any = None) -> Any:
+        new = function.__name__
+        warnings.warn(
+            f"`torch.cuda.{old}` has been renamed to `torch.cuda.{new}`", FutureWarning, stacklevel=2
+        )
+        return function(device)
+
+    call.__name__ = call.__qualname__ = old
+    call.__doc__ = f"{function.__name__} under its old name, which warns."
+    return call
+
+
+memory_cached = max_memory_cached = _renamed("memory_cached", memory_reserved)
+reset_max_memory_cached = _renamed("reset_max_memory_cached", reset_peak_memory_stats)
 max_memory_reserved = memory_reserved  # (it is given back by empty_cache alone)
 reset_max_memory_allocated = reset_peak_memory_stats
 ipc_collect = init = current_blas_handle = _nothing
+
+
+def get_arch_list() -> list[str]:
+    """Return the GPUs that kernels were compiled for beforehand: none, they are compiled when they are needed."""
+    return []
+
+
+def get_gencode_flags() -> str:
+    """Return the options they were compiled with: none."""
+    return ""
+
+
+def is_tf32_supported() -> bool:
+    """Tell whether the GPU multiplies float32 in fewer digits where it may."""
+    return is_available() and get_device_capability() >= (8, 0)
+
+
+def can_device_access_peer(device: Any, peer_device: Any) -> bool:
+    """Tell whether a GPU can read another one's memory."""
+    runtime = gpu.library().cuda.runtime
+    return bool(runtime.deviceCanAccessPeer(_number(device), _number(peer_device)))
+
+
+def set_stream(stream: Any) -> None:
+    """From now on, ask for everything on a stream."""
+    if stream is not None and is_available():
+        stream.stream.use()
+
+
+# --- PyTorch's old names: FloatTensor(2, 3) ------------------------------------------------------------------
+
+
+class _LegacyOnGpu(type):
+    """The kind of cuda.FloatTensor and its like: called they make tensors on the GPU, asked they tell dtypes."""
+
+    on_cpu: Any
+
+    def __call__(cls, *args: Any) -> Any:
+        """Make a tensor from data, or of a shape."""
+        if not is_available():
+            raise TypeError(
+                f"type torch.cuda.{cls.__name__} not available: there is no GPU, or no CuPy; write "
+                f"torch.{cls.__name__}, or torch.tensor(…, device=device)"
+            )
+        return cls.on_cpu(*args).to("cuda")
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls.on_cpu) and instance.is_cuda
+
+
+(
+    FloatTensor,
+    DoubleTensor,
+    HalfTensor,
+    LongTensor,
+    IntTensor,
+    ShortTensor,
+    ByteTensor,
+    CharTensor,
+    BoolTensor,
+) = (
+    _LegacyOnGpu(
+        kind.__name__,
+        (),
+        {"on_cpu": kind, "__doc__": f"PyTorch's old way to a {kind.__name__} on a GPU."},
+    )
+    for kind in (
+        *(
+            creation.FloatTensor,
+            creation.DoubleTensor,
+            creation.HalfTensor,
+            creation.LongTensor,
+            creation.IntTensor,
+        ),
+        *(creation.ShortTensor, creation.ByteTensor, creation.CharTensor, creation.BoolTensor),
+    )
+)
 
 
 # --- random numbers ------------------------------------------------------------------------------------------

@@ -531,6 +531,73 @@ def householder_product(A: Any, tau: Any) -> Tensor:
     return tensor_for(A, "householder_product").orgqr(tau)
 
 
+class _Ldl(NamedTuple):
+    """L and D in one matrix, and LAPACK's list of exchanged rows."""
+
+    LD: Tensor
+    pivots: Tensor
+
+
+class _LdlEx(NamedTuple):
+    LD: Tensor
+    pivots: Tensor
+    info: Tensor
+
+
+def ldl_factor_ex(A: Any, *, hermitian: bool = False, check_errors: bool = False) -> _LdlEx:
+    """ldl_factor, which tells a failure by a number instead of an error."""
+    x = tensor_for(A, "ldl_factor")
+    if x.requires_grad:
+        raise RuntimeError(
+            "derivative for aten::linalg_ldl_factor_ex is not implemented; linalg.solve has one"
+        )
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise RuntimeError(f"ldl_factor: expects square matrices, got shape {tuple(x.shape)}")
+    array = np.asarray(x._data)
+    factor = _lapack("hetrf" if hermitian and array.dtype.kind == "c" else "sytrf", array.dtype)
+    flat = array.reshape(-1, *array.shape[-2:])
+    found = [factor(each, lower=1) for each in flat]
+    ld = np.stack([np.tril(f[0]) for f in found]) if found else np.zeros_like(flat)
+    pivots = np.array([f[1] for f in found], np.int32).reshape(array.shape[:-1])
+    info = np.array([f[2] for f in found], np.int32).reshape(array.shape[:-2])
+    if check_errors and info.any():
+        raise LinAlgError("ldl_factor: the matrix is singular")
+    return _LdlEx(new_tensor(ld.reshape(array.shape)), new_tensor(pivots), new_tensor(info))
+
+
+def ldl_factor(A: Any, *, hermitian: bool = False) -> _Ldl:
+    """A symmetric matrix as P·L·D·Lᵀ·Pᵀ, in LAPACK's form, for ldl_solve. It has no derivative.
+
+    >>> ldl_solve(*ldl_factor(minitorch.tensor([[2.0, 1.0], [1.0, 3.0]])), minitorch.tensor([[4.0], [7.0]]))
+    tensor([[1.],
+            [2.]])
+    """
+    return _Ldl(*ldl_factor_ex(A, hermitian=hermitian, check_errors=True)[:2])
+
+
+def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False) -> Tensor:
+    """X of A X = B, by ldl_factor's form of A. It has no derivative."""
+    factors, right = tensor_for(LD, "ldl_solve"), tensor_for(B, "ldl_solve")
+    if factors.requires_grad or right.requires_grad:
+        raise RuntimeError("ldl_solve: has no derivative here; linalg.solve(A, B) has one")
+    a, b = np.asarray(factors._data), np.asarray(right._data)
+    solve_one = _lapack("hetrs" if hermitian and a.dtype.kind == "c" else "sytrs", a.dtype)
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a = np.broadcast_to(a, (*batch, *a.shape[-2:]))
+    where = np.broadcast_to(np.asarray(tensor_for(pivots, "ldl_solve")._data), a.shape[:-1])
+    b = np.broadcast_to(b, (*batch, *b.shape[-2:]))
+    out = np.empty(b.shape, b.dtype)
+    for at in np.ndindex(*batch):
+        out[at] = solve_one(a[at], where[at], b[at], lower=1)[0]
+    return new_tensor(out)
+
+
+def _lapack(name: str, dtype: Any) -> Any:
+    import scipy.linalg  # at first use
+
+    return scipy.linalg.get_lapack_funcs((name,), dtype=dtype)[0]
+
+
 def multi_dot(tensors: Any) -> Tensor:
     """The product of several matrices in the cheapest order; the first and the last may be vectors.
 
@@ -668,7 +735,8 @@ implements(np.linalg.norm)(lambda x, ord=None, axis=None, keepdims=False: norm(x
 
 __all__ = [
     "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh",
-    "householder_product", "inv", "inv_ex", "lstsq", "lu", "lu_factor", "lu_factor_ex", "lu_solve",
+    "householder_product", "inv", "inv_ex",
+    "ldl_factor", "ldl_factor_ex", "ldl_solve", "lstsq", "lu", "lu_factor", "lu_factor_ex", "lu_solve",
     "matmul", "matrix_exp", "matrix_norm", "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv", "qr",
     "slogdet", "solve", "solve_ex", "solve_triangular", "svd", "svdvals", "tensorinv", "tensorsolve",
     "trace", "vander", "vecdot", "vector_norm",

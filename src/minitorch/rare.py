@@ -17,7 +17,7 @@ import numpy as np
 from minitorch import creation, linalg, random
 from minitorch.engine.node import new_tensor
 from minitorch.func import functional_call
-from minitorch.functions import mm
+from minitorch.functions import mm, view_as_complex, view_as_real
 from minitorch.nn import functional as F
 from minitorch.nn import recurrent
 from minitorch.nn.functional.recurrent import gru_cell, lstm_cell, rnn_relu_cell, rnn_tanh_cell  # noqa: F401
@@ -65,8 +65,8 @@ unbind_copy = _copying("unbind_copy", Tensor.unbind)
 unfold_copy = _copying("unfold_copy", Tensor.unfold)
 unsqueeze_copy = _copying("unsqueeze_copy", Tensor.unsqueeze)
 view_copy = _copying("view_copy", Tensor.view)
-view_as_real_copy = _copying("view_as_real_copy", lambda x: x.view_as_real())
-view_as_complex_copy = _copying("view_as_complex_copy", lambda x: x.view_as_complex())
+view_as_real_copy = _copying("view_as_real_copy", view_as_real)
+view_as_complex_copy = _copying("view_as_complex_copy", view_as_complex)
 
 
 # Parts of which PyTorch's autograd does not know that they share memory; here it may know.

@@ -230,3 +230,58 @@ def test_a_compiled_function_refuses_and_runs_eagerly():
     making = minitorch.compile(lambda x: x.to_sparse().to_dense() + 1)
     with pytest.warns(CompileWarning, match="sparse"):
         np.testing.assert_array_equal(making(d).numpy(), DENSE + 1)
+
+
+# --- by rows --------------------------------------------------------------------------------------------------
+
+
+def test_matrices_kept_by_rows():
+    dense = np.array([[0.0, 2.0, 0.0], [3.0, 0.0, 4.0]], np.float32)
+    ours, theirs = (m.tensor(dense).to_sparse_csr() for m in (minitorch, torch))
+    assert repr(ours) == repr(theirs)
+    assert (ours.is_sparse, ours.is_sparse_csr, repr(ours.layout)) == (False, True, "torch.sparse_csr")
+    for part in ("crow_indices", "col_indices", "values", "to_dense"):
+        np.testing.assert_array_equal(getattr(ours, part)().numpy(), getattr(theirs, part)().numpy())
+    assert [repr(x.layout) for x in (ours * 2, ours + ours, ours.to_sparse(), ours.double(), ours.detach())] == [
+        "torch.sparse_csr", "torch.sparse_csr", "torch.sparse_coo", "torch.sparse_csr", "torch.sparse_csr",
+    ]  # fmt: skip
+    assert ours.to_dense().to_sparse(layout=minitorch.sparse_csr).is_sparse_csr
+    for refused in (
+        lambda: ours.indices(),
+        lambda: minitorch.ones(2).to_sparse_csr(),
+        lambda: ours.to_sparse().crow_indices(),
+    ):
+        with pytest.raises(RuntimeError):
+            refused()
+    with pytest.raises(NotImplementedError, match="to_sparse_csr"):
+        ours.to_sparse_csc()
+
+
+def test_products_of_matrices_kept_by_rows():
+    results = []
+    for m in (minitorch, torch):
+        values, d = (
+            m.tensor([2.0, 3.0, 4.0], requires_grad=True),
+            m.arange(6.0).reshape(3, 2).requires_grad_(),
+        )
+        a = m.sparse_csr_tensor(m.tensor([0, 1, 3]), m.tensor([1, 0, 2]), values, (2, 3))
+        out = a @ d
+        (out**2).sum().backward()
+        square = (a.detach() @ a.detach().to_dense().T.to_sparse_csr()).to_dense()
+        more = m.sparse.mm(a.detach(), d.detach()), a.detach().matmul(m.ones(3))
+        results.append(
+            [np.asarray(t.detach()) for t in (out, square, *more)] + [np.asarray(t.grad) for t in (values, d)]
+        )
+    for mine, other in zip(*results, strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-6)
+
+
+def test_batches_of_sparse_matrices():
+    results = []
+    for m in (minitorch, torch):
+        x, y = m.arange(24.0).reshape(2, 3, 4).to_sparse(), m.arange(16.0).reshape(2, 4, 2).requires_grad_()
+        out = m.bmm(x, y)
+        (out * m.arange(12.0).reshape(2, 3, 2)).sum().backward()
+        results.append([np.asarray(out.detach()), np.asarray(y.grad)])
+    for mine, other in zip(*results, strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-6)

@@ -226,3 +226,16 @@ def _looking(wanted: bool) -> Callable[[modes.Mode], modes.Mode]:
         return modes.with_observers(mode, *others, observe)._replace(gradient_check=check_gradient)
 
     return change
+
+
+def is_anomaly_enabled() -> bool:
+    """Tell whether nan and inf are looked for."""
+    return observe in modes.current().observers
+
+
+is_anomaly_check_nan_enabled = is_anomaly_enabled
+
+
+def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
+    """Look for nan and inf from now on, or stop it."""
+    set_detect_anomaly(enabled, check_nan)

@@ -7,6 +7,16 @@ from collections.abc import Iterable
 
 # By address below torch; what is below one of these is absent for the same reason.
 ABSENT = {
+    "lobpcg": "torch.linalg.eigh gives all eigenvalues of a symmetric matrix",
+    "mps": "there are the CPU and, with CuPy, CUDA",
+    "quantize_per_tensor": "quantised tensors are absent; compute in float32",
+    "quantize_per_channel": "quantised tensors are absent; compute in float32",
+    "fake_quantize_per_tensor_affine": "quantised tensors are absent; compute in float32",
+    "fake_quantize_per_channel_affine": "quantised tensors are absent; compute in float32",
+    "sparse_csc_tensor": "there are sparse_coo_tensor and sparse_csr_tensor",
+    "sparse_bsr_tensor": "there are sparse_coo_tensor and sparse_csr_tensor",
+    "sparse_bsc_tensor": "there are sparse_coo_tensor and sparse_csr_tensor",
+    "sparse_compressed_tensor": "there are sparse_coo_tensor and sparse_csr_tensor",
     "_inductor": "torch.compile is minitorch's own compiler; its settings are the arguments of torch.compile",
     "_functorch": "torch.func has grad, vmap, jvp, vjp, jacrev, jacfwd, hessian and functional_call",
     "ao": "quantised tensors are absent; compute in float32",

@@ -64,6 +64,9 @@ class _Pickler(pickle.Pickler):
             if obj.is_sparse:
                 made = (obj._indices(), obj._values(), tuple(obj.shape), obj.is_coalesced())
                 return (_utils._rebuild_sparse_tensor, (obj.layout, made))
+            if obj.is_sparse_csr:
+                made = (obj.crow_indices(), obj.col_indices(), obj._values(), tuple(obj.shape))
+                return (_utils._rebuild_sparse_tensor, (obj.layout, made))
             memory, offset, array = self._seen(obj.cpu()._data)
             steps = tuple(step // array.itemsize for step in array.strides)
             made = (memory, offset, tuple(array.shape), steps, obj.requires_grad, OrderedDict())

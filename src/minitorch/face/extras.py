@@ -284,6 +284,8 @@ ABSENT_DTYPES = {
         *(AbsentDtype(f"float8_{kind}", 1) for kind in ("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu")),
         AbsentDtype("float4_e2m1fn_x2", 1),
         AbsentDtype("complex32", 4, "c"),
+        *(AbsentDtype(f"{kind}{bits}", 1, "i") for kind in ("int", "uint") for bits in range(1, 8)),
+        *(AbsentDtype(name, 1, "q") for name in ("quint4x2", "quint2x4")),
         *(AbsentDtype(f"q{kind}", 4 if kind == "int32" else 1, "q") for kind in ("int8", "uint8", "int32")),
     )
 }
@@ -334,11 +336,24 @@ def fill(input: Any, value: Any) -> Any:
     return minitorch.full_like(input, value)
 
 
-def empty_strided(size: Any, stride: Any, **options: Any) -> Any:
-    """Return an uninitialised tensor whose axes lie in memory in the order of the given steps."""
-    order = sorted(range(len(size)), key=lambda axis: -stride[axis])
-    made = minitorch.empty(*(size[axis] for axis in order), **options)
-    return made.permute(*(order.index(axis) for axis in range(len(size))))
+class qscheme(str):
+    """How numbers are quantised; can be named, not used."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "torch." + self[:]
+
+    __str__ = __repr__
+
+
+QSCHEMES = {
+    name: qscheme(name)
+    for name in (
+        *("per_channel_affine", "per_channel_affine_float_qparams", "per_channel_symmetric"),
+        *("per_tensor_affine", "per_tensor_symmetric"),
+    )
+}
 
 
 def get_device_module(device: Any = None) -> Any:

@@ -34,7 +34,13 @@ HIDDEN = {
 }  # fmt: skip
 
 # Names of torch itself that are another address's.
-ALIASES = {"Future": "futures", "ScriptModule": "jit", "ScriptFunction": "jit"}
+ALIASES = {
+    "DisableTorchFunction": "_C",
+    "DisableTorchFunctionSubclass": "_C",
+    "Future": "futures",
+    "ScriptModule": "jit",
+    "ScriptFunction": "jit",
+}
 
 
 def get_default_dtype() -> dtype:
@@ -71,11 +77,13 @@ def make_torch(spec: importlib.machinery.ModuleSpec, site: Path) -> ModuleType:
             names[name] = shown(value)
     names.update({each.name: each for each in DTYPES.values()})
     names.update({k: v for k, v in vars(extras).items() if getattr(v, "__module__", "") == extras.__name__})
-    names.update(extras.FOREACH | extras.ABSENT_DTYPES)
+    names.update(extras.FOREACH | extras.ABSENT_DTYPES | extras.QSCHEMES)
+    names["chalf"] = names["complex32"]
     del names["bfloat16"]  # which a package has, and is looked for at first use
     names.update({name: getattr(extras, name) for name in extras.__all__})
     names.update({name: getattr(storage, name) for name in ("TypedStorage", "UntypedStorage")})
     names.update({each.__name__: each for each in storage.STORAGES.values()})
+    names.update(Storage=names["FloatStorage"], StorageBase=storage.UntypedStorage)
     names.update(
         save=checkpoints.save, load=checkpoints.load, PyTorchFileReader=checkpoints.PyTorchFileReader
     )

@@ -6,9 +6,10 @@ gradient of a function that itself takes gradients, per example, is written down
 
 from minitorch.func.batching import vmap
 from minitorch.func.derivatives import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp
+from minitorch.func.functionalize import functionalize
 from minitorch.func.modules import functional_call, replace_all_batch_norm_modules_, stack_module_state
 
 __all__ = [
-    "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
+    "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
     "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap",
 ]  # fmt: skip

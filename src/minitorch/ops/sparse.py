@@ -28,6 +28,8 @@ _LINEAR = {np.conjugate, np.negative, np.positive}
 class Coo(np.lib.mixins.NDArrayOperatorsMixin):
     """A sparse array. indices: (sparse axes, n) integers; values: (n, …dense axes); coalesced: no place twice, sorted.
 
+    by_rows: whether it is a matrix that tells where each row begins (CSR); it is coalesced then.
+
     >>> x = Coo(np.array([[0, 1, 1], [2, 0, 0]]), np.array([3.0, 4.0, 5.0]), (2, 3))
     >>> x.dense()
     array([[0., 0., 3.],
@@ -36,7 +38,7 @@ class Coo(np.lib.mixins.NDArrayOperatorsMixin):
     array([ 6., 18.])
     """
 
-    __slots__ = ("__weakref__", "coalesced", "indices", "shape", "values")
+    __slots__ = ("__weakref__", "by_rows", "coalesced", "indices", "shape", "values")
 
     base = None  # it is no view
     flags = np.empty(0).flags  # writable, and a copy of it lies in the order of its axes
@@ -44,9 +46,14 @@ class Coo(np.lib.mixins.NDArrayOperatorsMixin):
     __hash__ = object.__hash__
 
     def __init__(
-        self, indices: Array, values: Array, shape: tuple[int, ...], coalesced: bool = False
+        self,
+        indices: Array,
+        values: Array,
+        shape: tuple[int, ...],
+        coalesced: bool = False,
+        by_rows: bool = False,
     ) -> None:
-        self.indices, self.values, self.shape = indices, values, tuple(shape)
+        self.indices, self.values, self.shape, self.by_rows = indices, values, tuple(shape), by_rows
         self.coalesced = coalesced or indices.shape[1] == 0
 
     # --- what an array tells of itself ----------------------------------------------------------
@@ -102,9 +109,18 @@ class Coo(np.lib.mixins.NDArrayOperatorsMixin):
 
     def like(self, values: Array) -> Coo:
         """Return other values at the same places."""
-        return Coo(
-            self.indices, values, (*self.shape[: len(self.indices)], *values.shape[1:]), self.coalesced
-        )
+        shape = (*self.shape[: len(self.indices)], *values.shape[1:])
+        return Coo(self.indices, values, shape, self.coalesced, self.by_rows)
+
+    def kept(self, by_rows: bool) -> Coo:
+        """Return it as a matrix that is kept by rows, or by coordinates."""
+        once = self.coalesce()
+        return Coo(once.indices, once.values, once.shape, True, by_rows)
+
+    def row_starts(self) -> Array:
+        """Return how many values lie before each row, and how many there are in all."""
+        counts = np.bincount(self.indices[0], minlength=self.shape[0])
+        return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
 
     def keys(self) -> Array:
         """Return each place as one number, in the order of the axes."""
@@ -148,7 +164,7 @@ class Coo(np.lib.mixins.NDArrayOperatorsMixin):
 
     def copy(self, order: Any = None) -> Coo:
         """Return a copy."""
-        return Coo(self.indices.copy(), self.values.copy(), self.shape, self.coalesced)
+        return Coo(self.indices.copy(), self.values.copy(), self.shape, self.coalesced, self.by_rows)
 
     def astype(self, dtype: Any, order: Any = None, copy: bool = True) -> Coo:
         """Return it in another dtype."""
@@ -307,9 +323,11 @@ def _added(ufunc: Any, a: Any, b: Any) -> Any:
     if a.indices.shape == b.indices.shape and (
         a.indices is b.indices or np.array_equal(a.indices, b.indices)
     ):
-        return Coo(a.indices, ufunc(a.values, b.values), a.shape, a.coalesced)
+        return Coo(a.indices, ufunc(a.values, b.values), a.shape, a.coalesced, a.by_rows and b.by_rows)
     values = np.concatenate((a.values, b.values if ufunc is np.add else -b.values))
     both = Coo(np.concatenate((a.indices, b.indices), axis=1), values, a.shape)
+    if a.by_rows and b.by_rows:
+        return both.kept(by_rows=True)
     return both.coalesce() if a.coalesced and b.coalesced else both
 
 
@@ -369,7 +387,8 @@ def product(a: Any, b: Any) -> Any:
         return (_rows_of(a, wide) @ b.astype(wide, copy=False)).astype(a.dtype, copy=False)
     out = (_rows_of(a, wide) @ _rows_of(b, wide)).tocoo()
     indices = np.array([out.row, out.col], np.int64)
-    return Coo(indices, out.data.astype(a.dtype, copy=False), (a.shape[0], b.shape[1])).coalesce()
+    made = Coo(indices, out.data.astype(a.dtype, copy=False), (a.shape[0], b.shape[1]))
+    return made.kept(a.by_rows and b.by_rows)
 
 
 def _rows_of(x: Coo, dtype: Any) -> Any:
@@ -429,6 +448,7 @@ SPARSE: Op = _op(
     lambda v, *, indices, shape, coalesced=False: Coo(indices, v, shape, coalesced),
     lambda g, out, v, **_: VALUES_AT(g, out),
 )
+KEEP = _op("to_sparse", lambda x, *, by_rows: x.kept(by_rows), lambda g, out, x, **_: g)
 COALESCE = _op("coalesce", lambda x: x.coalesce(), lambda g, out, x: g)
 # Of an array that is coalesced, or whose indices name each place once.
 VALUES = _op("values", lambda x: x.values, lambda g, out, x: SPARSE_LIKE(g, x))
@@ -462,4 +482,4 @@ LOOK_UP = _op("embedding", lambda table, *, index, padding_idx: table[index], _g
 
 def is_sparse(x: Any) -> bool:
     """Tell whether an array is sparse, or a Tensor that holds one."""
-    return isinstance(x, Coo) or getattr(x, "is_sparse", False) is True
+    return isinstance(x, Coo) or isinstance(getattr(x, "_array", None), Coo)

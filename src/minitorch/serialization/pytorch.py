@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from minitorch.engine.node import new_tensor
-from minitorch.functions import sparse_coo_tensor
+from minitorch.functions import sparse_coo_tensor, sparse_csr_tensor
 from minitorch.nn.parameter import Parameter
 from minitorch.serialization.nest import of_bfloat16
 from minitorch.tensor import Tensor
@@ -276,13 +276,18 @@ class _Machine:
                 return Parameter(data, requires_grad=requires_grad)
             case "_rebuild_tensor_v2", (_Storage() as storage, offset, size, stride, bool() as flag, *_):
                 return _tensor(storage.array, offset, size, stride, flag)
-            case "_get_layout", ("torch.sparse_coo",):
-                return "torch.sparse_coo"
+            case "_get_layout", ("torch.sparse_coo" | "torch.sparse_csr" as name,):
+                return name
             case "_rebuild_sparse_tensor", (
                 "torch.sparse_coo",
                 (Tensor() as indices, Tensor() as values, size, *rest),
             ):
                 return sparse_coo_tensor(indices, values, size, is_coalesced=bool(rest and rest[0]))
+            case "_rebuild_sparse_tensor", (
+                "torch.sparse_csr",
+                (Tensor() as crow, Tensor() as columns, Tensor() as values, size),
+            ):
+                return sparse_csr_tensor(crow, columns, values, size)
             case "_rebuild_tensor_v3", (
                 _Storage() as storage,
                 offset,

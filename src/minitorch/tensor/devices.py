@@ -150,7 +150,7 @@ def place_of(array: Any) -> device:
 
 
 class layout(str):
-    """How elements are kept: all of them (strided). Others, of sparse tensors, can only be named.
+    """How elements are kept: all of them (strided), few (sparse_coo, sparse_csr). Others can only be named.
 
     >>> strided == "strided", minitorch.ones(1).layout
     (True, torch.strided)
@@ -175,6 +175,8 @@ class memory_format(str):
     __str__ = __repr__
 
 
+sparse_csc, sparse_bsr, sparse_bsc = layout("sparse_csc"), layout("sparse_bsr"), layout("sparse_bsc")
+jagged = layout("jagged")
 strided, sparse_coo, sparse_csr = layout("strided"), layout("sparse_coo"), layout("sparse_csr")
 preserve_format, contiguous_format = memory_format("preserve_format"), memory_format("contiguous_format")
 channels_last, channels_last_3d = memory_format("channels_last"), memory_format("channels_last_3d")

@@ -89,7 +89,8 @@ class Facts(Node):
         return self._data.nbytes
 
     # What PyTorch has other kinds of, and here there is one kind: answers for code that asks.
-    is_quantized = is_meta = is_mps = is_nested = is_sparse_csr = is_mkldnn = is_xpu = False
+    is_quantized = is_meta = is_mps = is_nested = is_mkldnn = is_xpu = False
+    is_ipu = is_maia = is_mtia = is_vulkan = is_xla = False
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the length of one axis.

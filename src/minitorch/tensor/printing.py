@@ -144,7 +144,10 @@ def _sparse(tensor: Any, prefix: str) -> str:
     """Return a sparse tensor as PyTorch would print it: its indices, its values, its size."""
     coo = tensor._array
     parts = []
-    for name, array in (("indices", coo.indices), ("values", coo.values)):
+    indices: tuple[Any, ...] = (("indices", coo.indices),)
+    if coo.by_rows:
+        indices = (("crow_indices", coo.row_starts()), ("col_indices", coo.indices[1]))
+    for name, array in (*indices, ("values", coo.values)):
         start = f"{name}=tensor("
         indent = len(prefix) + len(start)
         body = f"[], size={array.shape}"
@@ -156,7 +159,10 @@ def _sparse(tensor: Any, prefix: str) -> str:
     implied = coo.dtype in (np.bool_, np.int64, get_default_dtype(), dtype_of_number(1j))
     kind = [] if implied else [f"dtype={shown(coo.dtype) if pytorchs.on else coo.dtype}"]
     line = len(prefix) + len(size)
-    suffixes = [count, *kind, "layout=torch.sparse_coo", *_of_graph(tensor)]
+    suffixes = [count, *kind, f"layout=torch.sparse_{'csr' if coo.by_rows else 'coo'}", *_of_graph(tensor)]
+    if coo.by_rows:  # PyTorch goes on in the line of the values
+        start = prefix + gap.join(parts)
+        return _with_suffixes(start, [size, *suffixes], len(prefix), len(start.rpartition("\n")[2]) + 2)
     return _with_suffixes(prefix + gap.join([*parts, size]), suffixes, len(prefix), line)
 
 

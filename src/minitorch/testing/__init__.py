@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 from minitorch.testing import strategies
-from minitorch.testing.close import assert_close
+from minitorch.testing.close import assert_allclose, assert_close
 from minitorch.testing.fields import backward, gradcheck
+from minitorch.testing.making import make_tensor
 
-__all__ = ["assert_close", "backward", "gradcheck", "strategies"]
+__all__ = ["assert_allclose", "assert_close", "backward", "gradcheck", "make_tensor", "strategies"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,13 @@ _TOLERANCES = {
     "complex64": (1.3e-6, 1e-5),
     "complex128": (1e-7, 1e-7),
 }
+
+
+_OLD_TOLERANCES = {
+    "float16": (1e-3, 1e-3),
+    "float32": (1e-4, 1e-5),
+    "float64": (1e-5, 1e-8),
+}  # assert_allclose's
 
 
 def assert_close(
@@ -133,3 +141,28 @@ def _short(value: Any) -> str:
 
 def _fail(reason: str, msg: Any) -> None:
     raise AssertionError(msg(reason) if callable(msg) else reason if msg is None else msg)
+
+
+def assert_allclose(
+    actual: Any,
+    expected: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
+    msg: str = "",
+) -> None:
+    """assert_close under its old name, which warns, and converts what is no Tensor."""
+    warnings.warn(
+        "`torch.testing.assert_allclose()` is deprecated since 1.12 and will be removed in a future release. "
+        "Please use `torch.testing.assert_close()` instead.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    first, second = as_tensor(actual), as_tensor(expected)
+    usual = _OLD_TOLERANCES.get(str(np.dtype(first.dtype)), (0.0, 0.0))
+    if rtol is None and atol is None:
+        rtol, atol = usual
+    assert_close(
+        first, second.to(first.dtype), rtol=rtol, atol=atol, equal_nan=equal_nan, msg=msg or None,
+        check_dtype=False, check_stride=False,
+    )  # fmt: skip

@@ -9,6 +9,6 @@ __all__ = ["checkpoint", "data"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("_pytree", "dlpack", "hooks"):  # opened at first use
+    if name in ("_pytree", "benchmark", "dlpack", "hooks", "weak"):  # opened at first use
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 PyTree = Any
+FlattenFn = UnflattenFn = ToDumpableContextFn = FromDumpableContextFn = Callable[..., Any]
+DumpableContext = Any
 Context = Any
 KeyPath = tuple[Any, ...]
 FlattenFunc = Callable[[Any], tuple[list[Any], Context]]
@@ -444,3 +446,56 @@ def _broadcast_to_and_flatten(tree: Any, treespec: TreeSpec, is_leaf: Any = None
             return None
         found += inner
     return found
+
+
+PyTreeSpec = TreeSpec
+
+
+def tree_is_leaf(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> bool:
+    """Tell whether a thing is an end: no container that is known.
+
+    >>> tree_is_leaf(1), tree_is_leaf([1])
+    (True, False)
+    """
+    return _is_leaf(tree, is_leaf)
+
+
+def is_namedtuple_class(cls: Any) -> bool:
+    """Tell whether a class is a named tuple's."""
+    return (
+        isinstance(cls, type) and issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)
+    )
+
+
+def is_namedtuple_instance(obj: Any) -> bool:
+    """Tell whether a thing is a named tuple."""
+    return is_namedtuple_class(type(obj))
+
+
+def is_namedtuple(obj: Any) -> bool:
+    """Tell whether a thing, or a class, is a named tuple."""
+    return is_namedtuple_class(obj if isinstance(obj, type) else type(obj))
+
+
+def is_structseq_class(cls: Any) -> bool:
+    """Tell whether a class is one of Python's own tuples with names (time.struct_time)."""
+    return (
+        isinstance(cls, type)
+        and issubclass(cls, tuple)
+        and all(isinstance(getattr(cls, name, None), int) for name in ("n_fields", "n_sequence_fields"))
+    )
+
+
+def is_structseq_instance(obj: Any) -> bool:
+    """Tell whether a thing is one of Python's own tuples with names."""
+    return is_structseq_class(type(obj))
+
+
+def is_structseq(obj: Any) -> bool:
+    """Tell whether a thing, or a class, is one of Python's own tuples with names."""
+    return is_structseq_class(obj if isinstance(obj, type) else type(obj))
+
+
+def treespec_pprint(treespec: TreeSpec) -> str:
+    """Return a tree's form as text, a star for each end."""
+    return str(tree_unflatten(["*"] * treespec.num_leaves, treespec)).replace("'*'", "*")

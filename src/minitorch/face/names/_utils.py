@@ -37,6 +37,8 @@ def _rebuild_parameter(data: Any, requires_grad: bool, backward_hooks: Any) -> A
 
 def _rebuild_sparse_tensor(kind: Any, data: Any) -> Any:
     """Make a sparse tensor: what PyTorch's files call."""
+    if repr(kind) == "torch.sparse_csr":
+        return minitorch.sparse_csr_tensor(*data)
     indices, values, size, *coalesced = data
     return minitorch.sparse_coo_tensor(indices, values, size, is_coalesced=bool(coalesced and coalesced[0]))
 

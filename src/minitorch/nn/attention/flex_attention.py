@@ -9,11 +9,16 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from minitorch.creation import arange
 from minitorch.functions import where
 from minitorch.tensor import Tensor
 
-__all__ = ["AuxOutput", "AuxRequest", "BlockMask", "create_block_mask", "create_mask", "flex_attention"]
+__all__ = [
+    "AuxOutput", "AuxRequest", "BlockMask", "and_masks", "create_block_mask", "create_mask", "flex_attention",
+    "noop_mask", "or_masks",
+]  # fmt: skip
 
 _DEFAULT_SPARSE_BLOCK_SIZE = 128  # PyTorch's, which programs round lengths up to
 
@@ -113,3 +118,31 @@ def flex_attention(
         lse = total.squeeze(-1) if return_aux.lse else None
         return out, AuxOutput(lse, scores.amax(-1) if return_aux.max_scores else None)
     return (out, total.squeeze(-1)) if return_lse else out
+
+
+def noop_mask(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Tensor:
+    """A mask that keeps every pair."""
+    return batch.new_ones((), dtype=np.bool_)
+
+
+def and_masks(*mask_mods: Any) -> Any:
+    """Return the mask that keeps what all masks keep."""
+    return _together(mask_mods, "and_masks", lambda a, b: a & b, True)
+
+
+def or_masks(*mask_mods: Any) -> Any:
+    """Return the mask that keeps what one of the masks keeps."""
+    return _together(mask_mods, "or_masks", lambda a, b: a | b, False)
+
+
+def _together(masks: tuple[Any, ...], name: str, join: Any, start: bool) -> Any:
+    if not all(callable(mask) for mask in masks):
+        raise RuntimeError(f"{name}: all inputs should be callable mask_mods: {masks}")
+
+    def mask_mod(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+        result = b.new_full((), start, dtype=np.bool_)
+        for mask in masks:
+            result = join(result, mask(b, h, q_idx, kv_idx))
+        return result
+
+    return mask_mod

@@ -20,7 +20,7 @@ from minitorch.ops import products as ops
 from minitorch.ops.sparse import Coo
 from minitorch.tensor.convert import as_tensor, cast, one_axis, promoted, tensor_for
 from minitorch.tensor.methods.arguments import expect_axes
-from minitorch.tensor.methods.joining import cat
+from minitorch.tensor.methods.joining import cat, stack
 from minitorch.tensor.methods.public import function, in_place
 from minitorch.tensor.methods.sparse import product as sparse_product
 from minitorch.tensor.precision import in_given_precision, in_lower_precision, lowered_by_autocast
@@ -86,6 +86,8 @@ class Products(Node):
                 f"bmm: batches of {self._data.shape[0]} and {as_tensor(mat2)._data.shape[0]} matrices do not "
                 "match; write matmul to broadcast"
             )
+        if self._array.__class__ is Coo:
+            return stack([matmul(self[i], mat2[i]) for i in range(len(self))])  # type: ignore[index,arg-type]
         return matmul(self, mat2)
 
     def outer(self, vec2: Any) -> Tensor:

@@ -15,12 +15,12 @@ from minitorch.engine.recording import recorder
 from minitorch.ops import sparse as ops
 from minitorch.ops.sparse import Coo
 from minitorch.tensor.convert import as_tensor, cast
-from minitorch.tensor.devices import sparse_coo, strided
+from minitorch.tensor.devices import sparse_coo, sparse_csr, strided
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
 
-__all__ = ["sparse_coo_tensor"]
+__all__ = ["sparse_coo_tensor", "sparse_csr_tensor"]
 
 
 def refuse_to_record(what: str) -> None:
@@ -41,12 +41,19 @@ class Sparse(Node):
     @property
     def is_sparse(self) -> bool:
         """Whether it keeps indices and values instead of every element."""
-        return self._array.__class__ is Coo
+        return self._array.__class__ is Coo and not self._array.by_rows
+
+    @property
+    def is_sparse_csr(self) -> bool:
+        """Whether it is a matrix that keeps columns, values, and where each row begins."""
+        return self._array.__class__ is Coo and self._array.by_rows
 
     @property
     def layout(self) -> Any:
-        """How elements are kept: torch.strided, or torch.sparse_coo."""
-        return sparse_coo if self._array.__class__ is Coo else strided
+        """How elements are kept: torch.strided, torch.sparse_coo or torch.sparse_csr."""
+        if self._array.__class__ is not Coo:
+            return strided
+        return sparse_csr if self._array.by_rows else sparse_coo
 
     def to_sparse(self, sparse_dim: int | None = None, *, layout: Any = None, **options: Any) -> Tensor:
         """What is not 0, by indices and values; sparse_dim: how many axes the indices name.   dx = g, dense
@@ -57,17 +64,58 @@ class Sparse(Node):
                values=tensor([2.]),
                size=(2, 2), nnz=1, layout=torch.sparse_coo)
         """
+        if layout == sparse_csr:
+            return self.to_sparse_csr(**options)
         if layout not in (None, sparse_coo) or any(value is not None for value in options.values()):
             raise RuntimeError(
-                f"to_sparse: tensors are sparse by coordinates here (torch.sparse_coo), not {layout!r}"
+                "to_sparse: tensors are sparse by coordinates (torch.sparse_coo) or by rows (torch.sparse_csr) here, "
+                f"not {layout!r}"
             )
         refuse_to_record("to_sparse")
-        if self.is_sparse:
-            return self  # type: ignore[return-value]
+        if self._array.__class__ is Coo:
+            return apply(ops.KEEP, self, by_rows=False) if self._array.by_rows else self  # type: ignore[return-value]
         axes = self._array.ndim if sparse_dim is None else sparse_dim
         if not 0 <= axes <= self._array.ndim:
             raise IndexError(f"to_sparse: sparse_dim must be from 0 to {self._array.ndim}, got {axes}")
         return apply(ops.TO_SPARSE, self, sparse_axes=axes)
+
+    def to_sparse_coo(self) -> Tensor:
+        """What is not 0, by indices and values; see to_sparse."""
+        return self.to_sparse()
+
+    def to_sparse_csr(self, dense_dim: int | None = None) -> Tensor:
+        """What is not 0 of a matrix, by columns and values, and where each row begins.   dx = g, dense
+
+        >>> x = minitorch.tensor([[0.0, 2.0], [3.0, 4.0]]).to_sparse_csr()
+        >>> x.crow_indices(), x.col_indices(), x.values()
+        (tensor([0, 1, 3]), tensor([1, 0, 1]), tensor([2., 3., 4.]))
+        """
+        if self._array.ndim != 2 or dense_dim:
+            raise RuntimeError(
+                f"to_sparse_csr: a matrix is kept by rows, not shape {tuple(self._array.shape)}; there is to_sparse()"
+            )
+        return apply(ops.KEEP, self.to_sparse(), by_rows=True)
+
+    def _refused_layout(self, *args: Any, **options: Any) -> Any:
+        """Refuse: by coordinates and by rows are the layouts there are."""
+        raise NotImplementedError(
+            "sparse columns and blocks (CSC, BSR, BSC) are absent; there are to_sparse() and to_sparse_csr()"
+        )
+
+    to_sparse_csc = to_sparse_bsr = to_sparse_bsc = ccol_indices = row_indices = _refused_layout
+
+    def crow_indices(self) -> Tensor:
+        """How many values of a matrix kept by rows lie before each row, and in all; see to_sparse_csr."""
+        return new_tensor(self._rows("crow_indices").row_starts())
+
+    def col_indices(self) -> Tensor:
+        """The column of each value of a matrix kept by rows; see to_sparse_csr."""
+        return new_tensor(self._rows("col_indices").indices[1])
+
+    def _rows(self, name: str) -> Coo:
+        if not self.is_sparse_csr:
+            raise RuntimeError(f"{name}: expected a matrix kept by rows; write x.to_sparse_csr()")
+        return self._coo(name)
 
     def to_dense(self, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
         """Every element of a sparse tensor, zeros included; a dense one as it is.   dx = g at its places
@@ -102,6 +150,8 @@ class Sparse(Node):
         >>> minitorch.tensor([0.0, 2.0]).to_sparse().indices()
         tensor([[1]])
         """
+        if self.is_sparse_csr:
+            raise RuntimeError("indices: kept by rows here; there are crow_indices() and col_indices()")
         self._expect_coalesced("indices")
         return self._indices()
 
@@ -133,7 +183,7 @@ class Sparse(Node):
         >>> minitorch.eye(2).to_sparse().sparse_dim(), minitorch.eye(2).to_sparse(1).sparse_dim()
         (2, 1)
         """
-        return int(self._array.sparse_axes) if self.is_sparse else 0
+        return int(self._array.sparse_axes) if self._array.__class__ is Coo else 0
 
     def dense_dim(self) -> int:
         """How many axes the values have.
@@ -141,7 +191,8 @@ class Sparse(Node):
         >>> minitorch.eye(2).to_sparse().dense_dim(), minitorch.eye(2).to_sparse(1).dense_dim()
         (0, 1)
         """
-        return int(self._array.ndim - self._array.sparse_axes) if self.is_sparse else self._array.ndim
+        axes = self._array.sparse_axes if self._array.__class__ is Coo else 0
+        return int(self._array.ndim - axes)
 
     def sparse_mask(self, mask: Any) -> Tensor:
         """The elements at the places of a sparse tensor.   dx = g, dense
@@ -211,6 +262,37 @@ def sparse_coo_tensor(
     if requires_grad:  # a leaf
         held = held.detach()
     out = apply(ops.SPARSE, held, indices=places, shape=shape, coalesced=bool(is_coalesced))
+    return out.requires_grad_() if requires_grad else out
+
+
+def sparse_csr_tensor(
+    crow_indices: Any,
+    col_indices: Any,
+    values: Any,
+    size: Any = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    check_invariants: bool | None = None,
+) -> Tensor:
+    """A matrix kept by rows: values in the order of rows, the column of each, and where each row begins.
+
+    >>> sparse_csr_tensor([0, 1, 3], [1, 0, 1], [2.0, 3.0, 4.0]).to_dense()
+    tensor([[0., 2.],
+            [3., 4.]])
+    """
+    starts, columns = (
+        np.asarray(as_tensor(each)._data).astype(np.int64) for each in (crow_indices, col_indices)
+    )
+    if starts.ndim != 1 or not starts.size or starts[0] != 0 or starts[-1] != columns.size:
+        raise RuntimeError("sparse_csr_tensor: crow_indices must lead from 0 to the number of values")
+    if size is None:
+        size = (len(starts) - 1, int(columns.max(initial=-1)) + 1)
+    held = as_tensor(values, dtype).detach() if requires_grad else as_tensor(values, dtype)
+    places = np.stack([np.repeat(np.arange(len(starts) - 1), np.diff(starts)), columns])
+    made = sparse_coo_tensor(places, held, size)
+    out = apply(ops.KEEP, made, by_rows=True)
     return out.requires_grad_() if requires_grad else out
 
 
