@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.call.there import DeviceProgram
-from minitorch.compiler.ir.elsewhere import Elsewhere, lies_here
+from minitorch.compiler.ir.elsewhere import FEW_NUMBERS, Elsewhere, lies_here
 from minitorch.compiler.ir.program import Program, Value, evaluate, interpret
 from minitorch.compiler.trace.recorder import Recording
 from minitorch.engine.dtypes import is_bfloat16
@@ -62,7 +62,7 @@ def _first_difference(program: Any, active: Recording) -> tuple[int, str] | None
 def _computing(arrays: Iterable[Any]) -> Any:
     """Return what computes values from arrays like these: None for NumPy."""
     there = next((memory for a in arrays if (memory := device_of(a)) is not None), None)
-    return None if there is None else Elsewhere(there.to_device, there.to_host)
+    return None if there is None else Elsewhere(there.to_device, there.to_host, FEW_NUMBERS)
 
 
 def differing(
@@ -91,6 +91,8 @@ def differing(
         outputs = interpret(part, [shake.moved(a) for a in inputs], shake, compute)
         for k, there in enumerate([expected[i] for i in wrong]):
             shaken, outputs[k] = outputs[k], None  # it may go when it was looked at
+            if compute is not None and lies_here(shaken) != lies_here(there):
+                shaken = on_host(shaken) if lies_here(there) else compute.to_device(shaken)
             with np.errstate(all="ignore"):
                 # (An index, a count or a truth may be another one after a rounding error: where, is what counts.)
                 apart = np.abs(shaken - there) if there.dtype.kind in "fc" else shaken != there
@@ -184,6 +186,8 @@ _RTOL = {"E": 3e-2, "e": 1e-2, "f": 2e-5, "d": 1e-11, "F": 2e-4, "D": 1e-9, "g":
 # So many rounding errors are made at once on everything on the way: long sums in another order differ by as many.
 # And so many times as far as that takes a result may it be from what the function gave.
 ERRORS, FARTHER = 16, 8
+# On a device sums are long, are added up in orders of their own, and to ask further takes seconds.
+FARTHER_THERE = 5
 PIECE, PIECE_THERE = 1 << 16, 1 << 26  # elements that are compared at once: on the host, and on a device
 _EXACT = {
     "maximum", "minimum", "where", "cast", "negative", "absolute", "sign", "copysign", "floor", "ceil", "trunc",
@@ -206,6 +210,8 @@ def close(a: Any, b: Any, spread: Any = 0.0) -> bool:
     if lies_here(a) != lies_here(b):
         a, b = on_host(a), on_host(b)
     rtol = _RTOL.get(a.dtype.char)
+    if rtol is not None and not lies_here(a):
+        rtol *= FARTHER_THERE
     if is_bfloat16(a.dtype):
         a, b = a.astype(np.float32), b.astype(np.float32)
     if np.ndim(spread):

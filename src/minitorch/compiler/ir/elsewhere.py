@@ -18,6 +18,7 @@ import numpy as np
 from minitorch.compiler.ir.program import PRIMITIVES, Value, evaluate
 from minitorch.compiler.ir.sizes import Binding, evaluated
 
+FEW_NUMBERS = 1 << 18  # bytes that a recording's small values touch, at most
 FEW_INDICES = 1 << 24  # bytes of them that the host looks at
 FEW = 4096  # bytes that the host may write out for a device to fetch
 _REDUCTIONS = {
@@ -34,17 +35,22 @@ def lies_here(array: Any) -> bool:
 class Elsewhere:
     """Computes values where their inputs lie: in place of `evaluate`.
 
-    to_device, to_host: bring arrays there and back. refused: what the library there did not compute.
+    to_device, to_host: bring arrays there and back. few_here: what touches no more bytes is computed by NumPy.
+    refused: what the library there did not compute.
     """
 
-    def __init__(self, to_device: Callable[[Any], Any], to_host: Callable[[Any], np.ndarray]) -> None:
-        self.to_device, self._to_host = to_device, to_host
+    def __init__(
+        self, to_device: Callable[[Any], Any], to_host: Callable[[Any], np.ndarray], few_here: int = 0
+    ) -> None:
+        self.to_device, self._to_host, self._few_here = to_device, to_host, few_here
         self.refused: set[Value] = set()
 
     def __call__(self, value: Value, inputs: Sequence[Any], binding: Binding | None = None) -> Any:
         """Compute one value from its inputs' arrays."""
         if all(map(lies_here, inputs)) and (value.primitive != "expand" or value.nbytes <= FEW):
             return evaluate(value, inputs, binding)
+        if self._few_here and value.nbytes + sum(np.size(x) * 8 for x in inputs) <= self._few_here:
+            return evaluate(value, self._here(inputs), binding)
         there = [self.to_device(np.asarray(x)) if lies_here(x) else x for x in inputs]
         attributes = evaluated(value.attributes, binding) if binding else value.attributes
         self._check_indices(value, there, attributes)
@@ -55,7 +61,10 @@ class Elsewhere:
                 raise
             except Exception:  # if it is no fault of the library's, NumPy says so
                 self.refused.add(value)
-        return evaluate(value, [x if lies_here(x) else self._to_host(x) for x in inputs], binding)
+        return evaluate(value, self._here(inputs), binding)
+
+    def _here(self, inputs: Sequence[Any]) -> list[Any]:
+        return [x if lies_here(x) else self._to_host(x) for x in inputs]
 
     def _computed(self, value: Value, inputs: list[Any], attributes: dict[str, Any]) -> Any:
         if value.primitive == "reduce":

@@ -247,7 +247,7 @@ def test_code_is_made_where_llvmlite_keeps_its_functions_elsewhere(monkeypatch):
             emitted.append(module)
             return expected
 
-    assert machine._emit(Machine(), "module") == expected
+    assert machine.emitted(Machine(), "module") == expected
     assert emitted == ["module"]
 
 

@@ -10,6 +10,7 @@ import ctypes
 import functools
 import time
 from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -22,11 +23,12 @@ from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.ptx import ptx
 from minitorch.compiler.backends.cuda.words import Kernel, cpu_text, gpu_text, looked_up
 from minitorch.compiler.backends.llvm.driver import aligned, array_at
-from minitorch.compiler.backends.llvm.machine import compile_functions
+from minitorch.compiler.backends.llvm.machine import compile_functions, cores
 from minitorch.compiler.backends.llvm.target import host, require_llvmlite
 from minitorch.engine.precision import may_round
 
 ALIGNMENT = 16  # of arrays that kernels read
+LEAST_IN_A_MODULE = 3  # kernels
 
 
 class Launch(NamedTuple):
@@ -312,9 +314,24 @@ class Cuda:
         return f"sm_{self.cupy.cuda.Device().compute_capability}"
 
     def load(self, kernels: list[Kernel]) -> list[Any]:
-        """Make kernels ready to be launched: as one module, which the driver assembles (and keeps on disk)."""
+        """Make kernels ready to be launched: as modules that are made, and that the driver assembles, side by side."""
+        count = max(1, min(cores(), len(kernels) // LEAST_IN_A_MODULE))
+        parts = [kernels[first::count] for first in range(count)]
+        there = (self.cupy.cuda.Device().id, self.processor)
+        try:
+            with ThreadPoolExecutor(count) as pool:
+                made = list(pool.map(lambda part: self._module(part, *there), parts))
+        except self.cupy.cuda.driver.CUDADriverError:  # (a driver that wants them in this very thread)
+            made = [self._module(part, *there) for part in parts]
+        functions: list[Any] = [None] * len(kernels)
+        for first, part in enumerate(made):
+            functions[first::count] = part
+        return functions
+
+    def _module(self, kernels: list[Kernel], number: int, processor: str) -> list[Any]:
+        self.cupy.cuda.Device(number).use()  # (each thread has to say so)
         module = self.cupy.cuda.function.Module()
-        module.load(ptx(gpu_text(kernels), self.processor))
+        module.load(ptx(gpu_text(kernels), processor))
         return [module.get_function(f"kernel{number}") for number in range(len(kernels))]
 
     @functools.cached_property

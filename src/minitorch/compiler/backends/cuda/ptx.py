@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import threading
 from typing import Any
 
 from minitorch.compiler.backends.cuda.words import TRIPLE
 from minitorch.compiler.backends.llvm import object_cache
+from minitorch.compiler.backends.llvm.machine import emitted
 from minitorch.compiler.backends.llvm.target import Target, require_llvmlite
 
 OPTIMIZATION = 3
@@ -24,16 +26,17 @@ def ptx(text: str, processor: str) -> bytes:
 
 
 def _made(text: str, processor: str) -> bytes:
-    llvm, machine = require_llvmlite(), _machine(processor)
+    llvm, machine = require_llvmlite(), _machine(processor, threading.get_ident())
     module = llvm.parse_assembly(text, llvm.create_context())
     module.triple = TRIPLE
     module.data_layout = str(machine.target_data)
     module.verify()
-    return machine.emit_assembly(module).encode()
+    return emitted(machine, module, as_text=True)
 
 
-@functools.cache
-def _machine(processor: str) -> Any:
+@functools.lru_cache(maxsize=64)
+def _machine(processor: str, thread: int) -> Any:
+    """Return what makes code for a processor, in one thread."""
     llvm = require_llvmlite()
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()

@@ -138,11 +138,11 @@ _loaded: weakref.WeakValueDictionary[tuple[str, tuple[str, ...]], MachineCode] =
 def object_code(text: str, target: Target, optimization: int = OPTIMIZATION) -> bytes:
     """Return the object file of a module. No pass over the text runs: what is written is what is selected."""
     machine = target_machine(target, optimization)
-    return _emit(machine, _parse(text, machine, target))
+    return emitted(machine, _parse(text, machine, target))
 
 
-def _emit(machine: Any, module: Any) -> bytes:
-    """Return a module's object file, made beside other threads'.
+def emitted(machine: Any, module: Any, *, as_text: bool = False) -> bytes:
+    """Return a module's object file (as_text: its code in the target's own language), made beside other threads'.
 
     llvmlite lets one thread at a time into LLVM. Making code needs no such care where, as here, every module has a
     context and every thread a target machine of its own, and it is nearly all of the time: so its function is called
@@ -151,9 +151,9 @@ def _emit(machine: Any, module: Any) -> bytes:
     ffi = require_llvmlite().ffi
     unlocked = getattr(ffi.lib.LLVMPY_TargetMachineEmitToMemory, "_cfn", None)
     if unlocked is None:
-        return machine.emit_object(module)
+        return machine.emit_assembly(module).encode() if as_text else machine.emit_object(module)
     with ffi.OutputString() as problem:
-        buffer = unlocked(machine, module, 1, problem)
+        buffer = unlocked(machine, module, int(not as_text), problem)
         if not buffer:
             raise RuntimeError(f"LLVM could not make code: {problem}")
     try:
