@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from minitorch.compiler.backends.cuda.capabilities import ATOMIC
 from minitorch.compiler.backends.cuda.exact import supplied
 from minitorch.compiler.backends.cuda.folds import (
+    FLOAT32,
     SLOT_BYTES,
     ExponentialSum,
     Slots,
@@ -44,7 +45,7 @@ from minitorch.compiler.backends.llvm.loops.folds import beginning
 from minitorch.compiler.backends.llvm.loops.loop import Loop, LoopFold, Store
 from minitorch.compiler.backends.llvm.loops.passes import find_stages
 from minitorch.compiler.backends.llvm.space import Space
-from minitorch.compiler.backends.llvm.text import TYPES, Emitter, memory_type
+from minitorch.compiler.backends.llvm.text import TYPES, Emitter, literal, memory_type
 from minitorch.compiler.backends.llvm.writer import Shift, Writer
 from minitorch.compiler.ir.index import Dim, total
 
@@ -54,7 +55,7 @@ BUSY_THREADS = 1 << 16  # so many keep a GPU busy
 FEW_COLUMNS = 64  # a thread has one of them, and its sum in shared memory
 WARP = 32  # threads that run together
 WIDE_TEAM = 128  # threads for a row, where rows are enough
-MOST_KEPT = 32  # of a row, by one thread
+MOST_KEPT = 16  # of a row, by one thread
 MOST_TEAM_THAT_KEEPS, LEAST_THREADS_THAT_KEEP = 512, 1 << 13
 FOLDED_AT_ONCE = FOLDED_BY_ALL = 8  # what so many threads know, one folds; and in the end everybody
 SIDE_BY_SIDE = 4  # elements of a thread: it waits for memory once for all of them
@@ -356,17 +357,19 @@ class _LoopWriter:
             [self.stage(s) for s in self.loop.stores] + [self.stages[f.source] for f in self.loop.folds]
         )
         with self.block.turns(self.a.turns) as turn:
+            in_warps = 1 < self.a.team <= WARP and not columns  # teams that are in one warp wait for no other
             if self.a.team == 1:  # nobody to wait for
                 with self.block.phase():
                     self.row(turn, range(last + 1))
             else:
-                # Teams that are in one warp wait for no other; but sums of all rows are everybody's.
-                in_warps = self.a.team <= WARP and not columns and not self.totals
                 for number in range(last + 1):
                     with self.block.phase(in_warps):
                         self.row(turn, [number])
                     folded = [f for f in self.rows if self.stages[f.source] == number]
                     self.narrow(folded, self.a.team, in_warps)
+            if in_warps and self.totals:  # which are everybody's
+                with self.block.phase():
+                    pass
         if self.totals:
             self.finish()
         self.finish_columns([fold for fold in columns if fold in self.slots])
@@ -479,6 +482,12 @@ class _LoopWriter:
         for node in order:
             if not self.inside[node] and node.kind != "result":
                 w.write(node)
+        for node in order:
+            if self.divides_a_row(node):
+                key = ("reciprocal", node.args[1])
+                if w.find(key) is None:
+                    given = [("float", literal(1.0, FLOAT32)), ("float", w.single(node.args[1]))]
+                    w.scopes[-1][key] = e.call("fast.divide", "float", given)
         row_stores = [s for s in stores if s not in along]
         row_folds = [f for f in folds if f.scope == "rows"]
         if row_stores or row_folds:
@@ -506,6 +515,26 @@ class _LoopWriter:
             self.sweep_and_keep(self.keeping, number, along, along_folds, lane)
         else:
             self.sweep(order, along, along_folds, lane)
+
+    def divides_a_row(self, node: Expression) -> bool:
+        """Whether the elements of a row are divided by a number of it: a multiplication for each will do."""
+        return (
+            (node.kind, node.data) == ("map", "divide")
+            and node.dtype == FLOAT32
+            and self.inside[node]
+            and not self.inside[node.args[1]]
+            and node.args[1].kind != "constant"
+        )
+
+    def write_inside(self, node: Expression) -> None:
+        """Write an expression that differs in a row."""
+        w = self.w
+        if self.divides_a_row(node) and w.find(node) is None:
+            reciprocal = w.find(("reciprocal", node.args[1]))
+            if reciprocal is not None:
+                w.scopes[-1][node] = self.e.op(f"fmul float {w.single(node.args[0])}, {reciprocal}")
+                return
+        w.write(node)
 
     def is_inside(self, store: Store) -> bool:
         """Whether a store is made at every element of a row."""
@@ -577,7 +606,7 @@ class _LoopWriter:
                 slot = keeping.nodes.index(node) * self.each + k
                 w.scopes[-1][node] = e.op(f"kept {slot} {TYPES[node.dtype]}")
             for node in keeping.computed[number]:
-                w.write(node)
+                self.write_inside(node)
                 if node in keeping.nodes:
                     slot = keeping.nodes.index(node) * self.each + k
                     e.line(f"keep {slot} {TYPES[node.dtype]} {w.single(node)}")
@@ -622,7 +651,7 @@ class _LoopWriter:
             self.go_to(place, dims)
             for node in order:
                 if self.inside[node]:
-                    w.write(node)
+                    self.write_inside(node)
             scopes.append(w.scopes.pop())
         left = iter(names)
         known = {f: [next(left) for _ in kinds(f)] for f in folds if not self.is_in_memory(f)}

@@ -33,6 +33,11 @@ INSTRUCTIONS = {
         "define internal float @fast.exp2(float %x) nounwind {\n"
         "  %r = call float @llvm.exp2.f32(float %x)\n  ret float %r\n}",
     ),
+    "fast.reciprocal": (
+        'asm "rcp.approx.ftz.f32 $0, $1;", "=f,f"',
+        "define internal float @fast.reciprocal(float %x) nounwind {\n"
+        "  %r = fdiv float 1.0, %x\n  ret float %r\n}",
+    ),
     "fast.divide": (
         'asm "div.full.f32 $0, $1, $2;", "=f,f,f"',
         "define internal float @fast.divide(float %x, float %y) nounwind {\n"
