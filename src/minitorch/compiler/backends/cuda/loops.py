@@ -59,6 +59,7 @@ MOST_KEPT = 16  # of a row, by one thread
 MOST_TEAM_THAT_KEEPS, LEAST_THREADS_THAT_KEEP = 512, 1 << 13
 FOLDED_AT_ONCE = FOLDED_BY_ALL = 8  # what so many threads know, one folds; and in the end everybody
 SIDE_BY_SIDE = 4  # elements of a thread: it waits for memory once for all of them
+LONG_ROW, LONG_SIDE_BY_SIDE = 32, 8  # elements of a thread's row, from which on it takes more of them
 PER_ROW, PER_ELEMENT = 2, 3  # how many scopes deep: what is known of a row, and of an element of it
 
 
@@ -163,7 +164,7 @@ def _arrange(loop: Loop, nodes: list[Expression], guarded: bool) -> Arrangement:
         mine = 1 if piece else -(-rows // loop.blocks)  # rows of a block
         few = length <= FEW_COLUMNS  # (else one team alone adds to a column, in memory)
         if mine > 1 and (few or not loop.has("column")):
-            team = _power(length) if few else min(team, _power(-(-length // 4)))
+            team = _power(length) if few else min(team, max(WARP, _power(length // 32 + 1)))
             threads = max(team, min(most, max(32, _power(team * mine))))
         return Arrangement(space, outer, inner, team, threads, loop.blocks, mine, True, piece)
     plain = not inner and not loop.folds and all(s.function == "set" and not s.places for s in loop.stores)
@@ -557,9 +558,12 @@ class _LoopWriter:
 
         def several(number: str, names: list[str]) -> list[str]:
             first = add(e, multiply(e, number, span), lane)
-            return turn([add(e, first, str(k * a.team)) for k in range(SIDE_BY_SIDE)], names)
+            return turn([add(e, first, str(k * a.team)) for k in range(together_at)], names)
 
-        span = a.team * SIDE_BY_SIDE
+        # Of a long row there is much to wait for, if little is read at each place.
+        read = sum(node.kind == "load" and self.inside[node] for node in order)
+        together_at = LONG_SIDE_BY_SIDE if read <= 2 and length >= LONG_ROW * a.team else SIDE_BY_SIDE
+        span = a.team * together_at
         if a.piece:
             start = add(e, multiply(e, "%block", a.piece), lane)
             stop = smaller(e, multiply(e, add(e, "%block", "1"), a.piece), str(length))
