@@ -17,8 +17,15 @@ from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution
 from minitorch.engine.precision import may_round
 
 _FLOAT32, _NEIGHBOURING_CHANNELS, _CROSS_CORRELATION = 0, 1, 1  # the library's numbers
-_TF32, _FLOAT32_ALONE = 0, 3
-_ALGORITHMS = (1, 0)  # tiles of a product whose addresses are computed beforehand; or on the way
+_AS_IT_LIKES, _FLOAT32_ALONE = 0, 3  # how it multiplies
+_BEFOREHAND, _ON_THE_WAY = 1, 0  # when it computes the addresses of windows
+# What is tried, in this order. (By its speed the last one does not use tensor cores either.)
+_IN_TF32 = [(_AS_IT_LIKES, _BEFOREHAND), (_AS_IT_LIKES, _ON_THE_WAY)]
+_IN_FLOAT32 = [
+    (_FLOAT32_ALONE, _ON_THE_WAY),
+    (_FLOAT32_ALONE, _BEFOREHAND),
+    (_AS_IT_LIKES, _ON_THE_WAY),
+]
 MOST_WORKSPACE = 1 << 30
 
 
@@ -89,11 +96,11 @@ class Cudnn:
         self._call("cudnnSetFilter4dDescriptor", filters, _FLOAT32, _NEIGHBOURING_CHANNELS, *sizes)
         steps = (0, 0, *c.strides, *c.dilations)
         self._call("cudnnSetConvolution2dDescriptor", how, *steps, _CROSS_CORRELATION, _FLOAT32)
-        self._call("cudnnSetConvolutionMathType", how, _TF32 if may_round() else _FLOAT32_ALONE)
         order = (images, results, filters) if c.of_filters else (images, filters, results)
         made = self._cupy.empty(c.filters if c.of_filters else c.results, np.float32)
         stream = self._cupy.cuda.get_current_stream()
-        for algorithm in _ALGORITHMS:
+        for math, algorithm in _IN_TF32 if may_round() else _IN_FLOAT32:
+            self._call("cudnnSetConvolutionMathType", how, math)
             size = ctypes.c_size_t()
             name = f"cudnnGetConvolution{_way(c)}WorkspaceSize"
             first, second, third = order

@@ -21,7 +21,7 @@ from minitorch.compiler.backends.cuda.cudnn import Cudnn
 from minitorch.compiler.backends.cuda.cudnn import library as cudnn_library
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.ptx import ptx
-from minitorch.compiler.backends.cuda.words import Kernel, cpu_text, gpu_text, looked_up
+from minitorch.compiler.backends.cuda.words import Kernel, cpu_shared, cpu_text, gpu_text, looked_up
 from minitorch.compiler.backends.llvm.driver import aligned, array_at
 from minitorch.compiler.backends.llvm.machine import compile_functions, cores
 from minitorch.compiler.backends.llvm.target import host, require_llvmlite
@@ -156,7 +156,7 @@ class Emulated:
             elif isinstance(kernel, LibraryConvolution):
                 steps.append(functools.partial(_convolve, kernel, addresses, slots))
             else:
-                shared = aligned(max(1, kernel.shared))
+                shared = aligned(max(1, *map(cpu_shared, _in_parts(kernel))))
                 shared[:] = 0xFF  # nothing that anybody wrote
                 operands = operands_of(slots, self.address(table), addresses, moving)
                 firsts = [part.operand for part in kernel.parts] or [0]

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from minitorch.compiler.backends.cuda.capabilities import ATOMIC
 from minitorch.compiler.backends.cuda.exact import supplied
 from minitorch.compiler.backends.cuda.folds import (
+    FLOAT32,
     SLOT_BYTES,
     ExponentialSum,
     Slots,
@@ -44,7 +45,7 @@ from minitorch.compiler.backends.llvm.loops.folds import beginning
 from minitorch.compiler.backends.llvm.loops.loop import Loop, LoopFold, Store
 from minitorch.compiler.backends.llvm.loops.passes import find_stages
 from minitorch.compiler.backends.llvm.space import Space
-from minitorch.compiler.backends.llvm.text import TYPES, Emitter, memory_type
+from minitorch.compiler.backends.llvm.text import TYPES, Emitter, literal, memory_type
 from minitorch.compiler.backends.llvm.writer import Shift, Writer
 from minitorch.compiler.ir.index import Dim, total
 
@@ -54,8 +55,11 @@ BUSY_THREADS = 1 << 16  # so many keep a GPU busy
 FEW_COLUMNS = 64  # a thread has one of them, and its sum in shared memory
 WARP = 32  # threads that run together
 WIDE_TEAM = 128  # threads for a row, where rows are enough
+MOST_KEPT = 16  # of a row, by one thread
+MOST_TEAM_THAT_KEEPS, LEAST_THREADS_THAT_KEEP = 512, 1 << 13
 FOLDED_AT_ONCE = FOLDED_BY_ALL = 8  # what so many threads know, one folds; and in the end everybody
 SIDE_BY_SIDE = 4  # elements of a thread: it waits for memory once for all of them
+LONG_ROW, LONG_SIDE_BY_SIDE = 32, 8  # elements of a thread's row, from which on it takes more of them
 PER_ROW, PER_ELEMENT = 2, 3  # how many scopes deep: what is known of a row, and of an element of it
 
 
@@ -66,7 +70,8 @@ class Arrangement:
     outer, inner: the loops over rows and along a row, joined. team: threads for a row. threads: of a block. blocks: of
     threads. rows: of a block, whose teams take turns until all are done. by_blocks: whether it leaves sums of its rows.
     piece: of a single row, what each block has (0: the row is not shared out). each: elements that a thread computes
-    side by side, where there are no rows. columns: whether a thread has a column, and goes down it.
+    side by side, where there are no rows. columns: whether a thread has a column, and goes down it. keeps: whether
+    threads keep what they have read of their row.
     """
 
     space: Space
@@ -80,6 +85,7 @@ class Arrangement:
     piece: int
     each: int = 1
     columns: bool = False
+    keeps: bool = False
 
     @property
     def teams(self) -> int:
@@ -100,9 +106,12 @@ def write_loop(loop: Loop, guard: int | None = None) -> Kernel:
     tiled = write_transposed(loop, guard)
     if tiled is not None:
         return tiled
-    loop = in_one_pass(loop)
     nodes = loop.nodes()
-    arrangement = _arrange(loop, nodes, guard is not None)
+    arrangement = _arrange_to_keep(loop, nodes) if guard is None else None
+    if arrangement is None:
+        loop = in_one_pass(loop)
+        nodes = loop.nodes()
+        arrangement = _arrange(loop, nodes, guard is not None)
     writer = _LoopWriter(loop, nodes, arrangement, guard)
     writer.write()
     a = arrangement
@@ -119,6 +128,7 @@ def write_loop(loop: Loop, guard: int | None = None) -> Kernel:
         flops,
         note,
         total(a.outer) * total(a.inner),
+        kept=writer.kept_count,
     )
 
 
@@ -154,7 +164,7 @@ def _arrange(loop: Loop, nodes: list[Expression], guarded: bool) -> Arrangement:
         mine = 1 if piece else -(-rows // loop.blocks)  # rows of a block
         few = length <= FEW_COLUMNS  # (else one team alone adds to a column, in memory)
         if mine > 1 and (few or not loop.has("column")):
-            team = _power(length) if few else min(team, _power(-(-length // 4)))
+            team = _power(length) if few else min(team, max(WARP, _power(length // 32 + 1)))
             threads = max(team, min(most, max(32, _power(team * mine))))
         return Arrangement(space, outer, inner, team, threads, loop.blocks, mine, True, piece)
     plain = not inner and not loop.folds and all(s.function == "set" and not s.places for s in loop.stores)
@@ -168,6 +178,47 @@ def _arrange(loop: Loop, nodes: list[Expression], guarded: bool) -> Arrangement:
     threads = max(team, min(BLOCK_THREADS, most, max(32, _power(rows * team))))
     teams = threads // team
     return Arrangement(space, outer, inner, team, threads, -(-rows // teams), teams, False, 0)
+
+
+def _arrange_to_keep(loop: Loop, nodes: list[Expression]) -> Arrangement | None:
+    """Return how rows are shared out so that threads keep what they have read of them; None if they are too long."""
+    scopes = {fold.scope for fold in loop.folds}
+    by_blocks = bool(scopes & {"rows", "total"})
+    if (
+        not loop.divided
+        or not loop.inner
+        or loop.serial
+        or "row" not in scopes
+        or not scopes <= {"row", "rows", "total"}
+        or any(fold.is_arg for fold in loop.folds)
+        or any(store.function != "set" or store.places for store in loop.stores)
+    ):
+        return None
+    outer, inner = list(loop.outer), list(loop.inner)
+    space = Space(loop.addresses(nodes), [*outer, *inner])
+    space.join_all(outer)
+    space.join_all(inner)
+    rows, length = total(outer), total(inner)
+    blocks = loop.blocks if by_blocks else 0
+    if (blocks and (rows % blocks or rows == 1)) or length < 2 * WARP:
+        return None
+    along = set(inner)
+    inside = {n: any(space.now[d] in along for d in n.dims) for n in nodes}
+    kept = keeping(loop, find_stages(loop, nodes), inside)
+    if not kept.most:
+        return None
+    team = WARP
+    while -(-length // team) * kept.most > MOST_KEPT:
+        team *= 2
+    if team > MOST_TEAM_THAT_KEEPS or rows * team < LEAST_THREADS_THAT_KEEP or len(kept.nodes) > MOST_KEPT:
+        return None
+    mine = rows // blocks if blocks else rows
+    teams = max(1, BLOCK_THREADS // team)
+    while mine % teams:
+        teams //= 2
+    if not blocks:
+        blocks, mine = rows // teams, teams
+    return Arrangement(space, outer, inner, team, team * teams, blocks, mine, by_blocks, 0, keeps=True)
 
 
 def _goes_down_columns(loop: Loop) -> bool:
@@ -200,6 +251,50 @@ def _is_atomic(loop: Loop) -> bool:
 # --- writing --------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Keeping:
+    """What threads keep of a row. By pass: what is computed in it, and what is used of what earlier ones have kept.
+
+    most: how many are kept at the same time.
+    """
+
+    nodes: list[Expression]
+    computed: list[list[Expression]]
+    used: list[list[Expression]]
+    most: int
+
+
+def keeping(loop: Loop, stages: dict[Expression, int], inside: dict[Expression, bool]) -> Keeping:
+    """Find out what a pass over a row needs that an earlier one has had. inside: whether something differs in a row."""
+    count = 1 + max([stages[s.node] for s in loop.stores] + [stages[f.source] for f in loop.folds])
+    first: dict[Expression, int] = {}
+    last: dict[Expression, int] = {}
+    computed: list[list[Expression]] = [[] for _ in range(count)]
+    used: list[list[Expression]] = [[] for _ in range(count)]
+    for number in range(count):
+        sinks = [s.node for s in loop.stores if stages[s.node] == number]
+        sinks += [f.source for f in loop.folds if stages[f.source] == number and f.scope != "rows"]
+        seen: set[Expression] = set()
+
+        def visit(node: Expression, number: int = number, seen: set[Expression] = seen) -> None:
+            if not inside[node] or node in seen:
+                return
+            seen.add(node)
+            if first.get(node, number) < number and node.kind in ("load", "map", "pad"):
+                last[node] = number
+                used[number].append(node)
+                return
+            for argument in node.args:
+                visit(argument)
+            first.setdefault(node, number)
+            computed[number].append(node)
+
+        for sink in sinks:
+            visit(sink)
+    alive = [sum(first[n] < number <= end for n, end in last.items()) for number in range(count)]
+    return Keeping(list(last), computed, used, max(alive))
+
+
 class _LoopWriter:
     def __init__(
         self, loop: Loop, nodes: list[Expression], arrangement: Arrangement, guard: int | None
@@ -226,6 +321,9 @@ class _LoopWriter:
             if in_slots or fold.scope in ("total", "rows") or (fold.scope == "row" and arrangement.team > 1):
                 self.slots[fold] = Slots(self.e, fold, self.shared)
                 self.shared += self.slots[fold].size * arrangement.threads
+        self.keeping = keeping(loop, self.stages, self.inside) if arrangement.keeps else None
+        self.each = -(-total(arrangement.inner) // arrangement.team)  # elements of a row for a thread
+        self.kept_count = len(self.keeping.nodes) * self.each if self.keeping is not None else 0
         self.rows = [f for f in loop.folds if f.scope == "row"]
         self.totals = [f for f in loop.folds if f.scope in ("total", "rows")]
         self.w = self.writer()
@@ -260,17 +358,19 @@ class _LoopWriter:
             [self.stage(s) for s in self.loop.stores] + [self.stages[f.source] for f in self.loop.folds]
         )
         with self.block.turns(self.a.turns) as turn:
+            in_warps = 1 < self.a.team <= WARP and not columns  # teams that are in one warp wait for no other
             if self.a.team == 1:  # nobody to wait for
                 with self.block.phase():
                     self.row(turn, range(last + 1))
             else:
-                # Teams that are in one warp wait for no other; but sums of all rows are everybody's.
-                in_warps = self.a.team <= WARP and not columns and not self.totals
                 for number in range(last + 1):
                     with self.block.phase(in_warps):
                         self.row(turn, [number])
                     folded = [f for f in self.rows if self.stages[f.source] == number]
                     self.narrow(folded, self.a.team, in_warps)
+            if in_warps and self.totals:  # which are everybody's
+                with self.block.phase():
+                    pass
         if self.totals:
             self.finish()
         self.finish_columns([fold for fold in columns if fold in self.slots])
@@ -383,6 +483,12 @@ class _LoopWriter:
         for node in order:
             if not self.inside[node] and node.kind != "result":
                 w.write(node)
+        for node in order:
+            if self.divides_a_row(node):
+                key = ("reciprocal", node.args[1])
+                if w.find(key) is None:
+                    given = [("float", literal(1.0, FLOAT32)), ("float", w.single(node.args[1]))]
+                    w.scopes[-1][key] = e.call("fast.divide", "float", given)
         row_stores = [s for s in stores if s not in along]
         row_folds = [f for f in folds if f.scope == "rows"]
         if row_stores or row_folds:
@@ -404,8 +510,32 @@ class _LoopWriter:
             if fold.scope == "check":
                 self.check(fold)
         along_folds = [f for f in along_folds if f.scope != "check"]
-        if along or along_folds:
+        if not along and not along_folds:
+            return
+        if self.keeping is not None:
+            self.sweep_and_keep(self.keeping, number, along, along_folds, lane)
+        else:
             self.sweep(order, along, along_folds, lane)
+
+    def divides_a_row(self, node: Expression) -> bool:
+        """Whether the elements of a row are divided by a number of it: a multiplication for each will do."""
+        return (
+            (node.kind, node.data) == ("map", "divide")
+            and node.dtype == FLOAT32
+            and self.inside[node]
+            and not self.inside[node.args[1]]
+            and node.args[1].kind != "constant"
+        )
+
+    def write_inside(self, node: Expression) -> None:
+        """Write an expression that differs in a row."""
+        w = self.w
+        if self.divides_a_row(node) and w.find(node) is None:
+            reciprocal = w.find(("reciprocal", node.args[1]))
+            if reciprocal is not None:
+                w.scopes[-1][node] = self.e.op(f"fmul float {w.single(node.args[0])}, {reciprocal}")
+                return
+        w.write(node)
 
     def is_inside(self, store: Store) -> bool:
         """Whether a store is made at every element of a row."""
@@ -428,9 +558,12 @@ class _LoopWriter:
 
         def several(number: str, names: list[str]) -> list[str]:
             first = add(e, multiply(e, number, span), lane)
-            return turn([add(e, first, str(k * a.team)) for k in range(SIDE_BY_SIDE)], names)
+            return turn([add(e, first, str(k * a.team)) for k in range(together_at)], names)
 
-        span = a.team * SIDE_BY_SIDE
+        # Of a long row there is much to wait for, if little is read at each place.
+        read = sum(node.kind == "load" and self.inside[node] for node in order)
+        together_at = LONG_SIDE_BY_SIDE if read <= 2 and length >= LONG_ROW * a.team else SIDE_BY_SIDE
+        span = a.team * together_at
         if a.piece:
             start = add(e, multiply(e, "%block", a.piece), lane)
             stop = smaller(e, multiply(e, add(e, "%block", "1"), a.piece), str(length))
@@ -444,15 +577,63 @@ class _LoopWriter:
                 left = [(kind, name) for (kind, _), name in zip(carried, names, strict=True)]
                 start = add(e, lane, str(whole * span))
                 names = counted_loop(e, start, str(length), a.team, left, one, certain=a.team == 1)
+        self.leave(carrying, names)
+
+    def leave(self, folds: list[LoopFold], names: list[str]) -> None:
+        """Leave what this thread has folded where others find it."""
         known = iter(names)
-        for fold in carrying:
+        for fold in folds:
             mine = [next(known) for _ in kinds(fold)]
             if fold.scope == "total":
                 self.take(fold, mine)
-            elif fold.scope == "row" and a.team == 1:
+            elif fold.scope == "row" and self.a.team == 1:
                 self.know(fold, mine)
             elif fold.scope == "row":
                 self.slots[fold].put("%thread", mine)
+
+    def sweep_and_keep(
+        self, keeping: Keeping, number: int, stores: list[Store], folds: list[LoopFold], lane: str
+    ) -> None:
+        """Write the way along a row without a loop; what a later pass needs again is kept."""
+        e, a, w = self.e, self.a, self.w
+        length = total(a.inner)
+        names = [name for fold in folds for name in nothing(fold)]
+        for k in range(self.each):
+            place = add(e, lane, str(k * a.team))
+            exists = None
+            if (k + 1) * a.team > length:  # some threads have no element any more, and look at the last one
+                exists = e.op(f"icmp ult i64 {place}, {length}")
+                place = e.op(f"select i1 {exists}, i64 {place}, i64 {length - 1}")
+            w.scopes.append({})
+            self.go_to(place, a.inner)
+            for node in keeping.used[number]:
+                slot = keeping.nodes.index(node) * self.each + k
+                w.scopes[-1][node] = e.op(f"kept {slot} {TYPES[node.dtype]}")
+            for node in keeping.computed[number]:
+                self.write_inside(node)
+                if node in keeping.nodes:
+                    slot = keeping.nodes.index(node) * self.each + k
+                    e.line(f"keep {slot} {TYPES[node.dtype]} {w.single(node)}")
+            after, known = [], iter(names)
+            for fold in folds:
+                so_far = [next(known) for _ in kinds(fold)]
+                new = together(e, fold, so_far, [w.single(fold.source)])
+                if exists is not None:
+                    kind = TYPES[fold.dtype]
+                    new = [e.op(f"select i1 {exists}, {kind} {new[0]}, {kind} {so_far[0]}")]
+                after += new
+            names = after
+
+            def store_all() -> None:
+                for store in stores:
+                    self.store(store)
+
+            if exists is None:
+                store_all()
+            elif stores:
+                when(e, exists, store_all)
+            w.scopes.pop()
+        self.leave(folds, names)
 
     def at_places(
         self,
@@ -474,7 +655,7 @@ class _LoopWriter:
             self.go_to(place, dims)
             for node in order:
                 if self.inside[node]:
-                    w.write(node)
+                    self.write_inside(node)
             scopes.append(w.scopes.pop())
         left = iter(names)
         known = {f: [next(left) for _ in kinds(f)] for f in folds if not self.is_in_memory(f)}

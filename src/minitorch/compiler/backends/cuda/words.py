@@ -7,6 +7,8 @@ with a barrier between them, and a CPU runs each phase for one thread after the 
 known in every thread or a barrier that is missing shows there too.
 
 Inside a phase there are `%block`, `%thread`, `%shared`, the counters of the turns around it, and `%operand0` …
+What a thread itself needs in a later phase of the same turn it can `keep`, and have back as `kept`: on a GPU that is a
+register, so it must not be kept inside a branch or a loop.
 """
 
 from __future__ import annotations
@@ -31,6 +33,11 @@ INSTRUCTIONS = {
         "define internal float @fast.exp2(float %x) nounwind {\n"
         "  %r = call float @llvm.exp2.f32(float %x)\n  ret float %r\n}",
     ),
+    "fast.reciprocal": (
+        'asm "rcp.approx.ftz.f32 $0, $1;", "=f,f"',
+        "define internal float @fast.reciprocal(float %x) nounwind {\n"
+        "  %r = fdiv float 1.0, %x\n  ret float %r\n}",
+    ),
     "fast.divide": (
         'asm "div.full.f32 $0, $1, $2;", "=f,f,f"',
         "define internal float @fast.divide(float %x, float %y) nounwind {\n"
@@ -39,6 +46,9 @@ INSTRUCTIONS = {
 }
 FAST = ("maximum", *INSTRUCTIONS)
 _EXIT = "  exit"  # the line that ends a phase; each rendering has its own way
+_KEEP = re.compile(r"  keep (\d+) (\w+) (\S+)")
+_KEPT = re.compile(r"  (\S+) = kept (\d+) (\w+)")
+KEPT_BYTES = 8  # of what is kept, where it lies in memory
 
 
 @dataclass
@@ -68,7 +78,7 @@ class Kernel:
 
     operands: what its addresses are of, in the order of its slots. shared: bytes that each block has for itself.
     externs: other functions it calls, with their declarations or texts. elements: places of its loops. parts: of one
-    that has no phases of its own, the kernels that it runs side by side.
+    that has no phases of its own, the kernels that it runs side by side. kept: how many things a thread keeps.
     """
 
     items: list[Phase | Turns]
@@ -81,6 +91,7 @@ class Kernel:
     note: str = ""
     elements: int = 0
     parts: Sequence[Part] = ()
+    kept: int = 0
 
 
 class Part(NamedTuple):
@@ -269,15 +280,26 @@ def _with_instructions(line: str) -> str:
     return line
 
 
-def _gpu_items(items: Sequence[Phase | Turns], final: Phase | Turns | None) -> list[str]:
-    """Write phases one after the other, with a barrier after each but the final one."""
+def _gpu_items(
+    items: Sequence[Phase | Turns], final: Phase | Turns | None, known: dict[str, str] | None = None
+) -> list[str]:
+    """Write phases one after the other, with a barrier after each but the final one. known: what is kept."""
     lines = []
+    known = {} if known is None else known
+
+    def written(line: str, number: int) -> str:
+        if line == _EXIT:
+            return f"  br label %after{number}"
+        if (keep := _KEEP.fullmatch(line)) is not None:
+            known[keep[1]] = keep[3]
+            return f"  ; {line.strip()}"
+        if (kept := _KEPT.fullmatch(line)) is not None:
+            return f"  {kept[1]} = bitcast {kept[3]} {known[kept[2]]} to {kept[3]}"
+        return _with_instructions(line)
+
     for item in items:
         if isinstance(item, Phase):
-            body = [
-                f"  br label %after{item.number}" if line == _EXIT else _with_instructions(line)
-                for line in item.lines
-            ]
+            body = [written(line, item.number) for line in item.lines]
             lines += [f"  br label %phase{item.number}", *body, f"after{item.number}:"]
             if item is not final:
                 lines.append(
@@ -285,7 +307,7 @@ def _gpu_items(items: Sequence[Phase | Turns], final: Phase | Turns | None) -> l
                 )
             continue
         name = item.counter[1:]
-        inside = _gpu_items(item.items, None)
+        inside = _gpu_items(item.items, None, known)
         last = next(line[:-1] for line in reversed(inside) if line.endswith(":"))
         lines += [
             f"  br label %{name}.before",
@@ -366,5 +388,34 @@ def _cpu_phase(kernel: Kernel, phase: Phase, counters: tuple[str, ...]) -> list[
             *_found(place),
             f"  %operand{place} = getelementptr i8, ptr %generic{place}, i64 0",
         ]
-    body = ["  ret void" if line == _EXIT else line for line in phase.lines]
+    body: list[str] = []
+    for line in phase.lines:
+        body += _cpu_line(line, kernel, len(body))
     return [*lines, f"  br label %phase{phase.number}", *body, "}"]
+
+
+def _cpu_line(line: str, kernel: Kernel, number: int) -> list[str]:
+    if line == _EXIT:
+        return ["  ret void"]
+    keep, kept = _KEEP.fullmatch(line), _KEPT.fullmatch(line)
+    if keep is None and kept is None:
+        return [line]
+    slot = int(keep[1] if keep is not None else kept[2])  # type: ignore[index]
+    lines = [
+        f"  %keeps{number} = mul i64 %thread, {KEPT_BYTES * kernel.kept}",
+        f"  %keeps{number}.from = add i64 %keeps{number}, {_rounded(kernel.shared) + KEPT_BYTES * slot}",
+        f"  %keeps{number}.at = getelementptr i8, ptr %shared, i64 %keeps{number}.from",
+    ]
+    if keep is not None:
+        return [*lines, f"  store {keep[2]} {keep[3]}, ptr %keeps{number}.at, align {KEPT_BYTES}"]
+    assert kept is not None
+    return [*lines, f"  {kept[1]} = load {kept[3]}, ptr %keeps{number}.at, align {KEPT_BYTES}"]
+
+
+def _rounded(size: int) -> int:
+    return -(-size // KEPT_BYTES) * KEPT_BYTES
+
+
+def cpu_shared(kernel: Kernel) -> int:
+    """Return how many bytes a block has for itself on a CPU, with what its threads keep."""
+    return _rounded(kernel.shared) + KEPT_BYTES * kernel.kept * kernel.threads

@@ -158,6 +158,14 @@ def small_exp(x: Lanes) -> Lanes:
     return times_power(_expm1_reduced(r) + 1, n)
 
 
+def rough_exp(x: Lanes, factor: float = 1.0) -> Lanes:
+    """e to the power of factor · x, for what is much smaller than what it is added to; nothing is checked."""
+    if _is_instruction(x):
+        exponent = x * (factor * LOG2_E)
+        return x.made(x.emitter.call("fast.exp2", "float", [("float", exponent.name)]))
+    return small_exp(x * factor if factor != 1.0 else x)
+
+
 def exp_of_sum(x: Lanes, more: Lanes) -> Lanes:
     """e to the power of x + more, where more is much smaller than x; what r loses is added to more."""
     form = FORMATS[x.dtype]

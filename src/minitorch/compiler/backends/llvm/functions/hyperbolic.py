@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from minitorch.compiler.backends.llvm.functions.exponential import LN_2, NAN, exp, log1p, small_exp
+from minitorch.compiler.backends.llvm.functions.exponential import LN_2, NAN, exp, log1p, rough_exp
 from minitorch.compiler.backends.llvm.functions.lanes import (
     FLOAT32,
     FLOAT64,
@@ -16,8 +16,8 @@ from minitorch.compiler.backends.llvm.functions.lanes import (
     at_most,
     multiply_add,
     polynomial,
-    quotient,
     through_float64,
+    twice_reciprocal,
     where,
 )
 from minitorch.ops.error_function import ERF, ERF_BOUND, ERF_TAIL
@@ -45,7 +45,7 @@ def tanh(x: Lanes) -> Lanes:
     near, far = TANH_BOUNDS[x.dtype]
     square, size = x * x, x.absolute()
     small = multiply_add(x * square, polynomial(square, TANH[x.dtype]), x)
-    large = 1 - quotient(x.constant(2), small_exp(at_most(size, far) * 2) + 1)
+    large = 1 - twice_reciprocal(rough_exp(at_most(size, far), 2.0) + 1)
     return where(size < near, small, large).with_sign_of(x)
 
 
@@ -53,7 +53,7 @@ def erf(x: Lanes) -> Lanes:
     """erf x = 1 - exp(polynomial); near 0 an odd polynomial."""
     square, size = x * x, x.absolute()
     small = multiply_add(x, polynomial(square, ERF[x.dtype]), x)
-    large = 1 - small_exp(polynomial(at_most(size, ERF_BOUND[x.dtype]), ERF_TAIL[x.dtype]))
+    large = 1 - rough_exp(polynomial(at_most(size, ERF_BOUND[x.dtype]), ERF_TAIL[x.dtype]))
     return where(size < 1, small, large.with_sign_of(x))
 
 

@@ -238,6 +238,13 @@ def polynomial(x: Lanes, coefficients: Sequence[float]) -> Lanes:
     return result
 
 
+def twice_reciprocal(y: Lanes) -> Lanes:
+    """2 / y for y that is neither tiny nor huge, where the last bit does not matter if there is an instruction."""
+    if y.dtype == FLOAT32 and y.lanes == 1 and "fast.reciprocal" in y.emitter.fast:
+        return y.made(y.emitter.call("fast.reciprocal", "float", [("float", y.name)])) * 2.0
+    return quotient(y.constant(2), y)
+
+
 def quotient(x: Lanes, y: Lanes) -> Lanes:
     """x / y, by an instruction that is right to two units in the last place where the machine has one."""
     if x.dtype == FLOAT32 and x.lanes == 1 and "fast.divide" in x.emitter.fast:
