@@ -73,7 +73,7 @@ class CudaBackend(ScheduledBackend):
 
     def tasks(self, schedule: Schedule) -> list[Task]:
         """Return the steps of all groups, in their order."""
-        lowering = GpuLowering(schedule, self.convolves)
+        lowering = GpuLowering(schedule, lambda: self.convolves)
         tasks = []
         for group in schedule.groups:
             if group.kind == "call":

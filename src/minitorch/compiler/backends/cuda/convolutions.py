@@ -45,6 +45,23 @@ class LibraryConvolution:
         return 2.0 * math.prod(self.results) * math.prod(self.filters[1:])
 
 
+def convolve(convolution: LibraryConvolution, images: Any, factor: Any, made: Any) -> None:
+    """Compute a convolution by NumPy: what a library has to give."""
+    c = convolution
+    _, height, width, _ = c.results
+    (down, across), (by, beside) = c.strides, c.dilations
+    for y, x in np.ndindex(*c.filters[1:3]):
+        rows = slice(y * by, y * by + (height - 1) * down + 1, down)
+        columns = slice(x * beside, x * beside + (width - 1) * across + 1, across)
+        here = images[:, rows, columns]
+        if c.of_filters:
+            made[:, y, x] = np.einsum("nuvc,nuvo->oc", here, factor)
+        elif y == x == 0:
+            made[...] = here @ factor[:, y, x].T
+        else:
+            made += here @ factor[:, y, x].T
+
+
 @dataclass(frozen=True)
 class Recognised:
     """A product as a convolution: the images that windows are cut from, and the other factor's and the result's axes.

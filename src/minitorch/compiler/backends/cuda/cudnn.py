@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution
+from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution, convolve
 from minitorch.engine.precision import may_round
 
 _FLOAT32, _NEIGHBOURING_CHANNELS, _CROSS_CORRELATION = 0, 1, 1  # the library's numbers
@@ -80,14 +81,34 @@ class Cudnn:
         self._call("cudnnSetTensor4dDescriptorEx", made, _FLOAT32, n, channels, height, width, *steps)
         return made
 
+    @functools.cached_property
+    def is_right(self) -> bool:
+        """Whether the library computes what it should: an installation may lack parts, or know no such layouts."""
+        random, sizes = np.random.default_rng(0), ((2, 6, 7, 4), (8, 3, 3, 4), (2, 4, 5, 8))
+        for of_filters, rounds in itertools.product((False, True), repeat=2):
+            small = LibraryConvolution([], of_filters, *sizes, (1, 1), (1, 1))
+            shapes = [sizes[place] for place in ((0, 2, 1) if of_filters else (0, 1, 2))]
+            *given, expected = (random.standard_normal(shape, np.float32) for shape in shapes)
+            arrays = [self._cupy.asarray(array) for array in (*given, expected)]
+            try:
+                addresses = [array.data.ptr for array in arrays]
+                plan = self._plan(small, addresses, rounds)
+                status = self._run(small, plan, addresses, self._cupy.cuda.get_current_stream().ptr)
+            except (RuntimeError, AttributeError):
+                return False
+            convolve(small, given[0], given[1], expected)
+            if status or not np.allclose(self._cupy.asnumpy(arrays[2]), expected, rtol=2e-2, atol=0.1):
+                return False
+        return True
+
     def prepare(self, convolution: LibraryConvolution, addresses: list[int]) -> Plan:
         """Find out how a convolution is computed, on arrays that may be read (its result goes elsewhere)."""
         key = (convolution.key, may_round())
         if key not in self._plans:
-            self._plans[key] = self._plan(convolution, addresses)
+            self._plans[key] = self._plan(convolution, addresses, may_round())
         return self._plans[key]
 
-    def _plan(self, convolution: LibraryConvolution, addresses: list[int]) -> Plan:
+    def _plan(self, convolution: LibraryConvolution, addresses: list[int], rounds: bool) -> Plan:
         c = convolution
         images, results = self._images(c.images), self._images(c.results)
         filters, how = self._descriptor("Filter"), self._descriptor("Convolution")
@@ -99,7 +120,7 @@ class Cudnn:
         order = (images, results, filters) if c.of_filters else (images, filters, results)
         made = self._cupy.empty(c.filters if c.of_filters else c.results, np.float32)
         stream = self._cupy.cuda.get_current_stream()
-        for math, algorithm in _IN_TF32 if may_round() else _IN_FLOAT32:
+        for math, algorithm in _IN_TF32 if rounds else _IN_FLOAT32:
             self._call("cudnnSetConvolutionMathType", how, math)
             size = ctypes.c_size_t()
             name = f"cudnnGetConvolution{_way(c)}WorkspaceSize"

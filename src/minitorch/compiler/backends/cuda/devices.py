@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution
+from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution, convolve
 from minitorch.compiler.backends.cuda.cublas import Cublas
 from minitorch.compiler.backends.cuda.cudnn import Cudnn
 from minitorch.compiler.backends.cuda.cudnn import library as cudnn_library
@@ -267,19 +267,7 @@ def _convolve(convolution: LibraryConvolution, addresses: np.ndarray, slots: lis
     images, factor, made = (
         array_at(int(addresses[slot]), shape, np.float32) for slot, shape in zip(slots, shapes, strict=True)
     )
-    _, height, width, _ = c.results
-    (down, across), (by, beside) = c.strides, c.dilations
-    for y in range(c.filters[1]):
-        for x in range(c.filters[2]):
-            rows = slice(y * by, y * by + (height - 1) * down + 1, down)
-            columns = slice(x * beside, x * beside + (width - 1) * across + 1, across)
-            here = images[:, rows, columns]
-            if c.of_filters:
-                made[:, y, x] = np.einsum("nuvc,nuvo->oc", here, factor)
-            elif y == x == 0:
-                made[...] = here @ factor[:, y, x].T
-            else:
-                made += here @ factor[:, y, x].T
+    convolve(c, images, factor, made)
 
 
 class Cuda:
@@ -346,8 +334,8 @@ class Cuda:
 
     @property
     def convolves(self) -> bool:
-        """Whether there is a library for convolutions."""
-        return cudnn_library() is not None
+        """Whether there is a library for convolutions, and it is right."""
+        return cudnn_library() is not None and self.convolutions.is_right
 
     def sequence(
         self, launches: list[Launch], table: Any, addresses: np.ndarray, moving: Collection[int] = ()

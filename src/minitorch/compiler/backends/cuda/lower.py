@@ -5,6 +5,7 @@ Values become expressions as for a CPU; a product is a loop like any other, that
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -102,7 +103,7 @@ def _laid_out(index: Index, axes: tuple[int, ...]) -> Affine:
 class GpuLowering(Lowering):
     """Writes groups as kernels for a GPU."""
 
-    def __init__(self, schedule: Schedule, convolves: bool = False) -> None:
+    def __init__(self, schedule: Schedule, convolves: Callable[[], bool] = lambda: False) -> None:
         super().__init__(schedule, Target("", "", TRIPLE))
         self.convolves = convolves  # whether there is a library for convolutions
         self.turned: dict[
@@ -140,9 +141,9 @@ class GpuLowering(Lowering):
     def product(self, group: Group) -> list[Any]:
         """Write a product, with what follows it: a library's, or a loop over its elements and along its sums."""
         value, indices, summed = product_of(group)
-        if self.convolves and len(group.members) == 1 and precision() != "highest":
+        if len(group.members) == 1 and precision() != "highest":
             convolution = recognised(value)
-            if convolution is not None:
+            if convolution is not None and self.convolves():
                 return self.convolution(value, convolution)
         body = Body(self.is_stored, self.rows)
         sides = [body.at(operand, index) for operand, index in zip(value.inputs, indices, strict=True)]
