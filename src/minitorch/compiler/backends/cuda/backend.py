@@ -149,6 +149,8 @@ class GpuProgram:
         """Leave out what computes nothing but outputs that nobody reads."""
         program = self.schedule.program
         needed: set[Any] = {each for i, each in enumerate(program.outputs) if i not in unread}
+        # An update that is computed beside its input is copied over it at the end: by a value that is no output.
+        needed |= {v for v in self.schedule.arguments if v.primitive == COPY and v.inputs[0] in needed}
         kept = []
         for task in reversed(self.tasks):
             group = task.group
