@@ -22,6 +22,9 @@ def _argsort(x: Array, *, axis: int, descending: bool, ranks: tuple[int, int] | 
     """Return the places of the elements in their order; ranks (start, stop): only those of these ranks."""
     if ranks is not None:
         if _can_be_parted(x):
+            few = _among_few(np.moveaxis(x, axis, -1), ranks[1], descending) if ranks[0] < ranks[1] else None
+            if few is not None:
+                return np.moveaxis(few[..., ranks[0] :], -1, axis)
             find = functools.partial(_parted, start=ranks[0], stop=ranks[1], descending=descending)
             return np.moveaxis(pieces.rows(find, np.moveaxis(x, axis, -1)), -1, axis)
         return _argsort(x, axis=axis, descending=descending)[(slice(None),) * axis + (slice(*ranks),)]
@@ -103,9 +106,6 @@ def _parted(rows: np.ndarray, start: int, stop: int, descending: bool) -> np.nda
     at = length - stop if descending else stop - 1
     if start == stop:
         return np.empty((*rows.shape[:-1], 0), np.int64)
-    few = _among_few(rows, stop, descending)
-    if few is not None:
-        return few[..., start:]
     last = np.partition(rows, at, axis=-1)[..., at : at + 1]
     equal = rows == last
     if stop - start == 1:  # of the equals the one of that rank

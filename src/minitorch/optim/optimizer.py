@@ -534,26 +534,30 @@ class ElementwiseOptimizer(Optimizer):
                 if state:
                     self.state[p] = state
                 x = p._data
-                if active is None and not self._whole and (x.size >= native.LARGE or native.is_of_device(x)):
-                    rule = _in_one_go(type(self)._rule, maximize, bool(decay), shrink != 1.0, self._scratches)
-                    arguments = rule, [x, g, *memory], (decay, shrink, *numbers)
-                    if native.is_of_device(x):
-                        native.update_there(*arguments)
-                        touch(x)
-                        continue
-                    if native.update(*arguments):
-                        touch(x)
-                        continue
-                update = functools.partial(self._update, numbers, decay, shrink, maximize, active is None)
-                blocks = [(x, g, *memory)] if self._whole else _blocks(x, g, memory)
-                if len(blocks) > 1 and active is None:
-                    share(update, blocks)
-                else:
-                    for block in blocks:
-                        update(block)
+                options = numbers, decay, shrink, maximize
+                if active is None and x.__class__ is Array and x.size < native.LARGE and x.dtype.kind == "f":
+                    self._update(*options, True, (x, g, *memory))
+                elif active is not None or self._whole or not self._by_kernel(*options, [x, g, *memory]):
+                    update = functools.partial(self._update, *options, active is None)
+                    blocks = [(x, g, *memory)] if self._whole else _blocks(x, g, memory)
+                    if len(blocks) > 1 and active is None:
+                        share(update, blocks)
+                    else:
+                        for block in blocks:
+                            update(block)
                 # A graph recorded before this step must not be differentiated with the new values.
                 touch(x)
         return loss
+
+    def _by_kernel(
+        self, numbers: Any, decay: float, shrink: float, maximize: bool, arrays: list[Array]
+    ) -> bool:
+        """Change a large parameter, or a device's, by one kernel; return whether that was done."""
+        rule = _in_one_go(type(self)._rule, maximize, bool(decay), shrink != 1.0, self._scratches)
+        if native.is_of_device(arrays[0]):
+            native.update_there(rule, arrays, (decay, shrink, *numbers))
+            return True
+        return arrays[0].size >= native.LARGE and native.update(rule, arrays, (decay, shrink, *numbers))
 
     def _sparse_step(self, p: Tensor, g: Coo, group: ParameterGroup, decays: bool) -> None:
         """Apply the rule to the rows that a sparse gradient names, where the optimiser is one of those that may."""

@@ -37,6 +37,9 @@ MOST_SIZES = 1000  # for so many, shapes of results are kept
 # one batch's shape by all of it, since a kernel for it serves less and takes longer to make.
 SHARE = 4
 
+# A function of no more steps is left to NumPy where arrays lie in memory in different orders: it needs no copies.
+FEW_STEPS = 4
+
 _met: dict[Any, int] = {}  # how many elements, where there is no kernel yet
 _kernels: dict[Any, Kernel | None] = {}
 _by_shapes: dict[
@@ -80,6 +83,8 @@ def compute(
         return None
     if kernel is not _UNKNOWN:
         if like is not None:
+            if kernel.steps <= FEW_STEPS and _are_turned(arrays, like, kernel.used):
+                return None
             return kernel(_rows(arrays, like, kernel.used), like)
         if len(_by_shapes) > MOST_SIZES:
             _by_shapes.clear()
@@ -118,6 +123,17 @@ def _rows(arrays: Sequence[np.ndarray], like: np.ndarray, used: Any = None) -> l
         rows.append((array if turn is None else array.transpose(turn)).reshape(-1))
     spare: Any = next((row for row in rows if row is not None), None)
     return [spare if row is None else row for row in rows]
+
+
+def _are_turned(arrays: Sequence[np.ndarray], like: np.ndarray, used: set[int]) -> bool:
+    """Tell whether some of the arrays would have to be copied into another order."""
+    plain = like.flags.c_contiguous
+    return any(
+        arrays[i].strides != like.strides
+        and not (plain and arrays[i].flags.c_contiguous)
+        and not _is_expanded(arrays[i])
+        for i in used
+    )
 
 
 def _have_one_shape(arrays: Sequence[np.ndarray]) -> bool:
@@ -227,7 +243,7 @@ class Kernel:
     """A function of arrays as native code.
 
     results: of each, None, the number of the input that it is, or ~ the number of the output that it is; alone: there
-    is one result, and no tuple.
+    is one result, and no tuple. steps: how many NumPy would take. used: the inputs that it reads.
     """
 
     def __init__(self, program: Program, results: list[int | None], alone: bool) -> None:
@@ -235,6 +251,7 @@ class Kernel:
         self.results = results
         self.alone = alone
         needed = {each for value in in_order(program.outputs) for each in (value, *value.inputs)}
+        self.steps = sum(value.primitive == "map" for value in needed)
         self.used = {i for i, value in enumerate(program.inputs) if value in needed}
         self.executable: Any = backends.named("native").compile(program, {})
         self._lock = threading.Lock()
