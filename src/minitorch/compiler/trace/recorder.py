@@ -268,7 +268,9 @@ class Recording:
     def _brought(self, array: Any, memory: DeviceMemory) -> np.ndarray:
         self._meet(memory)
         self._room_here -= array.nbytes
-        if self._room_here < 0 and not self.collectives:  # (what was exchanged with other ranks is not done twice)
+        if (
+            self._room_here < 0 and not self.collectives
+        ):  # (what was exchanged with other ranks is not done twice)
             raise TooMuchHere
         with unobserved():
             return memory.to_host(array)
