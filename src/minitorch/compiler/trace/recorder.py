@@ -286,7 +286,7 @@ class Recording:
             if v in needed
         }
         assert self.memory is not None
-        compute = Elsewhere(self.memory.to_device, self.memory.to_host, FEW_NUMBERS)
+        compute = Elsewhere(self.memory.to_device, self.memory.to_host, FEW_NUMBERS, self.memory.erf)
         with unobserved():
             found = interpret(Program(list(given), values), list(given.values()), compute=compute)
             return [
