@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -84,8 +83,10 @@ def erfc(x: Array) -> Array:
 
 def _computed(x: Array, of_one: Callable[[float], float], of_row: Callable[..., np.ndarray]) -> Array:
     """Return a function of each element, given as one of a number and one of an array with one axis."""
-    if x.__class__ is not np.ndarray and not isinstance(x, np.generic):  # a GPU's, say: SciPy's may dispatch
-        return _of_another_kind(x, of_one.__name__).astype(x.dtype, copy=False)
+    if x.__class__ is not np.ndarray and not isinstance(x, np.generic):  # a GPU's, say: SciPy's dispatches
+        import scipy.special
+
+        return getattr(scipy.special, of_one.__name__)(x).astype(x.dtype, copy=False)
     out = np.empty_like(x)  # in the order in which x lies in memory
     if x.size <= _FEW:
         out.flat[:] = [of_one(each) for each in x.ravel().tolist()]
@@ -95,17 +96,6 @@ def _computed(x: Array, of_one: Callable[[float], float], of_row: Callable[..., 
         return found
     out[...] = found
     return out
-
-
-def _of_another_kind(x: Array, name: str) -> Array:
-    import scipy.special
-
-    try:
-        return getattr(scipy.special, name)(x)
-    except TypeError:
-        if x.__class__.__module__.partition(".")[0] != "cupy":
-            raise
-        return getattr(import_module("cupyx.scipy.special"), name)(x)
 
 
 def _erf(x: np.ndarray) -> np.ndarray:

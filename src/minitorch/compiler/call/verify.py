@@ -62,7 +62,7 @@ def _first_difference(program: Any, active: Recording) -> tuple[int, str] | None
 def _computing(arrays: Iterable[Any]) -> Any:
     """Return what computes values from arrays like these: None for NumPy."""
     there = next((memory for a in arrays if (memory := device_of(a)) is not None), None)
-    return None if there is None else Elsewhere(there.to_device, there.to_host, FEW_NUMBERS)
+    return None if there is None else Elsewhere(there.to_device, there.to_host, FEW_NUMBERS, there.erf)
 
 
 def differing(

@@ -36,13 +36,17 @@ class Elsewhere:
     """Computes values where their inputs lie: in place of `evaluate`.
 
     to_device, to_host: bring arrays there and back. few_here: what touches no more bytes is computed by NumPy.
-    refused: what the library there did not compute.
+    erf: the error function of arrays there. refused: what the library there did not compute.
     """
 
     def __init__(
-        self, to_device: Callable[[Any], Any], to_host: Callable[[Any], np.ndarray], few_here: int = 0
+        self,
+        to_device: Callable[[Any], Any],
+        to_host: Callable[[Any], np.ndarray],
+        few_here: int = 0,
+        erf: Callable[[Any], Any] | None = None,
     ) -> None:
-        self.to_device, self._to_host, self._few_here = to_device, to_host, few_here
+        self.to_device, self._to_host, self._few_here, self._erf = to_device, to_host, few_here, erf
         self.refused: set[Value] = set()
 
     def __call__(self, value: Value, inputs: Sequence[Any], binding: Binding | None = None) -> Any:
@@ -69,6 +73,8 @@ class Elsewhere:
     def _computed(self, value: Value, inputs: list[Any], attributes: dict[str, Any]) -> Any:
         if value.primitive == "reduce":
             result = _reduced(value, *inputs, **attributes)
+        elif self._erf is not None and attributes.get("function") == "erf":
+            result = self._erf(np.ravel(inputs[0])).reshape(inputs[0].shape)
         elif value.primitive == "map":
             result = PRIMITIVES["map"](*map(np.ravel, inputs), **attributes).reshape(inputs[0].shape)  # type: ignore[misc]
         else:
