@@ -1734,3 +1734,22 @@ def test_a_number_of_a_class_is_read_by_name_and_by_super(compile):
         return found
 
     both(scenario, compile)
+
+
+def test_two_views_are_returned_of_which_one_was_written_through(compile):
+    def scenario(compile):
+        @compile
+        def f(x):
+            h = x * 2
+            diagonal, turned = h.diagonal(), h.t()
+            turned.mul_(0.5)
+            return diagonal, turned
+
+        found = []
+        for i in range(4):
+            diagonal, turned = f(mt.ones(3, 3) * i)
+            turned.add_(1)
+            found += [diagonal, turned]
+        return found
+
+    both(scenario, compile)
