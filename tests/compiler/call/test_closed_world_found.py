@@ -1694,3 +1694,62 @@ def test_vmap_over_parameters(compile):
         return found
 
     both(scenario, compile)
+
+
+def test_numbers_that_parameters_have_as_attributes(compile):
+    def scenario(compile):
+        w = nn.Parameter(mt.ones(2))
+        w.scale = 1.0
+
+        @compile
+        def f(x):
+            w.seen = getattr(w, "seen", 0) + 1
+            return x * w * w.scale, w.seen
+
+        found = []
+        for i in range(8):
+            if i % 2:
+                w.scale = 1.0 + i
+            if i == 5:
+                del w.seen
+            found += [f(mt.ones(2)), w.seen]
+        return found
+
+    both(scenario, compile)
+
+
+def test_a_number_of_a_class_is_read_by_name_and_by_super(compile):
+    def scenario(compile):
+        class A:
+            k = 1.0
+
+        class B(A):
+            def f(self, x):
+                return x * A.k + super().k
+
+        f, found = compile(B().f), []
+        for i in range(6):
+            A.k = 1.0 + i
+            found.append(f(mt.ones(2)))
+        return found
+
+    both(scenario, compile)
+
+
+def test_two_views_are_returned_of_which_one_was_written_through(compile):
+    def scenario(compile):
+        @compile
+        def f(x):
+            h = x * 2
+            diagonal, turned = h.diagonal(), h.t()
+            turned.mul_(0.5)
+            return diagonal, turned
+
+        found = []
+        for i in range(4):
+            diagonal, turned = f(mt.ones(3, 3) * i)
+            turned.add_(1)
+            found += [diagonal, turned]
+        return found
+
+    both(scenario, compile)

@@ -756,7 +756,7 @@ def _result(result: Any, leaves: list[Any], active: Recording, view: View | None
 
 def _order_in_memory(result: Any) -> tuple[int, ...] | None:
     """Return in which order the axes of a result lie in memory; None if in their own, or with gaps between."""
-    array = result._array if isinstance(result, Node) else result.array
+    array = result.array if isinstance(result, Traced) else getattr(result, "_array", result)
     if type(array) is not np.ndarray or array.flags.c_contiguous:
         return None
     axes = tuple(sorted(range(array.ndim), key=lambda axis: -array.strides[axis]))

@@ -309,7 +309,8 @@ def _is_view_by_graph(result: Any, active: Recording, root: Any) -> bool:
 
 def _may_overlap(one: Any, other: Any) -> bool:
     """Tell whether two views of the same memory overlap, or might with other sizes."""
-    if _overlap(one.array, other.array):
+    # (One that was written into has an array of its own: where they lie in their memory is looked at anew.)
+    if _overlap(one.taken_again().array, other.taken_again().array):
         return True
     if is_fixed(*one.shape, *other.shape, *_root(one).shape):
         return False

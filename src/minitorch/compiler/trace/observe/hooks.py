@@ -228,7 +228,7 @@ def _of_super(o: Any, thing: Any, name: str) -> Any:
     for base in order[order.index(thing.__thisclass__) + 1 :]:
         found = base.__dict__.get(name, MISSING)
         if not base.__flags__ & _IMMUTABLE_TYPE and not is_trusted_class(base):
-            o.fact(f"{base.__name__}.{name}", "member", base, name, found)
+            o.fact(f"{base.__name__}.{name}", "member", base, name, found, by_value=True)
         if found is not MISSING:
             break
     if isinstance(found, property) and not _is_ours(found):
@@ -264,7 +264,9 @@ def _of_tensor(o: Any, thing: Any, name: str) -> Any:
                 f"it reads .{name} of a tensor among its arguments, and the next call's may have another; pass it too"
             )
         if space is not None and lookup(type(thing), name) is MISSING and o.is_outside(thing):
-            o.fact(f"a tensor's .{name}", "item", space, name, space.get(name, MISSING))
+            found = o.fact(f"a tensor's .{name}", "item", space, name, space.get(name, MISSING))
+            if found is not MISSING:
+                return found
     return getattr(thing, name)
 
 
