@@ -22,8 +22,9 @@ REFUSED = {
 # and a few functions of NumPy that no primitive comes near to.
 LAPACK = {"svd", "inv", "solve", "det", "slogdet", "cholesky", "qr", "eigh", "eigvalsh"}
 SPECIAL = {
-    "gammaln", "psi", "_zeta", "erfc", "i0", "i1", "erfinv", "gammainc", "gammaincc", "erfcx", "log_ndtr", "i0e", "i1e",
-    "entr", "ndtri", "j0", "j1", "y0", "y1", "k0", "k1", "k0e", "k1e",
+    "gammaln", "psi", "_zeta", "airy", "erfc", "i0", "i1", "erfinv", "gammainc", "gammaincc", "erfcx", "log_ndtr", "i0e", "i1e",
+    "entr", "ndtri", "j0", "j1", "y0", "y1", "k0", "k1", "k0e", "k1e", "eval_chebyt", "eval_chebyu", "eval_sh_chebyt",
+    "eval_sh_chebyu", "eval_hermite", "eval_hermitenorm", "eval_laguerre", "eval_legendre",
 }  # fmt: skip
 OTHERS = {"nextafter", "frexp", "gcd", "lcm", "accumulate", "searchsorted"}
 # No kernel computes with complex numbers: all they meet is called back.

@@ -220,6 +220,95 @@ def test_hooks_of_every_optimisers_steps(compiled):
     assert seen[3:] == ["own"]
 
 
+# --- shapes that are learned from the first input -----------------------------------------------------------------
+
+
+def lazy_net(m):
+    return m.nn.Sequential(
+        m.nn.LazyConv2d(4, 3, padding=1), m.nn.LazyBatchNorm2d(), m.nn.LazyConvTranspose2d(3, 2), m.nn.ReLU(),
+        m.nn.Flatten(), m.nn.LazyLinear(5),
+    )  # fmt: skip
+
+
+def test_lazy_layers_have_parameters_before_they_have_shapes():
+    losses, x = [], normal(2, 3, 4, 4)
+    for m in LIBRARIES:
+        m.manual_seed(0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            net = lazy_net(m)
+        assert isinstance(net[0], m.nn.Conv2d)
+        assert isinstance(net[0].weight, m.nn.UninitializedParameter)
+        said = repr(net), [repr(p) for p in net.parameters()], list(net.state_dict())
+        optimizer = m.optim.Adam(net.parameters(), lr=0.1)
+        net.double()
+        weight, found = net[5].weight, []
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss = (net(m.tensor(x)) ** 2).sum()
+            loss.backward()
+            optimizer.step()
+            found.append(loss.item())
+        assert net[5].weight is weight
+        assert type(net[5]) is m.nn.Linear
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            loaded = lazy_net(m).double()
+        loaded.load_state_dict(net.state_dict())
+        np.testing.assert_allclose(plain(loaded(m.tensor(x))), plain(net(m.tensor(x))))
+        losses.append((said, found))
+    assert losses[0][0] == losses[1][0]
+    np.testing.assert_allclose(losses[0][1], losses[1][1], rtol=1e-5)
+
+
+def test_tensors_without_a_shape():
+    for m in LIBRARIES:
+        w = m.nn.UninitializedParameter()
+        assert (m.nn.parameter.is_lazy(w), w.requires_grad) == (True, True)
+        with pytest.raises(RuntimeError, match="Can't access the shape"):
+            _ = w.shape
+        for use in (lambda: w.sum(), lambda: w + 1, lambda: w.numel(), lambda: w @ w):  # noqa: B023
+            with pytest.raises(ValueError, match="uninitialized parameter"):
+                use()
+        w.materialize((2, 3))
+        assert (type(w), tuple(w.shape), m.nn.parameter.is_lazy(w)) == (m.nn.Parameter, (2, 3), False)
+
+
+def test_a_compiled_lazy_layer_is_made_by_its_first_call():
+    net = nn.Sequential(nn.LazyLinear(3), nn.Tanh())
+    compiled, x = minitorch.compile(net), minitorch.ones(2, 4)
+    first = compiled(x)
+    for _ in range(3):
+        np.testing.assert_allclose(plain(compiled(x)), plain(first), rtol=1e-6)
+    assert (type(net[0]), compiled.compilations) == (nn.Linear, 1)
+    other = nn.LazyLinear(3)
+    with pytest.warns(UserWarning, match="LazyLinear makes its parameters at its first call"):
+        assert minitorch.compile(lambda v: other(v))(x).shape == (2, 3)
+
+
+def test_a_lazy_module_of_ones_own():
+    for m in LIBRARIES:
+        mixin = m.nn.modules.lazy.LazyModuleMixin
+
+        class Scale(mixin, m.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.weight = m.nn.UninitializedParameter()  # noqa: B023
+
+            def initialize_parameters(self, input):
+                if self.has_uninitialized_params():
+                    self.weight.materialize(input.shape[-1:])
+                    m.nn.init.ones_(self.weight)  # noqa: B023
+
+            def forward(self, x):
+                return x * self.weight
+
+        scale = Scale()
+        assert scale.has_uninitialized_params()
+        assert scale(m.ones(2, 3)).sum().item() == 6
+        assert (scale.has_uninitialized_params(), tuple(scale.weight.shape)) == (False, (3,))
+
+
 # --- pruning ----------------------------------------------------------------------------------------------------
 
 PRUNINGS = [

@@ -114,7 +114,7 @@ def test_every_public_function_is_called_by_some_row_or_compared_on_op_db():
     assert not public - recorder.used - same - composed - SPARSE
 
 
-SPARSE = {"sparse_coo_tensor", "spmm"}  # tests/tensor/test_sparse.py
+SPARSE = {"sparse_coo_tensor", "sparse_csr_tensor", "spmm"}  # tests/tensor/test_sparse.py
 ALIASES = [
     ("sub", "subtract"), ("mul", "multiply"), ("div", "divide", "true_divide"), ("neg", "negative"),
     ("asin", "arcsin"), ("acos", "arccos"), ("atan", "arctan"), ("atan2", "arctan2"), ("asinh", "arcsinh"),

@@ -175,7 +175,7 @@ def _polynomial(name: str, value: Callable[[Array, Array], Array]) -> Op:
     """Return the op of a family of polynomials: 0 where the degree is negative."""
 
     def forward(x: Array, n: Array) -> Array:
-        degree = np.asarray(n).astype(np.int64)
+        degree = n.astype(np.int64) if hasattr(n, "astype") else int(n)
         dtype = np.result_type(*(each for each in (x, n) if hasattr(each, "dtype")))
         return np.where(degree < 0, 0, value(x, np.maximum(degree, 0))).astype(dtype, copy=False)
 

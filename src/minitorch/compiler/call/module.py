@@ -6,9 +6,14 @@ from typing import Any
 
 from minitorch.compiler.call.function import CompiledFunction
 from minitorch.nn.module import Module
+from minitorch.nn.parameter import is_lazy
 
 # What it has of its own; all other attributes are those of the Module inside.
-_OWN = {"_orig_mod", "compiled", "training"}
+_OWN = {"_orig_mod", "compiled", "training", "waits"}
+
+
+def _has_lazy_layers(module: Module) -> bool:
+    return any(is_lazy(each) for each in (*module.parameters(), *module.buffers()))
 
 
 class CompiledModule(Module):
@@ -30,9 +35,14 @@ class CompiledModule(Module):
         self.__dict__["compiled"] = CompiledFunction(
             module.__call__, backend, verify, None, fullgraph, dynamic
         )
+        self.__dict__["waits"] = True  # perhaps: until a call finds no layer without shapes
 
     def forward(self, *args: Any, **options: Any) -> Any:
-        """Run the compiled forward."""
+        """Run the compiled forward; where lazy layers still wait for shapes, the forward as it is."""
+        if self.__dict__["waits"]:
+            self.__dict__["waits"] = _has_lazy_layers(self._orig_mod)
+            if self.__dict__["waits"]:
+                return self._orig_mod(*args, **options)
         return self.compiled(*args, **options)
 
     def explain(self, html: str | None = None) -> Any:
