@@ -3,8 +3,6 @@
 import numpy as np
 
 from minitorch.compiler.backends.cuda.devices import Emulated, Launch
-from minitorch.compiler.backends.cuda.words import cpu_shared
-from minitorch.compiler.backends.llvm.driver import aligned
 from standin import DeviceArray
 
 
@@ -23,11 +21,7 @@ class StandinLauncher:
             self.launched += 1
             assert (blocks[0], threads[0]) == (kernel.blocks, kernel.threads)
             found = [o.host.ctypes.data if isinstance(o, DeviceArray) else int(o) for o in operands]
-            shared_bytes = max(map(cpu_shared, [part.kernel for part in kernel.parts] or [kernel]))
-            for (function, _), first in zip(loaded, [p.operand for p in kernel.parts] or [0], strict=True):
-                given, shared = np.array([*found[first:], 0], np.int64), aligned(max(1, shared_bytes))
-                shared[:] = 0xFF
-                function(given.ctypes.data, shared.ctypes.data)
+            self.device.step(loaded, kernel, found)()
 
         return launch
 

@@ -156,14 +156,18 @@ class Emulated:
             elif isinstance(kernel, LibraryConvolution):
                 steps.append(functools.partial(_convolve, kernel, addresses, slots))
             else:
-                shared = aligned(max(1, *map(cpu_shared, _in_parts(kernel))))
-                shared[:] = 0xFF  # nothing that anybody wrote
                 operands = operands_of(slots, self.address(table), addresses, moving)
-                firsts = [part.operand for part in kernel.parts] or [0]
-                given = [(np.array([*operands[first:], 0], np.int64), shared) for first in firsts]
-                calls = list(zip(function, given, strict=True))
-                steps.append(functools.partial(_run_kernel, calls[::-1] if self.backwards else calls))
+                steps.append(self.step(function, kernel, operands))
         return OneByOne(steps)
+
+    def step(self, function: Any, kernel: Kernel, operands: list[int]) -> Callable[[], None]:
+        """Return a launch of a kernel that was loaded, on operands by their addresses."""
+        shared = aligned(max(1, *map(cpu_shared, _in_parts(kernel))))
+        shared[:] = 0xFF  # nothing that anybody wrote
+        firsts = [part.operand for part in kernel.parts] or [0]
+        given = [(np.array([*operands[first:], 0], np.int64), shared) for first in firsts]
+        calls = list(zip(function, given, strict=True))
+        return functools.partial(_run_kernel, calls[::-1] if self.backwards else calls)
 
     def owns(self, array: Any) -> bool:
         """Whether an array lies on the device: none does, all are copied there and back."""
