@@ -555,11 +555,11 @@ def ldl_factor_ex(A: Any, *, hermitian: bool = False, check_errors: bool = False
         raise RuntimeError(f"ldl_factor: expects square matrices, got shape {tuple(x.shape)}")
     array = np.asarray(x._data)
     factor = _lapack("hetrf" if hermitian and array.dtype.kind == "c" else "sytrf", array.dtype)
-    flat = array.reshape(-1, *array.shape[-2:])
-    found = [factor(each, lower=1) for each in flat]
+    flat = array.reshape(math.prod(array.shape[:-2]), *array.shape[-2:])
+    found = [factor(each, lower=1) for each in flat] if array.size else []
     ld = np.stack([np.tril(f[0]) for f in found]) if found else np.zeros_like(flat)
     pivots = np.array([f[1] for f in found], np.int32).reshape(array.shape[:-1])
-    info = np.array([f[2] for f in found], np.int32).reshape(array.shape[:-2])
+    info = np.array([f[2] for f in found] if found else [0] * len(flat), np.int32).reshape(array.shape[:-2])
     if check_errors and info.any():
         raise LinAlgError("ldl_factor: the matrix is singular")
     return _LdlEx(new_tensor(ld.reshape(array.shape)), new_tensor(pivots), new_tensor(info))

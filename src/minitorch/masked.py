@@ -61,6 +61,8 @@ def prod(
 ) -> Tensor:
     """The product of what the mask keeps."""
     x, _ = _prepared(input, "prod", _in_wide_integers(input, dtype), mask, 1)
+    if not x.ndim:
+        return x
     for axis in sorted((a % x.ndim for a in _axes(x, dim)), reverse=True):
         x = x.prod(dim=axis, keepdim=keepdim)
     return x
@@ -137,7 +139,7 @@ def var(
     kept = x.new_ones(x.shape, dtype=np.bool_) if mask is None else mask.expand(x.shape)
     count = kept.sum(dim=_axes(x, dim), keepdim=keepdim)
     away = x - mean(x, dim, keepdim=True, mask=kept)
-    total = sum(away * away, dim, keepdim=keepdim, mask=kept)
+    total = sum(away * away.conj(), dim, keepdim=keepdim, mask=kept)
     return total / (count - less).clamp(min=0)
 
 
@@ -178,7 +180,7 @@ def logsumexp(
 ) -> Tensor:
     """log Σ eˣ of what the mask keeps."""
     x, _ = _prepared(input, "logsumexp", dtype, mask, -INF)
-    return x.logsumexp(dim=_axes(x, dim), keepdim=keepdim)
+    return x.logsumexp(dim=_axes(x, dim), keepdim=keepdim).to(x.dtype)  # of integers too, as in PyTorch
 
 
 def logaddexp(

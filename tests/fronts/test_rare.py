@@ -16,7 +16,7 @@ MATRIX, IMAGES, WEIGHTS = (
 SEQUENCE = numbers.normal(size=(5, 2, 4))
 
 LINES = [
-    "m.alias_copy(x)", "m.view_as_real_copy(x.cdouble())", "m.view_as_complex_copy(x.reshape(6, 2)).abs()", "m.detach_copy(x) + x", "m.diagonal_copy(x, 1)", "m.expand_copy(x, (2, 3, 4))",
+    "m.alias_copy(x)", "m.view_as_real_copy(x.cdouble())", "m.view_as_complex_copy(x.detach().reshape(6, 2)).abs()", "m.detach_copy(x) + x", "m.diagonal_copy(x, 1)", "m.expand_copy(x, (2, 3, 4))",
     "m.narrow_copy(x, 1, 1, 2)", "x.narrow_copy(0, 1, 2)", "m.permute_copy(x, (1, 0))", "m.select_copy(x, 1, 2)",
     "m.slice_copy(x, 1, 0, 4, 2)", "m.split_copy(x, 2, 1)", "m.split_with_sizes_copy(x, [1, 3], 1)",
     "m.squeeze_copy(x[None])", "m.t_copy(x)", "m.transpose_copy(x, 0, 1)", "m.unbind_copy(x, 1)",
