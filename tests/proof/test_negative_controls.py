@@ -69,8 +69,8 @@ def test_missing_accumulation_is_caught(monkeypatch, path):
         monkeypatch,
         path,
         "pull_back",
-        "pending[parent] = pending[parent] + contribution" + " if added else contribution" * (not short),
-        "pending[parent] = contribution",
+        "= before + contribution" if short else "= pending[parent] + contribution if added else contribution",
+        "= contribution",
     )
     assert not diamond_gradient()
 
@@ -85,8 +85,10 @@ def test_missing_unbroadcast_is_caught(monkeypatch, path):
         monkeypatch,
         path,
         "pull_back",
-        "contribution = unbroadcast(contribution, like.shape)",
-        "pass",
+        "unbroadcast(contribution, like.shape)"
+        if path is fast_rules
+        else '_answer(op, "unbroadcast", unbroadcast, (contribution, like.shape), {})',
+        "contribution",
     )
     if path is fast_rules:  # which grad() and the asserted contract do not take
         x = minitorch.ones(3, requires_grad=True)

@@ -22,7 +22,7 @@ def pull_back(node: Any, g: Any, pending: dict[Node, Any], own: set[Node]) -> bo
     if g.__class__ is not ndarray and (g.__class__ is Outputs or hasattr(g, "__minitorch_gradient__")):
         return False
     rules = op.rules
-    if op.of_large is not None and g.size >= LARGE_IF_CHEAP:
+    if op.of_large is not None and g.__class__ is ndarray and g.size >= LARGE_IF_CHEAP:
         rules = op.rules_of_large
     if len(inputs) == 1:
         (a,), (rule,), out = inputs, rules, node._array
@@ -54,7 +54,7 @@ def pull_back(node: Any, g: Any, pending: dict[Node, Any], own: set[Node]) -> bo
             contribution = contribution.astype(like.dtype)
         if parent in pending:
             before = pending[parent]
-            if ADD.of_large is not None and before.size >= LARGE_IF_CHEAP:
+            if ADD.of_large is not None and before.__class__ is ndarray and before.size >= LARGE_IF_CHEAP:
                 pending[parent] = ADD.of_large(before, contribution)
             else:
                 pending[parent] = before + contribution

@@ -77,7 +77,8 @@ def forward(op: Op, arrays: Sequence[Any], attributes: dict[str, Any]) -> Any:
     if bfloat16.met and bfloat16.is_computed_in_float32(op, arrays):
         return bfloat16.narrowed(forward(op, bfloat16.widened(arrays), attributes), arrays)
     run = op.forward
-    if op.of_large is not None and getattr(arrays[0], "size", 0) >= LARGE_IF_CHEAP:
+    # (Of arrays that record, the size may be known only when a program runs, or be what it must not depend on.)
+    if op.of_large is not None and arrays[0].__class__ is np.ndarray and arrays[0].size >= LARGE_IF_CHEAP:
         run = op.of_large
     try:
         if recordings and (active := current().recorder) is not None:

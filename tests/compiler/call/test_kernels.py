@@ -295,6 +295,17 @@ def test_large_arithmetic(used, dtype):
     np.testing.assert_array_equal((whole * whole).numpy(), np.arange(9, dtype=np.uint8) ** 2)
 
 
+def test_what_is_compiled_does_not_ask_how_large_arrays_are(used):
+    x = minitorch.ones(300, 250)
+    (x * x + x).exp()  # from here on large arithmetic is looked out for
+    f = minitorch.compile(lambda x, m: (x[m] * 2 + 1).sum(), backend="numpy")
+    for count in (3, 500, 40):
+        x, m = minitorch.ones(count, 200, requires_grad=True), minitorch.arange(count) % 2 == 0
+        f(x, m).backward()
+        np.testing.assert_array_equal(x.grad, np.where(m.numpy(), 2.0, 0.0)[:, None] * np.ones(200))
+    assert 1 <= f.compilations <= 2
+
+
 def test_a_kernel_that_differs_is_told_and_not_used(monkeypatch, used):
     monkeypatch.setattr(kernels.verify, "differing", lambda *args: [0])
     run = native.natively(lambda x: np.exp(-x * 0.125) + 1, native.ELEMENTWISE)

@@ -72,13 +72,13 @@ def differing(
     wrong = [i for i, (a, b) in enumerate(zip(results, expected, strict=True)) if not close(a, b)]
     if not wrong:
         return []
+    # The memory is needed: NumPy takes more of it for a large program than the function does.
+    runner.settle()
     wrong = _not_made_from_the_others(program, wrong, inputs, results)
     if not wrong:
         return []
-    # The memory is needed: NumPy takes more of it for a large program than the function does.
     for i in set(range(len(results))).difference(wrong):
         results[i] = None
-    runner.settle()
     # How far do these outputs move when the inputs and everything on the way move by some rounding errors? Asked up
     # to five times: not all directions show it.
     part = Program(program.inputs, [program.outputs[i] for i in wrong])
