@@ -51,6 +51,11 @@ def is_refused(case):
     return case.op == "repeat_interleave" and len(case.inputs) == 2
 
 
+def call(case, *tensors):
+    """Call a case. What looks at the memory of an argument is refused: here that is made inside."""
+    return case.call(minitorch, *(t.clone() for t in tensors) if case.op == "as_strided" else tensors)
+
+
 numbered = [pytest.param(case, id=f"{i}-{case.op}") for i, case in enumerate(CASES)]
 recordable = [p for p in numbered if not is_refused(p.values[0])]
 differentiable = [p for p in recordable if p.values[0].differentiable]
@@ -95,7 +100,7 @@ def slack(case):
 @pytest.mark.parametrize("case", recordable)
 def test_values_and_gradients_inside(case, dtype, backend):
     def step(*tensors):
-        outputs = floats(case.call(minitorch, *tensors))
+        outputs = floats(call(case, *tensors))
         if case.differentiable:
             minitorch.autograd.backward(*starts(outputs))
         return [o.detach() for o in outputs]
@@ -119,7 +124,7 @@ def test_values_and_gradients_inside(case, dtype, backend):
 @pytest.mark.parametrize("case", differentiable)
 def test_gradients_from_outside(case, backend):
     def function(*tensors):
-        return floats(case.call(minitorch, *tensors))
+        return floats(call(case, *tensors))
 
     run = compiled(function, backend)
     for trial in (0, 1):
@@ -140,7 +145,7 @@ def test_gradients_from_outside(case, backend):
 def test_second_order_inside(case, backend):
     def step(*tensors):
         wanted = [t for t in tensors if t.requires_grad]
-        chosen, start = starts(floats(case.call(minitorch, *tensors)))
+        chosen, start = starts(floats(call(case, *tensors)))
         first = minitorch.autograd.grad(chosen, wanted, start, create_graph=True, allow_unused=True)
         first = [g for g in first if g is not None]
         again, start = starts(first)

@@ -97,7 +97,7 @@ def test_as_outside(compile, statement):
         assert any(program.calls for program in step.cache.all())
 
 
-@pytest.mark.parametrize("write", ["p.data.mul_(2)", "p.data[0] = 2"])
+@pytest.mark.parametrize("write", ["p.data.mul_(2)", "p.data[0] += 2"])
 def test_values_that_a_graph_needs_are_not_changed_unnoticed(compile, write):
     statement = f"y = p * p; {write}; y.sum().backward()"
     expected, _ = steps(statement, lambda f: f)
