@@ -68,10 +68,8 @@ class SobolEngine:
         total = self.num_generated + n
         if total & (total - 1):
             raise ValueError(
-                "The balance properties of Sobol' points require n to be a power of 2. "
-                f"{self.num_generated} points have been previously generated, then: "
-                f"n={self.num_generated}+2**{m}={total}. If you still want to do this, please use "
-                "'SobolEngine.draw()' instead."
+                f"SobolEngine.draw_base2: after {self.num_generated} points, 2**{m} more make {total}, which is no "
+                "power of 2: they would not be spread evenly; write draw(n) for any number of points"
             )
         return self.draw(n, out, dtype)
 

@@ -523,8 +523,7 @@ dsmm = smm
 def range(start: float = 0, end: float | None = None, step: float = 1, **options: Any) -> Tensor:
     """Numbers from start to end, both included, in steps: arange's forerunner, which warns."""
     warnings.warn(
-        "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent "
-        "with Python's range builtin. Instead, use torch.arange, which produces values in [start, end).",
+        "torch.range is deprecated: it includes the end, which Python's range does not; write torch.arange",
         UserWarning,
         stacklevel=2,
     )
@@ -542,9 +541,7 @@ def range(start: float = 0, end: float | None = None, step: float = 1, **options
 
 def _removed(name: str, instead: str) -> Callable[..., NoReturn]:
     def refuse(*args: Any, **kwargs: Any) -> NoReturn:
-        raise RuntimeError(
-            f"torch.{name}: This function was deprecated since version 1.9 and is now removed; write {instead}"
-        )
+        raise RuntimeError(f"torch.{name} is removed, in PyTorch too; write {instead}")
 
     refuse.__name__ = refuse.__qualname__ = name
     refuse.__doc__ = f"Refuse: removed by PyTorch; write {instead}."

@@ -1,15 +1,8 @@
 """A program of names that public code meets now and then: it prints the same under PyTorch and under the torch face."""
 
-import contextlib
-import io
-import runpy
-import subprocess
-import sys
 import textwrap
-import warnings
 
-import minitorch
-from pytorch import torch
+from under_both import printed_by_both
 
 PROGRAM = textwrap.dedent(
     """
@@ -58,15 +51,6 @@ PROGRAM = textwrap.dedent(
 
 
 def test_rare_names_print_what_pytorch_prints(tmp_path):
-    path = tmp_path / "program.py"
-    path.write_text(PROGRAM)
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        runpy.run_path(str(path), run_name="__main__")
-    assert torch.__version__ != minitorch.__version__  # it was PyTorch that printed
-    words = [sys.executable, "-W", "ignore", "-m", "minitorch", "run", str(path)]
-    ours = subprocess.run(words, capture_output=True, text=True, timeout=120)
-    assert ours.returncode == 0, ours.stderr
-    for mine, theirs in zip(ours.stdout.splitlines(), printed.getvalue().splitlines(), strict=True):
-        assert mine == theirs
+    ours, _, theirs = printed_by_both(PROGRAM, tmp_path, "-W", "ignore")
+    for mine, other in zip(ours.splitlines(), theirs.splitlines(), strict=True):
+        assert mine == other

@@ -1,13 +1,11 @@
 """Modes and classes that see torch's functions, names of results, sparse gradients: printed alike under PyTorch."""
 
-import contextlib
-import io
-import runpy
 import subprocess
 import sys
 import textwrap
 
 from pytorch import torch
+from under_both import printed_by_both
 
 PROGRAM = textwrap.dedent(
     """
@@ -150,14 +148,8 @@ PROGRAM = textwrap.dedent(
 
 
 def test_programs_print_the_same_under_both(tmp_path):
-    path = tmp_path / "program.py"
-    path.write_text(PROGRAM)
-    theirs = io.StringIO()
-    with contextlib.redirect_stdout(theirs):
-        runpy.run_path(str(path), run_name="__main__")
-    words = [sys.executable, "-m", "minitorch", "run", str(path)]
-    ours = subprocess.run(words, capture_output=True, text=True, timeout=120)
-    assert (ours.stdout, ours.stderr) == (theirs.getvalue(), "")
+    ours, errors, theirs = printed_by_both(PROGRAM, tmp_path)
+    assert (ours, errors) == (theirs, "")
     assert torch.ones(1).item() == 1  # and PyTorch itself has its own functions again
 
 

@@ -1,15 +1,8 @@
 """A program that uses what PyTorch's programs import beside tensors and layers: it prints the same under both."""
 
-import contextlib
-import io
-import runpy
-import subprocess
-import sys
 import textwrap
-import warnings
 
-import minitorch
-from pytorch import torch
+from under_both import printed_by_both
 
 PROGRAM = textwrap.dedent(
     """
@@ -146,20 +139,9 @@ PROGRAM = textwrap.dedent(
 
 
 def test_a_program_prints_what_it_prints_in_pytorch(tmp_path):
-    path = tmp_path / "program.py"
-    path.write_text(PROGRAM)
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        runpy.run_path(str(path), run_name="__main__")
-    assert torch.__version__ != minitorch.__version__  # it was PyTorch that printed
-    ours = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "minitorch", "run", str(path)],
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert ours.returncode == 0, ours.stderr
-    for ours_, theirs in zip(ours.stdout.splitlines(), printed.getvalue().splitlines(), strict=True):
-        assert ours_ == theirs
+    ours, _, theirs = printed_by_both(PROGRAM, tmp_path, "-W", "ignore")
+    for mine, other in zip(ours.splitlines(), theirs.splitlines(), strict=True):
+        assert mine == other
 
 
 SUBCLASSES = textwrap.dedent(
@@ -204,11 +186,5 @@ SUBCLASSES = textwrap.dedent(
 
 
 def test_classes_of_tensors_see_calls_and_get_their_own(tmp_path):
-    path = tmp_path / "program.py"
-    path.write_text(SUBCLASSES)
-    theirs = io.StringIO()
-    with contextlib.redirect_stdout(theirs):
-        runpy.run_path(str(path), run_name="__main__")
-    words = [sys.executable, "-m", "minitorch", "run", str(path)]
-    ours = subprocess.run(words, capture_output=True, text=True, timeout=120)
-    assert (ours.stdout, ours.stderr) == (theirs.getvalue(), "")
+    ours, errors, theirs = printed_by_both(SUBCLASSES, tmp_path)
+    assert (ours, errors) == (theirs, "")

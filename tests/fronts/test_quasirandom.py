@@ -42,5 +42,5 @@ def test_refusals():
         SobolEngine(21202)
     engine = SobolEngine(2)
     engine.draw(3)
-    with pytest.raises(ValueError, match=r"n=3\+2\*\*2=7"):
+    with pytest.raises(ValueError, match=r"after 3 points, 2\*\*2 more make 7"):
         engine.draw_base2(2)

@@ -274,7 +274,7 @@ def test_step_with_an_epoch_uses_the_closed_form():
                 with warnings.catch_warnings(record=True) as caught:
                     warnings.simplefilter("always")
                     scheduler.step(epoch)
-                assert any("epoch parameter" in str(w.message) for w in caught)
+                assert any("epoch" in str(w.message) and "deprecated" in str(w.message) for w in caught)
                 rates.append(scheduler.get_last_lr())
             seen.append(rates)
         np.testing.assert_allclose(seen[0], seen[1], rtol=1e-12, atol=1e-15)

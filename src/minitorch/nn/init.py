@@ -328,9 +328,7 @@ def _renamed(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     old = new.removesuffix("_")
 
     def deprecated(*args: Any, **kwargs: Any) -> Tensor:
-        warnings.warn(
-            f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new}`.", FutureWarning, stacklevel=2
-        )
+        warnings.warn(f"nn.init.{old} is deprecated; write nn.init.{new}", FutureWarning, stacklevel=2)
         return function(*args, **kwargs)
 
     deprecated.__name__ = deprecated.__qualname__ = old

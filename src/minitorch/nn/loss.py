@@ -122,8 +122,7 @@ class NLLLoss2d(NLLLoss):
 
     def _keep(self, **settings: Any) -> None:
         warnings.warn(
-            "NLLLoss2d has been deprecated. Please use NLLLoss instead as a drop-in replacement and see "
-            "https://pytorch.org/docs/main/nn.html#torch.nn.NLLLoss for more details.",
+            "NLLLoss2d is deprecated: NLLLoss takes images too; write NLLLoss",
             FutureWarning,
             stacklevel=3,
         )

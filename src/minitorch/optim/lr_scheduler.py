@@ -1024,8 +1024,7 @@ def _take_back(schedulers: Iterable[LRScheduler]) -> None:
 
 def _warn_of_epoch() -> None:
     warnings.warn(
-        "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please "
-        "use `scheduler.step()` to step the scheduler.",
+        "scheduler.step(epoch) is deprecated: a scheduler counts its steps itself; write scheduler.step()",
         UserWarning,
         stacklevel=3,
     )

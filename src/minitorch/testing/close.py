@@ -153,8 +153,7 @@ def assert_allclose(
 ) -> None:
     """assert_close under its old name, which warns, and converts what is no Tensor."""
     warnings.warn(
-        "`torch.testing.assert_allclose()` is deprecated since 1.12 and will be removed in a future release. "
-        "Please use `torch.testing.assert_close()` instead.",
+        "testing.assert_allclose is deprecated; write testing.assert_close",
         FutureWarning,
         stacklevel=2,
     )

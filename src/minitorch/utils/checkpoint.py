@@ -91,7 +91,10 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 def check_backward_validity(inputs: Iterable[Any]) -> None:
     """Warn if no input requires grad: then a reentrant checkpoint has none to give."""
     if not any(isinstance(x, Tensor) and x.requires_grad for x in inputs):
-        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+        warnings.warn(
+            "checkpoint: no input requires a gradient, so none comes back; pass one, or use_reentrant=False",
+            stacklevel=2,
+        )
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:

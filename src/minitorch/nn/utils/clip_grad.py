@@ -137,7 +137,7 @@ def clip_grad_norm(
 ) -> Tensor:
     """clip_grad_norm_ under its old name, which warns."""
     warnings.warn(
-        "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.",
+        "nn.utils.clip_grad_norm is deprecated; write nn.utils.clip_grad_norm_",
         FutureWarning,
         stacklevel=2,
     )
