@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.compiler.backends.cuda.attention import with_attention
 from minitorch.compiler.backends.cuda.capabilities import Gpu
 from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution
 from minitorch.compiler.backends.cuda.devices import Cuda, Device, Launch, OneByOne, Sequence
@@ -25,10 +26,12 @@ from minitorch.compiler.backends.interface import ScheduledBackend, Task
 from minitorch.compiler.ir.elsewhere import Elsewhere, lies_here
 from minitorch.compiler.ir.halves import widened
 from minitorch.compiler.ir.program import VIEWS, Program, Value
+from minitorch.compiler.ir.simplify import simplify
 from minitorch.compiler.schedule.groups import COPY, PLACE, Group
 from minitorch.compiler.schedule.memory import MemoryPlan, Placed, Scratch, plan_memory
 from minitorch.compiler.schedule.report import BuildReport, StepReport, group_in_words, lines_of
 from minitorch.compiler.schedule.schedule import Schedule, call_numpy
+from minitorch.engine.precision import precision
 
 _MAY_BE_VIEWS = {*VIEWS, COPY, PLACE}
 MOST_TABLES = 8  # of addresses that come up again, for one program
@@ -54,7 +57,10 @@ class CudaBackend(ScheduledBackend):
 
     def build(self, program: Program, updates: Mapping[int, int], numbers: Collection[int] = ()) -> Any:
         """Schedule a program."""
-        return super().build(narrowed(widened(program), numbers), updates, numbers)
+        program = narrowed(widened(program), numbers)
+        if self.fuse and precision() != "highest":
+            program = with_attention(simplify(program))
+        return super().build(program, updates, numbers)
 
     def compile(
         self,
@@ -204,7 +210,7 @@ class GpuProgram:
         self._device_numbers = device.empty((2 * len(self._pairs),), np.int64)
         self._host = np.zeros(max(1, len(self._entries)), np.int64)
         self._fixed()
-        self._kernels = _different(tasks)
+        self._kernels = _different(tasks, device.rounds)
         self._functions: dict[int, Any] = dict(
             zip(self._kernels, device.load(list(self._kernels.values())), strict=True)
             if self._kernels
@@ -311,7 +317,12 @@ class GpuProgram:
             if task.kernel is not None:
                 is_ours = isinstance(task.kernel, Kernel)
                 function = self._functions[id(task.kernel.items)] if is_ours else None
-                launches.append(Launch(function, task.kernel, places))
+                exact = (
+                    self._functions.get(id(task.kernel.exact.items))
+                    if is_ours and task.kernel.exact
+                    else None
+                )
+                launches.append(Launch(function, task.kernel, places, exact))
                 checked = checked or (is_ours and _checks_indices(task.kernel))
                 continue
             if launches:
@@ -527,6 +538,8 @@ def _checks_indices(kernel: Kernel) -> bool:
     return any(isinstance(each, tuple) and each[0] == FAILED and each[1] > 0 for each in kernel.operands)
 
 
-def _different(tasks: list[Task]) -> dict[int, Kernel]:
-    """Return the kernels of some steps; those with the same instructions once."""
-    return {id(task.kernel.items): task.kernel for task in tasks if isinstance(task.kernel, Kernel)}
+def _different(tasks: list[Task], rounds: bool) -> dict[int, Kernel]:
+    """Return the kernels of some steps; those with the same instructions once. rounds: also those that do not round."""
+    kernels = [task.kernel for task in tasks if isinstance(task.kernel, Kernel)]
+    exact = [kernel.exact for kernel in kernels if kernel.exact is not None and rounds]
+    return {id(kernel.items): kernel for kernel in (*kernels, *exact)}

@@ -32,11 +32,20 @@ LEAST_IN_A_MODULE = 3  # kernels
 
 
 class Launch(NamedTuple):
-    """A kernel that was loaded (or a product, for which there is a library), and the table entries of its operands."""
+    """A kernel that was loaded (or a product, for which there is a library), and the table entries of its operands.
+
+    exact: what runs in its place while nothing may be rounded, if that is another.
+    """
 
     function: Any
     kernel: Kernel | LibraryProduct | LibraryConvolution
     slots: list[int]
+    exact: Any = None
+
+    @property
+    def rounds(self) -> bool:
+        """Whether it matters if products may be rounded."""
+        return not isinstance(self.kernel, Kernel) or self.exact is not None
 
 
 def operands_of(slots: list[int], table: int, addresses: np.ndarray, moving: Collection[int]) -> list[int]:
@@ -58,12 +67,13 @@ class Device(Protocol):
     """A device's memory, and how it runs kernels.
 
     ADDRESS: where an array on it begins, as an expression of {0}. ARRAYS: whose arrays they are, which compute what has
-    no kernel. waits: whether a run is over when it returns.
+    no kernel. waits: whether a run is over when it returns. rounds: whether it multiplies in TF32 where it may.
     """
 
     ADDRESS: str
     ARRAYS: str
     waits: bool
+    rounds: bool
 
     @property
     def convolves(self) -> bool:
@@ -123,6 +133,7 @@ class Emulated:
     ADDRESS = "{0}.ctypes.data"
     ARRAYS = "NumPy"
     waits = True
+    rounds = False
     convolves = True
 
     def __init__(self, backwards: bool = False) -> None:
@@ -150,7 +161,7 @@ class Emulated:
     ) -> Sequence:
         """Return kernels as a sequence."""
         steps: list[Callable[[], Any]] = []
-        for function, kernel, slots in launches:
+        for function, kernel, slots, _ in launches:
             if isinstance(kernel, LibraryProduct):
                 steps.append(functools.partial(_multiply, kernel, addresses, slots))
             elif isinstance(kernel, LibraryConvolution):
@@ -280,6 +291,7 @@ class Cuda:
     ADDRESS = "{0}.data.ptr"
     ARRAYS = "CuPy"
     waits = False
+    rounds = True
 
     @functools.cached_property
     def cupy(self) -> Any:
@@ -351,13 +363,14 @@ class Cuda:
         self, launch: Launch, table: Any, addresses: np.ndarray, moving: Collection[int], stream: Any
     ) -> None:
         """Launch a kernel or a product on a stream."""
-        function, kernel, slots = launch
+        function, kernel, slots, exact = launch
         if isinstance(kernel, LibraryProduct):
             self.library.launch(kernel, [int(addresses[slot]) for slot in slots], stream.ptr)
         elif isinstance(kernel, LibraryConvolution):
             self.convolutions.launch(kernel, [int(addresses[slot]) for slot in slots], stream.ptr)
         else:
             given = [np.int64(each) for each in operands_of(slots, table.data.ptr, addresses, moving)]
+            function = function if exact is None or may_round() else exact
             function((kernel.blocks, 1, 1), (kernel.threads, 1, 1), given, stream=stream)
 
     def owns(self, array: Any) -> bool:
@@ -429,18 +442,18 @@ class _Graph:
     ) -> None:
         self._device, self._launches = device, launches
         self._where = table, addresses, moving
-        self._has_products = any(not isinstance(launch.kernel, Kernel) for launch in launches)
+        self._rounds = any(launch.rounds for launch in launches)
         self._captured_with: Any = None  # whether products may round their factors
         self._graph: Any = None
 
     def __call__(self) -> None:
         """Run them."""
-        if self._graph is None or (self._has_products and self._captured_with != may_round()):
+        if self._graph is None or (self._rounds and self._captured_with != may_round()):
             self._graph = self._captured()
         self._graph.launch()  # (on the current stream)
 
     def _captured(self) -> Any:
-        if self._has_products:
+        if self._rounds:
             self._device.library.prepare()  # while nothing is captured: it takes memory
             self._prepare_convolutions()
             self._captured_with = may_round()
@@ -453,7 +466,7 @@ class _Graph:
 
     def _prepare_convolutions(self) -> None:
         _, addresses, _ = self._where
-        for _, kernel, slots in self._launches:
+        for _, kernel, slots, _ in self._launches:
             if isinstance(kernel, LibraryConvolution):
                 self._device.convolutions.prepare(kernel, [int(addresses[slot]) for slot in slots])
 

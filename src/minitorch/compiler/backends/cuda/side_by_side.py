@@ -116,7 +116,8 @@ def _step(task: Task, schedule: Schedule) -> _Step:
     elif flags:
         reads.add(FAILED)
     threads = kernel.blocks * kernel.threads
-    small = threads <= MOST_THREADS // 2 and kernel.elements <= MOST_ELEMENTS and not kernel.parts
+    alone = bool(kernel.parts or kernel.variables)
+    small = threads <= MOST_THREADS // 2 and kernel.elements <= MOST_ELEMENTS and not alone
     return _Step([task], reads, writes, small and kernel.shared <= SHARED_BYTES, threads)
 
 
