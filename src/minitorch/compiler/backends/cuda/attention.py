@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import string
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -58,10 +58,14 @@ class Rows:
 
 @dataclass(frozen=True)
 class Band:
-    """Which scores may be other than -∞: those of query i and key j with -below ≤ j - i ≤ above."""
+    """Which scores may be other than -∞: those of query i and key j with -below ≤ j - i ≤ above.
+
+    masks: whether kernels are to see to that, and not the function that scores are made by.
+    """
 
     below: int
     above: int
+    masks: bool = False
 
 
 @dataclass
@@ -312,6 +316,11 @@ class _Search:
         v_value, v_index, *_ = self.other(self.result, self.softmax, key)
         v = self.rows(v_value, v_index, key)
         _need(self.result.shape and self.head_size(v_index) == size)
+        band, left_out = _band(self.scores, self.inside, product)
+        scores = self.scores
+        if left_out is not None:
+            band = replace(band, masks=True)
+            scores = _opened(scores, self.inside, left_out, -math.inf)
         forward = Attention(
             self.index,
             self.batches,
@@ -319,14 +328,14 @@ class _Search:
             key,
             size,
             product,
-            self.scores,
-            _band(self.scores, self.inside, product),
+            scores,
+            band,
             q,
             k,
             v,
         )
         forward.written["o"] = self.target(self.result, self.softmax)
-        backward, gradient = self.backward(forward, results)
+        backward, gradient = self.backward(forward, results, left_out)
         for value in self.seen - set(results):
             _need(value not in self.outputs)
             _need(all(reader in self.seen or reader in results for reader in self.readers.get(value, ())))
@@ -477,7 +486,7 @@ class _Search:
     # The derivative.
 
     def backward(
-        self, forward: Attention, results: dict[Value, str]
+        self, forward: Attention, results: dict[Value, str], left_out: np.ndarray | None
     ) -> tuple[Attention | None, Value | None]:
         """Return the products of the derivative, if there are any, and the gradient that they begin with."""
         softmax = self.softmax
@@ -490,6 +499,8 @@ class _Search:
         self.slope = slope
         made = Attention(**{**forward.__dict__, "leaves": [], "written": {}})
         made.inner, made.slope = inner, slope
+        if left_out is not None:
+            made.slope = _opened(slope, self.made_of(slope, {*self.inside, inner}) - {inner}, left_out, 0.0)
         gradient, values = self.gradient(gained, forward)
         made.g, made.of_queries = gradient, self.one_by_query()
         for product in products:
@@ -620,10 +631,10 @@ def _is_read(value: Value) -> bool:
     return value.primitive not in ("map", "pad", "iota", "size", *_VIEWS)
 
 
-def _band(scores: Value, inside: set[Value], product: Value) -> Band:
-    """Return outside of which band all scores are -∞, whatever is multiplied."""
+def _band(scores: Value, inside: set[Value], product: Value) -> tuple[Band, np.ndarray | None]:
+    """Return outside of which band all scores are -∞, whatever is multiplied; and where, if it is just there."""
     queries, keys = scores.shape[-2:]
-    everything = Band(queries, keys)
+    everything = Band(queries, keys), None
     if queries * keys > MOST_LOOKED_AT:
         return everything
     left_out = _left_out(scores, inside, product)
@@ -631,9 +642,29 @@ def _band(scores: Value, inside: set[Value], product: Value) -> Band:
         left_out is None or left_out.all(axis=1).any()
     ):  # (A row of nothing else is no number, as it always was.)
         return everything
-    i, j = np.nonzero(~left_out)
-    apart = j - i
-    return Band(int(-apart.min()), int(apart.max()))
+    apart = np.arange(keys) - np.arange(queries)[:, None]
+    seen = apart[~left_out]
+    band = Band(int(-seen.min()), int(seen.max()))
+    is_band = np.array_equal(left_out, (apart < -band.below) | (apart > band.above))
+    return band, left_out if is_band else None
+
+
+def _opened(value: Value, inside: set[Value], left_out: np.ndarray, nothing: float) -> Value:
+    """Return a value without the masks that only make it `nothing` where scores are left out."""
+    if value not in inside or value.primitive != "map":
+        return value
+    function, inputs = value.attributes["function"], value.inputs
+    if function == "where" and (chosen := _known(inputs[0])) is not None:
+        for kept, masked, where in ((2, 1, chosen), (1, 2, ~chosen)):
+            if number(inputs[masked]) == nothing and not (where & ~left_out).any():
+                return _opened(inputs[kept], inside, left_out, nothing)
+    if function == "add":
+        for kept, masked in ((0, 1), (1, 0)):
+            mask = _known(inputs[masked]) if inputs[masked] not in inside else None
+            if mask is not None and not mask[~left_out].any() and np.isneginf(mask[left_out]).all():
+                return _opened(inputs[kept], inside, left_out, nothing)
+    opened = tuple(_opened(each, inside, left_out, nothing) for each in inputs)
+    return value if opened == inputs else _with(value, opened)
 
 
 def _left_out(value: Value, inside: set[Value], product: Value) -> np.ndarray | None:

@@ -308,6 +308,22 @@ class _Tiles:
             w.write(node)
         return w.single(root)
 
+    def conditions(self, apart: str, column: str, further: int) -> list[str]:
+        """Return what has to hold of a score: there are so many columns, and it is not masked.
+
+        apart: how far its column is behind its row, but for `further`.
+        """
+        e, found = self.e, []
+        narrow = e.op(f"trunc i64 {apart} to i32")
+        if self.along % self.tile:
+            there = e.op(f"trunc i64 {column} to i32")
+            found.append(e.op(f"icmp slt i32 {there}, {self.along - further}"))
+        if self.a.band.masks and self.high < self.along:
+            found.append(e.op(f"icmp sle i32 {narrow}, {self.high - further}"))
+        if self.a.band.masks and self.low < self.own:
+            found.append(e.op(f"icmp sge i32 {narrow}, {-self.low - further}"))
+        return found
+
     def power(self, score: str, most: str) -> str:
         """Return e to the score, less what is given times log2(e)."""
         e = self.e
@@ -451,14 +467,14 @@ class _Forward(_Tiles):
         row = add(e, add(e, multiply(e, number, OWN), start), place)
         rows = [row, add(e, row, "8")]
         column = add(e, multiply(e, turn, self.tile), multiply(e, part, 2))
+        apart = [e.op(f"sub i64 {column}, {each}") for each in rows]
         for n, result in enumerate(scores):
             for k, slot in enumerate(result):
                 j = add(e, column, str(8 * n + k % 2))
                 product = self.scaled(block.kept(slot), a.q.factor * a.k.factor)
                 score = self.expression("scores", counters, rows[k // 2], j, {"product": product})
-                if self.along % self.tile:
-                    exists = e.op(f"icmp slt i64 {j}, {self.along}")
-                    score = e.op(f"select i1 {exists}, float {score}, float {NOTHING}")
+                for holds in self.conditions(apart[k // 2], column, 8 * n + k % 2):
+                    score = e.op(f"select i1 {holds}, float {score}, float {NOTHING}")
                 block.keep(slot, score)
                 found[k // 2] = self.larger_of(found[k // 2], score)
         for half in range(2):
@@ -627,9 +643,9 @@ class _Backward(_Tiles):
         row = add(e, add(e, multiply(e, number, OWN), start), place)
         rows = [row, add(e, row, "8")]
         column = add(e, multiply(e, turn, self.tile), multiply(e, part, 2))
+        apart = [e.op(f"sub i64 {column}, {each}") for each in rows]
         for n, (tile, gained) in enumerate(zip(scores, slopes, strict=True)):
             columns = [add(e, column, str(8 * n + k)) for k in range(2)]
-            existing = [e.op(f"icmp slt i64 {each}, {self.along}") for each in columns]
             if self.of_keys:
                 known = [self.of_query(counters, smaller(e, each, str(self.along - 1))) for each in columns]
             else:
@@ -644,10 +660,9 @@ class _Backward(_Tiles):
                 slope = self.scaled(block.kept(other), a.v.factor * a.g.factor)
                 inner = e.op(f"fmul float {power}, {e.op(f'fsub float {slope}, {sum_}')}")
                 outer = self.expression("slope", counters, i, j, {"product": product, "inner": inner})
-                if self.along % self.tile:
+                for holds in self.conditions(apart[k // 2], column, 8 * n + k % 2):
                     power, outer = (
-                        e.op(f"select i1 {existing[k % 2]}, float {each}, float {ZERO}")
-                        for each in (power, outer)
+                        e.op(f"select i1 {holds}, float {each}, float {ZERO}") for each in (power, outer)
                     )
                 block.keep(slot, power)
                 block.keep(other, outer)
