@@ -32,7 +32,7 @@ from minitorch.compiler.ir.program import Program, Value, in_order, interpret
 from minitorch.compiler.ir.simplify import number
 from minitorch.compiler.schedule.groups import Composite
 
-SIZES = (32, 64)  # of heads
+SIZES = (32, 64, 128)  # of heads
 LEAST_SCORES = 1 << 16  # fewer are as fast through memory
 MOST_LOOKED_AT = 1 << 24  # elements of a mask that are computed to find out which tiles it leaves out
 LONGEST = 32  # values between the scores and what a softmax is taken of

@@ -21,7 +21,14 @@ from minitorch.compiler.backends.cuda.cudnn import Cudnn
 from minitorch.compiler.backends.cuda.cudnn import library as cudnn_library
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.ptx import ptx
-from minitorch.compiler.backends.cuda.words import Kernel, cpu_shared, cpu_text, gpu_text, looked_up
+from minitorch.compiler.backends.cuda.words import (
+    SHARED_BYTES,
+    Kernel,
+    cpu_shared,
+    cpu_text,
+    gpu_text,
+    looked_up,
+)
 from minitorch.compiler.backends.llvm.driver import aligned, array_at
 from minitorch.compiler.backends.llvm.machine import compile_functions, cores
 from minitorch.compiler.backends.llvm.target import host, require_llvmlite
@@ -29,6 +36,7 @@ from minitorch.engine.precision import may_round
 
 ALIGNMENT = 16  # of arrays that kernels read
 LEAST_IN_A_MODULE = 3  # kernels
+MOST_DYNAMIC_SHARED = 8  # what the driver calls the limit of shared memory that a launch asks for
 
 
 class Launch(NamedTuple):
@@ -336,7 +344,11 @@ class Cuda:
         self.cupy.cuda.Device(number).use()  # (each thread has to say so)
         module = self.cupy.cuda.function.Module()
         module.load(ptx(gpu_text(kernels), processor))
-        return [module.get_function(f"kernel{number}") for number in range(len(kernels))]
+        functions = [module.get_function(f"kernel{number}") for number in range(len(kernels))]
+        for function, kernel in zip(functions, kernels, strict=True):
+            if kernel.shared > SHARED_BYTES:
+                self.cupy.cuda.driver.funcSetAttribute(function.ptr, MOST_DYNAMIC_SHARED, kernel.shared)
+        return functions
 
     @functools.cached_property
     def library(self) -> Cublas:
@@ -371,7 +383,8 @@ class Cuda:
         else:
             given = [np.int64(each) for each in operands_of(slots, table.data.ptr, addresses, moving)]
             function = function if exact is None or may_round() else exact
-            function((kernel.blocks, 1, 1), (kernel.threads, 1, 1), given, stream=stream)
+            more = kernel.shared if kernel.shared > SHARED_BYTES else 0
+            function((kernel.blocks, 1, 1), (kernel.threads, 1, 1), given, more, stream)
 
     def owns(self, array: Any) -> bool:
         """Whether an array lies on the device already."""

@@ -1,17 +1,22 @@
 """The kernels of attention. Enters: an `Attention`. Leaves: kernels that go through its scores tile by tile.
 
-A block of threads has some rows, of queries or of keys, 16 for each of its warps, and goes along the others tile by
-tile: a tile of the scores is multiplied out, f of it is taken and what a row needs is added up, and so it is never
-written. Tiles that a mask leaves out are not gone to.
+A block of threads has some rows, of queries or of keys, one or two strips of 16 for each of its warps, and goes along
+the others tile by tile: a tile of the scores is multiplied out, f of it is taken and what a row needs is added up, and
+so it is never written. Tiles that a mask leaves out are not gone to.
 
 Matrices are multiplied 16 × 8 elements at a time, each thread having some of them (`Together` in words.py): in terms of
 place = lane / 4 and part = lane % 4, elements (place, part) and (place, part + 4) of a factor, those eight rows further
-on, and (place, 2·part) and its neighbour of a result. A result can be a factor without moving if the rows of the other
-factor come in this order, too; so they do.
+on, and (place, 2·part) and its neighbour of a result. What is summed, and columns, may come in any order that is the
+same everywhere, and this one lets a thread read two neighbours at once, and threads side by side find all banks:
+- along a head, (part, part + 4) are elements 2·part and 2·part + 1;
+- the rows of a tile come as 0, 1, 2, 3, 5, 4, 7, 6: so a result has columns `first` and `second` of 2·part and its
+  neighbour, and can be a factor without moving if rows of the other are taken in this order;
+- two results side by side have the even and the odd columns of 16: four neighbours for a thread.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +25,7 @@ import numpy as np
 
 from minitorch.compiler.backends.cuda.attention import CHUNK, Attention, Rows, expressions
 from minitorch.compiler.backends.cuda.exact import supplied
-from minitorch.compiler.backends.cuda.words import SHARED_BYTES, WARP, BlockWriter, Kernel
+from minitorch.compiler.backends.cuda.words import WARP, BlockWriter, Kernel
 from minitorch.compiler.backends.llvm import functions
 from minitorch.compiler.backends.llvm.body import Expression, addresses_in, in_order
 from minitorch.compiler.backends.llvm.control import add, larger, multiply, smaller, when
@@ -30,14 +35,18 @@ from minitorch.compiler.backends.llvm.writer import Writer
 
 WARPS = 4
 THREADS = WARP * WARPS
-OF_WARP = 16  # rows
-OWN = OF_WARP * WARPS  # rows of a block
-FORWARD_TILE, BACKWARD_TILE = 64, 32  # of what is gone along
-APART = 4  # elements between two rows in shared memory: so threads that read side by side find all banks
+STRIP = 16  # rows
+APART = 8  # elements between two rows in shared memory: so threads that read side by side find all banks
+MOST_SHARED = 227 << 10  # bytes
 BYTES = 4
 FLOAT32 = np.dtype(np.float32)
 LOG2_E = literal(math.log2(math.e), FLOAT32)
 NOTHING, ZERO, ONE = literal(-math.inf, FLOAT32), literal(0.0, FLOAT32), literal(1.0, FLOAT32)
+# By the size of a head: strips of rows for a warp, how many of the others are gone along at once, and whether a block's
+# own rows are kept in registers. Measured on an H200.
+FORWARD = {32: (1, 64, True), 64: (1, 64, True), 128: (1, 32, False)}
+OF_KEYS = {32: (1, 32, True), 64: (1, 32, True), 128: (1, 16, False)}
+OF_QUERIES = {32: (1, 32, True), 64: (1, 32, True), 128: (1, 32, False)}
 RESULT, ROW = "result", "row"  # operands that are no values of the program when a kernel is written
 
 Slots = list[list[int]]  # of a fragment: of its elements, and of what is left of them when they are rounded
@@ -63,11 +72,14 @@ def kernel_of(attention: Attention, writer: Callable[[Attention, bool], _Tiles])
 class _Tiles:
     """Writes one kernel. exact: products are as exact as those of float32, of three in TF32.
 
-    tile: how many of the others are gone along at once. own, along: how many rows there are in all, and of the others.
+    tile: how many of the others are gone along at once. strips: of rows, for a warp. in_registers: whether a warp
+    keeps its rows; if not, they stay in shared memory. own, along: how many rows there are in all, and of the others.
     low, high: how far the first and the last of the others lie before and behind a row.
     """
 
     tile: int
+    strips: int
+    in_registers: bool
     own: int
     along: int
     low: int
@@ -87,9 +99,14 @@ class _Tiles:
     # --- a kernel ---
 
     @property
+    def rows(self) -> int:
+        """How many rows a block has."""
+        return STRIP * self.strips * WARPS
+
+    @property
     def own_tiles(self) -> int:
         """How many blocks there are for a head."""
-        return -(-self.own // OWN)
+        return -(-self.own // self.rows)
 
     @property
     def tiles(self) -> int:
@@ -103,13 +120,15 @@ class _Tiles:
     def kernel(self) -> Kernel:
         """Return the kernel."""
         self.write()
-        assert self.shared <= SHARED_BYTES
+        assert self.shared <= MOST_SHARED
         blocks = self.a.count * self.own_tiles
         visited = 0
         for number in range(self.own_tiles):
-            first = max(0, number * OWN - self.low) // self.tile
-            visited += max(0, min(self.tiles, (number * OWN + OWN - 1 + self.high) // self.tile + 1) - first)
-        elements = visited * self.a.count * OWN * self.tile
+            first = max(0, number * self.rows - self.low) // self.tile
+            visited += max(
+                0, min(self.tiles, (number * self.rows + self.rows - 1 + self.high) // self.tile + 1) - first
+            )
+        elements = visited * self.a.count * self.rows * self.tile
         left_out = self.own_tiles * self.tiles - visited
         part = f", {left_out} of {self.own_tiles * self.tiles} left out" if left_out else ""
         return Kernel(
@@ -120,7 +139,7 @@ class _Tiles:
             self.shared,
             supplied(self.e.externs),
             2.0 * self.products * elements * self.a.size,
-            f"{self.name}, tiles of {OWN} by {self.tile}{part}",
+            f"{self.name}, tiles of {self.rows} by {self.tile}{part}",
             elements,
             kept=len(self.block.variables),
             variables=self.block.variables,
@@ -152,18 +171,25 @@ class _Tiles:
         return wide[0], wide[1:]
 
     def lanes(self) -> tuple[str, str, str]:
-        """Return the first row of a thread's warp, and the thread's place and part in the warp."""
+        """Return the first row of a thread's warp in the block, and the thread's place and part in the warp."""
         e = self.e
         warp = e.op("lshr i64 %thread, 5")
         lane = e.op("and i64 %thread, 31")
-        return multiply(e, warp, OF_WARP), e.op(f"lshr i64 {lane}, 2"), e.op(f"and i64 {lane}, 3")
+        first = multiply(e, warp, STRIP * self.strips)
+        return first, e.op(f"lshr i64 {lane}, 2"), e.op(f"and i64 {lane}, 3")
+
+    def pair(self, part: str) -> list[str]:
+        """Return which two columns of eight a thread has in a result, and so which rows of a factor."""
+        e = self.e
+        swapped, even = e.op(f"lshr i64 {part}, 1"), multiply(e, part, 2)
+        return [e.op(f"or i64 {even}, {swapped}"), add(e, even, e.op(f"xor i64 {swapped}, 1"))]
 
     def bounds(self, number: str = "") -> tuple[str, str]:
         """Return from which tile to which one a block goes."""
         e = self.e
-        first = multiply(e, number or self.at()[0], OWN)
+        first = multiply(e, number or self.at()[0], self.rows)
         start = e.op(f"udiv i64 {larger(e, add(e, first, str(-self.low)), '0')}, {self.tile}")
-        last = larger(e, add(e, first, str(OWN - 1 + self.high + self.tile)), "0")
+        last = larger(e, add(e, first, str(self.rows - 1 + self.high + self.tile)), "0")
         return start, smaller(e, e.op(f"udiv i64 {last}, {self.tile}"), str(self.tiles))
 
     # --- memory ---
@@ -206,10 +232,12 @@ class _Tiles:
         begin = e.op(f"getelementptr i8, ptr %shared, i64 {buffer}")
         return e.op(f"getelementptr float, ptr {begin}, i64 {place}")
 
-    def read(self, near: str, further: int) -> str:
-        """Read from shared memory, some elements further on."""
-        place = self.e.op(f"getelementptr float, ptr {near}, i64 {further}")
-        return self.e.op(f"load float, ptr {place}, align 4")
+    def read(self, near: str, further: int) -> list[str]:
+        """Read two neighbours from shared memory, some elements further on."""
+        e = self.e
+        place = e.op(f"getelementptr float, ptr {near}, i64 {further}")
+        both = e.op(f"load <2 x float>, ptr {place}, align 8")
+        return [e.op(f"extractelement <2 x float> {both}, i32 {k}") for k in range(2)]
 
     # --- fragments ---
 
@@ -217,9 +245,9 @@ class _Tiles:
         """Return a fragment that each thread has some elements of."""
         return [[self.block.variable() for _ in range(count)] for _ in range(2 if self.exact else 1)]
 
-    def accumulators(self, count: int) -> list[list[int]]:
-        """Return results, side by side."""
-        return [[self.block.variable() for _ in range(4)] for _ in range(count)]
+    def accumulators(self, count: int) -> list[list[list[int]]]:
+        """Return results, for each strip some side by side."""
+        return [[[self.block.variable() for _ in range(4)] for _ in range(count)] for _ in range(self.strips)]
 
     def put(self, slots: Slots, number: int, name: str) -> None:
         """Keep an element of a fragment, as products want it."""
@@ -239,53 +267,86 @@ class _Tiles:
         for x, y in ((1, 0), (0, 1), (0, 0)) if self.exact else ((0, 0),):
             self.block.together("multiply", [*c, *a[x], *b[y]])
 
-    def hold(self, slots: list[Slots], buffer: str) -> None:
-        """Read the rows of each warp from shared memory, as the first factor of products."""
+    def first_factor(self, slots: Slots, near: str, strip: int, step: int) -> None:
+        """Read a strip of rows, eight elements of each, as the first factor of products."""
+        for half in range(2):
+            rows = (STRIP * strip + 8 * half) * self.stride
+            for k, name in enumerate(self.read(near, rows + 8 * step)):
+                self.put(slots, half + 2 * k, name)
+
+    def of_warp(self, buffer: str) -> str:
+        """Return where the first of a warp's rows lie in shared memory."""
         first, place, part = self.lanes()
-        near = self.near(buffer, add(self.e, first, place), part)
-        for step, fragment in enumerate(slots):
-            for k in range(4):
-                further = 8 * step + 4 * (k // 2) + 8 * (k % 2) * self.stride
-                self.put(fragment, k, self.read(near, further))
+        return self.near(buffer, add(self.e, first, place), multiply(self.e, part, 2))
+
+    def hold(self, slots: list[list[Slots]], buffer: str) -> None:
+        """Read the rows of each warp from shared memory; slots: by strips and steps along a head."""
+        near = self.of_warp(buffer)
+        for strip, fragments in enumerate(slots):
+            for step, fragment in enumerate(fragments):
+                self.first_factor(fragment, near, strip, step)
+
+    def held(self) -> list[list[Slots]]:
+        """Return the fragments of a block's rows: of each strip as many as are kept."""
+        steps = self.a.size // 8 if self.in_registers else 1
+        return [[self.slots(4) for _ in range(steps)] for _ in range(self.strips)]
 
     def multiply_along(
-        self, made: list[list[int]], held: list[Slots], second: list[Slots], buffer: Callable[[], str]
-    ) -> None:
-        """Add to each of the results what is held, times rows of shared memory: summed along a head."""
-        for step, fragment in enumerate(held):
-            with self.block.phase(waits=False):
-                _, place, part = self.lanes()
-                near = self.near(buffer(), place, part)
-                for number in range(len(made)):
-                    for k in range(2):
-                        further = 8 * number * self.stride + 8 * step + 4 * k
-                        self.put(second[number], k, self.read(near, further))
-            for number, result in enumerate(made):
-                self.add_product(result, fragment, second[number])
-
-    def multiply_across(
         self,
-        made: list[list[int]],
-        first: list[list[int]],
-        factor: Slots,
+        made: list[list[list[int]]],
+        held: list[list[Slots]],
+        mine: str,
         second: list[Slots],
         buffer: Callable[[], str],
     ) -> None:
-        """Add to each of the results what results of before come to, times columns of shared memory."""
-        e = self.e
-        for step, scores in enumerate(first):
+        """Add to the results, by strips and columns, a block's rows times those in a buffer: summed along a head.
+
+        mine: where the block's rows lie in shared memory.
+        """
+        e, count = self.e, len(made[0])
+        for step in range(self.a.size // 8):
+            now = [fragments[step if self.in_registers else 0] for fragments in held]
             with self.block.phase(waits=False):
-                for k, slot in enumerate((scores[0], scores[2], scores[1], scores[3])):
-                    self.put(factor, k, self.block.kept(slot))
+                if not self.in_registers:
+                    near = self.of_warp(mine)
+                    for strip, fragment in enumerate(now):
+                        self.first_factor(fragment, near, strip, step)
                 _, place, part = self.lanes()
-                near = self.near(buffer(), multiply(e, part, 2), place)
-                for number in range(len(made)):
-                    for k in range(2):
-                        self.put(
-                            second[number], k, self.read(near, (8 * step + k) * self.stride + 8 * number)
-                        )
-            for number, result in enumerate(made):
-                self.add_product(result, factor, second[number])
+                row = e.op(f"xor i64 {place}, {e.op(f'lshr i64 {place}, 2')}")
+                near = self.near(buffer(), row, multiply(e, part, 2))
+                for number in range(count):
+                    for k, name in enumerate(self.read(near, 8 * number * self.stride + 8 * step)):
+                        self.put(second[number], k, name)
+            for number in range(count):
+                for strip, fragment in enumerate(now):
+                    self.add_product(made[strip][number], fragment, second[number])
+
+    def multiply_across(
+        self,
+        made: list[list[list[int]]],
+        first: list[list[list[int]]],
+        factors: list[Slots],
+        second: list[Slots],
+        buffer: Callable[[], str],
+    ) -> None:
+        """Add to the results, by strips and columns, earlier results times what is in a buffer: summed along a row."""
+        e, count = self.e, len(made[0])
+        for step in range(len(first[0])):
+            with self.block.phase(waits=False):
+                for strip, factor in enumerate(factors):
+                    scores = first[strip][step]
+                    for k, slot in enumerate((scores[0], scores[2], scores[1], scores[3])):
+                        self.put(factor, k, self.block.kept(slot))
+                _, place, part = self.lanes()
+                column, base = multiply(e, place, 2), buffer()
+                for k, row in enumerate(self.pair(part)):
+                    near = self.near(base, row, column)
+                    for number in range(0, count, 2):
+                        for odd, name in enumerate(self.read(near, 8 * step * self.stride + 8 * number)):
+                            self.put(second[number + odd], k, name)
+            for number in range(count):
+                for strip, factor in enumerate(factors):
+                    self.add_product(made[strip][number], factor, second[number])
 
     # --- scores ---
 
@@ -335,37 +396,51 @@ class _Tiles:
         """Return the larger of two numbers."""
         return self.e.call("llvm.maxnum.f32", "float", [("float", x), ("float", y)])
 
-    def clear(self, *fragments: list[list[int]]) -> None:
+    def clear(self, *made: list[list[list[int]]]) -> None:
         """Set results to 0."""
-        for fragment in fragments:
-            for result in fragment:
-                for slot in result:
-                    self.block.keep(slot, ZERO)
+        for slot in [slot for results in made for strip in results for result in strip for slot in result]:
+            self.block.keep(slot, ZERO)
 
-    def store(self, name: str, made: list[list[int]], factors: list[str], first: str) -> None:
-        """Write results to memory. factors: of the two rows that a thread has; first: the block's first row."""
-        e, rows = self.e, self.a.written[name]
-        _, counters = self.at()
-        base = self.matrix(rows, (RESULT, name), counters)
+    def places(self, number: str, turn: str) -> tuple[list[list[str]], list[str], list[list[list[str]]]]:
+        """Return the rows that a thread has, by strips, its first two columns in a tile, and these less those."""
+        e = self.e
         start, place, part = self.lanes()
-        for half in range(2):
-            row = add(e, add(e, first, add(e, start, place)), str(8 * half))
+        first = add(e, add(e, multiply(e, number, self.rows), start), place)
+        rows = [
+            [add(e, first, str(STRIP * strip + 8 * half)) for half in range(2)]
+            for strip in range(self.strips)
+        ]
+        column = multiply(e, turn, self.tile)
+        columns = [add(e, column, each) for each in self.pair(part)]
+        apart = [
+            [[e.op(f"sub i64 {column}, {row}") for column in columns] for row in strip] for strip in rows
+        ]
+        return rows, columns, apart
 
-            def write(half: int = half, row: str = row) -> None:
-                column = multiply(e, part, 2)
-                there = e.op(
-                    f"getelementptr float, ptr {base}, i64 {add(e, multiply(e, row, rows.row), column)}"
-                )
-                for number, result in enumerate(made):
-                    pair = "poison"
-                    for k in range(2):
-                        kept = self.block.kept(result[2 * half + k])
-                        scaled = e.op(f"fmul float {kept}, {factors[half]}")
-                        pair = e.op(f"insertelement <2 x float> {pair}, float {scaled}, i32 {k}")
-                    target = e.op(f"getelementptr float, ptr {there}, i64 {8 * number}")
-                    e.line(f"store <2 x float> {pair}, ptr {target}, align 8")
+    def store(self, name: str, made: list[list[list[int]]], factors: list[list[str]], number: str) -> None:
+        """Write results to memory. factors: of the rows that a thread has, by strips; number: of the block's rows."""
+        e, rows = self.e, self.a.written[name]
+        base = self.matrix(rows, (RESULT, name), self.at()[1])
+        part = self.lanes()[2]
+        column = multiply(e, part, 4)
+        all_rows, _, _ = self.places(number, "0")
 
-            when(e, e.op(f"icmp slt i64 {row}, {self.own}"), write)
+        def write(row: str, results: list[list[int]], half: int, factor: str) -> None:
+            place = add(e, multiply(e, row, rows.row), column)
+            there = e.op(f"getelementptr float, ptr {base}, i64 {place}")
+            for pair in range(0, len(results), 2):
+                four = "poison"
+                for k in range(4):
+                    kept = self.block.kept(results[pair + k % 2][2 * half + k // 2])
+                    scaled = e.op(f"fmul float {kept}, {factor}")
+                    four = e.op(f"insertelement <4 x float> {four}, float {scaled}, i32 {k}")
+                target = e.op(f"getelementptr float, ptr {there}, i64 {8 * pair}")
+                e.line(f"store <4 x float> {four}, ptr {target}, align 16")
+
+        for strip, results in enumerate(made):
+            for half, row in enumerate(all_rows[strip]):
+                todo = functools.partial(write, row, results, half, factors[strip][half])
+                when(e, e.op(f"icmp slt i64 {row}, {self.own}"), todo)
 
     def row_of(self, key: Any, rows: Rows, counters: list[str], query: str) -> str:
         """Return where the number lies that there is of each query."""
@@ -380,48 +455,52 @@ class _Forward(_Tiles):
     up, what was added up so far is made smaller.
     """
 
-    tile = FORWARD_TILE
     heavy_last = True
     products = 2
     name = "attention"
 
     def __init__(self, attention: Attention, exact: bool) -> None:
         super().__init__(attention, exact)
+        self.strips, self.tile, self.in_registers = FORWARD[attention.size]
         self.own, self.along = attention.query.size, attention.key.size
         self.low, self.high = attention.band.below, attention.band.above
 
     def write(self) -> None:
         """Write the phases."""
         a, block, e = self.a, self.block, self.e
-        keys, values = self.buffer(self.tile), self.buffer(max(self.tile, OWN))
-        held = [self.slots(4) for _ in range(a.size // 8)]
+        keys = self.buffer(self.tile)
+        values = self.buffer(max(self.tile, self.rows) if self.in_registers else self.tile)
+        queries = values if self.in_registers else self.buffer(self.rows)
+        held = self.held()
         second = [self.slots(2) for _ in range(max(a.size, self.tile) // 8)]
         scores, result = self.accumulators(self.tile // 8), self.accumulators(a.size // 8)
-        factor = self.slots(4)
-        most, total, mine, theirs = ([block.variable() for _ in range(2)] for _ in range(4))
+        factors = [self.slots(4) for _ in range(self.strips)]
+        # For each row of a thread:
+        most, total, mine, theirs = ([block.variable() for _ in range(2 * self.strips)] for _ in range(4))
 
         def all_exchanged(combine: Callable[[str, str], str]) -> None:
             """Combine what the threads of a row have."""
             for distance in (1, 2):
-                for half in range(2):
-                    block.together("exchange", [mine[half], theirs[half]], distance)
+                for one, other in zip(mine, theirs, strict=True):
+                    block.together("exchange", [one, other], distance)
                 with block.phase(waits=False):
-                    for half in range(2):
-                        block.keep(mine[half], combine(block.kept(mine[half]), block.kept(theirs[half])))
+                    for one, other in zip(mine, theirs, strict=True):
+                        block.keep(one, combine(block.kept(one), block.kept(other)))
 
         with block.phase():
             number = self.at()[0]
-            self.copy(a.q, multiply(e, number, OWN), OWN, str(self.own), str(values))
+            self.copy(a.q, multiply(e, number, self.rows), self.rows, str(self.own), str(queries))
             start, _ = self.bounds(number)
             self.copy(a.k, multiply(e, start, self.tile), self.tile, str(self.along), str(keys))
             e.line("commit")
             self.clear(result)
-            for half in range(2):
-                block.keep(most[half], NOTHING)
-                block.keep(total[half], ZERO)
+            for one, other in zip(most, total, strict=True):
+                block.keep(one, NOTHING)
+                block.keep(other, ZERO)
             e.line("wait 0")
-        with block.phase():
-            self.hold(held, str(values))
+        if self.in_registers:
+            with block.phase():
+                self.hold(held, str(queries))
         with block.turns_between(self.bounds) as turn:
             with block.phase():
                 e.line("wait 0")
@@ -429,12 +508,19 @@ class _Forward(_Tiles):
                 self.copy(a.v, multiply(e, turn, self.tile), self.tile, str(self.along), str(values))
                 e.line("commit")
                 self.clear(scores)
-            self.multiply_along(scores, held, second, lambda: str(keys))
+            self.multiply_along(scores, held, str(queries), second, lambda: str(keys))
             with block.phase(waits=False):
                 self.take_scores(scores, turn, mine)
             all_exchanged(self.larger_of)
             with block.phase(waits=False):
-                self.take_powers(scores, result, most, total, mine)
+                for strip in range(self.strips):
+                    for half in range(2):
+                        self.take_powers(
+                            scores[strip],
+                            result[strip],
+                            half,
+                            *(x[2 * strip + half] for x in (most, total, mine)),
+                        )
             with block.phase():
                 e.line("wait 0")
             with block.phase(waits=False):
@@ -443,88 +529,76 @@ class _Forward(_Tiles):
                 limit = smaller(e, multiply(e, stop, self.tile), str(self.along))
                 self.copy(a.k, following, self.tile, limit, str(keys))
                 e.line("commit")
-            self.multiply_across(result, scores, factor, second, lambda: str(values))
+            self.multiply_across(result, scores, factors, second, lambda: str(values))
         with block.phase(waits=False):
-            for half in range(2):
-                block.keep(mine[half], block.kept(total[half]))
+            for one, other in zip(mine, total, strict=True):
+                block.keep(one, block.kept(other))
         all_exchanged(lambda x, y: e.op(f"fadd float {x}, {y}"))
         with block.phase(waits=False):
-            sums = [block.kept(mine[half]) for half in range(2)]
             whole = literal(np.float32(a.v.factor), FLOAT32)
-            factors = [e.op(f"fdiv float {whole}, {each}") for each in sums]
-            number, counters = self.at()
-            first = multiply(e, number, OWN)
-            self.store("o", result, factors, first)
+            sums = [block.kept(each) for each in mine]
+            shares = [e.op(f"fdiv float {whole}, {each}") for each in sums]
+            number = self.at()[0]
+            self.store("o", result, [shares[2 * strip :] for strip in range(self.strips)], number)
             if "l" in a.written:
-                self.store_sums(sums, most, counters, first)
+                self.store_sums(sums, most, number)
+            e.line("wait 0")
 
-    def take_scores(self, scores: list[list[int]], turn: str, largest: list[int]) -> None:
+    def take_scores(self, scores: list[list[list[int]]], turn: str, largest: list[int]) -> None:
         """Take f of the products of a tile, and each row's largest."""
         a, e, block = self.a, self.e, self.block
         number, counters = self.at()
-        start, place, part = self.lanes()
-        found = [NOTHING, NOTHING]
-        row = add(e, add(e, multiply(e, number, OWN), start), place)
-        rows = [row, add(e, row, "8")]
-        column = add(e, multiply(e, turn, self.tile), multiply(e, part, 2))
-        apart = [e.op(f"sub i64 {column}, {each}") for each in rows]
-        for n, result in enumerate(scores):
-            for k, slot in enumerate(result):
-                j = add(e, column, str(8 * n + k % 2))
-                product = self.scaled(block.kept(slot), a.q.factor * a.k.factor)
-                score = self.expression("scores", counters, rows[k // 2], j, {"product": product})
-                for holds in self.conditions(apart[k // 2], column, 8 * n + k % 2):
-                    score = e.op(f"select i1 {holds}, float {score}, float {NOTHING}")
-                block.keep(slot, score)
-                found[k // 2] = self.larger_of(found[k // 2], score)
-        for half in range(2):
-            block.keep(largest[half], found[half])
+        rows, columns, apart = self.places(number, turn)
+        for strip, results in enumerate(scores):
+            found = [NOTHING, NOTHING]
+            for n, result in enumerate(results):
+                for k, slot in enumerate(result):
+                    half, column = k // 2, columns[k % 2]
+                    product = self.scaled(block.kept(slot), a.q.factor * a.k.factor)
+                    j = add(e, column, str(8 * n))
+                    score = self.expression("scores", counters, rows[strip][half], j, {"product": product})
+                    for holds in self.conditions(apart[strip][half][k % 2], column, 8 * n):
+                        score = e.op(f"select i1 {holds}, float {score}, float {NOTHING}")
+                    block.keep(slot, score)
+                    found[half] = self.larger_of(found[half], score)
+            for half in range(2):
+                block.keep(largest[2 * strip + half], found[half])
 
     def take_powers(
-        self,
-        scores: list[list[int]],
-        result: list[list[int]],
-        most: list[int],
-        total: list[int],
-        largest: list[int],
+        self, scores: list[list[int]], result: list[list[int]], half: int, most: int, total: int, largest: int
     ) -> None:
-        """Take e to the scores, less each row's largest so far, and add them up."""
+        """Take e to a row's scores, less the largest so far, and add them up."""
         e, block = self.e, self.block
-        for half in range(2):
-            before = block.kept(most[half])
-            after = self.larger_of(before, block.kept(largest[half]))
-            block.keep(most[half], after)
-            is_none = e.op(f"fcmp oeq float {after}, {NOTHING}")
-            least = e.op(f"select i1 {is_none}, float {ZERO}, float {after}")
-            least = e.op(f"fmul float {least}, {LOG2_E}")
-            smaller_by = self.power(before, least)
-            so_far = e.op(f"fmul float {block.kept(total[half])}, {smaller_by}")
-            for tile in scores:
-                for slot in tile[2 * half : 2 * half + 2]:
-                    power = self.power(block.kept(slot), least)
-                    block.keep(slot, power)
-                    so_far = e.op(f"fadd float {so_far}, {power}")
-            block.keep(total[half], so_far)
-            for tile in result:
-                for slot in tile[2 * half : 2 * half + 2]:
-                    block.keep(slot, e.op(f"fmul float {block.kept(slot)}, {smaller_by}"))
+        before = block.kept(most)
+        after = self.larger_of(before, block.kept(largest))
+        block.keep(most, after)
+        is_none = e.op(f"fcmp oeq float {after}, {NOTHING}")
+        least = e.op(f"select i1 {is_none}, float {ZERO}, float {after}")
+        least = e.op(f"fmul float {least}, {LOG2_E}")
+        smaller_by = self.power(before, least)
+        so_far = e.op(f"fmul float {block.kept(total)}, {smaller_by}")
+        for tile in scores:
+            for slot in tile[2 * half : 2 * half + 2]:
+                power = self.power(block.kept(slot), least)
+                block.keep(slot, power)
+                so_far = e.op(f"fadd float {so_far}, {power}")
+        block.keep(total, so_far)
+        for tile in result:
+            for slot in tile[2 * half : 2 * half + 2]:
+                block.keep(slot, e.op(f"fmul float {block.kept(slot)}, {smaller_by}"))
 
-    def store_sums(self, sums: list[str], most: list[int], counters: list[str], first: str) -> None:
+    def store_sums(self, sums: list[str], most: list[int], number: str) -> None:
         """Write the logarithm of each row's sum, which the gradients are computed from."""
-        e = self.e
-        start, place, part = self.lanes()
-        for half in range(2):
-            row = add(e, add(e, first, add(e, start, place)), str(8 * half))
-            log = functions.emit_function(e, "log", [sums[half]], FLOAT32, 1)
-            whole = e.op(f"fadd float {self.block.kept(most[half])}, {log}")
-            is_mine = e.op(f"icmp eq i64 {part}, 0")
+        e, counters = self.e, self.at()[1]
+        is_mine = e.op(f"icmp eq i64 {self.lanes()[2]}, 0")
+        rows, _, _ = self.places(number, "0")
+        for row, total, largest in zip([each for strip in rows for each in strip], sums, most, strict=True):
+            log = functions.emit_function(e, "log", [total], FLOAT32, 1)
+            whole = e.op(f"fadd float {self.block.kept(largest)}, {log}")
             exists = e.op(f"icmp slt i64 {row}, {self.own}")
             target = self.row_of((RESULT, "l"), self.a.written["l"], counters, row)
-            when(
-                e,
-                e.op(f"and i1 {is_mine}, {exists}"),
-                lambda whole=whole, target=target: e.line(f"store float {whole}, ptr {target}, align 4"),  # type: ignore[misc]
-            )
+            todo = functools.partial(e.line, f"store float {whole}, ptr {target}, align 4")
+            when(e, e.op(f"and i1 {is_mine}, {exists}"), todo)
 
 
 class _Backward(_Tiles):
@@ -533,13 +607,12 @@ class _Backward(_Tiles):
     What it has is multiplied with what it meets, once for the scores and once for the gradients of the probabilities.
     """
 
-    tile = BACKWARD_TILE
-
     def __init__(self, attention: Attention, exact: bool, of_keys: bool) -> None:
         super().__init__(attention, exact)
         self.of_keys = of_keys
         a = attention
         assert a.g is not None
+        self.strips, self.tile, self.in_registers = (OF_KEYS if of_keys else OF_QUERIES)[a.size]
         sizes = (a.query.size, a.key.size)
         self.own, self.along = sizes[::-1] if of_keys else sizes
         reach = (a.band.below, a.band.above)
@@ -554,13 +627,17 @@ class _Backward(_Tiles):
         a, block, e = self.a, self.block, self.e
         size = self.tile * self.stride * BYTES
         buffers = self.buffer(4 * self.tile)  # two to read from, and two to copy to meanwhile
-        assert 4 * self.tile >= 2 * OWN
-        held = [[self.slots(4) for _ in range(a.size // 8)] for _ in range(2)]
+        if self.in_registers:
+            assert 4 * self.tile >= 2 * self.rows
+            places = [buffers + which * self.rows * self.stride * BYTES for which in range(2)]
+        else:
+            places = [self.buffer(self.rows) for _ in range(2)]
+        held = [self.held() for _ in range(2)]
         second = [self.slots(2) for _ in range(max(a.size, self.tile) // 8)]
         scores, slopes = (self.accumulators(self.tile // 8) for _ in range(2))
         results = [self.accumulators(a.size // 8) for _ in range(2 if self.of_keys else 1)]
-        factor = self.slots(4)
-        of_rows = [block.variable() for _ in range(4)]
+        factors = [self.slots(4) for _ in range(self.strips)]
+        of_rows = [[block.variable() for _ in range(4)] for _ in range(self.strips)]
 
         def near(turn: str, which: int) -> str:
             side = e.op(f"and i64 {turn}, 1")
@@ -575,16 +652,17 @@ class _Backward(_Tiles):
         with block.phase():
             number, counters = self.at()
             for which, rows in enumerate(self.mine):
-                place = str(buffers + which * OWN * self.stride * BYTES)
-                self.copy(rows, multiply(e, number, OWN), OWN, str(self.own), place)
+                first = multiply(e, number, self.rows)
+                self.copy(rows, first, self.rows, str(self.own), str(places[which]))
             e.line("commit")
             self.clear(*results)
             if not self.of_keys:
                 self.keep_rows(of_rows, number, counters)
             e.line("wait 0")
-        with block.phase():
-            for which in range(2):
-                self.hold(held[which], str(buffers + which * OWN * self.stride * BYTES))
+        if self.in_registers:
+            with block.phase():
+                for which in range(2):
+                    self.hold(held[which], str(places[which]))
         with block.phase(waits=False):
             start, _ = self.bounds()
             copy_both(start, str(self.along))
@@ -596,32 +674,28 @@ class _Backward(_Tiles):
                 limit = smaller(e, multiply(e, stop, self.tile), str(self.along))
                 copy_both(add(e, turn, "1"), limit)
                 self.clear(scores, slopes)
+            buffer = [functools.partial(near, turn, which) for which in range(2)]
             for which, made in enumerate((scores, slopes)):
-                self.multiply_along(made, held[which], second, lambda which=which: near(turn, which))  # type: ignore[misc]
+                self.multiply_along(made, held[which], str(places[which]), second, buffer[which])
             with block.phase(waits=False):
                 self.take_slopes(scores, slopes, turn, of_rows)
-            for which, first in enumerate((slopes, scores)[: len(results)]):
-                self.multiply_across(
-                    results[which],
-                    first,
-                    factor,
-                    second,
-                    lambda which=which: near(turn, which),  # type: ignore[misc]
-                )
+            for which, factor in enumerate((slopes, scores)[: len(results)]):
+                self.multiply_across(results[which], factor, factors, second, buffer[which])
         with block.phase(waits=False):
-            first_row = multiply(e, self.at()[0], OWN)
+            number = self.at()[0]
             for name, made, rows in zip("kv" if self.of_keys else "q", results, self.met, strict=False):
-                self.store(name, made, [literal(np.float32(rows.factor), FLOAT32)] * 2, first_row)
+                factor = literal(np.float32(rows.factor), FLOAT32)
+                self.store(name, made, [[factor] * 2] * self.strips, number)
             e.line("wait 0")
 
-    def keep_rows(self, slots: list[int], number: str, counters: list[str]) -> None:
-        """Keep what there is one of for each query: of the two queries of each thread."""
-        e = self.e
-        start, place, _ = self.lanes()
-        for half in range(2):
-            row = add(e, add(e, multiply(e, number, OWN), add(e, start, place)), str(8 * half))
-            for which, name in enumerate(self.of_query(counters, smaller(e, row, str(self.own - 1)))):
-                self.block.keep(slots[2 * which + half], name)
+    def keep_rows(self, slots: list[list[int]], number: str, counters: list[str]) -> None:
+        """Keep what there is one of for each query: of the queries of each thread."""
+        rows, _, _ = self.places(number, "0")
+        for strip, halves in enumerate(rows):
+            for half, row in enumerate(halves):
+                existing = smaller(self.e, row, str(self.own - 1))
+                for which, name in enumerate(self.of_query(counters, existing)):
+                    self.block.keep(slots[strip][2 * which + half], name)
 
     def of_query(self, counters: list[str], query: str) -> list[str]:
         """Return what there is one of for each query: its sum's logarithm (to base 2) and Σ p·g."""
@@ -633,36 +707,43 @@ class _Backward(_Tiles):
         return [e.op(f"fmul float {log}, {LOG2_E}"), total]
 
     def take_slopes(
-        self, scores: list[list[int]], slopes: list[list[int]], turn: str, of_rows: list[int]
+        self,
+        scores: list[list[list[int]]],
+        slopes: list[list[list[int]]],
+        turn: str,
+        of_rows: list[list[int]],
     ) -> None:
         """Make probabilities of the scores, and of their gradients those of the products."""
         a, e, block = self.a, self.e, self.block
         assert a.g is not None
         number, counters = self.at()
-        start, place, part = self.lanes()
-        row = add(e, add(e, multiply(e, number, OWN), start), place)
-        rows = [row, add(e, row, "8")]
-        column = add(e, multiply(e, turn, self.tile), multiply(e, part, 2))
-        apart = [e.op(f"sub i64 {column}, {each}") for each in rows]
-        for n, (tile, gained) in enumerate(zip(scores, slopes, strict=True)):
-            columns = [add(e, column, str(8 * n + k)) for k in range(2)]
+        rows, columns, apart = self.places(number, turn)
+        for n in range(len(scores[0])):
+            known: list[list[str]] = []
+            moved = [add(e, column, str(8 * n)) for column in columns]
             if self.of_keys:
-                known = [self.of_query(counters, smaller(e, each, str(self.along - 1))) for each in columns]
-            else:
-                known = [[block.kept(of_rows[2 * which + half]) for which in range(2)] for half in range(2)]
-            for k, (slot, other) in enumerate(zip(tile, gained, strict=True)):
-                across, down = columns[k % 2], rows[k // 2]
-                i, j = (across, down) if self.of_keys else (down, across)
-                log, sum_ = known[k % 2 if self.of_keys else k // 2]
-                product = self.scaled(block.kept(slot), a.q.factor * a.k.factor)
-                score = self.expression("scores", counters, i, j, {"product": product})
-                power = self.power(score, log)
-                slope = self.scaled(block.kept(other), a.v.factor * a.g.factor)
-                inner = e.op(f"fmul float {power}, {e.op(f'fsub float {slope}, {sum_}')}")
-                outer = self.expression("slope", counters, i, j, {"product": product, "inner": inner})
-                for holds in self.conditions(apart[k // 2], column, 8 * n + k % 2):
-                    power, outer = (
-                        e.op(f"select i1 {holds}, float {each}, float {ZERO}") for each in (power, outer)
-                    )
-                block.keep(slot, power)
-                block.keep(other, outer)
+                existing = [
+                    smaller(e, each, str(self.along - 1)) if self.along % self.tile else each
+                    for each in moved
+                ]
+                known = [self.of_query(counters, each) for each in existing]
+            for strip in range(self.strips):
+                for k, (slot, other) in enumerate(zip(scores[strip][n], slopes[strip][n], strict=True)):
+                    half, across, down = k // 2, moved[k % 2], rows[strip][k // 2]
+                    i, j = (across, down) if self.of_keys else (down, across)
+                    if self.of_keys:
+                        log, total = known[k % 2]
+                    else:
+                        log, total = (block.kept(of_rows[strip][2 * which + half]) for which in range(2))
+                    product = self.scaled(block.kept(slot), a.q.factor * a.k.factor)
+                    score = self.expression("scores", counters, i, j, {"product": product})
+                    power = self.power(score, log)
+                    slope = self.scaled(block.kept(other), a.v.factor * a.g.factor)
+                    inner = e.op(f"fmul float {power}, {e.op(f'fsub float {slope}, {total}')}")
+                    outer = self.expression("slope", counters, i, j, {"product": product, "inner": inner})
+                    for holds in self.conditions(apart[strip][half][k % 2], columns[k % 2], 8 * n):
+                        power, outer = (
+                            e.op(f"select i1 {holds}, float {each}, float {ZERO}") for each in (power, outer)
+                        )
+                    block.keep(slot, power)
+                    block.keep(other, outer)
