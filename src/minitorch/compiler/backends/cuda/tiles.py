@@ -679,8 +679,8 @@ class _Backward(_Tiles):
                 self.multiply_along(made, held[which], str(places[which]), second, buffer[which])
             with block.phase(waits=False):
                 self.take_slopes(scores, slopes, turn, of_rows)
-            for which, factor in enumerate((slopes, scores)[: len(results)]):
-                self.multiply_across(results[which], factor, factors, second, buffer[which])
+            for which, made in enumerate((slopes, scores)[: len(results)]):
+                self.multiply_across(results[which], made, factors, second, buffer[which])
         with block.phase(waits=False):
             number = self.at()[0]
             for name, made, rows in zip("kv" if self.of_keys else "q", results, self.met, strict=False):
