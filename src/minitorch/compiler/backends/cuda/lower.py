@@ -25,13 +25,14 @@ from minitorch.compiler.backends.cuda.products import (
     arrangements,
     worth_transposing,
 )
-from minitorch.compiler.backends.cuda.words import TRIPLE
+from minitorch.compiler.backends.cuda.words import TRIPLE, with_sizes
 from minitorch.compiler.backends.llvm.body import Body, Expression
 from minitorch.compiler.backends.llvm.loops import Loop, LoopFold, Store
 from minitorch.compiler.backends.llvm.lower import Lowering, loop_key, product_of
 from minitorch.compiler.backends.llvm.target import Target
 from minitorch.compiler.ir.index import Affine, Dim, Index, dims_of, total
 from minitorch.compiler.ir.program import Value
+from minitorch.compiler.ir.sizes import is_fixed, typical
 from minitorch.compiler.schedule.groups import Group
 from minitorch.compiler.schedule.memory import Scratch
 from minitorch.compiler.schedule.schedule import Schedule
@@ -73,7 +74,8 @@ def _rows_apart(schedule: Schedule) -> dict[Value, tuple[int, int]]:
     for value in schedule.stored:
         row = value.shape[-1] if value.ndim > 1 else 0
         if (
-            row < LEAST_ROW
+            not is_fixed(row)
+            or row < LEAST_ROW
             or row % ALIGNED_ROWS == 0
             or value.dtype != np.float32
             or value.primitive not in ("map", "contract")
@@ -122,6 +124,10 @@ class GpuLowering(Lowering):
         else:
             guard = loop.body.operand((FAILED, 0)) if self.checks and self.may_harm(loop) else None
         return self.written((guard, loop_key(loop)), loop.body, lambda: write_loop(loop, guard))
+
+    def with_sizes(self, write: Callable[[], Any]) -> Any:
+        """Write a kernel in which sizes may vary."""
+        return with_sizes(write)
 
     def may_harm(self, loop: Loop) -> bool:
         """Whether a loop would read or write elsewhere if an index were out of range, or changes an input."""
@@ -222,7 +228,7 @@ class GpuLowering(Lowering):
 
         nodes: its factors' elements; where: of its own.
         """
-        count = total(kept) * total(summed)
+        count = typical(total(kept) * total(summed))
         if value.dtype not in DTYPES or count < LEAST_MULTIPLICATIONS:
             return []
         sides = []
@@ -240,7 +246,9 @@ class GpuLowering(Lowering):
                 sides[0].matrix(way.rows, way.summed, way.batches),
                 sides[1].matrix(way.summed, way.columns, way.batches),
             ]
-            written = sum(total(list(side.dims)) for side, m in zip(sides, found, strict=True) if m is None)
+            written = sum(
+                typical(total(list(side.dims))) for side, m in zip(sides, found, strict=True) if m is None
+            )
             if best is None or written < best[0]:
                 best = written, way, found
         if best is None:
