@@ -13,10 +13,10 @@ from minitorch.compiler.ir.program import Program, Value, interpret
 RUNNER = SimpleNamespace(settle=lambda: None)
 
 
-def rounded_and_not(dtype):
+def rounded_and_not(dtype, size=60):
     """A program of two products, one of which is rounded to a half on its way to float32, and what it gives."""
-    a, b = (np.random.default_rng(n).normal(size=(60, 60)).astype(np.float32) for n in (1, 2))
-    x, y = (Value("input", (), {"index": i}, (60, 60), np.dtype(np.float32)) for i in (0, 1))
+    a, b = (np.random.default_rng(n).normal(size=(size, size)).astype(np.float32) for n in (1, 2))
+    x, y = (Value("input", (), {"index": i}, (size, size), np.dtype(np.float32)) for i in (0, 1))
     product = builder.matmul(x, y)
     half = builder.cast(builder.cast(product, np.dtype(dtype)), np.float32)
     program = Program([x, y], [half, product])
@@ -40,3 +40,19 @@ def test_what_was_never_a_half_is_compared_as_before(dtype):
     found = [a.copy() for a in expected]
     found[1] *= 1 + 1e-3
     assert differing(program, RUNNER, inputs, found, expected) == [1]
+
+
+def test_what_is_right_for_a_neighbour_of_a_half_is_right():
+    program, inputs, _ = rounded_and_not(minitorch.bfloat16, size=300)
+    rounded, _ = program.outputs
+    border = 1.001  # between two neighbours
+    rest = builder.map_values("subtract", rounded, builder.full(rounded.shape, border, np.float32))
+    program = Program(program.inputs, [rounded, builder.map_values("sign", rest)])
+    expected = interpret(program, inputs)
+    found = [a.copy() for a in expected]
+    found[0][found[0] == 1] = 1 + 2.0**-7
+    found[1] = np.sign(found[0] - np.float32(border))
+    assert (found[1] != expected[1]).any()
+    assert differing(program, RUNNER, inputs, list(found), expected) == []
+    found[1][0] *= -1
+    assert differing(program, RUNNER, inputs, list(found), expected) == [1]
