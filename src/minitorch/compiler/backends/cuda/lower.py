@@ -171,7 +171,7 @@ class GpuLowering(Lowering):
         kept = dims_of(index)
         arguments, inputs = self.schedule.arguments, len(self.schedule.program.inputs)
         alone = len(group.members) == 1
-        if total(kept) * total(summed) < LEAST_MULTIPLICATIONS or (
+        if typical(total(kept) * total(summed)) < LEAST_MULTIPLICATIONS or (
             alone and arguments.get(value, inputs) < inputs
         ):
             return []
