@@ -1,4 +1,4 @@
-"""Attention, found in a program. Enters: a simplified program. Leaves: the same with calls of `Attention`, or itself.
+"""Attention, found in a program. Enters: a program. Leaves: the same with calls of `Attention`, or itself.
 
 What is looked for is softmax(f(q @ kᵀ)) @ v, with any elementwise f (a scale, masks, biases), and the products of its
 derivative, if they are there. Nothing of the size of q @ kᵀ is written then: kernels (tiles.py) compute it tile by
@@ -29,7 +29,7 @@ from minitorch.compiler.ir.index import (
     through,
 )
 from minitorch.compiler.ir.program import Program, Value, in_order, interpret
-from minitorch.compiler.ir.simplify import number
+from minitorch.compiler.ir.simplify import number, simplify
 from minitorch.compiler.schedule.groups import Composite
 
 SIZES = (32, 64, 128)  # of heads
@@ -114,11 +114,11 @@ class Attention(Composite):
 
 def with_attention(program: Program) -> Program:
     """Return a program in which attention is computed as a whole, wherever it is found."""
-    if sum(v.primitive == "contract" for v in program.values()) < 2:
-        return program
-    with_ones = _with_ones(program)
-    made = _with_attention(with_ones)
-    return program if made is with_ones else made
+    if program.symbols or sum(v.primitive == "contract" for v in program.values()) < 2:
+        return program  # (Kernels are written for tiles of sizes that are known.)
+    plain = _with_ones(simplify(program))
+    made = _with_attention(plain)
+    return program if made is plain else made
 
 
 def _with_attention(program: Program) -> Program:

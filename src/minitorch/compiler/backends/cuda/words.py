@@ -7,6 +7,7 @@ with a barrier between them, and a CPU runs each phase for one thread after the 
 known in every thread or a barrier that is missing shows there too.
 
 Inside a phase there are `%block`, `%thread`, `%shared`, the counters of the turns around it, and `%operand0` …
+Sizes that vary from call to call have names too, `%size.0` … (`with_sizes`): a launch is given what they are.
 What a thread itself needs in a later phase of the same turn it can `keep`, and have back as `kept`: on a GPU that is a
 register, so it must not be kept inside a branch or a loop. A kernel that has `variables` keeps them as long as it runs.
 
@@ -21,11 +22,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from minitorch.compiler.backends.cuda.exact import renamed
 from minitorch.compiler.backends.llvm.control import add, multiply, repeat, when
 from minitorch.compiler.backends.llvm.text import Emitter
+from minitorch.compiler.ir.sizes import Size, spelled
 
 TRIPLE = "nvptx64-nvidia-cuda"
 SHARED_BYTES = 48 << 10  # what every GPU gives a block
@@ -62,6 +64,7 @@ _COPY = re.compile(r"  copy (\S+) (\S+) (\S+)")
 _WAIT = re.compile(r"  (commit|wait) ?(\d*)")
 KEPT_BYTES = 8  # of what is kept, where it lies in memory
 WARP = 32
+SIZE = "size"  # (SIZE, size): an operand that is no address, but what a size is
 
 
 @dataclass
@@ -96,11 +99,12 @@ class Together:
 class Turns:
     """Phases that all threads of a block go through several times together.
 
-    Where how often depends on the block, `lines` compute from where to where the counter goes: start and stop.
+    count: a number, or a size's name. Where how often depends on the block, `lines` compute from where to where the
+    counter goes: start and stop.
     """
 
     counter: str
-    count: int
+    count: int | str
     items: list[Item] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     start: str = "0"
@@ -119,6 +123,7 @@ class Kernel:
     that has no phases of its own, the kernels that it runs side by side. kept: how many things a thread keeps.
     variables: their types, if they are kept for as long as the kernel runs. exact: the same, but nothing is rounded to
     TF32 in it.
+    sizes: how many of its operands, the last ones, are sizes; blocks and elements may vary with them.
     """
 
     items: list[Item]
@@ -134,9 +139,22 @@ class Kernel:
     kept: int = 0
     variables: Sequence[str] = ()
     exact: Kernel | None = None
+    sizes: int = 0
 
 
-class Part(NamedTuple):
+def with_sizes(write: Callable[[], Kernel]) -> Kernel:
+    """Write a kernel in which sizes may vary: each that it names is one more operand."""
+    names: dict[Size, str] = {}
+    with spelled(lambda size: names.setdefault(size, f"%size.{len(names)}")):
+        kernel = write()
+    if names:
+        kernel.operands.extend((SIZE, size) for size in names)
+        kernel.sizes = len(names)
+    return kernel
+
+
+@dataclass(frozen=True)
+class Part:
     """A kernel among others, its first block and the place of its first operand there."""
 
     kernel: Kernel
@@ -205,7 +223,7 @@ class BlockWriter:
         if count == 1:
             yield "0"
             return
-        turns = Turns("%" + self.e.fresh("turn"), count)
+        turns = Turns("%" + self.e.fresh("turn"), f"{count}" if isinstance(count, Size) else count)
         self._open[-1].append(turns)
         self._open.append(turns.items)
         yield turns.counter
@@ -253,16 +271,19 @@ def _gpu_kernel(kernel: Kernel, number: int) -> list[str]:
         lines.append(f"  %shared = addrspacecast ptr addrspace(3) @shared{number} to ptr")
     lines += [f"  %slot{slot} = alloca {kind}" for slot, kind in enumerate(kernel.variables)]
     if not kernel.parts:
-        lines += _gpu_operands(range(len(kernel.operands)))
+        lines += _gpu_operands(kernel)
         lines += _gpu_items(kernel.items, kernel.items[-1], variables=bool(kernel.variables))
     else:
-        lines += _gpu_parts(kernel)
+        first = len(kernel.operands) - kernel.sizes
+        names = {size: f"%given{first + n}" for n, (_, size) in enumerate(kernel.operands[first:])}
+        with spelled(names.__getitem__):
+            lines += _gpu_parts(kernel)
     return [*lines, "  ret void", "}"]
 
 
-def _gpu_operands(places: range) -> list[str]:
-    lines = []
-    for place in places:
+def _gpu_operands(kernel: Kernel) -> list[str]:
+    lines = _sizes(kernel)
+    for place in range(len(kernel.operands) - kernel.sizes):
         lines += [
             *_found(place),
             # There and back: so that LLVM knows what kind of memory this is.
@@ -270,6 +291,12 @@ def _gpu_operands(places: range) -> list[str]:
             f"  %operand{place} = addrspacecast ptr addrspace(1) %global{place} to ptr",
         ]
     return lines
+
+
+def _sizes(kernel: Kernel) -> list[str]:
+    """Give the sizes among the operands their names."""
+    first = len(kernel.operands) - kernel.sizes
+    return [f"  %size.{number} = add i64 %given{first + number}, 0" for number in range(kernel.sizes)]
 
 
 def _gpu_parts(kernel: Kernel) -> list[str]:
@@ -315,7 +342,7 @@ def _gpu_part(kernel: Kernel, numbers: list[int]) -> list[str]:
             "  ret void",
             "here:",
         ]
-    body += [*_gpu_operands(places), *_gpu_items(mine.items, mine.items[-1])]
+    body += [*_gpu_operands(mine), *_gpu_items(mine.items, mine.items[-1])]
 
     def renamed(found: re.Match[str]) -> str:
         name = found[1]
@@ -484,7 +511,7 @@ def _gpu_together(item: Together) -> list[str]:
 
 
 def cpu_text(kernel: Kernel, backwards: bool = False) -> str:
-    """Return a kernel as a function of a CPU's: `KERNEL(ptr given, ptr shared)` runs all blocks.
+    """Return a kernel as a function of a CPU's: `KERNEL(ptr given, ptr shared, i64 blocks)` runs them all.
 
     backwards: threads and blocks run in the other order, for what depends on the order and must not.
     """
@@ -495,9 +522,11 @@ def cpu_text(kernel: Kernel, backwards: bool = False) -> str:
         parts.append(_cpu_words(kernel))
     e = Emitter()
     e.label("entry")
+    e.lines += [*_given(range(len(kernel.operands) - kernel.sizes, len(kernel.operands))), *_sizes(kernel)]
+    last = e.op("sub i64 %blocks, 1")
 
-    def order(number: str, count: int) -> str:
-        return e.op(f"sub i64 {count - 1}, {number}") if backwards else number
+    def order(number: str, last: str) -> str:
+        return e.op(f"sub i64 {last}, {number}") if backwards else number
 
     def between(turns: Turns, names: dict[str, str]) -> tuple[str, str]:
         """Write from where to where turns go, their names apart from ours."""
@@ -541,12 +570,12 @@ def cpu_text(kernel: Kernel, backwards: bool = False) -> str:
                 "0",
                 str(kernel.threads),
                 lambda thread, call=call, given=given: e.line(  # type: ignore[misc]
-                    f"{call}{order(thread, kernel.threads)}{given})"
+                    f"{call}{order(thread, str(kernel.threads - 1))}{given})"
                 ),
             )
 
-    repeat(e, "0", str(kernel.blocks), lambda block: items(kernel.items, order(block, kernel.blocks), {}))
-    head = "define void @KERNEL(ptr %all, ptr %shared) nounwind {"
+    repeat(e, "0", "%blocks", lambda block: items(kernel.items, order(block, last), {}))
+    head = "define void @KERNEL(ptr %all, ptr %shared, i64 %blocks) nounwind {"
     return "\n".join([*parts, head, *e.lines, "  ret void", "}", ""])
 
 
@@ -558,14 +587,25 @@ def _phases(items: Sequence[Item], counters: tuple[str, ...]) -> Iterator[tuple[
             yield from _phases(item.items, (*counters, item.counter))
 
 
-def _cpu_phase(kernel: Kernel, phase: Phase, counters: tuple[str, ...]) -> list[str]:
-    given = "".join(f", i64 {counter}" for counter in counters)
-    parameters = f"ptr %all, ptr %shared, i64 %block, i64 %thread{given}"
-    lines = [f"define internal void @phase{phase.number}({parameters}) nounwind {{", "entry:"]
-    for place in range(len(kernel.operands)):
+def _given(places: range) -> list[str]:
+    """Read what some operands are given as."""
+    lines = []
+    for place in places:
         lines += [
             f"  %at{place} = getelementptr i64, ptr %all, i64 {place}",
             f"  %given{place} = load i64, ptr %at{place}, align 8",
+        ]
+    return lines
+
+
+def _cpu_phase(kernel: Kernel, phase: Phase, counters: tuple[str, ...]) -> list[str]:
+    given = "".join(f", i64 {counter}" for counter in counters)
+    parameters = f"ptr %all, ptr %shared, i64 %block, i64 %thread{given}"
+    places = range(len(kernel.operands))
+    lines = [f"define internal void @phase{phase.number}({parameters}) nounwind {{", "entry:"]
+    lines += [*_given(places), *_sizes(kernel)]
+    for place in places[: len(places) - kernel.sizes]:
+        lines += [
             *_found(place),
             f"  %operand{place} = getelementptr i8, ptr %generic{place}, i64 0",
         ]
