@@ -824,7 +824,7 @@ def _rewritten(program: Program, taken: dict[Value, _Found]) -> Program:
                 each.line = products[name].line
             order = found.orders[products[name]]
             back = [order.index(axis) for axis in range(len(order))]
-            named[name] = builder.cast(builder.permute(named[name], back), FLOAT32)
+            named[name] = builder.permute(builder.cast(named[name], FLOAT32), back)
         return named
 
     for value in in_order([*program.inputs, *program.outputs], inputs_of):
