@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.backends.cuda.capabilities import Gpu
-from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution
+from minitorch.compiler.backends.cuda.channels_last import channels_last
+from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution, is_worth_a_library
 from minitorch.compiler.backends.cuda.devices import Cuda, Device, Launch, OneByOne, Sequence
 from minitorch.compiler.backends.cuda.lower import FAILED, GpuLowering
 from minitorch.compiler.backends.cuda.products import LibraryProduct
@@ -54,7 +55,10 @@ class CudaBackend(ScheduledBackend):
 
     def build(self, program: Program, updates: Mapping[int, int], numbers: Collection[int] = ()) -> Any:
         """Schedule a program."""
-        return super().build(narrowed(widened(program), numbers), updates, numbers)
+        program = narrowed(widened(program), numbers)
+        if self.fuse:
+            program = channels_last(program, lambda *each: is_worth_a_library(*each) and self.convolves)
+        return super().build(program, updates, numbers)
 
     def compile(
         self,

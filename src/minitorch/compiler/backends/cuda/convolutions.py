@@ -1,7 +1,7 @@
 """Convolutions that a library computes. Enters: a product of windows. Leaves: a `LibraryConvolution`, or None.
 
 A library is fastest where the channels of a place are neighbours in memory: images lie as (batch, places, channels),
-filters as (results, taps, channels). Kernels bring them there, and results back.
+filters as (results, taps, channels). See channels_last.py for how they come to lie so.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ class LibraryConvolution:
     """A convolution in two dimensions, or the gradient of its filters.
 
     operands: images, filters and results of the one, or images, results and filters of the other.
-    images, results, filters: their sizes, in the order in which they lie.
+    images, results, filters: their sizes, in the order in which they lie. padding: with zeros, on both sides of
+    rows and of columns.
     """
 
     operands: list[Any]
@@ -33,11 +34,13 @@ class LibraryConvolution:
     results: tuple[int, ...]
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
+    padding: tuple[int, ...] = (0, 0)
 
     @property
     def key(self) -> tuple[Any, ...]:
         """What tells convolutions apart."""
-        return (self.of_filters, self.images, self.filters, self.results, self.strides, self.dilations)
+        how = (self.strides, self.dilations, self.padding)
+        return (self.of_filters, self.images, self.filters, self.results, *how)
 
     @property
     def flops(self) -> float:
@@ -48,6 +51,8 @@ class LibraryConvolution:
 def convolve(convolution: LibraryConvolution, images: Any, factor: Any, made: Any) -> None:
     """Compute a convolution by NumPy: what a library has to give."""
     c = convolution
+    above, before = c.padding
+    images = np.pad(images, ((0, 0), (above, above), (before, before), (0, 0)))
     _, height, width, _ = c.results
     (down, across), (by, beside) = c.strides, c.dilations
     for y, x in np.ndindex(*c.filters[1:3]):
@@ -63,46 +68,63 @@ def convolve(convolution: LibraryConvolution, images: Any, factor: Any, made: An
 
 
 @dataclass(frozen=True)
-class Recognised:
-    """A product as a convolution: the images that windows are cut from, and the other factor's and the result's axes.
+class Convolution:
+    """A product of windows with filters (of_filters: with results, which gives the gradient of filters).
 
-    Their axes are in the order in which a library wants them.
+    Letters of its spec: places (batch, rows and columns of results), channel (of images), taps (rows and columns of a
+    filter), and made: of what filters make, its channels last.
     """
 
-    image: Value
+    window: Value
+    other: Value
     of_filters: bool
-    other: tuple[int, ...]
-    result: tuple[int, ...]
+    places: str
+    channel: str
+    taps: str
+    made: str
 
 
-def recognised(product: Value) -> Recognised | None:
-    """Return what convolution a product is, if it is one that a library computes."""
+def convolution(product: Value) -> Convolution | None:
+    """Return a product as a convolution in two dimensions, if it is one, whatever the order of its axes."""
     window, other = product.inputs
-    if window.primitive != "window" or window.ndim != 6 or tuple(window.attributes["axes"]) != (2, 3):
+    if window.primitive != "window" or window.ndim != 6 or 0 in window.attributes["axes"]:
         return None
+    axes = window.attributes["axes"]
     parts, _, out = product.attributes["spec"].partition("->")
     cut, second = parts.split(",")
-    n, channel, *rest = cut
-    places, taps = rest[:2], rest[2:]
-    found = [c for c in second if c not in cut]
-    if len(second) != 4 or len(out) != 4 or len(found) != 1 or product.dtype != np.float32:
-        return None
-    filters, results = [*found, *taps, channel], [n, *places, *found]
-    image = window.inputs[0]
-    sizes = (image.shape[1], other.shape[second.index(found[0])])
-    if (
-        any(size % NEIGHBOURS for size in sizes)
-        or math.prod(window.shape) * sizes[1] < LEAST_CONVOLVED
-        or math.prod(window.shape[4:]) == 1
-        or {image.dtype, other.dtype} != {product.dtype}
+    (channel,) = (cut[axis] for axis in (1, 2, 3) if axis not in axes)
+    places, taps = cut[0] + "".join(cut[axis] for axis in axes), cut[4:]
+    made = "".join(c for c in out if c not in cut)
+    made = made[1:] + made[:1]
+    for of_filters, factor, result in (
+        (False, made + taps + channel, places + made),
+        (True, places + made, made + taps + channel),
     ):
-        return None
-    for of_filters, factor, made in ((False, filters, results), (True, results, filters)):
-        if set(second) == set(factor) and set(out) == set(made):
-            return Recognised(
-                image,
-                of_filters,
-                tuple(second.index(c) for c in factor),
-                tuple(out.index(c) for c in made),
-            )
+        if made and sorted(second) == sorted(factor) and sorted(out) == sorted(result):
+            return Convolution(window, other, of_filters, places, channel, taps, made)
     return None
+
+
+def is_worth_a_library(product: Value, found: Convolution) -> bool:
+    """Whether a library computes a convolution, and it is large: images are to be brought to where it wants them."""
+    parts, _, out = product.attributes["spec"].partition("->")
+    second = parts.partition(",")[2]
+    sizes = dict(zip(second, found.other.shape, strict=True)) | dict(zip(out, product.shape, strict=True))
+    made = math.prod(sizes[c] for c in found.made)
+    return (
+        not any(size % NEIGHBOURS for size in (sizes.get(found.channel, 0), made))
+        and math.prod(found.window.shape) * made >= LEAST_CONVOLVED
+        and {product.dtype, found.window.dtype, found.other.dtype} == {np.dtype(np.float32)}
+    )
+
+
+def as_a_library_wants(product: Value) -> Convolution | None:
+    """Return a product as a convolution if its axes are in the order in which they lie for a library."""
+    found = convolution(product)
+    if found is None or found.window.attributes["axes"] != (1, 2) or len(found.made) > 1:
+        return None
+    filters, results = found.made + found.taps + found.channel, found.places + found.made
+    second, made = (results, filters) if found.of_filters else (filters, results)
+    cut = found.places + found.channel + found.taps
+    wanted = f"{cut},{second}->{made}"
+    return found if product.attributes["spec"] == wanted and is_worth_a_library(product, found) else None

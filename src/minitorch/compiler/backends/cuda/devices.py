@@ -25,7 +25,7 @@ from minitorch.compiler.backends.cuda.words import Kernel, cpu_shared, cpu_text,
 from minitorch.compiler.backends.llvm.driver import aligned, array_at
 from minitorch.compiler.backends.llvm.machine import compile_functions, cores
 from minitorch.compiler.backends.llvm.target import host, require_llvmlite
-from minitorch.engine.precision import may_round
+from minitorch.engine.precision import convolutions_may_round, may_round
 
 ALIGNMENT = 16  # of arrays that kernels read
 LEAST_IN_A_MODULE = 3  # kernels
@@ -413,6 +413,10 @@ class Cuda:
         self.cupy.cuda.get_current_stream().synchronize()
 
 
+def _rounding() -> tuple[bool, bool]:
+    return may_round(), convolutions_may_round()
+
+
 class _Graph:
     """A sequence that is replayed as one CUDA graph, on the stream that is current then.
 
@@ -430,12 +434,12 @@ class _Graph:
         self._device, self._launches = device, launches
         self._where = table, addresses, moving
         self._has_products = any(not isinstance(launch.kernel, Kernel) for launch in launches)
-        self._captured_with: Any = None  # whether products may round their factors
+        self._captured_with: Any = None  # whether products, and convolutions, may round their factors
         self._graph: Any = None
 
     def __call__(self) -> None:
         """Run them."""
-        if self._graph is None or (self._has_products and self._captured_with != may_round()):
+        if self._graph is None or (self._has_products and self._captured_with != _rounding()):
             self._graph = self._captured()
         self._graph.launch()  # (on the current stream)
 
@@ -443,7 +447,7 @@ class _Graph:
         if self._has_products:
             self._device.library.prepare()  # while nothing is captured: it takes memory
             self._prepare_convolutions()
-            self._captured_with = may_round()
+            self._captured_with = _rounding()
         stream = self._device.cupy.cuda.Stream(non_blocking=True)
         with stream:
             stream.begin_capture()
