@@ -506,5 +506,9 @@ def test_one_kernel_brings_images_to_a_convolution_and_none_takes_results_back(s
     for mine, other in zip(run(), step(), strict=True):
         assert_same(mine, other, slack=10)
     (program,) = run.cache.all()
-    whole = [task for task in program.runner.tasks if sum(each.nbytes == 4 * x.numel() for each in task.touches) > 1]
+    whole = [
+        task
+        for task in program.runner.tasks
+        if sum(each.nbytes == 4 * x.numel() for each in task.touches) > 1
+    ]
     assert len(whole) == 2 + 2  # the copy, the convolution; the loss with its gradient, the filters' gradient

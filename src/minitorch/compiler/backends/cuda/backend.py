@@ -14,9 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.compiler.backends.cuda import convolutions
 from minitorch.compiler.backends.cuda.capabilities import Gpu
 from minitorch.compiler.backends.cuda.channels_last import channels_last
-from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution, is_worth_a_library
+from minitorch.compiler.backends.cuda.convolutions import (
+    Convolution,
+    LibraryConvolution,
+    has_aligned_channels,
+    is_single,
+    multiplications,
+)
 from minitorch.compiler.backends.cuda.devices import Cuda, Device, Launch, OneByOne, Sequence
 from minitorch.compiler.backends.cuda.lower import FAILED, GpuLowering
 from minitorch.compiler.backends.cuda.products import LibraryProduct
@@ -48,16 +55,20 @@ class CudaBackend(ScheduledBackend):
         """Raise ImportError, and say what to install, if something is missing."""
         self.device.require()
 
-    @property
-    def convolves(self) -> bool:
-        """Whether there is a library for convolutions."""
-        return self.device.convolves
+    def convolves(self, product: Value, found: Convolution) -> bool:
+        """Whether a convolution is a library's."""
+        large = multiplications(product, found) >= convolutions.LEAST_CONVOLVED
+        return large and is_single(product, found) and self.device.convolves
+
+    def turns(self, product: Value, found: Convolution) -> bool:
+        """Whether a convolution is to have its channels last."""
+        return has_aligned_channels(product, found) and self.convolves(product, found)
 
     def build(self, program: Program, updates: Mapping[int, int], numbers: Collection[int] = ()) -> Any:
         """Schedule a program."""
         program = narrowed(widened(program), numbers)
         if self.fuse:
-            program = channels_last(program, lambda *each: is_worth_a_library(*each) and self.convolves)
+            program = channels_last(program, self.turns)
         return super().build(program, updates, numbers)
 
     def compile(
@@ -77,7 +88,7 @@ class CudaBackend(ScheduledBackend):
 
     def tasks(self, schedule: Schedule) -> list[Task]:
         """Return the steps of all groups, in their order."""
-        lowering = GpuLowering(schedule, lambda: self.convolves)
+        lowering = GpuLowering(schedule, self.convolves)
         tasks = []
         for group in schedule.groups:
             if group.kind == "call":

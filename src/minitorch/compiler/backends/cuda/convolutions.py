@@ -6,6 +6,7 @@ filters as (results, taps, channels). See channels_last.py for how they come to 
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -23,8 +24,8 @@ class LibraryConvolution:
     """A convolution in two dimensions, or the gradient of its filters.
 
     operands: images, filters and results of the one, or images, results and filters of the other.
-    images, results, filters: their sizes, in the order in which they lie. padding: with zeros, on both sides of
-    rows and of columns.
+    images, results, filters: their sizes as (batch, rows, columns, channels), which is how they lie; or, where channels
+    come first, as (batch, channels, rows, columns). padding: with zeros, on both sides of rows and of columns.
     """
 
     operands: list[Any]
@@ -35,11 +36,12 @@ class LibraryConvolution:
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
     padding: tuple[int, ...] = (0, 0)
+    channels_first: bool = False
 
     @property
     def key(self) -> tuple[Any, ...]:
         """What tells convolutions apart."""
-        how = (self.strides, self.dilations, self.padding)
+        how = (self.strides, self.dilations, self.padding, self.channels_first)
         return (self.of_filters, self.images, self.filters, self.results, *how)
 
     @property
@@ -51,6 +53,11 @@ class LibraryConvolution:
 def convolve(convolution: LibraryConvolution, images: Any, factor: Any, made: Any) -> None:
     """Compute a convolution by NumPy: what a library has to give."""
     c = convolution
+    if c.channels_first:
+        images, factor, made = (np.moveaxis(each, 1, 3) for each in (images, factor, made))
+        last = {"images": c.images, "filters": c.filters, "results": c.results}
+        last = {name: (n, height, width, channels) for name, (n, channels, height, width) in last.items()}
+        c = dataclasses.replace(c, channels_first=False, **last)  # type: ignore[arg-type]
     above, before = c.padding
     images = np.pad(images, ((0, 0), (above, above), (before, before), (0, 0)))
     _, height, width, _ = c.results
@@ -83,11 +90,16 @@ class Convolution:
     taps: str
     made: str
 
+    @property
+    def channels_first(self) -> bool:
+        """Whether an image's channels stand before its rows and columns."""
+        return self.window.attributes["axes"] == (2, 3)
+
 
 def convolution(product: Value) -> Convolution | None:
     """Return a product as a convolution in two dimensions, if it is one, whatever the order of its axes."""
     window, other = product.inputs
-    if window.primitive != "window" or window.ndim != 6 or 0 in window.attributes["axes"]:
+    if window.primitive != "window" or window.attributes["axes"] not in ((1, 2), (2, 3)) or window.ndim != 6:
         return None
     axes = window.attributes["axes"]
     parts, _, out = product.attributes["spec"].partition("->")
@@ -105,26 +117,40 @@ def convolution(product: Value) -> Convolution | None:
     return None
 
 
-def is_worth_a_library(product: Value, found: Convolution) -> bool:
-    """Whether a library computes a convolution, and it is large: images are to be brought to where it wants them."""
+def multiplications(product: Value, found: Convolution) -> int:
+    """Return how many multiplications a convolution takes."""
+    return math.prod(found.window.shape) * _sizes(product, found)[1]
+
+
+def is_single(product: Value, found: Convolution) -> bool:
+    """Whether a convolution is one of float32, for which there are libraries."""
+    return {product.dtype, found.window.dtype, found.other.dtype} == {np.dtype(np.float32)}
+
+
+def has_aligned_channels(product: Value, found: Convolution) -> bool:
+    """Whether a place's channels, where they are neighbours in memory, begin where libraries like to read."""
+    return not any(count % NEIGHBOURS for count in _sizes(product, found))
+
+
+def _sizes(product: Value, found: Convolution) -> tuple[int, int]:
+    """Return how many channels images and results have."""
     parts, _, out = product.attributes["spec"].partition("->")
     second = parts.partition(",")[2]
     sizes = dict(zip(second, found.other.shape, strict=True)) | dict(zip(out, product.shape, strict=True))
-    made = math.prod(sizes[c] for c in found.made)
-    return (
-        not any(size % NEIGHBOURS for size in (sizes.get(found.channel, 0), made))
-        and math.prod(found.window.shape) * made >= LEAST_CONVOLVED
-        and {product.dtype, found.window.dtype, found.other.dtype} == {np.dtype(np.float32)}
-    )
+    return sizes[found.channel], math.prod(sizes[c] for c in found.made)
 
 
-def as_a_library_wants(product: Value) -> Convolution | None:
-    """Return a product as a convolution if its axes are in the order in which they lie for a library."""
+def as_it_lies(product: Value) -> Convolution | None:
+    """Return a product as a convolution if its axes are in one of the orders in which they lie for a library."""
     found = convolution(product)
-    if found is None or found.window.attributes["axes"] != (1, 2) or len(found.made) > 1:
+    if found is None or len(found.made) > 1:
         return None
-    filters, results = found.made + found.taps + found.channel, found.places + found.made
+    batch, places = found.places[0], found.places[1:]
+
+    def lie(outer: str, inner: str, channels: str) -> str:
+        return outer + channels + inner if found.channels_first else outer + inner + channels
+
+    cut = lie(batch, places, found.channel) + found.taps
+    filters, results = lie(found.made, found.taps, found.channel), lie(batch, places, found.made)
     second, made = (results, filters) if found.of_filters else (filters, results)
-    cut = found.places + found.channel + found.taps
-    wanted = f"{cut},{second}->{made}"
-    return found if product.attributes["spec"] == wanted and is_worth_a_library(product, found) else None
+    return found if product.attributes["spec"] == f"{cut},{second}->{made}" else None

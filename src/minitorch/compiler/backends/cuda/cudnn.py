@@ -226,7 +226,10 @@ class Cudnn:
             (105, "int64", c.padding),
             (106, "int64", 2),
         )
-        images, filters, results = map(_tensor, (1, 2, 3), (c.images, c.filters, c.results))
+        images, filters, results = (
+            _tensor(number, sizes, c.channels_first)
+            for number, sizes in enumerate((c.images, c.filters, c.results), 1)
+        )
         kind, first = _OF_FILTERS if c.of_filters else _FORWARD
         operation = _Descriptor(
             kind,
@@ -259,14 +262,18 @@ class Cudnn:
         self._run(self._plans[convolution.key, convolutions_may_round()], addresses, stream)
 
 
-def _tensor(number: int, sizes: tuple[int, ...]) -> _Descriptor:
-    """Return an array of images or filters, which lies as (batch, rows, columns, channels)."""
+def _tensor(number: int, sizes: tuple[int, ...], channels_first: bool) -> _Descriptor:
+    """Return an array of images or filters."""
     n, height, width, channels = sizes
+    steps = (height * width * channels, 1, width * channels, channels)
+    if channels_first:
+        n, channels, height, width = sizes
+        steps = (height * width * channels, height * width, width, 1)
     return _Descriptor(
         _TENSOR,
         (900, "int64", 16),  # bytes, of which its address is a multiple
         (901, "dtype", _FLOAT32),
         (902, "int64", (n, channels, height, width)),
-        (903, "int64", (height * width * channels, 1, width * channels, channels)),
+        (903, "int64", steps),
         (906, "int64", number),
     )

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.backends.cuda.capabilities import Gpu
-from minitorch.compiler.backends.cuda.convolutions import Convolution, LibraryConvolution, as_a_library_wants
+from minitorch.compiler.backends.cuda.convolutions import Convolution, LibraryConvolution, as_it_lies
 from minitorch.compiler.backends.cuda.loops import write_loop
 from minitorch.compiler.backends.cuda.products import (
     DTYPES,
@@ -93,9 +93,11 @@ def _rows_apart(schedule: Schedule) -> dict[Value, tuple[int, int]]:
 class GpuLowering(Lowering):
     """Writes groups as kernels for a GPU."""
 
-    def __init__(self, schedule: Schedule, convolves: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self, schedule: Schedule, convolves: Callable[[Value, Convolution], bool] = lambda *_: False
+    ) -> None:
         super().__init__(schedule, Target("", "", TRIPLE))
-        self.convolves = convolves  # whether there is a library for convolutions
+        self.convolves = convolves  # whether a convolution is a library's
         self.written_views: dict[Value, Scratch] = {}  # for convolutions
         self.checks: list[Group] = []  # so far
         self.rows = {value: (Scratch(size), row) for value, (size, row) in _rows_apart(schedule).items()}
@@ -130,8 +132,8 @@ class GpuLowering(Lowering):
         """Write a product, with what follows it: a library's, or a loop over its elements and along its sums."""
         value, indices, summed = product_of(group)
         if len(group.members) == 1 and value not in self.rows:
-            convolution = as_a_library_wants(value)
-            if convolution is not None and self.convolves():
+            convolution = as_it_lies(value)
+            if convolution is not None and self.convolves(value, convolution):
                 return self.convolution(value, convolution)
         body = Body(self.is_stored, self.rows)
         sides = [body.at(operand, index) for operand, index in zip(value.inputs, indices, strict=True)]
@@ -158,8 +160,9 @@ class GpuLowering(Lowering):
         padding = (0, 0)
         if images.primitive == "pad" and not self.is_stored(images):
             low, high, number = (images.attributes[name] for name in ("low", "high", "value"))
-            if low == high and not low[0] and not low[3] and number == 0.0:
-                images, padding = images.inputs[0], low[1:3]
+            if low == high and sum(low) == sum(low[axis] for axis in how["axes"]) and number == 0.0:
+                padding = tuple(low[axis] for axis in how["axes"])
+                images = images.inputs[0]
         factor = found.other
         filters, results = (value, factor) if found.of_filters else (factor, value)
         steps.append(
@@ -172,6 +175,7 @@ class GpuLowering(Lowering):
                 tuple(how["strides"]),
                 tuple(how["dilations"]),
                 padding,
+                found.channels_first,
             )
         )
         return steps
