@@ -221,6 +221,18 @@ def test_a_label_that_is_no_class_is_told_of(launcher):
     assert F.cross_entropy(logits, good).item() == pytest.approx(np.log(5))
 
 
+def test_small_kernels_that_wait_for_each_other_are_one_launch(launcher):
+    logits, labels = (
+        there(np.random.default_rng(0).normal(size=(60, 64)).astype(np.float32)),
+        np.arange(60) % 64,
+    )
+    assert launches(launcher, lambda: F.cross_entropy(logits, there(labels))) == 1
+    expected = F.cross_entropy(minitorch.tensor(logits._data.host), minitorch.tensor(labels))
+    assert float(F.cross_entropy(logits, there(labels))._data.host) == pytest.approx(
+        expected.item(), rel=1e-6
+    )
+
+
 def test_a_wrong_kernel_is_not_used(launcher, monkeypatch):
     monkeypatch.setattr(device_kernels, "_agrees", lambda *args: False)
     x = there(np.ones(4, np.float32))

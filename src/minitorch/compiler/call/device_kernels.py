@@ -27,6 +27,7 @@ from minitorch.compiler.backends.cuda.convolutions import (
     multiplications,
 )
 from minitorch.compiler.backends.cuda.devices import ALIGNMENT, Cuda
+from minitorch.compiler.backends.cuda.in_turn import in_turn
 from minitorch.compiler.backends.cuda.lower import FAILED
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.ptx import ptx
@@ -184,6 +185,7 @@ class Launches:
         self._failed: Any = launcher.sent(np.zeros(1, np.int64)) if self._checks else None
         words: Any = launcher.words(len(self._checks) + 1) if self._checks else np.zeros(1, np.int64)
         self._words, self._seen, self._none = words, memoryview(words).cast("B"), bytes(words.nbytes)
+        tasks = in_turn(tasks)
         different = {id(task.kernel.items): task.kernel for task in tasks if isinstance(task.kernel, Kernel)}
         functions = dict(zip(different, launcher.load(list(different.values())), strict=True))
         # What operands are found in: inputs, outputs, scratch if there is any, then addresses that stay the same, then

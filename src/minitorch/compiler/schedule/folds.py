@@ -13,7 +13,6 @@ from minitorch.compiler.ir.sizes import typical
 from minitorch.compiler.schedule.groups import PARTIAL, Group
 from minitorch.compiler.schedule.machine import Figures
 
-
 LEAST_COLUMNS = 16  # side by side, so that memory is read in pieces of some length
 
 

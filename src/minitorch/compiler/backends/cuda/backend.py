@@ -25,6 +25,7 @@ from minitorch.compiler.backends.cuda.convolutions import (
     multiplications,
 )
 from minitorch.compiler.backends.cuda.devices import Cuda, Device, Launch, OneByOne, Sequence
+from minitorch.compiler.backends.cuda.in_turn import in_turn
 from minitorch.compiler.backends.cuda.lower import FAILED, GpuLowering
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.side_by_side import side_by_side
@@ -178,8 +179,8 @@ class GpuProgram:
         self.tasks = kept[::-1]
 
     def merge(self, alignment: int) -> None:
-        """Let small kernels that need not wait for each other run side by side."""
-        merged = side_by_side(self.tasks, self.schedule)
+        """Let small kernels that need not wait for each other run side by side, and others in turn."""
+        merged = in_turn(side_by_side(self.tasks, self.schedule))
         if len(merged) == len(self.tasks):
             return
         self.tasks, needs_place = merged, self.schedule.needs_place
