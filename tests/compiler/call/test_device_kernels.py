@@ -176,10 +176,14 @@ def test_a_large_convolution_is_a_product_of_a_library(launcher):
     assert 0 < launches(launcher, lambda: F.conv2d(x, w, padding=1)) <= 4
 
 
-@pytest.mark.parametrize("how", [{"padding": 1}, {"stride": 2}, {"dilation": 2, "padding": (1, 2)}], ids=str)
-def test_a_convolution_is_one_of_a_library_where_there_is_one(launcher, how):
+@pytest.mark.parametrize(
+    "how", [{"padding": 1}, {"stride": 2}, {"dilation": 2, "padding": (1, 2)}, {"groups": 3}], ids=str
+)
+def test_a_convolution_is_one_of_a_library_where_there_is_one(launcher, how, monkeypatch):
+    monkeypatch.setattr(device_kernels, "LEAST_CONVOLVED", 1)
     draw = np.random.default_rng(0)
-    images, kernel = (draw.normal(size=s).astype(np.float32) for s in [(2, 6, 12, 11), (7, 6, 3, 3)])
+    shapes = [(2, 6, 12, 11), (9, 6 // how.get("groups", 1), 3, 3)]
+    images, kernel = (draw.normal(size=s).astype(np.float32) for s in shapes)
     found = []
     for make in (there, minitorch.tensor):
         x, w = make(images).requires_grad_(), make(kernel).requires_grad_()

@@ -476,7 +476,7 @@ def networks(nn):
             lambda: nn.Sequential(convolution(8, 8), nn.ConvTranspose2d(8, 8, 3, stride=2), nn.ReLU()),
         ),
         "groups": (
-            2,
+            5,
             lambda: nn.Sequential(convolution(8, 8), convolution(8, 8, groups=2), nn.GroupNorm(2, 8)),
         ),
         "flat": (

@@ -78,6 +78,8 @@ class _Turning:
             if found.of_filters or len(found.made) > 1:
                 return None
             return self.convolved(value, found, turned=True)
+        if value.primitive == "reshape" and inputs[0] in self.chosen and self.chosen[inputs[0]].group:
+            return None if self.chosen[inputs[0]].of_filters else self.view(self.of(value))
         if value.primitive == "slice" and inputs[0] in self.chosen:
             made = self.cut_out(value, self.chosen[inputs[0]])
             if made is not None:
@@ -143,6 +145,7 @@ class _Turning:
         if (
             found.of_filters
             or len(found.made) > 1
+            or found.group
             or image.primitive != "pad"
             or any(step != 1 for step in (*how["steps"], *window.attributes["strides"]))
             or value.shape[:2] != value.inputs[0].shape[:2]
@@ -164,10 +167,11 @@ class _Turning:
         how = found.window.attributes
         images = self.view(self.now[found.window.inputs[0]] if image is None else image)
         windows = builder.window(images, (1, 2), how["sizes"], how["strides"], how["dilations"])
+        group = found.group
         parts, _, out = value.attributes["spec"].partition("->")
         second = parts.partition(",")[2]
         factor = self.now[found.other]
-        filters, results = found.made + found.taps + found.channel, found.places + found.made
+        filters, results = group + found.made + found.taps + found.channel, found.places + group + found.made
         wanted, result = (results, filters) if found.of_filters else (filters, results)
         sizes = dict(zip(second, factor.shape, strict=True)) | dict(zip(out, value.shape, strict=True))
         count = math.prod(sizes[c] for c in found.made)
@@ -175,8 +179,13 @@ class _Turning:
         together = ordered.shape
         if len(found.made) > 1:
             rest = [sizes[c] for c in wanted if c not in found.made]
-            together = (*rest, count) if found.of_filters else (count, *rest)
+            first = len(rest) if found.of_filters else len(group)
+            together = (*rest[:first], count, *rest[first:])
         spec = "nuvcxy,nuvo->oxyc" if found.of_filters else "nuvcxy,oxyc->nuvo"
+        if group:
+            spec = "nuvgcxy,nuvgo->goxyc" if found.of_filters else "nuvgcxy,goxyc->nuvgo"
+            split = (*windows.shape[:3], sizes[group], sizes[found.channel], *windows.shape[4:])
+            windows = builder.reshape(windows, split)
         made = builder.contract(spec, windows, builder.reshape(ordered, together))
         if turned:
             return made

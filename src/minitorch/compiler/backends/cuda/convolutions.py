@@ -25,7 +25,8 @@ class LibraryConvolution:
 
     operands: images, filters and results of the one, or images, results and filters of the other.
     images, results, filters: their sizes as (batch, rows, columns, channels), which is how they lie; or, where channels
-    come first, as (batch, channels, rows, columns). padding: with zeros, on both sides of rows and of columns.
+    come first, as (batch, channels, rows, columns). A filter has as many channels as an image, or those of a group.
+    padding: with zeros, on both sides of rows and of columns.
     """
 
     operands: list[Any]
@@ -60,6 +61,15 @@ def convolve(convolution: LibraryConvolution, images: Any, factor: Any, made: An
         c = dataclasses.replace(c, channels_first=False, **last)  # type: ignore[arg-type]
     above, before = c.padding
     images = np.pad(images, ((0, 0), (above, above), (before, before), (0, 0)))
+    groups = c.images[3] // c.filters[3]
+    if groups > 1:
+        images, results = (np.split(each, groups, 3) for each in (images, factor if c.of_filters else made))
+        filters = np.split(made if c.of_filters else factor, groups)
+        for few, some, other in zip(images, filters, results, strict=True):
+            sizes = {"images": few.shape, "filters": some.shape, "results": other.shape, "padding": (0, 0)}
+            pair = (other, some) if c.of_filters else (some, other)
+            convolve(dataclasses.replace(c, **sizes), few, *pair)
+        return
     _, height, width, _ = c.results
     (down, across), (by, beside) = c.strides, c.dilations
     for y, x in np.ndindex(*c.filters[1:3]):
@@ -78,14 +88,15 @@ def convolve(convolution: LibraryConvolution, images: Any, factor: Any, made: An
 class Convolution:
     """A product of windows with filters (of_filters: with results, which gives the gradient of filters).
 
-    Letters of its spec: places (batch, rows and columns of results), channel (of images), taps (rows and columns of a
-    filter), and made: of what filters make, its channels last.
+    Letters of its spec: places (batch, rows and columns of results), group (if there are any), channel (of images, in a
+    group), taps (rows and columns of a filter), and made: of what filters make, its channels last.
     """
 
     window: Value
     other: Value
     of_filters: bool
     places: str
+    group: str
     channel: str
     taps: str
     made: str
@@ -99,21 +110,33 @@ class Convolution:
 def convolution(product: Value) -> Convolution | None:
     """Return a product as a convolution in two dimensions, if it is one, whatever the order of its axes."""
     window, other = product.inputs
+    grouped = window
+    if window.primitive == "reshape":
+        window = window.inputs[0]
     if window.primitive != "window" or window.attributes["axes"] not in ((1, 2), (2, 3)) or window.ndim != 6:
         return None
     axes = window.attributes["axes"]
     parts, _, out = product.attributes["spec"].partition("->")
     cut, second = parts.split(",")
-    (channel,) = (cut[axis] for axis in (1, 2, 3) if axis not in axes)
-    places, taps = cut[0] + "".join(cut[axis] for axis in axes), cut[4:]
-    made = "".join(c for c in out if c not in cut)
+    (place,) = {1, 2, 3} - set(axes)
+    group = ""
+    if grouped is not window:
+        shape = window.shape
+        if (
+            grouped.ndim != 7
+            or grouped.shape[:place] + grouped.shape[place + 2 :] != shape[:place] + shape[place + 1 :]
+        ):
+            return None
+        group, cut = cut[place], cut[:place] + cut[place + 1 :]
+    channel, places, taps = cut[place], cut[0] + "".join(cut[axis] for axis in axes), cut[4:]
+    made = "".join(c for c in out if c not in cut and c != group)
     made = made[1:] + made[:1]
     for of_filters, factor, result in (
-        (False, made + taps + channel, places + made),
-        (True, places + made, made + taps + channel),
+        (False, group + made + taps + channel, places + group + made),
+        (True, places + group + made, group + made + taps + channel),
     ):
         if made and sorted(second) == sorted(factor) and sorted(out) == sorted(result):
-            return Convolution(window, other, of_filters, places, channel, taps, made)
+            return Convolution(window, other, of_filters, places, group, channel, taps, made)
     return None
 
 
@@ -150,7 +173,8 @@ def as_it_lies(product: Value) -> Convolution | None:
     def lie(outer: str, inner: str, channels: str) -> str:
         return outer + channels + inner if found.channels_first else outer + inner + channels
 
-    cut = lie(batch, places, found.channel) + found.taps
-    filters, results = lie(found.made, found.taps, found.channel), lie(batch, places, found.made)
+    cut = lie(batch, places, found.group + found.channel) + found.taps
+    filters = lie(found.group + found.made, found.taps, found.channel)
+    results = lie(batch, places, found.group + found.made)
     second, made = (results, filters) if found.of_filters else (filters, results)
     return found if product.attributes["spec"] == f"{cut},{second}->{made}" else None

@@ -164,14 +164,18 @@ class GpuLowering(Lowering):
                 padding = tuple(low[axis] for axis in how["axes"])
                 images = images.inputs[0]
         factor = found.other
-        filters, results = (value, factor) if found.of_filters else (factor, value)
+        filters, results = (value.shape, factor.shape) if found.of_filters else (factor.shape, value.shape)
+        if found.group:
+            filters = (filters[0] * filters[1], *filters[2:])
+            at = 1 if found.channels_first else 3
+            results = (*results[:at], results[at] * results[at + 1], *results[at + 2 :])
         steps.append(
             LibraryConvolution(
                 [self.in_memory(images, steps), self.in_memory(factor, steps), value],
                 found.of_filters,
                 images.shape,
-                filters.shape,
-                results.shape,
+                filters,
+                results,
                 tuple(how["strides"]),
                 tuple(how["dilations"]),
                 padding,
