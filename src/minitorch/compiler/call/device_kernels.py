@@ -111,8 +111,8 @@ class Launcher:
 
     def convolve(self, convolution: LibraryConvolution, addresses: Sequence[int], stream: int) -> None:
         """Let a library compute a convolution."""
-        self.device.convolutions.prepare(convolution, list(addresses))
-        self.device.convolutions.launch(convolution, list(addresses), stream)
+        self.device.convolutions.prepare(convolution, addresses)
+        self.device.convolutions.launch(convolution, addresses, stream, 1 + stream)
 
     def scratch(self, size: int) -> tuple[Any, int]:
         """Return memory, and its address."""

@@ -78,8 +78,9 @@ class _Turning:
             if found.of_filters or len(found.made) > 1:
                 return None
             return self.convolved(value, found, turned=True)
-        if value.primitive == "reshape" and inputs[0] in self.chosen and self.chosen[inputs[0]].group:
-            return None if self.chosen[inputs[0]].of_filters else self.view(self.of(value))
+        if value.primitive == "reshape" and inputs[0] in self.chosen and inputs[0].ndim != 4:
+            found = self.chosen[inputs[0]]  # in groups, or of one image
+            return None if found.of_filters or len(found.made) > 1 else self.view(self.of(value))
         if value.primitive == "slice" and inputs[0] in self.chosen:
             made = self.cut_out(value, self.chosen[inputs[0]])
             if made is not None:
@@ -186,6 +187,8 @@ class _Turning:
             spec = "nuvgcxy,nuvgo->goxyc" if found.of_filters else "nuvgcxy,goxyc->nuvgo"
             split = (*windows.shape[:3], sizes[group], sizes[found.channel], *windows.shape[4:])
             windows = builder.reshape(windows, split)
+        if found.of_filters and len(found.places) == 2:
+            together = (1, *together)
         made = builder.contract(spec, windows, builder.reshape(ordered, together))
         if turned:
             return made

@@ -7,6 +7,7 @@ filters as (results, taps, channels). See channels_last.py for how they come to 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -39,7 +40,7 @@ class LibraryConvolution:
     padding: tuple[int, ...] = (0, 0)
     channels_first: bool = False
 
-    @property
+    @functools.cached_property
     def key(self) -> tuple[Any, ...]:
         """What tells convolutions apart."""
         how = (self.strides, self.dilations, self.padding, self.channels_first)
@@ -88,8 +89,8 @@ def convolve(convolution: LibraryConvolution, images: Any, factor: Any, made: An
 class Convolution:
     """A product of windows with filters (of_filters: with results, which gives the gradient of filters).
 
-    Letters of its spec: places (batch, rows and columns of results), group (if there are any), channel (of images, in a
-    group), taps (rows and columns of a filter), and made: of what filters make, its channels last.
+    Letters of its spec: places (batch, if it is not 1, rows and columns of results), group (if there are any), channel
+    (of images, in a group), taps (rows and columns of a filter), and made: of what filters make, its channels last.
     """
 
     window: Value
@@ -119,16 +120,18 @@ def convolution(product: Value) -> Convolution | None:
     parts, _, out = product.attributes["spec"].partition("->")
     cut, second = parts.split(",")
     (place,) = {1, 2, 3} - set(axes)
-    group = ""
-    if grouped is not window:
-        shape = window.shape
+    group, shape = "", window.shape
+    if grouped is not window and grouped.shape == shape[1:]:  # a batch of one image
+        cut = " " + cut
+    elif grouped is not window:
         if (
             grouped.ndim != 7
             or grouped.shape[:place] + grouped.shape[place + 2 :] != shape[:place] + shape[place + 1 :]
         ):
             return None
         group, cut = cut[place], cut[:place] + cut[place + 1 :]
-    channel, places, taps = cut[place], cut[0] + "".join(cut[axis] for axis in axes), cut[4:]
+    channel, taps = cut[place], cut[4:]
+    places = (cut[0] + "".join(cut[axis] for axis in axes)).strip()
     made = "".join(c for c in out if c not in cut and c != group)
     made = made[1:] + made[:1]
     for of_filters, factor, result in (
@@ -168,7 +171,7 @@ def as_it_lies(product: Value) -> Convolution | None:
     found = convolution(product)
     if found is None or len(found.made) > 1:
         return None
-    batch, places = found.places[0], found.places[1:]
+    batch, places = found.places[:-2], found.places[-2:]
 
     def lie(outer: str, inner: str, channels: str) -> str:
         return outer + channels + inner if found.channels_first else outer + inner + channels

@@ -26,6 +26,7 @@ from minitorch.compiler.backends.llvm.driver import aligned, array_at
 from minitorch.compiler.backends.llvm.machine import compile_functions, cores
 from minitorch.compiler.backends.llvm.target import host, require_llvmlite
 from minitorch.engine.precision import convolutions_may_round, may_round
+from minitorch.engine.recording import is_rehearsing
 
 ALIGNMENT = 16  # of arrays that kernels read
 LEAST_IN_A_MODULE = 3  # kernels
@@ -413,8 +414,8 @@ class Cuda:
         self.cupy.cuda.get_current_stream().synchronize()
 
 
-def _rounding() -> tuple[bool, bool]:
-    return may_round(), convolutions_may_round()
+def _rounding() -> tuple[bool, bool, bool]:
+    return may_round(), convolutions_may_round(), is_rehearsing()
 
 
 class _Graph:
@@ -434,7 +435,7 @@ class _Graph:
         self._device, self._launches = device, launches
         self._where = table, addresses, moving
         self._has_products = any(not isinstance(launch.kernel, Kernel) for launch in launches)
-        self._captured_with: Any = None  # whether products, and convolutions, may round their factors
+        self._captured_with: Any = None  # how products and convolutions are computed: see _rounding
         self._graph: Any = None
 
     def __call__(self) -> None:

@@ -165,6 +165,8 @@ class GpuLowering(Lowering):
                 images = images.inputs[0]
         factor = found.other
         filters, results = (value.shape, factor.shape) if found.of_filters else (factor.shape, value.shape)
+        if len(found.places) == 2:  # of one image
+            results = (1, *results)
         if found.group:
             filters = (filters[0] * filters[1], *filters[2:])
             at = 1 if found.channels_first else 3
@@ -186,6 +188,8 @@ class GpuLowering(Lowering):
 
     def in_memory(self, value: Value, steps: list[Any]) -> Any:
         """Return a value as something that lies in memory, having a view written out if it was not yet."""
+        while value.primitive == "reshape" and not self.is_stored(value):
+            value = value.inputs[0]
         if self.is_stored(value) and value not in self.rows:
             return value
         if value not in self.written_views:
