@@ -48,7 +48,7 @@ def fold_scope(group: Group, value: Value, index: Index, figures: Figures) -> st
         return _over_rows(group, "column", figures)
     if kept and figures.columns_apart and set(group.scope.values()) == {"total"} and not is_arg:
         last = group.dims[len(group.dims) - len(kept) :]
-        if kept == set(last) and group.outer and total(last) >= LEAST_COLUMNS:
+        if kept == set(last) and group.outer and typical(total(last)) >= LEAST_COLUMNS:
             # What is summed over everything does not mind where rows begin.
             group.outer, group.inner = group.dims[: len(group.dims) - len(kept)], last
             return "column"

@@ -15,6 +15,7 @@ from minitorch.compiler.backends.cuda.convolutions import Convolution, convoluti
 from minitorch.compiler.ir import builder
 from minitorch.compiler.ir.program import Program, Shape, Value
 from minitorch.compiler.ir.simplify import simplify
+from minitorch.compiler.ir.sizes import surely_at_most, surely_equal
 
 TO_LAST, TO_FIRST = (
     (0, 2, 3, 1),
@@ -149,14 +150,14 @@ class _Turning:
             or found.group
             or image.primitive != "pad"
             or any(step != 1 for step in (*how["steps"], *window.attributes["strides"]))
-            or value.shape[:2] != value.inputs[0].shape[:2]
+            or not surely_equal(value.shape[:2], value.inputs[0].shape[:2])
         ):
             return None
         low, high = list(image.attributes["low"]), list(image.attributes["high"])
         for axis in (2, 3):
             low[axis] -= how["starts"][axis]
             high[axis] -= value.inputs[0].shape[axis] - how["starts"][axis] - value.shape[axis]
-        if min(*low, *high) < 0:
+        if not all(surely_at_most(0, width) for width in (*low, *high)):
             return None
         padded = builder.pad(self.now[image.inputs[0]], low, high, image.attributes["value"])
         return self.convolved(value.inputs[0], found, turned=True, image=padded)
@@ -208,18 +209,14 @@ def _axes_of_each(before: Shape, after: Shape) -> list[list[int]] | None:
     for n in after:
         part: list[int] = []
         count = 1
-        while count != n:
+        while not surely_equal(count, n):
             if axis == len(before):
                 return None
             part.append(axis)
             count *= before[axis]
             axis += 1
-            if count > n:
-                return None
         parts.append(part)
-    while axis < len(before):  # (those of length 1 that are left)
-        if before[axis] != 1 or not parts:
-            return None
-        parts[-1].append(axis)
-        axis += 1
+    if not all(surely_equal(n, 1) for n in before[axis:]):
+        return None
+    parts[-1] += range(axis, len(before))
     return parts

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.ir.program import Value
+from minitorch.compiler.ir.sizes import surely_equal, surely_multiple, typical
 
 LEAST_CONVOLVED = 1 << 25  # multiplications; below, a copy takes as long as a product of windows
 NEIGHBOURS = 4  # channels, of which libraries like whole numbers
@@ -49,7 +50,7 @@ class LibraryConvolution:
     @property
     def flops(self) -> float:
         """How many additions and multiplications it takes."""
-        return 2.0 * math.prod(self.results) * math.prod(self.filters[1:])
+        return 2.0 * typical(math.prod(self.results) * math.prod(self.filters[1:]))
 
 
 def convolve(convolution: LibraryConvolution, images: Any, factor: Any, made: Any) -> None:
@@ -121,13 +122,11 @@ def convolution(product: Value) -> Convolution | None:
     cut, second = parts.split(",")
     (place,) = {1, 2, 3} - set(axes)
     group, shape = "", window.shape
-    if grouped is not window and grouped.shape == shape[1:]:  # a batch of one image
+    if grouped is not window and surely_equal(grouped.shape, shape[1:]):  # a batch of one image
         cut = " " + cut
     elif grouped is not window:
-        if (
-            grouped.ndim != 7
-            or grouped.shape[:place] + grouped.shape[place + 2 :] != shape[:place] + shape[place + 1 :]
-        ):
+        others = grouped.shape[:place] + grouped.shape[place + 2 :]
+        if grouped.ndim != 7 or not surely_equal(others, shape[:place] + shape[place + 1 :]):
             return None
         group, cut = cut[place], cut[:place] + cut[place + 1 :]
     channel, taps = cut[place], cut[4:]
@@ -145,7 +144,7 @@ def convolution(product: Value) -> Convolution | None:
 
 def multiplications(product: Value, found: Convolution) -> int:
     """Return how many multiplications a convolution takes."""
-    return math.prod(found.window.shape) * _sizes(product, found)[1]
+    return typical(math.prod(found.window.shape) * _sizes(product, found)[1])
 
 
 def is_single(product: Value, found: Convolution) -> bool:
@@ -155,7 +154,7 @@ def is_single(product: Value, found: Convolution) -> bool:
 
 def has_aligned_channels(product: Value, found: Convolution) -> bool:
     """Whether a place's channels, where they are neighbours in memory, begin where libraries like to read."""
-    return not any(count % NEIGHBOURS for count in _sizes(product, found))
+    return all(surely_multiple(count, NEIGHBOURS) for count in _sizes(product, found))
 
 
 def _sizes(product: Value, found: Convolution) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from minitorch.compiler.backends.cuda.words import Kernel, Phase, Turns
 from minitorch.compiler.backends.interface import Task
+from minitorch.compiler.ir.sizes import surely_equal
 from minitorch.compiler.schedule.groups import Group
 
 MOST_IN_TURN = 16
@@ -35,7 +36,9 @@ def in_turn(tasks: list[Task]) -> list[Task]:
 
 def _is_of_one_block(task: Task) -> bool:
     kernel = task.kernel
-    return isinstance(kernel, Kernel) and kernel.blocks == 1 and not kernel.parts and not kernel.kept
+    if not isinstance(kernel, Kernel) or kernel.parts or kernel.kept or kernel.sizes:
+        return False
+    return surely_equal(kernel.blocks, 1)
 
 
 def _as_one(tasks: list[Task]) -> Task:
