@@ -20,10 +20,19 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.compiler.backends.cuda import convolutions
 from minitorch.compiler.backends.cuda.attention import with_attention
 from minitorch.compiler.backends.cuda.capabilities import Gpu
-from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution
+from minitorch.compiler.backends.cuda.channels_last import channels_last
+from minitorch.compiler.backends.cuda.convolutions import (
+    Convolution,
+    LibraryConvolution,
+    has_aligned_channels,
+    is_single,
+    multiplications,
+)
 from minitorch.compiler.backends.cuda.devices import Cuda, Device, Launch, OneByOne, Sequence
+from minitorch.compiler.backends.cuda.in_turn import in_turn
 from minitorch.compiler.backends.cuda.loops import MOST_COUNTED
 from minitorch.compiler.backends.cuda.lower import FAILED, GpuLowering
 from minitorch.compiler.backends.cuda.products import LibraryProduct
@@ -70,18 +79,25 @@ class CudaBackend(ScheduledBackend):
         """Raise ImportError, and say what to install, if something is missing."""
         self.device.require()
 
-    @property
-    def convolves(self) -> bool:
-        """Whether there is a library for convolutions."""
-        return self.device.convolves
+    def convolves(self, product: Value, found: Convolution) -> bool:
+        """Whether a convolution is a library's."""
+        large = multiplications(product, found) >= convolutions.LEAST_CONVOLVED
+        return large and is_single(product, found) and self.device.convolves
+
+    def turns(self, product: Value, found: Convolution) -> bool:
+        """Whether a convolution is to have its channels last."""
+        return has_aligned_channels(product, found) and self.convolves(product, found)
 
     def build(self, program: Program, updates: Mapping[int, int], numbers: Collection[int] = ()) -> Any:
         """Schedule a program."""
         program, rounds = widened(program), precision() != "highest"
         if self.fuse and rounds:
             program = with_attention(program)
-        program = with_products_of_halves(program, rounds)
-        return super().build(narrowed(program, numbers), updates, numbers)
+        program = narrowed(with_products_of_halves(program, rounds), numbers)
+        if self.fuse:
+            with comparing_surely(program.guards):
+                program = channels_last(program, self.turns)
+        return super().build(program, updates, numbers)
 
     def compile(
         self,
@@ -101,7 +117,7 @@ class CudaBackend(ScheduledBackend):
 
     def tasks(self, schedule: Schedule) -> list[Task]:
         """Return the steps of all groups, in their order."""
-        lowering = GpuLowering(schedule, lambda: self.convolves)
+        lowering = GpuLowering(schedule, self.convolves)
         tasks = []
         for group in schedule.groups:
             try:
@@ -201,8 +217,8 @@ class GpuProgram:
         self.tasks = kept[::-1]
 
     def merge(self, alignment: int) -> None:
-        """Let small kernels that need not wait for each other run side by side."""
-        merged = side_by_side(self.tasks, self.schedule)
+        """Let small kernels that need not wait for each other run side by side, and others in turn."""
+        merged = in_turn(side_by_side(self.tasks, self.schedule))
         if len(merged) == len(self.tasks):
             return
         self.tasks, needs_place = merged, self.schedule.needs_place

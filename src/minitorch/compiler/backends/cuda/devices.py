@@ -32,7 +32,8 @@ from minitorch.compiler.backends.cuda.words import (
 from minitorch.compiler.backends.llvm.driver import aligned, array_at
 from minitorch.compiler.backends.llvm.machine import compile_functions, cores
 from minitorch.compiler.backends.llvm.target import host, require_llvmlite
-from minitorch.engine.precision import may_round
+from minitorch.engine.precision import convolutions_may_round, may_round
+from minitorch.engine.recording import is_rehearsing
 
 ALIGNMENT = 16  # of arrays that kernels read
 LEAST_IN_A_MODULE = 3  # kernels
@@ -462,6 +463,10 @@ class Cuda:
         self.cupy.cuda.get_current_stream().synchronize()
 
 
+def _rounding() -> tuple[bool, bool, bool]:
+    return may_round(), convolutions_may_round(), is_rehearsing()
+
+
 class _Graph:
     """A sequence that is replayed as one CUDA graph, on the stream that is current then.
 
@@ -481,7 +486,7 @@ class _Graph:
         self._device, self._launches, self._one_by_one = device, launches, one_by_one
         self._where = table, addresses, moving
         self._rounds = any(launch.rounds for launch in launches)
-        self._captured_with: Any = None  # whether products may round their factors
+        self._captured_with: Any = None  # how products and convolutions are computed: see _rounding
         self._graph: Any = None
 
     def __call__(self) -> None:
@@ -493,7 +498,7 @@ class _Graph:
             for launch in self._launches:
                 self._device.launch(launch, *self._where, stream)
             return
-        if self._graph is None or (self._rounds and self._captured_with != may_round()):
+        if self._graph is None or (self._rounds and self._captured_with != _rounding()):
             self._graph = self._captured()
         self._graph.launch()  # (on the current stream)
 
@@ -502,7 +507,7 @@ class _Graph:
         if self._rounds:
             self._device.library.prepare()
             self._prepare_convolutions()
-            self._captured_with = may_round()
+            self._captured_with = _rounding()
 
     def _captured(self) -> Any:
         self._prepare()
