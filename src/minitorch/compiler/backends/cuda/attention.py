@@ -17,7 +17,6 @@ import numpy as np
 
 from minitorch.compiler.backends.llvm.body import Body
 from minitorch.compiler.ir import builder
-from minitorch.compiler.ir.halves import HALVES
 from minitorch.compiler.ir.index import (
     Dim,
     Index,
@@ -32,6 +31,7 @@ from minitorch.compiler.ir.index import (
 from minitorch.compiler.ir.program import Program, Value, in_order, interpret
 from minitorch.compiler.ir.simplify import number, simplify
 from minitorch.compiler.schedule.groups import Composite
+from minitorch.engine.dtypes import bfloat16, is_bfloat16
 
 SIZES = (32, 64, 128)  # of heads
 LEAST_SCORES = 1 << 16  # fewer are as fast through memory
@@ -202,7 +202,7 @@ class _Other(Exception):
 
 
 class _Mixed(Exception):
-    """Only some of the factors are halves."""
+    """Only some of the factors are bfloat16."""
 
 
 @dataclass
@@ -230,13 +230,12 @@ def _need(condition: object) -> None:
 
 
 def _half_below(value: Value) -> Value | None:
-    """Return the half whose numbers a value has, in float32 or again as a half, if need be in another order."""
-    if value.dtype in HALVES and _is(value, "cast"):
-        below = _half_below(value.inputs[0])
-        return below if below is not None and below.dtype == value.dtype else None
+    """Return the bfloat16 whose numbers a value has, in float32 or once more, if need be in another order."""
+    if is_bfloat16(value.dtype) and _is(value, "cast"):
+        return _half_below(value.inputs[0])
     while value.primitive in _VIEWS:
         value = value.inputs[0]
-    is_half = value.dtype == FLOAT32 and _is(value, "cast") and value.inputs[0].dtype in HALVES
+    is_half = value.dtype == FLOAT32 and _is(value, "cast") and is_bfloat16(value.inputs[0].dtype)
     return value.inputs[0] if is_half else None
 
 
@@ -341,7 +340,7 @@ class _Search:
         v = self.rows(v_value, v_index, key)
         _need(self.result.shape and self.head_size(v_index) == size)
         self.of_one_dtype(q, k, v)
-        self.halves = q.dtype if q.dtype in HALVES else None
+        self.halves = is_bfloat16(q.dtype)
         band, left_out = _band(self.scores, self.inside, product)
         scores = self.scores
         if left_out is not None:
@@ -371,8 +370,8 @@ class _Search:
         orders = {each: self.layout(each) for each in results}
         return _Found(forward, backward, results, orders, gradient)
 
-    narrow = True  # whether factors are read as halves, where they are
-    halves: np.dtype | None = None
+    narrow = True  # whether factors are read as bfloat16, where they are
+    halves = False  # whether all are
 
     def of_one_dtype(self, *rows: Rows) -> None:
         """See to it that factors are of one dtype in memory."""
@@ -527,15 +526,15 @@ class _Search:
         return self.placed(None, start, dict(terms), row, dtype=self.read_as(product))
 
     def read_as(self, product: Value) -> np.dtype:
-        """Return the half that a product is rounded to by all who read it; float32, if there is none."""
-        return self.halves if self.halves is not None and self.is_rounded(product) else FLOAT32
+        """Return bfloat16, if everything is and all who read a product round it to that; if not, float32."""
+        return bfloat16 if self.halves and self.is_rounded(product) else FLOAT32
 
     def is_rounded(self, value: Value) -> bool:
-        """Whether all that read a value make halves of it, if need be after a power of two has multiplied it."""
+        """Whether all that read a value round it to bfloat16, if need be after a power of two has multiplied it."""
 
         def rounds(reader: Value) -> bool:
             if _is(reader, "cast"):
-                return reader.dtype == self.halves
+                return is_bfloat16(reader.dtype)
             if reader.primitive in ("permute", "reshape"):
                 return self.is_rounded(reader)
             factor = number(reader.inputs[1]) if _is(reader, "multiply") else None

@@ -9,8 +9,8 @@ same everywhere, and this one lets a thread read two neighbours at once, and thr
   neighbour, and can be a factor without moving if rows of the other are taken in this order;
 - two results side by side have the even and the odd columns of 16: four neighbours for a thread.
 
-Halves are multiplied 16 × 16 × 8 elements at a time, two of them in a slot. There are instructions that bring matrices
-of 8 × 8 of them, transposed or not, to where they are wanted, and everything comes in its own order.
+In bfloat16 it is 16 × 16 × 8 elements at a time, two of them in a slot. There are instructions that bring matrices of
+8 × 8 of them, transposed or not, to where they are wanted, and everything comes in its own order.
 """
 
 from __future__ import annotations
@@ -252,8 +252,8 @@ class Tf32(Fragments):
             e.line(f"store <4 x float> {four}, ptr {target}, align 16")
 
 
-class Halves(Fragments):
-    """Products of bfloat16 or float16, summed in float32."""
+class Bfloat16(Fragments):
+    """Products of bfloat16, summed in float32."""
 
     depth = 16
 
@@ -271,8 +271,8 @@ class Halves(Fragments):
         return [even, add(self.e, even, "1")]
 
     def pack(self, x: str, y: str) -> str:
-        """Return two numbers as halves."""
-        return self.e.call(f"fast.pack_{self.dtype.name}", "i32", [("float", x), ("float", y)])
+        """Return two numbers in one register."""
+        return self.e.call("fast.pack_bfloat16", "i32", [("float", x), ("float", y)])
 
     def point(self, slot: int, buffer: str, first: str, rows_first: bool) -> None:
         """Keep where the row begins that a thread says of four matrices of 8 × 8: two by two, down or across first."""
@@ -350,7 +350,7 @@ class Halves(Fragments):
         for number in range(len(made[0])):
             for strip, fragment in enumerate(first):
                 slots = [*made[strip][number], *fragment, *second[number][0]]
-                self.block.together(f"multiply_{self.dtype.name}", slots)
+                self.block.together("multiply_bfloat16", slots)
 
     def write_row(self, base: str, results: list[list[int]], half: int, factor: str, dtype: Any) -> None:
         """Write what a thread has of a row, times a factor, to memory."""

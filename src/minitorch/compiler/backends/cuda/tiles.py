@@ -16,7 +16,7 @@ import numpy as np
 
 from minitorch.compiler.backends.cuda.attention import COPIED, Attention, Rows, expressions
 from minitorch.compiler.backends.cuda.exact import supplied
-from minitorch.compiler.backends.cuda.fragments import STRIP, Halves, Results, Tf32
+from minitorch.compiler.backends.cuda.fragments import STRIP, Bfloat16, Results, Tf32
 from minitorch.compiler.backends.cuda.words import WARP, BlockWriter, Kernel
 from minitorch.compiler.backends.llvm import functions
 from minitorch.compiler.backends.llvm.body import Expression, addresses_in, in_order
@@ -24,7 +24,7 @@ from minitorch.compiler.backends.llvm.control import add, larger, multiply, smal
 from minitorch.compiler.backends.llvm.space import Space
 from minitorch.compiler.backends.llvm.text import TYPES, literal
 from minitorch.compiler.backends.llvm.writer import Writer
-from minitorch.compiler.ir.halves import HALVES
+from minitorch.engine.dtypes import is_bfloat16
 
 WARPS = 4
 THREADS = WARP * WARPS
@@ -37,9 +37,9 @@ NOTHING, ZERO, ONE = literal(-math.inf, FLOAT32), literal(0.0, FLOAT32), literal
 FORWARD = {32: (1, 64, True), 64: (1, 64, True), 128: (1, 32, False)}
 OF_KEYS = {32: (1, 32, True), 64: (1, 32, True), 128: (1, 16, False)}
 OF_QUERIES = {32: (1, 32, True), 64: (1, 32, True), 128: (1, 32, False)}
-HALVES_FORWARD = {32: (1, 64, True), 64: (1, 64, True), 128: (1, 64, True)}
-HALVES_OF_KEYS = {32: (1, 64, True), 64: (1, 64, True), 128: (1, 32, False)}
-HALVES_OF_QUERIES = {32: (1, 64, True), 64: (1, 64, True), 128: (1, 32, True)}
+BFLOAT16_FORWARD = {32: (1, 64, True), 64: (1, 64, True), 128: (1, 64, True)}
+BFLOAT16_OF_KEYS = {32: (1, 64, True), 64: (1, 64, True), 128: (1, 32, False)}
+BFLOAT16_OF_QUERIES = {32: (1, 64, True), 64: (1, 64, True), 128: (1, 32, True)}
 RESULT, ROW = "result", "row"  # operands that are no values of the program when a kernel is written
 
 
@@ -56,7 +56,7 @@ def kernels_of(attention: Attention) -> list[Kernel]:
 def kernel_of(attention: Attention, writer: Callable[[Attention, bool], _Tiles]) -> Kernel:
     """Return a kernel, with the one that runs where nothing may be rounded."""
     kernel = writer(attention, False).kernel()
-    if attention.dtype not in HALVES:
+    if not is_bfloat16(attention.dtype):
         kernel.exact = writer(attention, True).kernel()
     return kernel
 
@@ -85,7 +85,7 @@ class _Tiles:
         self.body, self.named = expressions(attention)
         self.shared = 0
         self.strips, self.tile, in_registers = self.shape()
-        kind = Halves if attention.dtype in HALVES else Tf32
+        kind = Bfloat16 if is_bfloat16(attention.dtype) else Tf32
         self.f = kind(self.block, attention.dtype, attention.size, self.strips, in_registers)
         if isinstance(self.f, Tf32):
             self.f.exact = exact
@@ -318,7 +318,7 @@ class _Forward(_Tiles):
 
     def shape(self) -> tuple[int, int, bool]:
         """Return strips of rows for a warp, how many of the others are gone along at once, and where own rows are."""
-        return (HALVES_FORWARD if self.a.dtype in HALVES else FORWARD)[self.a.size]
+        return (BFLOAT16_FORWARD if is_bfloat16(self.a.dtype) else FORWARD)[self.a.size]
 
     def write(self) -> None:
         """Write the phases."""
@@ -477,8 +477,8 @@ class _Backward(_Tiles):
 
     def shape(self) -> tuple[int, int, bool]:
         """Return strips of rows for a warp, how many of the others are gone along at once, and where own rows are."""
-        if self.a.dtype in HALVES:
-            return (HALVES_OF_KEYS if self.of_keys else HALVES_OF_QUERIES)[self.a.size]
+        if is_bfloat16(self.a.dtype):
+            return (BFLOAT16_OF_KEYS if self.of_keys else BFLOAT16_OF_QUERIES)[self.a.size]
         return (OF_KEYS if self.of_keys else OF_QUERIES)[self.a.size]
 
     def write(self) -> None:

@@ -50,7 +50,7 @@ INSTRUCTIONS = {
         'asm "mul.rn.f32 $0, $1, 0f3F800B8B;", "=f,f"',
         "define internal float @fast.tf32(float %x) nounwind {\n  ret float %x\n}",
     ),
-    # Two halves in one register, the first in its lower bits.
+    # Two numbers of bfloat16 in one register, the first in its lower bits.
     "fast.pack_bfloat16": (
         'asm "cvt.rn.bf16x2.f32 $0, $2, $1;", "=r,f,f"',
         "define internal i32 @fast.narrow(float %x) nounwind {\n"
@@ -60,14 +60,6 @@ INSTRUCTIONS = {
         "define internal i32 @fast.pack_bfloat16(float %x, float %y) nounwind {\n"
         "  %a = call i32 @fast.narrow(float %x)\n  %b = call i32 @fast.narrow(float %y)\n"
         "  %c = shl i32 %b, 16\n  %r = or i32 %a, %c\n  ret i32 %r\n}",
-    ),
-    "fast.pack_float16": (
-        'asm "cvt.rn.f16x2.f32 $0, $2, $1;", "=r,f,f"',
-        "define internal i32 @fast.pack_float16(float %x, float %y) nounwind {\n"
-        "  %a = fptrunc float %x to half\n  %b = fptrunc float %y to half\n"
-        "  %v = insertelement <2 x half> poison, half %a, i32 0\n"
-        "  %w = insertelement <2 x half> %v, half %b, i32 1\n"
-        "  %r = bitcast <2 x half> %w to i32\n  ret i32 %r\n}",
     ),
     "fast.divide": (
         'asm "div.full.f32 $0, $1, $2;", "=f,f,f"',
@@ -105,9 +97,9 @@ class Together:
     """What the threads of each warp do together with their variables.
 
     'multiply': c += a @ b, of 16 × 8 and 8 × 8 elements in TF32; slots: four of c, four of a and two of b, as
-    mma.m16n8k8 has them. 'multiply_bfloat16', 'multiply_float16': the same of 16 × 16 and 16 × 8 halves, two in a slot
-    of a and b. 'exchange': the second is what the thread `distance` away (exclusive or) has in the first. 'matrices':
-    four matrices of 8 × 8 halves from shared memory, two elements of each to a slot. The fifth slot says where: of the
+    mma.m16n8k8 has them. 'multiply_bfloat16': the same of 16 × 16 and 16 × 8 elements, two in a slot of a and b.
+    'exchange': the second is what the thread `distance` away (exclusive or) has in the first. 'matrices': four matrices
+    of 8 × 8 elements of two bytes from shared memory, two elements of each in a slot. The fifth slot says where: of the
     8·n-th thread and the seven after it, where the rows of matrix n begin, in bytes, but for `distance`. In
     'matrices_transposed' rows and columns are exchanged.
     """
@@ -500,7 +492,6 @@ def _gpu_copy(target: str, source: str, count: str, name: str) -> list[str]:
 _PRODUCTS = {
     "multiply": "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32",
     "multiply_bfloat16": "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32",
-    "multiply_float16": "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
 }
 _FOUR = "{ float, float, float, float }"
 
@@ -720,7 +711,7 @@ def _cpu_words(kernel: Kernel) -> str:
     kinds = {item.kind for item in _together(kernel.items)}
     for kind in sorted(kinds & set(_PRODUCTS)):
         begun(f"@words.{kind}(ptr %shared, i64 %warp, {', '.join(f'i64 %{slot}' for slot in _OF_PRODUCT)})")
-        _cpu_multiply(e, cell, kind.removeprefix("multiply").removeprefix("_"))
+        _cpu_multiply(e, cell, kind == "multiply_bfloat16")
         ended()
     for kind in sorted(kind for kind in kinds if kind.startswith("matrices")):
         slots = [f"i64 %to{k}" for k in range(4)]
@@ -753,8 +744,8 @@ _OF_PRODUCT = [*(f"c{k}" for k in range(4)), *(f"a{k}" for k in range(4)), "b0",
 Cell = Callable[[str, str], str]  # where what a thread keeps in a slot lies
 
 
-def _cpu_multiply(e: Emitter, cell: Cell, half: str) -> None:
-    """Write a product of what the threads of a warp keep; half: of which dtype, "" for float32."""
+def _cpu_multiply(e: Emitter, cell: Cell, half: bool) -> None:
+    """Write a product of what the threads of a warp keep; half: of bfloat16, not float32."""
     e.line(f"%slots = alloca [{len(_OF_PRODUCT)} x i64]")
     for number, slot in enumerate(_OF_PRODUCT):
         place = e.op(f"getelementptr i64, ptr %slots, i64 {number}")
@@ -778,8 +769,6 @@ def _cpu_multiply(e: Emitter, cell: Cell, half: str) -> None:
         if not half:
             return e.op(f"load float, ptr {where}")
         bits = e.op(f"load i16, ptr {e.op(f'getelementptr i16, ptr {where}, i64 {odd}')}")
-        if half == "float16":
-            return e.op(f"fpext half {e.op(f'bitcast i16 {bits} to half')} to float")
         wide = e.op(f"shl i32 {e.op(f'zext i16 {bits} to i32')}, 16")
         return e.op(f"bitcast i32 {wide} to float")
 
