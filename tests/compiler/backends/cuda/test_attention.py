@@ -143,6 +143,7 @@ def test_queries_keys_and_values_of_one_product_are_read_where_they_lie():
     assert "(attention, tiles of" in text
     scores_bytes = 2 * 2 * 70 * 70 * 4
     assert runner.report.arena < 2 * 70 * 192 * 4 * 5 < 12 * scores_bytes
+    assert "place[" not in text  # gradients are written to where they are pieces of
     assert all("70×70" not in words for each in runner.report.steps for words in each.values)
 
 

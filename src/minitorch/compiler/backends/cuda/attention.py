@@ -8,6 +8,7 @@ scores, or at the probabilities, stay what they are.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import string
 from collections.abc import Iterator, Sequence
@@ -23,7 +24,9 @@ from minitorch.compiler.ir.index import (
     Inexpressible,
     Split,
     dims_of,
+    forward,
     offset,
+    shifted,
     split_map,
     strides_of,
     through,
@@ -78,7 +81,8 @@ class Attention(Composite):
     head. product, scores, slope: the values q @ kᵀ, f(q @ kᵀ) and, in the backward pass, the gradient of q @ kᵀ as it
     is made from `inner`, that of the scores. leaves: the values that are read. written: where results go, by what they
     are: "o" and "l", the logarithms of sums; "q", "k" and "v". g: the gradient of "o". of_queries: what else is read, a
-    number for each query: "l", and the sum of g times "o" along a head.
+    number for each query: "l", and the sum of g times "o" along a head. whole: the one array that all results are
+    pieces of, if they are.
     """
 
     index: Index
@@ -98,10 +102,15 @@ class Attention(Composite):
     of_queries: tuple[Rows, ...] = ()
     inner: Value | None = None
     slope: Value | None = None
+    whole: Value | None = None
 
     @property
     def __name__(self) -> str:
         return "attention" if self.g is None else "gradient of attention"
+
+    def result(self, name: str) -> str:
+        """Return in which result of the call something is written."""
+        return name if self.whole is None else "whole"
 
     @property
     def dtype(self) -> np.dtype:
@@ -367,7 +376,10 @@ class _Search:
         if backward is not None:
             forward.written["l"] = backward.of_queries[0]
         forward.leaves = _leaves(forward)
-        orders = {each: self.layout(each) for each in results}
+        orders = {
+            each: tuple(range(each.ndim)) if name == "whole" else self.layout(each)
+            for each, name in results.items()
+        }
         return _Found(forward, backward, results, orders, gradient)
 
     narrow = True  # whether factors are read as bfloat16, where they are
@@ -586,7 +598,56 @@ class _Search:
             made.written[name] = self.target(product, slope)
         _need(set(made.written) == {"q", "k", "v"})
         made.leaves = _leaves(made)
+        with contextlib.suppress(_Other, Inexpressible, Split):  # (Then each is an array of its own.)
+            self.join(made, results)
         return made, values
+
+    def join(self, made: Attention, results: dict[Value, str]) -> None:
+        """Let gradients that only become pieces of one array, as those of one product's parts do, be written there."""
+        chains = {name: self.chain(product) for product, name in results.items() if name != "o"}
+        wholes = {chain[-1] for chain in chains.values()}
+        whole = next(iter(wholes))
+        _need(len(wholes) == 1 and whole.primitive == "concatenate" and len(whole.inputs) == len(chains))
+        axis, begins, begin = whole.attributes["axis"], {}, 0
+        for piece in whole.inputs:
+            begins[piece] = begin
+            begin += piece.shape[axis]
+        rounded = any(_is(each, "cast") for chain in chains.values() for each in chain)
+        dtype = bfloat16 if self.halves and (rounded or self.is_rounded(whole)) else FLOAT32
+        found = {}
+        for name, chain in chains.items():
+            product, matrix = chain[0], self.softmax if name == "v" else self.slope
+            assert matrix is not None
+            row, other = (self.query, self.key) if name == "q" else (self.key, self.query)
+            index, factor = self.other(product, matrix, other)[2], 1.0
+            for each in chain[1:-1]:
+                if each.primitive in ("permute", "reshape"):
+                    index = forward(each, index)
+                elif _is(each, "multiply"):
+                    factor *= float(number(each.inputs[1]))
+            moved = tuple(
+                shifted(each, begins[chain[-2]]) if n == axis else each for n, each in enumerate(index)
+            )
+            start, terms = offset(moved, whole.shape)
+            found[name] = self.placed(None, start, dict(terms), row, factor, dtype)
+        made.written, made.whole = found, whole
+        for chain in chains.values():
+            del results[chain[0]]
+            self.seen |= set(chain[:-1])
+        results[whole] = "whole"
+
+    def chain(self, product: Value) -> list[Value]:
+        """Return a product and what is made of it alone, by moving it and by numbers; the last is something else."""
+        found = [product]
+        while True:
+            readers = self.readers.get(found[-1], [])
+            if len(readers) != 1 or found[-1] in self.outputs:
+                return found
+            (reader,) = readers
+            is_number = _is(reader, "multiply") and number(reader.inputs[1]) is not None
+            found.append(reader)
+            if reader.primitive not in ("permute", "reshape") and not _is(reader, "cast") and not is_number:
+                return found
 
     def note(self, results: dict[Value, str], product: Value, name: str) -> None:
         _need(name not in results.values())
@@ -807,17 +868,14 @@ def _rewritten(program: Program, taken: dict[Value, _Found]) -> Program:
     def call(attention: Attention, inputs: list[Value], found: _Found) -> dict[str, Value]:
         """Return the results of a call, each with the axes of the product that it is in place of."""
         products = {name: product for product, name in found.results.items()}
-        shapes = [
-            attention.rows_shape
-            if name == "l"
-            else tuple(products[name].shape[axis] for axis in found.orders[products[name]])
-            for name in attention.written
-        ]
-        dtypes = [rows.dtype for rows in attention.written.values()]
-        examples = [np.broadcast_to(np.zeros((), d), s) for d, s in zip(dtypes, shapes, strict=True)]
-        named = dict(
-            zip(attention.written, builder.call(attention, inputs, examples, single=False), strict=True)
-        )
+        dtypes = {attention.result(name): rows.dtype for name, rows in attention.written.items()}
+        examples = []
+        for name, dtype in dtypes.items():
+            shape = attention.rows_shape
+            if name != "l":
+                shape = tuple(products[name].shape[axis] for axis in found.orders[products[name]])
+            examples.append(np.broadcast_to(np.zeros((), dtype), shape))
+        named = dict(zip(dtypes, builder.call(attention, inputs, examples, single=False), strict=True))
         for name in [each for each in named if each != "l"]:
             for each in (named[name], named[name].inputs[0]):
                 each.line = products[name].line

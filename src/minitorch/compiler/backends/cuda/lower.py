@@ -147,7 +147,8 @@ class GpuLowering(Lowering):
         if not all(self.is_stored(each) for each in call.inputs):
             raise Contradiction("attention reads what does not lie in memory")
         made = {each.attributes["index"]: each for each in items}
-        written = {name: made.get(number) for number, name in enumerate(attention.written)}
+        names = list(dict.fromkeys(map(attention.result, attention.written)))
+        written = {name: made.get(names.index(attention.result(name))) for name in attention.written}
         unread: dict[str, Scratch] = {}
 
         def operand(key: Any) -> Any:

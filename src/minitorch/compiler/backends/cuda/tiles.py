@@ -182,7 +182,7 @@ class _Tiles:
         """Return where a head's matrix begins."""
         e = self.e
         pointer = f"%operand{self.body.operand(key)}"
-        where = "0"
+        where = str(rows.start if rows.source is None else 0)  # (of what is read, the operand begins there)
         for counter, step in zip(counters, rows.batches, strict=True):
             where = add(e, where, multiply(e, counter, step))
         return e.op(f"getelementptr {TYPES[rows.dtype]}, ptr {pointer}, i64 {where}")
@@ -573,7 +573,7 @@ class _Backward(_Tiles):
         with block.phase(waits=False):
             number = self.at()[0]
             for name, made, rows in zip("kv" if self.of_keys else "q", results, self.met, strict=False):
-                factor = literal(np.float32(rows.factor), FLOAT32)
+                factor = literal(np.float32(rows.factor * a.written[name].factor), FLOAT32)
                 self.store(name, made, [[factor] * 2] * self.strips, number)
             e.line("wait 0")
 
