@@ -32,8 +32,7 @@ from minitorch.compiler.backends.cuda.words import (
 from minitorch.compiler.backends.llvm.driver import aligned, array_at
 from minitorch.compiler.backends.llvm.machine import compile_functions, cores
 from minitorch.compiler.backends.llvm.target import host, require_llvmlite
-from minitorch.engine.precision import convolutions_may_round, may_round
-from minitorch.engine.recording import is_rehearsing
+from minitorch.engine.precision import convolutions_are, may_round
 
 ALIGNMENT = 16  # of arrays that kernels read
 LEAST_IN_A_MODULE = 3  # kernels
@@ -463,8 +462,8 @@ class Cuda:
         self.cupy.cuda.get_current_stream().synchronize()
 
 
-def _rounding() -> tuple[bool, bool, bool]:
-    return may_round(), convolutions_may_round(), is_rehearsing()
+def _rounding() -> tuple[bool, str]:
+    return may_round(), convolutions_are()
 
 
 class _Graph:
