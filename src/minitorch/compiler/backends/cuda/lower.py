@@ -5,7 +5,7 @@ Values become expressions as for a CPU; a product is a loop like any other, that
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from minitorch.compiler.backends.cuda.products import (
     Matrix,
     Side,
     arrangements,
+    finished,
     worth_transposing,
 )
 from minitorch.compiler.backends.cuda.words import TRIPLE
@@ -169,10 +170,11 @@ class GpuLowering(Lowering):
             alone and arguments.get(value, inputs) < inputs
         ):
             return []
-        rounds = len(group.members) == 2 and value not in self.schedule.stored
-        if (alone or rounds) and arguments.get(last, inputs) >= inputs:
+        if arguments.get(last, inputs) >= inputs and (alone or value not in self.schedule.stored):
             where = Body(self.is_stored, self.rows).place(last, group.index[last])
-            return self.library_product(value, indices, kept, summed, last, where)
+            found = self.library_product(value, indices, kept, summed, last, where, self.added(group))
+            if found or alone:
+                return found
         # What a library does not do comes after it.
         made = Scratch(value.nbytes)
         where = offset(index, value.shape)
@@ -183,6 +185,25 @@ class GpuLowering(Lowering):
         loop = Loop(body, kept, [], False)
         loop.stores += self.epilogue(group, value, body, body.read(made, where, value.dtype))
         return [*found, self.write(loop)]
+
+    def added(self, group: Group) -> list[tuple[Any, Affine, np.dtype] | None]:
+        """Return what is added to a product: where it lies, and as what; None if it does not lie in memory."""
+        found: list[tuple[Any, Affine, np.dtype] | None] = []
+        before = group.product
+        for member in group.members[1:]:
+            if member.attributes["function"] == "add":
+                body = Body(self.is_stored, self.rows)
+                leaves = [set(self.schedule.grouping.leaf_values(i, group)) for i in member.inputs]
+                other = member.inputs[before in leaves[0]]
+                node = body.at(other, group.index[member])
+                if node.kind == "map" and node.data == "cast":
+                    (node,) = node.args
+                plain = node.kind == "load" and not node.data.conditions and not node.args
+                found.append(
+                    (body.operands[node.data.operand], node.data.where, node.dtype) if plain else None
+                )
+            before = member
+        return found
 
     def convolution(self, value: Value, found: Recognised) -> list[Any]:
         """Return a convolution as a library's, after and before kernels that bring arrays to where it wants them."""
@@ -237,10 +258,12 @@ class GpuLowering(Lowering):
         summed: list[Dim],
         result: Value | Scratch,
         where: Affine,
+        added: Sequence[tuple[Any, Affine, np.dtype] | None] = (),
     ) -> list[Any]:
         """Return a product as a library's, after kernels that write its factors out; [] if it is none.
 
         result, where: what its elements are written to (a value may have another dtype), and where they lie there.
+        added: what is added to them before.
         """
         count = total(kept) * total(summed)
         if value.dtype not in DTYPES:
@@ -265,6 +288,10 @@ class GpuLowering(Lowering):
             return []
         written, way, found = best
         if written and (count < LEAST_WORTH_PACKING or count < LEAST_READ_AGAIN * written):
+            return []
+        made = result.dtype if isinstance(result, Value) else value.dtype
+        finish = finished(way, added, made)
+        if finish is None:
             return []
         steps: list[Any] = []
         operands: list[Any] = []
@@ -297,10 +324,20 @@ class GpuLowering(Lowering):
             operands.append(scratch)
             matrices.append(packed)
         a, b = matrices
-        made = result.dtype if isinstance(result, Value) else value.dtype
         result = self.rows[result][0] if result in self.rows else result
         product = LibraryProduct(
-            [*operands, result], dtype, made, rows, columns, length, batches, a, b, way.c
+            [*operands, result, *finish.operands],
+            dtype,
+            made,
+            rows,
+            columns,
+            length,
+            batches,
+            a,
+            b,
+            way.c,
+            addend=finish.addend,
+            has_row=finish.has_row,
         )
         return [*steps, *product.in_parts()]
 
