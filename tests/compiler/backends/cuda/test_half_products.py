@@ -96,3 +96,19 @@ def test_between_kernels_halves_lie_in_memory_as_such():
     (program,) = run.cache.all()
     stored = [v for v in program.runner.schedule.stored if v.attributes.get("function") == "cast"]
     assert [v.dtype for v in stored] == [minitorch.bfloat16]
+
+
+def test_rows_of_halves_lie_apart_where_their_length_is_odd():
+    def function(x, w, y):
+        with minitorch.autocast("cpu", dtype=minitorch.bfloat16):
+            scores = x @ w.T
+            loss = minitorch.nn.functional.cross_entropy(scores.reshape(-1, scores.shape[-1]), y)
+        return loss, *minitorch.autograd.grad(loss, [x, w])
+
+    y = minitorch.tensor(np.arange(40) * 7 % 301)
+    run = minitorch.compile(function, backend="gpu")
+    for scale in (1.0, 0.5):
+        x, w = (minitorch.tensor(scale * numbers(*s), requires_grad=True) for s in ((4, 10, 64), (301, 64)))
+        for found, expected in zip(run(x, w, y), function(x, w, y), strict=True):
+            assert_near(found, expected, EPS[minitorch.bfloat16])
+    assert {max(p.c.apart, p.a.apart, p.b.apart) for p in library_products(run)} == {304}

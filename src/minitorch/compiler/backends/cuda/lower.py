@@ -31,6 +31,7 @@ from minitorch.compiler.backends.llvm.body import Body
 from minitorch.compiler.backends.llvm.loops import Loop, LoopFold, Store
 from minitorch.compiler.backends.llvm.lower import Lowering, loop_key, product_of
 from minitorch.compiler.backends.llvm.target import Target
+from minitorch.compiler.ir.halves import HALVES
 from minitorch.compiler.ir.index import Affine, Dim, Index, dims_of, offset, total
 from minitorch.compiler.ir.program import Value
 from minitorch.compiler.schedule.groups import Group
@@ -43,7 +44,7 @@ GPU = Gpu()
 FAILED = "failed"
 
 
-ALIGNED_ROWS = 4  # elements of a row, of which libraries like whole numbers
+ALIGNED_ROWS = 16  # bytes, of which libraries like whole numbers for a row
 LEAST_ROW = 256
 # What looks at a value element by element, wherever that lies.
 _BY_INDEX = {"map", "reduce", "contract", "permute", "expand", "slice", "reshape", "partial", "copy"}
@@ -73,10 +74,11 @@ def _rows_apart(schedule: Schedule) -> dict[Value, tuple[int, int]]:
     found = {}
     for value in schedule.stored:
         row = value.shape[-1] if value.ndim > 1 else 0
+        aligned = ALIGNED_ROWS // value.dtype.itemsize
         if (
             row < LEAST_ROW
-            or row % ALIGNED_ROWS == 0
-            or value.dtype != np.float32
+            or row % aligned == 0
+            or value.dtype not in (np.float32, *HALVES)
             or value.primitive not in ("map", "contract")
             or not schedule.needs_place(value)
             or value in schedule.program.outputs
@@ -84,9 +86,9 @@ def _rows_apart(schedule: Schedule) -> dict[Value, tuple[int, int]]:
             or not is_read_by_index(value, row)
         ):
             continue
-        around = [value, *readers.get(value, ())]
+        around = [value, *value.inputs, *readers.get(value, ())]
         if any(each.primitive == "contract" for each in around):
-            apart = -(-row // ALIGNED_ROWS) * ALIGNED_ROWS
+            apart = -(-row // aligned) * aligned
             found[value] = (value.size // row * apart * value.dtype.itemsize, apart)
     return found
 
