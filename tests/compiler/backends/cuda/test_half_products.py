@@ -77,6 +77,10 @@ def test_attention_under_autocast_rounds_its_weights_where_products_may_round(pr
         minitorch.set_float32_matmul_precision(before)
     for made, expected in zip(found, function(q, k, v), strict=True):
         assert_near(made, expected, EPS[minitorch.bfloat16])
+    (program,) = run.cache.all()
+    scores = [v for v in program.runner.schedule.stored if v.shape == (2, 2, 96, 96)]
+    rounded = [v for v in scores if v.dtype == minitorch.bfloat16]
+    assert len(rounded) == (2 if precision == "high" else 0)  # the weights, and what comes back to the scores
     dtypes = [product.dtype.name for product in library_products(run)]
     assert dtypes.count("bfloat16") == (6 if precision == "high" else 2)
     assert len(dtypes) == 6
