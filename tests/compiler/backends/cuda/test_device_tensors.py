@@ -178,6 +178,22 @@ def test_results_parts_and_gradients_outside(where):
     assert run.compilations == 1
 
 
+def test_results_that_are_views_are_views_there(where):
+    def function(x):
+        return x.diagonal(), x.unfold(1, 2, 2), minitorch.einsum("iij->ij", x.reshape(3, 3, 2))
+
+    run = minitorch.compile(function, fullgraph=True)
+    for i in range(3):
+        x = minitorch.tensor(normal(3, 6, seed=i))
+        mine = x.to("cuda")
+        views = run(mine)
+        mine.mul_(2)
+        for view, expected in zip(views, function(x), strict=True):
+            assert there(view)
+            np.testing.assert_allclose(numbers(view), 2 * numbers(expected))
+    assert run.compilations == 1
+
+
 def test_moving_inside(where):
     def function(x, table):
         y = (x.to("cuda") * table).sum(1)
