@@ -18,6 +18,7 @@ from minitorch.compiler.backends.cuda.backend import CudaBackend
 from minitorch.compiler.backends.cuda.devices import Emulated
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.ptx import ptx
+from minitorch.compiler.call import record
 from minitorch.compiler.ir import builder as b
 from minitorch.compiler.ir.program import Program, interpret
 from minitorch.compiler.ir.sizes import Symbol
@@ -230,8 +231,12 @@ def trained(model, batch, sizes, on_device):
     return [*map(numbers, losses), *map(numbers, model.parameters())], step
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_training_on_batches_of_any_size(name):
+@pytest.mark.parametrize(
+    ("name", "most_here"),
+    [*((name, 1 << 23) for name in MODELS), *((name, 0) for name in ("a convolution", "padded rows"))],
+)
+def test_training_on_batches_of_any_size(name, most_here, monkeypatch):
+    monkeypatch.setattr(record, "MOST_HERE", most_here)  # (0: recordings compute on the device)
     sizes = [(7, 4), (5, 6), (5, 3), (11, 13), (13, 7), (2, 2), (7, 4), (19, 5)]
     found, step = trained(*MODELS[name], sizes, True)
     expected, _ = trained(*MODELS[name], sizes, False)
