@@ -30,7 +30,7 @@ from minitorch.compiler.backends.cuda.side_by_side import side_by_side
 from minitorch.compiler.backends.cuda.words import SIZE, Kernel, gpu_text
 from minitorch.compiler.backends.interface import ScheduledBackend, Task
 from minitorch.compiler.ir.elsewhere import Elsewhere, lies_here
-from minitorch.compiler.ir.halves import widened
+from minitorch.compiler.ir.halves import widened, with_products_of_halves
 from minitorch.compiler.ir.program import VIEWS, Program, Value
 from minitorch.compiler.ir.sizes import (
     Binding,
@@ -46,6 +46,7 @@ from minitorch.compiler.schedule.groups import COPY, PLACE, Group
 from minitorch.compiler.schedule.memory import MemoryPlan, Placed, Scratch, plan_memory
 from minitorch.compiler.schedule.report import BuildReport, StepReport, group_in_words, lines_of
 from minitorch.compiler.schedule.schedule import Schedule, call_numpy
+from minitorch.engine.precision import precision
 
 _MAY_BE_VIEWS = {*VIEWS, COPY, PLACE}
 MOST_TABLES = 8  # of addresses that come up again, for one program
@@ -76,7 +77,8 @@ class CudaBackend(ScheduledBackend):
 
     def build(self, program: Program, updates: Mapping[int, int], numbers: Collection[int] = ()) -> Any:
         """Schedule a program."""
-        return super().build(narrowed(widened(program), numbers), updates, numbers)
+        program = with_products_of_halves(widened(program), precision() != "highest")
+        return super().build(narrowed(program, numbers), updates, numbers)
 
     def compile(
         self,

@@ -266,16 +266,18 @@ def _run_kernel(parts: list[tuple[Any, Any]]) -> None:
 
 def _multiply(product: LibraryProduct, addresses: np.ndarray, slots: list[int]) -> None:
     """Compute a product where a library would find and leave it."""
-    p, size = product, product.dtype.itemsize
+    p = product
     shapes = [(p.rows, p.summed), (p.summed, p.columns), (p.rows, p.columns)]
+    dtypes = [p.dtype, p.dtype, p.made]
     found = []
-    for slot, matrix, shape in zip(slots, (p.a, p.b, p.c), shapes, strict=True):
+    for slot, matrix, shape, dtype in zip(slots, (p.a, p.b, p.c), shapes, dtypes, strict=True):
         steps = (matrix.batch, matrix.row, matrix.column)
         reach = 1 + sum((n - 1) * step for n, step in zip((p.batches, *shape), steps, strict=True))
-        flat = array_at(int(addresses[slot]), (reach,), p.dtype)
-        strides = [step * size for step in steps]
+        flat = array_at(int(addresses[slot]), (reach,), dtype)
+        strides = [step * dtype.itemsize for step in steps]
         found.append(np.lib.stride_tricks.as_strided(flat, (p.batches, *shape), strides))
-    result = found[0] @ found[1]
+    summed = np.float64 if p.dtype == np.float64 else np.float32
+    result = found[0].astype(summed) @ found[1].astype(summed)
     found[2][...] = found[2] + result if p.adds else result
 
 

@@ -26,7 +26,7 @@ ROUND, NEIGHBOURS = 64, 4
 # What decides about copies of factors, measured on an H200.
 PRODUCTS_A_SECOND, COPIED_A_SECOND, LAUNCH_SECONDS = 230e12, 3e12, 2e-6
 GAINED_BY_ONE_OF_TWO, GAINED_BY_ONE = 0.35, 0.08
-DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+DTYPES = (np.dtype(np.float32), np.dtype(np.float64))  # of sums; factors may be halves as well
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,14 @@ class Matrix:
 
 @dataclass(frozen=True)
 class LibraryProduct:
-    """c = a @ b, `batches` times: a has `rows` × `summed` elements, b `summed` × `columns`. adds: c += a @ b."""
+    """c = a @ b, `batches` times: a has `rows` × `summed` elements, b `summed` × `columns`. adds: c += a @ b.
+
+    dtype: of a and b. made: of c. Halves are summed in float32.
+    """
 
     operands: list[Any]  # a, b, c
     dtype: np.dtype
+    made: np.dtype
     rows: int
     columns: int
     summed: int
