@@ -611,7 +611,9 @@ def test_hooks_of_every_module(m):
         where.register_module_forward_hook(
             lambda mod, args, out: out * 2 if isinstance(mod, m.Linear) else None
         ),
-        where.register_module_full_backward_pre_hook(lambda mod, out: seen.append(("back", type(mod).__name__))),
+        where.register_module_full_backward_pre_hook(
+            lambda mod, out: seen.append(("back", type(mod).__name__))
+        ),
         where.register_module_full_backward_hook(
             lambda mod, into, out: (into[0] * 3,) if isinstance(mod, m.Tanh) else None
         ),
@@ -623,7 +625,14 @@ def test_hooks_of_every_module(m):
     for handle in handles:
         handle.remove()
     plain = net(x)
-    assert seen == ["Sequential", "Linear", "Tanh", ("back", "Sequential"), ("back", "Tanh"), ("back", "Linear")]
+    assert seen == [
+        "Sequential",
+        "Linear",
+        "Tanh",
+        ("back", "Sequential"),
+        ("back", "Tanh"),
+        ("back", "Linear"),
+    ]
     np.testing.assert_allclose(out.detach().numpy(), np.tanh([3.5, 3.5]), rtol=1e-6)
     np.testing.assert_allclose(x.grad.numpy(), 6 * (1 - np.tanh(3.5) ** 2) * np.ones(2), rtol=1e-4)
     np.testing.assert_allclose(plain.detach().numpy(), np.tanh([2.25, 2.25]), rtol=1e-6)

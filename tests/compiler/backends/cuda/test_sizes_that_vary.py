@@ -3,9 +3,11 @@
 Everything is compared with the same program at one size, or with the same lines run eagerly on the CPU.
 """
 
+import contextlib
 import dataclasses
 import shutil
 import subprocess
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,9 +17,10 @@ from compiled import BACKENDS
 from minitorch import nn
 from minitorch.compiler.backends.cuda import backend, loops, lower, transposed
 from minitorch.compiler.backends.cuda.backend import CudaBackend
-from minitorch.compiler.backends.cuda.devices import Emulated
+from minitorch.compiler.backends.cuda.devices import Cuda, Emulated, Launch
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.ptx import ptx
+from minitorch.compiler.backends.cuda.words import SIZE, Kernel
 from minitorch.compiler.call import record
 from minitorch.compiler.ir import builder as b
 from minitorch.compiler.ir.program import Program, interpret
@@ -141,6 +144,30 @@ def test_ptx(processor, tmp_path, for_small_sizes):
         command = [assembler, f"-arch={processor}", "-o", str(tmp_path / "a.cubin"), str(tmp_path / "a.ptx")]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("perhaps_once", [False, True])
+def test_what_may_run_only_once_becomes_a_graph_the_second_time(perhaps_once):
+    noted = []
+    usual = SimpleNamespace(ptr=0)
+    graph = SimpleNamespace(launch=lambda: noted.append("graph"))
+
+    class Capturing(contextlib.nullcontext):
+        begin_capture, end_capture = staticmethod(lambda: None), staticmethod(lambda: graph)
+
+    cuda = SimpleNamespace(Stream=lambda non_blocking: Capturing(), get_current_stream=lambda: usual)
+    device = Cuda()
+    device.__dict__["cupy"] = SimpleNamespace(cuda=cuda)
+    kernel = Kernel([], ["a", (SIZE, 7)], 3, 32, 0, {}, sizes=1)
+
+    def function(blocks, threads, operands, stream):
+        noted.append(("launched" if stream is usual else "captured", blocks[0], *map(int, operands)))
+
+    run = device.sequence([Launch(function, kernel, [1, 0])], None, np.array([5, 4096]), (), perhaps_once)
+    for _ in range(3):
+        run()
+    captured = [("captured", 3, 4096, 5), "graph", "graph"]
+    assert noted == ([("launched", 3, 4096, 5), *captured] if perhaps_once else [*captured, "graph"])
 
 
 # --- functions of tensors on a GPU ------------------------------------------------------------------------------------

@@ -343,17 +343,22 @@ class GpuProgram:
             offsets, size = self._offsets, self._plan.size
             if self._bytes:
                 offsets, size = self._plan.placed(numbers[self._bytes].tolist())
-            if size > self._memory.nbytes or not self._sized:
-                if self._sized:  # those that have been made know where memory was
-                    growth = GROWTH if self._memory.nbytes < SMALL else LARGE_GROWTH
-                    size = max(size, int(growth * self._memory.nbytes))
-                    self._sized.clear()
-                if size > self._memory.nbytes:
-                    self._memory = self.device.empty((size,), np.uint8)
+            if size > self._memory.nbytes:
+                self._take_memory(size)
             if len(self._sized) == MOST_SIZES:
                 self._sized.pop(next(iter(self._sized)))
             found = self._sized[sizes] = self._sized_by(sizes, numbers, np.array(offsets, np.int64))
         return found
+
+    def _take_memory(self, size: int) -> None:
+        """Take so much memory, or more, in place of what there is."""
+        before = self._memory.nbytes
+        if before:
+            self.device.synchronize()
+            size = max(size, int((GROWTH if before < SMALL else LARGE_GROWTH) * before))
+        self._sized.clear()  # they know where it was
+        self._memory = self.device.empty((0,), np.uint8)  # (not both at a time)
+        self._memory = self.device.empty((size,), np.uint8)
 
     def _sized_by(self, sizes: tuple[int, ...], numbers: np.ndarray, offsets: np.ndarray) -> _Sized:
         table = self._table.copy()
