@@ -411,8 +411,10 @@ class Cuda:
         elif isinstance(kernel, LibraryConvolution):
             self.convolutions.launch(kernel, [int(addresses[slot]) for slot in slots], stream.ptr)
         else:
-            at = table.data.ptr if moving else 0
-            given = [np.int64(each) for each in operands_of(slots, at, addresses, moving)]
+            if moving:
+                given = [np.int64(each) for each in operands_of(slots, table.data.ptr, addresses, moving)]
+            else:
+                given = list(addresses[slots])
             function = function if exact is None or may_round() else exact
             more = kernel.shared if kernel.shared > SHARED_BYTES else 0
             function((kernel.blocks, 1, 1), (kernel.threads, 1, 1), given, more, stream)
