@@ -57,7 +57,10 @@ def _over_rows(group: Group, scope: str, figures: Figures) -> str:
 def _block_count(group: Group, rows: int, figures: Figures) -> int:
     """Return into how many blocks rows are divided: where their number varies, some may be empty."""
     rows = typical(rows)
-    wanted = min(figures.most_blocks, typical(group.elements) // figures.serial_elements, rows)
+    wanted = typical(group.elements) // figures.serial_elements
+    if "row" in group.scope.values():
+        wanted = max(wanted, rows // figures.rows_of_a_block)
+    wanted = min(figures.most_blocks, wanted, rows)
     if wanted <= 1:
         return 1
     return math.ceil(rows / math.ceil(rows / wanted))

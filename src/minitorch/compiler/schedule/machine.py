@@ -7,6 +7,7 @@ and threads are `Figures` of that.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,14 +21,16 @@ class Figures:
     """The numbers by which fusing, ordering and planning decide.
 
     Of reductions: one over at most `serial_elements` is done in one go; larger ones in at most `most_blocks`
-    blocks of rows, each with partial sums of its own. One over the first axes of more than `column_bytes` goes
-    through memory row by row.
+    blocks of rows, each with partial sums of its own; so is one of more than `rows_of_a_block` rows that have sums of
+    their own. One over the first axes of more than `column_bytes` goes through memory row by row.
     Sums over columns are not made in a kernel that folds along rows, where they are `columns_apart`.
     Of groups: at most `largest_group` values, and at most `longest_epilogue` functions on a product's result (0
-    leaves every product alone, for a library to compute; so is one of `alone_from` multiplications or more). A
-    value of `grained_elements` or more is stored only along the grain of what is computed with it.
+    leaves every product alone, for a library to compute; so is one of `alone_from` multiplications or more, unless
+    it `is_small` all the same). A value of `grained_elements` or more is stored only along the grain of what is
+    computed with it.
     Of computing again: what costs at most `cheap` is computed again rather than stored. From `far_bytes` on a
     value leaves the nearest caches before it is read, and may cost as much as `far_cost`. (An addition costs 1.)
+    An input of `far_inputs` bytes or more is not read tile by tile, after a product.
     Of memory: a value of at most `few_bytes` may lie around; every value begins at a multiple of `alignment`.
     Of products: where many have a factor in common, that is laid out once in pieces of `panel_bytes` of columns;
     `reads_padded`: what is padded for a product is not written out before, pad and all.
@@ -45,6 +48,9 @@ class Figures:
     few_bytes: int
     alignment: int
     alone_from: int = 1 << 62
+    is_small: Callable[[Value], bool] = lambda product: False
+    far_inputs: int = 1 << 20
+    rows_of_a_block: int = 1 << 62
     columns_apart: bool = False
     panel_bytes: int = 0
     reads_padded: bool = False
@@ -56,7 +62,7 @@ class Figures:
         lengths = [n for operand in product.inputs for n in operand.shape]
         letters = product.attributes["spec"].partition("->")[0].replace(",", "")
         count = math.prod(dict(zip(letters, lengths, strict=True)).values())
-        return self.longest_epilogue if count < self.alone_from else 0
+        return self.longest_epilogue if count < self.alone_from or self.is_small(product) else 0
 
 
 class Machine(Protocol):

@@ -1,5 +1,6 @@
 """GPU kernels where there is no GPU: run by this processor, thread after thread, and assembled where there is ptxas."""
 
+import copy
 import math
 import shutil
 import subprocess
@@ -21,6 +22,12 @@ from minitorch.compiler.backends.cuda.words import BlockWriter, Kernel, cpu_text
 pytestmark = pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is not installed")
 
 BOTH = ["gpu", "gpu backwards"]  # whichever thread comes first, results are the same
+
+
+@pytest.fixture
+def librarys(monkeypatch):
+    """Products that are kernels of our own only because they are small are a library's."""
+    monkeypatch.setattr(products_module, "LEAST_FOR_A_LIBRARY", 1)
 
 
 def numbers(*shape):
@@ -180,6 +187,7 @@ LIBRARYS = ["ab,bc->ac", "ab,cb->ac", "ba,bc->ac", "ab,bc->ca", "xab,xbc->xac", 
 OURS = ["xyab,xyb->xya", "axb,xcb->acx"]  # too few multiplications; a result with gaps between its neighbours
 
 
+@pytest.mark.usefixtures("librarys")
 @pytest.mark.parametrize("spec", LIBRARYS + OURS)
 def test_large_products_are_a_librarys(spec):
     sizes = {"a": 90, "b": 80, "c": 96, "x": 4, "y": 3}
@@ -192,6 +200,57 @@ def test_large_products_are_a_librarys(spec):
     assert ("a library's" in str(run.explain())) == (spec in LIBRARYS)
 
 
+SMALL = {
+    "ab,bc->ac": ((50, 60), (60, 64)),
+    "ab,cb->ac": ((60, 300), (33, 300)),  # (more sums than come at once, and not in whole tiles)
+    "ba,bc->ac": ((150, 33), (150, 40)),
+    "ab,bc->ca": ((17, 100), (100, 90)),
+    "xab,xcb->axc": ((3, 33, 50), (3, 40, 50)),
+    "abx,bxc->ac": ((40, 20, 5), (20, 5, 40)),
+}
+
+
+@pytest.mark.parametrize("backend", BOTH)
+@pytest.mark.parametrize("dtype", [minitorch.float32, minitorch.float64])
+@pytest.mark.parametrize("spec", SMALL)
+def test_small_products_go_by_tiles_with_what_follows_them(spec, dtype, backend):
+    a, b = (minitorch.tensor(numbers(*shape)).to(dtype) for shape in SMALL[spec])
+
+    def function(a, b):
+        return minitorch.relu(minitorch.einsum(spec, a * 2, b) + 1)
+
+    run = minitorch.compile(function, backend=backend)
+    run(a, b)
+    assert_same(run(a + 1, b), function(a + 1, b), spec, slack=4)
+    assert "tiles of 16 by 16" in str(run.explain())
+
+
+@pytest.mark.parametrize("backend", BOTH)
+def test_a_small_step_is_five_kernels(backend):
+    minitorch.manual_seed(0)
+    layers = [minitorch.nn.Linear(20, 48), minitorch.nn.ReLU(), minitorch.nn.Linear(48, 10)]
+    model, other = minitorch.nn.Sequential(*layers), minitorch.nn.Sequential(*copy.deepcopy(layers))
+    x, y = minitorch.tensor(numbers(160, 20)), minitorch.tensor(np.arange(160) % 10)
+
+    def step(model):
+        loss = minitorch.nn.functional.cross_entropy(model(x), y)
+        minitorch.optim.SGD(model.parameters(), lr=0.1).zero_grad()
+        loss.backward()
+        with minitorch.no_grad():
+            for p in model.parameters():
+                p.sub_(0.1 * p.grad)
+        return loss
+
+    run = minitorch.compile(step, backend=backend)
+    for _ in range(3):
+        assert_same(run(model), step(other), slack=4)
+    for a, b in zip(model.parameters(), other.parameters(), strict=True):
+        assert_same(a.detach(), b.detach(), slack=4)
+    (program,) = run.cache.all()
+    assert len(program.runner.tasks) == 5
+
+
+@pytest.mark.usefixtures("librarys")
 def test_a_convolutions_windows_are_written_out_for_a_library():
     x, w = minitorch.tensor(numbers(8, 8, 16, 16)), minitorch.tensor(numbers(16, 8, 3, 3))
 
@@ -208,6 +267,7 @@ def test_a_convolutions_windows_are_written_out_for_a_library():
     assert str(run.explain()).count("a library's") >= 2
 
 
+@pytest.mark.usefixtures("librarys")
 @pytest.mark.parametrize("backend", BOTH)
 def test_rows_of_products_lie_apart_where_their_length_is_odd(backend):
     def function(x, w, y):
@@ -226,6 +286,7 @@ def test_rows_of_products_lie_apart_where_their_length_is_odd(backend):
     assert {max(each.c.apart, each.a.apart, each.b.apart) for each in products} == {304}
 
 
+@pytest.mark.usefixtures("librarys")
 def test_steps_are_measured_one_by_one():
     x, w = minitorch.tensor(numbers(100, 80)), minitorch.tensor(numbers(80, 90))
     run = minitorch.compile(lambda x, w: (x.exp() @ w).argsort(1).sum(), backend="gpu")

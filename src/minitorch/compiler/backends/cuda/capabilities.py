@@ -9,24 +9,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from minitorch.compiler.backends.cuda.products import LEAST_MULTIPLICATIONS
+from minitorch.compiler.backends.cuda.products import LEAST_MULTIPLICATIONS, is_small
 from minitorch.compiler.backends.llvm.capabilities import Cpu
 from minitorch.compiler.schedule.machine import Figures
 
 GPU_FIGURES = Figures(
     serial_elements=1 << 13,  # one block sums so many before another kernel could have begun
     most_blocks=264,  # two for each multiprocessor of the largest GPUs
-    column_bytes=1 << 16,  # one thread for each column sums fewer without much waiting
+    column_bytes=1 << 18,  # one thread for each column sums fewer without much waiting
     largest_group=200,
     longest_epilogue=20,
     grained_elements=4096,
     cheap=4.0,
     far_bytes=1 << 16,  # a kernel leaves nothing in registers: all it stores is far
     far_cost=60.0,
+    far_inputs=1 << 62,  # (a product that is finished by a kernel of ours is small)
     few_bytes=1 << 14,
     alignment=256,
     columns_apart=True,  # threads of a row wait for each other; those of columns need not
     alone_from=LEAST_MULTIPLICATIONS,  # such a product may be a library's
+    is_small=is_small,
+    rows_of_a_block=8,
     reads_padded=True,  # (a kernel that brings factors to where a library wants them does that, too)
 )
 

@@ -28,6 +28,7 @@ from minitorch.compiler.backends.cuda.folds import (
     nothing,
     together,
 )
+from minitorch.compiler.backends.cuda.small_products import write_small_product
 from minitorch.compiler.backends.cuda.transposed import write_transposed
 from minitorch.compiler.backends.cuda.words import SHARED_BYTES, BlockWriter, Kernel
 from minitorch.compiler.backends.llvm import functions
@@ -103,7 +104,7 @@ def write_loop(loop: Loop, guard: int | None = None) -> Kernel:
 
     guard: the operand that is not 0 where an index was found out of range; then nothing may be written any more.
     """
-    tiled = write_transposed(loop, guard)
+    tiled = write_transposed(loop, guard) or write_small_product(loop, guard)
     if tiled is not None:
         return tiled
     nodes = loop.nodes()

@@ -15,7 +15,6 @@ from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution, Re
 from minitorch.compiler.backends.cuda.loops import write_loop
 from minitorch.compiler.backends.cuda.products import (
     DTYPES,
-    LEAST_MULTIPLICATIONS,
     LEAST_READ_AGAIN,
     LEAST_WORTH_PACKING,
     Arranged,
@@ -23,6 +22,7 @@ from minitorch.compiler.backends.cuda.products import (
     Matrix,
     Side,
     arrangements,
+    is_small,
     worth_transposing,
 )
 from minitorch.compiler.backends.cuda.words import TRIPLE
@@ -223,7 +223,7 @@ class GpuLowering(Lowering):
         nodes: its factors' elements; where: of its own.
         """
         count = total(kept) * total(summed)
-        if value.dtype not in DTYPES or count < LEAST_MULTIPLICATIONS:
+        if value.dtype not in DTYPES or is_small(value):
             return []
         sides = []
         for node, index in zip(nodes, indices, strict=True):
