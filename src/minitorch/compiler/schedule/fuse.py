@@ -27,6 +27,7 @@ from minitorch.compiler.schedule.groups import (
     EXCHANGES,
     PARTIAL,
     PLACE,
+    SORTS,
     VIRTUAL,
     Check,
     Contradiction,
@@ -90,7 +91,7 @@ class Fuser(Grouping):
         primitive = value.primitive
         if primitive == "contract":
             self.place_contract(value)
-        elif primitive == "scan":
+        elif primitive == "scan" or primitive in SORTS:
             self.place_scan(value)
         elif primitive == "scatter":
             self.place_scatter(value)

@@ -289,7 +289,7 @@ def test_rows_of_products_lie_apart_where_their_length_is_odd(backend):
 @pytest.mark.usefixtures("librarys")
 def test_steps_are_measured_one_by_one():
     x, w = minitorch.tensor(numbers(100, 80)), minitorch.tensor(numbers(80, 90))
-    run = minitorch.compile(lambda x, w: (x.exp() @ w).argsort(1).sum(), backend="gpu")
+    run = minitorch.compile(lambda x, w: minitorch.searchsorted(x[0] * 0, x.exp() @ w).sum(), backend="gpu")
     run(x, w)
     (program,) = run.cache.all()
     program.runner.measure([x.numpy(), w.numpy()], 3)
@@ -342,6 +342,74 @@ def test_a_training_step(backend):
     np.testing.assert_allclose(losses, expected, rtol=1e-4)
     for a, b in zip(parameters, others, strict=True):
         assert_same(a, b, slack=10)
+
+
+def awkward(dtype, *shape):
+    """Numbers of which many are equal, and the first and last of a dtype; among floats nan, -0 and inf."""
+    random = np.random.default_rng([11, *shape])
+    if dtype == np.bool_:
+        return random.integers(0, 2, shape).astype(dtype)
+    if np.dtype(dtype).kind == "f":
+        some = [np.nan, -0.0, 0.0, np.inf, -np.inf, 1.5, -1.5, 1e-3, np.finfo(dtype).max]
+    else:
+        some = [np.iinfo(dtype).min, np.iinfo(dtype).max, 0, 1, 2, np.iinfo(dtype).max - 1]
+    return random.choice(np.array(some, dtype), shape)
+
+
+def ordered(x):
+    values, places = x.sort(-1)
+    highest, where = x.topk(min(3, x.shape[-1]))
+    return values, places, x.sort(0)[0], x.argsort(0, descending=True), highest, where, x.kthvalue(2, 0)[1]
+
+
+@pytest.mark.parametrize("backend", BOTH)
+@pytest.mark.parametrize("shape", [(5, 8), (130, 9), (2, 300), (2, 3, 40)], ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.int16, np.uint8, np.bool_])
+def test_sorting(dtype, shape, backend):
+    x, other = minitorch.tensor(awkward(dtype, *shape)), minitorch.tensor(awkward(dtype, *shape[::-1]))
+    other = other.reshape(shape)
+    run = minitorch.compile(ordered, backend=backend, fullgraph=True)
+    run(x)
+    for a, b in zip(run(other), ordered(other), strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+        np.testing.assert_array_equal(np.signbit(a.numpy() * 1.0), np.signbit(b.numpy() * 1.0))
+    assert not any(program.runner.report.called_back for program in run.cache.all())
+
+
+def test_long_rows_are_sorted_by_a_library_and_gradients_follow_the_order():
+    def function(x):
+        values, _ = x.sort(1, descending=True)
+        best, _ = x.topk(3)
+        return values, *minitorch.autograd.grad((values * values.detach().cos()).sum() + best.sum(), [x])
+
+    for length, called in ((1000, False), (5000, True)):
+        x = minitorch.tensor(numbers(2, length), requires_grad=True)
+        run = minitorch.compile(function, backend="gpu")
+        run(x)
+        for a, b in zip(run(x), function(x), strict=True):
+            assert_same(a, b)
+        assert any(bool(program.runner.report.called_back) for program in run.cache.all()) == called
+
+
+def running(x):
+    return x.cumsum(-1), x.cumprod(0), *x.cummax(-1), *x.cummin(0), x.logcumsumexp(-1)
+
+
+@pytest.mark.parametrize("backend", BOTH)
+@pytest.mark.parametrize("shape", [(3, 64), (5, 100), (1, 5000), (300, 3), (2, 2, 2100)], ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_running_results(dtype, shape, backend):
+    x = 1 + 0.01 * numbers(*shape).astype(dtype)
+    x.reshape(-1)[::7] *= -1
+    x[0, ..., -3:] = np.nan
+    x = minitorch.tensor(x)
+    run = minitorch.compile(running, backend=backend, fullgraph=True)
+    run(x)
+    for a, b in zip(run(x * 1), running(x), strict=True):
+        np.testing.assert_allclose(
+            a.numpy(), b.numpy(), rtol=2e-4, atol=1e-4 if dtype == np.float32 else 1e-9
+        )
+    assert not any(program.runner.report.called_back for program in run.cache.all())
 
 
 C_LIBRARY = {

@@ -10,7 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from minitorch.compiler.backends.cuda.products import LEAST_MULTIPLICATIONS, is_small
+from minitorch.compiler.backends.cuda.sorting import is_sorted_here
 from minitorch.compiler.backends.llvm.capabilities import Cpu
+from minitorch.compiler.ir.program import Value
+from minitorch.compiler.schedule.groups import SORTS
 from minitorch.compiler.schedule.machine import Figures
 
 GPU_FIGURES = Figures(
@@ -30,6 +33,7 @@ GPU_FIGURES = Figures(
     alone_from=LEAST_MULTIPLICATIONS,  # such a product may be a library's
     is_small=is_small,
     rows_of_a_block=8,
+    most_long_rows=1 << 13,
     reads_padded=True,  # (a kernel that brings factors to where a library wants them does that, too)
 )
 
@@ -42,3 +46,7 @@ class Gpu(Cpu):
     """A GPU, as scheduling sees it: elementwise functions are written by the same formulas as for a CPU."""
 
     figures: Figures = GPU_FIGURES
+
+    def computes(self, value: Value) -> bool:
+        """Whether there is a kernel for a value; CuPy computes all others."""
+        return is_sorted_here(value) if value.primitive in SORTS else super().computes(value)

@@ -12,7 +12,7 @@ import numpy as np
 
 from minitorch.compiler.backends.cuda.capabilities import Gpu
 from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution, Recognised, recognised
-from minitorch.compiler.backends.cuda.loops import write_loop
+from minitorch.compiler.backends.cuda.loops import is_aligned, write_loop
 from minitorch.compiler.backends.cuda.products import (
     DTYPES,
     LEAST_READ_AGAIN,
@@ -25,6 +25,7 @@ from minitorch.compiler.backends.cuda.products import (
     is_small,
     worth_transposing,
 )
+from minitorch.compiler.backends.cuda.sorting import Rows, write_sort
 from minitorch.compiler.backends.cuda.words import TRIPLE
 from minitorch.compiler.backends.llvm.body import Body, Expression
 from minitorch.compiler.backends.llvm.loops import Loop, LoopFold, Store
@@ -32,7 +33,7 @@ from minitorch.compiler.backends.llvm.lower import Lowering, loop_key, product_o
 from minitorch.compiler.backends.llvm.target import Target
 from minitorch.compiler.ir.index import Affine, Dim, Index, dims_of, total
 from minitorch.compiler.ir.program import Value
-from minitorch.compiler.schedule.groups import Group
+from minitorch.compiler.schedule.groups import SORTS, Group
 from minitorch.compiler.schedule.memory import Scratch
 from minitorch.compiler.schedule.schedule import Schedule
 from minitorch.engine.precision import precision
@@ -121,7 +122,8 @@ class GpuLowering(Lowering):
             guard = None
         else:
             guard = loop.body.operand((FAILED, 0)) if self.checks and self.may_harm(loop) else None
-        return self.written((guard, loop_key(loop)), loop.body, lambda: write_loop(loop, guard))
+        aligned = tuple(map(is_aligned, loop.body.operands))
+        return self.written((guard, aligned, loop_key(loop)), loop.body, lambda: write_loop(loop, guard))
 
     def may_harm(self, loop: Loop) -> bool:
         """Whether a loop would read or write elsewhere if an index were out of range, or changes an input."""
@@ -136,7 +138,20 @@ class GpuLowering(Lowering):
         return any(arguments.get(value, inputs) < inputs for value in values)
 
     def _kernels(self, group: Group) -> list[Any]:
-        return self.product(group) if group.kind == "contract" else super()._kernels(group)
+        if group.kind == "contract":
+            return self.product(group)
+        if group.kind == "scan" and group.members[0].primitive in SORTS:
+            return [self.sort(group)]
+        return super()._kernels(group)
+
+    def sort(self, group: Group) -> Any:
+        """Write rows in their order."""
+        (value,) = group.members
+        body, index = Body(self.is_stored, self.rows), group.index[value]
+        along = group.inner[0] if group.inner else Dim(1)
+        node = body.at(value.inputs[0], group.source[value])
+        operand, where = body.operand(value), body.place(value, index)
+        return write_sort(Rows(body, group.outer, along, node, operand, where, value.primitive == "argsort"))
 
     def product(self, group: Group) -> list[Any]:
         """Write a product, with what follows it: a library's, or a loop over its elements and along its sums."""
