@@ -402,9 +402,9 @@ class _LoopWriter:
                     self.row(turn, range(last + 1))
             else:
                 for number in range(last + 1):
-                    with self.block.phase(in_warps):
-                        self.row(turn, [number])
                     folded = [f for f in self.rows if self.stages[f.source] == number]
+                    with self.block.phase(in_warps or bool(folded)):  # (which are folded in warps first)
+                        self.row(turn, [number])
                     self.narrow(folded, self.a.team, in_warps)
             if in_warps and self.totals:  # which are everybody's
                 with self.block.phase():
@@ -897,22 +897,27 @@ class _LoopWriter:
     def result_of(self, fold: LoopFold, lane: str) -> list[str]:
         """Fold what the threads of this thread's team have left."""
         first = "0" if self.a.teams == 1 else self.e.op(f"sub i64 %thread, {lane}")
-        return self.slots[fold].fold_of(first, _first_threads(self.a.team))
+        return self.slots[fold].fold_of(first, *_left(self.a.team))
 
     def narrow(self, folds: list[LoopFold], team: int, in_warps: bool = False) -> None:
-        """Fold what many threads of a team know into some of them."""
-        e, among = self.e, team
-        while folds and among > FOLDED_BY_ALL:
-            kept = among // FOLDED_AT_ONCE
+        """Fold what many threads of a team know into some of them: in warps first, which need not wait for others."""
+        e, rounds = self.e, _rounds(team) if folds else []
+        for number, (width, among, step) in enumerate(rounds):
+            kept = _folded(among)
 
-            def fold_mine(among: int = among, kept: int = kept) -> None:
+            def fold_mine(among: int = among, kept: int = kept, step: int = step) -> None:
                 for fold in folds:
-                    self.slots[fold].put("%thread", self.slots[fold].fold_of("%thread", among // kept, kept))
+                    names = self.slots[fold].fold_of("%thread", among // kept, kept * step)
+                    self.slots[fold].put("%thread", names)
 
-            with self.block.phase(in_warps):
-                lane = "%thread" if team == self.a.threads else e.op(f"urem i64 %thread, {team}")
-                when(e, e.op(f"icmp ult i64 {lane}, {kept}"), fold_mine)
-            among = kept
+            goes_on = number + 1 < len(rounds) and rounds[number + 1][0] <= WARP
+            with self.block.phase(in_warps or goes_on):
+                lane = "%thread" if width == self.a.threads else e.op(f"urem i64 %thread, {width}")
+                mine = e.op(f"icmp ult i64 {lane}, {kept * step}")
+                if step > 1:
+                    first = e.op(f"icmp eq i64 {e.op(f'urem i64 {lane}, {step}')}, 0")
+                    mine = e.op(f"and i1 {mine}, {first}")
+                when(e, mine, fold_mine)
 
     def into_column(self, fold: LoopFold) -> None:
         """Take the current place into a sum that lies in memory; no other thread has this column."""
@@ -985,7 +990,7 @@ class _LoopWriter:
                     assert fold.value is not None
                     dtype = fold.value.dtype
                     element = memory_type(dtype)
-                    name = ended(e, fold, self.slots[fold].fold_of("0", _first_threads(threads)))
+                    name = ended(e, fold, self.slots[fold].fold_of("0", *_left(threads)))
                     if dtype.kind == "b":
                         name = e.op(f"zext i1 {name} to i8")
                     place = f"%operand{fold.operand}"
@@ -1013,8 +1018,28 @@ def _counters(e: Emitter, number: str, dims: list[Dim]) -> list[str]:
     return [e.op(f"zext i32 {each} to i64") for each in (narrow, *reversed(inner))]
 
 
-def _first_threads(team: int) -> int:
-    """Return into how many of a team's threads what all know is folded before everybody reads it."""
-    while team > FOLDED_BY_ALL:
-        team //= FOLDED_AT_ONCE
-    return team
+def _folded(among: int) -> int:
+    """Return how many threads fold what so many know."""
+    return max(1, among // FOLDED_AT_ONCE)
+
+
+def _rounds(team: int) -> list[tuple[int, int, int]]:
+    """Return how what a team's threads know is folded. By round: in which width, how many know, and how far apart."""
+    rounds, width, among, step = [], min(team, WARP), min(team, WARP), 1
+    while among > (FOLDED_BY_ALL if team <= WARP else 1):
+        rounds.append((width, among, step))
+        among = _folded(among)
+    if team > WARP:
+        among, step = team // WARP, WARP
+        while among > FOLDED_BY_ALL:
+            rounds.append((team, among, step))
+            among = _folded(among)
+    return rounds
+
+
+def _left(team: int) -> tuple[int, int]:
+    """Return how many of a team's threads know something in the end, for everybody to fold, and how far apart."""
+    if team > WARP:
+        among = team // WARP
+        return (among if among <= FOLDED_BY_ALL else _folded(among)), WARP
+    return (team if team <= FOLDED_BY_ALL else _folded(team)), 1
