@@ -11,7 +11,7 @@ import pytest
 
 import minitorch
 from compiled import BACKENDS, assert_same
-from minitorch.compiler.backends.cuda import convolutions
+from minitorch.compiler.backends.cuda import convolutions, sorting
 from minitorch.compiler.backends.cuda import products as products_module
 from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution
 from minitorch.compiler.backends.cuda.devices import Emulated, Launch
@@ -363,7 +363,7 @@ def ordered(x):
 
 
 @pytest.mark.parametrize("backend", BOTH)
-@pytest.mark.parametrize("shape", [(5, 8), (130, 9), (2, 300), (2, 3, 40)], ids=str)
+@pytest.mark.parametrize("shape", [(5, 8), (130, 9), (2, 300), (2, 3, 40), (2, 5000)], ids=str)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.int16, np.uint8, np.bool_])
 def test_sorting(dtype, shape, backend):
     x, other = minitorch.tensor(awkward(dtype, *shape)), minitorch.tensor(awkward(dtype, *shape[::-1]))
@@ -376,19 +376,23 @@ def test_sorting(dtype, shape, backend):
     assert not any(program.runner.report.called_back for program in run.cache.all())
 
 
-def test_long_rows_are_sorted_by_a_library_and_gradients_follow_the_order():
-    def function(x):
-        values, _ = x.sort(1, descending=True)
-        best, _ = x.topk(3)
-        return values, *minitorch.autograd.grad((values * values.detach().cos()).sum() + best.sum(), [x])
+def sorted_with_gradients(x):
+    values, _ = x.sort(1, descending=True)
+    best, _ = x.topk(3)
+    return values, *minitorch.autograd.grad((values * values.detach().cos()).sum() + best.sum(), [x])
 
-    for length, called in ((1000, False), (5000, True)):
-        x = minitorch.tensor(numbers(2, length), requires_grad=True)
-        run = minitorch.compile(function, backend="gpu")
-        run(x)
-        for a, b in zip(run(x), function(x), strict=True):
-            assert_same(a, b)
-        assert any(bool(program.runner.report.called_back) for program in run.cache.all()) == called
+
+@pytest.mark.parametrize(
+    ("length", "most", "called"), [(1000, 0, False), (33000, 1 << 28, False), (5000, 0, True)]
+)
+def test_long_rows_are_merged_or_a_librarys_and_gradients_follow_the_order(length, most, called, monkeypatch):
+    monkeypatch.setattr(sorting, "MOST_SCRATCH", most)
+    x = minitorch.tensor(numbers(2, length), requires_grad=True)
+    run = minitorch.compile(sorted_with_gradients, backend="gpu")
+    run(x)
+    for a, b in zip(run(x), sorted_with_gradients(x), strict=True):
+        assert_same(a, b)
+    assert any(bool(program.runner.report.called_back) for program in run.cache.all()) == called
 
 
 def running(x):
@@ -499,7 +503,7 @@ def test_the_renderings_have_the_same_phases():
 def programs():
     """The kernels of all functions above, as LLVM text."""
     texts = []
-    for function in FUNCTIONS:
+    for function in [*FUNCTIONS, lambda x, w: (ordered(x), running(x))]:
         x, w = (minitorch.tensor(numbers(*s), requires_grad=True) for s in ((7, 33), (33,)))
         run = minitorch.compile(function, backend="gpu")
         run(x, w)

@@ -25,7 +25,7 @@ from minitorch.compiler.backends.cuda.products import (
     is_small,
     worth_transposing,
 )
-from minitorch.compiler.backends.cuda.sorting import Rows, write_sort
+from minitorch.compiler.backends.cuda.sorting import Rows, scratch_bytes, write_sort
 from minitorch.compiler.backends.cuda.words import TRIPLE
 from minitorch.compiler.backends.llvm.body import Body, Expression
 from minitorch.compiler.backends.llvm.loops import Loop, LoopFold, Store
@@ -141,17 +141,21 @@ class GpuLowering(Lowering):
         if group.kind == "contract":
             return self.product(group)
         if group.kind == "scan" and group.members[0].primitive in SORTS:
-            return [self.sort(group)]
+            return self.sort(group)
         return super()._kernels(group)
 
-    def sort(self, group: Group) -> Any:
+    def sort(self, group: Group) -> list[Any]:
         """Write rows in their order."""
         (value,) = group.members
-        body, index = Body(self.is_stored, self.rows), group.index[value]
+        (x,), body, index = value.inputs, Body(self.is_stored, self.rows), group.index[value]
         along = group.inner[0] if group.inner else Dim(1)
-        node = body.at(value.inputs[0], group.source[value])
+        node = body.at(x, group.source[value])
         operand, where = body.operand(value), body.place(value, index)
-        return write_sort(Rows(body, group.outer, along, node, operand, where, value.primitive == "argsort"))
+        size = scratch_bytes(x.dtype, x.size, along.size)
+        scratch = body.operand(Scratch(size)) if size else None
+        return write_sort(
+            Rows(body, group.outer, along, node, operand, where, value.primitive == "argsort", scratch)
+        )
 
     def product(self, group: Group) -> list[Any]:
         """Write a product, with what follows it: a library's, or a loop over its elements and along its sums."""

@@ -1,13 +1,15 @@
-"""Rows in order. Enters: a `Rows` to be sorted. Leaves: a `Kernel` that sorts each in shared memory.
+"""Rows in order. Enters: the `Rows` to be sorted. Leaves: kernels that sort them, in shared memory as far as they fit.
 
 Elements become whole numbers that lie in the same order (nan last, -0 and 0 the same), each with its place in the row,
 so that no two are equal and equal elements stay in their order. They are sorted by merging: runs of 2, 4, 8 … elements,
 every other one downwards, become runs of twice the length by comparing elements that lie half a run apart, then a
-quarter, and so on. A thread takes 8 elements, and so three such steps at once.
+quarter, and so on. A thread takes 8 elements, and so three such steps at once. A block has a piece of a row in shared
+memory; elements that lie further apart are compared where they lie in memory, between the kernels that merge pieces.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +17,7 @@ import numpy as np
 from minitorch.compiler.backends.cuda.exact import supplied
 from minitorch.compiler.backends.cuda.words import SHARED_BYTES, BlockWriter, Kernel
 from minitorch.compiler.backends.llvm.body import Body, Expression, in_order
-from minitorch.compiler.backends.llvm.control import add, multiply, smaller, take_apart, when
+from minitorch.compiler.backends.llvm.control import add, divide, multiply, smaller, take_apart, when
 from minitorch.compiler.backends.llvm.space import Space
 from minitorch.compiler.backends.llvm.text import TYPES, literal
 from minitorch.compiler.backends.llvm.writer import Writer
@@ -27,21 +29,36 @@ from minitorch.compiler.ir.sizes import Size
 BITS = 3  # steps at once
 EACH = 1 << BITS  # elements of a thread
 BLOCK_THREADS = 128  # of short rows, so many threads are a block
+MERGING_THREADS = 256
 PLACE_BITS = 32
+MOST_SCRATCH = 1 << 28  # bytes, for rows that do not fit into shared memory
 
 
 def is_sorted_here(value: Value) -> bool:
-    """Whether a sort is a kernel of our own: its rows fit into shared memory."""
+    """Whether a sort is kernels of our own."""
     (x,) = value.inputs
-    length = x.shape[value.attributes["axis"]]
     if any(isinstance(n, Size) for n in x.shape) or 0 in x.shape or x.dtype in HALVES or x.dtype not in TYPES:
         return False
-    return _padded(_run(length)) * _bytes(x.dtype) <= SHARED_BYTES
+    return scratch_bytes(x.dtype, x.size, x.shape[value.attributes["axis"]]) <= MOST_SCRATCH
 
 
-def _run(length: int) -> int:
-    """Return the length of a row with what fills it up: a power of two."""
-    return max(EACH, 1 << (length - 1).bit_length())
+def scratch_bytes(dtype: np.dtype, size: int, length: int) -> int:
+    """Return how much memory it takes to sort rows of a length: none, if they fit into shared memory."""
+    bits = _bits(length)
+    return 0 if bits <= _piece_bits(dtype) else size // length * _bytes(dtype) << bits
+
+
+def _bits(length: int) -> int:
+    """Return how long a row is with what fills it up: to a power of two."""
+    return max(BITS, (length - 1).bit_length())
+
+
+def _piece_bits(dtype: np.dtype) -> int:
+    """Return how much of a row a block sorts in shared memory."""
+    bits = BITS
+    while _padded(2 << bits) * _bytes(dtype) <= SHARED_BYTES:
+        bits += 1
+    return bits
 
 
 def _padded(count: int) -> int:
@@ -56,7 +73,11 @@ def _bytes(dtype: np.dtype) -> int:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows to be sorted. node: an element; along: the loop of a row; where: of the operand that has the result."""
+    """Rows to be sorted.
+
+    node: an element; along: the loop of a row; where: of the operand that has the result. places: the result is where
+    elements came from, and not they themselves. scratch: an operand for rows that are too long.
+    """
 
     body: Body
     outer: list[Dim]
@@ -64,85 +85,192 @@ class Rows:
     node: Expression
     operand: int
     where: Affine
-    places: bool  # the result is where elements came from, and not they themselves
+    places: bool
+    scratch: int | None
 
 
-def write_sort(rows: Rows) -> Kernel:
-    """Write the kernel that sorts rows."""
-    sort = _Sort(rows)
-    sort.write()
-    count = total(rows.outer)
-    blocks, threads = -(-count // sort.teams), sort.team * sort.teams
-    return Kernel(
-        sort.block.items,
-        rows.body.operands,
-        blocks,
-        threads,
-        sort.shared,
-        supplied(sort.e.externs),
-        0.0,
-        f"{blocks} blocks of {threads} threads, {sort.team} to a row",
-        count * sort.run * sort.bits // EACH,
-    )
+def write_sort(rows: Rows) -> list[Kernel]:
+    """Write the kernels that sort rows."""
+    bits, piece = _bits(rows.along.size), _piece_bits(rows.node.dtype)
+    if bits <= piece:
+        return [_Piece(rows, bits, bits, _turns(range(1, bits + 1), bits), True, True).kernel()]
+    kernels = [_Piece(rows, bits, piece, _turns(range(1, piece + 1), piece), True, False).kernel()]
+    for run in range(piece + 1, bits + 1):
+        step = run - 1
+        while step >= piece:
+            first = min(max(piece, step + 1 - BITS), bits - BITS)
+            kernels.append(_Far(rows, bits, run, first).kernel())
+            step = first - 1
+        kernels.append(_Piece(rows, bits, piece, _turns([run], piece), False, run == bits).kernel())
+    return kernels
 
 
-class _Sort:
-    def __init__(self, rows: Rows) -> None:
-        self.rows, self.length = rows, rows.along.size
+def _turns(runs: Sequence[int], bits: int) -> list[tuple[int, int]]:
+    """Return by turn how long the runs are that are merged (their bits), and the first of its steps.
+
+    (A step that is taken twice changes nothing.)
+    """
+    return [
+        (run, min(first, bits - BITS))
+        for run in runs
+        for first in range((min(run, bits) - 1) // BITS * BITS, -1, -BITS)
+    ]
+
+
+class _Steps:
+    """What kernels that compare and exchange elements have in common. bits: of a row."""
+
+    def __init__(self, rows: Rows, bits: int) -> None:
+        self.rows, self.bits, self.length = rows, bits, rows.along.size
         self.block = BlockWriter()
         self.e = self.block.e
-        self.run = _run(self.length)
-        self.bits = self.run.bit_length() - 1
-        self.team = self.run // EACH
-        room = _padded(self.run) * _bytes(rows.node.dtype)
-        self.teams = max(1, min(BLOCK_THREADS // self.team, SHARED_BYTES // room))
-        while self.team * self.teams % 32:  # (whole warps)
-            self.teams += 1
-        self.room, self.shared = room, room * self.teams
         self.apart = _bytes(rows.node.dtype) == 16
         nodes = in_order([rows.node])
         addresses = [n.data.where for n in nodes if n.kind == "load"] + [rows.where]
         addresses += [n.data for n in nodes if n.kind == "index"]
+        addresses += [c[0] for n in nodes if n.kind in ("load", "pad") for c in n.data.conditions]
         self.space = Space(addresses, [*rows.outer, rows.along])
 
-    def write(self) -> None:
-        """Write all phases."""
-        with self.block.phase():
-            self.for_row(self.bring)
-        # By turn: how long the runs are that are merged (their bits), and the first of the steps of this turn.
-        # (One that is taken twice changes nothing.)
-        turns = [
-            (run, min(first, self.bits - BITS))
-            for run in range(1, self.bits + 1)
-            for first in range((run - 1) // BITS * BITS, -1, -BITS)
+    def made(self, blocks: int, threads: int, shared: int, note: str) -> Kernel:
+        """Return the kernel, when all is written."""
+        externs, elements = supplied(self.e.externs), total(self.rows.outer) * self.bits << self.bits - BITS
+        return Kernel(
+            self.block.items, self.rows.body.operands, blocks, threads, shared, externs, 0.0, note, elements
+        )
+
+    def in_scratch(self, row: str, place: str) -> list[str]:
+        """Return the addresses of an element's parts in memory."""
+        e = self.e
+        number = e.op(f"add i64 {e.op(f'shl i64 {row}, {self.bits}')}, {place}")
+        parts = [number]
+        if self.apart:
+            parts.append(e.op(f"add i64 {number}, {total(self.rows.outer) << self.bits}"))
+        return [
+            e.op(f"getelementptr i64, ptr %operand{self.rows.scratch}, i64 {part}", "p") for part in parts
         ]
-        name = f"sort.steps.{self.bits}"
-        numbers = ", ".join(f"i64 {run * 64 + first}" for run, first in turns)
-        self.e.externs[name] = f"@{name} = internal constant [{len(turns)} x i64] [{numbers}], align 8"
-        with self.block.turns(len(turns)) as turn, self.block.phase(in_warps=self.team <= 32):
+
+    def read(self, addresses: list[str]) -> list[str]:
+        """Read an element's parts."""
+        return [self.e.op(f"load i64, ptr {each}, align 8") for each in addresses]
+
+    def write_to(self, addresses: list[str], names: list[str]) -> None:
+        """Write an element's parts."""
+        for name, each in zip(names, addresses, strict=True):
+            self.e.line(f"store i64 {name}, ptr {each}, align 8")
+
+    def places(self, lane: str, first: str) -> list[str]:
+        """Return which elements a thread takes: its number with three more bits at the place of the steps."""
+        e = self.e
+        above = e.op(f"lshr i64 {lane}, {first}")
+        below = e.op(f"sub i64 {lane}, {e.op(f'shl i64 {above}, {first}')}")
+        start = e.op(f"add i64 {e.op(f'shl i64 {above}, {add(e, first, str(BITS))}')}, {below}")
+        return [add(e, start, e.op(f"shl i64 {k}, {first}")) if k else start for k in range(EACH)]
+
+    def exchange(self, held: list[list[str]], places: list[str], run: str, first: str) -> None:
+        """Compare and exchange a thread's elements, as far as runs are long. places: in the row."""
+        e = self.e
+        turned = [e.op(f"lshr i64 {place}, {run}") for place in places]
+        downwards = [e.op(f"trunc i64 {each} to i1") for each in turned]
+        for step in reversed(range(BITS)):
+            is_step = e.op(f"icmp ult i64 {add(e, first, str(step))}, {run}")
+            for k in range(EACH):
+                if k >> step & 1:
+                    continue
+                other = k | 1 << step
+                wrong = e.op(f"xor i1 {self.is_greater(held[k], held[other])}, {downwards[k]}")
+                swap = e.op(f"and i1 {wrong}, {is_step}")
+                for part in range(len(held[k])):
+                    a, b = held[k][part], held[other][part]
+                    held[k][part] = e.op(f"select i1 {swap}, i64 {b}, i64 {a}")
+                    held[other][part] = e.op(f"select i1 {swap}, i64 {a}, i64 {b}")
+
+    def is_greater(self, a: list[str], b: list[str]) -> str:
+        """Return whether one comes after another."""
+        e = self.e
+        greater = e.op(f"icmp ugt i64 {a[0]}, {b[0]}")
+        if not self.apart:
+            return greater
+        same, later = e.op(f"icmp eq i64 {a[0]}, {b[0]}"), e.op(f"icmp ugt i64 {a[1]}, {b[1]}")
+        return e.op(f"or i1 {greater}, {e.op(f'and i1 {same}, {later}')}")
+
+
+class _Far(_Steps):
+    """Steps between elements that lie in memory."""
+
+    def __init__(self, rows: Rows, bits: int, run: int, first: int) -> None:
+        super().__init__(rows, bits)
+        self.run, self.first = str(run), str(first)
+
+    def kernel(self) -> Kernel:
+        """Write it."""
+        e, threads = self.e, 1 << self.bits - BITS
+        with self.block.phase():
+            number = e.op(f"add i64 {multiply(e, '%block', MERGING_THREADS)}, %thread")
+            row, lane = divide(e, number, threads)
+            places = self.places(lane, self.first)
+            where = [self.in_scratch(row, place) for place in places]
+            held = [self.read(each) for each in where]
+            self.exchange(held, places, self.run, self.first)
+            for each, names in zip(where, held, strict=True):
+                self.write_to(each, names)
+        blocks = total(self.rows.outer) * threads // MERGING_THREADS
+        return self.made(blocks, MERGING_THREADS, 0, f"{blocks} blocks of {MERGING_THREADS} threads")
+
+
+class _Piece(_Steps):
+    """A kernel that sorts or merges pieces of rows in shared memory. begins, ends: with, or in, the rows themselves."""
+
+    def __init__(
+        self, rows: Rows, bits: int, piece: int, turns: list[tuple[int, int]], begins: bool, ends: bool
+    ) -> None:
+        super().__init__(rows, bits)
+        self.piece, self.turns, self.begins, self.ends = piece, turns, begins, ends
+        self.team = 1 << piece - BITS
+        self.room = _padded(1 << piece) * _bytes(rows.node.dtype)
+        self.teams = max(1, min(BLOCK_THREADS // self.team, SHARED_BYTES // self.room))
+
+    def kernel(self) -> Kernel:
+        """Write it."""
+        with self.block.phase():
+            self.for_piece(self.bring)
+        name = "sort.turns." + "_".join(f"{run}.{first}" for run, first in (self.turns[0], self.turns[-1]))
+        numbers = ", ".join(f"i64 {run * 64 + first}" for run, first in self.turns)
+        self.e.externs[name] = f"@{name} = internal constant [{len(self.turns)} x i64] [{numbers}], align 8"
+        with self.block.turns(len(self.turns)) as turn, self.block.phase(in_warps=self.team <= 32):
             place = self.e.op(f"getelementptr i64, ptr @{name}, i64 {turn}", "p")
             self.steps(self.e.op(f"load i64, ptr {place}, align 8"))
         with self.block.phase():
-            self.for_row(self.leave)
+            self.for_piece(self.leave)
+        pieces = total(self.rows.outer) << self.bits - self.piece
+        blocks, threads = -(-pieces // self.teams), self.team * self.teams
+        note = f"{blocks} blocks of {threads} threads, {self.team} to a row"
+        return self.made(blocks, threads, self.room * self.teams, note)
 
-    # A thread's row, and its elements.
+    # A thread's piece, and its elements.
 
     def team_and_lane(self) -> tuple[str, str]:
-        """Return which of its block's rows this thread is at, and as which of that row's threads."""
+        """Return which of its block's pieces this thread is at, and as which of that one's threads."""
         if self.teams == 1:
             return "0", "%thread"
         return self.e.op(f"udiv i64 %thread, {self.team}"), self.e.op(f"urem i64 %thread, {self.team}")
 
-    def for_row(self, body: object) -> None:
-        """Write something for this thread's row, if there is one."""
+    def row_and_begin(self) -> tuple[str, str]:
+        """Return the row of this thread's piece, and where that begins."""
+        e = self.e
+        team, _ = self.team_and_lane()
+        number = add(e, multiply(e, "%block", self.teams), team)
+        row, piece = divide(e, number, 1 << self.bits - self.piece)
+        return row, multiply(e, piece, 1 << self.piece)
+
+    def for_piece(self, body: Callable[[str, str, str], None]) -> None:
+        """Write something for this thread's piece, if there is one."""
         e, count = self.e, total(self.rows.outer)
-        team, lane = self.team_and_lane()
-        row = add(e, multiply(e, "%block", self.teams), team)
-        assert callable(body)
-        if count % self.teams:
-            when(e, e.op(f"icmp ult i64 {row}, {count}"), lambda: body(row, lane))
+        row, begin = self.row_and_begin()
+        _, lane = self.team_and_lane()
+        if (count << self.bits - self.piece) % self.teams:
+            when(e, e.op(f"icmp ult i64 {row}, {count}"), lambda: body(row, begin, lane))
         else:
-            body(row, lane)
+            body(row, begin, lane)
 
     def writer(self, row: str, place: str) -> Writer:
         """Return a writer at a place of a row."""
@@ -165,33 +293,28 @@ class _Sort:
         """Return the addresses of an element's parts in shared memory."""
         e = self.e
         team, _ = self.team_and_lane()
-        gap = e.op(f"lshr i64 {place}, {BITS}")
-        begin = multiply(e, team, self.room // 8)
+        begin, gap = multiply(e, team, self.room // 8), e.op(f"lshr i64 {place}, {BITS}")
         number = e.op(f"add i64 {begin}, {e.op(f'add i64 {place}, {gap}')}")
-        parts = [number, add(e, number, str(_padded(self.run)))] if self.apart else [number]
+        parts = [number, add(e, number, str(_padded(1 << self.piece)))] if self.apart else [number]
         return [e.op(f"getelementptr i64, ptr %shared, i64 {part}", "p") for part in parts]
-
-    def put(self, place: str, names: list[str]) -> None:
-        """Write an element to shared memory."""
-        for name, where in zip(names, self.at(place), strict=True):
-            self.e.line(f"store i64 {name}, ptr {where}, align 8")
-
-    def get(self, place: str) -> list[str]:
-        """Read an element from shared memory."""
-        return [self.e.op(f"load i64, ptr {where}, align 8") for where in self.at(place)]
 
     # The phases.
 
-    def bring(self, row: str, lane: str) -> None:
-        """Bring a row to shared memory; what fills it up comes last."""
+    def bring(self, row: str, begin: str, lane: str) -> None:
+        """Bring a piece to shared memory; what fills its row up comes last."""
         e = self.e
         for k in range(EACH):
-            place = add(e, lane, str(k * self.team))
+            local = add(e, lane, str(k * self.team))
+            place = add(e, begin, local)
+            if not self.begins:
+                self.write_to(self.at(local), self.read(self.in_scratch(row, place)))
+                continue
             key = self.key(self.element(row, smaller(e, place, str(self.length - 1))))
-            if self.run != self.length:
+            if 1 << self.bits != self.length:
                 exists = e.op(f"icmp ult i64 {place}, {self.length}")
                 key = e.op(f"select i1 {exists}, i64 {key}, i64 {-1 if self.apart else -1 << PLACE_BITS}")
-            self.put(place, [key, place] if self.apart else [e.op(f"or i64 {key}, {place}")])
+            names = [key, place] if self.apart else [e.op(f"or i64 {key}, {place}")]
+            self.write_to(self.at(local), names)
 
     def key(self, name: str) -> str:
         """Return an element as a number without sign that lies in the same order; in its upper half, if it has one."""
@@ -214,61 +337,39 @@ class _Sort:
         return e.op(f"shl i64 {e.op(f'zext i{bits} {key} to i64')}, {PLACE_BITS}")
 
     def steps(self, turn: str) -> None:
-        """Compare and exchange a thread's elements, as far as runs are long."""
+        """Take the steps of a turn."""
         e = self.e
         run, first = e.op(f"lshr i64 {turn}, 6"), e.op(f"and i64 {turn}, 63")
         _, lane = self.team_and_lane()
-        # The thread's number without, and with, three bits at the place of the steps.
-        above = e.op(f"lshr i64 {lane}, {first}")
-        below = e.op(f"sub i64 {lane}, {e.op(f'shl i64 {above}, {first}')}")
-        upper = e.op(f"shl i64 {above}, {add(e, first, str(BITS))}")
-        start = e.op(f"add i64 {upper}, {below}")
-        places = [add(e, start, e.op(f"shl i64 {k}, {first}") if k else "0") for k in range(EACH)]
-        held = [self.get(place) for place in places]
-        for step in reversed(range(BITS)):
-            is_step = e.op(f"icmp ult i64 {add(e, first, str(step))}, {run}")
-            for k in range(EACH):
-                if k >> step & 1:
-                    continue
-                other = k | 1 << step
-                direction = e.op(f"and i64 {e.op(f'lshr i64 {places[k]}, {run}')}, 1")
-                downwards = e.op(f"icmp ne i64 {direction}, 0")
-                wrong = e.op(f"xor i1 {self.is_greater(held[k], held[other])}, {downwards}")
-                swap = e.op(f"and i1 {wrong}, {is_step}")
-                for part in range(len(held[k])):
-                    a, b = held[k][part], held[other][part]
-                    held[k][part] = e.op(f"select i1 {swap}, i64 {b}, i64 {a}")
-                    held[other][part] = e.op(f"select i1 {swap}, i64 {a}, i64 {b}")
-        for place, names in zip(places, held, strict=True):
-            self.put(place, names)
+        _, begin = self.row_and_begin()
+        places = self.places(lane, first)
+        where = [self.at(place) for place in places]
+        held = [self.read(each) for each in where]
+        self.exchange(held, [add(e, begin, place) for place in places], run, first)
+        for each, names in zip(where, held, strict=True):
+            self.write_to(each, names)
 
-    def is_greater(self, a: list[str], b: list[str]) -> str:
-        """Return whether one comes after another."""
-        e = self.e
-        greater = e.op(f"icmp ugt i64 {a[0]}, {b[0]}")
-        if not self.apart:
-            return greater
-        same, later = e.op(f"icmp eq i64 {a[0]}, {b[0]}"), e.op(f"icmp ugt i64 {a[1]}, {b[1]}")
-        return e.op(f"or i1 {greater}, {e.op(f'and i1 {same}, {later}')}")
-
-    def leave(self, row: str, lane: str) -> None:
-        """Store a row's elements in their order, or where they came from."""
+    def leave(self, row: str, begin: str, lane: str) -> None:
+        """Store elements in their order, or where they came from."""
         e = self.e
         for k in range(EACH):
-            place = add(e, lane, str(k * self.team))
-
-            def store(place: str = place) -> None:
-                *_, came_from = self.get(place)
-                if not self.apart:
-                    came_from = e.op(f"and i64 {came_from}, {(1 << PLACE_BITS) - 1}")
-                dtype = self.rows.node.dtype
-                if self.rows.places:
-                    name, dtype = came_from, np.dtype(np.int64)
-                else:
-                    name = self.element(row, came_from)
-                self.writer(row, place).store_name(name, dtype, self.rows.operand, self.rows.where)
-
-            if self.run == self.length:
-                store()
+            local = add(e, lane, str(k * self.team))
+            place, names = add(e, begin, local), self.read(self.at(local))
+            if not self.ends:
+                self.write_to(self.in_scratch(row, place), names)
+            elif 1 << self.bits == self.length:
+                self.store(row, place, names)
             else:
-                when(e, e.op(f"icmp ult i64 {place}, {self.length}"), store)
+                exists = e.op(f"icmp ult i64 {place}, {self.length}")
+                when(e, exists, lambda place=place, names=names: self.store(row, place, names))  # type: ignore[misc]
+
+    def store(self, row: str, place: str, names: list[str]) -> None:
+        """Store what has come to a place."""
+        came_from, dtype = names[-1], self.rows.node.dtype
+        if not self.apart:
+            came_from = self.e.op(f"and i64 {came_from}, {(1 << PLACE_BITS) - 1}")
+        if self.rows.places:
+            name, dtype = came_from, np.dtype(np.int64)
+        else:
+            name = self.element(row, came_from)
+        self.writer(row, place).store_name(name, dtype, self.rows.operand, self.rows.where)
