@@ -150,7 +150,7 @@ class Op:
         if self.there:
             lengths = ELEMENTWISE if self.elementwise else ANY
             self.forward = natively_there(self.forward, lengths)
-            if self.there != "forward":
+            if not isinstance(self.there, str):
                 self.rules = tuple(None if r is None else natively_there(r, lengths) for r in self.rules)
             self.there = False
 
