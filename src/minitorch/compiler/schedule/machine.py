@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from minitorch.compiler.ir.program import Value
+from minitorch.compiler.ir.sizes import typical
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,8 @@ class Figures:
     Sums over columns are not made in a kernel that folds along rows, where they are `columns_apart`.
     Of groups: at most `largest_group` values, and at most `longest_epilogue` functions on a product's result (0
     leaves every product alone, for a library to compute; so is one of `alone_from` multiplications or more, unless
-    it `is_small` all the same). A value of `grained_elements` or more is stored only along the grain of what is
-    computed with it.
+    it `is_small` all the same, and but for its rounding to halves, where a library `finishes` it so). A value of
+    `grained_elements` or more is stored only along the grain of what is computed with it.
     Of computing again: what costs at most `cheap` is computed again rather than stored. From `far_bytes` on a
     value leaves the nearest caches before it is read, and may cost as much as `far_cost`. (An addition costs 1.)
     An input of `far_inputs` bytes or more is not read tile by tile, after a product.
@@ -53,6 +54,7 @@ class Figures:
     far_inputs: int = 1 << 20
     rows_of_a_block: int = 1 << 62
     most_long_rows: int = 0
+    finishes: bool = False
     columns_apart: bool = False
     panel_bytes: int = 0
     reads_padded: bool = False
@@ -64,7 +66,8 @@ class Figures:
         lengths = [n for operand in product.inputs for n in operand.shape]
         letters = product.attributes["spec"].partition("->")[0].replace(",", "")
         count = math.prod(dict(zip(letters, lengths, strict=True)).values())
-        return self.longest_epilogue if count < self.alone_from or self.is_small(product) else 0
+        small = typical(count) < self.alone_from or self.is_small(product)
+        return self.longest_epilogue if small else 0
 
 
 class Machine(Protocol):

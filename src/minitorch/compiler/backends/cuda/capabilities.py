@@ -12,8 +12,9 @@ import numpy as np
 from minitorch.compiler.backends.cuda.products import LEAST_MULTIPLICATIONS, is_small
 from minitorch.compiler.backends.cuda.sorting import is_sorted_here
 from minitorch.compiler.backends.llvm.capabilities import Cpu
+from minitorch.compiler.backends.llvm.text import TYPES
 from minitorch.compiler.ir.program import Value
-from minitorch.compiler.schedule.groups import SORTS
+from minitorch.compiler.schedule.groups import SORTS, is_expressible
 from minitorch.compiler.schedule.machine import Figures
 
 GPU_FIGURES = Figures(
@@ -34,6 +35,7 @@ GPU_FIGURES = Figures(
     is_small=is_small,
     rows_of_a_block=8,
     most_long_rows=1 << 13,
+    finishes=True,
     reads_padded=True,  # (a kernel that brings factors to where a library wants them does that, too)
 )
 
@@ -48,5 +50,7 @@ class Gpu(Cpu):
     figures: Figures = GPU_FIGURES
 
     def computes(self, value: Value) -> bool:
-        """Whether there is a kernel for a value; CuPy computes all others."""
+        """Whether there is a kernel for a value: as for a CPU, for products of halves, summed in float32, for sorts."""
+        if value.primitive == "contract" and value.dtype == np.float32:
+            return is_expressible(value) and all(i.dtype in TYPES for i in value.inputs)
         return is_sorted_here(value) if value.primitive in SORTS else super().computes(value)

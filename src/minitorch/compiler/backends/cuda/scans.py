@@ -19,6 +19,7 @@ from minitorch.compiler.backends.llvm.space import Space
 from minitorch.compiler.backends.llvm.text import TYPES
 from minitorch.compiler.backends.llvm.writer import Writer
 from minitorch.compiler.ir.index import Dim, total
+from minitorch.compiler.ir.sizes import is_fixed
 
 WARP = 32
 EACH = 8  # neighbours of a thread
@@ -33,7 +34,7 @@ def write_scan(loop: Loop, guard: int | None) -> Kernel | None:
         return None
     (fold,) = loop.folds
     rows, length = total(loop.outer), total(loop.inner)
-    if fold.scope != "scan" or length < LEAST_LENGTH:
+    if fold.scope != "scan" or not is_fixed(rows, length) or length < LEAST_LENGTH:
         return None
     nodes = loop.nodes()
     outer, inner = list(loop.outer), list(loop.inner)

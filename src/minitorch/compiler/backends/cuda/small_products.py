@@ -17,6 +17,7 @@ from minitorch.compiler.backends.llvm.space import Space
 from minitorch.compiler.backends.llvm.text import TYPES, literal
 from minitorch.compiler.backends.llvm.writer import Writer
 from minitorch.compiler.ir.index import Dim, total
+from minitorch.compiler.ir.sizes import is_fixed
 
 TILE = 16
 THREADS = TILE * TILE
@@ -37,6 +38,8 @@ def write_small_product(loop: Loop, guard: int | None) -> Kernel | None:
         or source.dtype not in DTYPES
         or any(store.function != "set" or store.places for store in loop.stores)
     ):
+        return None
+    if not is_fixed(*(d.size for d in (*loop.outer, *loop.inner))):
         return None
     nodes = loop.nodes()
     kept, summed = list(loop.outer), list(loop.inner)

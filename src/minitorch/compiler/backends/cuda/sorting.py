@@ -24,7 +24,7 @@ from minitorch.compiler.backends.llvm.writer import Writer
 from minitorch.compiler.ir.halves import HALVES
 from minitorch.compiler.ir.index import Affine, Dim, total
 from minitorch.compiler.ir.program import Value
-from minitorch.compiler.ir.sizes import Size
+from minitorch.compiler.ir.sizes import is_fixed
 
 BITS = 3  # steps at once
 EACH = 1 << BITS  # elements of a thread
@@ -37,7 +37,7 @@ MOST_SCRATCH = 1 << 28  # bytes, for rows that do not fit into shared memory
 def is_sorted_here(value: Value) -> bool:
     """Whether a sort is kernels of our own."""
     (x,) = value.inputs
-    if any(isinstance(n, Size) for n in x.shape) or 0 in x.shape or x.dtype in HALVES or x.dtype not in TYPES:
+    if not is_fixed(*x.shape) or 0 in x.shape or x.dtype in HALVES or x.dtype not in TYPES:
         return False
     return scratch_bytes(x.dtype, x.size, x.shape[value.attributes["axis"]]) <= MOST_SCRATCH
 
