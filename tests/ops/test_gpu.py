@@ -16,7 +16,7 @@ except cupy.cuda.runtime.CUDARuntimeError:
 
 
 # CuPy has no such function, or only in single precision: these ops say so on a GPU.
-HOST_ONLY = {"digamma", "polygamma", "zeta", "cummax_places", "cummin_places", "mode_places", "logcumsumexp"}
+HOST_ONLY = {"digamma", "polygamma", "zeta"}
 
 
 class OnGpu:

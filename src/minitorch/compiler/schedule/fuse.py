@@ -32,6 +32,7 @@ from minitorch.compiler.schedule.groups import (
     EXCHANGES,
     PARTIAL,
     PLACE,
+    SORTS,
     VIRTUAL,
     Check,
     Contradiction,
@@ -97,7 +98,7 @@ class Fuser(Grouping):
         primitive = value.primitive
         if primitive == "contract":
             self.place_contract(value)
-        elif primitive == "scan":
+        elif primitive == "scan" or primitive in SORTS:
             self.place_scan(value)
         elif primitive == "scatter":
             self.place_scatter(value)
@@ -291,13 +292,15 @@ class Fuser(Grouping):
         of its own, from its beginning to its end.
         """
         figures = self.machine.figures
-        if typical(value.nbytes) < figures.far_bytes:
+        if typical(value.nbytes) < figures.far_inputs:
             return False
         leaves = {leaf for operand in value.inputs for leaf in self.leaf_values(operand)}
         for group in {self.group_of[leaf] for leaf in leaves if leaf in self.group_of}:
             if group.kind == "loop":  # it would be taken in
                 leaves.update(group.needs)
-        return any(leaf.primitive == "input" and typical(leaf.nbytes) >= figures.far_bytes for leaf in leaves)
+        return any(
+            leaf.primitive == "input" and typical(leaf.nbytes) >= figures.far_inputs for leaf in leaves
+        )
 
     def agreeing(self, group: Group, index: Index, leaves_at: LeavesAt) -> tuple[Index, list[Value]] | None:
         """Return the index and the leaves if all that is read in the group is read where it is computed."""
