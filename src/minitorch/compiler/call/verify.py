@@ -125,6 +125,7 @@ class _Shake:
 
     def __init__(self, seed: int, compute: Elsewhere | None) -> None:
         self.noise, self._compute = np.random.default_rng(seed), compute
+        self._there: dict[Any, Any] = {}  # noise on a device, by dtype
 
     def __call__(self, value: Value, inputs: list[Any], array: Any) -> Any:
         if value.primitive not in ("map", "reduce", "contract", "scan", "scatter"):
@@ -164,10 +165,15 @@ class _Shake:
     def _moved_there(self, array: Any, sized: Any, drawn: Any) -> Any:
         """The same on a device, by noise that comes again after many numbers."""
         assert self._compute is not None
-        few = (self.noise.random(min(array.size, _NOISE), drawn) - 0.5).astype(array.dtype)
-        noise = self._compute.to_device(few * array.dtype.type(2 * ERRORS * np.finfo(array.dtype).eps))
-        times = -(-array.size // max(noise.size, 1))
-        noise = np.broadcast_to(noise, (times, noise.size)).reshape(-1)[: array.size].reshape(array.shape)
+        noise = self._there.get(array.dtype)
+        if noise is None:
+            few = (self.noise.random(_NOISE, drawn) - 0.5).astype(array.dtype)
+            few *= array.dtype.type(2 * ERRORS * np.finfo(array.dtype).eps)
+            noise = self._there[array.dtype] = self._compute.to_device(few)
+        first = int(self.noise.integers(_NOISE))
+        times = 1 + -(-array.size // _NOISE)
+        noise = np.broadcast_to(noise, (times, _NOISE)).reshape(-1)[first : first + array.size]
+        noise = noise.reshape(array.shape)
         size = np.abs(array if sized is None else sized)
         size = np.where(array != 0, np.maximum(size, float(np.finfo(array.dtype).tiny)), size)
         moved = (noise * size + array).astype(array.dtype, copy=False)

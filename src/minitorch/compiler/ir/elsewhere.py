@@ -73,6 +73,8 @@ class Elsewhere:
     def _computed(self, value: Value, inputs: list[Any], attributes: dict[str, Any]) -> Any:
         if value.primitive == "reduce":
             result = _reduced(value, *inputs, **attributes)
+        elif (value.primitive, attributes.get("function")) == ("scatter", "add"):
+            result = _added(*inputs, axis=attributes["axis"])
         elif self._erf is not None and attributes.get("function") == "erf":
             result = self._erf(np.ravel(inputs[0])).reshape(inputs[0].shape)
         elif value.primitive == "map":
@@ -99,11 +101,20 @@ def _reduced(value: Value, x: Any, *, function: str, axes: tuple[int, ...]) -> A
     kept = [axis for axis in range(x.ndim) if axis not in axes]
     shape = [x.shape[axis] for axis in kept]
     count = math.prod(x.shape[axis] for axis in axes)
-    rows = np.ascontiguousarray(np.transpose(x, (*kept, *axes)).reshape(math.prod(shape), count))
+    rows = np.transpose(x, (*kept, *axes)).reshape(math.prod(shape), count)
+    if not rows.flags.c_contiguous:
+        rows = rows.copy()
     wanted = value.dtype
     if wanted == _HALF or function.startswith("logical"):
         wanted = np.dtype(np.float32 if wanted == _HALF else np.uint8)
         rows = np.ravel(rows).astype(wanted).reshape(rows.shape)
     elif function in ("add", "multiply") and rows.dtype != wanted:
         rows = np.ravel(rows).astype(wanted).reshape(rows.shape)
-    return getattr(rows, _REDUCTIONS[function])(axis=1).reshape(shape)
+    return getattr(rows, _REDUCTIONS[function])(axis=1 if kept else None).reshape(shape)
+
+
+def _added(base: Any, index: Any, updates: Any, *, axis: int) -> Any:
+    """As `scatter`'s add: `np.add.at` is not among what CuPy's arrays take over."""
+    out = base.copy()
+    out.scatter_add((slice(None),) * axis + (index,), updates)
+    return out
