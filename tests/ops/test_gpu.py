@@ -15,8 +15,8 @@ except cupy.cuda.runtime.CUDARuntimeError:
     pytest.skip("CuPy finds no GPU", allow_module_level=True)
 
 
-# CuPy has no such function, or only in single precision: these ops say so on a GPU.
-HOST_ONLY = {"digamma", "polygamma", "zeta", "cummax_places", "cummin_places", "mode_places", "logcumsumexp"}
+# CuPy has no such function: these ops say so on a GPU.
+HOST_ONLY = {"cummax_places", "cummin_places", "mode_places", "logcumsumexp"}
 
 
 class OnGpu:

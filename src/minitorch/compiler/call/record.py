@@ -36,7 +36,7 @@ from minitorch.compiler.call.library import MEETABLE, KnownObjects
 from minitorch.compiler.call.names import describe
 from minitorch.compiler.call.shapes import places_of
 from minitorch.compiler.call.specialisation import Result, Specialisation
-from minitorch.compiler.call.there import LieHere, program_there
+from minitorch.compiler.call.there import LieHere, computing, program_there
 from minitorch.compiler.call.undo import Aside, Before
 from minitorch.compiler.call.views import View, hidden_bases, views_among
 from minitorch.compiler.call.when_needed import MadeWhenNeeded
@@ -335,7 +335,7 @@ class _Run:
         self.whole = key.whole
         self.active = Recording(
             arguments.leaves, {}, promoted, self._around_pause, symbols, self.given, may_be_size,
-            where is Where.THERE, MOST_HERE if where is Where.LITTLE_HERE else math.inf,
+            computing if where is Where.THERE else None, MOST_HERE if where is Where.LITTLE_HERE else math.inf,
         )  # fmt: skip
         library = KnownObjects(self.active, self.environment, self.before)
         self.observer = CallObserver({}, promoted, library)

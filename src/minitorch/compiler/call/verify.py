@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.compiler.call.there import DeviceProgram
-from minitorch.compiler.ir.elsewhere import FEW_NUMBERS, Elsewhere, lies_here
+from minitorch.compiler.call.there import DeviceProgram, computing
+from minitorch.compiler.ir.elsewhere import Elsewhere, lies_here
 from minitorch.compiler.ir.program import Program, Value, evaluate, interpret
 from minitorch.compiler.trace.recorder import Recording
 from minitorch.engine.dtypes import is_bfloat16
@@ -62,14 +62,16 @@ def _first_difference(program: Any, active: Recording) -> tuple[int, str] | None
 def _computing(arrays: Iterable[Any]) -> Any:
     """Return what computes values from arrays like these: None for NumPy."""
     there = next((memory for a in arrays if (memory := device_of(a)) is not None), None)
-    return None if there is None else Elsewhere(there.to_device, there.to_host, FEW_NUMBERS, there.erf)
+    return None if there is None else computing(there)
 
 
 def differing(
     program: Program, runner: Any, inputs: list[Any], results: list[Any], expected: list[Any]
 ) -> list[int]:
     """Return which results are not what is expected, beyond what rounding may do on the way."""
-    wrong = [i for i, (a, b) in enumerate(zip(results, expected, strict=True)) if not close(a, b)]
+    compute = _computing(inputs)
+    pairs = enumerate(zip(results, expected, strict=True))
+    wrong = [i for i, (a, b) in pairs if not close(a, b, 0.0, compute)]
     if not wrong:
         return []
     # The memory is needed: NumPy takes more of it for a large program than the function does.
@@ -82,7 +84,6 @@ def differing(
     # How far do these outputs move when the inputs and everything on the way move by some rounding errors? Asked up
     # to five times: not all directions show it.
     part = Program(program.inputs, [program.outputs[i] for i in wrong])
-    compute = _computing(inputs)
     if compute is None:
         results = [None if a is None else on_host(a) for a in results]
     moved = [np.zeros_like(expected[i], _DISTANCE.get(expected[i].dtype.char, "d")) for i in wrong]
@@ -97,9 +98,14 @@ def differing(
                 # (An index, a count or a truth may be another one after a rounding error: where, is what counts.)
                 apart = np.abs(shaken - there) if there.dtype.kind in "fc" else shaken != there
             moved[k] = np.maximum(moved[k], np.nan_to_num(apart))
-        if all(close(results[i], expected[i], _spread(m)) for i, m in zip(wrong, moved, strict=True)):
-            return []
-    return [i for i, m in zip(wrong, moved, strict=True) if not close(results[i], expected[i], _spread(m))]
+        wrong_by_now = [
+            i
+            for i, m in zip(wrong, moved, strict=True)
+            if not close(results[i], expected[i], _spread(m), compute)
+        ]
+        if not wrong_by_now:
+            break
+    return wrong_by_now
 
 
 def _not_made_from_the_others(
@@ -113,8 +119,9 @@ def _not_made_from_the_others(
     known = {program.outputs[i]: a for i, a in enumerate(results) if i not in wrong}
     known.update(zip(program.inputs, inputs, strict=True))
     part = Program(list(known), [program.outputs[i] for i in wrong])
-    outputs = interpret(part, list(known.values()), compute=_computing(known.values()))
-    return [i for i, there in zip(wrong, outputs, strict=True) if not close(results[i], there)]
+    compute = _computing(known.values())
+    outputs = interpret(part, list(known.values()), compute=compute)
+    return [i for i, a in zip(wrong, outputs, strict=True) if not close(results[i], a, 0.0, compute)]
 
 
 class _Shake:
@@ -209,21 +216,25 @@ def _spread(moved: np.ndarray) -> Any:
     return np.maximum(moved, float(np.quantile(few, 0.75)))
 
 
-def close(a: Any, b: Any, spread: Any = 0.0) -> bool:
-    """Tell whether two arrays agree to rounding, or within some times of `spread`, what rounding on the way can do."""
+def close(a: Any, b: Any, spread: Any = 0.0, compute: Elsewhere | None = None) -> bool:
+    """Tell whether two arrays agree to rounding, or within some times of `spread`, what rounding on the way can do.
+
+    compute: of what was computed on a device, what computes there. Such numbers are sums in orders of their own, where
+    they are few and lie on the host, too.
+    """
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
     if lies_here(a) != lies_here(b):
         a, b = on_host(a), on_host(b)
     rtol = _RTOL.get(a.dtype.char)
-    if rtol is not None and not lies_here(a):
+    if rtol is not None and (compute is not None or not lies_here(a)):
         rtol *= FARTHER_THERE
     if is_bfloat16(a.dtype):
         a, b = a.astype(np.float32), b.astype(np.float32)
     if np.ndim(spread):
         spread = np.ravel(np.broadcast_to(spread, a.shape))
     a, b = np.ravel(a), np.ravel(b)
-    if not lies_here(a) and a.dtype.kind == "f" and a.size and _close_at_once(a, b, rtol):
+    if compute is not None and not lies_here(a) and a.size and _close_at_once(a, b, rtol, compute):
         return True
     # Piece by piece: what is computed on the way stays small, and near.
     length = PIECE if lies_here(a) else PIECE_THERE
@@ -235,12 +246,19 @@ def close(a: Any, b: Any, spread: Any = 0.0) -> bool:
     return all(_close(a[p], b[p], rtol, scale, of(spread, p)) for p in pieces)
 
 
-def _close_at_once(a: Any, b: Any, rtol: Any) -> bool:
+def _close_at_once(a: Any, b: Any, rtol: Any, compute: Elsewhere) -> bool:
     """Ask for the farthest elements alone, by few of a device's kernels: False if that does not tell."""
-    gap, size = a - b, np.abs(b)
+    if a.dtype.kind in "biu":
+        return bool(compute.map("cast", compute.map("equal", a, b), to=np.uint8).min())
+    if a.dtype.kind != "f":
+        return False
+    gap, size = compute.map("subtract", a, b), compute.map("absolute", b)
     if not np.isfinite(float(gap.sum())) or not np.isfinite(scale := float(size.max())):
         return False
-    return float((np.abs(gap) - size * rtol).max()) <= 0.05 * rtol * scale
+    factor = np.broadcast_to(compute.to_device(np.asarray(rtol, a.dtype)), a.shape)
+    allowed = compute.map("multiply", size, factor)
+    farthest = compute.map("subtract", compute.map("absolute", gap), allowed).max()
+    return float(farthest) <= 0.05 * rtol * scale
 
 
 def _size(array: Any) -> float:

@@ -10,15 +10,22 @@ most reductions in seconds. So elements are computed on one axis, and folds are 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
-from minitorch.compiler.ir.program import PRIMITIVES, Value, evaluate
+from minitorch.compiler.ir.program import (
+    COMPARISONS,
+    LOGIC,
+    PRIMITIVES,
+    TESTS,
+    Value,
+    evaluate,
+    numpy_function,
+)
 from minitorch.compiler.ir.sizes import Binding, evaluated
 
-FEW_NUMBERS = 1 << 18  # bytes that a recording's small values touch, at most
 FEW_INDICES = 1 << 24  # bytes of them that the host looks at
 FEW = 4096  # bytes that the host may write out for a device to fetch
 _REDUCTIONS = {
@@ -32,11 +39,22 @@ def lies_here(array: Any) -> bool:
     return isinstance(array, (np.ndarray, np.generic, int, float, tuple))
 
 
+class Maps(Protocol):
+    """Elementwise functions of arrays there, by kernels that take less time to make than the library's."""
+
+    def prepare(self, values: Iterable[Value]) -> None:
+        """Make the kernels that values need."""
+
+    def __call__(self, function: str, arrays: Sequence[Any], dtype: np.dtype) -> Any:
+        """Return a function of arrays of one shape; None if there is no kernel for it."""
+
+
 class Elsewhere:
     """Computes values where their inputs lie: in place of `evaluate`.
 
     to_device, to_host: bring arrays there and back. few_here: what touches no more bytes is computed by NumPy.
-    erf: the error function of arrays there. refused: what the library there did not compute.
+    erf: the error function of arrays there. maps: who computes elementwise functions, if it is not the library.
+    refused: what the library there did not compute.
     """
 
     def __init__(
@@ -45,8 +63,10 @@ class Elsewhere:
         to_host: Callable[[Any], np.ndarray],
         few_here: int = 0,
         erf: Callable[[Any], Any] | None = None,
+        maps: Maps | None = None,
     ) -> None:
         self.to_device, self._to_host, self._few_here, self._erf = to_device, to_host, few_here, erf
+        self._maps = maps
         self.refused: set[Value] = set()
 
     def __call__(self, value: Value, inputs: Sequence[Any], binding: Binding | None = None) -> Any:
@@ -67,6 +87,26 @@ class Elsewhere:
                 self.refused.add(value)
         return evaluate(value, self._here(inputs), binding)
 
+    def prepare(self, values: Iterable[Value]) -> None:
+        """Make ready what these values take."""
+        if self._maps is not None:
+            self._maps.prepare(values)
+
+    def map(self, function: str, *arrays: Any, to: Any = None) -> Any:
+        """Return an elementwise function of arrays there, of one shape."""
+        dtype = np.dtype(to or (bool if function in COMPARISONS | TESTS | LOGIC else arrays[-1].dtype))
+        found = None if self._maps is None else self._maps(function, arrays, dtype)
+        if found is not None:
+            return found
+        flat = [np.ravel(array) for array in arrays]
+        if function == "cast":
+            result = flat[0].astype(to)
+        elif function == "erf" and self._erf is not None:
+            result = self._erf(*flat)
+        else:
+            result = numpy_function(function)(*flat)
+        return result.reshape(arrays[0].shape)
+
     def _here(self, inputs: Sequence[Any]) -> list[Any]:
         return [x if lies_here(x) else self._to_host(x) for x in inputs]
 
@@ -75,10 +115,8 @@ class Elsewhere:
             result = _reduced(value, *inputs, **attributes)
         elif (value.primitive, attributes.get("function")) == ("scatter", "add"):
             result = _added(*inputs, axis=attributes["axis"])
-        elif self._erf is not None and attributes.get("function") == "erf":
-            result = self._erf(np.ravel(inputs[0])).reshape(inputs[0].shape)
         elif value.primitive == "map":
-            result = PRIMITIVES["map"](*map(np.ravel, inputs), **attributes).reshape(inputs[0].shape)  # type: ignore[misc]
+            result = self.map(attributes["function"], *inputs, to=attributes.get("to"))
         else:
             compute: Callable[..., Any] | None = PRIMITIVES[value.primitive]
             assert compute is not None, f"{value.primitive} is given, not computed"

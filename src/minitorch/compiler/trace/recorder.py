@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.ir import builder as make
-from minitorch.compiler.ir.elsewhere import FEW_NUMBERS, Elsewhere
+from minitorch.compiler.ir.elsewhere import Elsewhere
 from minitorch.compiler.ir.polynomial import GREATEST, LEAST
 from minitorch.compiler.ir.program import VIEWS, Program, Value, in_order, interpret
 from minitorch.compiler.ir.sizes import Size, Symbol, collecting, hint, symbols_of
@@ -88,8 +88,8 @@ class Recording:
     promoted: numbers that were seen to change, by holder and key. around_pause: entered around everything that is done
     anew at each call (draws, and steps of schedules). symbols: the sizes that vary, by argument and axis. given: where
     each call puts them, and the floats among its arguments. may_be_size: tells whether an int that the function reads
-    by itself, and that was seen to change, may be one of them. numbers_there: whether a device's arrays stay there, and
-    here are only promised; if not, at most `most_here` bytes of them are copied to the host, which computes this run.
+    by itself, and that was seen to change, may be one of them. computing: what computes on a device whose arrays stay
+    there, and here are only promised; None: at most `most_here` bytes of them are copied to the host, which computes.
     """
 
     kind = Traced  # what writes down what is done to it
@@ -104,7 +104,7 @@ class Recording:
         symbols: Mapping[tuple[int, int], Symbol] | None = None,
         given: GivenNumbers | None = None,
         may_be_size: Callable[[ReadNumber, int], bool] = lambda reading, value: False,
-        numbers_there: bool = False,
+        computing: Callable[[DeviceMemory], Elsewhere] | None = None,
         most_here: float = math.inf,
     ) -> None:
         self.began = watch.tick()
@@ -160,7 +160,7 @@ class Recording:
         self._mirrors: dict[
             int, tuple[Any, np.ndarray]
         ] = {}  # a device's arrays, by id, and what stands for them here
-        self.numbers_there, self._room_here = numbers_there, most_here
+        self.numbers_there, self._computing, self._room_here = computing is not None, computing, most_here
         self._there: dict[Value, Any] = {}  # inputs that are promised, and their arrays on the device
         self._promised: dict[
             Value, bool
@@ -286,8 +286,10 @@ class Recording:
             if v in needed
         }
         assert self.memory is not None
-        compute = Elsewhere(self.memory.to_device, self.memory.to_host, FEW_NUMBERS, self.memory.erf)
+        assert self._computing is not None
         with unobserved():
+            compute = self._computing(self.memory)
+            compute.prepare(needed)
             found = interpret(Program(list(given), values), list(given.values()), compute=compute)
             return [
                 array.copy() if value.primitive in VIEWS or value in given else array

@@ -18,6 +18,7 @@ from minitorch.compiler.backends.cuda.capabilities import Gpu
 from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution
 from minitorch.compiler.backends.cuda.devices import Cuda, Device, Launch, OneByOne, Sequence
 from minitorch.compiler.backends.cuda.lower import FAILED, GpuLowering
+from minitorch.compiler.backends.cuda.maps import Maps
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.side_by_side import side_by_side
 from minitorch.compiler.backends.cuda.words import Kernel, gpu_text
@@ -51,6 +52,11 @@ class CudaBackend(ScheduledBackend):
     def convolves(self) -> bool:
         """Whether there is a library for convolutions."""
         return self.device.convolves
+
+    @functools.cached_property
+    def maps(self) -> Maps:
+        """Elementwise functions of the device's arrays, one by one."""
+        return Maps(self.device)
 
     def build(self, program: Program, updates: Mapping[int, int], numbers: Collection[int] = ()) -> Any:
         """Schedule a program."""

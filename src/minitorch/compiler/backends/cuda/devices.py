@@ -83,6 +83,9 @@ class Device(Protocol):
         addresses: of operands. moving: entries of it that kernels look up, when they run, in the table on the device.
         """
 
+    def run(self, function: Any, kernel: Kernel, operands: list[int]) -> None:
+        """Run a kernel that was loaded by itself, on operands by their addresses, in its turn."""
+
     def owns(self, array: Any) -> bool:
         """Whether an array lies on the device already."""
 
@@ -168,6 +171,10 @@ class Emulated:
         given = [(np.array([*operands[first:], 0], np.int64), shared) for first in firsts]
         calls = list(zip(function, given, strict=True))
         return functools.partial(_run_kernel, calls[::-1] if self.backwards else calls)
+
+    def run(self, function: Any, kernel: Kernel, operands: list[int]) -> None:
+        """Run a kernel that was loaded by itself."""
+        self.step(function, kernel, operands)()
 
     def owns(self, array: Any) -> bool:
         """Whether an array lies on the device: none does, all are copied there and back."""
@@ -359,6 +366,10 @@ class Cuda:
         else:
             given = [np.int64(each) for each in operands_of(slots, table.data.ptr, addresses, moving)]
             function((kernel.blocks, 1, 1), (kernel.threads, 1, 1), given, stream=stream)
+
+    def run(self, function: Any, kernel: Kernel, operands: list[int]) -> None:
+        """Run a kernel that was loaded by itself, on operands by their addresses, in its turn."""
+        function((kernel.blocks, 1, 1), (kernel.threads, 1, 1), [np.int64(each) for each in operands])
 
     def owns(self, array: Any) -> bool:
         """Whether an array lies on the device already."""
