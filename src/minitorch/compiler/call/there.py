@@ -51,7 +51,7 @@ def program_there(
     results: int,
     kept: Collection[int],
 ) -> DeviceProgram:
-    """Return what was recorded as a program for a device.
+    """Return what was recorded as a program for a device, whose kernels are being made: it runs when it is loaded.
 
     numbers: inputs that are Python's. results, kept: how many outputs are the function's, and which a backward needs.
     """
@@ -92,7 +92,7 @@ class DeviceProgram:
             if not program.inputs[i].shape and program.inputs[i].dtype in _NUMBERS
         }
         there = Program(program.inputs, [program.outputs[i] for i in self._rest], program.guards)
-        device: Any = backend.compile(there, updates, sorted(sent), [moved[i] for i in unread])
+        device: Any = backend.begin(there, updates, sorted(sent), [moved[i] for i in unread])
         self.device = device
         # What a program's entry has to know: outputs that are no updates, those that may be written though it fails,
         # and whether something is written back to the host.
@@ -102,8 +102,13 @@ class DeviceProgram:
         self.launch, self.fail = self.device.launch, self.device.fail
         self.reads: list[int] = []  # the inputs of what is done here
         self._here: Executable | None = None
-        if own:
-            self._compile_here(program, own)
+        self._program, self._own = program, own
+
+    def load(self) -> None:
+        """Make it ready to run."""
+        self.device.load()
+        if self._own:
+            self._compile_here(self._program, self._own)
 
     def _compile_here(self, program: Program, own: dict[int, int]) -> None:
         outputs = [program.outputs[i] for i in own]

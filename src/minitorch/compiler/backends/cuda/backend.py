@@ -70,11 +70,23 @@ class CudaBackend(ScheduledBackend):
         unread: Collection[int] = (),
     ) -> GpuProgram:
         """Return a program as something that runs. unread: outputs that are there for their checks' sake alone."""
+        made = self.begin(program, updates, numbers, unread)
+        made.load()
+        return made
+
+    def begin(
+        self,
+        program: Program,
+        updates: Mapping[int, int],
+        numbers: Collection[int] = (),
+        unread: Collection[int] = (),
+    ) -> GpuProgram:
+        """Return a program whose kernels are being made, and which runs when it is loaded."""
         made: GpuProgram = self.build(program, updates, numbers)
         made.leave_out(unread)
         if self.fuse:
             made.merge(self.machine.figures.alignment)
-        made.load()
+        made.begin()
         return made
 
     def tasks(self, schedule: Schedule) -> list[Task]:
@@ -181,6 +193,11 @@ class GpuProgram:
         self._plan = plan_memory(touched, alignment)
         self.report.arena, self.report.unshared = self._plan.size, self._plan.unshared
 
+    def begin(self) -> None:
+        """Have its kernels made, by other threads; nothing is taken of the device's memory yet."""
+        self._kernels = _different(self.tasks)
+        self._loading = self.device.loading(list(self._kernels.values())) if self._kernels else list
+
     def load(self) -> None:
         """Make it ready to run."""
         device, tasks, plan = self.device, self.tasks, self._plan
@@ -210,12 +227,7 @@ class GpuProgram:
         self._device_numbers = device.empty((2 * len(self._pairs),), np.int64)
         self._host = np.zeros(max(1, len(self._entries)), np.int64)
         self._fixed()
-        self._kernels = _different(tasks)
-        self._functions: dict[int, Any] = dict(
-            zip(self._kernels, device.load(list(self._kernels.values())), strict=True)
-            if self._kernels
-            else ()
-        )
+        self._functions: dict[int, Any] = dict(zip(self._kernels, self._loading(), strict=True))
         self.report.tick("compile")
         self._bound: dict[tuple[int, ...], _Bound] = {}
         self._misses = 0

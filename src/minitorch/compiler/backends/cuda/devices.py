@@ -72,6 +72,9 @@ class Device(Protocol):
     def require(self) -> None:
         """Raise ImportError, and say what is missing, if there is no such device."""
 
+    def loading(self, kernels: list[Kernel]) -> Callable[[], list[Any]]:
+        """Begin to make kernels ready to be launched; return what waits for them."""
+
     def load(self, kernels: list[Kernel]) -> list[Any]:
         """Make kernels ready to be launched."""
 
@@ -134,6 +137,10 @@ class Emulated:
     def require(self) -> None:
         """Raise ImportError, and say what to install, if llvmlite is missing."""
         require_llvmlite()
+
+    def loading(self, kernels: list[Kernel]) -> Callable[[], list[Any]]:
+        """Return what makes kernels ready: nothing is done meanwhile that could be waited for."""
+        return functools.partial(self.load, kernels)
 
     def load(self, kernels: list[Kernel]) -> list[Any]:
         """Make kernels ready to be launched."""
@@ -313,19 +320,29 @@ class Cuda:
         return f"sm_{self.cupy.cuda.Device().compute_capability}"
 
     def load(self, kernels: list[Kernel]) -> list[Any]:
-        """Make kernels ready to be launched: as modules that are made, and that the driver assembles, side by side."""
+        """Make kernels ready to be launched."""
+        return self.loading(kernels)()
+
+    def loading(self, kernels: list[Kernel]) -> Callable[[], list[Any]]:
+        """Begin to make modules of kernels, which the driver assembles side by side; return what waits for them."""
         count = max(1, min(cores(), len(kernels) // LEAST_IN_A_MODULE))
         parts = [kernels[first::count] for first in range(count)]
         there = (self.cupy.cuda.Device().id, self.processor)
-        try:
-            with ThreadPoolExecutor(count) as pool:
-                made = list(pool.map(lambda part: self._module(part, *there), parts))
-        except self.cupy.cuda.driver.CUDADriverError:  # (a driver that wants them in this very thread)
-            made = [self._module(part, *there) for part in parts]
-        functions: list[Any] = [None] * len(kernels)
-        for first, part in enumerate(made):
-            functions[first::count] = part
-        return functions
+        pool = ThreadPoolExecutor(count)
+        begun = [pool.submit(self._module, part, *there) for part in parts]
+        pool.shutdown(wait=False)
+
+        def finished() -> list[Any]:
+            try:
+                made = [each.result() for each in begun]
+            except self.cupy.cuda.driver.CUDADriverError:  # (a driver that wants them in this very thread)
+                made = [self._module(part, *there) for part in parts]
+            functions: list[Any] = [None] * len(kernels)
+            for first, part in enumerate(made):
+                functions[first::count] = part
+            return functions
+
+        return finished
 
     def _module(self, kernels: list[Kernel], number: int, processor: str) -> list[Any]:
         self.cupy.cuda.Device(number).use()  # (each thread has to say so)
