@@ -37,10 +37,10 @@ def computing(memory: DeviceMemory) -> Elsewhere:
     try:
         backend.require()
     except (ImportError, RuntimeError):  # who compiles for it says so; meanwhile its library computes
-        maps = None
+        kernels = None
     else:
-        maps = backend.maps
-    return Elsewhere(memory.to_device, memory.to_host, FEW_NUMBERS, memory.erf, maps)
+        kernels = backend.value_kernels
+    return Elsewhere(memory.to_device, memory.to_host, FEW_NUMBERS, memory.erf, kernels)
 
 
 def program_there(

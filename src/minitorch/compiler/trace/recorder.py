@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.ir import builder as make
-from minitorch.compiler.ir.elsewhere import Elsewhere
+from minitorch.compiler.ir.elsewhere import Elsewhere, lies_here
 from minitorch.compiler.ir.polynomial import GREATEST, LEAST
 from minitorch.compiler.ir.program import VIEWS, Program, Value, in_order, interpret
 from minitorch.compiler.ir.sizes import Size, Symbol, collecting, hint, symbols_of
@@ -292,7 +292,7 @@ class Recording:
             compute.prepare(needed)
             found = interpret(Program(list(given), values), list(given.values()), compute=compute)
             return [
-                array.copy() if value.primitive in VIEWS or value in given else array
+                _copied(array, compute) if value.primitive in VIEWS or value in given else array
                 for value, array in zip(values, found, strict=True)
             ]
 
@@ -945,7 +945,7 @@ class Recording:
             self.after[self._outputs[id(traced)]] = array
         while written:
             held, array, new = written.pop()
-            array[...] = self._beside(held.node, new)
+            np.copyto(array, self._beside(held.node, new))  # (of a device's arrays that takes no kernel)
             watch.touch(array)
             if device_of(array) is None:
                 # It is what the function gave: the other one may go.
@@ -997,6 +997,12 @@ class Recording:
             if node._operation is not None:
                 node._inputs = _plain(node._inputs, self.settled)
                 node._attributes = _plain(node._attributes, self.settled)
+
+
+def _copied(array: Any, compute: Elsewhere) -> Any:
+    """Return a copy of an array, wherever it lies."""
+    in_order = lies_here(array) or array.flags.c_contiguous
+    return array.copy() if in_order else compute.laid_out(array)
 
 
 def _own(array: Any) -> Any:

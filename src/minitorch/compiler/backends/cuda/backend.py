@@ -18,9 +18,9 @@ from minitorch.compiler.backends.cuda.capabilities import Gpu
 from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution
 from minitorch.compiler.backends.cuda.devices import Cuda, Device, Launch, OneByOne, Sequence
 from minitorch.compiler.backends.cuda.lower import FAILED, GpuLowering
-from minitorch.compiler.backends.cuda.maps import Maps
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.side_by_side import side_by_side
+from minitorch.compiler.backends.cuda.value_kernels import ValueKernels
 from minitorch.compiler.backends.cuda.words import Kernel, gpu_text
 from minitorch.compiler.backends.interface import ScheduledBackend, Task
 from minitorch.compiler.ir.elsewhere import Elsewhere, lies_here
@@ -54,9 +54,9 @@ class CudaBackend(ScheduledBackend):
         return self.device.convolves
 
     @functools.cached_property
-    def maps(self) -> Maps:
-        """Elementwise functions of the device's arrays, one by one."""
-        return Maps(self.device)
+    def value_kernels(self) -> ValueKernels:
+        """What computes values of a recording on the device, one by one."""
+        return ValueKernels(self.device)
 
     def build(self, program: Program, updates: Mapping[int, int], numbers: Collection[int] = ()) -> Any:
         """Schedule a program."""
