@@ -29,6 +29,8 @@ def first_difference(program: Any, active: Recording) -> tuple[int, str] | None:
 
 def _first_difference(program: Any, active: Recording) -> tuple[int, str] | None:
     compute = _computing(active.before)
+    if compute is not None:
+        compute.prepare([each for value in program.recorded.program.outputs for each in _looked_at(value)])
     updated = {u.output: u.input for u in program.recorded.updates}
     written = set(updated.values())
     before = [a.copy() if i in written else a for i, a in enumerate(active.before)]
@@ -234,8 +236,10 @@ def close(a: Any, b: Any, spread: Any = 0.0, compute: Elsewhere | None = None) -
     if np.ndim(spread):
         spread = np.ravel(np.broadcast_to(spread, a.shape))
     a, b = np.ravel(a), np.ravel(b)
-    if compute is not None and not lies_here(a) and a.size and _close_at_once(a, b, rtol, compute):
-        return True
+    if compute is not None and not lies_here(a) and a.size and not np.ndim(spread):
+        at_once = _close_at_once(a, b, rtol, compute)
+        if at_once is not None:
+            return at_once
     # Piece by piece: what is computed on the way stays small, and near.
     length = PIECE if lies_here(a) else PIECE_THERE
     pieces = [slice(i, i + length) for i in range(0, a.size, length)]
@@ -246,19 +250,37 @@ def close(a: Any, b: Any, spread: Any = 0.0, compute: Elsewhere | None = None) -
     return all(_close(a[p], b[p], rtol, scale, of(spread, p)) for p in pieces)
 
 
-def _close_at_once(a: Any, b: Any, rtol: Any, compute: Elsewhere) -> bool:
-    """Ask for the farthest elements alone, by few of a device's kernels: False if that does not tell."""
+def _close_at_once(a: Any, b: Any, rtol: Any, compute: Elsewhere) -> bool | None:
+    """Tell the same by few of a device's kernels, looking at the farthest elements; None if that does not tell."""
     if a.dtype.kind in "biu":
         return bool(compute.map("cast", compute.map("equal", a, b), to=np.uint8).min())
     if a.dtype.kind != "f":
-        return False
+        return None
     gap, size = compute.map("subtract", a, b), compute.map("absolute", b)
     if not np.isfinite(float(gap.sum())) or not np.isfinite(scale := float(size.max())):
-        return False
+        return None
     factor = np.broadcast_to(compute.to_device(np.asarray(rtol, a.dtype)), a.shape)
     allowed = compute.map("multiply", size, factor)
     farthest = compute.map("subtract", compute.map("absolute", gap), allowed).max()
-    return float(farthest) <= 0.05 * rtol * scale
+    return float(farthest) <= 0.05 * rtol * scale + _least(a.dtype)
+
+
+def _looked_at(value: Value) -> list[Value]:
+    """Return what is computed, on a device, to tell whether a value is close to another."""
+    if value.dtype.kind == "f":
+        takes = {"subtract": 2, "absolute": 1, "multiply": 2}
+        return [_map(function, (value,) * n, value.dtype) for function, n in takes.items()]
+    equal = _map("equal", (value, value), np.dtype(bool))
+    return [equal, _map("cast", (equal,), np.dtype(np.uint8))]
+
+
+def _map(function: str, inputs: tuple[Value, ...], dtype: np.dtype) -> Value:
+    return Value("map", inputs, {"function": function}, inputs[0].shape, dtype)
+
+
+def _least(dtype: np.dtype) -> float:
+    """Return how far gradients that have all but vanished may be apart."""
+    return 64 * float(np.finfo(dtype).smallest_subnormal)
 
 
 def _size(array: Any) -> float:
@@ -271,9 +293,7 @@ def _size(array: Any) -> float:
 def _close(a: Any, b: Any, rtol: Any, scale: float, spread: Any) -> bool:
     with np.errstate(all="ignore"):
         allowed = rtol * (np.abs(b) + 0.05 * scale) + FARTHER * spread
-        allowed = allowed + 64 * float(
-            np.finfo(a.dtype).smallest_subnormal
-        )  # gradients that have all but vanished
+        allowed = allowed + _least(a.dtype)
         return _all((np.abs(a - b) <= allowed) | (a == b) | (np.isnan(a) & np.isnan(b)))
 
 

@@ -88,7 +88,7 @@ class Elsewhere:
         """Compute one value from its inputs' arrays."""
         if all(map(lies_here, inputs)) and (value.primitive != "expand" or value.nbytes <= FEW):
             return evaluate(value, inputs, binding)
-        if self._few_here and value.nbytes + sum(np.size(x) * 8 for x in inputs) <= self._few_here:
+        if self._is_small(value, inputs):
             return evaluate(value, self._here(inputs), binding)
         there = [self.to_device(np.asarray(x)) if lies_here(x) else x for x in inputs]
         attributes = evaluated(value.attributes, binding) if binding else value.attributes
@@ -105,7 +105,7 @@ class Elsewhere:
     def prepare(self, values: Iterable[Value]) -> None:
         """Make ready what these values take."""
         if self._kernels is not None:
-            self._kernels.prepare(values)
+            self._kernels.prepare(v for v in values if not self._is_small(v, v.inputs))
 
     def map(self, function: str, *arrays: Any, to: Any = None) -> Any:
         """Return an elementwise function of arrays there, of one shape."""
@@ -126,6 +126,9 @@ class Elsewhere:
         if self._kernels is not None and (found := self._kernels.copied(array)) is not None:
             return found
         return array if array.flags.c_contiguous else array.copy()
+
+    def _is_small(self, value: Value, inputs: Sequence[Any]) -> bool:
+        return bool(self._few_here) and value.nbytes + sum(np.size(x) * 8 for x in inputs) <= self._few_here
 
     def _here(self, inputs: Sequence[Any]) -> list[Any]:
         return [x if lies_here(x) else self._to_host(x) for x in inputs]
@@ -177,6 +180,9 @@ class Elsewhere:
         order = [*batch, *rows, *columns]
         return np.transpose(found.reshape([size[i] for i in order]), [order.index(i) for i in out[0]])
 
+    def _reshape(self, value: Value, x: Any, *, shape: tuple[int, ...]) -> Any:
+        return self.laid_out(x).reshape(shape)
+
     def _concatenate(self, value: Value, *parts: Any, axis: int) -> Any:
         if self._kernels is None or any(part.dtype != value.dtype for part in parts):
             return None
@@ -218,6 +224,7 @@ _OWN: dict[str, Callable[..., Any]] = {
     "map": Elsewhere._map,
     "reduce": Elsewhere._reduce,
     "contract": Elsewhere._contract,
+    "reshape": Elsewhere._reshape,
     "concatenate": Elsewhere._concatenate,
     "gather": Elsewhere._gather,
     "scatter": Elsewhere._scatter,

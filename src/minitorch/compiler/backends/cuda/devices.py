@@ -20,7 +20,7 @@ from minitorch.compiler.backends.cuda.cublas import Cublas
 from minitorch.compiler.backends.cuda.cudnn import Cudnn
 from minitorch.compiler.backends.cuda.cudnn import library as cudnn_library
 from minitorch.compiler.backends.cuda.products import LibraryProduct
-from minitorch.compiler.backends.cuda.ptx import ptx
+from minitorch.compiler.backends.cuda.ptx import assembled, ptx
 from minitorch.compiler.backends.cuda.words import Kernel, cpu_shared, cpu_text, gpu_text, looked_up
 from minitorch.compiler.backends.llvm.driver import aligned, array_at
 from minitorch.compiler.backends.llvm.machine import compile_functions, cores
@@ -28,7 +28,6 @@ from minitorch.compiler.backends.llvm.target import host, require_llvmlite
 from minitorch.engine.precision import may_round
 
 ALIGNMENT = 16  # of arrays that kernels read
-LEAST_IN_A_MODULE = 3  # kernels
 
 
 class Launch(NamedTuple):
@@ -325,7 +324,7 @@ class Cuda:
 
     def loading(self, kernels: list[Kernel]) -> Callable[[], list[Any]]:
         """Begin to make modules of kernels, which the driver assembles side by side; return what waits for them."""
-        count = max(1, min(cores(), len(kernels) // LEAST_IN_A_MODULE))
+        count = max(1, min(cores(), len(kernels)))
         parts = [kernels[first::count] for first in range(count)]
         there = (self.cupy.cuda.Device().id, self.processor)
         pool = ThreadPoolExecutor(count)
@@ -346,8 +345,14 @@ class Cuda:
 
     def _module(self, kernels: list[Kernel], number: int, processor: str) -> list[Any]:
         self.cupy.cuda.Device(number).use()  # (each thread has to say so)
-        module = self.cupy.cuda.function.Module()
-        module.load(ptx(gpu_text(kernels), processor))
+        text, module = gpu_text(kernels), self.cupy.cuda.function.Module()
+        code = assembled(text, processor)
+        try:
+            module.load(ptx(text, processor) if code is None else code)
+        except self.cupy.cuda.driver.CUDADriverError:  # (of an assembler that is newer than the driver)
+            if code is None:
+                raise
+            module.load(ptx(text, processor))
         return [module.get_function(f"kernel{number}") for number in range(len(kernels))]
 
     @functools.cached_property
