@@ -398,9 +398,12 @@ class _Run:
             self._refuse_what_is_split(found, recorded, backward)
             if self.observer.refusal is not None:
                 raise self.observer.refusal
-            if begins and self.active.memory is not None:
-                self.begin_there(recorded, backward)
             return backward
+
+        def begin(recorded: Recorded, backward: Backward | None) -> None:
+            # (What is assumed of sizes that vary is known later.)
+            if begins and self.active.memory is not None and not self.active.symbols:
+                self.begin_there(recorded, backward)
 
         def all_of(results: Any) -> list[Any]:
             # Containers that are changed later on are kept as they are now.
@@ -412,7 +415,9 @@ class _Run:
             found = collect((self.results, self.stored))
             return found + hidden_bases(found, self.active)
 
-        _, self.recorded, self.backward = self.active.run(self._call, all_of, then, self._settle_changes)
+        _, self.recorded, self.backward = self.active.run(
+            self._call, all_of, then, self._settle_changes, begin
+        )
         self.active.observer = None
 
     def _differentiated(self, recorded: Recorded, results: list[Any]) -> Backward | None:

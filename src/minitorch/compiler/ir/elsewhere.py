@@ -24,7 +24,7 @@ from minitorch.compiler.ir.program import (
     evaluate,
     numpy_function,
 )
-from minitorch.compiler.ir.sizes import Binding, evaluated
+from minitorch.compiler.ir.sizes import Binding, evaluated, typical
 
 FEW_INDICES = 1 << 24  # bytes of them that the host looks at
 FEW = 4096  # bytes that the host may write out for a device to fetch
@@ -86,9 +86,10 @@ class Elsewhere:
 
     def __call__(self, value: Value, inputs: Sequence[Any], binding: Binding | None = None) -> Any:
         """Compute one value from its inputs' arrays."""
-        if all(map(lies_here, inputs)) and (value.primitive != "expand" or value.nbytes <= FEW):
+        nbytes = evaluated(value.nbytes, binding or {})
+        if all(map(lies_here, inputs)) and (value.primitive != "expand" or nbytes <= FEW):
             return evaluate(value, inputs, binding)
-        if self._is_small(value, inputs):
+        if self._is_small(nbytes, inputs):
             return evaluate(value, self._here(inputs), binding)
         there = [self.to_device(np.asarray(x)) if lies_here(x) else x for x in inputs]
         attributes = evaluated(value.attributes, binding) if binding else value.attributes
@@ -105,7 +106,7 @@ class Elsewhere:
     def prepare(self, values: Iterable[Value]) -> None:
         """Make ready what these values take."""
         if self._kernels is not None:
-            self._kernels.prepare(v for v in values if not self._is_small(v, v.inputs))
+            self._kernels.prepare(v for v in values if not self._is_small(typical(v.nbytes), v.inputs))
 
     def map(self, function: str, *arrays: Any, to: Any = None) -> Any:
         """Return an elementwise function of arrays there, of one shape."""
@@ -127,8 +128,9 @@ class Elsewhere:
             return found
         return array if array.flags.c_contiguous else array.copy()
 
-    def _is_small(self, value: Value, inputs: Sequence[Any]) -> bool:
-        return bool(self._few_here) and value.nbytes + sum(np.size(x) * 8 for x in inputs) <= self._few_here
+    def _is_small(self, nbytes: int, inputs: Sequence[Any]) -> bool:
+        touched = nbytes + sum(8 * typical(np.size(x)) for x in inputs)
+        return bool(self._few_here) and touched <= self._few_here
 
     def _here(self, inputs: Sequence[Any]) -> list[Any]:
         return [x if lies_here(x) else self._to_host(x) for x in inputs]
@@ -186,7 +188,9 @@ class Elsewhere:
     def _concatenate(self, value: Value, *parts: Any, axis: int) -> Any:
         if self._kernels is None or any(part.dtype != value.dtype for part in parts):
             return None
-        out, begin = np.empty_like(parts[0], shape=value.shape), 0
+        length = sum(part.shape[axis] for part in parts)
+        shape = (*parts[0].shape[:axis], length, *parts[0].shape[axis + 1 :])
+        out, begin = np.empty_like(parts[0], shape=shape), 0
         for part in parts:
             end = begin + part.shape[axis]
             if not self._kernels.copy(part, out[(slice(None),) * axis + (slice(begin, end),)]):

@@ -1,15 +1,20 @@
 """float16 and bfloat16 as processors compute them: in float32, rounded after each step. Enters, leaves: a Program.
 
 What lies in memory stays half as wide: inputs and outputs. In between a value is a float32 that is one of the narrow
-dtype's numbers. Sums and products of matrices are added up in float32 and rounded once.
+dtype's numbers. Sums and products of matrices are added up in float32 and rounded once. Where there is something that
+multiplies halves and adds up in float32, products read the halves themselves.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from minitorch.compiler.ir import builder
 from minitorch.compiler.ir.program import COMPARISONS, LOGIC, TESTS, Program, Value
+from minitorch.compiler.ir.simplify import number, simplify
 from minitorch.engine.dtypes import bfloat16
 
 FLOAT16, FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
@@ -76,3 +81,108 @@ def _cast(x: Value, to: np.dtype) -> Value:
 
 def _rounded(x: Value, to: np.dtype) -> Value:
     return builder.cast(builder.cast(x, to), FLOAT32)
+
+
+# --- products of halves -------------------------------------------------------------------------------------
+
+# What a half is looked at through; a window is not among them: convolutions are computed in float32.
+_LOOKS = {"reshape", "permute", "expand", "slice", "concatenate"}
+
+
+def with_products_of_halves(program: Program, rounds: bool) -> Program:
+    """Return a program whose products read factors that are halves as such; their sums are float32 as before.
+
+    rounds: whether products may round their factors. Then one of a half and of a float32 rounds the latter to that half
+    too, if its result is rounded so anyway.
+    """
+    if all(value.dtype not in HALVES for value in program.values()):
+        return program
+    program = simplify(program)
+    values = program.values()
+    readers: dict[Value, list[Value]] = {}
+    for value in values:
+        for each in value.inputs:
+            readers.setdefault(each, []).append(value)
+    new: dict[Value, Value] = {}
+    known: dict[Value, Value | None] = {}
+    for value in values:
+        inputs = tuple(new[i] for i in value.inputs)
+        halves = [_narrow(i, known) for i in inputs]
+        if _is_cast(value) and halves[0] is not None and halves[0].dtype == value.dtype:
+            new[value] = halves[0]
+            continue
+        if value.primitive == "contract" and value.dtype == FLOAT32 and not any(map(_is_windows, inputs)):
+            dtypes = {half.dtype for half in halves if half is not None}
+            rounded = rounds and _is_rounded(value, dtypes, readers, program.outputs)
+            if len(dtypes) == 1 and (None not in halves or rounded):
+                (dtype,) = dtypes
+                inputs = tuple(
+                    builder.cast(i, dtype) if half is None else half
+                    for i, half in zip(inputs, halves, strict=True)
+                )
+        new[value] = _made(value, inputs, value.dtype)
+    return Program(program.inputs, [new[o] for o in program.outputs], program.guards)
+
+
+def _narrow(value: Value, known: dict[Value, Value | None]) -> Value | None:
+    """Return the half whose numbers a float32 has; None if it has others, as far as is known."""
+    if value not in known:
+        made = None
+        if _is_cast(value) and value.dtype == FLOAT32 and value.inputs[0].dtype in HALVES:
+            made = value.inputs[0]
+        elif value.primitive in _LOOKS:
+            inputs = tuple(half for i in value.inputs if (half := _narrow(i, known)) is not None)
+            if len(inputs) == len(value.inputs) and len({half.dtype for half in inputs}) == 1:
+                made = _made(value, inputs, inputs[0].dtype)
+        elif value.primitive == "map" and value.dtype == FLOAT32:
+            function, operands = value.attributes["function"], list(value.inputs)
+            dtypes = {half.dtype for i in operands if (half := _narrow(i, known)) is not None}
+            if function in _EXACT and len(dtypes) == 1:
+                (dtype,) = dtypes
+                given = operands[1:] if function == "where" else operands
+                exact = all(_narrow(i, known) is not None or _has(dtype, number(i)) for i in given)
+            else:  # only exponents change, of which bfloat16 has as many as float32
+                exact = len(dtypes - {FLOAT16}) == 1 and _scales_by_a_power_of_two(value)
+            made = builder.cast(value, dtypes.pop()) if exact else None
+        known[value] = made
+    return known[value]
+
+
+def _is_cast(value: Value) -> bool:
+    return value.attributes.get("function") == "cast"
+
+
+def _has(dtype: np.dtype, n: Any) -> bool:
+    """Whether a number is one of a dtype's."""
+    with np.errstate(all="ignore"):
+        return n is not None and bool(n.astype(dtype).astype(n.dtype) == n)
+
+
+def _scales_by_a_power_of_two(value: Value) -> bool:
+    numbers = [number(i) for i in value.inputs] if value.attributes["function"] == "multiply" else []
+    return any(n is not None and abs(np.frexp(n)[0]) == 0.5 for n in numbers)
+
+
+def _is_windows(value: Value) -> bool:
+    while value.primitive in _LOOKS:
+        value = value.inputs[0]
+    return value.primitive == "window"
+
+
+def _is_rounded(
+    value: Value, dtypes: set[np.dtype], readers: dict[Value, list[Value]], outputs: Sequence[Value]
+) -> bool:
+    """Whether a value is read only to be rounded to one of some dtypes, perhaps multiplied by a number before."""
+    if value in outputs:
+        return False
+    for reader in readers.get(value, ()):
+        if _is_cast(reader):
+            if reader.dtype not in dtypes:
+                return False
+            continue
+        scales = reader.attributes.get("function") == "multiply" and any(
+            number(i) is not None for i in reader.inputs
+        )
+        if not (scales or reader.primitive in _LOOKS) or not _is_rounded(reader, dtypes, readers, outputs):
+            return False
+    return True

@@ -7,6 +7,8 @@ grow from what is computed first, and never so that two would wait for each othe
 
 from __future__ import annotations
 
+import functools
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from minitorch.compiler.ir.index import (
@@ -209,7 +211,10 @@ class Fuser(Grouping):
             return False
         is_product = group.kind == "contract"
         most = figures.most_after(group.product) if is_product else figures.largest_group
-        if len(group.members) > most or (group.kind == "contract" and self.meets_far_inputs(value)):
+        if is_product and not most:
+            if not (figures.finishes and self.finishes(group, value)):
+                return False
+        elif len(group.members) > most or (is_product and self.meets_far_inputs(value)):
             return False
         for guess in self.guesses(group, value):
             level = group.level(guess)
@@ -228,6 +233,26 @@ class Fuser(Grouping):
                 self.absorb(group, value)
                 return True
         return False
+
+    def finishes(self, group: Group, value: Value) -> bool:
+        """Whether a library does this to a product's result on the way: round it to the dtype of its factors."""
+        product = group.product
+        if value.attributes.get("function") != "cast" or value.dtype != product.inputs[0].dtype:
+            return False
+        return self.is_read_once(value.inputs[0], group.members[-1])
+
+    def is_read_once(self, view: Value, member: Value) -> bool:
+        """Whether this is a look at a member of a group, and nobody else has one."""
+        while view is not member and not self.is_leaf(view) and self.uses[view] == 1:
+            view = view.inputs[0]
+        return view is member and self.uses[view] == 1
+
+    @functools.cached_property
+    def uses(self) -> Counter[Value]:
+        """By how many others, and results, each value is read."""
+        return Counter(
+            [*self.program.outputs, *(each for value in self.program.values() for each in value.inputs)]
+        )
 
     def meets_far_inputs(self, value: Value) -> bool:
         """Whether a value is made with a large array that the program is given, as an optimiser's step is.

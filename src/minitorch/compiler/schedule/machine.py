@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from minitorch.compiler.ir.program import Value
+from minitorch.compiler.ir.sizes import typical
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,9 @@ class Figures:
     through memory row by row.
     Sums over columns are not made in a kernel that folds along rows, where they are `columns_apart`.
     Of groups: at most `largest_group` values, and at most `longest_epilogue` functions on a product's result (0
-    leaves every product alone, for a library to compute; so is one of `alone_from` multiplications or more). A
-    value of `grained_elements` or more is stored only along the grain of what is computed with it.
+    leaves every product alone, for a library to compute; so is one of `alone_from` multiplications or more, but
+    for its rounding to halves, where a library `finishes` it so). A value of `grained_elements` or more is stored
+    only along the grain of what is computed with it.
     Of computing again: what costs at most `cheap` is computed again rather than stored. From `far_bytes` on a
     value leaves the nearest caches before it is read, and may cost as much as `far_cost`. (An addition costs 1.)
     Of memory: a value of at most `few_bytes` may lie around; every value begins at a multiple of `alignment`.
@@ -45,6 +47,7 @@ class Figures:
     few_bytes: int
     alignment: int
     alone_from: int = 1 << 62
+    finishes: bool = False
     columns_apart: bool = False
     panel_bytes: int = 0
     reads_padded: bool = False
@@ -56,7 +59,7 @@ class Figures:
         lengths = [n for operand in product.inputs for n in operand.shape]
         letters = product.attributes["spec"].partition("->")[0].replace(",", "")
         count = math.prod(dict(zip(letters, lengths, strict=True)).values())
-        return self.longest_epilogue if count < self.alone_from else 0
+        return self.longest_epilogue if typical(count) < self.alone_from else 0
 
 
 class Machine(Protocol):

@@ -49,27 +49,50 @@ def compute_again(grouping: Grouping, stored: set[Value]) -> None:
     for value in grouping.program.values():
         if value not in stored or value in outputs or value.primitive != "map" or value in grouping.forced:
             continue
-        recipe = _recipe(grouping, value, stored)
-        if recipe is None:
-            continue
-        mine = grouping.group_of[value]
-        elsewhere = [(user, group) for user, group in users.get(value, ()) if group is not mine]
-        if not all(_may_compute(user, group, value) for user, group in elsewhere):
-            continue
-        new = recipe.again - grouping.inlined
-        grouping.inlined |= new
-        if any(
-            isinstance(read, Obstacle)  # what is no copy of memory cannot be looked at in this way
-            for user, group in elsewhere
-            for read in grouping.member_leaves(group, user, group)
-        ):
-            grouping.inlined -= new
-            continue
-        stored.discard(value)
-        for group in list(grouping.readers.get(value, ())):
-            if group is not mine:
-                for leaf in recipe.ingredients:
-                    grouping.reads(group, leaf)
+        narrow = _narrower(grouping, value)
+        new = {narrow} - stored if narrow is not None else set()
+        stored |= new
+        if _is_taken_out(grouping, value, stored, users.get(value, [])):
+            stored.discard(value)
+        else:
+            stored -= new
+
+
+def _is_taken_out(
+    grouping: Grouping, value: Value, stored: set[Value], users: list[tuple[Value, Group]]
+) -> bool:
+    """Have all who read a value compute it, and return True; False if that costs too much, or is impossible."""
+    recipe = _recipe(grouping, value, stored)
+    if recipe is None:
+        return False
+    mine = grouping.group_of[value]
+    elsewhere = [(user, group) for user, group in users if group is not mine]
+    if not all(_may_compute(user, group, value) for user, group in elsewhere):
+        return False
+    new = recipe.again - grouping.inlined
+    grouping.inlined |= new
+    if any(
+        isinstance(read, Obstacle)  # what is no copy of memory cannot be looked at in this way
+        for user, group in elsewhere
+        for read in grouping.member_leaves(group, user, group)
+    ):
+        grouping.inlined -= new
+        return False
+    for group in list(grouping.readers.get(value, ())):
+        if group is not mine:
+            for leaf in recipe.ingredients:
+                grouping.reads(group, leaf)
+    return True
+
+
+def _narrower(grouping: Grouping, value: Value) -> Value | None:
+    """Return what could lie in memory in place of a value that is the same in a wider dtype; None if it is not."""
+    if value.attributes["function"] != "cast":
+        return None
+    source = _plain_leaf(grouping, value.inputs[0])
+    if source is None or source.primitive != "map" or source.dtype.itemsize >= value.dtype.itemsize:
+        return None
+    return source if grouping.group_of.get(source) is grouping.group_of[value] else None
 
 
 def _recipe(grouping: Grouping, value: Value, stored: set[Value]) -> Recipe | None:

@@ -187,12 +187,13 @@ class Recording:
         collect: Callable[[Any], list[Any]],
         then: Callable[[Recorded, list[Any]], Any] = lambda recorded, found: None,
         settle: Callable[[], None] = lambda: None,
+        begin: Callable[[Recorded, Any], None] = lambda recorded, more: None,
     ) -> tuple[Any, Recorded, Any]:
         """Run a function and write it down; return its results, what was written, and what `then` gave.
 
         collect: finds the Tensors and arrays among the results. then: what else to do while they are still being
         recorded; if it fails, nothing was changed. settle: what else is changed for real, when the Tensors are: all of
-        it, or, if the function was interrupted before, nothing.
+        it, or, if the function was interrupted before, nothing. begin: what may go on while a device computes.
         """
         try:
             with self._shown():
@@ -200,6 +201,7 @@ class Recording:
                 found = collect(results)
                 recorded = self.finish([as_traced(r._data if isinstance(r, Node) else r) for r in found])
                 more = then(recorded, found)
+            begin(recorded, more)
             self._compute_what_is_kept(recorded)
             with Uninterrupted():
                 self.commit()
@@ -259,8 +261,6 @@ class Recording:
         return self._mirrors[id(array)][1]
 
     def _meet(self, memory: DeviceMemory) -> None:
-        if self.symbols:  # such programs are made for each size
-            self.assumed.need(math.prod(symbol.size for symbol in self.symbols.values()))
         if self.memory not in (None, memory):
             raise CompileError("compile: its tensors lie on different devices")
         self.memory = memory
@@ -287,12 +287,17 @@ class Recording:
         }
         assert self.memory is not None
         assert self._computing is not None
+        sizes = {s: s.hint for value in needed for s in symbols_of((value.shape, value.attributes))}
         with unobserved():
-            compute = self._computing(self.memory)
-            compute.prepare(needed)
+            there = self._computing(self.memory)
+            there.prepare(needed)
+
+            def compute(value: Value, inputs: Any, _: Any) -> Any:
+                return there(value, inputs, sizes)
+
             found = interpret(Program(list(given), values), list(given.values()), compute=compute)
             return [
-                _copied(array, compute) if value.primitive in VIEWS or value in given else array
+                _copied(array, there) if value.primitive in VIEWS or value in given else array
                 for value, array in zip(values, found, strict=True)
             ]
 

@@ -11,6 +11,9 @@ import numpy as np
 
 from minitorch.compiler.backends.cuda.products import LEAST_MULTIPLICATIONS
 from minitorch.compiler.backends.llvm.capabilities import Cpu
+from minitorch.compiler.backends.llvm.text import TYPES
+from minitorch.compiler.ir.program import Value
+from minitorch.compiler.schedule.groups import is_expressible
 from minitorch.compiler.schedule.machine import Figures
 
 GPU_FIGURES = Figures(
@@ -27,6 +30,7 @@ GPU_FIGURES = Figures(
     alignment=256,
     columns_apart=True,  # threads of a row wait for each other; those of columns need not
     alone_from=LEAST_MULTIPLICATIONS,  # such a product may be a library's
+    finishes=True,
     reads_padded=True,  # (a kernel that brings factors to where a library wants them does that, too)
 )
 
@@ -39,3 +43,9 @@ class Gpu(Cpu):
     """A GPU, as scheduling sees it: elementwise functions are written by the same formulas as for a CPU."""
 
     figures: Figures = GPU_FIGURES
+
+    def computes(self, value: Value) -> bool:
+        """Whether there is a kernel for a value: as for a CPU, and for products of halves, summed in float32."""
+        if value.primitive == "contract" and value.dtype == np.float32:
+            return is_expressible(value) and all(i.dtype in TYPES for i in value.inputs)
+        return super().computes(value)

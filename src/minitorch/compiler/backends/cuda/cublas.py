@@ -17,7 +17,8 @@ from minitorch.compiler.backends.cuda.products import LibraryProduct, Matrix
 from minitorch.engine.precision import may_round
 
 WORKSPACE = 32 << 20  # bytes; what the library asks for on the newest GPUs
-_FLOAT32, _FLOAT64 = 0, 1  # the library's numbers for dtypes
+# The library's numbers for dtypes, by their names, and for how it computes.
+_DTYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}
 _COMPUTE_FLOAT32, _COMPUTE_TF32, _COMPUTE_FLOAT64 = 68, 77, 70
 _ANY_ALGORITHM = -1
 
@@ -61,10 +62,11 @@ class Cublas:
         p = product
         self._call("cublasSetStream_v2", self._handle, ctypes.c_void_p(stream))
         self.prepare()  # (another stream takes the workspace away)
-        single = p.dtype == np.float32
-        kind = _FLOAT32 if single else _FLOAT64
-        compute = (_COMPUTE_TF32 if may_round() else _COMPUTE_FLOAT32) if single else _COMPUTE_FLOAT64
-        number = ctypes.c_float if single else ctypes.c_double
+        kind, made = _DTYPES[p.dtype.name], _DTYPES[p.made.name]
+        compute = _COMPUTE_FLOAT64 if p.dtype == np.float64 else _COMPUTE_FLOAT32
+        if p.dtype == np.float32 and may_round():
+            compute = _COMPUTE_TF32
+        number = ctypes.c_double if p.dtype == np.float64 else ctypes.c_float
         factors, sizes = [(p.a, addresses[0]), (p.b, addresses[1])], [p.rows, p.columns]
         # The library's matrices lie column by column: what it calls c is c's transpose, b's times a's.
         flipped = not p.c.is_transposed
@@ -94,7 +96,7 @@ class Cublas:
             ctypes.c_longlong(second.batch),
             ctypes.byref(number(float(p.adds))),
             ctypes.c_void_p(addresses[2]),
-            kind,
+            made,
             p.c.apart,
             ctypes.c_longlong(p.c.batch),
             p.batches,

@@ -25,13 +25,14 @@ from minitorch.compiler.backends.cuda.products import (
     arrangements,
     worth_transposing,
 )
-from minitorch.compiler.backends.cuda.words import TRIPLE
-from minitorch.compiler.backends.llvm.body import Body, Expression
+from minitorch.compiler.backends.cuda.words import TRIPLE, with_sizes
+from minitorch.compiler.backends.llvm.body import Body
 from minitorch.compiler.backends.llvm.loops import Loop, LoopFold, Store
 from minitorch.compiler.backends.llvm.lower import Lowering, loop_key, product_of
 from minitorch.compiler.backends.llvm.target import Target
-from minitorch.compiler.ir.index import Affine, Dim, Index, dims_of, total
+from minitorch.compiler.ir.index import Affine, Dim, Index, dims_of, offset, total
 from minitorch.compiler.ir.program import Value
+from minitorch.compiler.ir.sizes import is_fixed, typical
 from minitorch.compiler.schedule.groups import Group
 from minitorch.compiler.schedule.memory import Scratch
 from minitorch.compiler.schedule.schedule import Schedule
@@ -73,7 +74,8 @@ def _rows_apart(schedule: Schedule) -> dict[Value, tuple[int, int]]:
     for value in schedule.stored:
         row = value.shape[-1] if value.ndim > 1 else 0
         if (
-            row < LEAST_ROW
+            not is_fixed(row)
+            or row < LEAST_ROW
             or row % ALIGNED_ROWS == 0
             or value.dtype != np.float32
             or value.primitive not in ("map", "contract")
@@ -123,6 +125,10 @@ class GpuLowering(Lowering):
             guard = loop.body.operand((FAILED, 0)) if self.checks and self.may_harm(loop) else None
         return self.written((guard, loop_key(loop)), loop.body, lambda: write_loop(loop, guard))
 
+    def with_sizes(self, write: Callable[[], Any]) -> Any:
+        """Write a kernel in which sizes may vary."""
+        return with_sizes(write)
+
     def may_harm(self, loop: Loop) -> bool:
         """Whether a loop would read or write elsewhere if an index were out of range, or changes an input."""
         if any(store.places for store in loop.stores) or any(
@@ -145,23 +151,44 @@ class GpuLowering(Lowering):
             convolution = recognised(value)
             if convolution is not None and self.convolves():
                 return self.convolution(value, convolution)
+        found = self.by_a_library(group, value, indices, summed)
+        if found:
+            return found
         body = Body(self.is_stored, self.rows)
         sides = [body.at(operand, index) for operand, index in zip(value.inputs, indices, strict=True)]
-        kept = dims_of(group.index[value])
-        arguments, inputs = self.schedule.arguments, len(self.schedule.program.inputs)
-        if len(group.members) == 1 and arguments.get(value, inputs) >= inputs:
-            where = body.place(value, group.index[value])
-            found = self.library_product(value, body, sides, indices, kept, summed, where)
-            if found:
-                return found
         sides = [
             side if side.dtype == value.dtype else body.apply("cast", value.dtype, side) for side in sides
         ]
-        loop = Loop(body, kept, summed, True)
+        loop = Loop(body, dims_of(group.index[value]), summed, True)
         loop.folds.append(LoopFold(value, "add", body.apply("multiply", value.dtype, *sides), "row"))
-        _, stores = self.epilogue(group, value, body)
-        loop.stores += stores
+        node = body.result(value, frozenset(dims_of(group.index[value])))
+        loop.stores += self.epilogue(group, value, body, node)
         return [self.write(loop)]
+
+    def by_a_library(self, group: Group, value: Value, indices: list[Index], summed: list[Dim]) -> list[Any]:
+        """Return a product as a library's, with what is done to its result; [] if it is none."""
+        last, index = group.members[-1], group.index[value]
+        kept = dims_of(index)
+        arguments, inputs = self.schedule.arguments, len(self.schedule.program.inputs)
+        alone = len(group.members) == 1
+        if typical(total(kept) * total(summed)) < LEAST_MULTIPLICATIONS or (
+            alone and arguments.get(value, inputs) < inputs
+        ):
+            return []
+        rounds = len(group.members) == 2 and value not in self.schedule.stored
+        if (alone or rounds) and arguments.get(last, inputs) >= inputs:
+            where = Body(self.is_stored, self.rows).place(last, group.index[last])
+            return self.library_product(value, indices, kept, summed, last, where)
+        # What a library does not do comes after it.
+        made = Scratch(value.nbytes)
+        where = offset(index, value.shape)
+        found = self.library_product(value, indices, kept, summed, made, where)
+        if not found:
+            return []
+        body = Body(self.is_stored, self.rows)
+        loop = Loop(body, kept, [], False)
+        loop.stores += self.epilogue(group, value, body, body.read(made, where, value.dtype))
+        return [*found, self.write(loop)]
 
     def convolution(self, value: Value, found: Recognised) -> list[Any]:
         """Return a convolution as a library's, after and before kernels that bring arrays to where it wants them."""
@@ -211,28 +238,25 @@ class GpuLowering(Lowering):
     def library_product(
         self,
         value: Value,
-        body: Body,
-        nodes: list[Expression],
         indices: list[Index],
         kept: list[Dim],
         summed: list[Dim],
+        result: Value | Scratch,
         where: Affine,
     ) -> list[Any]:
         """Return a product as a library's, after kernels that write its factors out; [] if it is none.
 
-        nodes: its factors' elements; where: of its own.
+        result, where: what its elements are written to (a value may have another dtype), and where they lie there.
         """
-        count = total(kept) * total(summed)
-        if value.dtype not in DTYPES or count < LEAST_MULTIPLICATIONS:
+        count = typical(total(kept) * total(summed))
+        if value.dtype not in DTYPES:
             return []
+        body = Body(self.is_stored, self.rows)
+        nodes = [body.at(operand, index) for operand, index in zip(value.inputs, indices, strict=True)]
+        dtype = value.inputs[0].dtype
         sides = []
         for node, index in zip(nodes, indices, strict=True):
-            plain = (
-                node.kind == "load"
-                and not node.data.conditions
-                and not node.args
-                and node.dtype == value.dtype
-            )
+            plain = node.kind == "load" and not node.data.conditions and not node.args and node.dtype == dtype
             sides.append(Side(node.data.where if plain else None, frozenset(dims_of(index))))
         best: tuple[int, Arranged, list[Matrix | None]] | None = None
         for way in arrangements(sides, where, kept, summed):
@@ -240,7 +264,9 @@ class GpuLowering(Lowering):
                 sides[0].matrix(way.rows, way.summed, way.batches),
                 sides[1].matrix(way.summed, way.columns, way.batches),
             ]
-            written = sum(total(list(side.dims)) for side, m in zip(sides, found, strict=True) if m is None)
+            written = sum(
+                typical(total(list(side.dims))) for side, m in zip(sides, found, strict=True) if m is None
+            )
             if best is None or written < best[0]:
                 best = written, way, found
         if best is None:
@@ -260,7 +286,7 @@ class GpuLowering(Lowering):
             a is not None
             and b is not None
             and batches == 1
-            and value.dtype == np.float32
+            and dtype == np.float32
             and precision() != "highest"
         ):
             turned = worth_transposing(rows, columns, length, a, b)
@@ -274,14 +300,15 @@ class GpuLowering(Lowering):
                 return []
             read = node.data.where if node.kind == "load" else None
             order, packed = side.packed(down, across, way.batches, read, way.summed if matrix else ())
-            scratch = Scratch(total(order) * value.dtype.itemsize)
-            steps.append(self.written_out(value.inputs[number], indices[number], value.dtype, order, scratch))
+            scratch = Scratch(total(order) * dtype.itemsize)
+            steps.append(self.written_out(value.inputs[number], indices[number], dtype, order, scratch))
             operands.append(scratch)
             matrices.append(packed)
         a, b = matrices
-        result = self.rows[value][0] if value in self.rows else value
+        made = result.dtype if isinstance(result, Value) else value.dtype
+        result = self.rows[result][0] if result in self.rows else result
         product = LibraryProduct(
-            [*operands, result], value.dtype, rows, columns, length, batches, a, b, way.c
+            [*operands, result], dtype, made, rows, columns, length, batches, a, b, way.c
         )
         return [*steps, *product.in_parts()]
 

@@ -203,14 +203,14 @@ class Lowering:
         sides = [
             self.side(body, operand, index) for operand, index in zip(value.inputs, indices, strict=True)
         ]
-        node, stores = self.epilogue(group, value, body)
+        node = body.result(value, frozenset(dims_of(group.index[value])))
+        stores = self.epilogue(group, value, body, node)
         product = Product(value, sides[0], sides[1], group.index[value], summed, body, node, stores)
         return self.written(_product_key(product), body, lambda: write_product(product, self.target))
 
-    def epilogue(self, group: Group, value: Value, body: Body) -> tuple[Expression, list[Store]]:
-        """Return a product's element as the others of its group read it, and all that is stored."""
+    def epilogue(self, group: Group, value: Value, body: Body, node: Expression) -> list[Store]:
+        """Return all that is stored of a product and of the others of its group, which read its element as a node."""
         index = group.index[value]
-        node = body.result(value, frozenset(dims_of(index)))
         body.give(value, index, node)
         stores = []
         if value in self.schedule.stored:
@@ -221,7 +221,7 @@ class Lowering:
             made = body.compute(member, group.index[member])
             body.give(member, group.index[member], made)
             stores += self.stores(member, group.index[member], made, body)
-        return node, stores
+        return stores
 
     def side(self, body: Body, operand: Value, index: Index) -> Operand:
         """Find where an operand of a product lies."""
@@ -235,6 +235,10 @@ class Lowering:
             key = (key, start * operand.dtype.itemsize)
         return Operand(body.operand(key), {**dict.fromkeys(dims_of(index), 0), **dict(terms)})
 
+    def with_sizes(self, write: Callable[[], Any]) -> Any:
+        """Write a kernel in which sizes may vary."""
+        return with_sizes(write)
+
     # --- equal kernels ---------------------------------------------------------------------------------------
 
     def written(self, key: Any, body: Body, write: Callable[[], Any]) -> Any:
@@ -242,7 +246,7 @@ class Lowering:
         before = len(body.operands)
         known = self.texts.get(key)
         if known is None:
-            kernel = with_sizes(write)
+            kernel = self.with_sizes(write)
             self.texts[key] = (kernel, kernel.operands[before:])
             return kernel
         kernel, added = known

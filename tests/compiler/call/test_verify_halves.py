@@ -1,0 +1,58 @@
+"""What passes through bfloat16 or float16 is compared by their rounding, and nothing else is."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import minitorch
+from minitorch.compiler.call.verify import differing
+from minitorch.compiler.ir import builder
+from minitorch.compiler.ir.program import Program, Value, interpret
+
+RUNNER = SimpleNamespace(settle=lambda: None)
+
+
+def rounded_and_not(dtype, size=60):
+    """A program of two products, one of which is rounded to a half on its way to float32, and what it gives."""
+    a, b = (np.random.default_rng(n).normal(size=(size, size)).astype(np.float32) for n in (1, 2))
+    x, y = (Value("input", (), {"index": i}, (size, size), np.dtype(np.float32)) for i in (0, 1))
+    product = builder.matmul(x, y)
+    half = builder.cast(builder.cast(product, np.dtype(dtype)), np.float32)
+    program = Program([x, y], [half, product])
+    return program, [a, b], interpret(program, [a, b])
+
+
+@pytest.mark.parametrize("dtype", [minitorch.bfloat16, np.float16])
+def test_a_neighbour_of_a_half_is_right(dtype):
+    program, inputs, expected = rounded_and_not(dtype)
+    eps = float(minitorch.finfo(np.dtype(dtype)).eps)
+    found = [a.copy() for a in expected]
+    found[0][3] *= 1 + eps  # one row of it
+    assert differing(program, RUNNER, inputs, list(found), expected) == []
+    found[0][5] *= 1 + 40 * eps
+    assert differing(program, RUNNER, inputs, list(found), expected) == [0]
+
+
+@pytest.mark.parametrize("dtype", [minitorch.bfloat16, np.float16])
+def test_what_was_never_a_half_is_compared_as_before(dtype):
+    program, inputs, expected = rounded_and_not(dtype)
+    found = [a.copy() for a in expected]
+    found[1] *= 1 + 1e-3
+    assert differing(program, RUNNER, inputs, found, expected) == [1]
+
+
+def test_what_is_right_for_a_neighbour_of_a_half_is_right():
+    program, inputs, _ = rounded_and_not(minitorch.bfloat16, size=300)
+    rounded, _ = program.outputs
+    border = 1.001  # between two neighbours
+    rest = builder.map_values("subtract", rounded, builder.full(rounded.shape, border, np.float32))
+    program = Program(program.inputs, [rounded, builder.map_values("sign", rest)])
+    expected = interpret(program, inputs)
+    found = [a.copy() for a in expected]
+    found[0][found[0] == 1] = 1 + 2.0**-7
+    found[1] = np.sign(found[0] - np.float32(border))
+    assert (found[1] != expected[1]).any()
+    assert differing(program, RUNNER, inputs, list(found), expected) == []
+    found[1][0] *= -1
+    assert differing(program, RUNNER, inputs, list(found), expected) == [1]
