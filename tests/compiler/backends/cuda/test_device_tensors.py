@@ -10,6 +10,7 @@ import minitorch
 from compiled import BACKENDS, assert_same
 from minitorch import nn
 from minitorch.compiler.backends.cuda import sorting
+from minitorch.compiler.call.there import computing
 from minitorch.compiler.ir import elsewhere
 from minitorch.compiler.trace.recorder import Recording
 from minitorch.nn import functional as F
@@ -419,7 +420,7 @@ def test_training_recorded_on_the_device(model, nothing_here, monkeypatch):
         Recording, "__init__", lambda self, *given: modes.append(given[-2:]) or begin(self, *given)
     )
     losses, state, step = trained(model, OPTIMIZERS["sgd"], batch, True)
-    assert set(modes) == {(False, 0), (True, np.inf)}  # nowhere but on the device, when that is known
+    assert set(modes) == {(None, 0), (computing, np.inf)}  # nowhere but on the device, when that is known
     expected, others, _ = trained(model, OPTIMIZERS["sgd"], batch, False)
     np.testing.assert_allclose(losses, expected, rtol=1e-4)
     for a, b in zip(state, others, strict=True):
