@@ -545,6 +545,9 @@ class Fuser(Grouping):
 
     def place_call(self, value: Value) -> None:
         """NumPy computes this; neighbours that it computes too become one call."""
+        if is_composite(value):
+            self.place_composite(value)
+            return
         leaves: list[Value] = []
         stack = list(value.inputs)
         while stack:
@@ -554,10 +557,6 @@ class Fuser(Grouping):
             elif operand.primitive != "constant":
                 leaves.append(operand)
         makers = [self.group_of[leaf] for leaf in leaves if leaf in self.group_of]
-        if is_composite(value):
-            group = makers[0] if value.primitive == "item" else self.new_group("composite")
-            self.take_in(group, value, leaves)
-            return
         calls = (
             m
             for m in makers
@@ -567,6 +566,17 @@ class Fuser(Grouping):
             and value.primitive not in EXCHANGES  # between a start and its wait others come
         )
         self.take_in(next(calls, None) or self.new_group("call"), value, leaves)
+
+    def place_composite(self, value: Value) -> None:
+        """A backend has kernels for this, which read all of it from memory; each of its results goes with it."""
+        if value.primitive == "item":
+            self.take_in(self.group_of[value.inputs[0]], value, [])
+            return
+        for operand in value.inputs:
+            if operand.primitive in VIRTUAL:
+                self.force(operand)
+        read = [operand for operand in value.inputs if operand.primitive != "constant"]
+        self.take_in(self.new_group("composite"), value, read)
 
     def take_in(self, group: Group, value: Value, leaves: list[Value]) -> None:
         """Make a value that has no place in loops a member."""
