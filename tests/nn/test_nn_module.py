@@ -600,6 +600,65 @@ def test_full_backward_hooks(m):
     assert list(y.grad) == [13.0]
 
 
+def test_hooks_of_every_module(m):
+    where, seen = m.modules.module, []
+    net = m.Sequential(m.Linear(2, 2), m.Tanh())
+    with library(m).no_grad():
+        net[0].weight.fill_(0.5)
+        net[0].bias.fill_(0.25)
+    handles = [
+        where.register_module_forward_pre_hook(lambda mod, args: seen.append(type(mod).__name__)),
+        where.register_module_forward_hook(
+            lambda mod, args, out: out * 2 if isinstance(mod, m.Linear) else None
+        ),
+        where.register_module_full_backward_pre_hook(
+            lambda mod, out: seen.append(("back", type(mod).__name__))
+        ),
+        where.register_module_full_backward_hook(
+            lambda mod, into, out: (into[0] * 3,) if isinstance(mod, m.Tanh) else None
+        ),
+    ]
+    net[0].register_forward_hook(lambda mod, args, out: out + 1)  # after those of every module
+    x = library(m).ones(2, requires_grad=True)
+    out = net(x)
+    out.sum().backward()
+    for handle in handles:
+        handle.remove()
+    plain = net(x)
+    assert seen == [
+        "Sequential",
+        "Linear",
+        "Tanh",
+        ("back", "Sequential"),
+        ("back", "Tanh"),
+        ("back", "Linear"),
+    ]
+    np.testing.assert_allclose(out.detach().numpy(), np.tanh([3.5, 3.5]), rtol=1e-6)
+    np.testing.assert_allclose(x.grad.numpy(), 6 * (1 - np.tanh(3.5) ** 2) * np.ones(2), rtol=1e-4)
+    np.testing.assert_allclose(plain.detach().numpy(), np.tanh([2.25, 2.25]), rtol=1e-6)
+
+
+def test_compiled_models_notice_hooks_of_every_module():
+    model, seen = nn.Linear(2, 2), []
+    compiled = minitorch.compile(lambda x: model(x))
+    x = minitorch.ones(1, 2)
+    first = compiled(x)
+    with nn.modules.module.register_module_forward_hook(lambda mod, args, out: out * 2):
+        doubled = compiled(x)
+    handle = nn.modules.module.register_module_forward_pre_hook(lambda mod, args: seen.append(1))
+    compiled(x)
+    handle.remove()
+    assert doubled.tolist() == (first * 2).tolist() and seen == [1]
+    assert compiled(x).tolist() == first.tolist()
+
+
+def test_a_model_as_bfloat16(m):
+    model = m.Sequential(m.Linear(2, 3), m.BatchNorm1d(3)).bfloat16()
+    told = {name: str(value.dtype).rpartition(".")[2] for name, value in model.state_dict().items()}
+    kept = told.pop("1.num_batches_tracked")
+    assert kept == "int64" and set(told.values()) == {"bfloat16"}
+
+
 def test_backward_hook_without_differentiable_inputs(m):
     lib = library(m)
     layer = m.Linear(2, 1)

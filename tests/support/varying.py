@@ -7,11 +7,10 @@ of one size, with which the one for all sizes is compared.
 import numpy as np
 
 from minitorch.compiler.ir import builder as b
-from minitorch.compiler.ir.program import Program, Value
+from minitorch.compiler.ir.program import Program
 from minitorch.compiler.ir.sizes import (
     Symbol,
     collecting,
-    evaluated,
     hint,
     surely_equal,
     surely_less,
@@ -414,21 +413,6 @@ def updates(n, m):
     x, w, rate = given((n, 12)), given((12, 5)), given(())
     g = b.matmul(b.permute(x, (1, 0)), b.map_values("tanh", b.matmul(x, w)))
     return [x, w, rate], [b.map_values("subtract", w, b.map_values("multiply", g, rate))]
-
-
-def at_sizes(program, binding):
-    """Return a program as it is at some sizes, in which nothing varies any more."""
-    made = {}
-    for value in program.values():
-        attributes = {k: v for k, v in value.attributes.items() if k != "symbol"}
-        made[value] = Value(
-            value.primitive,
-            tuple(made[i] for i in value.inputs),
-            evaluated(attributes, binding),
-            evaluated(value.shape, binding),
-            value.dtype,
-        )
-    return Program([made[i] for i in program.inputs], [made[o] for o in program.outputs])
 
 
 class RandomVarying:

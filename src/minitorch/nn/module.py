@@ -11,19 +11,25 @@ import functools
 import html
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from minitorch import creation
-from minitorch.autograd import Function
-from minitorch.engine import watch
 from minitorch.engine.backward import own_gradient
 from minitorch.engine.dtypes import kind_of
 from minitorch.engine.modes import no_grad, observed
 from minitorch.engine.node import new_tensor
 from minitorch.engine.recording import changed, recordings
+from minitorch.nn.hooks import add_hook, call_with_hooks, everywhere
+from minitorch.nn.hooks import register_module_backward_hook as register_module_backward_hook
+from minitorch.nn.hooks import register_module_forward_hook as register_module_forward_hook
+from minitorch.nn.hooks import register_module_forward_pre_hook as register_module_forward_pre_hook
+from minitorch.nn.hooks import register_module_full_backward_hook as register_module_full_backward_hook
+from minitorch.nn.hooks import (
+    register_module_full_backward_pre_hook as register_module_full_backward_pre_hook,
+)
+from minitorch.nn.loading import EXTRA_STATE, IncompatibleKeys, load_all, plan_own
 from minitorch.nn.parameter import Buffer, Parameter
 from minitorch.tensor import HookHandle, Tensor
 from minitorch.tensor.torch_types import is_dtype
@@ -31,27 +37,6 @@ from minitorch.tensor.torch_types import is_dtype
 __all__ = ["Module"]
 
 Self = TypeVar("Self", bound="Module")
-
-_EXTRA_STATE = "_extra_state"
-
-
-class _IncompatibleKeys(NamedTuple):
-    missing_keys: list[str]
-    unexpected_keys: list[str]
-
-    def __repr__(self) -> str:
-        if not self.missing_keys and not self.unexpected_keys:
-            return "<All keys matched successfully>"
-        return f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
-
-
-class _Loading(OrderedDict[str, Any]):
-    """A state dict being loaded. Writes wait here until every key was checked: all are done, or none."""
-
-    def __init__(self, entries: Mapping[str, Any]) -> None:
-        super().__init__(entries)
-        self.writes: list[Callable[[], None]] = []
-        self._metadata = getattr(entries, "_metadata", None)
 
 
 class Members(dict[str, Any]):
@@ -134,6 +119,7 @@ class Module:
                 or own["_forward_pre_hooks"]
                 or own["_backward_hooks"]
                 or own["_backward_pre_hooks"]
+                or everywhere
             )
         except KeyError:
             raise AttributeError(
@@ -141,7 +127,7 @@ class Module:
             ) from None
         if not hooked:
             return (observed(self.forward) if recordings else self.forward)(*args, **kwargs)
-        return _call_with_hooks(self, args, kwargs)
+        return call_with_hooks(self, args, kwargs)
 
     # --- attributes -----------------------------------------------------------------------------
 
@@ -546,6 +532,10 @@ class Module:
         """Cast floating-point parameters and buffers to float64."""
         return self._as_floats(np.float64)
 
+    def bfloat16(self: Self) -> Self:
+        """Cast floating-point parameters and buffers to bfloat16."""
+        return self._apply(lambda t: t.bfloat16() if kind_of(t.dtype) == "f" else t)
+
     def half(self: Self) -> Self:
         """Cast floating-point parameters and buffers to float16."""
         return self._as_floats(np.float16)
@@ -572,13 +562,16 @@ class Module:
         """Take back what get_extra_state returned."""
         raise RuntimeError("set_extra_state is not defined by this module")
 
+    def _defines(self, method: str) -> bool:
+        return getattr(type(self), method) is not getattr(Module, method)
+
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
         """Put this module's own parameters and buffers, without its children's, into a dictionary."""
         for name, member in self._own_state().items():
             if member is not None:
                 destination[prefix + name] = member if keep_vars else member.detach()
-        if _defines(self, "get_extra_state"):
-            destination[prefix + _EXTRA_STATE] = self.get_extra_state()
+        if self._defines("get_extra_state"):
+            destination[prefix + EXTRA_STATE] = self.get_extra_state()
 
     def _own_state(self) -> dict[str, Any]:
         hidden = self._non_persistent_buffers_set
@@ -624,53 +617,7 @@ class Module:
         """Check this module's own entries and plan their writing; note what is missing or does not fit."""
         for hook in tuple(self._load_state_dict_pre_hooks.values()):
             hook(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
-        own = self._own_state()
-        assign = local_metadata.get("assign_to_params_buffers", False)
-        writes: list[Callable[[], None]] = []
-        for name, member in own.items():
-            key = prefix + name
-            if member is None:
-                continue
-            if key not in state_dict:
-                if strict:
-                    missing_keys.append(key)
-                continue
-            try:
-                value = _value(state_dict[key])
-            except Exception as error:
-                error_msgs.append(f"{key}: {type(error).__name__}: {error}")
-                continue
-            if tuple(value.shape) != member.shape:
-                error_msgs.append(
-                    f"size mismatch for {key}: copying a param with shape {tuple(value.shape)} from checkpoint, "
-                    f"the shape in current model is {member.shape}."
-                )
-            elif assign:
-                writes.append(partial(self._assign, name, state_dict[key], value))
-            else:
-                writes.append(partial(_write, member, value))
-        extra = prefix + _EXTRA_STATE
-        if _defines(self, "set_extra_state"):
-            if extra in state_dict:
-                writes.append(partial(self.set_extra_state, state_dict[extra]))
-            elif strict:
-                missing_keys.append(extra)
-        elif extra in state_dict and strict:
-            unexpected_keys.append(extra)
-        if strict:
-            for key in state_dict:
-                if key.startswith(prefix) and key != extra:
-                    name = key[len(prefix) :]
-                    head = name.partition(".")[0]
-                    known = own.get(name) is not None if head == name else head in self._modules
-                    if not known:
-                        unexpected_keys.append(key)
-        waiting = getattr(state_dict, "writes", None)
-        if waiting is not None:
-            waiting.extend(writes)
-        else:
-            for write in writes:
-                write()
+        plan_own(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
 
     def _assign(self, name: str, given: Any, value: Any) -> None:
         """Put a loaded value in a member's place, instead of copying into it."""
@@ -686,7 +633,7 @@ class Module:
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> _IncompatibleKeys:
+    ) -> IncompatibleKeys:
         """Take over the values of a state dict: Tensors, NumPy arrays or PyTorch's tensors.
 
         strict: refuse missing and unexpected keys. assign: put the given tensors in the place of the old ones
@@ -697,41 +644,7 @@ class Module:
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
-        loading = _Loading(state_dict)
-        missing: list[str] = []
-        unexpected: list[str] = []
-        errors: list[str] = []
-        walked: list[Module] = []
-
-        def load(module: Module, prefix: str) -> None:
-            metadata = dict((loading._metadata or {}).get(prefix[:-1], {}))
-            metadata["assign_to_params_buffers"] = assign
-            module._load_from_state_dict(loading, prefix, metadata, True, missing, unexpected, errors)
-            for name, child in module._modules.items():
-                if child is not None:
-                    load(child, f"{prefix}{name}.")
-            walked.append(module)
-
-        load(self, "")
-        result = _IncompatibleKeys(missing, unexpected)
-        # Post-hooks run once the values are there; but one may also pardon missing keys, so where strict
-        # loading would fail they run first.
-        doubtful = bool(strict and (missing or unexpected))
-        if doubtful and not errors:
-            _run_post_hooks(walked, result)
-        if strict and unexpected:
-            errors.insert(0, "Unexpected key(s) in state_dict: " + _quoted(unexpected))
-        if strict and missing:
-            errors.insert(0, "Missing key(s) in state_dict: " + _quoted(missing))
-        if errors:
-            raise RuntimeError(
-                f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(errors)
-            )
-        for write in loading.writes:
-            write()
-        if not doubtful:
-            _run_post_hooks(walked, result)
-        return result
+        return load_all(self, state_dict, strict, assign)
 
     # --- hooks ----------------------------------------------------------------------------------
 
@@ -875,47 +788,6 @@ def _cannot_assign(value: Any, name: str, kind: str, expected: str) -> str:
     return f"cannot assign '{type(value).__name__}' as {kind} '{name}' ({expected} or None expected)"
 
 
-def _quoted(names: list[str]) -> str:
-    return ", ".join(f'"{name}"' for name in names) + ". "
-
-
-def _defines(module: Module, method: str) -> bool:
-    return getattr(type(module), method) is not getattr(Module, method)
-
-
-def _run_post_hooks(modules: list[Module], result: _IncompatibleKeys) -> None:
-    for module in modules:
-        for hook in tuple(module._load_state_dict_post_hooks.values()):
-            if hook(module, result) is not None:
-                raise RuntimeError(
-                    "a hook of register_load_state_dict_post_hook changes the lists of keys in place and returns None"
-                )
-
-
-def _value(given: Any) -> Any:
-    """Return a loaded value as an array: a Tensor's, a NumPy array, or what any other library converts to one."""
-    if isinstance(given, Tensor):
-        return given._data
-    if hasattr(given, "__array_function__"):
-        return given
-    if hasattr(given, "detach"):  # PyTorch's
-        given = given.detach().cpu()
-    elif not hasattr(given, "__array__") and not isinstance(given, (int, float, bool, list, tuple)):
-        raise TypeError(f"expected a Tensor or an array, got {type(given).__name__}")
-    return np.asarray(given)
-
-
-def _write(member: Tensor, value: Any) -> None:
-    """Copy values into a parameter or buffer, keeping its dtype and device."""
-    if isinstance(member._data, np.ndarray) and hasattr(value, "get"):
-        value = value.get()  # from a GPU's memory
-    elif not isinstance(member._data, np.ndarray) and isinstance(value, np.ndarray):
-        value = np.asarray(value, like=member._data)
-    if value is not member._data:
-        member._data[...] = value
-        watch.touch(member._data)
-
-
 def zero_gradient(tensor: Tensor, set_to_none: bool) -> None:
     """Forget a gradient, or fill it with zeros: the very array, so that whoever holds it sees them."""
     if set_to_none:
@@ -924,131 +796,3 @@ def zero_gradient(tensor: Tensor, set_to_none: bool) -> None:
     gradient: Any = own_gradient(tensor)
     if gradient is not None:
         gradient[...] = 0
-
-
-def add_hook(hooks: dict[Any, Any], hook: Any, first: bool = False) -> HookHandle:
-    """Add a hook, after those there are or before them; return what removes it."""
-    handle = HookHandle(hooks, hook)
-    if first:
-        others = [(number, other) for number, other in hooks.items() if number != handle._number]
-        for number, other in others:  # a dictionary keeps the order of insertion
-            del hooks[number]
-            hooks[number] = other
-    return handle
-
-
-def _call_with_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run forward with everything that listens before, after, and on the way back."""
-    finished: set[Any] = set()
-    try:
-        for hook, with_kwargs, _ in tuple(module._forward_pre_hooks.values()):
-            hook = observed(hook)
-            answer = hook(module, args, kwargs) if with_kwargs else hook(module, args)
-            if answer is None:
-                continue
-            if not with_kwargs:
-                args = answer if isinstance(answer, tuple) else (answer,)
-            elif isinstance(answer, tuple) and len(answer) == 2:
-                args, kwargs = answer
-            else:
-                raise RuntimeError(
-                    f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {answer}."
-                )
-        listener = None
-        if module._backward_hooks or module._backward_pre_hooks:
-            listener = _BackwardListener(module)
-            args = listener.around_inputs(args)
-        output = observed(module.forward)(*args, **kwargs)
-        for number, (hook, with_kwargs, _) in tuple(module._forward_hooks.items()):
-            finished.add(number)
-            given = (module, args, kwargs, output) if with_kwargs else (module, args, output)
-            answer = observed(hook)(*given)
-            output = output if answer is None else answer
-        return output if listener is None else listener.around_outputs(output)
-    except Exception:
-        for number, (hook, with_kwargs, always) in tuple(module._forward_hooks.items()):
-            if always and number not in finished:
-                observed(hook)(*((module, args, kwargs, None) if with_kwargs else (module, args, None)))
-        raise
-
-
-class _BackwardListener:
-    """Stands at a module's entrance and exit, and shows its backward hooks the gradients that pass.
-
-    Two identities with a derivative of their own do it: the one at the exit is differentiated first and keeps
-    the outputs' gradients, the one at the entrance sees the inputs' and runs the hooks.
-    """
-
-    def __init__(self, module: Module) -> None:
-        self.module = module
-        self.grad_output: tuple[Any, ...] = ()
-        self.count = 0
-        self.places: list[int] = []  # which inputs are Tensors that require grad
-
-    def around_inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        self.count = len(args)
-        self.places = [i for i, a in enumerate(args) if isinstance(a, Tensor) and a.requires_grad]
-        if not self.places:
-            return args
-        passed = _Passage.apply(self.entrance, *(args[i] for i in self.places))
-        renewed = list(args)
-        for place, tensor in zip(self.places, passed, strict=True):
-            renewed[place] = tensor
-        return tuple(renewed)
-
-    def around_outputs(self, output: Any) -> Any:
-        alone = isinstance(output, Tensor)
-        parts = [output] if alone else list(output) if isinstance(output, (tuple, list)) else []
-        places = [i for i, p in enumerate(parts) if isinstance(p, Tensor) and p.requires_grad]
-        if not places:
-            return output
-        for place, tensor in zip(places, _Passage.apply(self.exit, *(parts[i] for i in places)), strict=True):
-            parts[place] = tensor
-        if alone:
-            return parts[0]
-        return type(output)(*parts) if hasattr(output, "_fields") else type(output)(parts)
-
-    def exit(self, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
-        for hook in tuple(self.module._backward_pre_hooks.values()):
-            gradients = _replaced(gradients, observed(hook)(self.module, gradients), "grad_output")
-        self.grad_output = gradients
-        if not self.places:
-            self.run((None,) * self.count)
-        return gradients
-
-    def entrance(self, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
-        everything: list[Any] = [None] * self.count
-        for place, gradient in zip(self.places, gradients, strict=True):
-            everything[place] = gradient
-        answer = self.run(tuple(everything))
-        return tuple(answer[place] for place in self.places)
-
-    def run(self, grad_input: tuple[Any, ...]) -> tuple[Any, ...]:
-        for hook in tuple(self.module._backward_hooks.values()):
-            answer = observed(hook)(self.module, grad_input, self.grad_output)
-            grad_input = _replaced(grad_input, answer, "grad_input")
-        return grad_input
-
-
-def _replaced(gradients: tuple[Any, ...], answer: Any, name: str) -> tuple[Any, ...]:
-    if answer is None:
-        return gradients
-    new = tuple(answer) if isinstance(answer, (tuple, list)) else (answer,)
-    if len(new) != len(gradients):
-        raise RuntimeError(
-            f"Backward hook returned an invalid number of {name}, got {len(new)}, but expected {len(gradients)}"
-        )
-    return new
-
-
-class _Passage(Function):
-    """Hands Tensors through; on the way back a listener sees, and may replace, all their gradients at once."""
-
-    @staticmethod
-    def forward(ctx: Any, listener: Callable[..., Any], *tensors: Tensor) -> tuple[Tensor, ...]:
-        ctx.listener = listener
-        return tensors
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
-        return (None, *ctx.listener(gradients))

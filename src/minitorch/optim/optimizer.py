@@ -28,7 +28,8 @@ from minitorch.engine.recording import changeable, changed, made, recorder, refu
 from minitorch.engine.recording import number as only_number
 from minitorch.engine.watch import touch
 from minitorch.functions import sparse_coo_tensor
-from minitorch.nn.module import add_hook, zero_gradient
+from minitorch.nn.hooks import add_hook
+from minitorch.nn.module import zero_gradient
 from minitorch.ops import native
 from minitorch.ops.fast import SMALL
 from minitorch.ops.pieces import share, threads

@@ -451,7 +451,8 @@ class _DeviceEntryWriter(_EntryWriter):
             s.add(line)
         given = "".join(f"{addresses[i]}, " for i in program.taken)
         numbers = "".join(f"{self._as_float(i, inputs[i])}, " for i in program.order)
-        call = f"{s.bind(native.launch)}(({given}), ({numbers}))"
+        sizes = "".join(f"{name}, " for name in program.names)  # (by their names)
+        call = f"{s.bind(native.launch)}(({given}), ({numbers}){f', ({sizes})' if sizes else ''})"
         if native.reads:
             read = ", ".join(inputs[i] for i in native.reads)
             call += f"; {s.bind(native.here_runs)}([{read}])"

@@ -43,7 +43,6 @@ from minitorch.engine.versions import rebased, synced
 from minitorch.ops.sparse import Coo
 
 EAGER = "eager"  # the backend that runs the function itself
-ONE_SIZE_THERE = "programs for a GPU are made for each size by itself"
 RARE_CALLS = 8  # so many calls run as they are, because their arguments came rarely, before that is told
 
 
@@ -285,8 +284,6 @@ class CompiledFunction:
             return
         shapes = self.cache.shapes_of(arguments)
         fixed = [] if shapes is None else list(dict.fromkeys(shapes.fixed.values()))
-        if arguments.on_device:
-            fixed = [ONE_SIZE_THERE]
         why = f"; sizes cannot vary here: {'; '.join(fixed)}" if fixed else ""
         warnings.warn(
             f"compile: {describe(self.function)} has {self.cache.compilations} programs for other arguments; calls "
@@ -305,15 +302,7 @@ class CompiledFunction:
 
     def _key_for(self, arguments: Arguments) -> CacheKey:
         """Return the key, but for floats, by which a call that no program fits is recorded."""
-        if arguments.on_device and self.dynamic and ONE_SIZE_THERE not in self.cache.reasons:
-            self.cache.reasons.append(ONE_SIZE_THERE)
-            warnings.warn(
-                f"compile: dynamic=True of {describe(self.function)} does nothing here: {ONE_SIZE_THERE}; after the "
-                "first few sizes, those that come rarely run eagerly there",
-                CompileWarning,
-                stacklevel=_level_outside(),
-            )
-        self.cache.see_shapes(arguments, False if arguments.on_device else self.dynamic)
+        self.cache.see_shapes(arguments, self.dynamic)
         varying = self.cache.varying_key(arguments)
         return arguments.key if varying is None or self.cache.has_own_program(arguments) else varying
 
@@ -385,8 +374,7 @@ class CompiledFunction:
             words = ", ".join(in_words(arguments.key)) or "none"
             if last is None:
                 return "the first call"
-            why = last.violation(arguments) or f"new arguments: {words}"
-            return f"{why} ({ONE_SIZE_THERE})" if arguments.on_device and "shape" in why else why
+            return last.violation(arguments) or f"new arguments: {words}"
         for holder, name in group[0].environment.changed_numbers():
             cache.promoted.add((id(holder), name))
         return group[0].violation(arguments) or "its programs did not fit"

@@ -39,6 +39,7 @@ from minitorch.engine.gpu import device_of, is_writeable
 from minitorch.engine.node import Node
 from minitorch.engine.recording import GRADIENT
 from minitorch.nn import functional
+from minitorch.nn.hooks import everywhere
 from minitorch.nn.module import Module
 from minitorch.optim.lr_scheduler import LRScheduler
 from minitorch.optim.optimizer import Optimizer
@@ -380,6 +381,9 @@ class Environment:
                     self._look_into(f"{words}.{name}", member)
         for hooks in _HOOKS:
             self._look_at_hooks(words, attributes[hooks])
+        if (id(everywhere), "all") not in self._methods:
+            self._methods.add((id(everywhere), "all"))
+            self._look_at_hooks("every module", everywhere)
 
     def _look_into(self, words: str, member: Any) -> None:
         if id(member) in self.met:

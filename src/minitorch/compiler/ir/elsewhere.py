@@ -51,9 +51,10 @@ class Elsewhere:
 
     def __call__(self, value: Value, inputs: Sequence[Any], binding: Binding | None = None) -> Any:
         """Compute one value from its inputs' arrays."""
-        if all(map(lies_here, inputs)) and (value.primitive != "expand" or value.nbytes <= FEW):
+        nbytes = evaluated(value.nbytes, binding or {})
+        if all(map(lies_here, inputs)) and (value.primitive != "expand" or nbytes <= FEW):
             return evaluate(value, inputs, binding)
-        if self._few_here and value.nbytes + sum(np.size(x) * 8 for x in inputs) <= self._few_here:
+        if self._few_here and nbytes + sum(np.size(x) * 8 for x in inputs) <= self._few_here:
             return evaluate(value, self._here(inputs), binding)
         there = [self.to_device(np.asarray(x)) if lies_here(x) else x for x in inputs]
         attributes = evaluated(value.attributes, binding) if binding else value.attributes

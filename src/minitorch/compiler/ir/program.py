@@ -131,6 +131,18 @@ class Program:
             for symbol, (number, axis) in self.symbols.items()
         }
 
+    def at(self, binding: Binding) -> Program:
+        """Return the program as it is at some sizes, in which nothing varies any more."""
+        made: dict[Value, Value] = {}
+        for value in self.values():
+            attributes = {name: each for name, each in value.attributes.items() if name != "symbol"}
+            inputs = tuple(made[each] for each in value.inputs)
+            shape = evaluated(value.shape, binding)
+            new = Value(value.primitive, inputs, evaluated(attributes, binding), shape, value.dtype)
+            new.line = value.line
+            made[value] = new
+        return Program([made[i] for i in self.inputs], [made[o] for o in self.outputs])
+
     def values(self) -> list[Value]:
         """Return every value the outputs need, inputs before results (unneeded inputs included)."""
         return in_order([*self.inputs, *self.outputs])

@@ -259,8 +259,6 @@ class Recording:
         return self._mirrors[id(array)][1]
 
     def _meet(self, memory: DeviceMemory) -> None:
-        if self.symbols:  # such programs are made for each size
-            self.assumed.need(math.prod(symbol.size for symbol in self.symbols.values()))
         if self.memory not in (None, memory):
             raise CompileError("compile: its tensors lie on different devices")
         self.memory = memory
@@ -286,7 +284,12 @@ class Recording:
             if v in needed
         }
         assert self.memory is not None
-        compute = Elsewhere(self.memory.to_device, self.memory.to_host, FEW_NUMBERS, self.memory.erf)
+        there = Elsewhere(self.memory.to_device, self.memory.to_host, FEW_NUMBERS, self.memory.erf)
+        sizes = {s: s.hint for value in needed for s in symbols_of((value.shape, value.attributes))}
+
+        def compute(value: Value, inputs: Any, _: Any) -> Any:
+            return there(value, inputs, sizes)
+
         with unobserved():
             found = interpret(Program(list(given), values), list(given.values()), compute=compute)
             return [

@@ -9,7 +9,6 @@ import pytest
 import minitorch
 from compiled import BACKENDS, assert_same
 from minitorch import nn
-from minitorch.compiler.call.compiled import CompileWarning
 from minitorch.compiler.ir import elsewhere
 from minitorch.compiler.trace.recorder import Recording
 from minitorch.nn import functional as F
@@ -409,20 +408,3 @@ def test_a_recording_that_needs_numbers_brings_them(nothing_here):
         found = run(x.to("cuda"), (x > 0).to("cuda"))
         np.testing.assert_allclose(numbers(found), numbers(function(x, x > 0)), rtol=1e-5)
     assert run.compilations == 1
-
-
-def test_sizes_that_vary_there_are_told():
-    """Programs for a few sizes, one warning, and the others eagerly on the device."""
-    run = minitorch.compile(lambda x: (x * 2).exp())
-    given = [minitorch.tensor(normal(n)).to("cuda") for n in range(2, 30)]
-    with pytest.warns(CompileWarning, match="made for each size by itself") as told:
-        found = [run(x) for x in given]
-    for x, y in zip(given, found, strict=True):
-        assert there(y)
-        np.testing.assert_allclose(numbers(y), np.exp(2 * numbers(x)), rtol=1e-5)
-    assert len(told) == 1
-    assert run.compilations < 8
-    assert "made for each size by itself" in str(run.explain())
-    asked = minitorch.compile(lambda x: x * 2, dynamic=True)
-    with pytest.warns(CompileWarning, match="dynamic=True .* does nothing here"):
-        asked(given[0])

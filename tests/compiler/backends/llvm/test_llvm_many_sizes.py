@@ -20,7 +20,7 @@ from minitorch.compiler.ir.program import Program, interpret
 from minitorch.compiler.ir.sizes import Symbol
 from minitorch.compiler.schedule.memory import MemoryPlan
 from random_ir import close, given
-from varying import CASES, RandomVarying, arrays_for, at_sizes, fixed, varying
+from varying import CASES, RandomVarying, arrays_for, fixed, varying
 
 SIZES = ((6, 5), (2, 2), (3, 17), (33, 2), (64, 64), (129, 50))
 CANARY, BEHIND = 0xA5, 256  # bytes
@@ -115,7 +115,7 @@ def test_random_programs_at_many_sizes(block):
         for number, sizes in enumerate(((random.n.hint, random.m.hint), (2, 2), (3, 19), (33, 2), (57, 40))):
             binding = dict(zip((random.n, random.m), sizes, strict=True))
             assert all(guard.holds(binding) for guard in program.guards)
-            alone = at_sizes(program, binding)
+            alone = program.at(binding)
             arrays = arrays_for(alone, seed)
             same_as_numpy(made, program, random.updates, arrays, f"seed {seed} at {sizes}")
             if number == 0:
@@ -170,7 +170,7 @@ def test_memory_of_random_programs_is_never_less_than_what_is_touched():
         random, backend = RandomVarying(seed), LlvmApart()
         made = backend.compile(random.program, random.updates)
         for sizes in ((2, 3), (40, 9)) if backend.plan.below else ():
-            alone = at_sizes(random.program, dict(zip((random.n, random.m), sizes, strict=True)))
+            alone = random.program.at(dict(zip((random.n, random.m), sizes, strict=True)))
             assert_gaps_untouched(arrays_for(alone, seed), backend, made)
             checked += len(backend.plan.gaps)
     assert checked > 100
@@ -246,7 +246,7 @@ def test_what_varies_too_freely_is_left_to_numpy_and_told():
     assert made.report.called_back
     assert made.report.undecided
     for sizes in ((40, 5), (7, 3), (64, 2)):
-        arrays = arrays_for(at_sizes(program, dict(zip(program.symbols, sizes, strict=True))))
+        arrays = arrays_for(program.at(dict(zip(program.symbols, sizes, strict=True))))
         same_as_numpy(made, program, {}, arrays, f"{sizes}")
 
 

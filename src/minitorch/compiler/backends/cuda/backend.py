@@ -3,11 +3,17 @@
 All kernels between two calls of CuPy (of NumPy, where that refuses) are one sequence, which a GPU replays as one CUDA
 graph. Inputs may be other arrays at every call: for addresses that come up again there is a graph that knows them, and
 if there are too many of them kernels look addresses up in a table on the device. Results are always new arrays.
+
+Where sizes vary, the same kernels serve all of them: they are told the sizes, as they are told addresses. For the sizes
+of a call there is a `_Sized`: all numbers that depend on them, found by one function, and the graphs of calls that have
+come again. Sizes that the kernels are not made for (something is empty, or has too many elements) get their own.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import math
 import threading
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -17,14 +23,25 @@ import numpy as np
 from minitorch.compiler.backends.cuda.capabilities import Gpu
 from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution
 from minitorch.compiler.backends.cuda.devices import Cuda, Device, Launch, OneByOne, Sequence
+from minitorch.compiler.backends.cuda.loops import MOST_COUNTED
 from minitorch.compiler.backends.cuda.lower import FAILED, GpuLowering
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.side_by_side import side_by_side
-from minitorch.compiler.backends.cuda.words import Kernel, gpu_text
+from minitorch.compiler.backends.cuda.words import SIZE, Kernel, gpu_text
 from minitorch.compiler.backends.interface import ScheduledBackend, Task
 from minitorch.compiler.ir.elsewhere import Elsewhere, lies_here
 from minitorch.compiler.ir.halves import widened, with_products_of_halves
 from minitorch.compiler.ir.program import VIEWS, Program, Value
+from minitorch.compiler.ir.sizes import (
+    Binding,
+    Size,
+    Undecided,
+    comparing_surely,
+    evaluated,
+    formulas,
+    surely_less,
+    typical,
+)
 from minitorch.compiler.schedule.groups import COPY, PLACE, Group
 from minitorch.compiler.schedule.memory import MemoryPlan, Placed, Scratch, plan_memory
 from minitorch.compiler.schedule.report import BuildReport, StepReport, group_in_words, lines_of
@@ -33,12 +50,16 @@ from minitorch.engine.precision import precision
 
 _MAY_BE_VIEWS = {*VIEWS, COPY, PLACE}
 MOST_TABLES = 8  # of addresses that come up again, for one program
+MOST_SIZES = 64  # for which a program whose sizes vary is kept ready
+MOST_OF_THEIR_OWN = 8  # sizes with kernels of their own
+GROWTH = 1.25  # memory for sizes that vary grows by so much at least
 
 
 class CudaBackend(ScheduledBackend):
     """The backend (see `backends.interface`). device: where kernels run; a GPU, unless another is given."""
 
     machine = Gpu()
+    sizes_may_vary = True
 
     def __init__(self, device: Device | None = None, *, fuse: bool = True) -> None:
         self.device: Device = device or Cuda()
@@ -67,10 +88,11 @@ class CudaBackend(ScheduledBackend):
     ) -> GpuProgram:
         """Return a program as something that runs. unread: outputs that are there for their checks' sake alone."""
         made: GpuProgram = self.build(program, updates, numbers)
-        made.leave_out(unread)
-        if self.fuse:
-            made.merge(self.machine.figures.alignment)
-        made.load()
+        with comparing_surely(program.guards):
+            made.leave_out(unread)
+            if self.fuse:
+                made.merge(self.machine.figures.alignment)
+            made.load(lambda binding: self.compile(program.at(binding), updates, numbers, unread))
         return made
 
     def tasks(self, schedule: Schedule) -> list[Task]:
@@ -78,11 +100,16 @@ class CudaBackend(ScheduledBackend):
         lowering = GpuLowering(schedule, lambda: self.convolves)
         tasks = []
         for group in schedule.groups:
-            if group.kind == "call":
+            try:
+                kernels = lowering.kernels(group) if group.kind != "call" else None
+            except Undecided as why:  # code for all sizes would have to know more of them
+                kernels = None
+                schedule.report.undecided |= dict.fromkeys(group_in_words(group), str(why))
+            if kernels is None:
                 read, written = schedule.call_operands(group)
                 tasks.append(Task(group, [*read, *written]))
             else:
-                tasks += [Task(group, _touched(k), k) for k in lowering.kernels(group)]
+                tasks += [Task(group, _touched(k), k) for k in kernels]
         return tasks
 
     def link(self, schedule: Schedule, tasks: list[Task], plan: MemoryPlan) -> GpuProgram:
@@ -128,7 +155,8 @@ def _touched(kernel: Any) -> list[Placed]:
 class GpuProgram:
     """A program on a device (an `Executable`).
 
-    given: the outputs that are no updates, for which `launch` takes addresses.
+    given: the outputs that are no updates, for which `launch` takes addresses. names: of sizes that vary, in the order
+    in which it takes those.
     """
 
     def __init__(
@@ -145,6 +173,10 @@ class GpuProgram:
         outputs = schedule.program.outputs
         self.given = [number for number in range(len(outputs)) if number not in self.updates]
         self.tasks, self._plan, self._lock = tasks, plan, threading.Lock()
+        self._symbols = list(schedule.program.symbols)
+        self._of_symbols = list(schedule.program.symbols.values())
+        self._binding: Binding = {}  # of the last run
+        self.names = [symbol.name for symbol in self._symbols]
         self._checks = [task.group for task in tasks if task.group.kind == "check"]
 
     def leave_out(self, unread: Collection[int]) -> None:
@@ -177,9 +209,10 @@ class GpuProgram:
         self._plan = plan_memory(touched, alignment)
         self.report.arena, self.report.unshared = self._plan.size, self._plan.unshared
 
-    def load(self) -> None:
-        """Make it ready to run."""
-        device, tasks, plan = self.device, self.tasks, self._plan
+    def load(self, for_one: Callable[[Binding], GpuProgram]) -> None:
+        """Make it ready to run. for_one: makes the same program for some sizes alone."""
+        device, tasks = self.device, self.tasks
+        self._for_one, self._own = for_one, dict[tuple[int, ...], GpuProgram]()
         # Whether any check has failed, which kernels look at; and which, which the host does. Nobody clears them but
         # who has told of it.
         self._failed = device.empty((1,), np.int64)
@@ -188,7 +221,7 @@ class GpuProgram:
         self._error: Exception | None = None
         self._refused: set[Value] = set()  # by the library that computes what has no kernel
         self._seen, self._none = self._words.data.cast("B"), bytes(self._words.nbytes)
-        self._memory = device.empty((max(1, plan.size),), np.uint8)
+        self._memory = device.empty((0,), np.uint8)
         self._constants: dict[Value, Any] = {}
         self._entries: dict[Any, int] = {}
         self._slots = [
@@ -204,8 +237,7 @@ class GpuProgram:
         self._sent: tuple[float, ...] | None = None
         self._pairs = np.zeros(max(1, len(self.order)), [("wide", "f8"), ("narrow", "f4"), ("", "f4")])
         self._device_numbers = device.empty((2 * len(self._pairs),), np.int64)
-        self._host = np.zeros(max(1, len(self._entries)), np.int64)
-        self._fixed()
+        self._find_places()
         self._kernels = _different(tasks)
         self._functions: dict[int, Any] = dict(
             zip(self._kernels, device.load(list(self._kernels.values())), strict=True)
@@ -213,9 +245,7 @@ class GpuProgram:
             else ()
         )
         self.report.tick("compile")
-        self._bound: dict[tuple[int, ...], _Bound] = {}
-        self._misses = 0
-        self._staged: dict[int, Any] = {}  # arguments that are copied to memory that stays, and that memory
+        self._sized: dict[tuple[int, ...], _Sized] = {}
         self._note(tasks)
         self.report.tick("link")
 
@@ -224,34 +254,55 @@ class GpuProgram:
     def _entry(self, operand: Any) -> int:
         return self._entries.setdefault(operand, len(self._entries))
 
-    def _fixed(self) -> None:
-        """Fill in the addresses that stay the same."""
-        address = self.device.address
+    def _number(self, n: int) -> int:
+        """Return which of the numbers that depend on sizes one is."""
+        return self._wanted.setdefault(n, len(self._wanted))
+
+    def _find_places(self) -> None:
+        """Find out what the entries of the table are: addresses that stay the same, and all others."""
+        address, program = self.device.address, self.schedule.program
+        self._wanted: dict[int, int] = {}  # with their places among all of them
+        table = np.zeros(max(1, len(self._entries)), np.int64)
         moving: list[tuple[int, int, int]] = []  # entry, argument, bytes into it
+        arena: list[tuple[int, Any]] = []  # entry, thing
+        further: list[tuple[int, int]] = []  # entry, what is added to it
         for operand, entry in self._entries.items():
             value, offset = operand if isinstance(operand, tuple) else (operand, 0)
             argument = self.schedule.arguments.get(value)
-            if value == FAILED:
+            if value == SIZE:
+                further.append((entry, self._number(offset)))
+            elif value == FAILED:
                 word = self._words.ctypes.data + 8 * offset
-                self._host[entry] = word if offset else address(self._failed)
+                table[entry] = word if offset else address(self._failed)
             elif argument in self.numbers and argument is not None:
                 place = 2 * self.order.index(argument) + (value.dtype.itemsize == 4)
-                self._host[entry] = address(self._device_numbers) + 8 * place + offset
+                table[entry] = address(self._device_numbers) + 8 * place + offset
             elif argument is not None:
-                moving.append((entry, argument, offset))
+                moving.append((entry, argument, self._number(offset)))
             elif isinstance(value, Value) and value.primitive == "constant":
                 if value not in self._constants:
                     self._constants[value] = self.device.ready(np.asarray(value.attributes["array"]))
-                self._host[entry] = address(self._constants[value]) + offset
+                table[entry] = address(self._constants[value])
+                further.append((entry, self._number(offset)))
             else:
-                self._host[entry] = address(self._memory) + self._plan.offsets[value] + offset
+                arena.append((entry, value))
+                further.append((entry, self._number(offset)))
+        self._table, self._further = table, np.array(further, np.int64).reshape(-1, 2).T
+        # What lies in memory of its own; where sizes vary, from the bottom up.
+        things = [thing for thing, _ in self._plan.below] or list(self._plan.offsets)
+        places_of = {thing: place for place, thing in enumerate(things)}
+        self._offsets = [self._plan.offsets[thing] for thing in things]
+        self._bytes = [self._number(thing.nbytes) for thing, _ in self._plan.below]
+        self._arena = (
+            np.array([[entry, places_of[thing]] for entry, thing in arena], np.int64).reshape(-1, 2).T
+        )
         # The arguments whose addresses `launch` takes, and where these go.
-        inputs = len(self.schedule.program.inputs)
+        inputs = len(program.inputs)
         self.taken = [i for i in range(inputs + len(self.given)) if i not in self.numbers]
         places = {argument: place for place, argument in enumerate(self.taken)}
         self._moving = np.array([entry for entry, _, _ in moving], np.int64)
         self._from = np.array([places[argument] for _, argument, _ in moving], np.int64)
-        self._shifts = np.array([offset for _, _, offset in moving], np.int64)
+        self._shifts = np.array([number for _, _, number in moving], np.int64)
         fixed = {
             slot
             for task, slots in zip(self.tasks, self._slots, strict=True)
@@ -260,34 +311,96 @@ class GpuProgram:
         }
         # Of those, the ones that a library's products are captured with.
         self._captured = sorted({places[a] for entry, a, _ in moving if entry in fixed})
+        # Sizes for which the kernels are not made.
+        lengths = {n for value in program.values() for n in value.shape if isinstance(n, Size)}
+        self._lengths = [self._number(n) for n in lengths if not surely_less(0, n)]
+        self._counts = [self._number(n) for task in self.tasks for n in _elements(task.kernel)]
+        # Kernels whose sizes vary, with functions that fill those in.
+        self._varying = {
+            id(task.kernel): _sizing(task.kernel, self._number)
+            for task in self.tasks
+            if task.kernel is not None
+        }
+        self._formulas = formulas(list(self._wanted), self._symbols)
 
-    def _table(self, addresses: tuple[int, ...]) -> np.ndarray:
-        table = self._host.copy()
+    # --- sizes ---
+
+    def sizes_of(self, inputs: Collection[Any]) -> tuple[int, ...]:
+        """Return what the sizes that vary are in a call."""
+        given = list(inputs)
+        return tuple(
+            [int(given[i]) if axis is None else given[i].shape[axis] for i, axis in self._of_symbols]
+        )
+
+    def _at(self, sizes: tuple[int, ...]) -> _Sized | None:
+        """Return what there is for some sizes; None if they are not for these kernels."""
+        found = self._sized.get(sizes)
+        if found is None and sizes not in self._own:
+            numbers = np.array(self._formulas(*sizes), np.int64)
+            if (numbers[self._lengths] < 1).any() or (numbers[self._counts] > MOST_COUNTED).any():
+                return None
+            offsets, size = self._offsets, self._plan.size
+            if self._bytes:
+                offsets, size = self._plan.placed(numbers[self._bytes].tolist())
+            if size > self._memory.nbytes or not self._sized:
+                if self._sized:  # those that have been made know where memory was
+                    size = max(size, int(GROWTH * self._memory.nbytes))
+                    self._sized.clear()
+                if size > self._memory.nbytes:
+                    self._memory = self.device.empty((size,), np.uint8)
+            if len(self._sized) == MOST_SIZES:
+                self._sized.pop(next(iter(self._sized)))
+            found = self._sized[sizes] = self._sized_by(sizes, numbers, np.array(offsets, np.int64))
+        return found
+
+    def _sized_by(self, sizes: tuple[int, ...], numbers: np.ndarray, offsets: np.ndarray) -> _Sized:
+        table = self._table.copy()
+        table[self._arena[0]] = self.device.address(self._memory) + offsets[self._arena[1]]
+        table[self._further[0]] += numbers[self._further[1]]
+        kernels = [
+            None if task.kernel is None else self._varying[id(task.kernel)](numbers) for task in self.tasks
+        ]
+        binding = dict(zip(self._symbols, sizes, strict=True))
+        return _Sized(binding, table, numbers[self._shifts], kernels)
+
+    def _for_sizes(self, sizes: tuple[int, ...]) -> GpuProgram:
+        """Return the program with kernels for some sizes alone."""
+        if sizes not in self._own:
+            if len(self._own) == MOST_OF_THEIR_OWN:
+                self._own.pop(next(iter(self._own)))
+            self._own[sizes] = self._for_one(dict(zip(self._symbols, sizes, strict=True)))
+        return self._own[sizes]
+
+    def _filled(self, sized: _Sized, addresses: tuple[int, ...]) -> np.ndarray:
+        """Return the table with the addresses of a call."""
+        table = sized.table.copy()
         if len(self._moving):
-            table[self._moving] = np.array(addresses, np.int64)[self._from] + self._shifts
+            table[self._moving] = np.array(addresses, np.int64)[self._from] + sized.shifts
         return table
 
-    def _bind(self, addresses: tuple[int, ...]) -> _Bound:
+    def _bind(self, sized: _Sized, addresses: tuple[int, ...]) -> _Bound:
         """Return the steps with a table of these addresses."""
-        host = self._table(addresses)
-        if len(self._bound) == MOST_TABLES:
+        host = self._filled(sized, addresses)
+        if len(sized.bound) == MOST_TABLES:
             # Addresses are others again and again: from now on kernels look them up.
-            self._misses += 1
-            oldest = next(iter(self._bound))
-            bound = self._bound.pop(oldest)
+            sized.misses += 1
+            oldest = next(iter(sized.bound))
+            bound = sized.bound.pop(oldest)
             if bound.moving and all(oldest[place] == addresses[place] for place in self._captured):
                 bound.addresses[:] = host
                 self.device.write(bound.table, host)
-                self._bound[addresses] = bound
+                sized.bound[addresses] = bound
                 return bound
-        table = self.device.empty(host.shape, np.int64)
-        self.device.write(table, host)
-        moving = frozenset(self._moving.tolist()) if self._misses else frozenset()
-        bound = self._bound[addresses] = _Bound(table, host, moving)
-        bound.steps = self._linked(bound)
+        moving = frozenset(self._moving.tolist()) if sized.misses else frozenset()
+        table = None
+        if moving:
+            table = self.device.empty(host.shape, np.int64)
+            self.device.write(table, host)
+        bound = sized.bound[addresses] = _Bound(table, host, moving)
+        bound.steps = self._linked(sized, bound)
         return bound
 
-    def _stage(self, addresses: tuple[int, ...]) -> tuple[int, ...]:
+    def _stage(self, sized: _Sized, addresses: tuple[int, ...]) -> tuple[int, ...]:
         """Copy arguments that a library reads, and that are others at each call, to memory that stays."""
         inputs = self.schedule.program.inputs
         moved = list(addresses)
@@ -295,36 +408,42 @@ class GpuProgram:
             argument = self.taken[place]
             if argument >= len(inputs) or argument in self.updates.values():
                 continue
-            if argument not in self._staged:
+            if argument not in sized.staged:
                 value = inputs[argument]
-                self._staged[argument] = self.device.empty(value.shape, value.dtype)
-            self.device.copy(addresses[place], self._staged[argument])
-            moved[place] = self.device.address(self._staged[argument])
+                shape = evaluated(value.shape, sized.binding)
+                sized.staged[argument] = self.device.empty(shape, value.dtype)
+            self.device.copy(addresses[place], sized.staged[argument])
+            moved[place] = self.device.address(sized.staged[argument])
         return tuple(moved)
 
     # --- steps ---
 
-    def _linked(self, bound: _Bound) -> list[Sequence]:
+    def _linked(self, sized: _Sized, bound: _Bound) -> list[Sequence]:
         """Return kernels as sequences, with calls of NumPy between them."""
         steps: list[Sequence] = []
         launches: list[Launch] = []
         checked = False
-        for task, places in zip(self.tasks, self._slots, strict=True):
-            if task.kernel is not None:
-                is_ours = isinstance(task.kernel, Kernel)
-                function = self._functions[id(task.kernel.items)] if is_ours else None
-                launches.append(Launch(function, task.kernel, places))
-                checked = checked or (is_ours and _checks_indices(task.kernel))
+        varies = bool(self._symbols)
+
+        def all_of(launches: list[Launch]) -> Sequence:
+            return self.device.sequence(launches, bound.table, bound.addresses, bound.moving, varies)
+
+        for task, kernel, places in zip(self.tasks, sized.kernels, self._slots, strict=True):
+            if kernel is not None:
+                is_ours = isinstance(kernel, Kernel)
+                function = self._functions[id(kernel.items)] if is_ours else None
+                launches.append(Launch(function, kernel, places))
+                checked = checked or (is_ours and _checks_indices(kernel))
                 continue
             if launches:
-                steps.append(self.device.sequence(launches, bound.table, bound.addresses, bound.moving))
-            steps.append(OneByOne([self._call(task.group, checked, bound)]))
+                steps.append(all_of(launches))
+            steps.append(OneByOne([self._call(task.group, checked, bound, sized.binding)]))
             launches, checked = [], False
         if launches:
-            steps.append(self.device.sequence(launches, bound.table, bound.addresses, bound.moving))
+            steps.append(all_of(launches))
         return steps
 
-    def _call(self, group: Group, checked: bool, bound: _Bound) -> Callable[[], None]:
+    def _call(self, group: Group, checked: bool, bound: _Bound, binding: Binding) -> Callable[[], None]:
         """Return a step in which the library of the device's arrays computes a group; what it refuses, NumPy.
 
         checked: whether indices were looked at since the last such step.
@@ -332,7 +451,8 @@ class GpuProgram:
         read, written = self.schedule.call_operands(group)
 
         def at(value: Value) -> Any:
-            return self.device.view(int(bound.addresses[self._entries[value]]), value.shape, value.dtype)
+            shape = evaluated(value.shape, binding)
+            return self.device.view(int(bound.addresses[self._entries[value]]), shape, value.dtype)
 
         def run() -> None:
             if checked:
@@ -340,20 +460,33 @@ class GpuProgram:
                 if self._look(IndexError):
                     self.fail()
             known: dict[Value, Any] = {
-                value: self._number(value) if value in self._of_numbers else at(value) for value in read
+                value: self._given_number(value) if value in self._of_numbers else at(value) for value in read
             }
             compute = Elsewhere(self.device.ready, self.device.read)
             compute.refused = self._refused
-            call_numpy(group, known, compute=compute)
+            call_numpy(group, known, binding, compute)
             if self._refused:
                 self._tell_of_refused(group)
             # (Those that may lie in memory that is read are copied before anything is written.)
-            made = [known[v].copy() if v.primitive in _MAY_BE_VIEWS else known[v] for v in written]
-            for value, array in zip(written, made, strict=True):
-                if value.size and lies_here(array):
-                    self.device.write(at(value), np.asarray(array, value.dtype, order="C"))
-                elif value.size:
-                    at(value)[...] = array
+            made = [
+                (v, known[v].copy() if v.primitive in _MAY_BE_VIEWS else known[v])
+                for v in group.members
+                if v in written or v.primitive == PLACE
+            ]
+            for value, array in made:
+                if not math.prod(array.shape):
+                    continue
+                target = at(value.attributes["into"] if value.primitive == PLACE else value)
+                place: Any = ...
+                if value.primitive == PLACE:
+                    begin, axis = evaluated(value.attributes["begin"], binding), value.attributes["axis"]
+                    place = (slice(None),) * axis + (slice(begin, begin + array.shape[axis]),)
+                if not lies_here(array):
+                    target[place] = array
+                elif place is ...:
+                    self.device.write(target, np.asarray(array, value.dtype, order="C"))
+                else:
+                    target[place] = self.device.ready(np.asarray(array, value.dtype))
 
         return run
 
@@ -368,7 +501,7 @@ class GpuProgram:
         inputs = self.schedule.program.inputs
         return {inputs[number]: place for place, number in enumerate(self.order)}
 
-    def _number(self, value: Value) -> np.ndarray:
+    def _given_number(self, value: Value) -> np.ndarray:
         assert self._sent is not None
         return np.asarray(self._sent[self._of_numbers[value]], value.dtype)
 
@@ -382,7 +515,8 @@ class GpuProgram:
         self.device.clear(self._failed)
         self._words[:] = 0
         earlier = "" if kind is IndexError else " (in an earlier call of a compiled function)"
-        self._error = kind(f"an index is outside of an axis of length {check.bound}{earlier}")
+        bound = evaluated(check.bound, self._binding)
+        self._error = kind(f"an index is outside of an axis of length {bound}{earlier}")
         return self._error
 
     def fail(self) -> None:
@@ -395,7 +529,7 @@ class GpuProgram:
         self.report.functions = len(self._kernels)
         for task in tasks:
             words, lines = group_in_words(task.group), lines_of(task.group)
-            moved = sum(value.nbytes for value in set(task.touches))
+            moved = typical(sum(value.nbytes for value in set(task.touches)))
             if task.kernel is None:
                 self.report.called_back += words
                 self.report.called = self.device.ARRAYS
@@ -424,7 +558,7 @@ class GpuProgram:
                         name,
                         task.group.kind,
                         words,
-                        kernel.blocks,
+                        typical(kernel.blocks),
                         True,
                         kernel.flops,
                         moved,
@@ -440,7 +574,9 @@ class GpuProgram:
         with self._lock:
             return self._run(inputs)
 
-    def launch(self, addresses: tuple[int, ...], numbers: tuple[float, ...] = ()) -> Exception | None:
+    def launch(
+        self, addresses: tuple[int, ...], numbers: tuple[float, ...] = (), sizes: tuple[int, ...] = ()
+    ) -> Exception | None:
         """Run it on arrays by their addresses: inputs that are no numbers, then outputs that are no updates.
 
         Returns what went wrong. Where the device does not wait, an index out of range is told at the next call, which
@@ -449,34 +585,45 @@ class GpuProgram:
         with self._lock:
             if self._checks and self._seen != self._none:
                 return self._look(RuntimeError)
-            for step in self._ready_for(addresses, numbers).steps:
+            sized = self._sized.get(sizes) or self._at(sizes)
+            if sized is None:
+                self._error = self._for_sizes(sizes).launch(addresses, numbers)
+                return self._error
+            for step in self._ready_for(sized, addresses, numbers).steps:
                 step()
             return self._look(IndexError) if self._checks and self.device.waits else None
 
-    def _ready_for(self, addresses: tuple[int, ...], numbers: tuple[float, ...]) -> _Bound:
+    def _ready_for(self, sized: _Sized, addresses: tuple[int, ...], numbers: tuple[float, ...]) -> _Bound:
         if numbers != self._sent:
             with np.errstate(over="ignore"):
                 self._pairs["wide"][: len(numbers)] = self._pairs["narrow"][: len(numbers)] = numbers
             self.device.write(self._device_numbers, self._pairs.view(np.int64))
             self._sent = numbers
-        bound = self._bound.get(addresses)
+        self._binding = sized.binding
+        bound = sized.bound.get(addresses)
         if bound is None:
-            if self._misses >= MOST_TABLES and self._captured:
-                addresses = self._stage(addresses)
-            bound = self._bound.get(addresses) or self._bind(addresses)
+            if sized.misses >= MOST_TABLES and self._captured:
+                addresses = self._stage(sized, addresses)
+            bound = sized.bound.get(addresses) or self._bind(sized, addresses)
         return bound
 
     def _run(self, inputs: list[Any], times: list[float] | None = None) -> list[Any]:
-        device, program = self.device, self.schedule.program
+        device, program, sizes = self.device, self.schedule.program, self.sizes_of(inputs)
+        sized = self._at(sizes)
+        if sized is None:
+            return self._for_sizes(sizes)(inputs)
         ready = [None if i in self.numbers else device.ready(a) for i, a in enumerate(inputs)]
-        made = [device.empty(program.outputs[i].shape, program.outputs[i].dtype) for i in self.given]
+        made = [
+            device.empty(evaluated(program.outputs[i].shape, sized.binding), program.outputs[i].dtype)
+            for i in self.given
+        ]
         arrays = [*ready, *made]
         addresses = tuple([device.address(arrays[i]) for i in self.taken])
         numbers = tuple([float(inputs[i]) for i in self.order])
         on_device = any(device.owns(a) for a in inputs)
         if self._checks and self._look(RuntimeError):
             self.fail()
-        for step in self._ready_for(addresses, numbers).steps:
+        for step in self._ready_for(sized, addresses, numbers).steps:
             if times is None:
                 step()
             else:
@@ -513,6 +660,19 @@ class GpuProgram:
         return gpu_text(list(self._kernels.values()))
 
 
+class _Sized:
+    """A program at some sizes: its table without the addresses of a call, and its kernels.
+
+    shifts: how far into an argument each operand lies that is one. bound: by the addresses of calls.
+    """
+
+    def __init__(self, binding: Binding, table: np.ndarray, shifts: np.ndarray, kernels: list[Any]) -> None:
+        self.binding, self.table, self.shifts, self.kernels = binding, table, shifts, kernels
+        self.bound: dict[tuple[int, ...], _Bound] = {}
+        self.misses = 0
+        self.staged: dict[int, Any] = {}  # arguments that are copied to memory that stays, and that memory
+
+
 class _Bound:
     """The steps of a program with the addresses of some calls: on the device, and the same here.
 
@@ -532,3 +692,39 @@ def _checks_indices(kernel: Kernel) -> bool:
 def _different(tasks: list[Task]) -> dict[int, Kernel]:
     """Return the kernels of some steps; those with the same instructions once."""
     return {id(task.kernel.items): task.kernel for task in tasks if isinstance(task.kernel, Kernel)}
+
+
+def _elements(kernel: Any) -> list[int]:
+    """Return how many elements a kernel counts, where that varies."""
+    if not isinstance(kernel, Kernel):
+        return []
+    found = [kernel.elements, *(part.kernel.elements for part in kernel.parts)]
+    return [n for n in found if isinstance(n, Size)]
+
+
+def _sizing(thing: Any, number: Callable[[int], int]) -> Callable[[np.ndarray], Any]:
+    """Return a function of all numbers that gives a thing with its sizes filled in. number: which of them a size is.
+
+    What a thing consists of may have sizes too: a library's product has matrices.
+    """
+    if isinstance(thing, Size):
+        place = number(thing)
+        return lambda numbers: int(numbers[place])
+    if type(thing) is tuple and _varies(thing):
+        parts = [_sizing(each, number) for each in thing]
+        return lambda numbers: tuple([part(numbers) for part in parts])
+    if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
+        fields = {f.name: getattr(thing, f.name) for f in dataclasses.fields(thing) if f.name != "operands"}
+        varying = {name: _sizing(each, number) for name, each in fields.items() if _varies(each)}
+        if varying:
+            return lambda numbers: dataclasses.replace(
+                thing, **{name: part(numbers) for name, part in varying.items()}
+            )
+    return lambda numbers: thing
+
+
+def _varies(thing: Any) -> bool:
+    """Whether there is a size that varies in something."""
+    if dataclasses.is_dataclass(thing):
+        return any(_varies(getattr(thing, field.name)) for field in dataclasses.fields(thing))
+    return isinstance(thing, Size) or (type(thing) is tuple and any(map(_varies, thing)))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.ir.program import Value
+from minitorch.compiler.ir.sizes import typical
 
 LEAST_CONVOLVED = 1 << 25  # multiplications; below, a copy takes as long as a product of windows
 NEIGHBOURS = 4  # channels, of which libraries like whole numbers
@@ -42,7 +43,7 @@ class LibraryConvolution:
     @property
     def flops(self) -> float:
         """How many additions and multiplications it takes."""
-        return 2.0 * math.prod(self.results) * math.prod(self.filters[1:])
+        return 2.0 * typical(math.prod(self.results) * math.prod(self.filters[1:]))
 
 
 def convolve(convolution: LibraryConvolution, images: Any, factor: Any, made: Any) -> None:
@@ -92,7 +93,7 @@ def recognised(product: Value) -> Recognised | None:
     sizes = (image.shape[1], other.shape[second.index(found[0])])
     if (
         any(size % NEIGHBOURS for size in sizes)
-        or math.prod(window.shape) * sizes[1] < LEAST_CONVOLVED
+        or typical(math.prod(window.shape) * sizes[1]) < LEAST_CONVOLVED
         or math.prod(window.shape[4:]) == 1
         or {image.dtype, other.dtype} != {product.dtype}
     ):

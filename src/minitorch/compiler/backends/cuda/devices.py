@@ -76,11 +76,17 @@ class Device(Protocol):
         """Make kernels ready to be launched."""
 
     def sequence(
-        self, launches: list[Launch], table: Any, addresses: np.ndarray, moving: Collection[int] = ()
+        self,
+        launches: list[Launch],
+        table: Any,
+        addresses: np.ndarray,
+        moving: Collection[int] = (),
+        perhaps_once: bool = False,
     ) -> Sequence:
         """Return kernels as a sequence.
 
-        addresses: of operands. moving: entries of it that kernels look up, when they run, in the table on the device.
+        addresses: of operands. moving: entries of it that kernels look up, when they run, in the table on the device
+        (which is None if there are none). perhaps_once: whether it may well be that it runs only once.
         """
 
     def owns(self, array: Any) -> bool:
@@ -141,12 +147,17 @@ class Emulated:
             "KERNEL",
             optimization=0,
         )
-        kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2)
+        kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
         made = dict(zip(single, ((kind(code.address("KERNEL")), code) for code in codes), strict=True))
         return [[made[id(each.items)] for each in _in_parts(kernel)] for kernel in kernels]
 
     def sequence(
-        self, launches: list[Launch], table: Any, addresses: np.ndarray, moving: Collection[int] = ()
+        self,
+        launches: list[Launch],
+        table: Any,
+        addresses: np.ndarray,
+        moving: Collection[int] = (),
+        perhaps_once: bool = False,
     ) -> Sequence:
         """Return kernels as a sequence."""
         steps: list[Callable[[], Any]] = []
@@ -156,7 +167,7 @@ class Emulated:
             elif isinstance(kernel, LibraryConvolution):
                 steps.append(functools.partial(_convolve, kernel, addresses, slots))
             else:
-                operands = operands_of(slots, self.address(table), addresses, moving)
+                operands = operands_of(slots, self.address(table) if moving else 0, addresses, moving)
                 steps.append(self.step(function, kernel, operands))
         return OneByOne(steps)
 
@@ -165,7 +176,11 @@ class Emulated:
         shared = aligned(max(1, *map(cpu_shared, _in_parts(kernel))))
         shared[:] = 0xFF  # nothing that anybody wrote
         firsts = [part.operand for part in kernel.parts] or [0]
-        given = [(np.array([*operands[first:], 0], np.int64), shared) for first in firsts]
+        blocks = [each.blocks for each in _in_parts(kernel)]
+        given = [
+            (np.array([*operands[first:], 0], np.int64), shared, count)
+            for first, count in zip(firsts, blocks, strict=True)
+        ]
         calls = list(zip(function, given, strict=True))
         return functools.partial(_run_kernel, calls[::-1] if self.backwards else calls)
 
@@ -245,8 +260,8 @@ def _in_parts(kernel: Kernel) -> list[Kernel]:
 
 def _run_kernel(parts: list[tuple[Any, Any]]) -> None:
     """Run a kernel's parts by their addresses; with each comes what keeps its code alive."""
-    for (function, _), given in parts:
-        function(*(array.ctypes.data for array in given))
+    for (function, _), (given, shared, blocks) in parts:
+        function(given.ctypes.data, shared.ctypes.data, blocks)
 
 
 def _multiply(product: LibraryProduct, addresses: np.ndarray, slots: list[int]) -> None:
@@ -352,10 +367,15 @@ class Cuda:
         return cudnn_library() is not None and self.convolutions.is_right
 
     def sequence(
-        self, launches: list[Launch], table: Any, addresses: np.ndarray, moving: Collection[int] = ()
+        self,
+        launches: list[Launch],
+        table: Any,
+        addresses: np.ndarray,
+        moving: Collection[int] = (),
+        perhaps_once: bool = False,
     ) -> Sequence:
         """Return kernels as a sequence."""
-        return _Graph(self, launches, table, addresses, moving)
+        return _Graph(self, launches, table, addresses, moving, perhaps_once)
 
     def launch(
         self, launch: Launch, table: Any, addresses: np.ndarray, moving: Collection[int], stream: Any
@@ -367,7 +387,8 @@ class Cuda:
         elif isinstance(kernel, LibraryConvolution):
             self.convolutions.launch(kernel, [int(addresses[slot]) for slot in slots], stream.ptr)
         else:
-            given = [np.int64(each) for each in operands_of(slots, table.data.ptr, addresses, moving)]
+            at = table.data.ptr if moving else 0
+            given = [np.int64(each) for each in operands_of(slots, at, addresses, moving)]
             function((kernel.blocks, 1, 1), (kernel.threads, 1, 1), given, stream=stream)
 
     def owns(self, array: Any) -> bool:
@@ -426,6 +447,7 @@ class Cuda:
 class _Graph:
     """A sequence that is replayed as one CUDA graph, on the stream that is current then.
 
+    one_by_one: whether its kernels are launched one after the other the first time: to make a graph takes longer.
     (A graph does not keep the code alive that it runs: the launches do.)
     """
 
@@ -436,8 +458,9 @@ class _Graph:
         table: Any,
         addresses: np.ndarray,
         moving: Collection[int],
+        one_by_one: bool = False,
     ) -> None:
-        self._device, self._launches = device, launches
+        self._device, self._launches, self._one_by_one = device, launches, one_by_one
         self._where = table, addresses, moving
         self._has_products = any(not isinstance(launch.kernel, Kernel) for launch in launches)
         self._captured_with: Any = None  # whether products may round their factors
@@ -445,15 +468,26 @@ class _Graph:
 
     def __call__(self) -> None:
         """Run them."""
+        if self._one_by_one:
+            self._one_by_one = False
+            self._prepare()
+            stream = self._device.cupy.cuda.get_current_stream()
+            for launch in self._launches:
+                self._device.launch(launch, *self._where, stream)
+            return
         if self._graph is None or (self._has_products and self._captured_with != may_round()):
             self._graph = self._captured()
         self._graph.launch()  # (on the current stream)
 
-    def _captured(self) -> Any:
+    def _prepare(self) -> None:
+        """Let libraries take what they need, while nothing is captured."""
         if self._has_products:
-            self._device.library.prepare()  # while nothing is captured: it takes memory
+            self._device.library.prepare()
             self._prepare_convolutions()
             self._captured_with = may_round()
+
+    def _captured(self) -> Any:
+        self._prepare()
         stream = self._device.cupy.cuda.Stream(non_blocking=True)
         with stream:
             stream.begin_capture()

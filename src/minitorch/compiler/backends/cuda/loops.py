@@ -48,6 +48,7 @@ from minitorch.compiler.backends.llvm.space import Space
 from minitorch.compiler.backends.llvm.text import TYPES, Emitter, literal, memory_type
 from minitorch.compiler.backends.llvm.writer import Shift, Writer
 from minitorch.compiler.ir.index import Dim, total
+from minitorch.compiler.ir.sizes import Size, is_fixed, typical
 
 BLOCK_THREADS = 256
 MOST_THREADS = 1024
@@ -60,6 +61,7 @@ MOST_TEAM_THAT_KEEPS, LEAST_THREADS_THAT_KEEP = 512, 1 << 13
 FOLDED_AT_ONCE = FOLDED_BY_ALL = 8  # what so many threads know, one folds; and in the end everybody
 SIDE_BY_SIDE = 4  # elements of a thread: it waits for memory once for all of them
 LONG_ROW, LONG_SIDE_BY_SIDE = 32, 8  # elements of a thread's row, from which on it takes more of them
+MOST_COUNTED = (1 << 31) - 1  # elements whose numbers 32 bits hold
 PER_ROW, PER_ELEMENT = 2, 3  # how many scopes deep: what is known of a row, and of an element of it
 
 
@@ -93,6 +95,11 @@ class Arrangement:
         return self.threads // self.team
 
     @property
+    def several(self) -> bool:
+        """Whether there may be more than one block."""
+        return not is_fixed(self.blocks) or self.blocks > 1
+
+    @property
     def turns(self) -> int:
         """How many rows a team goes through one after the other."""
         return -(-self.rows // self.teams)
@@ -115,8 +122,9 @@ def write_loop(loop: Loop, guard: int | None = None) -> Kernel:
     writer = _LoopWriter(loop, nodes, arrangement, guard)
     writer.write()
     a = arrangement
-    flops = sum(cost(n) for n in nodes if n.kind == "map") * total(a.outer) * total(a.inner)
-    shape = f"{a.blocks} blocks of {a.threads} threads"
+    elements = total(a.outer) * total(a.inner)
+    flops = sum(cost(n) for n in nodes if n.kind == "map") * typical(elements)
+    shape = f"{typical(a.blocks)} blocks of {a.threads} threads"
     note = shape if a.team == 1 else f"{shape}, {a.team} to a row"
     return Kernel(
         writer.block.items,
@@ -127,7 +135,7 @@ def write_loop(loop: Loop, guard: int | None = None) -> Kernel:
         supplied(writer.e.externs),
         flops,
         note,
-        total(a.outer) * total(a.inner),
+        elements,
         kept=writer.kept_count,
     )
 
@@ -147,6 +155,7 @@ def _arrange(loop: Loop, nodes: list[Expression], guarded: bool) -> Arrangement:
     space.join_all(outer)
     space.join_all(inner)
     rows, length = total(outer), total(inner)
+    usual_rows, usual_length = typical(rows), typical(length)
     by_blocks = loop.has("column", "total", "rows")
     in_order_along = loop.serial or loop.has("scan")
     slots = sum(SLOT_BYTES * len(kinds(f)) for f in loop.folds if f.scope != "check")
@@ -155,27 +164,28 @@ def _arrange(loop: Loop, nodes: list[Expression], guarded: bool) -> Arrangement:
         most //= 2
     if _goes_down_columns(loop):
         mine = -(-rows // loop.blocks)
-        team = min(BLOCK_THREADS, _power(length))
-        threads = max(32, team, min(most, _power(team * -(-mine // SIDE_BY_SIDE))))
+        team = min(BLOCK_THREADS, _power(usual_length))
+        threads = max(32, team, min(most, _power(team * -(-typical(mine) // SIDE_BY_SIDE))))
         return Arrangement(space, outer, inner, team, threads, loop.blocks, mine, True, 0, columns=True)
     if by_blocks:
-        team = threads = min(most, max(32, _power(length)))
+        team = threads = min(most, max(32, _power(usual_length)))
         piece = -(-length // loop.blocks) if rows == 1 and loop.blocks > 1 else 0
         mine = 1 if piece else -(-rows // loop.blocks)  # rows of a block
-        few = length <= FEW_COLUMNS  # (else one team alone adds to a column, in memory)
-        if mine > 1 and (few or not loop.has("column")):
-            team = _power(length) if few else min(team, max(WARP, _power(length // 32 + 1)))
-            threads = max(team, min(most, max(32, _power(team * mine))))
+        few = is_fixed(length) and length <= FEW_COLUMNS  # (else one team alone adds to a column, in memory)
+        if typical(mine) > 1 and (few or not loop.has("column")):
+            team = _power(length) if few else min(team, max(WARP, _power(usual_length // 32 + 1)))
+            threads = max(team, min(most, max(32, _power(team * typical(mine)))))
         return Arrangement(space, outer, inner, team, threads, loop.blocks, mine, True, piece)
     plain = not inner and not loop.folds and all(s.function == "set" and not s.places for s in loop.stores)
-    if plain and not guarded and rows >= BUSY_THREADS * SIDE_BY_SIDE:
+    if plain and not guarded and usual_rows >= BUSY_THREADS * SIDE_BY_SIDE:
         blocks = -(-rows // (BLOCK_THREADS * SIDE_BY_SIDE))
         return Arrangement(
             space, outer, inner, 1, BLOCK_THREADS, blocks, BLOCK_THREADS, False, 0, SIDE_BY_SIDE
         )
-    team = 1 if in_order_along or not inner else _team(loop, nodes, space, inner, rows, length)
+    team = 1 if in_order_along or not inner else _team(loop, nodes, space, inner, usual_rows, usual_length)
     team = min(team, most)
-    threads = max(team, min(BLOCK_THREADS, most, max(32, _power(rows * team))))
+    needed = _power(usual_rows * team) if is_fixed(rows) else BLOCK_THREADS
+    threads = max(team, min(BLOCK_THREADS, most, max(32, needed)))
     teams = threads // team
     return Arrangement(space, outer, inner, team, threads, -(-rows // teams), teams, False, 0)
 
@@ -200,7 +210,7 @@ def _arrange_to_keep(loop: Loop, nodes: list[Expression]) -> Arrangement | None:
     space.join_all(inner)
     rows, length = total(outer), total(inner)
     blocks = loop.blocks if by_blocks else 0
-    if (blocks and (rows % blocks or rows == 1)) or length < 2 * WARP:
+    if not is_fixed(length) or length < 2 * WARP or (blocks and (rows % blocks or rows == 1)):
         return None
     along = set(inner)
     inside = {n: any(space.now[d] in along for d in n.dims) for n in nodes}
@@ -210,7 +220,8 @@ def _arrange_to_keep(loop: Loop, nodes: list[Expression]) -> Arrangement | None:
     team = WARP
     while -(-length // team) * kept.most > MOST_KEPT:
         team *= 2
-    if team > MOST_TEAM_THAT_KEEPS or rows * team < LEAST_THREADS_THAT_KEEP or len(kept.nodes) > MOST_KEPT:
+    busy = typical(rows) * team >= LEAST_THREADS_THAT_KEEP
+    if team > MOST_TEAM_THAT_KEEPS or not busy or len(kept.nodes) > MOST_KEPT:
         return None
     mine = rows // blocks if blocks else rows
     teams = max(1, BLOCK_THREADS // team)
@@ -426,7 +437,7 @@ class _LoopWriter:
         conditions = []
         if number != "0" and total(a.outer) != a.blocks * a.turns * a.teams:
             conditions.append(e.op(f"icmp ult i64 {number}, {total(a.outer)}"))
-            if a.blocks > 1 and a.rows % a.teams:
+            if a.several and a.rows % a.teams:
                 conditions.append(e.op(f"icmp ult i64 {mine}, {a.rows}"))
 
         def there() -> None:
@@ -562,21 +573,24 @@ class _LoopWriter:
 
         # Of a long row there is much to wait for, if little is read at each place.
         read = sum(node.kind == "load" and self.inside[node] for node in order)
-        together_at = LONG_SIDE_BY_SIDE if read <= 2 and length >= LONG_ROW * a.team else SIDE_BY_SIDE
+        long = read <= 2 and typical(length) >= LONG_ROW * a.team
+        together_at = LONG_SIDE_BY_SIDE if long else SIDE_BY_SIDE
         span = a.team * together_at
         if a.piece:
             start = add(e, multiply(e, "%block", a.piece), lane)
-            stop = smaller(e, multiply(e, add(e, "%block", "1"), a.piece), str(length))
+            stop = smaller(e, multiply(e, add(e, "%block", "1"), a.piece), f"{length}")
             names = counted_loop(e, start, stop, a.team, carried, one, certain=False)
         else:
             names = [first for _, first in carried]
             whole = length // span
+            fixed = is_fixed(length)
             if whole:
-                names = counted_loop(e, "0", str(whole), 1, carried, several)
-            if whole * span < length:
+                names = counted_loop(e, "0", f"{whole}", 1, carried, several, certain=fixed)
+            if not fixed or whole * span < length:
                 left = [(kind, name) for (kind, _), name in zip(carried, names, strict=True)]
-                start = add(e, lane, str(whole * span))
-                names = counted_loop(e, start, str(length), a.team, left, one, certain=a.team == 1)
+                start = add(e, lane, f"{whole * span}")
+                certain = fixed and a.team == 1
+                names = counted_loop(e, start, f"{length}", a.team, left, one, certain=certain)
         self.leave(carrying, names)
 
     def leave(self, folds: list[LoopFold], names: list[str]) -> None:
@@ -771,11 +785,11 @@ class _LoopWriter:
             return turn
 
         carried = [pair for f in self.loop.folds for pair in zip(kinds(f), nothing(f), strict=True)]
-        begin = multiply(e, "%block", a.rows) if a.blocks > 1 else "0"
+        begin = multiply(e, "%block", a.rows) if a.several else "0"
         start = add(e, begin, number)
-        stop = smaller(e, add(e, begin, str(a.rows)), str(total(a.outer)))
+        stop = smaller(e, add(e, begin, f"{a.rows}"), f"{total(a.outer)}")
         names = [name for _, name in carried]
-        if a.rows >= SIDE_BY_SIDE * a.teams:
+        if not is_fixed(a.rows) or a.rows >= SIDE_BY_SIDE * a.teams:
             whole = add(e, stop, str((1 - SIDE_BY_SIDE) * a.teams))
             given = [*carried, ("i64", start)]
             step = SIDE_BY_SIDE * a.teams
@@ -799,7 +813,7 @@ class _LoopWriter:
     def end_column(self, fold: LoopFold, names: list[str]) -> None:
         """Store what a fold has come to in this block."""
         assert fold.value is not None
-        shifts = [Shift("%block", fold.size)] if self.a.blocks > 1 else []
+        shifts = [Shift("%block", fold.size)] if self.a.several else []
         dtype = fold.value.dtype
         self.w.store_name(ended(self.e, fold, names), dtype, fold.operand, fold.where, shifts)
 
@@ -847,7 +861,7 @@ class _LoopWriter:
             return
         assert fold.value is not None
         dtype = fold.value.dtype
-        shifts = [Shift("%block", fold.size)] if self.a.blocks > 1 else []
+        shifts = [Shift("%block", fold.size)] if self.a.several else []
         before = w.read(fold.operand, fold.where, dtype, shifts, 1)
         after = together(self.e, fold, [before], [w.single(fold.source)])
         w.store_name(after[0], dtype, fold.operand, fold.where, shifts)
@@ -861,7 +875,7 @@ class _LoopWriter:
         start = beginning(fold.function, dtype)
         if dtype.kind == "b":
             start = {"true": "1", "false": "0"}[start]
-        first = multiply(e, "%block", fold.size) if self.a.blocks > 1 else "0"
+        first = multiply(e, "%block", fold.size) if self.a.several else "0"
 
         def one(counter: str, _: list[str]) -> list[str]:
             place = add(e, first, counter)
@@ -869,7 +883,7 @@ class _LoopWriter:
             e.line(f"store {element} {start}, ptr {pointer}, align {dtype.itemsize}")
             return []
 
-        counted_loop(e, "%thread", str(fold.size), self.a.threads, [], one, certain=False)
+        counted_loop(e, "%thread", f"{fold.size}", self.a.threads, [], one, certain=False)
 
     def finish_columns(self, folds: list[LoopFold]) -> None:
         """Fold what the teams of a block know of their columns, and store it: a thread for each column."""
@@ -886,7 +900,7 @@ class _LoopWriter:
 
             carried = list(zip(kinds(fold), nothing(fold), strict=True))
             names = counted_loop(e, "0", str(a.teams), 1, carried, team)
-            shifts = [Shift("%block", fold.size)] if a.blocks > 1 else []
+            shifts = [Shift("%block", fold.size)] if a.several else []
             self.w.store_name(ended(e, fold, names), fold.value.dtype, fold.operand, fold.where, shifts)
 
         def store_all() -> None:
@@ -914,7 +928,7 @@ class _LoopWriter:
                     if dtype.kind == "b":
                         name = e.op(f"zext i1 {name} to i8")
                     place = f"%operand{fold.operand}"
-                    if self.a.blocks > 1:
+                    if self.a.several:
                         place = e.op(f"getelementptr {element}, ptr {place}, i64 %block")
                     e.line(f"store {element} {name}, ptr {place}, align {dtype.itemsize}")
 
@@ -924,14 +938,16 @@ class _LoopWriter:
 def _counters(e: Emitter, number: str, dims: list[Dim]) -> list[str]:
     """Return the counters of nested loops, outermost first, out of the number of their turn.
 
-    Dividing numbers of 64 bits takes a GPU many instructions: if 32 are enough, it is done with those.
+    Dividing numbers of 64 bits takes a GPU many instructions: if 32 are enough, it is done with those. (Of sizes that
+    vary they are: a program is not run where a kernel has more `elements` than `MOST_COUNTED`.)
     """
     sizes = [d.size for d in dims]
-    if total(dims) >= 1 << 31 or len(dims) < 2 or known(number) is not None:
+    if len(dims) < 2 or known(number) is not None or (is_fixed(*sizes) and total(dims) > MOST_COUNTED):
         return take_apart(e, number, sizes)
     narrow = e.op(f"trunc i64 {number} to i32")
     inner = []
-    for size in reversed(sizes[1:]):
+    for each in reversed(sizes[1:]):
+        size = e.op(f"trunc i64 {each} to i32") if isinstance(each, Size) else each
         quotient = e.op(f"udiv i32 {narrow}, {size}")
         inner.append(e.op(f"sub i32 {narrow}, {e.op(f'mul i32 {quotient}, {size}')}"))
         narrow = quotient

@@ -26,7 +26,7 @@ from minitorch.compiler.backends.cuda.products import (
     finished,
     worth_transposing,
 )
-from minitorch.compiler.backends.cuda.words import TRIPLE
+from minitorch.compiler.backends.cuda.words import TRIPLE, with_sizes
 from minitorch.compiler.backends.llvm.body import Body
 from minitorch.compiler.backends.llvm.loops import Loop, LoopFold, Store
 from minitorch.compiler.backends.llvm.lower import Lowering, loop_key, product_of
@@ -34,6 +34,7 @@ from minitorch.compiler.backends.llvm.target import Target
 from minitorch.compiler.ir.halves import HALVES
 from minitorch.compiler.ir.index import Affine, Dim, Index, dims_of, offset, total
 from minitorch.compiler.ir.program import Value
+from minitorch.compiler.ir.sizes import is_fixed, typical
 from minitorch.compiler.schedule.groups import Group
 from minitorch.compiler.schedule.memory import Scratch
 from minitorch.compiler.schedule.schedule import Schedule
@@ -76,7 +77,8 @@ def _rows_apart(schedule: Schedule) -> dict[Value, tuple[int, int]]:
         row = value.shape[-1] if value.ndim > 1 else 0
         aligned = ALIGNED_ROWS // value.dtype.itemsize
         if (
-            row < LEAST_ROW
+            not is_fixed(row)
+            or row < LEAST_ROW
             or row % aligned == 0
             or value.dtype not in (np.float32, *HALVES)
             or value.primitive not in ("map", "contract")
@@ -126,6 +128,10 @@ class GpuLowering(Lowering):
             guard = loop.body.operand((FAILED, 0)) if self.checks and self.may_harm(loop) else None
         return self.written((guard, loop_key(loop)), loop.body, lambda: write_loop(loop, guard))
 
+    def with_sizes(self, write: Callable[[], Any]) -> Any:
+        """Write a kernel in which sizes may vary."""
+        return with_sizes(write)
+
     def may_harm(self, loop: Loop) -> bool:
         """Whether a loop would read or write elsewhere if an index were out of range, or changes an input."""
         if any(store.places for store in loop.stores) or any(
@@ -168,7 +174,7 @@ class GpuLowering(Lowering):
         kept = dims_of(index)
         arguments, inputs = self.schedule.arguments, len(self.schedule.program.inputs)
         alone = len(group.members) == 1
-        if total(kept) * total(summed) < LEAST_MULTIPLICATIONS or (
+        if typical(total(kept) * total(summed)) < LEAST_MULTIPLICATIONS or (
             alone and arguments.get(value, inputs) < inputs
         ):
             return []
@@ -267,7 +273,7 @@ class GpuLowering(Lowering):
         result, where: what its elements are written to (a value may have another dtype), and where they lie there.
         added: what is added to them before.
         """
-        count = total(kept) * total(summed)
+        count = typical(total(kept) * total(summed))
         if value.dtype not in DTYPES:
             return []
         body = Body(self.is_stored, self.rows)
@@ -283,7 +289,9 @@ class GpuLowering(Lowering):
                 sides[0].matrix(way.rows, way.summed, way.batches),
                 sides[1].matrix(way.summed, way.columns, way.batches),
             ]
-            written = sum(total(list(side.dims)) for side, m in zip(sides, found, strict=True) if m is None)
+            written = sum(
+                typical(total(list(side.dims))) for side, m in zip(sides, found, strict=True) if m is None
+            )
             if best is None or written < best[0]:
                 best = written, way, found
         if best is None:

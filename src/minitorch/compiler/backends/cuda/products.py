@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minitorch.compiler.ir.index import Affine, Dim, total
+from minitorch.compiler.ir.sizes import is_fixed, surely_at_most, typical
 
 LEAST_MULTIPLICATIONS = 1 << 19  # below, a kernel of our own is as fast
 LEAST_WORTH_PACKING = 1 << 21  # from here on a factor is written out for a library
@@ -49,8 +50,8 @@ class Matrix:
     def fits(self, rows: int, columns: int) -> bool:
         """Whether a library takes it: one step is 1, and the other leads beyond that."""
         if self.column == 1:
-            return self.row >= columns
-        return self.row == 1 and self.column >= rows
+            return surely_at_most(columns, self.row)
+        return self.row == 1 and surely_at_most(rows, self.column)
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class LibraryProduct:
     @property
     def flops(self) -> float:
         """How many additions and multiplications it takes."""
-        return 2.0 * self.rows * self.columns * self.summed * self.batches
+        return 2.0 * typical(self.rows * self.columns * self.summed * self.batches)
 
     def in_parts(self) -> list[LibraryProduct]:
         """Return it as some products that a library is faster at: most of it in round numbers, and the rest.
@@ -112,6 +113,8 @@ class LibraryProduct:
             "summed": (a.column, b.row, 0),
         }
         for name, size in sizes.items():
+            if not is_fixed(size):
+                continue
             main = size // ROUND * ROUND
             if near[name] and size % NEIGHBOURS and main:
                 sized: dict[str, Any] = {name: main}
@@ -140,6 +143,7 @@ def worth_transposing(rows: int, columns: int, summed: int, a: Matrix, b: Matrix
     Tensor cores multiply float32 fastest then: with neither factor lying so, at little more than half the speed.
     """
     apart = [number for number, far in enumerate((a.is_transposed, not b.is_transposed)) if far]
+    rows, columns, summed = typical(rows), typical(columns), typical(summed)
     if not apart or summed % NEIGHBOURS:
         return None
     sizes = (rows * summed, summed * columns)

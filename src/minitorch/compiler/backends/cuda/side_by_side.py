@@ -6,12 +6,14 @@ which none reads or overwrites what another writes run as different blocks of on
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
 from minitorch.compiler.backends.cuda.lower import FAILED
-from minitorch.compiler.backends.cuda.words import SHARED_BYTES, Kernel, Part
+from minitorch.compiler.backends.cuda.words import SHARED_BYTES, SIZE, Kernel, Part
 from minitorch.compiler.backends.interface import Task
+from minitorch.compiler.ir.sizes import Size, typical
 from minitorch.compiler.schedule.groups import PLACE, Group
 from minitorch.compiler.schedule.memory import Scratch
 from minitorch.compiler.schedule.schedule import Schedule
@@ -115,8 +117,9 @@ def _step(task: Task, schedule: Schedule) -> _Step:
         writes.add(FAILED)
     elif flags:
         reads.add(FAILED)
-    threads = kernel.blocks * kernel.threads
-    small = threads <= MOST_THREADS // 2 and kernel.elements <= MOST_ELEMENTS and not kernel.parts
+    threads = typical(kernel.blocks) * kernel.threads
+    few = typical(kernel.elements) <= MOST_ELEMENTS
+    small = threads <= MOST_THREADS // 2 and few and not kernel.parts
     return _Step([task], reads, writes, small and kernel.shared <= SHARED_BYTES, threads)
 
 
@@ -131,29 +134,23 @@ def _as_one(tasks: list[Task], texts: dict[tuple[int, ...], Kernel]) -> Task:
             parts.append(Part(kernel, first, place))
             first += kernel.blocks
             place += len(kernel.operands)
+        # Where the blocks of each begin, and how many there are, may vary.
+        told = [n for part in parts for n in (part.block, part.kernel.blocks) if isinstance(n, Size)]
+        sizes = [(SIZE, n) for n in dict.fromkeys(told)]
         texts[key] = Kernel(
             [],
-            operands,
+            [*operands, *sizes],
             first,
             max(kernel.threads for kernel in kernels),
             max(kernel.shared for kernel in kernels),
             {name: text for kernel in kernels for name, text in kernel.externs.items()},
             sum(kernel.flops for kernel in kernels),
-            f"{len(kernels)} kernels side by side, {first} blocks of threads",
-            parts=parts,
+            f"{len(kernels)} kernels side by side, {typical(first)} blocks of threads",
+            parts=tuple(parts),
+            sizes=len(sizes),
         )
     made = texts[key]
-    kernel = Kernel(
-        made.items,
-        operands,
-        made.blocks,
-        made.threads,
-        made.shared,
-        made.externs,
-        made.flops,
-        made.note,
-        parts=made.parts,
-    )
+    kernel = dataclasses.replace(made, operands=[*operands, *made.operands[len(operands) :]])
     group = Group(0, "loop", members=[m for task in tasks for m in task.group.members])
     touches = list(dict.fromkeys(thing for task in tasks for thing in task.touches))
     return Task(group, touches, kernel)

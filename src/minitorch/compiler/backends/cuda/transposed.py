@@ -17,6 +17,7 @@ from minitorch.compiler.backends.llvm.space import Space
 from minitorch.compiler.backends.llvm.text import memory_type
 from minitorch.compiler.backends.llvm.writer import Writer
 from minitorch.compiler.ir.index import Dim, total
+from minitorch.compiler.ir.sizes import typical
 
 TILE, LANES = 32, 8  # a tile's sides; and how many of its lines are read side by side
 APART = TILE + 1  # lines in shared memory, so that neither way threads meet in a bank
@@ -32,7 +33,7 @@ def write_transposed(loop: Loop, guard: int | None) -> Kernel | None:
     if (
         store.places
         or store.function != "set"
-        or total(dims) < LEAST_ELEMENTS
+        or typical(total(dims)) < LEAST_ELEMENTS
         or store.node.dtype.kind == "b"
     ):
         return None
@@ -41,15 +42,16 @@ def write_transposed(loop: Loop, guard: int | None) -> Kernel | None:
     space.join_all(dims)
     written = [d for d in dims if space.factor(store.where, d) == 1]
     read = _read_along(nodes, space, dims)
-    if read is None or len(written) != 1 or read is written[0] or min(read.size, written[0].size) < LANES:
+    if read is None or len(written) != 1 or read is written[0]:
+        return None
+    if min(typical(read.size), typical(written[0].size)) < LANES:
         return None
     block = BlockWriter()
     _Tiles(loop, space, dims, read, written[0], block).write()
-    blocks = (
-        -(-read.size // TILE) * -(-written[0].size // TILE) * (total(dims) // read.size // written[0].size)
-    )
+    others = total([d for d in dims if d not in (read, written[0])])
+    blocks = -(-read.size // TILE) * -(-written[0].size // TILE) * others
     shared = TILE * APART * store.node.dtype.itemsize
-    note = f"{blocks} tiles of {TILE} by {TILE}"
+    note = f"{typical(blocks)} tiles of {TILE} by {TILE}"
     externs = supplied(block.e.externs)
     return Kernel(
         block.items, loop.body.operands, blocks, TILE * LANES, shared, externs, 0.0, note, total(dims)
@@ -63,7 +65,7 @@ def _read_along(nodes: list[Expression], space: Space, dims: list[Dim]) -> Dim |
         if node.kind == "load" and not node.args:
             for d in dims:
                 if abs(space.factor(node.data.where, d)) == 1:
-                    size = total([e for e in dims if space.factor(node.data.where, e)])
+                    size = typical(total([e for e in dims if space.factor(node.data.where, e)]))
                     weights[d] = weights.get(d, 0) + size * node.dtype.itemsize
     return max(weights, key=lambda d: weights[d]) if weights else None
 

@@ -7,6 +7,7 @@ with a barrier between them, and a CPU runs each phase for one thread after the 
 known in every thread or a barrier that is missing shows there too.
 
 Inside a phase there are `%block`, `%thread`, `%shared`, the counters of the turns around it, and `%operand0` …
+Sizes that vary from call to call have names too, `%size.0` … (`with_sizes`): a launch is given what they are.
 What a thread itself needs in a later phase of the same turn it can `keep`, and have back as `kept`: on a GPU that is a
 register, so it must not be kept inside a branch or a loop.
 """
@@ -14,14 +15,15 @@ register, so it must not be kept inside a branch or a loop.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from minitorch.compiler.backends.cuda.exact import renamed
 from minitorch.compiler.backends.llvm.control import repeat
 from minitorch.compiler.backends.llvm.text import Emitter
+from minitorch.compiler.ir.sizes import Size, spelled
 
 TRIPLE = "nvptx64-nvidia-cuda"
 SHARED_BYTES = 48 << 10  # what every GPU gives a block
@@ -49,6 +51,7 @@ _EXIT = "  exit"  # the line that ends a phase; each rendering has its own way
 _KEEP = re.compile(r"  keep (\d+) (\w+) (\S+)")
 _KEPT = re.compile(r"  (\S+) = kept (\d+) (\w+)")
 KEPT_BYTES = 8  # of what is kept, where it lies in memory
+SIZE = "size"  # (SIZE, size): an operand that is no address, but what a size is
 
 
 @dataclass
@@ -65,10 +68,10 @@ class Phase:
 
 @dataclass
 class Turns:
-    """Phases that all threads of a block go through several times together."""
+    """Phases that all threads of a block go through several times together. count: a number, or a size's name."""
 
     counter: str
-    count: int
+    count: int | str
     items: list[Phase | Turns] = field(default_factory=list)
 
 
@@ -79,6 +82,7 @@ class Kernel:
     operands: what its addresses are of, in the order of its slots. shared: bytes that each block has for itself.
     externs: other functions it calls, with their declarations or texts. elements: places of its loops. parts: of one
     that has no phases of its own, the kernels that it runs side by side. kept: how many things a thread keeps.
+    sizes: how many of its operands, the last ones, are sizes; blocks and elements may vary with them.
     """
 
     items: list[Phase | Turns]
@@ -92,9 +96,22 @@ class Kernel:
     elements: int = 0
     parts: Sequence[Part] = ()
     kept: int = 0
+    sizes: int = 0
 
 
-class Part(NamedTuple):
+def with_sizes(write: Callable[[], Kernel]) -> Kernel:
+    """Write a kernel in which sizes may vary: each that it names is one more operand."""
+    names: dict[Size, str] = {}
+    with spelled(lambda size: names.setdefault(size, f"%size.{len(names)}")):
+        kernel = write()
+    if names:
+        kernel.operands.extend((SIZE, size) for size in names)
+        kernel.sizes = len(names)
+    return kernel
+
+
+@dataclass(frozen=True)
+class Part:
     """A kernel among others, its first block and the place of its first operand there."""
 
     kernel: Kernel
@@ -129,7 +146,7 @@ class BlockWriter:
         if count == 1:
             yield "0"
             return
-        turns = Turns("%" + self.e.fresh("turn"), count)
+        turns = Turns("%" + self.e.fresh("turn"), f"{count}" if isinstance(count, Size) else count)
         self._open[-1].append(turns)
         self._open.append(turns.items)
         yield turns.counter
@@ -172,15 +189,18 @@ def _gpu_kernel(kernel: Kernel, number: int) -> list[str]:
     if kernel.shared:
         lines.append(f"  %shared = addrspacecast ptr addrspace(3) @shared{number} to ptr")
     if not kernel.parts:
-        lines += [*_gpu_operands(range(len(kernel.operands))), *_gpu_items(kernel.items, kernel.items[-1])]
+        lines += [*_gpu_operands(kernel), *_gpu_items(kernel.items, kernel.items[-1])]
     else:
-        lines += _gpu_parts(kernel)
+        first = len(kernel.operands) - kernel.sizes
+        names = {size: f"%given{first + n}" for n, (_, size) in enumerate(kernel.operands[first:])}
+        with spelled(names.__getitem__):
+            lines += _gpu_parts(kernel)
     return [*lines, "  ret void", "}"]
 
 
-def _gpu_operands(places: range) -> list[str]:
-    lines = []
-    for place in places:
+def _gpu_operands(kernel: Kernel) -> list[str]:
+    lines = _sizes(kernel)
+    for place in range(len(kernel.operands) - kernel.sizes):
         lines += [
             *_found(place),
             # There and back: so that LLVM knows what kind of memory this is.
@@ -188,6 +208,12 @@ def _gpu_operands(places: range) -> list[str]:
             f"  %operand{place} = addrspacecast ptr addrspace(1) %global{place} to ptr",
         ]
     return lines
+
+
+def _sizes(kernel: Kernel) -> list[str]:
+    """Give the sizes among the operands their names."""
+    first = len(kernel.operands) - kernel.sizes
+    return [f"  %size.{number} = add i64 %given{first + number}, 0" for number in range(kernel.sizes)]
 
 
 def _gpu_parts(kernel: Kernel) -> list[str]:
@@ -233,7 +259,7 @@ def _gpu_part(kernel: Kernel, numbers: list[int]) -> list[str]:
             "  ret void",
             "here:",
         ]
-    body += [*_gpu_operands(places), *_gpu_items(mine.items, mine.items[-1])]
+    body += [*_gpu_operands(mine), *_gpu_items(mine.items, mine.items[-1])]
 
     def renamed(found: re.Match[str]) -> str:
         name = found[1]
@@ -328,7 +354,7 @@ def _gpu_items(
 
 
 def cpu_text(kernel: Kernel, backwards: bool = False) -> str:
-    """Return a kernel as a function of a CPU's: `KERNEL(ptr given, ptr shared)` runs all blocks.
+    """Return a kernel as a function of a CPU's: `KERNEL(ptr given, ptr shared, i64 blocks)` runs them all.
 
     backwards: threads and blocks run in the other order, for what depends on the order and must not.
     """
@@ -337,9 +363,11 @@ def cpu_text(kernel: Kernel, backwards: bool = False) -> str:
         parts += [*_cpu_phase(kernel, phase, counters), ""]
     e = Emitter()
     e.label("entry")
+    e.lines += [*_given(range(len(kernel.operands) - kernel.sizes, len(kernel.operands))), *_sizes(kernel)]
+    last = e.op("sub i64 %blocks, 1")
 
-    def order(number: str, count: int) -> str:
-        return e.op(f"sub i64 {count - 1}, {number}") if backwards else number
+    def order(number: str, last: str) -> str:
+        return e.op(f"sub i64 {last}, {number}") if backwards else number
 
     def items(listed: Sequence[Phase | Turns], block: str, names: dict[str, str]) -> None:
         for item in listed:
@@ -358,12 +386,12 @@ def cpu_text(kernel: Kernel, backwards: bool = False) -> str:
                 "0",
                 str(kernel.threads),
                 lambda thread, call=call, given=given: e.line(  # type: ignore[misc]
-                    f"{call}{order(thread, kernel.threads)}{given})"
+                    f"{call}{order(thread, str(kernel.threads - 1))}{given})"
                 ),
             )
 
-    repeat(e, "0", str(kernel.blocks), lambda block: items(kernel.items, order(block, kernel.blocks), {}))
-    head = "define void @KERNEL(ptr %all, ptr %shared) nounwind {"
+    repeat(e, "0", "%blocks", lambda block: items(kernel.items, order(block, last), {}))
+    head = "define void @KERNEL(ptr %all, ptr %shared, i64 %blocks) nounwind {"
     return "\n".join([*parts, head, *e.lines, "  ret void", "}", ""])
 
 
@@ -377,14 +405,25 @@ def _phases(
             yield from _phases(item.items, (*counters, item.counter))
 
 
-def _cpu_phase(kernel: Kernel, phase: Phase, counters: tuple[str, ...]) -> list[str]:
-    given = "".join(f", i64 {counter}" for counter in counters)
-    parameters = f"ptr %all, ptr %shared, i64 %block, i64 %thread{given}"
-    lines = [f"define internal void @phase{phase.number}({parameters}) nounwind {{", "entry:"]
-    for place in range(len(kernel.operands)):
+def _given(places: range) -> list[str]:
+    """Read what some operands are given as."""
+    lines = []
+    for place in places:
         lines += [
             f"  %at{place} = getelementptr i64, ptr %all, i64 {place}",
             f"  %given{place} = load i64, ptr %at{place}, align 8",
+        ]
+    return lines
+
+
+def _cpu_phase(kernel: Kernel, phase: Phase, counters: tuple[str, ...]) -> list[str]:
+    given = "".join(f", i64 {counter}" for counter in counters)
+    parameters = f"ptr %all, ptr %shared, i64 %block, i64 %thread{given}"
+    places = range(len(kernel.operands))
+    lines = [f"define internal void @phase{phase.number}({parameters}) nounwind {{", "entry:"]
+    lines += [*_given(places), *_sizes(kernel)]
+    for place in places[: len(places) - kernel.sizes]:
+        lines += [
             *_found(place),
             f"  %operand{place} = getelementptr i8, ptr %generic{place}, i64 0",
         ]

@@ -235,6 +235,10 @@ class Lowering:
             key = (key, start * operand.dtype.itemsize)
         return Operand(body.operand(key), {**dict.fromkeys(dims_of(index), 0), **dict(terms)})
 
+    def with_sizes(self, write: Callable[[], Any]) -> Any:
+        """Write a kernel in which sizes may vary."""
+        return with_sizes(write)
+
     # --- equal kernels ---------------------------------------------------------------------------------------
 
     def written(self, key: Any, body: Body, write: Callable[[], Any]) -> Any:
@@ -242,7 +246,7 @@ class Lowering:
         before = len(body.operands)
         known = self.texts.get(key)
         if known is None:
-            kernel = with_sizes(write)
+            kernel = self.with_sizes(write)
             self.texts[key] = (kernel, kernel.operands[before:])
             return kernel
         kernel, added = known

@@ -1,0 +1,288 @@
+"""Sizes that vary on a GPU: one program serves all of them, its kernels are told the sizes.
+
+Everything is compared with the same program at one size, or with the same lines run eagerly on the CPU.
+"""
+
+import dataclasses
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+import minitorch as mt
+from compiled import BACKENDS
+from minitorch import nn
+from minitorch.compiler.backends.cuda import backend, loops, lower, transposed
+from minitorch.compiler.backends.cuda.backend import CudaBackend
+from minitorch.compiler.backends.cuda.devices import Emulated
+from minitorch.compiler.backends.cuda.products import LibraryProduct
+from minitorch.compiler.backends.cuda.ptx import ptx
+from minitorch.compiler.ir import builder as b
+from minitorch.compiler.ir.program import Program, interpret
+from minitorch.compiler.ir.sizes import Symbol
+from random_ir import close, given
+from some_gpu import REAL, gpu, numbers, there
+from varying import CASES, RandomVarying, arrays_for, fixed, varying
+
+F = nn.functional
+SIZES = ((2, 2), (6, 5), (3, 17), (40, 3), (2, 33))
+
+pytestmark = [
+    pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is not installed"),
+    pytest.mark.usefixtures(gpu.__name__),
+]
+
+
+def made_by(backwards=False, **figures):
+    """The backend, with other figures to decide by. Kernels run on this processor."""
+    made = CudaBackend(Emulated(backwards))
+    made.machine = dataclasses.replace(
+        made.machine, figures=dataclasses.replace(made.machine.figures, **figures)
+    )
+    return made
+
+
+@pytest.fixture
+def for_small_sizes(monkeypatch):
+    """Small sizes are enough for what is done with large ones: a library, tiles, rows that are kept."""
+    for room, name in (
+        (lower, "LEAST_MULTIPLICATIONS"),
+        (lower, "LEAST_WORTH_PACKING"),
+        (transposed, "LEAST_ELEMENTS"),
+        (loops, "BUSY_THREADS"),
+        (loops, "LEAST_THREADS_THAT_KEEP"),
+    ):
+        monkeypatch.setattr(room, name, 8)
+    return {"serial_elements": 16, "column_bytes": 64, "most_blocks": 5, "alone_from": 8}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_primitive_at_many_sizes(name):
+    runs = made_by().compile(varying(CASES[name]), {})
+    assert not runs.report.undecided
+    for n, m in SIZES:
+        one = fixed(CASES[name], n, m)
+        arrays = arrays_for(one)
+        for want, found in zip(interpret(one, arrays), runs(arrays), strict=True):
+            close(found, np.asarray(want), f"{name} at {n}, {m}")
+
+
+@pytest.mark.parametrize(
+    "name", ["sums", "layer_norm", "products", "attention", "convolution_of_a_batch", "permutes"]
+)
+def test_what_is_done_with_large_sizes(name, for_small_sizes):
+    runs = made_by(True, **for_small_sizes).compile(varying(CASES[name]), {})
+    for n, m in SIZES:
+        one = fixed(CASES[name], n, m)
+        arrays = arrays_for(one)
+        for want, found in zip(interpret(one, arrays), runs(arrays), strict=True):
+            close(found, np.asarray(want), f"{name} at {n}, {m}")
+    if name == "products":
+        assert any(isinstance(task.kernel, LibraryProduct) for task in runs.tasks)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_programs_are_right_at_every_size(seed, for_small_sizes):
+    """Where the same program for one size gives what NumPy gives (but for rounding), so does the one for all."""
+    random = RandomVarying(seed)
+    runs = made_by(seed % 2 == 1, **for_small_sizes).compile(random.program, random.updates)
+    for n, m in SIZES[1:]:
+        one = random.program.at({random.n: n, random.m: m})
+        arrays = arrays_for(one, seed)
+        want = interpret(one, [array.copy() for array in arrays])
+        found = runs(arrays)
+        for i, expected in enumerate(want):
+            close(arrays[random.updates[i]] if i in random.updates else found[i], expected, f"at {n}, {m}")
+
+
+def test_sizes_that_the_kernels_are_not_made_for_have_their_own(monkeypatch):
+    n = Symbol("s0", 9)
+    x = given((n.size, 5))
+    program = Program([x], [b.map_values("tanh", b.crop(x, 0, 3, n.size - 3)), b.reduce("add", x, (0, 1))])
+    monkeypatch.setattr(backend, "MOST_COUNTED", 200)
+    runs = made_by().compile(program, {})
+    for length, own in (
+        (9, 0),
+        (3, 1),
+        (4, 1),
+        (41, 2),
+        (3, 2),
+        (40, 2),
+    ):  # (3: nothing is left; 41: too many)
+        arrays = arrays_for(program.at({n: length}))
+        for want, found in zip(interpret(program, arrays), runs(arrays), strict=True):
+            close(found, np.asarray(want), f"at {length}")
+        assert len(runs._own) == own
+
+
+def test_memory_grows_and_few_sizes_are_kept_ready(monkeypatch):
+    monkeypatch.setattr(backend, "MOST_SIZES", 4)
+    n = Symbol("s0", 5)
+    x = given((n.size, 40))
+    soft = b.map_values("exp", b.map_values("subtract", x, b.reduce("maximum", x, (0,), True)))
+    program = Program([x], [b.map_values("divide", soft, b.reduce("add", soft, (0,), True))])
+    runs = made_by(serial_elements=16).compile(program, {})
+    for length in (*range(2, 60, 7), *range(50, 2, -6), 500, 3, 500):
+        arrays = arrays_for(program.at({n: length}))
+        close(runs(arrays)[0], interpret(program, arrays)[0], f"at {length}")
+        assert len(runs._sized) <= 4
+
+
+@pytest.mark.parametrize("processor", ["sm_80", "sm_90"])
+def test_ptx(processor, tmp_path, for_small_sizes):
+    runs = made_by(**for_small_sizes).compile(varying(CASES["attention"]), {})
+    code = ptx(runs.text(), processor)
+    assert f".target {processor}".encode() in code
+    assembler = shutil.which("ptxas")
+    if assembler is not None:
+        (tmp_path / "a.ptx").write_bytes(code)
+        command = [assembler, f"-arch={processor}", "-o", str(tmp_path / "a.cubin"), str(tmp_path / "a.ptx")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+
+# --- functions of tensors on a GPU ------------------------------------------------------------------------------------
+
+
+class Gpt(nn.Module):
+    def __init__(self, block=64):
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(11, 8), nn.Embedding(block, 8)
+        self.block = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True, norm_first=True)
+        self.norm, self.head = nn.LayerNorm(8), nn.Linear(8, 11, bias=False)
+
+    def forward(self, tokens):
+        at = mt.arange(tokens.shape[1], device=tokens.device)
+        mask = at.reshape(1, tokens.shape[1]) > at.reshape(tokens.shape[1], 1)
+        return self.head(self.norm(self.block(self.tokens(tokens) + self.places(at), src_mask=mask)))
+
+
+class ConvNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(2, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4)
+        self.out = nn.Linear(4 * 4 * 4, 3)
+
+    def forward(self, x):
+        return self.out(F.max_pool2d(F.relu(self.norm(self.conv(x))), 2).flatten(1))
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell, self.out = nn.LSTM(3, 5, batch_first=True), nn.Linear(5, 3)
+
+    def forward(self, x):
+        return self.out(self.cell(x)[0][:, -1])
+
+
+class Padded(nn.Module):
+    """Rows of which each has a length, and the rest is masked."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+        self.out = nn.Linear(8, 3)
+
+    def forward(self, x):
+        lengths = (x[:, :, 0] > 0).sum(1) + 1
+        at = mt.arange(x.shape[1], device=x.device).reshape(1, x.shape[1])
+        beyond = at >= lengths.reshape(x.shape[0], 1)
+        kept = (~beyond).to(x.dtype).unsqueeze(2)
+        return self.out((self.layer(x, src_key_padding_mask=beyond) * kept).sum(1) / kept.sum(1))
+
+
+def normal(*shape):
+    return np.random.default_rng(shape).normal(size=shape).astype(np.float32)
+
+
+MODELS = {
+    "an MLP": (
+        lambda: nn.Sequential(nn.Linear(9, 33), nn.ReLU(), nn.Linear(33, 3)),
+        lambda n, _: normal(n, 9),
+    ),
+    "a convolution": (ConvNet, lambda n, _: normal(n, 2, 8, 8)),
+    "an LSTM": (Recurrent, lambda n, _: normal(n, 4, 3)),
+    "padded rows": (Padded, lambda n, m: normal(n, m, 8)),
+}
+
+
+def trained(model, batch, sizes, on_device):
+    mt.manual_seed(0)
+    model = model().to("cuda" if on_device else "cpu")
+    optimizer = mt.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+    def step(x, y):
+        loss = F.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    if on_device:
+        step = mt.compile(step, fullgraph=True)
+    losses = []
+    for n, m in sizes:
+        x, y = mt.tensor(batch(n, m)), mt.tensor(np.arange(n) % 3)
+        losses.append(step(*((x.to("cuda"), y.to("cuda")) if on_device else (x, y))))
+    assert all(there(loss) == on_device for loss in losses)
+    return [*map(numbers, losses), *map(numbers, model.parameters())], step
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_training_on_batches_of_any_size(name):
+    sizes = [(7, 4), (5, 6), (5, 3), (11, 13), (13, 7), (2, 2), (7, 4), (19, 5)]
+    found, step = trained(*MODELS[name], sizes, True)
+    expected, _ = trained(*MODELS[name], sizes, False)
+    for a, e in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, e, rtol=2e-3, atol=2e-4)
+    assert step.compilations <= 3
+    assert step.cache.eager_calls == 0
+    assert "sizes that vary: s0" in str(step.explain())
+
+
+def test_a_smaller_last_batch_and_batches_of_one_and_none():
+    net = nn.Linear(6, 4)
+    on_host = nn.Linear(6, 4)
+    on_host.load_state_dict(net.state_dict())
+    net.to("cuda")
+    run = mt.compile(lambda x: net(x).tanh().sum(0))
+    for n in (8, 8, 3, 8, 3, 1, 0, 8, 5, 0, 1):
+        x = mt.tensor(normal(n, 6))
+        found = run(x.to("cuda"))
+        assert there(found)
+        np.testing.assert_allclose(numbers(found), numbers(on_host(x).tanh().sum(0)), rtol=1e-4, atol=1e-5)
+    assert run.compilations == 4  # 8, any, 1 and 0
+    assert run.cache.eager_calls == 0
+
+
+def test_generation_over_growing_lengths():
+    mt.manual_seed(0)
+    here = Gpt().eval()
+    net = Gpt().eval()
+    net.load_state_dict(here.state_dict())
+    net.to("cuda")
+    run = mt.compile(lambda tokens: net(tokens)[:, -1].argmax(1))
+    tokens = mt.tensor([[1, 2], [3, 4]])
+    with mt.no_grad():
+        for _ in range(12):
+            following = run(tokens.to("cuda"))
+            np.testing.assert_array_equal(numbers(following), numbers(here(tokens)[:, -1].argmax(1)))
+            tokens = mt.cat([tokens, following.to("cpu").reshape(2, 1)], 1)
+    assert run.compilations <= 3
+    assert run.cache.eager_calls == 0
+
+
+def test_gradients_outside_and_an_index_out_of_range():
+    table = mt.tensor(normal(7, 3)).to("cuda").requires_grad_()
+    run = mt.compile(lambda i: table[i] * 2)
+    for n in (4, 6, 9, 5):
+        i = mt.arange(n) % 7
+        run(i.to("cuda")).sum().backward()
+        expected = np.bincount(numbers(i), minlength=7)[:, None] * np.full(3, 2.0)
+        np.testing.assert_allclose(numbers(table.grad), expected)
+        table.grad = None
+    if not REAL:  # (which tells of it at the next call)
+        with pytest.raises(IndexError, match="out of bounds|outside"):
+            run(mt.tensor([0, 7, 1]).to("cuda"))
