@@ -25,7 +25,7 @@ from minitorch.compiler.ir.index import (
     split_map,
 )
 from minitorch.compiler.ir.program import Program, Shape, Value
-from minitorch.compiler.ir.sizes import typical
+from minitorch.compiler.ir.sizes import surely_equal, typical
 from minitorch.compiler.schedule.folds import fold_axes, fold_scope
 from minitorch.compiler.schedule.grouping import Grouping, is_checked_index, is_number
 from minitorch.compiler.schedule.groups import (
@@ -267,9 +267,9 @@ class Fuser(Grouping):
             row = operand.inputs[0]
             is_half = below.attributes.get("function") == "cast" and below.inputs[0].dtype in HALVES
             fits = is_half == (product.inputs[0].dtype in HALVES)
-            return fits and row.size == row.shape[-1] == product.shape[-1]
+            return fits and surely_equal((row.size, row.shape[-1]), (product.shape[-1],) * 2)
         maker = self.group_of.get(below)
-        alike = typical(operand.size) == typical(product.size) and product.inputs[0].dtype == np.float32
+        alike = surely_equal(operand.size, product.size) and product.inputs[0].dtype == np.float32
         return alike and (maker is None or maker.kind == "contract")
 
     def is_read_once(self, view: Value, member: Value) -> bool:
