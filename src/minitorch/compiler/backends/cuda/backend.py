@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.backends.cuda import convolutions
+from minitorch.compiler.backends.cuda.attention import with_attention
 from minitorch.compiler.backends.cuda.capabilities import Gpu
 from minitorch.compiler.backends.cuda.channels_last import channels_last
 from minitorch.compiler.backends.cuda.convolutions import (
@@ -89,8 +90,10 @@ class CudaBackend(ScheduledBackend):
 
     def build(self, program: Program, updates: Mapping[int, int], numbers: Collection[int] = ()) -> Any:
         """Schedule a program."""
-        program = with_products_of_halves(widened(program), precision() != "highest")
-        program = narrowed(program, numbers)
+        program, rounds = widened(program), precision() != "highest"
+        if self.fuse and rounds:
+            program = with_attention(program)
+        program = narrowed(with_products_of_halves(program, rounds), numbers)
         if self.fuse:
             with comparing_surely(program.guards):
                 program = channels_last(program, self.turns)
@@ -255,7 +258,7 @@ class GpuProgram:
         self._pairs = np.zeros(max(1, len(self.order)), [("wide", "f8"), ("narrow", "f4"), ("", "f4")])
         self._device_numbers = device.empty((2 * len(self._pairs),), np.int64)
         self._find_places()
-        self._kernels = _different(tasks)
+        self._kernels = _different(tasks, device.rounds)
         self._functions: dict[int, Any] = dict(
             zip(self._kernels, device.load(list(self._kernels.values())), strict=True)
             if self._kernels
@@ -449,7 +452,8 @@ class GpuProgram:
             if kernel is not None:
                 is_ours = isinstance(kernel, Kernel)
                 function = self._functions[id(kernel.items)] if is_ours else None
-                launches.append(Launch(function, kernel, places))
+                exact = self._functions.get(id(kernel.exact.items)) if is_ours and kernel.exact else None
+                launches.append(Launch(function, kernel, places, exact))
                 checked = checked or (is_ours and _checks_indices(kernel))
                 continue
             if launches:
@@ -706,9 +710,11 @@ def _checks_indices(kernel: Kernel) -> bool:
     return any(isinstance(each, tuple) and each[0] == FAILED and each[1] > 0 for each in kernel.operands)
 
 
-def _different(tasks: list[Task]) -> dict[int, Kernel]:
-    """Return the kernels of some steps; those with the same instructions once."""
-    return {id(task.kernel.items): task.kernel for task in tasks if isinstance(task.kernel, Kernel)}
+def _different(tasks: list[Task], rounds: bool) -> dict[int, Kernel]:
+    """Return the kernels of some steps; those with the same instructions once. rounds: also those that do not round."""
+    kernels = [task.kernel for task in tasks if isinstance(task.kernel, Kernel)]
+    exact = [kernel.exact for kernel in kernels if kernel.exact is not None and rounds]
+    return {id(kernel.items): kernel for kernel in (*kernels, *exact)}
 
 
 def _elements(kernel: Any) -> list[int]:

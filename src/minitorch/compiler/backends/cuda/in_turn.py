@@ -10,7 +10,7 @@ import itertools
 import re
 from dataclasses import replace
 
-from minitorch.compiler.backends.cuda.words import Kernel, Phase, Turns
+from minitorch.compiler.backends.cuda.words import Item, Kernel, Phase, Turns
 from minitorch.compiler.backends.interface import Task
 from minitorch.compiler.ir.sizes import surely_equal
 from minitorch.compiler.schedule.groups import Group
@@ -38,17 +38,24 @@ def _is_of_one_block(task: Task) -> bool:
     kernel = task.kernel
     if not isinstance(kernel, Kernel) or kernel.parts or kernel.kept or kernel.sizes:
         return False
-    return surely_equal(kernel.blocks, 1)
+    return surely_equal(kernel.blocks, 1) and all(map(_is_plain, kernel.items))
+
+
+def _is_plain(item: Item) -> bool:
+    """Whether an item is made of phases alone, gone through as often by every block."""
+    if isinstance(item, Turns):
+        return not item.lines and all(map(_is_plain, item.items))
+    return isinstance(item, Phase)
 
 
 def _as_one(tasks: list[Task]) -> Task:
     kernels: list[Kernel] = [task.kernel for task in tasks]
     threads = max(kernel.threads for kernel in kernels)
-    items: list[Phase | Turns] = []
+    items: list[Item] = []
     numbers, place = itertools.count(), 0
     for turn, kernel in enumerate(kernels):
         if turn and (
-            isinstance(items[-1], Turns) or items[-1].in_warps
+            not isinstance(items[-1], Phase) or items[-1].in_warps
         ):  # all wait, not just those of a warp
             number = next(numbers)
             items.append(Phase(number, [f"phase{number}:", "  exit"]))
@@ -71,9 +78,7 @@ def _as_one(tasks: list[Task]) -> Task:
     return Task(group, touches, one)
 
 
-def _renamed(
-    item: Phase | Turns, prefix: str, place: int, few: int, numbers: itertools.count[int]
-) -> Phase | Turns:
+def _renamed(item: Item, prefix: str, place: int, few: int, numbers: itertools.count[int]) -> Item:
     """Return phases under names of their own. place: of the first operand. few: how many threads run them, 0: all."""
 
     def name(found: re.Match[str]) -> str:
@@ -90,6 +95,7 @@ def _renamed(
     if isinstance(item, Turns):
         inside = [_renamed(each, prefix, place, few, numbers) for each in item.items]
         return Turns(line(item.counter), item.count, inside)
+    assert isinstance(item, Phase)
     number, body = next(numbers), [line(text) for text in item.lines]
     begins = body[0].removesuffix(":")
     if not few:

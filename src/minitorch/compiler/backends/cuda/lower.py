@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.compiler.backends.cuda.attention import Attention
 from minitorch.compiler.backends.cuda.capabilities import Gpu
 from minitorch.compiler.backends.cuda.convolutions import Convolution, LibraryConvolution, as_it_lies, orders
 from minitorch.compiler.backends.cuda.loops import write_loop
@@ -25,6 +26,7 @@ from minitorch.compiler.backends.cuda.products import (
     arrangements,
     worth_transposing,
 )
+from minitorch.compiler.backends.cuda.tiles import RESULT, ROW, kernels_of
 from minitorch.compiler.backends.cuda.words import TRIPLE, with_sizes
 from minitorch.compiler.backends.llvm.body import Body
 from minitorch.compiler.backends.llvm.loops import Loop, LoopFold, Store
@@ -34,7 +36,7 @@ from minitorch.compiler.ir import builder
 from minitorch.compiler.ir.index import Affine, Dim, Index, dims_of, offset, total
 from minitorch.compiler.ir.program import Value
 from minitorch.compiler.ir.sizes import is_fixed, typical
-from minitorch.compiler.schedule.groups import Group
+from minitorch.compiler.schedule.groups import Contradiction, Group
 from minitorch.compiler.schedule.memory import Scratch
 from minitorch.compiler.schedule.schedule import Schedule
 from minitorch.engine.precision import precision
@@ -133,7 +135,36 @@ class GpuLowering(Lowering):
         return any(arguments.get(value, inputs) < inputs for value in values)
 
     def _kernels(self, group: Group) -> list[Any]:
+        if group.kind == "composite":
+            return self.attention(group)
         return self.product(group) if group.kind == "contract" else super()._kernels(group)
+
+    def attention(self, group: Group) -> list[Any]:
+        """Return attention's kernels, on what is read and written in this group."""
+        call, *items = group.members
+        attention: Attention = call.attributes["function"]
+        given = dict(zip(attention.leaves, call.inputs, strict=False))
+        rows = call.inputs[len(attention.leaves) :]
+        if not all(self.is_stored(each) for each in call.inputs):
+            raise Contradiction("attention reads what does not lie in memory")
+        made = {each.attributes["index"]: each for each in items}
+        written = {name: made.get(number) for number, name in enumerate(attention.written)}
+        unread: dict[str, Scratch] = {}
+
+        def operand(key: Any) -> Any:
+            first, *rest = key if isinstance(key, tuple) else (key,)
+            if first == RESULT:
+                size = attention.query.size if key[1] in "oql" else attention.key.size
+                size *= attention.count * (1 if key[1] == "l" else attention.size)
+                return written[key[1]] or unread.setdefault(key[1], Scratch(size * 4))
+            if first == ROW:
+                return rows[key[1]]
+            return (given[first], *rest) if rest else given[first]
+
+        kernels = kernels_of(attention)
+        for kernel in [each for k in kernels for each in (k, k.exact) if each is not None]:
+            kernel.operands = [operand(key) for key in kernel.operands]
+        return kernels
 
     def product(self, group: Group) -> list[Any]:
         """Write a product, with what follows it: a library's, or a loop over its elements and along its sums."""
