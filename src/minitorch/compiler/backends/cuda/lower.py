@@ -12,7 +12,7 @@ import numpy as np
 
 from minitorch.compiler.backends.cuda.attention import Attention
 from minitorch.compiler.backends.cuda.capabilities import Gpu
-from minitorch.compiler.backends.cuda.convolutions import Convolution, LibraryConvolution, as_it_lies
+from minitorch.compiler.backends.cuda.convolutions import Convolution, LibraryConvolution, as_it_lies, orders
 from minitorch.compiler.backends.cuda.loops import is_aligned, write_loop
 from minitorch.compiler.backends.cuda.products import (
     DTYPES,
@@ -34,6 +34,7 @@ from minitorch.compiler.backends.llvm.body import Body
 from minitorch.compiler.backends.llvm.loops import Loop, LoopFold, Store
 from minitorch.compiler.backends.llvm.lower import Lowering, loop_key, product_of
 from minitorch.compiler.backends.llvm.target import Target
+from minitorch.compiler.ir import builder
 from minitorch.compiler.ir.halves import HALVES
 from minitorch.compiler.ir.index import Affine, Dim, Index, dims_of, offset, total
 from minitorch.compiler.ir.program import Value
@@ -262,6 +263,9 @@ class GpuLowering(Lowering):
                 padding = tuple(low[axis] for axis in how["axes"])
                 images = images.inputs[0]
         factor = found.other
+        if not found.of_filters:
+            letters = value.attributes["spec"].partition("->")[0].partition(",")[2]
+            factor = builder.permute(factor, [letters.index(c) for c in orders(found)[1]])
         filters, results = (value.shape, factor.shape) if found.of_filters else (factor.shape, value.shape)
         if len(found.places) == 2:  # of one image
             results = (1, *results)
