@@ -648,7 +648,8 @@ def test_compiled_models_notice_hooks_of_every_module():
     handle = nn.modules.module.register_module_forward_pre_hook(lambda mod, args: seen.append(1))
     compiled(x)
     handle.remove()
-    assert doubled.tolist() == (first * 2).tolist() and seen == [1]
+    assert doubled.tolist() == (first * 2).tolist()
+    assert seen == [1]
     assert compiled(x).tolist() == first.tolist()
 
 
@@ -656,7 +657,8 @@ def test_a_model_as_bfloat16(m):
     model = m.Sequential(m.Linear(2, 3), m.BatchNorm1d(3)).bfloat16()
     told = {name: str(value.dtype).rpartition(".")[2] for name, value in model.state_dict().items()}
     kept = told.pop("1.num_batches_tracked")
-    assert kept == "int64" and set(told.values()) == {"bfloat16"}
+    assert kept == "int64"
+    assert set(told.values()) == {"bfloat16"}
 
 
 def test_backward_hook_without_differentiable_inputs(m):

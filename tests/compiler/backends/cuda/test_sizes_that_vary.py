@@ -160,7 +160,7 @@ def test_what_may_run_only_once_becomes_a_graph_the_second_time(perhaps_once):
     device.__dict__["cupy"] = SimpleNamespace(cuda=cuda)
     kernel = Kernel([], ["a", (SIZE, 7)], 3, 32, 0, {}, sizes=1)
 
-    def function(blocks, threads, operands, stream):
+    def function(blocks, threads, operands, shared, stream):
         noted.append(("launched" if stream is usual else "captured", blocks[0], *map(int, operands)))
 
     run = device.sequence([Launch(function, kernel, [1, 0])], None, np.array([5, 4096]), (), perhaps_once)
