@@ -101,6 +101,17 @@ def test_random_programs_are_right_at_every_size(seed, for_small_sizes):
             close(arrays[random.updates[i]] if i in random.updates else found[i], expected, f"at {n}, {m}")
 
 
+def test_products_of_batches_from_the_last_to_the_first(for_small_sizes):
+    n = Symbol("s0", 6)
+    x, y = given((n.size, 8, 5)), given((5, 7))
+    program = Program([x, y], [b.matmul(b.flip(x, (0,)), y)])
+    for runs, length in ((made_by(**for_small_sizes).compile(program, {}), 4), (None, 3)):
+        one = program.at({n: length})
+        arrays = arrays_for(one)
+        run = runs or made_by(**for_small_sizes).compile(one, {})
+        close(run(arrays)[0], interpret(one, arrays)[0], f"at {length}")
+
+
 def test_sizes_that_the_kernels_are_not_made_for_have_their_own(monkeypatch):
     n = Symbol("s0", 9)
     x = given((n.size, 5))

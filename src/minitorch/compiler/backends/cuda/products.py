@@ -52,7 +52,9 @@ class Matrix:
         return self.row if self.column == 1 else self.column
 
     def fits(self, rows: int, columns: int) -> bool:
-        """Whether a library takes it: one step is 1, and the other leads beyond that."""
+        """Whether a library takes it: one step is 1, the other leads beyond that, and none leads back."""
+        if not surely_at_most(0, self.batch):
+            return False
         if self.column == 1:
             return surely_at_most(columns, self.row)
         return self.row == 1 and surely_at_most(rows, self.column)
