@@ -562,7 +562,8 @@ def test_kernels_of_one_block_run_in_turn(backend):
 def small_ones_too(monkeypatch):
     """Convolutions are a library's however small they are."""
     monkeypatch.setattr(convolutions, "LEAST_CONVOLVED", 1)
-    monkeypatch.setattr(CudaBackend, "machine", Gpu(dataclasses.replace(GPU_FIGURES, alone_from=1)))
+    figures = dataclasses.replace(GPU_FIGURES, alone_from=1, is_small=lambda product: False)
+    monkeypatch.setattr(CudaBackend, "machine", Gpu(figures))
 
 
 @pytest.mark.parametrize("how", [{"padding": 1}, {"stride": 2, "padding": (2, 1)}, {"dilation": 2}], ids=str)
