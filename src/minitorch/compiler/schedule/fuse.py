@@ -11,6 +11,9 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
+
+from minitorch.compiler.ir.halves import HALVES
 from minitorch.compiler.ir.index import (
     Affine,
     Index,
@@ -22,13 +25,14 @@ from minitorch.compiler.ir.index import (
     split_map,
 )
 from minitorch.compiler.ir.program import Program, Shape, Value
-from minitorch.compiler.ir.sizes import typical
+from minitorch.compiler.ir.sizes import surely_equal, typical
 from minitorch.compiler.schedule.folds import fold_axes, fold_scope
 from minitorch.compiler.schedule.grouping import Grouping, is_checked_index, is_number
 from minitorch.compiler.schedule.groups import (
     EXCHANGES,
     PARTIAL,
     PLACE,
+    SORTS,
     VIRTUAL,
     Check,
     Contradiction,
@@ -44,6 +48,7 @@ from minitorch.compiler.schedule.machine import Machine
 from minitorch.compiler.schedule.merge import merge
 
 TALL = 24  # so many views may lie on top of each other: reading more of them would take forever
+MOST_ADDED = 2  # arrays to a product that a library computes: a row of numbers, and one of as many as it has
 SPLITS = 6  # so often a group's loops are divided for one value, at most
 
 LeavesAt = Callable[[Index], Iterator[Read | Obstacle]]
@@ -93,7 +98,7 @@ class Fuser(Grouping):
         primitive = value.primitive
         if primitive == "contract":
             self.place_contract(value)
-        elif primitive == "scan":
+        elif primitive == "scan" or primitive in SORTS:
             self.place_scan(value)
         elif primitive == "scatter":
             self.place_scatter(value)
@@ -236,11 +241,36 @@ class Fuser(Grouping):
         return False
 
     def finishes(self, group: Group, value: Value) -> bool:
-        """Whether a library does this to a product's result on the way: round it to the dtype of its factors."""
-        product = group.product
-        if value.attributes.get("function") != "cast" or value.dtype != product.inputs[0].dtype:
+        """Whether a library does this to a product's result on the way: add to it, or round it as its factors are."""
+        product, last = group.product, group.members[-1]
+        if any(factor.primitive == "window" for factor in product.inputs):
+            return False  # a convolution, which may be another library's
+        function = value.attributes.get("function")
+        if function == "cast":
+            return value.dtype == product.inputs[0].dtype and self.is_read_once(value.inputs[0], last)
+        if function != "add" or value.dtype != np.float32 or len(group.members) > MOST_ADDED:
             return False
-        return self.is_read_once(value.inputs[0], group.members[-1])
+        first, second = value.inputs
+        other = second if self.is_read_once(first, last) else first
+        if other is first and not self.is_read_once(second, last):
+            return False
+        return self.lies_in_memory_anyway(other, product)
+
+    def lies_in_memory_anyway(self, operand: Value, product: Value) -> bool:
+        """Whether what is added to a product is a row of numbers, or given, or another product's result."""
+        below = operand
+        while not self.is_leaf(below) and below.primitive in ("reshape", "expand", "slice"):
+            below = below.inputs[0]
+        if not self.is_leaf(below) or is_number(below):
+            return False
+        if operand.primitive == "expand":
+            row = operand.inputs[0]
+            is_half = below.attributes.get("function") == "cast" and below.inputs[0].dtype in HALVES
+            fits = is_half == (product.inputs[0].dtype in HALVES)
+            return fits and surely_equal((row.size, row.shape[-1]), (product.shape[-1],) * 2)
+        maker = self.group_of.get(below)
+        alike = surely_equal(operand.size, product.size) and product.inputs[0].dtype == np.float32
+        return alike and (maker is None or maker.kind == "contract")
 
     def is_read_once(self, view: Value, member: Value) -> bool:
         """Whether this is a look at a member of a group, and nobody else has one."""
@@ -262,13 +292,15 @@ class Fuser(Grouping):
         of its own, from its beginning to its end.
         """
         figures = self.machine.figures
-        if typical(value.nbytes) < figures.far_bytes:
+        if typical(value.nbytes) < figures.far_inputs:
             return False
         leaves = {leaf for operand in value.inputs for leaf in self.leaf_values(operand)}
         for group in {self.group_of[leaf] for leaf in leaves if leaf in self.group_of}:
             if group.kind == "loop":  # it would be taken in
                 leaves.update(group.needs)
-        return any(leaf.primitive == "input" and typical(leaf.nbytes) >= figures.far_bytes for leaf in leaves)
+        return any(
+            leaf.primitive == "input" and typical(leaf.nbytes) >= figures.far_inputs for leaf in leaves
+        )
 
     def agreeing(self, group: Group, index: Index, leaves_at: LeavesAt) -> tuple[Index, list[Value]] | None:
         """Return the index and the leaves if all that is read in the group is read where it is computed."""

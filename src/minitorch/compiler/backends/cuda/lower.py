@@ -5,18 +5,17 @@ Values become expressions as for a CPU; a product is a loop like any other, that
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from minitorch.compiler.backends.cuda.attention import Attention
 from minitorch.compiler.backends.cuda.capabilities import Gpu
-from minitorch.compiler.backends.cuda.convolutions import Convolution, LibraryConvolution, as_it_lies
-from minitorch.compiler.backends.cuda.loops import write_loop
+from minitorch.compiler.backends.cuda.convolutions import Convolution, LibraryConvolution, as_it_lies, orders
+from minitorch.compiler.backends.cuda.loops import is_aligned, write_loop
 from minitorch.compiler.backends.cuda.products import (
     DTYPES,
-    LEAST_MULTIPLICATIONS,
     LEAST_READ_AGAIN,
     LEAST_WORTH_PACKING,
     Arranged,
@@ -24,18 +23,23 @@ from minitorch.compiler.backends.cuda.products import (
     Matrix,
     Side,
     arrangements,
+    finished,
+    is_small,
     worth_transposing,
 )
+from minitorch.compiler.backends.cuda.sorting import Rows, scratch_bytes, write_sort
 from minitorch.compiler.backends.cuda.tiles import RESULT, ROW, kernels_of
 from minitorch.compiler.backends.cuda.words import TRIPLE, with_sizes
 from minitorch.compiler.backends.llvm.body import Body
 from minitorch.compiler.backends.llvm.loops import Loop, LoopFold, Store
 from minitorch.compiler.backends.llvm.lower import Lowering, loop_key, product_of
 from minitorch.compiler.backends.llvm.target import Target
+from minitorch.compiler.ir import builder
+from minitorch.compiler.ir.halves import HALVES
 from minitorch.compiler.ir.index import Affine, Dim, Index, dims_of, offset, total
 from minitorch.compiler.ir.program import Value
 from minitorch.compiler.ir.sizes import is_fixed, typical
-from minitorch.compiler.schedule.groups import Contradiction, Group
+from minitorch.compiler.schedule.groups import SORTS, Contradiction, Group
 from minitorch.compiler.schedule.memory import Scratch
 from minitorch.compiler.schedule.schedule import Schedule
 from minitorch.engine.precision import precision
@@ -45,7 +49,7 @@ GPU = Gpu()
 FAILED = "failed"
 
 
-ALIGNED_ROWS = 4  # elements of a row, of which libraries like whole numbers
+ALIGNED_ROWS = 16  # bytes, of which libraries like whole numbers for a row
 LEAST_ROW = 256
 # What looks at a value element by element, wherever that lies.
 _BY_INDEX = {"map", "reduce", "contract", "permute", "expand", "slice", "reshape", "partial", "copy"}
@@ -75,11 +79,12 @@ def _rows_apart(schedule: Schedule) -> dict[Value, tuple[int, int]]:
     found = {}
     for value in schedule.stored:
         row = value.shape[-1] if value.ndim > 1 else 0
+        aligned = ALIGNED_ROWS // value.dtype.itemsize
         if (
             not is_fixed(row)
             or row < LEAST_ROW
-            or row % ALIGNED_ROWS == 0
-            or value.dtype != np.float32
+            or row % aligned == 0
+            or value.dtype not in (np.float32, *HALVES)
             or value.primitive not in ("map", "contract")
             or not schedule.needs_place(value)
             or value in schedule.program.outputs
@@ -87,9 +92,9 @@ def _rows_apart(schedule: Schedule) -> dict[Value, tuple[int, int]]:
             or not is_read_by_index(value, row)
         ):
             continue
-        around = [value, *readers.get(value, ())]
+        around = [value, *value.inputs, *readers.get(value, ())]
         if any(each.primitive == "contract" for each in around):
-            apart = -(-row // ALIGNED_ROWS) * ALIGNED_ROWS
+            apart = -(-row // aligned) * aligned
             found[value] = (value.size // row * apart * value.dtype.itemsize, apart)
     return found
 
@@ -115,7 +120,8 @@ class GpuLowering(Lowering):
             guard = None
         else:
             guard = loop.body.operand((FAILED, 0)) if self.checks and self.may_harm(loop) else None
-        return self.written((guard, loop_key(loop)), loop.body, lambda: write_loop(loop, guard))
+        aligned = tuple(map(is_aligned, loop.body.operands))
+        return self.written((guard, aligned, loop_key(loop)), loop.body, lambda: write_loop(loop, guard))
 
     def with_sizes(self, write: Callable[[], Any]) -> Any:
         """Write a kernel in which sizes may vary."""
@@ -136,7 +142,24 @@ class GpuLowering(Lowering):
     def _kernels(self, group: Group) -> list[Any]:
         if group.kind == "composite":
             return self.attention(group)
-        return self.product(group) if group.kind == "contract" else super()._kernels(group)
+        if group.kind == "contract":
+            return self.product(group)
+        if group.kind == "scan" and group.members[0].primitive in SORTS:
+            return self.sort(group)
+        return super()._kernels(group)
+
+    def sort(self, group: Group) -> list[Any]:
+        """Write rows in their order."""
+        (value,) = group.members
+        (x,), body, index = value.inputs, Body(self.is_stored, self.rows), group.index[value]
+        along = group.inner[0] if group.inner else Dim(1)
+        node = body.at(x, group.source[value])
+        operand, where = body.operand(value), body.place(value, index)
+        size = scratch_bytes(x.dtype, x.size, along.size)
+        scratch = body.operand(Scratch(size)) if size else None
+        return write_sort(
+            Rows(body, group.outer, along, node, operand, where, value.primitive == "argsort", scratch)
+        )
 
     def attention(self, group: Group) -> list[Any]:
         """Return attention's kernels, on what is read and written in this group."""
@@ -193,14 +216,13 @@ class GpuLowering(Lowering):
         kept = dims_of(index)
         arguments, inputs = self.schedule.arguments, len(self.schedule.program.inputs)
         alone = len(group.members) == 1
-        if typical(total(kept) * total(summed)) < LEAST_MULTIPLICATIONS or (
-            alone and arguments.get(value, inputs) < inputs
-        ):
+        if is_small(value) or (alone and arguments.get(value, inputs) < inputs):
             return []
-        rounds = len(group.members) == 2 and value not in self.schedule.stored
-        if (alone or rounds) and arguments.get(last, inputs) >= inputs:
+        if arguments.get(last, inputs) >= inputs and (alone or value not in self.schedule.stored):
             where = Body(self.is_stored, self.rows).place(last, group.index[last])
-            return self.library_product(value, indices, kept, summed, last, where)
+            found = self.library_product(value, indices, kept, summed, last, where, self.added(group))
+            if found or alone:
+                return found
         # What a library does not do comes after it.
         made = Scratch(value.nbytes)
         where = offset(index, value.shape)
@@ -211,6 +233,25 @@ class GpuLowering(Lowering):
         loop = Loop(body, kept, [], False)
         loop.stores += self.epilogue(group, value, body, body.read(made, where, value.dtype))
         return [*found, self.write(loop)]
+
+    def added(self, group: Group) -> list[tuple[Any, Affine, np.dtype] | None]:
+        """Return what is added to a product: where it lies, and as what; None if it does not lie in memory."""
+        found: list[tuple[Any, Affine, np.dtype] | None] = []
+        before = group.product
+        for member in group.members[1:]:
+            if member.attributes["function"] == "add":
+                body = Body(self.is_stored, self.rows)
+                leaves = [set(self.schedule.grouping.leaf_values(i, group)) for i in member.inputs]
+                other = member.inputs[before in leaves[0]]
+                node = body.at(other, group.index[member])
+                if node.kind == "map" and node.data == "cast":
+                    (node,) = node.args
+                plain = node.kind == "load" and not node.data.conditions and not node.args
+                found.append(
+                    (body.operands[node.data.operand], node.data.where, node.dtype) if plain else None
+                )
+            before = member
+        return found
 
     def convolution(self, value: Value, found: Convolution) -> list[Any]:
         """Return a convolution as a library's, after kernels that write out what does not lie as it wants it."""
@@ -223,6 +264,9 @@ class GpuLowering(Lowering):
                 padding = tuple(low[axis] for axis in how["axes"])
                 images = images.inputs[0]
         factor = found.other
+        if not found.of_filters:
+            letters = value.attributes["spec"].partition("->")[0].partition(",")[2]
+            factor = builder.permute(factor, [letters.index(c) for c in orders(found)[1]])
         filters, results = (value.shape, factor.shape) if found.of_filters else (factor.shape, value.shape)
         if len(found.places) == 2:  # of one image
             results = (1, *results)
@@ -271,10 +315,12 @@ class GpuLowering(Lowering):
         summed: list[Dim],
         result: Value | Scratch,
         where: Affine,
+        added: Sequence[tuple[Any, Affine, np.dtype] | None] = (),
     ) -> list[Any]:
         """Return a product as a library's, after kernels that write its factors out; [] if it is none.
 
         result, where: what its elements are written to (a value may have another dtype), and where they lie there.
+        added: what is added to them before.
         """
         count = typical(total(kept) * total(summed))
         if value.dtype not in DTYPES:
@@ -301,6 +347,10 @@ class GpuLowering(Lowering):
             return []
         written, way, found = best
         if written and (count < LEAST_WORTH_PACKING or count < LEAST_READ_AGAIN * written):
+            return []
+        made = result.dtype if isinstance(result, Value) else value.dtype
+        finish = finished(way, added, made)
+        if finish is None:
             return []
         steps: list[Any] = []
         operands: list[Any] = []
@@ -333,10 +383,20 @@ class GpuLowering(Lowering):
             operands.append(scratch)
             matrices.append(packed)
         a, b = matrices
-        made = result.dtype if isinstance(result, Value) else value.dtype
         result = self.rows[result][0] if result in self.rows else result
         product = LibraryProduct(
-            [*operands, result], dtype, made, rows, columns, length, batches, a, b, way.c
+            [*operands, result, *finish.operands],
+            dtype,
+            made,
+            rows,
+            columns,
+            length,
+            batches,
+            a,
+            b,
+            way.c,
+            addend=finish.addend,
+            has_row=finish.has_row,
         )
         return [*steps, *product.in_parts()]
 

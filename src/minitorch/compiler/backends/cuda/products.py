@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -16,9 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minitorch.compiler.ir.index import Affine, Dim, total
+from minitorch.compiler.ir.program import Value
 from minitorch.compiler.ir.sizes import is_fixed, surely_at_most, typical
 
 LEAST_MULTIPLICATIONS = 1 << 19  # below, a kernel of our own is as fast
+# And by tiles up to more of them, unless sums are long or a tile has few rows or columns.
+LEAST_FOR_A_LIBRARY, MOST_SUMMED, LEAST_SIDE = 1 << 23, 512, 16
 LEAST_WORTH_PACKING = 1 << 21  # from here on a factor is written out for a library
 LEAST_READ_AGAIN = 8  # and read so many times then
 LEAST_WORTH_DIVIDING = 1 << 30  # operations; then a product of odd sizes is computed in two parts
@@ -48,7 +52,9 @@ class Matrix:
         return self.row if self.column == 1 else self.column
 
     def fits(self, rows: int, columns: int) -> bool:
-        """Whether a library takes it: one step is 1, and the other leads beyond that."""
+        """Whether a library takes it: one step is 1, the other leads beyond that, and none leads back."""
+        if not surely_at_most(0, self.batch):
+            return False
         if self.column == 1:
             return surely_at_most(columns, self.row)
         return self.row == 1 and surely_at_most(rows, self.column)
@@ -58,10 +64,11 @@ class Matrix:
 class LibraryProduct:
     """c = a @ b, `batches` times: a has `rows` × `summed` elements, b `summed` × `columns`. adds: c += a @ b.
 
-    dtype: of a and b. made: of c. Halves are summed in float32.
+    dtype: of a and b. made: of c, and of what is added: addend, an array that lies like c, and has_row, a row of
+    numbers, one for each element of what is a row of c in memory. Halves are summed in float32, and rounded at the end.
     """
 
-    operands: list[Any]  # a, b, c
+    operands: list[Any]  # a, b, c; the addend, the row
     dtype: np.dtype
     made: np.dtype
     rows: int
@@ -72,6 +79,19 @@ class LibraryProduct:
     b: Matrix
     c: Matrix
     adds: bool = False
+    addend: Matrix | None = None
+    has_row: bool = False
+
+    @property
+    def key(self) -> Any:
+        """What makes two products the same but for their operands."""
+        sizes = (self.rows, self.columns, self.summed, self.batches)
+        return (*sizes, self.dtype, self.made, self.a, self.b, self.c, self.adds, self.addend, self.has_row)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether more is done than to multiply."""
+        return self.has_row or self.addend is not None
 
     @property
     def flops(self) -> float:
@@ -85,7 +105,7 @@ class LibraryProduct:
         """
         a, b, c = self.a, self.b, self.c
         even = not any(matrix.apart % NEIGHBOURS for matrix in (a, b, c))
-        if self.flops < LEAST_WORTH_DIVIDING or self.dtype != np.float32 or not even:
+        if self.flops < LEAST_WORTH_DIVIDING or self.dtype != np.float32 or not even or self.is_finished:
             return [self]
         sizes = {"rows": self.rows, "columns": self.columns, "summed": self.summed}
         near = {
@@ -113,6 +133,28 @@ class LibraryProduct:
                 rest = dataclasses.replace(self, **sized)
                 return [*first.in_parts(), rest]
         return [self]
+
+
+def is_small(product: Value) -> bool:
+    """Whether a product takes a kernel of our own no longer than to begin a library's."""
+    spec = product.attributes["spec"]
+    (left, right), out = spec.partition("->")[0].split(","), spec.partition("->")[2]
+    sizes = dict(zip(left + right, [n for each in product.inputs for n in each.shape], strict=True))
+    rows, columns = (
+        math.prod(sizes[c] for c in out if c in one and c not in other)
+        for one, other in ((left, right), (right, left))
+    )
+    count, summed = math.prod(sizes.values()), math.prod(sizes[c] for c in sizes if c not in out)
+    if typical(count) < LEAST_MULTIPLICATIONS:
+        return True
+    return (
+        is_fixed(count)
+        and count < LEAST_FOR_A_LIBRARY
+        and summed <= MOST_SUMMED
+        and min(rows, columns) >= LEAST_SIDE
+        and product.dtype in DTYPES
+        and all(each.dtype == product.dtype for each in product.inputs)
+    )
 
 
 def _further(operand: Any, distance: int) -> Any:
@@ -237,3 +279,36 @@ def arrangements(sides: Sequence[Side], c: Affine, kept: list[Dim], summed: list
         if matrix is not None:
             for order in orders:
                 yield Arranged(batches, left, right, order, matrix)
+
+
+class Finish(NamedTuple):
+    """What a library adds to a product, see `LibraryProduct`."""
+
+    operands: list[Any]
+    addend: Matrix | None
+    has_row: bool
+
+
+def finished(
+    way: Arranged, added: Sequence[tuple[Any, Affine, np.dtype] | None], made: np.dtype
+) -> Finish | None:
+    """Return what is added to a product as a library takes it; None if it does not. made: the result's dtype."""
+    addend: Matrix | None = None
+    operands: dict[str, Any] = {}
+    along = way.rows if way.c.is_transposed else way.columns  # neighbours in memory are along these
+    for each in added:
+        if each is None or each[2] != made or each[1][0]:
+            return None
+        operand, (_, terms), _ = each
+        steps = dict(terms)
+        row = matrix_of(steps, [], along, [])
+        is_row = set(steps) <= set(along) and row is not None and row.column == 1
+        matrix = matrix_of(steps, way.rows, way.columns, way.batches)
+        if is_row and "row" not in operands:
+            operands["row"] = operand
+        elif matrix is not None and matrix.is_transposed == way.c.is_transposed and addend is None:
+            operands["addend"], addend = operand, matrix
+        else:
+            return None
+    ordered = [operands[name] for name in ("addend", "row") if name in operands]
+    return Finish(ordered, addend, "row" in operands)
