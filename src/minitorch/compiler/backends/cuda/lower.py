@@ -29,7 +29,7 @@ from minitorch.compiler.backends.cuda.products import (
 )
 from minitorch.compiler.backends.cuda.sorting import Rows, scratch_bytes, write_sort
 from minitorch.compiler.backends.cuda.tiles import RESULT, ROW, kernels_of
-from minitorch.compiler.backends.cuda.words import TRIPLE, with_sizes
+from minitorch.compiler.backends.cuda.words import TRIPLE, Item, with_sizes
 from minitorch.compiler.backends.llvm.body import Body
 from minitorch.compiler.backends.llvm.loops import Loop, LoopFold, Store
 from minitorch.compiler.backends.llvm.lower import Lowering, loop_key, product_of
@@ -109,6 +109,7 @@ class GpuLowering(Lowering):
         self.convolves = convolves  # whether a convolution is a library's
         self.written_views: dict[Value, Scratch] = {}  # for convolutions
         self.checks: list[Group] = []  # so far
+        self.items: dict[str, list[Item]] = {}  # the texts of attention's kernels, by themselves
         self.rows = {value: (Scratch(size), row) for value, (size, row) in _rows_apart(schedule).items()}
 
     def write(self, loop: Loop) -> Any:
@@ -187,6 +188,8 @@ class GpuLowering(Lowering):
         kernels = kernels_of(attention)
         for kernel in [each for k in kernels for each in (k, k.exact) if each is not None]:
             kernel.operands = [operand(key) for key in kernel.operands]
+            # Layers that differ in nothing but where they read and write have one text.
+            kernel.items = self.items.setdefault(repr(kernel.items), kernel.items)
         return kernels
 
     def product(self, group: Group) -> list[Any]:
