@@ -10,8 +10,7 @@ import pytest
 
 import minitorch
 from compiled import BACKENDS
-from minitorch.compiler.backends.cuda import attention as attention_module
-from minitorch.compiler.backends.cuda import tiles
+from minitorch.compiler.backends.cuda import finding_attention, tiles
 from minitorch.compiler.backends.cuda.ptx import ptx
 from minitorch.compiler.backends.cuda.words import gpu_text
 from minitorch.compiler.ir.program import Value
@@ -25,7 +24,7 @@ INFINITY = float("inf")
 @pytest.fixture(autouse=True)
 def rounding(monkeypatch):
     """Products may be rounded, and no scores are too few."""
-    monkeypatch.setattr(attention_module, "LEAST_SCORES", 1)
+    monkeypatch.setattr(finding_attention, "LEAST_SCORES", 1)
     before = minitorch.get_float32_matmul_precision()
     minitorch.set_float32_matmul_precision("high")
     yield
