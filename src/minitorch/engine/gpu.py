@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -95,6 +95,10 @@ class DeviceMemory:
             return erf(array)
         return import_module("cupyx.scipy.special").erf(array).astype(array.dtype, copy=False)
 
+    def strided(self, array: Any, shape: Sequence[int], strides: Sequence[int]) -> Any:
+        """Return a view of an array's memory, from where it begins."""
+        return self._cupy.lib.stride_tricks.as_strided(array, shape, strides)
+
     def bounds(self, array: Any) -> tuple[int, int]:
         """Return the addresses between which an array lies."""
         return self._cupy.byte_bounds(array)
@@ -123,10 +127,10 @@ def device_of(array: Any) -> DeviceMemory | None:
     return _memory(sys.modules["cupy"]) if is_on_gpu(array) else None
 
 
-def has_code_in(file: str) -> bool:
-    """Tell whether a file of Python's is CuPy's."""
+def has_code_in(file: str, beside: bool = False) -> bool:
+    """Tell whether a file of Python's is CuPy's; beside: or of a package that is installed beside it."""
     cupy: Any = sys.modules.get("cupy")
-    return cupy is not None and file.startswith(str(Path(cupy.__file__).parent))
+    return cupy is not None and file.startswith(str(Path(cupy.__file__).parents[beside]))
 
 
 @contextlib.contextmanager

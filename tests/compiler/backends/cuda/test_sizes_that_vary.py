@@ -3,9 +3,11 @@
 Everything is compared with the same program at one size, or with the same lines run eagerly on the CPU.
 """
 
+import contextlib
 import dataclasses
 import shutil
 import subprocess
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,11 +15,13 @@ import pytest
 import minitorch as mt
 from compiled import BACKENDS
 from minitorch import nn
-from minitorch.compiler.backends.cuda import backend, loops, lower, transposed
+from minitorch.compiler.backends.cuda import backend, loops, lower, products, transposed
 from minitorch.compiler.backends.cuda.backend import CudaBackend
-from minitorch.compiler.backends.cuda.devices import Emulated
+from minitorch.compiler.backends.cuda.devices import Cuda, Emulated, Launch
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.ptx import ptx
+from minitorch.compiler.backends.cuda.words import SIZE, Kernel
+from minitorch.compiler.call import record
 from minitorch.compiler.ir import builder as b
 from minitorch.compiler.ir.program import Program, interpret
 from minitorch.compiler.ir.sizes import Symbol
@@ -47,7 +51,8 @@ def made_by(backwards=False, **figures):
 def for_small_sizes(monkeypatch):
     """Small sizes are enough for what is done with large ones: a library, tiles, rows that are kept."""
     for room, name in (
-        (lower, "LEAST_MULTIPLICATIONS"),
+        (products, "LEAST_MULTIPLICATIONS"),
+        (products, "LEAST_FOR_A_LIBRARY"),
         (lower, "LEAST_WORTH_PACKING"),
         (transposed, "LEAST_ELEMENTS"),
         (loops, "BUSY_THREADS"),
@@ -96,6 +101,17 @@ def test_random_programs_are_right_at_every_size(seed, for_small_sizes):
             close(arrays[random.updates[i]] if i in random.updates else found[i], expected, f"at {n}, {m}")
 
 
+def test_products_of_batches_from_the_last_to_the_first(for_small_sizes):
+    n = Symbol("s0", 6)
+    x, y = given((n.size, 8, 5)), given((5, 7))
+    program = Program([x, y], [b.matmul(b.flip(x, (0,)), y)])
+    for runs, length in ((made_by(**for_small_sizes).compile(program, {}), 4), (None, 3)):
+        one = program.at({n: length})
+        arrays = arrays_for(one)
+        run = runs or made_by(**for_small_sizes).compile(one, {})
+        close(run(arrays)[0], interpret(one, arrays)[0], f"at {length}")
+
+
 def test_sizes_that_the_kernels_are_not_made_for_have_their_own(monkeypatch):
     n = Symbol("s0", 9)
     x = given((n.size, 5))
@@ -140,6 +156,30 @@ def test_ptx(processor, tmp_path, for_small_sizes):
         command = [assembler, f"-arch={processor}", "-o", str(tmp_path / "a.cubin"), str(tmp_path / "a.ptx")]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("perhaps_once", [False, True])
+def test_what_may_run_only_once_becomes_a_graph_the_second_time(perhaps_once):
+    noted = []
+    usual = SimpleNamespace(ptr=0)
+    graph = SimpleNamespace(launch=lambda: noted.append("graph"))
+
+    class Capturing(contextlib.nullcontext):
+        begin_capture, end_capture = staticmethod(lambda: None), staticmethod(lambda: graph)
+
+    cuda = SimpleNamespace(Stream=lambda non_blocking: Capturing(), get_current_stream=lambda: usual)
+    device = Cuda()
+    device.__dict__["cupy"] = SimpleNamespace(cuda=cuda)
+    kernel = Kernel([], ["a", (SIZE, 7)], 3, 32, 0, {}, sizes=1)
+
+    def function(blocks, threads, operands, shared, stream):
+        noted.append(("launched" if stream is usual else "captured", blocks[0], *map(int, operands)))
+
+    run = device.sequence([Launch(function, kernel, [1, 0])], None, np.array([5, 4096]), (), perhaps_once)
+    for _ in range(3):
+        run()
+    captured = [("captured", 3, 4096, 5), "graph", "graph"]
+    assert noted == ([("launched", 3, 4096, 5), *captured] if perhaps_once else [*captured, "graph"])
 
 
 # --- functions of tensors on a GPU ------------------------------------------------------------------------------------
@@ -230,8 +270,12 @@ def trained(model, batch, sizes, on_device):
     return [*map(numbers, losses), *map(numbers, model.parameters())], step
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_training_on_batches_of_any_size(name):
+@pytest.mark.parametrize(
+    ("name", "most_here"),
+    [*((name, 1 << 23) for name in MODELS), *((name, 0) for name in ("a convolution", "padded rows"))],
+)
+def test_training_on_batches_of_any_size(name, most_here, monkeypatch):
+    monkeypatch.setattr(record, "MOST_HERE", most_here)  # (0: recordings compute on the device)
     sizes = [(7, 4), (5, 6), (5, 3), (11, 13), (13, 7), (2, 2), (7, 4), (19, 5)]
     found, step = trained(*MODELS[name], sizes, True)
     expected, _ = trained(*MODELS[name], sizes, False)

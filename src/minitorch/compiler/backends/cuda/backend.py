@@ -37,6 +37,7 @@ from minitorch.compiler.backends.cuda.loops import MOST_COUNTED
 from minitorch.compiler.backends.cuda.lower import FAILED, GpuLowering
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.side_by_side import side_by_side
+from minitorch.compiler.backends.cuda.value_kernels import ValueKernels
 from minitorch.compiler.backends.cuda.words import SIZE, Kernel, gpu_text
 from minitorch.compiler.backends.interface import ScheduledBackend, Task
 from minitorch.compiler.ir.elsewhere import Elsewhere, lies_here
@@ -62,7 +63,8 @@ _MAY_BE_VIEWS = {*VIEWS, COPY, PLACE}
 MOST_TABLES = 8  # of addresses that come up again, for one program
 MOST_SIZES = 64  # for which a program whose sizes vary is kept ready
 MOST_OF_THEIR_OWN = 8  # sizes with kernels of their own
-GROWTH = 1.25  # memory for sizes that vary grows by so much at least
+# Memory for sizes that vary grows by so much at least: what is small, and what is not.
+SMALL, GROWTH, LARGE_GROWTH = 1 << 28, 2.0, 1.25
 
 
 class CudaBackend(ScheduledBackend):
@@ -88,6 +90,11 @@ class CudaBackend(ScheduledBackend):
         """Whether a convolution is to have its channels last."""
         return has_aligned_channels(product, found) and self.convolves(product, found)
 
+    @functools.cached_property
+    def value_kernels(self) -> ValueKernels:
+        """What computes values of a recording on the device, one by one."""
+        return ValueKernels(self.device)
+
     def build(self, program: Program, updates: Mapping[int, int], numbers: Collection[int] = ()) -> Any:
         """Schedule a program."""
         program, rounds = widened(program), precision() != "highest"
@@ -107,12 +114,24 @@ class CudaBackend(ScheduledBackend):
         unread: Collection[int] = (),
     ) -> GpuProgram:
         """Return a program as something that runs. unread: outputs that are there for their checks' sake alone."""
+        made = self.begin(program, updates, numbers, unread)
+        made.load()
+        return made
+
+    def begin(
+        self,
+        program: Program,
+        updates: Mapping[int, int],
+        numbers: Collection[int] = (),
+        unread: Collection[int] = (),
+    ) -> GpuProgram:
+        """Return a program whose kernels are being made, and which runs when it is loaded."""
         made: GpuProgram = self.build(program, updates, numbers)
         with comparing_surely(program.guards):
             made.leave_out(unread)
             if self.fuse:
                 made.merge(self.machine.figures.alignment)
-            made.load(lambda binding: self.compile(program.at(binding), updates, numbers, unread))
+            made.begin(lambda binding: self.compile(program.at(binding), updates, numbers, unread))
         return made
 
     def tasks(self, schedule: Schedule) -> list[Task]:
@@ -229,10 +248,22 @@ class GpuProgram:
         self._plan = plan_memory(touched, alignment)
         self.report.arena, self.report.unshared = self._plan.size, self._plan.unshared
 
-    def load(self, for_one: Callable[[Binding], GpuProgram]) -> None:
-        """Make it ready to run. for_one: makes the same program for some sizes alone."""
-        device, tasks = self.device, self.tasks
+    def begin(self, for_one: Callable[[Binding], GpuProgram]) -> None:
+        """Have its kernels made, by other threads; nothing is taken of the device's memory yet.
+
+        for_one: makes the same program for some sizes alone.
+        """
         self._for_one, self._own = for_one, dict[tuple[int, ...], GpuProgram]()
+        self._kernels = _different(self.tasks, self.device.rounds)
+        self._loading = self.device.loading(list(self._kernels.values())) if self._kernels else list
+
+    def load(self) -> None:
+        """Make it ready to run."""
+        with comparing_surely(self.schedule.program.guards):
+            self._load()
+
+    def _load(self) -> None:
+        device, tasks = self.device, self.tasks
         # Whether any check has failed, which kernels look at; and which, which the host does. Nobody clears them but
         # who has told of it.
         self._failed = device.empty((1,), np.int64)
@@ -258,12 +289,7 @@ class GpuProgram:
         self._pairs = np.zeros(max(1, len(self.order)), [("wide", "f8"), ("narrow", "f4"), ("", "f4")])
         self._device_numbers = device.empty((2 * len(self._pairs),), np.int64)
         self._find_places()
-        self._kernels = _different(tasks, device.rounds)
-        self._functions: dict[int, Any] = dict(
-            zip(self._kernels, device.load(list(self._kernels.values())), strict=True)
-            if self._kernels
-            else ()
-        )
+        self._functions: dict[int, Any] = dict(zip(self._kernels, self._loading(), strict=True))
         self.report.tick("compile")
         self._sized: dict[tuple[int, ...], _Sized] = {}
         self._note(tasks)
@@ -362,16 +388,22 @@ class GpuProgram:
             offsets, size = self._offsets, self._plan.size
             if self._bytes:
                 offsets, size = self._plan.placed(numbers[self._bytes].tolist())
-            if size > self._memory.nbytes or not self._sized:
-                if self._sized:  # those that have been made know where memory was
-                    size = max(size, int(GROWTH * self._memory.nbytes))
-                    self._sized.clear()
-                if size > self._memory.nbytes:
-                    self._memory = self.device.empty((size,), np.uint8)
+            if size > self._memory.nbytes:
+                self._take_memory(size)
             if len(self._sized) == MOST_SIZES:
                 self._sized.pop(next(iter(self._sized)))
             found = self._sized[sizes] = self._sized_by(sizes, numbers, np.array(offsets, np.int64))
         return found
+
+    def _take_memory(self, size: int) -> None:
+        """Take so much memory, or more, in place of what there is."""
+        before = self._memory.nbytes
+        if before:
+            self.device.synchronize()
+            size = max(size, int((GROWTH if before < SMALL else LARGE_GROWTH) * before))
+        self._sized.clear()  # they know where it was
+        self._memory = self.device.empty((0,), np.uint8)  # (not both at a time)
+        self._memory = self.device.empty((size,), np.uint8)
 
     def _sized_by(self, sizes: tuple[int, ...], numbers: np.ndarray, offsets: np.ndarray) -> _Sized:
         table = self._table.copy()
@@ -740,10 +772,15 @@ def _sizing(thing: Any, number: Callable[[int], int]) -> Callable[[np.ndarray], 
         fields = {f.name: getattr(thing, f.name) for f in dataclasses.fields(thing) if f.name != "operands"}
         varying = {name: _sizing(each, number) for name, each in fields.items() if _varies(each)}
         if varying:
-            return lambda numbers: dataclasses.replace(
-                thing, **{name: part(numbers) for name, part in varying.items()}
-            )
+            return lambda numbers: _like(thing, {name: part(numbers) for name, part in varying.items()})
     return lambda numbers: thing
+
+
+def _like(thing: Any, fields: dict[str, Any]) -> Any:
+    """Return a thing with some fields replaced; `dataclasses.replace` would take ten times as long."""
+    made = object.__new__(type(thing))
+    vars(made).update(vars(thing), **fields)
+    return made
 
 
 def _varies(thing: Any) -> bool:

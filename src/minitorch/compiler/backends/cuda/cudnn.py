@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution, convolve
-from minitorch.engine.precision import convolutions_may_round
-from minitorch.engine.recording import is_rehearsing
+from minitorch.engine.precision import convolutions_are
 
 MOST_WORKSPACE = 1 << 29
 TIMED, ROUNDS = 4, 3  # so many ways are timed, so often
@@ -42,7 +41,9 @@ _CONVOLUTION, _ENGINE, _CONFIGURATION, _HEURISTICS, _PLAN, _GRAPH, _PACK, _TENSO
 _FORWARD, _OF_FILTERS = (10, 700), (11, 712)  # operations, and their first attributes
 _BEST_FIRST, _WHATEVER_RUNS = 3, 2  # ways to ask for ways
 _MOST_NOTES = 32
-_ON_TENSOR_CORES, _IN_HALF_PRECISION, _DIFFERS_EACH_TIME = 0, 1, 4  # what is noted of a way
+# What is noted of a way.
+_ON_TENSOR_CORES, _IN_HALF_PRECISION, _DIFFERS_EACH_TIME = 0, 1, 4
+_ROUNDS_MORE = {3, 5, 6, 7, 8}  # by Fourier's transform, or Winograd's
 
 
 @functools.cache
@@ -152,10 +153,11 @@ class Cudnn:
 
     def prepare(self, convolution: LibraryConvolution, addresses: Sequence[int]) -> None:
         """Find out how a convolution is computed, on arrays that may be read (its result goes elsewhere)."""
-        key = (convolution.key, convolutions_may_round(), is_rehearsing())
+        how = convolutions_are()
+        key = (convolution.key, how)
         if key not in self._plans:
-            timed = 1 if is_rehearsing() else TIMED
-            self._plans[key] = self._plan(convolution, addresses, convolutions_may_round(), timed)
+            timed = 1 if how == "tried" else TIMED
+            self._plans[key] = self._plan(convolution, addresses, how == "rounded", timed)
         self._workspace(self._plans[key].size, 0)
 
     def _workspace(self, size: int, owner: int) -> Any:
@@ -220,7 +222,7 @@ class Cudnn:
                 notes = engine.numbers(1303, "note", _MOST_NOTES)
                 if _IN_HALF_PRECISION in notes or _DIFFERS_EACH_TIME in notes:
                     continue
-                if _ON_TENSOR_CORES in notes and not rounds:
+                if (_ON_TENSOR_CORES in notes or not _ROUNDS_MORE.isdisjoint(notes)) and not rounds:
                     continue
                 try:
                     plan = _Descriptor(
@@ -281,7 +283,7 @@ class Cudnn:
         self, convolution: LibraryConvolution, addresses: Sequence[int], stream: int, owner: int = 0
     ) -> None:
         """Launch a convolution that was prepared. owner: of the memory that it needs, a stream; 0: graphs."""
-        plan = self._plans[convolution.key, convolutions_may_round(), is_rehearsing()]
+        plan = self._plans[convolution.key, convolutions_are()]
         self._run(plan, addresses, stream, self._workspace(plan.size, owner))
 
 
