@@ -250,6 +250,8 @@ class Fuser(Grouping):
             return value.dtype == product.inputs[0].dtype and self.is_read_once(value.inputs[0], last)
         if function != "add" or value.dtype != np.float32 or len(group.members) > MOST_ADDED:
             return False
+        if any(map(_is_windows, product.inputs)):  # a library for convolutions adds nothing
+            return False
         first, second = value.inputs
         other = second if self.is_read_once(first, last) else first
         if other is first and not self.is_read_once(second, last):
@@ -584,6 +586,13 @@ class Fuser(Grouping):
         self.group_of[value] = group
         for leaf in leaves:
             self.reads(group, leaf)
+
+
+def _is_windows(operand: Value) -> bool:
+    """Whether a factor is made of windows, as a convolution's is."""
+    while operand.primitive in VIRTUAL and operand.inputs and operand.primitive != "window":
+        operand = operand.inputs[0]
+    return operand.primitive == "window"
 
 
 def _check_of(gather: Value) -> Check:
