@@ -22,7 +22,8 @@ from tensors import weights
 pytestmark = pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is not installed")
 SHOWN = {
     "add", "mul", "div", "exp", "log1p", "tanh", "relu", "sigmoid", "gelu", "silu", "softplus", "softmax",
-    "log_softmax", "normalize", "cross_entropy", "maximum",
+    "log_softmax", "normalize", "cross_entropy", "maximum", "argsort", "cumsum", "cumprod", "cummax_places",
+    "cummin_places", "logcumsumexp",
 }  # fmt: skip
 
 

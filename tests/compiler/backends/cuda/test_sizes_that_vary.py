@@ -15,7 +15,7 @@ import pytest
 import minitorch as mt
 from compiled import BACKENDS
 from minitorch import nn
-from minitorch.compiler.backends.cuda import backend, loops, lower, transposed
+from minitorch.compiler.backends.cuda import backend, loops, lower, products, transposed
 from minitorch.compiler.backends.cuda.backend import CudaBackend
 from minitorch.compiler.backends.cuda.devices import Cuda, Emulated, Launch
 from minitorch.compiler.backends.cuda.products import LibraryProduct
@@ -51,7 +51,8 @@ def made_by(backwards=False, **figures):
 def for_small_sizes(monkeypatch):
     """Small sizes are enough for what is done with large ones: a library, tiles, rows that are kept."""
     for room, name in (
-        (lower, "LEAST_MULTIPLICATIONS"),
+        (products, "LEAST_MULTIPLICATIONS"),
+        (products, "LEAST_FOR_A_LIBRARY"),
         (lower, "LEAST_WORTH_PACKING"),
         (transposed, "LEAST_ELEMENTS"),
         (loops, "BUSY_THREADS"),
@@ -98,6 +99,17 @@ def test_random_programs_are_right_at_every_size(seed, for_small_sizes):
         found = runs(arrays)
         for i, expected in enumerate(want):
             close(arrays[random.updates[i]] if i in random.updates else found[i], expected, f"at {n}, {m}")
+
+
+def test_products_of_batches_from_the_last_to_the_first(for_small_sizes):
+    n = Symbol("s0", 6)
+    x, y = given((n.size, 8, 5)), given((5, 7))
+    program = Program([x, y], [b.matmul(b.flip(x, (0,)), y)])
+    for runs, length in ((made_by(**for_small_sizes).compile(program, {}), 4), (None, 3)):
+        one = program.at({n: length})
+        arrays = arrays_for(one)
+        run = runs or made_by(**for_small_sizes).compile(one, {})
+        close(run(arrays)[0], interpret(one, arrays)[0], f"at {length}")
 
 
 def test_sizes_that_the_kernels_are_not_made_for_have_their_own(monkeypatch):
