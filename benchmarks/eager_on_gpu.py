@@ -8,6 +8,7 @@ waited for at its end.
 
 from __future__ import annotations
 
+import functools
 import statistics
 import sys
 import time
@@ -15,54 +16,79 @@ from typing import Any
 
 
 def rows(t: Any) -> dict[str, Any]:
-    """Return what is measured, by name: functions of nothing."""
-    t.manual_seed(0)
+    """Return what is measured, by name: functions that make a function of nothing."""
     f = t.nn.functional
     made: dict[str, Any] = {}
+
+    def of_rows(shape: tuple[int, int], call: Any) -> Any:
+        """Return what makes a row of arrays of a shape: x, y, one with a gradient, a scale, a shift, labels, ones."""
+
+        def build() -> Any:
+            t.manual_seed(0)
+            x, y = t.randn(*shape, device="cuda"), t.randn(*shape, device="cuda")
+            wide = t.randn(*shape, device="cuda", requires_grad=True)
+            scale, shift = t.ones(shape[1], device="cuda"), t.zeros(shape[1], device="cuda")
+            labels = t.randint(0, shape[1], (shape[0],), device="cuda")
+            ones = t.ones(*shape, device="cuda")
+            return lambda: call(x, y, wide, scale, shift, labels, ones)
+
+        return build
+
+    calls: dict[str, Any] = {
+        "add": lambda x, y, *_: x + y,
+        "exp": lambda x, *_: x.exp(),
+        "gelu": lambda x, *_: f.gelu(x),
+        "gelu forward+backward": lambda x, y, wide, w, b, labels, g: f.gelu(wide).backward(g),
+        "softmax": lambda x, *_: t.softmax(x, -1),
+        "softmax forward+backward": lambda x, y, wide, w, b, labels, g: t.softmax(wide, -1).backward(g),
+        "layer_norm": lambda x, y, wide, w, b, *_: f.layer_norm(x, x.shape[-1:], w, b),
+        "cross_entropy": lambda x, y, wide, w, b, labels, _: f.cross_entropy(x, labels),
+        "cross_entropy forward+backward": lambda x, y, wide, w, b, labels, _: f.cross_entropy(
+            wide, labels
+        ).backward(),
+        "sum": lambda x, *_: x.sum(),
+        "sum of rows": lambda x, *_: x.sum(dim=-1),
+    }
     for size, shape in (("small", (60, 64)), ("large", (65536, 1024))):
-        x, y = t.randn(*shape, device="cuda"), t.randn(*shape, device="cuda")
-        wide = t.randn(*shape, device="cuda", requires_grad=True)
-        scale, shift = t.ones(shape[1], device="cuda"), t.zeros(shape[1], device="cuda")
-        labels = t.randint(0, shape[1], (shape[0],), device="cuda")
-        seed = t.ones(*shape, device="cuda")
-        made |= {
-            f"add {size}": lambda x=x, y=y: x + y,
-            f"exp {size}": lambda x=x: x.exp(),
-            f"gelu {size}": lambda x=x: f.gelu(x),
-            f"gelu forward+backward {size}": lambda x=wide, g=seed: f.gelu(x).backward(g),
-            f"softmax {size}": lambda x=x: t.softmax(x, -1),
-            f"softmax forward+backward {size}": lambda x=wide, g=seed: t.softmax(x, -1).backward(g),
-            f"layer_norm {size}": lambda x=x, w=scale, b=shift: f.layer_norm(x, x.shape[-1:], w, b),
-            f"cross_entropy {size}": lambda x=x, y=labels: f.cross_entropy(x, y),
-            f"cross_entropy forward+backward {size}": lambda x=wide, y=labels: f.cross_entropy(
-                x, y
-            ).backward(),
-            f"sum {size}": lambda x=x: x.sum(),
-            f"sum of rows {size}": lambda x=x: x.sum(dim=-1),
-        }
-    for size, n in (("small", 64), ("large", 4096)):
+        made |= {f"{name} {size}": of_rows(shape, call) for name, call in calls.items()}
+
+    def matmul(n: int) -> Any:
         a, b = t.randn(n, n, device="cuda"), t.randn(n, n, device="cuda")
-        made[f"matmul {size}"] = lambda a=a, b=b: a @ b
-    for size, n, image in (("small", 4, 8), ("large", 64, 56)):
-        kernel, images = t.randn(64, 64, 3, 3, device="cuda"), t.randn(n, 64, image, image, device="cuda")
-        made[f"conv {size}"] = lambda x=images, w=kernel: f.conv2d(x, w, padding=1)
-    for size, sizes in (("small", (23, 64, 5)), ("large", (1024, 4096, 1000))):
+        return lambda: a @ b
+
+    def conv(n: int, image: int, backward: bool) -> Any:
+        kernel = t.randn(64, 64, 3, 3, device="cuda", requires_grad=backward)
+        images = t.randn(n, 64, image, image, device="cuda", requires_grad=backward)
+        ones = t.ones(n, 64, image, image, device="cuda")
+        if backward:
+            return lambda: f.conv2d(images, kernel, padding=1).backward(ones)
+        return lambda: f.conv2d(images, kernel, padding=1)
+
+    def training(sizes: tuple[int, int, int], rows: int, whole: bool) -> Any:
         inside, hidden, outside = sizes
         model = t.nn.Sequential(t.nn.Linear(inside, hidden), t.nn.ReLU(), t.nn.Linear(hidden, outside)).to(
             "cuda"
         )
         optimizer = t.optim.Adam(model.parameters(), lr=1e-3)
-        batch = t.randn(60 if size == "small" else 8192, inside, device="cuda")
-        classes = t.randint(0, outside, (batch.shape[0],), device="cuda")
+        batch = t.randn(rows, inside, device="cuda")
+        classes = t.randint(0, outside, (rows,), device="cuda")
 
-        def step(model: Any = model, optimizer: Any = optimizer, x: Any = batch, y: Any = classes) -> None:
+        def step() -> None:
             optimizer.zero_grad()
-            f.cross_entropy(model(x), y).backward()
+            f.cross_entropy(model(batch), classes).backward()
             optimizer.step()
 
         step()
-        made[f"MLP step {size}"] = step
-        made[f"Adam step {size}"] = optimizer.step
+        return step if whole else optimizer.step
+
+    for size, n in (("small", 64), ("large", 4096)):
+        made[f"matmul {size}"] = functools.partial(matmul, n)
+    for size, n, image in (("small", 4, 8), ("large", 64, 56)):
+        made[f"conv {size}"] = functools.partial(conv, n, image, False)
+        made[f"conv forward+backward {size}"] = functools.partial(conv, n, image, True)
+    for size, sizes, count in (("small", (23, 64, 5), 60), ("large", (1024, 4096, 1000), 8192)):
+        made[f"MLP step {size}"] = functools.partial(training, sizes, count, True)
+        made[f"Adam step {size}"] = functools.partial(training, sizes, count, False)
     return made
 
 
@@ -94,9 +120,10 @@ def main() -> None:
         if not all(word in name for word in sys.argv[1:]):
             continue
         try:
+            calls = mine[name](), theirs[name]()
             for _ in range(4):  # kernels are made
-                mine[name]()
-            rounds = [(timed(mine[name], waits[0]), timed(theirs[name], waits[1])) for _ in range(3)]
+                calls[0]()
+            rounds = [(timed(calls[0], waits[0]), timed(calls[1], waits[1])) for _ in range(3)]
         except Exception as error:
             print(f"{name:38}{type(error).__name__}: {error}"[:150], flush=True)
             continue

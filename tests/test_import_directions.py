@@ -105,6 +105,7 @@ COMPILER = {
         "compiler.backends",
         "engine.memory",
         "engine.precision",
+        "engine.recording",
         "ops.error_function",
     ],
     # (What `.data` and `.grad` hand out is an array that is spelled as PyTorch does: of Tensors it knows the names.)

@@ -70,3 +70,15 @@ def test_the_standin_refuses_host_arrays():
         DeviceArray(np.ones(3)) + np.ones(3)
     with pytest.raises(TypeError, match="host array"):
         np.where(DeviceArray(np.ones(3)) > 0, np.ones(3), 0)
+
+
+def test_large_depthwise_convolutions_stay_on_the_device():
+    arrays = [np.random.default_rng(i).normal(size=s) for i, s in enumerate([(2, 4, 70, 70), (4, 1, 3, 3)])]
+    grads = []
+    for make in (on_device, minitorch.tensor):
+        x, w = (make(array, requires_grad=True) for array in arrays)
+        minitorch.nn.functional.conv2d(x, w, padding=1, groups=4).sum().backward()
+        grads.append([x.grad, w.grad])
+    for mine, other in zip(*grads, strict=True):
+        assert isinstance(mine, DeviceArray)
+        np.testing.assert_allclose(mine.host, other, rtol=1e-10)

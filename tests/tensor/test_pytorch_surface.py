@@ -499,6 +499,10 @@ def test_settings_are_kept_and_change_nothing():
     m.backends.cudnn.benchmark = True
     assert m.backends.cudnn.benchmark is True
     m.backends.cudnn.benchmark = False
+    assert m.backends.cudnn.allow_tf32
+    with m.backends.cudnn.flags(allow_tf32=False):
+        assert not m.backends.cudnn.allow_tf32
+    assert m.backends.cudnn.allow_tf32
     m.backends.cuda.matmul.allow_tf32 = True
     assert not m.backends.mps.is_available()
     m.set_num_threads(2)

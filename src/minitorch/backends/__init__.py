@@ -1,6 +1,7 @@
-"""Flags of libraries that are not used here: `torch.backends.cudnn.benchmark = True` may be said, and is remembered.
+"""Flags of libraries: `torch.backends.cudnn.benchmark = True` may be said, and is remembered.
 
-Enters: flags. Leaves: the same flags. Each part can be imported as in PyTorch: `import torch.backends.cudnn as cudnn`.
+Enters: flags. Leaves: the same flags. On a GPU `cudnn.allow_tf32` and `cuda.matmul.allow_tf32` count; nothing depends
+on the others. Each part can be imported as in PyTorch: `import torch.backends.cudnn as cudnn`.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from minitorch.engine.precision import Products
+from minitorch.engine.precision import Convolutions, Products
 
 
-def _part(name: str, **attributes: Any) -> ModuleType:
-    part = ModuleType(f"{__name__}.{name}", f"Flags of {name}, which is not used here.")
+def _part(name: str, kind: type[ModuleType] = ModuleType, **attributes: Any) -> Any:
+    part = kind(f"{__name__}.{name}", f"Flags of {name}.")
     vars(part).update(attributes)
     sys.modules[part.__name__] = part
     return part
@@ -35,13 +36,12 @@ def _unchanged(*args: Any, **kwargs: Any) -> Any:
 
 cudnn = _part(
     "cudnn",
+    Convolutions,
     benchmark=False,
     deterministic=True,
     enabled=False,
-    allow_tf32=False,
     is_available=_no,
     version=lambda: None,
-    flags=_unchanged,
 )
 cuda = _part(
     "cuda",

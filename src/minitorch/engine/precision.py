@@ -1,13 +1,20 @@
 """How exactly products of float32 are computed on a GPU. Enters: what a program asks for. Leaves: whether TF32 may be.
 
+As in PyTorch, products of matrices are not rounded unless a program says so, and convolutions are.
+
 TF32 rounds the factors of a product to ten bits, and adds up in float32: several times as fast, on GPUs that have it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
 from minitorch.engine.recording import is_rehearsing
 
-_kept = {"precision": "highest"}
+_kept: dict[str, Any] = {"precision": "highest", "convolutions": True}
 
 
 def set_precision(precision: str) -> None:
@@ -31,6 +38,41 @@ def may_round() -> bool:
     False
     """
     return _kept["precision"] != "highest" and not is_rehearsing()
+
+
+def convolutions_may_round() -> bool:
+    """Tell whether TF32 may be used for convolutions."""
+    return _kept["convolutions"] and not is_rehearsing()
+
+
+class Convolutions(ModuleType):
+    """The flags of `backends.cudnn`."""
+
+    @property
+    def allow_tf32(self) -> bool:
+        """Whether convolutions of float32 may round their factors to TF32, on a GPU."""
+        return _kept["convolutions"]
+
+    @allow_tf32.setter
+    def allow_tf32(self, allowed: bool) -> None:
+        _kept["convolutions"] = bool(allowed)
+
+    @contextmanager
+    def flags(
+        self,
+        enabled: bool = False,
+        benchmark: bool = False,
+        benchmark_limit: int = 10,
+        deterministic: bool = False,
+        allow_tf32: bool = True,
+        fp32_precision: str = "none",
+    ) -> Iterator[None]:
+        """Let convolutions round their factors to TF32, or not, inside the block; nothing depends on the others."""
+        before, self.allow_tf32 = self.allow_tf32, allow_tf32
+        try:
+            yield
+        finally:
+            self.allow_tf32 = before
 
 
 class Products:

@@ -330,7 +330,7 @@ def _depthwise_columns_weight(
     channels = x.shape[1]
     size = tuple(n + a + b for n, (a, b) in zip(x.shape[2:], padding, strict=True))
     grid = _Grid(size, kernel, y.shape[2:], stride, dilation)
-    if not grid.by_runs or channels * math.prod(size) < _LARGE_IMAGE:
+    if not grid.by_runs or channels * math.prod(size) < _LARGE_IMAGE or not isinstance(x, np.ndarray):
         how: Any = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
         return _columns_weight(x, y, groups=channels, **how).reshape((channels, -1))
     # What a tap meets is a run of the flattened image (see _Grid): a product of rows for each tap.

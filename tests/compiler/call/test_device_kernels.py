@@ -177,6 +177,30 @@ def test_a_large_convolution_is_a_product_of_a_library(launcher):
     assert 0 < launches(launcher, lambda: F.conv2d(x, w, padding=1)) <= 4
 
 
+@pytest.mark.parametrize(
+    "how", [{"padding": 1}, {"stride": 2}, {"dilation": 2, "padding": (1, 2)}, {"groups": 3}], ids=str
+)
+def test_a_convolution_is_one_of_a_library_where_there_is_one(launcher, how, monkeypatch):
+    monkeypatch.setattr(device_kernels, "LEAST_CONVOLVED", 1)
+    draw = np.random.default_rng(0)
+    shapes = [(2, 6, 12, 11), (9, 6 // how.get("groups", 1), 3, 3)]
+    images, kernel = (draw.normal(size=s).astype(np.float32) for s in shapes)
+    found = []
+    for make in (there, minitorch.tensor):
+        x, w = make(images).requires_grad_(), make(kernel).requires_grad_()
+        for _ in range(3):
+            x.grad = w.grad = None
+            out = F.conv2d(x, w, **how)
+            out.backward(make(np.cos(np.arange(out.numel())).astype(np.float32).reshape(out.shape)))
+        arrays = [getattr(each, "_data", each) for each in (out, x.grad, w.grad)]
+        found.append([np.asarray(getattr(each, "host", each)) for each in arrays])
+    for mine, other in zip(*found, strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-4)
+    x, w = there(images), there(kernel)
+    if how == {"padding": 1}:
+        assert launches(launcher, lambda: F.conv2d(x, w, **how)) == 1
+
+
 def test_a_convolution_whose_windows_are_written_out_has_room_for_them(launcher):
     draw = np.random.default_rng(0)
     images, kernel = draw.normal(size=(4, 64, 8, 8)), draw.normal(size=(64, 64, 3, 3))
@@ -200,6 +224,18 @@ def test_a_label_that_is_no_class_is_told_of(launcher):
     with pytest.raises(IndexError, match="axis of length 5, in an earlier call on the GPU"):
         F.cross_entropy(logits, good)
     assert F.cross_entropy(logits, good).item() == pytest.approx(np.log(5))
+
+
+def test_small_kernels_that_wait_for_each_other_are_one_launch(launcher):
+    logits, labels = (
+        there(np.random.default_rng(0).normal(size=(60, 64)).astype(np.float32)),
+        np.arange(60) % 64,
+    )
+    assert launches(launcher, lambda: F.cross_entropy(logits, there(labels))) == 1
+    expected = F.cross_entropy(minitorch.tensor(logits._data.host), minitorch.tensor(labels))
+    assert float(F.cross_entropy(logits, there(labels))._data.host) == pytest.approx(
+        expected.item(), rel=1e-6
+    )
 
 
 def test_a_wrong_kernel_is_not_used(launcher, monkeypatch):

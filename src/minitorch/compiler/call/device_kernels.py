@@ -9,7 +9,11 @@ function for which there is no kernel.
 
 from __future__ import annotations
 
+import ctypes
+import dataclasses
+import functools
 import operator
+import struct
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,7 +21,15 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.backends.cuda.backend import CudaBackend
+from minitorch.compiler.backends.cuda.capabilities import GPU_FIGURES, Gpu
+from minitorch.compiler.backends.cuda.convolutions import (
+    Convolution,
+    LibraryConvolution,
+    is_single,
+    multiplications,
+)
 from minitorch.compiler.backends.cuda.devices import ALIGNMENT, Cuda
+from minitorch.compiler.backends.cuda.in_turn import in_turn
 from minitorch.compiler.backends.cuda.lower import FAILED
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.ptx import ptx
@@ -37,6 +49,7 @@ DTYPES = frozenset(np.dtype(t) for t in (np.float16, np.float32, np.float64, np.
 CALLS = 3  # of one kind, before a kernel is made for it
 MOST_SHAPES = 64  # that kernels of one function are made for
 MOST_FLOPS = 1 << 28  # of a product, or a convolution, that is a kernel of our own
+LEAST_CONVOLVED = 1 << 18  # multiplications of a convolution that is a library's
 MOST_QUICK = 4096  # that are found without a second look
 MOST_NUMBERS = 8  # sets of numbers that are kept on the device
 
@@ -51,6 +64,17 @@ _making = threading.Lock()
 _UNKNOWN: Any = object()
 
 
+class _Arguments:
+    """What the driver reads a kernel's arguments from. pack: puts them there. at: its address."""
+
+    def __init__(self, count: int) -> None:
+        self._values = (ctypes.c_int64 * count)()
+        first = ctypes.addressof(self._values)
+        self._places = (ctypes.c_void_p * count)(*range(first, first + 8 * count, 8))
+        self.at = ctypes.addressof(self._places)
+        self.pack = functools.partial(struct.Struct(f"{count}q").pack_into, self._values, 0)
+
+
 class Launcher:
     """How kernels are loaded and launched on a GPU, and where arrays come from."""
 
@@ -61,14 +85,41 @@ class Launcher:
         self.empty: Any = self._cupy.ndarray  # makes an array, of a shape and a dtype
 
     def load(self, kernels: list[Kernel]) -> list[Any]:
-        """Return kernels as functions of the number of blocks, of threads, and of the operands' arrays or addresses."""
+        """Return kernels as functions of their operands' addresses and a stream."""
         module = self._cupy.cuda.function.Module()
         module.load(ptx(gpu_text(kernels), self.device.processor))
-        return [module.get_function(f"kernel{number}") for number in range(len(kernels))]
+        return [self._function(module, f"kernel{number}", each) for number, each in enumerate(kernels)]
 
-    def multiply(self, product: LibraryProduct, addresses: list[int]) -> None:
+    def _function(self, module: Any, name: str, kernel: Kernel) -> Callable[[Sequence[int], int], None]:
+        """Return one of them. (The driver is called as it is: what CuPy makes of arguments takes as long again.)"""
+        function, launch = module.get_function(name), self._cupy.cuda.driver.launchKernel
+        blocks, threads, count = kernel.blocks, kernel.threads, len(kernel.operands)
+        free: list[_Arguments] = []  # that no thread is using
+
+        def run(addresses: Sequence[int], stream: int) -> None:
+            try:
+                arguments = free.pop()
+            except IndexError:
+                arguments = _Arguments(count)
+            arguments.pack(*addresses)
+            launch(function.ptr, blocks, 1, 1, threads, 1, 1, 0, stream, arguments.at, 0)
+            free.append(arguments)
+
+        return run
+
+    def multiply(self, product: LibraryProduct, addresses: Sequence[int], stream: int) -> None:
         """Let a library compute a product."""
-        self.device.library.launch(product, addresses, self.stream())
+        self.device.library.launch(product, list(addresses), stream)
+
+    def convolve(self, convolution: LibraryConvolution, addresses: Sequence[int], stream: int) -> None:
+        """Let a library compute a convolution."""
+        self.device.convolutions.prepare(convolution, addresses)
+        self.device.convolutions.launch(convolution, addresses, stream, 1 + stream)
+
+    def scratch(self, size: int) -> tuple[Any, int]:
+        """Return memory, and its address."""
+        memory = self._cupy.cuda.alloc(size)
+        return memory, memory.ptr
 
     def address(self, array: Any) -> int:
         """Return where an array begins."""
@@ -90,13 +141,22 @@ class Launcher:
 
 
 class EagerBackend(CudaBackend):
-    """The backend for GPUs, whose programs are launched kernel by kernel."""
+    """The backend for GPUs, whose programs are launched kernel by kernel: one more takes longer than a larger block."""
 
-    convolves = False
+    machine = Gpu(dataclasses.replace(GPU_FIGURES, rows_of_a_block=1 << 62))
 
     def __init__(self, launcher: Any) -> None:
         super().__init__(launcher.device)
         self.launcher = launcher
+
+    def convolves(self, product: Value, found: Convolution) -> bool:
+        """Whether a convolution is a library's: it takes one launch."""
+        large = multiplications(product, found) >= LEAST_CONVOLVED
+        return large and is_single(product, found) and self.device.convolves
+
+    def turns(self, product: Value, found: Convolution) -> bool:
+        """Whether a convolution is to have its channels last: its arrays are given and wanted with channels first."""
+        return False
 
     def link(self, schedule: Schedule, tasks: list[Task], plan: MemoryPlan) -> Any:
         """Return kernels as something that runs."""
@@ -113,10 +173,10 @@ class Launches:
         self._outputs = [(tuple(o.shape), o.dtype) for i, o in outputs if i not in schedule.updates]
         self._scratch = plan.size
         self._numbers = sorted(schedule.numbers)
-        self._constants: list[Any] = []
+        self._constants: list[Any] = []  # kept as long as this
         self._inputs = len(schedule.program.inputs)
         for task in tasks:
-            if not isinstance(task.kernel, (Kernel, LibraryProduct)):
+            if not isinstance(task.kernel, (Kernel, LibraryProduct, LibraryConvolution)):
                 raise NoKernel(f"there is no kernel for {task.group.kind}")
             if (
                 isinstance(task.kernel, Kernel)
@@ -129,81 +189,77 @@ class Launches:
         self._failed: Any = launcher.sent(np.zeros(1, np.int64)) if self._checks else None
         words: Any = launcher.words(len(self._checks) + 1) if self._checks else np.zeros(1, np.int64)
         self._words, self._seen, self._none = words, memoryview(words).cast("B"), bytes(words.nbytes)
+        tasks = in_turn(tasks)
         different = {id(task.kernel.items): task.kernel for task in tasks if isinstance(task.kernel, Kernel)}
         functions = dict(zip(different, launcher.load(list(different.values())), strict=True))
-        # Functions (or a library's product), blocks, threads; which arrays are the operands, if they are whole ones.
-        self._steps: list[tuple[Any, ...]] = []
-        for task in tasks:
+        # What operands are found in: inputs, outputs, scratch if there is any, then addresses that stay the same, then
+        # those that lie some bytes into others.
+        self._fixed: list[int] = []
+        first = self._inputs + len(self._outputs) + bool(self._scratch)
+        places = [[self._place(each, schedule, plan, first) for each in t.kernel.operands] for t in tasks]
+        inside = dict.fromkeys(place for each in places for place in each if place[1])
+        self._inside = list(inside)
+        numbers = {place: number for number, place in enumerate(inside, first + len(self._fixed))}
+        self._steps: list[tuple[Any, Any]] = []  # functions, and which of these are their operands
+        for task, found in zip(tasks, places, strict=True):
             kernel = task.kernel
-            places = [self._place(operand, schedule, plan) for operand in kernel.operands]
-            if isinstance(kernel, LibraryProduct):
-                self._steps.append((kernel, None, None, None, places))
-                continue
-            shape = ((kernel.blocks, 1, 1), (kernel.threads, 1, 1))
-            plain = all(not offset and index >= 0 for index, offset in places) and len(places) > 1
-            pick = operator.itemgetter(*(index for index, _ in places)) if plain else None
-            self._steps.append((functions[id(kernel.items)], *shape, pick, places))
+            if isinstance(kernel, Kernel):
+                function = functions[id(kernel.items)]
+            else:
+                library = launcher.multiply if isinstance(kernel, LibraryProduct) else launcher.convolve
+                function = functools.partial(library, kernel)
+            self._steps.append((function, _picked([numbers.get(place, place[0]) for place in found])))
 
-    def _place(self, operand: Any, schedule: Schedule, plan: MemoryPlan) -> tuple[int, int]:
-        """Return which array an operand lies in, and how many bytes into it: inputs, outputs, scratch, constants.
-
-        -1: none of them, but an address.
-        """
+    def _place(self, operand: Any, schedule: Schedule, plan: MemoryPlan, first: int) -> tuple[int, int]:
+        """Return what an operand lies in, and how many bytes into it. first: of the addresses that stay the same."""
         value, offset = operand if isinstance(operand, tuple) else (operand, 0)
         if value == FAILED:
-            if offset:
-                return -1, self._words.ctypes.data + 8 * offset
-            return -1, self._launcher.address(self._failed)
+            address = self._launcher.address
+            self._fixed.append(self._words.ctypes.data + 8 * offset if offset else address(self._failed))
+            return first + len(self._fixed) - 1, 0
         argument = schedule.arguments.get(value)
         if argument is not None and argument in self._numbers:  # of each its float64 and its float32
             place = 16 * self._numbers.index(argument) + 8 * (value.dtype.itemsize == 4)
             return self._numbers[0], place + offset
         if argument is not None:
             return argument, offset
-        scratch = self._inputs + len(self._outputs)
         if isinstance(value, Value) and value.primitive == "constant":
             self._constants.append(self._launcher.sent(np.asarray(value.attributes["array"])))
-            return scratch + len(self._constants), offset
-        return scratch, plan.offsets[value] + offset
+            self._fixed.append(self._launcher.address(self._constants[-1]) + offset)
+            return first + len(self._fixed) - 1, 0
+        return self._inputs + len(self._outputs), plan.offsets[value] + offset
 
-    def __call__(self, arrays: Sequence[Any], shape: Any = None) -> list[Any]:
-        """Run them; returns the outputs. shape: theirs, where the arrays were laid out in a row."""
+    def __call__(
+        self, arrays: Sequence[Any], shape: Any = None, addresses: Sequence[int] | None = None
+    ) -> list[Any]:
+        """Run them; returns the outputs. shape: theirs, where the arrays were laid out in a row.
+
+        addresses: of the arrays, if they are known. (Of numbers, there is one array for all.)
+        """
         empty, address = self._launcher.empty, self._launcher.address
         if self._checks and self._seen != self._none:
             self._fail()
         made = [empty(own if shape is None else shape, dtype) for own, dtype in self._outputs]
-        scratch = empty((self._scratch,), np.uint8) if self._scratch else None
-        given = (*arrays, *made, scratch, *self._constants)
-        for function, blocks, threads, pick, places in self._steps:
-            if pick is not None:
-                function(blocks, threads, pick(given))
-            elif blocks is None:
-                found = [offset if i < 0 else address(given[i]) + offset for i, offset in places]
-                self._launcher.multiply(function, found)
-            else:  # (whole arrays as they are: that is quickest)
-                operands = [
-                    given[i]
-                    if i >= 0 and not offset
-                    else np.int64(offset + (address(given[i]) if i >= 0 else 0))
-                    for i, offset in places
-                ]
-                function(blocks, threads, operands)
+        if addresses is None:
+            addresses = [0 if each is None else address(each) for each in arrays]
+        given = [*addresses, *[address(each) for each in made]]
+        if self._scratch:
+            _held, at = self._launcher.scratch(self._scratch)
+            given.append(at)
+        given += self._fixed
+        if self._inside:
+            given += [given[place] + offset for place, offset in self._inside]
+        stream = self._launcher.stream()
+        for function, pick in self._steps:
+            function(pick(given), stream)
         return made
 
     def only_step(self) -> tuple[Any, ...] | None:
         """Return what to do where that is one launch with whole arrays, of which one is made; None if it is more."""
-        if (
-            len(self._steps) != 1
-            or len(self._outputs) != 1
-            or self._checks
-            or self._scratch
-            or self._constants
-        ):
+        if len(self._steps) != 1 or len(self._outputs) != 1 or self._scratch or self._fixed or self._inside:
             return None
-        function, blocks, threads, pick, _ = self._steps[0]
-        if pick is None:
-            return None
-        return self._launcher.empty, *self._outputs[0], function, blocks, threads, pick
+        launcher = self._launcher
+        return launcher.empty, *self._outputs[0], launcher.address, launcher.stream, *self._steps[0]
 
     def _fail(self) -> None:
         """Raise what an earlier run has found."""
@@ -216,6 +272,13 @@ class Launches:
         )
 
 
+def _picked(places: list[int]) -> Callable[[Sequence[int]], Sequence[int]]:
+    """Return a function that picks some of what it is given."""
+    if len(places) == 1:
+        return lambda given: (given[places[0]],)
+    return operator.itemgetter(*places)
+
+
 class DeviceKernel:
     """A function of arrays as kernels. results, alone: as of call.kernels.Kernel."""
 
@@ -223,14 +286,18 @@ class DeviceKernel:
         self.run, self.results, self.alone = run, results, alone
         self._only = run.only_step() if alone and results == [-1] else None
 
-    def __call__(self, arrays: Sequence[Any], shape: tuple[int, ...] | None) -> Any:
-        """Run it. shape: of the results, where the arrays were laid out in a row."""
+    def __call__(
+        self, arrays: Sequence[Any], shape: tuple[int, ...] | None, addresses: Sequence[int] | None = None
+    ) -> Any:
+        """Run it. shape: of the results, where the arrays were laid out in a row. addresses: if they are known."""
         if self._only is not None:
-            empty, own, dtype, function, blocks, threads, pick = self._only
+            empty, own, dtype, address, stream, function, pick = self._only
             out = empty(own if shape is None else shape, dtype)
-            function(blocks, threads, pick((*arrays, out)))
+            if addresses is None:
+                addresses = [address(each) for each in arrays]
+            function(pick((*addresses, address(out))), stream())
             return out
-        made = self.run(arrays, shape)
+        made = self.run(arrays, shape, addresses)
         if self.alone:
             (only,) = self.results
             if only is not None and only < 0:
@@ -380,10 +447,15 @@ def quick(function: Function, inputs: tuple[Any, ...], attributes: dict[str, Any
     kernel, shape, are_arrays, kind = found
     if not are_arrays:
         inputs = tuple([each for each in inputs if each.__class__ not in _NUMBERS])
+    addresses = []
     for array in inputs:
-        if array.__class__ is not kind or array.data.ptr % ALIGNMENT:
+        if array.__class__ is not kind:
             return None
-    return kernel(inputs, shape)
+        address = array.data.ptr
+        if address % ALIGNMENT:
+            return None
+        addresses.append(address)
+    return kernel(inputs, shape, addresses)
 
 
 def compute(
@@ -510,7 +582,8 @@ def _is_right(function: Function, kernel: DeviceKernel, arrays: list[Any], shape
 def _agrees(kernel: DeviceKernel, arrays: list[Any], shape: Any, expected: Any) -> bool:
     """Tell whether a kernel gives what is expected, but for rounding, looked at on the device."""
     wanted: Sequence[Any] = [expected] if kernel.alone else expected
-    found = kernel(arrays, shape)
+    with recording.rehearsal():  # (CuPy rounds no factors)
+        found = kernel(arrays, shape)
     sizes = [_largest(a) for a in arrays if a.dtype.kind == "f"]
     for mine, other in zip([found] if kernel.alone else found, wanted, strict=True):
         if mine is None and other is None:

@@ -13,6 +13,8 @@ from minitorch.compiler.ir.sizes import typical
 from minitorch.compiler.schedule.groups import PARTIAL, Group
 from minitorch.compiler.schedule.machine import Figures
 
+LEAST_COLUMNS = 16  # side by side, so that memory is read in pieces of some length
+
 
 def fold_axes(value: Value) -> tuple[int, ...]:
     """Return the axes that a reduction drops."""
@@ -44,6 +46,12 @@ def fold_scope(group: Group, value: Value, index: Index, figures: Figures) -> st
         if figures.columns_apart and "row" in group.scope.values():
             return None
         return _over_rows(group, "column", figures)
+    if kept and figures.columns_apart and set(group.scope.values()) == {"total"} and not is_arg:
+        last = group.dims[len(group.dims) - len(kept) :]
+        if kept == set(last) and group.outer and typical(total(last)) >= LEAST_COLUMNS:
+            # What is summed over everything does not mind where rows begin.
+            group.outer, group.inner = group.dims[: len(group.dims) - len(kept)], last
+            return "column"
     return None
 
 

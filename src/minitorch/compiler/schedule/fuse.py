@@ -38,6 +38,7 @@ from minitorch.compiler.schedule.groups import (
     Obstacle,
     Read,
     grain,
+    is_composite,
     is_exchange,
 )
 from minitorch.compiler.schedule.machine import Machine
@@ -524,6 +525,10 @@ class Fuser(Grouping):
             elif operand.primitive != "constant":
                 leaves.append(operand)
         makers = [self.group_of[leaf] for leaf in leaves if leaf in self.group_of]
+        if is_composite(value):
+            group = makers[0] if value.primitive == "item" else self.new_group("composite")
+            self.take_in(group, value, leaves)
+            return
         calls = (
             m
             for m in makers
@@ -532,7 +537,10 @@ class Fuser(Grouping):
             and not any(self.would_wait(m, x) for x in leaves)
             and value.primitive not in EXCHANGES  # between a start and its wait others come
         )
-        group = next(calls, None) or self.new_group("call")
+        self.take_in(next(calls, None) or self.new_group("call"), value, leaves)
+
+    def take_in(self, group: Group, value: Value, leaves: list[Value]) -> None:
+        """Make a value that has no place in loops a member."""
         group.members.append(value)
         self.group_of[value] = group
         for leaf in leaves:

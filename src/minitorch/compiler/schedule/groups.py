@@ -28,7 +28,7 @@ FOLDS = {"add", "multiply", "maximum", "minimum", "logaddexp", "logical_and", "l
 COPY, PLACE, PARTIAL = "copy", "place", "partial"
 _ALWAYS_EXPRESSIBLE = VIRTUAL | {"map", "input", "constant", "concatenate", COPY, PLACE, PARTIAL}
 
-Kind = Literal["loop", "contract", "scan", "scatter", "concatenate", "check", "call"]
+Kind = Literal["loop", "contract", "scan", "scatter", "concatenate", "check", "call", "composite"]
 # Kinds that can stop a run: an index is out of range, NumPy raises an error.
 MAY_FAIL = ("check", "call")
 SORTS = ("sort", "argsort")
@@ -74,7 +74,7 @@ class Group:
 
     kind: 'loop'; 'contract': a product and what is done with its result; 'scan': running results along an axis, or its
         order; 'scatter'; 'concatenate': nothing, its parts are written where they are computed; 'check': of indices;
-        'call': NumPy computes it.
+        'call': NumPy computes it; 'composite': kernels that the backend has for it, as a whole.
     members: in an order of computation. index: where each lies, in terms of the group's loops. source: the same
         for what a fold folds. scope: over which loops each fold goes:
         'row': the inner ones; its result is known to later passes. 'column': the outer ones, into memory.
@@ -210,6 +210,20 @@ def _is_plain_spec(spec: str) -> bool:
     letters_ok = all(len(set(part)) == len(part) for part in (first, second, out))
     alone = [c for c in first + second if c not in out and not (c in first and c in second)]
     return letters_ok and not alone and all(c in first + second for c in out)
+
+
+class Composite:
+    """A function in a 'call' that a backend has kernels for, as a whole. It cannot fail, and nobody calls it."""
+
+    def __call__(self, *arrays: object) -> object:
+        """Only kernels compute it."""
+        raise NotImplementedError
+
+
+def is_composite(value: Value) -> bool:
+    """Whether a value is computed by a backend's own kernels as a whole, or is one of the results of such a call."""
+    call = value.inputs[0] if value.primitive == "item" else value
+    return call.primitive == "call" and isinstance(call.attributes["function"], Composite)
 
 
 def is_exchange(group: Group) -> bool:

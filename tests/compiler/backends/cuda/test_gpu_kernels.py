@@ -1,6 +1,8 @@
 """GPU kernels where there is no GPU: run by this processor, thread after thread, and assembled where there is ptxas."""
 
 import copy
+import dataclasses
+import functools
 import math
 import shutil
 import subprocess
@@ -13,6 +15,8 @@ import minitorch
 from compiled import BACKENDS, assert_same
 from minitorch.compiler.backends.cuda import convolutions, sorting
 from minitorch.compiler.backends.cuda import products as products_module
+from minitorch.compiler.backends.cuda.backend import CudaBackend
+from minitorch.compiler.backends.cuda.capabilities import GPU_FIGURES, Gpu
 from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution
 from minitorch.compiler.backends.cuda.devices import Emulated, Launch
 from minitorch.compiler.backends.cuda.products import LibraryProduct
@@ -537,24 +541,123 @@ def test_without_cupy_it_says_what_is_missing():
         minitorch.compile(products, backend="cuda")(minitorch.ones(2, 2), minitorch.ones(2))
 
 
-@pytest.mark.parametrize("how", [{"padding": 1}, {"stride": 2, "padding": (2, 1)}, {"dilation": 2}], ids=str)
-def test_convolutions_are_a_librarys(how, monkeypatch):
+@pytest.mark.parametrize("backend", BOTH)
+def test_kernels_of_one_block_run_in_turn(backend):
+    def function(x, y):
+        loss = minitorch.nn.functional.cross_entropy(x.tanh(), y)
+        return loss, x.softmax(0).amax(1).sum() * loss
+
+    run = minitorch.compile(function, backend=backend)
+    y = minitorch.tensor(np.arange(20) % 30)
+    for scale in (1.0, 3.0):
+        x = minitorch.tensor(scale * numbers(20, 30))
+        for mine, other in zip(run(x, y), function(x, y), strict=True):
+            assert_same(mine, other, slack=10)
+    (program,) = run.cache.all()
+    (kernel,) = (task.kernel for task in program.runner.tasks if "one after the other" in task.kernel.note)
+    assert b"bar.sync" in ptx(gpu_text([kernel]), "sm_80")
+
+
+@pytest.fixture
+def small_ones_too(monkeypatch):
+    """Convolutions are a library's however small they are."""
     monkeypatch.setattr(convolutions, "LEAST_CONVOLVED", 1)
-    x, w = (minitorch.tensor(numbers(*s), requires_grad=True) for s in [(2, 8, 12, 11), (12, 8, 3, 3)])
+    monkeypatch.setattr(CudaBackend, "machine", Gpu(dataclasses.replace(GPU_FIGURES, alone_from=1)))
+
+
+@pytest.mark.parametrize("how", [{"padding": 1}, {"stride": 2, "padding": (2, 1)}, {"dilation": 2}], ids=str)
+def test_convolutions_are_a_librarys(how, small_ones_too):
+    x, w = (minitorch.tensor(numbers(*s), requires_grad=True) for s in [(8, 8, 12, 11), (12, 8, 3, 3)])
 
     def function(x, w):
         out = minitorch.nn.functional.conv2d(x * 2, w, **how)
         return out, *minitorch.autograd.grad((out * out.detach().cos()).sum(), [x, w])
 
-    before = minitorch.get_float32_matmul_precision()
-    minitorch.set_float32_matmul_precision("high")
-    try:
-        run = minitorch.compile(function, backend="gpu", verify=False)
-        run(x, w)
-        found = run(x, w)
-    finally:
-        minitorch.set_float32_matmul_precision(before)
-    for made, expected in zip(found, function(x, w), strict=True):
+    run = minitorch.compile(function, backend="gpu")
+    run(x, w)
+    for made, expected in zip(run(x, w), function(x, w), strict=True):
         np.testing.assert_allclose(made.detach().numpy(), expected.detach().numpy(), rtol=1e-4, atol=1e-4)
+    assert len(library_convolutions(run)) == 3
+
+
+def library_convolutions(run):
     (program,) = run.cache.all()
-    assert any(isinstance(task.kernel, LibraryConvolution) for task in program.runner.tasks)
+    return [task.kernel for task in program.runner.tasks if isinstance(task.kernel, LibraryConvolution)]
+
+
+class Residual(minitorch.nn.Module):
+    def __init__(self, channels, stride):
+        super().__init__()
+        nn = minitorch.nn
+        self.first = nn.Conv2d(channels, channels, 3, padding=1, stride=stride, bias=False)
+        self.second = nn.Conv2d(channels, channels, 3, padding=1)
+        self.beside = nn.Conv2d(channels, channels, 1, stride=stride)
+        self.norms = nn.ModuleList([nn.BatchNorm2d(channels), nn.BatchNorm2d(channels)])
+
+    def forward(self, x):
+        inner = self.second(self.norms[0](self.first(x)).relu())
+        return (self.norms[1](inner) + self.beside(x)).relu()
+
+
+def networks(nn):
+    convolution = functools.partial(nn.Conv2d, kernel_size=3, padding=1)
+    return {
+        "residual": (11, lambda: nn.Sequential(Residual(8, 1), nn.MaxPool2d(2), Residual(8, 2))),
+        "transposed": (
+            5,
+            lambda: nn.Sequential(convolution(8, 8), nn.ConvTranspose2d(8, 8, 3, stride=2), nn.ReLU()),
+        ),
+        "groups": (
+            5,
+            lambda: nn.Sequential(convolution(8, 8), convolution(8, 8, groups=2), nn.GroupNorm(2, 8)),
+        ),
+        "flat": (
+            5,
+            lambda: nn.Sequential(convolution(8, 8), nn.AvgPool2d(2), convolution(8, 8), nn.Flatten()),
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", networks(minitorch.nn))
+def test_what_stands_around_convolutions_has_its_channels_last_too(name, small_ones_too):
+    minitorch.manual_seed(0)
+    count, make = networks(minitorch.nn)[name]
+    model, x = make(), minitorch.tensor(numbers(2, 8, 12, 12))
+
+    def step(model):
+        for each in model.parameters():
+            each.grad = None
+        out = model(x)
+        (out * out.detach().cos()).sum().backward()
+        return out, [each.grad for each in model.parameters()]
+
+    twin = copy.deepcopy(model)
+    run = minitorch.compile(lambda: step(twin), backend="gpu")
+    for _ in range(2):
+        (out, gradients), (expected, others) = run(), step(model)
+        assert_same(out, expected, name)
+        for mine, other in zip(gradients, others, strict=True):
+            assert_same(mine, other, name, slack=10, floor=1e-4)
+    assert len(library_convolutions(run)) == count
+    assert "please report" not in str(run.explain())
+
+
+def test_one_kernel_brings_images_to_a_convolution_and_none_takes_results_back(small_ones_too):
+    model, x = minitorch.nn.Conv2d(8, 8, 3, padding=1), minitorch.tensor(numbers(8, 8, 12, 12))
+
+    def step():
+        out = model(x)
+        loss = (out * out).mean()
+        return loss, *minitorch.autograd.grad(loss, list(model.parameters()))
+
+    run = minitorch.compile(step, backend="gpu")
+    run()
+    for mine, other in zip(run(), step(), strict=True):
+        assert_same(mine, other, slack=10)
+    (program,) = run.cache.all()
+    whole = [
+        task
+        for task in program.runner.tasks
+        if sum(each.nbytes == 4 * x.numel() for each in task.touches) > 1
+    ]
+    assert len(whole) == 2 + 2  # the copy, the convolution; the loss with its gradient, the filters' gradient

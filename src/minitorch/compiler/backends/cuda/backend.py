@@ -20,9 +20,19 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.compiler.backends.cuda import convolutions
+from minitorch.compiler.backends.cuda.attention import with_attention
 from minitorch.compiler.backends.cuda.capabilities import Gpu
-from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution
+from minitorch.compiler.backends.cuda.channels_last import channels_last
+from minitorch.compiler.backends.cuda.convolutions import (
+    Convolution,
+    LibraryConvolution,
+    has_aligned_channels,
+    is_single,
+    multiplications,
+)
 from minitorch.compiler.backends.cuda.devices import Cuda, Device, Launch, OneByOne, Sequence
+from minitorch.compiler.backends.cuda.in_turn import in_turn
 from minitorch.compiler.backends.cuda.loops import MOST_COUNTED
 from minitorch.compiler.backends.cuda.lower import FAILED, GpuLowering
 from minitorch.compiler.backends.cuda.products import LibraryProduct
@@ -69,15 +79,25 @@ class CudaBackend(ScheduledBackend):
         """Raise ImportError, and say what to install, if something is missing."""
         self.device.require()
 
-    @property
-    def convolves(self) -> bool:
-        """Whether there is a library for convolutions."""
-        return self.device.convolves
+    def convolves(self, product: Value, found: Convolution) -> bool:
+        """Whether a convolution is a library's."""
+        large = multiplications(product, found) >= convolutions.LEAST_CONVOLVED
+        return large and is_single(product, found) and self.device.convolves
+
+    def turns(self, product: Value, found: Convolution) -> bool:
+        """Whether a convolution is to have its channels last."""
+        return has_aligned_channels(product, found) and self.convolves(product, found)
 
     def build(self, program: Program, updates: Mapping[int, int], numbers: Collection[int] = ()) -> Any:
         """Schedule a program."""
-        program = with_products_of_halves(widened(program), precision() != "highest")
-        return super().build(narrowed(program, numbers), updates, numbers)
+        program, rounds = widened(program), precision() != "highest"
+        if self.fuse and rounds:
+            program = with_attention(program)
+        program = narrowed(with_products_of_halves(program, rounds), numbers)
+        if self.fuse:
+            with comparing_surely(program.guards):
+                program = channels_last(program, self.turns)
+        return super().build(program, updates, numbers)
 
     def compile(
         self,
@@ -97,7 +117,7 @@ class CudaBackend(ScheduledBackend):
 
     def tasks(self, schedule: Schedule) -> list[Task]:
         """Return the steps of all groups, in their order."""
-        lowering = GpuLowering(schedule, lambda: self.convolves)
+        lowering = GpuLowering(schedule, self.convolves)
         tasks = []
         for group in schedule.groups:
             try:
@@ -197,8 +217,8 @@ class GpuProgram:
         self.tasks = kept[::-1]
 
     def merge(self, alignment: int) -> None:
-        """Let small kernels that need not wait for each other run side by side."""
-        merged = side_by_side(self.tasks, self.schedule)
+        """Let small kernels that need not wait for each other run side by side, and others in turn."""
+        merged = in_turn(side_by_side(self.tasks, self.schedule))
         if len(merged) == len(self.tasks):
             return
         self.tasks, needs_place = merged, self.schedule.needs_place
@@ -238,7 +258,7 @@ class GpuProgram:
         self._pairs = np.zeros(max(1, len(self.order)), [("wide", "f8"), ("narrow", "f4"), ("", "f4")])
         self._device_numbers = device.empty((2 * len(self._pairs),), np.int64)
         self._find_places()
-        self._kernels = _different(tasks)
+        self._kernels = _different(tasks, device.rounds)
         self._functions: dict[int, Any] = dict(
             zip(self._kernels, device.load(list(self._kernels.values())), strict=True)
             if self._kernels
@@ -432,7 +452,8 @@ class GpuProgram:
             if kernel is not None:
                 is_ours = isinstance(kernel, Kernel)
                 function = self._functions[id(kernel.items)] if is_ours else None
-                launches.append(Launch(function, kernel, places))
+                exact = self._functions.get(id(kernel.exact.items)) if is_ours and kernel.exact else None
+                launches.append(Launch(function, kernel, places, exact))
                 checked = checked or (is_ours and _checks_indices(kernel))
                 continue
             if launches:
@@ -689,9 +710,11 @@ def _checks_indices(kernel: Kernel) -> bool:
     return any(isinstance(each, tuple) and each[0] == FAILED and each[1] > 0 for each in kernel.operands)
 
 
-def _different(tasks: list[Task]) -> dict[int, Kernel]:
-    """Return the kernels of some steps; those with the same instructions once."""
-    return {id(task.kernel.items): task.kernel for task in tasks if isinstance(task.kernel, Kernel)}
+def _different(tasks: list[Task], rounds: bool) -> dict[int, Kernel]:
+    """Return the kernels of some steps; those with the same instructions once. rounds: also those that do not round."""
+    kernels = [task.kernel for task in tasks if isinstance(task.kernel, Kernel)]
+    exact = [kernel.exact for kernel in kernels if kernel.exact is not None and rounds]
+    return {id(kernel.items): kernel for kernel in (*kernels, *exact)}
 
 
 def _elements(kernel: Any) -> list[int]:

@@ -1,11 +1,13 @@
 """Convolutions that a library computes. Enters: a product of windows. Leaves: a `LibraryConvolution`, or None.
 
 A library is fastest where the channels of a place are neighbours in memory: images lie as (batch, places, channels),
-filters as (results, taps, channels). Kernels bring them there, and results back.
+filters as (results, taps, channels). See channels_last.py for how they come to lie so.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.ir.program import Value
-from minitorch.compiler.ir.sizes import typical
+from minitorch.compiler.ir.sizes import surely_equal, surely_multiple, typical
 
 LEAST_CONVOLVED = 1 << 25  # multiplications; below, a copy takes as long as a product of windows
 NEIGHBOURS = 4  # channels, of which libraries like whole numbers
@@ -24,7 +26,9 @@ class LibraryConvolution:
     """A convolution in two dimensions, or the gradient of its filters.
 
     operands: images, filters and results of the one, or images, results and filters of the other.
-    images, results, filters: their sizes, in the order in which they lie.
+    images, results, filters: their sizes as (batch, rows, columns, channels), which is how they lie; or, where channels
+    come first, as (batch, channels, rows, columns). A filter has as many channels as an image, or those of a group.
+    padding: with zeros, on both sides of rows and of columns.
     """
 
     operands: list[Any]
@@ -34,11 +38,14 @@ class LibraryConvolution:
     results: tuple[int, ...]
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
+    padding: tuple[int, ...] = (0, 0)
+    channels_first: bool = False
 
-    @property
+    @functools.cached_property
     def key(self) -> tuple[Any, ...]:
         """What tells convolutions apart."""
-        return (self.of_filters, self.images, self.filters, self.results, self.strides, self.dilations)
+        how = (self.strides, self.dilations, self.padding, self.channels_first)
+        return (self.of_filters, self.images, self.filters, self.results, *how)
 
     @property
     def flops(self) -> float:
@@ -49,6 +56,22 @@ class LibraryConvolution:
 def convolve(convolution: LibraryConvolution, images: Any, factor: Any, made: Any) -> None:
     """Compute a convolution by NumPy: what a library has to give."""
     c = convolution
+    if c.channels_first:
+        images, factor, made = (np.moveaxis(each, 1, 3) for each in (images, factor, made))
+        last = {"images": c.images, "filters": c.filters, "results": c.results}
+        last = {name: (n, height, width, channels) for name, (n, channels, height, width) in last.items()}
+        c = dataclasses.replace(c, channels_first=False, **last)  # type: ignore[arg-type]
+    above, before = c.padding
+    images = np.pad(images, ((0, 0), (above, above), (before, before), (0, 0)))
+    groups = c.images[3] // c.filters[3]
+    if groups > 1:
+        images, results = (np.split(each, groups, 3) for each in (images, factor if c.of_filters else made))
+        filters = np.split(made if c.of_filters else factor, groups)
+        for few, some, other in zip(images, filters, results, strict=True):
+            sizes = {"images": few.shape, "filters": some.shape, "results": other.shape, "padding": (0, 0)}
+            pair = (other, some) if c.of_filters else (some, other)
+            convolve(dataclasses.replace(c, **sizes), few, *pair)
+        return
     _, height, width, _ = c.results
     (down, across), (by, beside) = c.strides, c.dilations
     for y, x in np.ndindex(*c.filters[1:3]):
@@ -64,46 +87,96 @@ def convolve(convolution: LibraryConvolution, images: Any, factor: Any, made: An
 
 
 @dataclass(frozen=True)
-class Recognised:
-    """A product as a convolution: the images that windows are cut from, and the other factor's and the result's axes.
+class Convolution:
+    """A product of windows with filters (of_filters: with results, which gives the gradient of filters).
 
-    Their axes are in the order in which a library wants them.
+    Letters of its spec: places (batch, if it is not 1, rows and columns of results), group (if there are any), channel
+    (of images, in a group), taps (rows and columns of a filter), and made: of what filters make, its channels last.
     """
 
-    image: Value
+    window: Value
+    other: Value
     of_filters: bool
-    other: tuple[int, ...]
-    result: tuple[int, ...]
+    places: str
+    group: str
+    channel: str
+    taps: str
+    made: str
+
+    @property
+    def channels_first(self) -> bool:
+        """Whether an image's channels stand before its rows and columns."""
+        return self.window.attributes["axes"] == (2, 3)
 
 
-def recognised(product: Value) -> Recognised | None:
-    """Return what convolution a product is, if it is one that a library computes."""
+def convolution(product: Value) -> Convolution | None:
+    """Return a product as a convolution in two dimensions, if it is one, whatever the order of its axes."""
     window, other = product.inputs
-    if window.primitive != "window" or window.ndim != 6 or tuple(window.attributes["axes"]) != (2, 3):
+    grouped = window
+    if window.primitive == "reshape":
+        window = window.inputs[0]
+    if window.primitive != "window" or window.attributes["axes"] not in ((1, 2), (2, 3)) or window.ndim != 6:
         return None
+    axes = window.attributes["axes"]
     parts, _, out = product.attributes["spec"].partition("->")
     cut, second = parts.split(",")
-    n, channel, *rest = cut
-    places, taps = rest[:2], rest[2:]
-    found = [c for c in second if c not in cut]
-    if len(second) != 4 or len(out) != 4 or len(found) != 1 or product.dtype != np.float32:
-        return None
-    filters, results = [*found, *taps, channel], [n, *places, *found]
-    image = window.inputs[0]
-    sizes = (image.shape[1], other.shape[second.index(found[0])])
-    if (
-        any(size % NEIGHBOURS for size in sizes)
-        or typical(math.prod(window.shape) * sizes[1]) < LEAST_CONVOLVED
-        or math.prod(window.shape[4:]) == 1
-        or {image.dtype, other.dtype} != {product.dtype}
+    (place,) = {1, 2, 3} - set(axes)
+    group, shape = "", window.shape
+    if grouped is not window and surely_equal(grouped.shape, shape[1:]):  # a batch of one image
+        cut = " " + cut
+    elif grouped is not window:
+        others = grouped.shape[:place] + grouped.shape[place + 2 :]
+        if grouped.ndim != 7 or not surely_equal(others, shape[:place] + shape[place + 1 :]):
+            return None
+        group, cut = cut[place], cut[:place] + cut[place + 1 :]
+    channel, taps = cut[place], cut[4:]
+    places = (cut[0] + "".join(cut[axis] for axis in axes)).strip()
+    made = "".join(c for c in out if c not in cut and c != group)
+    made = made[1:] + made[:1]
+    for of_filters, factor, result in (
+        (False, group + made + taps + channel, places + group + made),
+        (True, places + group + made, group + made + taps + channel),
     ):
-        return None
-    for of_filters, factor, made in ((False, filters, results), (True, results, filters)):
-        if set(second) == set(factor) and set(out) == set(made):
-            return Recognised(
-                image,
-                of_filters,
-                tuple(second.index(c) for c in factor),
-                tuple(out.index(c) for c in made),
-            )
+        if made and sorted(second) == sorted(factor) and sorted(out) == sorted(result):
+            return Convolution(window, other, of_filters, places, group, channel, taps, made)
     return None
+
+
+def multiplications(product: Value, found: Convolution) -> int:
+    """Return how many multiplications a convolution takes."""
+    return typical(math.prod(found.window.shape) * _sizes(product, found)[1])
+
+
+def is_single(product: Value, found: Convolution) -> bool:
+    """Whether a convolution is one of float32, for which there are libraries."""
+    return {product.dtype, found.window.dtype, found.other.dtype} == {np.dtype(np.float32)}
+
+
+def has_aligned_channels(product: Value, found: Convolution) -> bool:
+    """Whether a place's channels, where they are neighbours in memory, begin where libraries like to read."""
+    return all(surely_multiple(count, NEIGHBOURS) for count in _sizes(product, found))
+
+
+def _sizes(product: Value, found: Convolution) -> tuple[int, int]:
+    """Return how many channels images and results have."""
+    parts, _, out = product.attributes["spec"].partition("->")
+    second = parts.partition(",")[2]
+    sizes = dict(zip(second, found.other.shape, strict=True)) | dict(zip(out, product.shape, strict=True))
+    return sizes[found.channel], math.prod(sizes[c] for c in found.made)
+
+
+def as_it_lies(product: Value) -> Convolution | None:
+    """Return a product as a convolution if its axes are in one of the orders in which they lie for a library."""
+    found = convolution(product)
+    if found is None or len(found.made) > 1:
+        return None
+    batch, places = found.places[:-2], found.places[-2:]
+
+    def lie(outer: str, inner: str, channels: str) -> str:
+        return outer + channels + inner if found.channels_first else outer + inner + channels
+
+    cut = lie(batch, places, found.group + found.channel) + found.taps
+    filters = lie(found.group + found.made, found.taps, found.channel)
+    results = lie(batch, places, found.group + found.made)
+    second, made = (results, filters) if found.of_filters else (filters, results)
+    return found if product.attributes["spec"] == f"{cut},{second}->{made}" else None

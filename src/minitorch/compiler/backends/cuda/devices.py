@@ -21,22 +21,40 @@ from minitorch.compiler.backends.cuda.cudnn import Cudnn
 from minitorch.compiler.backends.cuda.cudnn import library as cudnn_library
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.ptx import ptx
-from minitorch.compiler.backends.cuda.words import Kernel, cpu_shared, cpu_text, gpu_text, looked_up
+from minitorch.compiler.backends.cuda.words import (
+    SHARED_BYTES,
+    Kernel,
+    cpu_shared,
+    cpu_text,
+    gpu_text,
+    looked_up,
+)
 from minitorch.compiler.backends.llvm.driver import aligned, array_at
 from minitorch.compiler.backends.llvm.machine import compile_functions, cores
 from minitorch.compiler.backends.llvm.target import host, require_llvmlite
-from minitorch.engine.precision import may_round
+from minitorch.engine.precision import convolutions_may_round, may_round
+from minitorch.engine.recording import is_rehearsing
 
 ALIGNMENT = 16  # of arrays that kernels read
 LEAST_IN_A_MODULE = 3  # kernels
+MOST_DYNAMIC_SHARED = 8  # what the driver calls the limit of shared memory that a launch asks for
 
 
 class Launch(NamedTuple):
-    """A kernel that was loaded (or a product, for which there is a library), and the table entries of its operands."""
+    """A kernel that was loaded (or a product, for which there is a library), and the table entries of its operands.
+
+    exact: what runs in its place while nothing may be rounded, if that is another.
+    """
 
     function: Any
     kernel: Kernel | LibraryProduct | LibraryConvolution
     slots: list[int]
+    exact: Any = None
+
+    @property
+    def rounds(self) -> bool:
+        """Whether it matters if products may be rounded."""
+        return not isinstance(self.kernel, Kernel) or self.exact is not None
 
 
 def operands_of(slots: list[int], table: int, addresses: np.ndarray, moving: Collection[int]) -> list[int]:
@@ -58,12 +76,13 @@ class Device(Protocol):
     """A device's memory, and how it runs kernels.
 
     ADDRESS: where an array on it begins, as an expression of {0}. ARRAYS: whose arrays they are, which compute what has
-    no kernel. waits: whether a run is over when it returns.
+    no kernel. waits: whether a run is over when it returns. rounds: whether it multiplies in TF32 where it may.
     """
 
     ADDRESS: str
     ARRAYS: str
     waits: bool
+    rounds: bool
 
     @property
     def convolves(self) -> bool:
@@ -129,6 +148,7 @@ class Emulated:
     ADDRESS = "{0}.ctypes.data"
     ARRAYS = "NumPy"
     waits = True
+    rounds = False
     convolves = True
 
     def __init__(self, backwards: bool = False) -> None:
@@ -161,7 +181,7 @@ class Emulated:
     ) -> Sequence:
         """Return kernels as a sequence."""
         steps: list[Callable[[], Any]] = []
-        for function, kernel, slots in launches:
+        for function, kernel, slots, _ in launches:
             if isinstance(kernel, LibraryProduct):
                 steps.append(functools.partial(_multiply, kernel, addresses, slots))
             elif isinstance(kernel, LibraryConvolution):
@@ -297,6 +317,7 @@ class Cuda:
     ADDRESS = "{0}.data.ptr"
     ARRAYS = "CuPy"
     waits = False
+    rounds = True
 
     @functools.cached_property
     def cupy(self) -> Any:
@@ -341,7 +362,11 @@ class Cuda:
         self.cupy.cuda.Device(number).use()  # (each thread has to say so)
         module = self.cupy.cuda.function.Module()
         module.load(ptx(gpu_text(kernels), processor))
-        return [module.get_function(f"kernel{number}") for number in range(len(kernels))]
+        functions = [module.get_function(f"kernel{number}") for number in range(len(kernels))]
+        for function, kernel in zip(functions, kernels, strict=True):
+            if kernel.shared > SHARED_BYTES:
+                self.cupy.cuda.driver.funcSetAttribute(function.ptr, MOST_DYNAMIC_SHARED, kernel.shared)
+        return functions
 
     @functools.cached_property
     def library(self) -> Cublas:
@@ -373,7 +398,7 @@ class Cuda:
         self, launch: Launch, table: Any, addresses: np.ndarray, moving: Collection[int], stream: Any
     ) -> None:
         """Launch a kernel or a product on a stream."""
-        function, kernel, slots = launch
+        function, kernel, slots, exact = launch
         if isinstance(kernel, LibraryProduct):
             self.library.launch(kernel, [int(addresses[slot]) for slot in slots], stream.ptr)
         elif isinstance(kernel, LibraryConvolution):
@@ -381,7 +406,9 @@ class Cuda:
         else:
             at = table.data.ptr if moving else 0
             given = [np.int64(each) for each in operands_of(slots, at, addresses, moving)]
-            function((kernel.blocks, 1, 1), (kernel.threads, 1, 1), given, stream=stream)
+            function = function if exact is None or may_round() else exact
+            more = kernel.shared if kernel.shared > SHARED_BYTES else 0
+            function((kernel.blocks, 1, 1), (kernel.threads, 1, 1), given, more, stream)
 
     def owns(self, array: Any) -> bool:
         """Whether an array lies on the device already."""
@@ -436,6 +463,10 @@ class Cuda:
         self.cupy.cuda.get_current_stream().synchronize()
 
 
+def _rounding() -> tuple[bool, bool, bool]:
+    return may_round(), convolutions_may_round(), is_rehearsing()
+
+
 class _Graph:
     """A sequence that is replayed as one CUDA graph, on the stream that is current then.
 
@@ -454,8 +485,8 @@ class _Graph:
     ) -> None:
         self._device, self._launches, self._one_by_one = device, launches, one_by_one
         self._where = table, addresses, moving
-        self._has_products = any(not isinstance(launch.kernel, Kernel) for launch in launches)
-        self._captured_with: Any = None  # whether products may round their factors
+        self._rounds = any(launch.rounds for launch in launches)
+        self._captured_with: Any = None  # how products and convolutions are computed: see _rounding
         self._graph: Any = None
 
     def __call__(self) -> None:
@@ -467,16 +498,16 @@ class _Graph:
             for launch in self._launches:
                 self._device.launch(launch, *self._where, stream)
             return
-        if self._graph is None or (self._has_products and self._captured_with != may_round()):
+        if self._graph is None or (self._rounds and self._captured_with != _rounding()):
             self._graph = self._captured()
         self._graph.launch()  # (on the current stream)
 
     def _prepare(self) -> None:
         """Let libraries take what they need, while nothing is captured."""
-        if self._has_products:
+        if self._rounds:
             self._device.library.prepare()
             self._prepare_convolutions()
-            self._captured_with = may_round()
+            self._captured_with = _rounding()
 
     def _captured(self) -> Any:
         self._prepare()
@@ -489,7 +520,7 @@ class _Graph:
 
     def _prepare_convolutions(self) -> None:
         _, addresses, _ = self._where
-        for _, kernel, slots in self._launches:
+        for _, kernel, slots, _ in self._launches:
             if isinstance(kernel, LibraryConvolution):
                 self._device.convolutions.prepare(kernel, [int(addresses[slot]) for slot in slots])
 

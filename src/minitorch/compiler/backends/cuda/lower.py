@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.compiler.backends.cuda.attention import Attention
 from minitorch.compiler.backends.cuda.capabilities import Gpu
-from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution, Recognised, recognised
+from minitorch.compiler.backends.cuda.convolutions import Convolution, LibraryConvolution, as_it_lies
 from minitorch.compiler.backends.cuda.loops import is_aligned, write_loop
 from minitorch.compiler.backends.cuda.products import (
     DTYPES,
+    LEAST_MULTIPLICATIONS,
     LEAST_READ_AGAIN,
     LEAST_WORTH_PACKING,
     Arranged,
@@ -26,6 +28,7 @@ from minitorch.compiler.backends.cuda.products import (
     worth_transposing,
 )
 from minitorch.compiler.backends.cuda.sorting import Rows, scratch_bytes, write_sort
+from minitorch.compiler.backends.cuda.tiles import RESULT, ROW, kernels_of
 from minitorch.compiler.backends.cuda.words import TRIPLE, with_sizes
 from minitorch.compiler.backends.llvm.body import Body
 from minitorch.compiler.backends.llvm.loops import Loop, LoopFold, Store
@@ -34,7 +37,7 @@ from minitorch.compiler.backends.llvm.target import Target
 from minitorch.compiler.ir.index import Affine, Dim, Index, dims_of, offset, total
 from minitorch.compiler.ir.program import Value
 from minitorch.compiler.ir.sizes import is_fixed, typical
-from minitorch.compiler.schedule.groups import SORTS, Group
+from minitorch.compiler.schedule.groups import SORTS, Contradiction, Group
 from minitorch.compiler.schedule.memory import Scratch
 from minitorch.compiler.schedule.schedule import Schedule
 from minitorch.engine.precision import precision
@@ -93,25 +96,15 @@ def _rows_apart(schedule: Schedule) -> dict[Value, tuple[int, int]]:
     return found
 
 
-def _laid_out(index: Index, axes: tuple[int, ...]) -> Affine:
-    """Return where an element lies if its axes are in an order."""
-    terms, step = [], 1
-    for axis in reversed(axes):
-        for d in reversed(dims_of([index[axis]])):
-            terms.append((d, step))
-            step *= d.size
-    return (0, tuple(reversed(terms)))
-
-
 class GpuLowering(Lowering):
     """Writes groups as kernels for a GPU."""
 
-    def __init__(self, schedule: Schedule, convolves: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self, schedule: Schedule, convolves: Callable[[Value, Convolution], bool] = lambda *_: False
+    ) -> None:
         super().__init__(schedule, Target("", "", TRIPLE))
-        self.convolves = convolves  # whether there is a library for convolutions
-        self.turned: dict[
-            tuple[Value, tuple[int, ...]], Scratch
-        ] = {}  # values with their axes in another order
+        self.convolves = convolves  # whether a convolution is a library's
+        self.written_views: dict[Value, Scratch] = {}  # for convolutions
         self.checks: list[Group] = []  # so far
         self.rows = {value: (Scratch(size), row) for value, (size, row) in _rows_apart(schedule).items()}
 
@@ -144,6 +137,8 @@ class GpuLowering(Lowering):
         return any(arguments.get(value, inputs) < inputs for value in values)
 
     def _kernels(self, group: Group) -> list[Any]:
+        if group.kind == "composite":
+            return self.attention(group)
         if group.kind == "contract":
             return self.product(group)
         if group.kind == "scan" and group.members[0].primitive in SORTS:
@@ -163,12 +158,39 @@ class GpuLowering(Lowering):
             Rows(body, group.outer, along, node, operand, where, value.primitive == "argsort", scratch)
         )
 
+    def attention(self, group: Group) -> list[Any]:
+        """Return attention's kernels, on what is read and written in this group."""
+        call, *items = group.members
+        attention: Attention = call.attributes["function"]
+        given = dict(zip(attention.leaves, call.inputs, strict=False))
+        rows = call.inputs[len(attention.leaves) :]
+        if not all(self.is_stored(each) for each in call.inputs):
+            raise Contradiction("attention reads what does not lie in memory")
+        made = {each.attributes["index"]: each for each in items}
+        written = {name: made.get(number) for number, name in enumerate(attention.written)}
+        unread: dict[str, Scratch] = {}
+
+        def operand(key: Any) -> Any:
+            first, *rest = key if isinstance(key, tuple) else (key,)
+            if first == RESULT:
+                size = attention.query.size if key[1] in "oql" else attention.key.size
+                size *= attention.count * (1 if key[1] == "l" else attention.size)
+                return written[key[1]] or unread.setdefault(key[1], Scratch(size * 4))
+            if first == ROW:
+                return rows[key[1]]
+            return (given[first], *rest) if rest else given[first]
+
+        kernels = kernels_of(attention)
+        for kernel in [each for k in kernels for each in (k, k.exact) if each is not None]:
+            kernel.operands = [operand(key) for key in kernel.operands]
+        return kernels
+
     def product(self, group: Group) -> list[Any]:
         """Write a product, with what follows it: a library's, or a loop over its elements and along its sums."""
         value, indices, summed = product_of(group)
-        if len(group.members) == 1 and precision() != "highest":
-            convolution = recognised(value)
-            if convolution is not None and self.convolves():
+        if len(group.members) == 1 and value not in self.rows:
+            convolution = as_it_lies(value)
+            if convolution is not None and self.convolves(value, convolution):
                 return self.convolution(value, convolution)
         found = self.by_a_library(group, value, indices, summed)
         if found:
@@ -190,7 +212,8 @@ class GpuLowering(Lowering):
         kept = dims_of(index)
         arguments, inputs = self.schedule.arguments, len(self.schedule.program.inputs)
         alone = len(group.members) == 1
-        if is_small(value) or (alone and arguments.get(value, inputs) < inputs):
+        few = typical(total(kept) * total(summed)) < LEAST_MULTIPLICATIONS
+        if few or is_small(value) or (alone and arguments.get(value, inputs) < inputs):
             return []
         rounds = len(group.members) == 2 and value not in self.schedule.stored
         if (alone or rounds) and arguments.get(last, inputs) >= inputs:
@@ -207,50 +230,56 @@ class GpuLowering(Lowering):
         loop.stores += self.epilogue(group, value, body, body.read(made, where, value.dtype))
         return [*found, self.write(loop)]
 
-    def convolution(self, value: Value, found: Recognised) -> list[Any]:
-        """Return a convolution as a library's, after and before kernels that bring arrays to where it wants them."""
+    def convolution(self, value: Value, found: Convolution) -> list[Any]:
+        """Return a convolution as a library's, after kernels that write out what does not lie as it wants it."""
         steps: list[Any] = []
-        window, other = value.inputs
-        images = self.in_order(found.image, (0, 2, 3, 1), steps)
-        factor = self.in_order(other, found.other, steps)
-        made = Scratch(value.nbytes)
-        sizes = tuple(other.shape[axis] for axis in found.other)
-        results = tuple(value.shape[axis] for axis in found.result)
-        shape, how = found.image.shape, window.attributes
+        how, images = found.window.attributes, found.window.inputs[0]
+        padding = (0, 0)
+        if images.primitive == "pad" and not self.is_stored(images):
+            low, high, number = (images.attributes[name] for name in ("low", "high", "value"))
+            if low == high and sum(low) == sum(low[axis] for axis in how["axes"]) and number == 0.0:
+                padding = tuple(low[axis] for axis in how["axes"])
+                images = images.inputs[0]
+        factor = found.other
+        filters, results = (value.shape, factor.shape) if found.of_filters else (factor.shape, value.shape)
+        if len(found.places) == 2:  # of one image
+            results = (1, *results)
+        if found.group:
+            filters = (filters[0] * filters[1], *filters[2:])
+            at = 1 if found.channels_first else 3
+            results = (*results[:at], results[at] * results[at + 1], *results[at + 2 :])
         steps.append(
             LibraryConvolution(
-                [images, factor, made],
+                [self.in_memory(images, steps), self.in_memory(factor, steps), value],
                 found.of_filters,
-                tuple(shape[axis] for axis in (0, 2, 3, 1)),
-                results if found.of_filters else sizes,
-                sizes if found.of_filters else results,
+                images.shape,
+                filters,
+                results,
                 tuple(how["strides"]),
                 tuple(how["dilations"]),
+                padding,
+                found.channels_first,
             )
         )
+        return steps
 
-        def back(body: Body, index: Index) -> Loop:
-            loop = Loop(body, dims_of(index), [], False)
-            node = body.read(made, _laid_out(index, found.result), value.dtype)
-            loop.stores.append(Store(node, body.operand(value), body.place(value, index)))
-            return loop
-
-        return [*steps, self.over(value, back)]
-
-    def in_order(self, value: Value, axes: tuple[int, ...], steps: list[Any]) -> Scratch:
-        """Return a value with its axes in another order, having it written so by a kernel if it was not yet."""
-        key = (value, axes)
-        if key not in self.turned:
-            scratch = self.turned[key] = Scratch(value.nbytes)
+    def in_memory(self, value: Value, steps: list[Any]) -> Any:
+        """Return a value as something that lies in memory, having a view written out if it was not yet."""
+        while value.primitive == "reshape" and not self.is_stored(value):
+            value = value.inputs[0]
+        if self.is_stored(value) and value not in self.rows:
+            return value
+        if value not in self.written_views:
+            scratch = self.written_views[value] = Scratch(value.nbytes)
 
             def copy(body: Body, index: Index) -> Loop:
                 loop = Loop(body, dims_of(index), [], False)
-                where = _laid_out(index, axes)
+                where = offset(index, value.shape)
                 loop.stores.append(Store(body.at(value, index), body.operand(scratch), where))
                 return loop
 
             steps.append(self.over(value, copy))
-        return self.turned[key]
+        return self.written_views[value]
 
     def library_product(
         self,

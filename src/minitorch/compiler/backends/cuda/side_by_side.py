@@ -119,7 +119,8 @@ def _step(task: Task, schedule: Schedule) -> _Step:
         reads.add(FAILED)
     threads = typical(kernel.blocks) * kernel.threads
     few = typical(kernel.elements) <= MOST_ELEMENTS
-    small = threads <= MOST_THREADS // 2 and few and not kernel.parts
+    alone = bool(kernel.parts or kernel.variables)
+    small = threads <= MOST_THREADS // 2 and few and not alone
     return _Step([task], reads, writes, small and kernel.shared <= SHARED_BYTES, threads)
 
 

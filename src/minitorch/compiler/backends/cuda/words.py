@@ -9,7 +9,11 @@ known in every thread or a barrier that is missing shows there too.
 Inside a phase there are `%block`, `%thread`, `%shared`, the counters of the turns around it, and `%operand0` …
 Sizes that vary from call to call have names too, `%size.0` … (`with_sizes`): a launch is given what they are.
 What a thread itself needs in a later phase of the same turn it can `keep`, and have back as `kept`: on a GPU that is a
-register, so it must not be kept inside a branch or a loop.
+register, so it must not be kept inside a branch or a loop. A kernel that has `variables` keeps them as long as it runs.
+
+What the 32 threads of a warp do together (multiply matrices, look at what another keeps) comes between two phases, too,
+and concerns variables. `copy` brings 16 bytes (the last of them 0 where there are fewer) to shared memory while a
+thread goes on, `commit` ends a bundle of copies, and `wait` waits until at most so many bundles are on their way.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minitorch.compiler.backends.cuda.exact import renamed
-from minitorch.compiler.backends.llvm.control import repeat
+from minitorch.compiler.backends.llvm.control import add, multiply, repeat, when
 from minitorch.compiler.backends.llvm.text import Emitter
 from minitorch.compiler.ir.sizes import Size, spelled
 
@@ -40,17 +44,26 @@ INSTRUCTIONS = {
         "define internal float @fast.reciprocal(float %x) nounwind {\n"
         "  %r = fdiv float 1.0, %x\n  ret float %r\n}",
     ),
+    # TF32 has ten bits, the others are cut off: about half of what that takes away is added before. (A number that has
+    # no more bits stays what it is, and so do infinities and nans.)
+    "fast.tf32": (
+        'asm "mul.rn.f32 $0, $1, 0f3F800B8B;", "=f,f"',
+        "define internal float @fast.tf32(float %x) nounwind {\n  ret float %x\n}",
+    ),
     "fast.divide": (
         'asm "div.full.f32 $0, $1, $2;", "=f,f,f"',
         "define internal float @fast.divide(float %x, float %y) nounwind {\n"
         "  %r = fdiv float %x, %y\n  ret float %r\n}",
     ),
 }
-FAST = ("maximum", *INSTRUCTIONS)
+FAST = ("maximum", "fast.exp2", "fast.reciprocal", "fast.divide")
 _EXIT = "  exit"  # the line that ends a phase; each rendering has its own way
 _KEEP = re.compile(r"  keep (\d+) (\w+) (\S+)")
 _KEPT = re.compile(r"  (\S+) = kept (\d+) (\w+)")
+_COPY = re.compile(r"  copy (\S+) (\S+) (\S+)")
+_WAIT = re.compile(r"  (commit|wait) ?(\d*)")
 KEPT_BYTES = 8  # of what is kept, where it lies in memory
+WARP = 32
 SIZE = "size"  # (SIZE, size): an operand that is no address, but what a size is
 
 
@@ -58,21 +71,47 @@ SIZE = "size"  # (SIZE, size): an operand that is no address, but what a size is
 class Phase:
     """Instructions that every thread of a block runs between two barriers.
 
-    in_warps: whether at its end it is enough that the 32 threads of a warp wait for each other.
+    in_warps: whether at its end it is enough that the 32 threads of a warp wait for each other. waits: whether anybody
+    has to wait there at all.
     """
 
     number: int
     lines: list[str]
     in_warps: bool = False
+    waits: bool = True
+
+
+@dataclass
+class Together:
+    """What the threads of each warp do together with their variables.
+
+    'multiply': c += a @ b, of 16 × 8 and 8 × 8 elements in TF32; slots: four of c, four of a and two of b, as
+    mma.m16n8k8 has them. 'exchange': the second is what the thread `distance` away (exclusive or) has in the first.
+    """
+
+    number: int
+    kind: str
+    slots: tuple[int, ...]
+    distance: int = 0
 
 
 @dataclass
 class Turns:
-    """Phases that all threads of a block go through several times together. count: a number, or a size's name."""
+    """Phases that all threads of a block go through several times together.
+
+    count: a number, or a size's name. Where how often depends on the block, `lines` compute from where to where the
+    counter goes: start and stop.
+    """
 
     counter: str
     count: int | str
-    items: list[Phase | Turns] = field(default_factory=list)
+    items: list[Item] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    start: str = "0"
+    stop: str = ""
+
+
+Item = Phase | Turns | Together
 
 
 @dataclass
@@ -82,10 +121,12 @@ class Kernel:
     operands: what its addresses are of, in the order of its slots. shared: bytes that each block has for itself.
     externs: other functions it calls, with their declarations or texts. elements: places of its loops. parts: of one
     that has no phases of its own, the kernels that it runs side by side. kept: how many things a thread keeps.
+    variables: their types, if they are kept for as long as the kernel runs. exact: the same, but nothing is rounded to
+    TF32 in it.
     sizes: how many of its operands, the last ones, are sizes; blocks and elements may vary with them.
     """
 
-    items: list[Phase | Turns]
+    items: list[Item]
     operands: list[Any]
     blocks: int
     threads: int
@@ -96,6 +137,8 @@ class Kernel:
     elements: int = 0
     parts: Sequence[Part] = ()
     kept: int = 0
+    variables: Sequence[str] = ()
+    exact: Kernel | None = None
     sizes: int = 0
 
 
@@ -124,12 +167,13 @@ class BlockWriter:
 
     def __init__(self) -> None:
         self.e = Emitter(fast=FAST)
-        self.items: list[Phase | Turns] = []
+        self.items: list[Item] = []
         self._open = [self.items]
         self._count = 0
+        self.variables: list[str] = []
 
     @contextmanager
-    def phase(self, in_warps: bool = False) -> Iterator[None]:
+    def phase(self, in_warps: bool = False, waits: bool = True) -> Iterator[None]:
         """Write the instructions of one phase."""
         e, number = self.e, self._count
         self._count += 1
@@ -137,8 +181,41 @@ class BlockWriter:
         e.label(f"phase{number}")
         yield
         e.lines.append(_EXIT)
-        self._open[-1].append(Phase(number, [renamed(line) for line in e.lines], in_warps))
+        self._open[-1].append(Phase(number, [renamed(line) for line in e.lines], in_warps, waits))
         e.lines = []
+
+    # Variables, and what concerns them.
+
+    def variable(self, kind: str = "float") -> int:
+        """Return the slot of something that each thread keeps."""
+        self.variables.append(kind)
+        return len(self.variables) - 1
+
+    def keep(self, slot: int, name: str) -> None:
+        """Keep something."""
+        self.e.line(f"keep {slot} {self.variables[slot]} {name}")
+
+    def kept(self, slot: int) -> str:
+        """Return what is kept."""
+        return self.e.op(f"kept {slot} {self.variables[slot]}")
+
+    def together(self, kind: str, slots: Sequence[int], distance: int = 0) -> None:
+        """Let the threads of each warp do something together."""
+        self._open[-1].append(Together(self._count, kind, tuple(slots), distance))
+        self._count += 1
+
+    @contextmanager
+    def turns_between(self, bounds: Callable[[], tuple[str, str]]) -> Iterator[str]:
+        """Write phases that are gone through for all numbers between two, which `bounds` computes from `%block`."""
+        e = self.e
+        e.lines = []
+        start, stop = bounds()
+        turns = Turns("%" + e.fresh("turn"), 0, lines=e.lines, start=start, stop=stop)
+        e.lines = []
+        self._open[-1].append(turns)
+        self._open.append(turns.items)
+        yield turns.counter
+        self._open.pop()
 
     @contextmanager
     def turns(self, count: int) -> Iterator[str]:
@@ -177,7 +254,11 @@ def _gpu_kernel(kernel: Kernel, number: int) -> list[str]:
     lines = []
     if kernel.shared:
         kind = f"[{kernel.shared} x i8]"
-        lines.append(f"@shared{number} = internal addrspace(3) global {kind} undef, align 16")
+        lines.append(
+            f"@shared{number} = internal addrspace(3) global {kind} undef, align 16"
+            if kernel.shared <= SHARED_BYTES
+            else f"@shared{number} = external addrspace(3) global [0 x i8], align 16"
+        )
     lines += [
         f'define ptx_kernel void @kernel{number}({parameters}) "nvvm.maxntid"="{kernel.threads}" {{',
         "entry:",
@@ -188,8 +269,10 @@ def _gpu_kernel(kernel: Kernel, number: int) -> list[str]:
     ]
     if kernel.shared:
         lines.append(f"  %shared = addrspacecast ptr addrspace(3) @shared{number} to ptr")
+    lines += [f"  %slot{slot} = alloca {kind}" for slot, kind in enumerate(kernel.variables)]
     if not kernel.parts:
-        lines += [*_gpu_operands(kernel), *_gpu_items(kernel.items, kernel.items[-1])]
+        lines += _gpu_operands(kernel)
+        lines += _gpu_items(kernel.items, kernel.items[-1], variables=bool(kernel.variables))
     else:
         first = len(kernel.operands) - kernel.sizes
         names = {size: f"%given{first + n}" for n, (_, size) in enumerate(kernel.operands[first:])}
@@ -307,34 +390,66 @@ def _with_instructions(line: str) -> str:
 
 
 def _gpu_items(
-    items: Sequence[Phase | Turns], final: Phase | Turns | None, known: dict[str, str] | None = None
+    items: Sequence[Item],
+    final: Item | None,
+    known: dict[str, str] | None = None,
+    variables: bool = False,
 ) -> list[str]:
     """Write phases one after the other, with a barrier after each but the final one. known: what is kept."""
-    lines = []
+    lines: list[str] = []
     known = {} if known is None else known
 
-    def written(line: str, number: int) -> str:
+    def written(line: str, number: int) -> Iterator[str]:
         if line == _EXIT:
-            return f"  br label %after{number}"
-        if (keep := _KEEP.fullmatch(line)) is not None:
+            yield f"  br label %after{number}"
+        elif (keep := _KEEP.fullmatch(line)) is not None:
             known[keep[1]] = keep[3]
-            return f"  ; {line.strip()}"
-        if (kept := _KEPT.fullmatch(line)) is not None:
-            return f"  {kept[1]} = bitcast {kept[3]} {known[kept[2]]} to {kept[3]}"
-        return _with_instructions(line)
+            yield f"  store {keep[2]} {keep[3]}, ptr %slot{keep[1]}" if variables else f"  ; {line.strip()}"
+        elif (kept := _KEPT.fullmatch(line)) is not None:
+            source = f"load {kept[3]}, ptr %slot{kept[2]}"
+            yield f"  {kept[1]} = " + (
+                source if variables else f"bitcast {kept[3]} {known[kept[2]]} to {kept[3]}"
+            )
+        elif (copy := _COPY.fullmatch(line)) is not None:
+            yield from _gpu_copy(copy[1], copy[2], copy[3], f"%copy{number}.{copy[1][1:]}")
+        elif (wait := _WAIT.fullmatch(line)) is not None:
+            asked = f"{wait[1]}_group {wait[2]}".strip()
+            yield f'  call void asm sideeffect "cp.async.{asked};", "~{{memory}}"()'
+        else:
+            yield _with_instructions(line)
 
     for item in items:
         if isinstance(item, Phase):
-            body = [written(line, item.number) for line in item.lines]
+            body = [each for line in item.lines for each in written(line, item.number)]
             lines += [f"  br label %phase{item.number}", *body, f"after{item.number}:"]
-            if item is not final:
+            if item is not final and item.waits:
                 lines.append(
                     f"  call void @{_IN_WARPS}(i32 -1)" if item.in_warps else f"  call void @{_BARRIER}()"
                 )
             continue
+        if isinstance(item, Together):
+            lines += _gpu_together(item)
+            continue
         name = item.counter[1:]
-        inside = _gpu_items(item.items, None, known)
+        inside = _gpu_items(item.items, None, known, variables)
         last = next(line[:-1] for line in reversed(inside) if line.endswith(":"))
+        if item.lines:
+            lines += [
+                f"  br label %{name}.before",
+                f"{name}.before:",
+                *item.lines,
+                f"  br label %{name}.head",
+                f"{name}.head:",
+                f"  {item.counter} = phi i64 [ {item.start}, %{name}.before ], [ {item.counter}.next, %{last} ]",
+                f"  {item.counter}.more = icmp slt i64 {item.counter}, {item.stop}",
+                f"  br i1 {item.counter}.more, label %{name}.body, label %{name}.done",
+                f"{name}.body:",
+                *inside,
+                f"  {item.counter}.next = add nuw nsw i64 {item.counter}, 1",
+                f"  br label %{name}.head",
+                f"{name}.done:",
+            ]
+            continue
         lines += [
             f"  br label %{name}.before",
             f"{name}.before:",
@@ -350,6 +465,48 @@ def _gpu_items(
     return lines
 
 
+def _gpu_copy(target: str, source: str, count: str, name: str) -> list[str]:
+    return [
+        f"  {name}.near = addrspacecast ptr {target} to ptr addrspace(3)",
+        f"  {name}.there = ptrtoint ptr addrspace(3) {name}.near to i32",
+        '  call void asm sideeffect "cp.async.cg.shared.global [$0], [$1], 16, $2;", "r,l,r,~{memory}"'
+        f"(i32 {name}.there, ptr {source}, i32 {count})",
+    ]
+
+
+_MMA = "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
+
+
+def _gpu_together(item: Together) -> list[str]:
+    """Write what a warp does together."""
+    name = item.number
+    loaded = [f"%w{name}.{k}" for k in range(len(item.slots))]
+    lines = [f"  {to} = load float, ptr %slot{slot}" for to, slot in zip(loaded, item.slots, strict=True)]
+    if item.kind == "exchange":
+        asked = f"shfl.sync.bfly.b32 $0, $1, {item.distance}, 31, -1;"
+        return [
+            lines[0],
+            f'  %w{name} = call float asm sideeffect "{asked}", "=f,f"(float {loaded[0]}) convergent',
+            f"  store float %w{name}, ptr %slot{item.slots[1]}",
+        ]
+    assert item.kind == "multiply", item.kind
+    bits = [f"%w{name}.bits{k}" for k in range(4, 10)]
+    lines += [f"  {to} = bitcast float {each} to i32" for to, each in zip(bits, loaded[4:], strict=True)]
+    four = "{ float, float, float, float }"
+    asked = f"{_MMA} {{$0, $1, $2, $3}}, {{$4, $5, $6, $7}}, {{$8, $9}}, {{$10, $11, $12, $13}};"
+    given = [*(f"i32 {each}" for each in bits), *(f"float {each}" for each in loaded[:4])]
+    lines.append(
+        f'  %w{name} = call {four} asm "{asked}", "=f,=f,=f,=f,r,r,r,r,r,r,0,1,2,3"'
+        f"({', '.join(given)}) convergent"
+    )
+    for k, slot in enumerate(item.slots[:4]):
+        lines += [
+            f"  %w{name}.to{k} = extractvalue {four} %w{name}, {k}",
+            f"  store float %w{name}.to{k}, ptr %slot{slot}",
+        ]
+    return lines
+
+
 # --- for a CPU ----------------------------------------------------------------------------------------------
 
 
@@ -361,6 +518,8 @@ def cpu_text(kernel: Kernel, backwards: bool = False) -> str:
     parts = [INSTRUCTIONS[name][1] if name in INSTRUCTIONS else text for name, text in kernel.externs.items()]
     for phase, counters in _phases(kernel.items, ()):
         parts += [*_cpu_phase(kernel, phase, counters), ""]
+    if kernel.variables:
+        parts.append(_cpu_words(kernel))
     e = Emitter()
     e.label("entry")
     e.lines += [*_given(range(len(kernel.operands) - kernel.sizes, len(kernel.operands))), *_sizes(kernel)]
@@ -369,15 +528,40 @@ def cpu_text(kernel: Kernel, backwards: bool = False) -> str:
     def order(number: str, last: str) -> str:
         return e.op(f"sub i64 {last}, {number}") if backwards else number
 
-    def items(listed: Sequence[Phase | Turns], block: str, names: dict[str, str]) -> None:
+    def between(turns: Turns, names: dict[str, str]) -> tuple[str, str]:
+        """Write from where to where turns go, their names apart from ours."""
+        if not turns.lines:
+            return "0", str(turns.count)
+
+        def ours(text: str) -> str:
+            return re.sub(r"%[\w.]+", lambda found: names.get(found[0]) or f"%of.{found[0][1:]}", text)
+
+        e.lines += [ours(line) for line in turns.lines]
+        return ours(turns.start), ours(turns.stop)
+
+    def together(item: Together, warp: str) -> None:
+        given = [*item.slots, item.distance] if item.kind == "exchange" else item.slots
+        slots = "".join(f", i64 {slot}" for slot in given)
+        e.line(f"call void @words.{item.kind}(ptr %shared, i64 {warp}{slots})")
+
+    def items(listed: Sequence[Item], block: str, names: dict[str, str]) -> None:
         for item in listed:
             if isinstance(item, Turns):
-                repeat(
-                    e,
-                    "0",
-                    str(item.count),
-                    lambda turn, item=item: items(item.items, block, {**names, item.counter: turn}),  # type: ignore[misc]
-                )
+                start, stop = between(item, {"%block": block, **names})
+
+                def turn(number: str, item: Turns = item) -> None:
+                    items(item.items, block, {**names, item.counter: number})
+
+                def turns(turn: Callable[[str], None] = turn, start: str = start, stop: str = stop) -> None:
+                    repeat(e, start, stop, turn)
+
+                if item.lines:
+                    when(e, e.op(f"icmp slt i64 {start}, {stop}"), turns)
+                else:
+                    turns()
+                continue
+            if isinstance(item, Together):
+                repeat(e, "0", str(kernel.threads // WARP), lambda warp, item=item: together(item, warp))  # type: ignore[misc]
                 continue
             given = "".join(f", i64 {turn}" for turn in names.values())
             call = f"call void @phase{item.number}(ptr %all, ptr %shared, i64 {block}, i64 "
@@ -395,13 +579,11 @@ def cpu_text(kernel: Kernel, backwards: bool = False) -> str:
     return "\n".join([*parts, head, *e.lines, "  ret void", "}", ""])
 
 
-def _phases(
-    items: Sequence[Phase | Turns], counters: tuple[str, ...]
-) -> Iterator[tuple[Phase, tuple[str, ...]]]:
+def _phases(items: Sequence[Item], counters: tuple[str, ...]) -> Iterator[tuple[Phase, tuple[str, ...]]]:
     for item in items:
         if isinstance(item, Phase):
             yield item, counters
-        else:
+        elif isinstance(item, Turns):
             yield from _phases(item.items, (*counters, item.counter))
 
 
@@ -436,6 +618,10 @@ def _cpu_phase(kernel: Kernel, phase: Phase, counters: tuple[str, ...]) -> list[
 def _cpu_line(line: str, kernel: Kernel, number: int) -> list[str]:
     if line == _EXIT:
         return ["  ret void"]
+    if (copy := _COPY.fullmatch(line)) is not None:
+        return [f"  call void @words.copy(ptr {copy[1]}, ptr {copy[2]}, i32 {copy[3]})"]
+    if _WAIT.fullmatch(line) is not None:
+        return []
     keep, kept = _KEEP.fullmatch(line), _KEPT.fullmatch(line)
     if keep is None and kept is None:
         return [line]
@@ -449,6 +635,78 @@ def _cpu_line(line: str, kernel: Kernel, number: int) -> list[str]:
         return [*lines, f"  store {keep[2]} {keep[3]}, ptr %keeps{number}.at, align {KEPT_BYTES}"]
     assert kept is not None
     return [*lines, f"  {kept[1]} = load {kept[3]}, ptr %keeps{number}.at, align {KEPT_BYTES}"]
+
+
+def _cpu_words(kernel: Kernel) -> str:
+    """Return the functions that stand for what a GPU copies, and for what a warp does together."""
+    e = Emitter()
+
+    def cell(thread: str, slot: str) -> str:
+        place = add(e, multiply(e, thread, kernel.kept), slot)
+        return e.op(f"getelementptr i8, ptr %first, i64 {multiply(e, place, KEPT_BYTES)}")
+
+    def begun(head: str) -> None:
+        e.lines.append(f"define internal void {head} nounwind {{")
+        e.label("entry")
+        threads = multiply(e, "%warp", WARP * KEPT_BYTES * kernel.kept)
+        start = add(e, threads, str(_rounded(kernel.shared)))
+        e.line(f"%first = getelementptr i8, ptr %shared, i64 {start}")
+
+    def ended() -> None:
+        e.lines += ["  ret void", "}"]
+
+    begun("@words.exchange(ptr %shared, i64 %warp, i64 %from, i64 %to, i64 %distance)")
+
+    def exchange(lane: str) -> None:
+        other = e.op(f"xor i64 {lane}, %distance")
+        found = e.op(f"load float, ptr {cell(other, '%from')}")
+        e.line(f"store float {found}, ptr {cell(lane, '%to')}")
+
+    repeat(e, "0", str(WARP), exchange)
+    ended()
+    slots = [*(f"c{k}" for k in range(4)), *(f"a{k}" for k in range(4)), "b0", "b1"]
+    begun(f"@words.multiply(ptr %shared, i64 %warp, {', '.join(f'i64 %{slot}' for slot in slots)})")
+    e.line(f"%slots = alloca [{len(slots)} x i64]")
+    for number, slot in enumerate(slots):
+        place = e.op(f"getelementptr i64, ptr %slots, i64 {number}")
+        e.line(f"store i64 %{slot}, ptr {place}")
+
+    def element(row: str, column: str, first: int, across: int, halves: tuple[int, int]) -> str:
+        """Where an element of a matrix is: eight rows, of neighbours in groups; further ones in other slots."""
+        low, high = e.op(f"and i64 {row}, 7"), e.op(f"lshr i64 {row}, 3")
+        thread = add(
+            e, multiply(e, low, 4), e.op(f"{'lshr' if across else 'and'} i64 {column}, {across or 3}")
+        )
+        rest = e.op(f"and i64 {column}, 1") if across else e.op(f"lshr i64 {column}, 2")
+        number = add(e, multiply(e, high, halves[0]), multiply(e, rest, halves[1]))
+        place = e.op(f"getelementptr i64, ptr %slots, i64 {add(e, number, str(first))}")
+        return cell(thread, e.op(f"load i64, ptr {place}"))
+
+    def entry(row: str, column: str) -> None:
+        target = element(row, column, 0, 1, (2, 1))
+
+        def step(k: str) -> None:
+            a = e.op(f"load float, ptr {element(row, k, 4, 0, (1, 2))}")
+            b = e.op(f"load float, ptr {element(column, k, 8, 0, (0, 1))}")
+            so_far, more = e.op(f"load float, ptr {target}"), e.op(f"fmul float {a}, {b}")
+            e.line(f"store float {e.op(f'fadd float {so_far}, {more}')}, ptr {target}")
+
+        repeat(e, "0", "8", step)
+
+    repeat(e, "0", "16", lambda row: repeat(e, "0", "8", lambda column: entry(row, column)))
+    ended()
+    e.lines += [
+        "define internal void @words.copy(ptr %to, ptr %from, i32 %bytes) nounwind {",
+        "entry:",
+        "  call void @llvm.memset.p0.i64(ptr %to, i8 0, i64 16, i1 false)",
+        "  %count = zext i32 %bytes to i64",
+        "  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %count, i1 false)",
+        "  ret void",
+        "}",
+        "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)",
+        "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
+    ]
+    return "\n".join(e.lines)
 
 
 def _rounded(size: int) -> int:

@@ -1,0 +1,222 @@
+"""Images whose channels are neighbours in memory. Enters: a Program with convolutions. Leaves: one that computes so.
+
+Programs have images as (batch, channels, rows, columns). A library for convolutions is fastest where they lie as
+(batch, rows, columns, channels), so here convolutions are written that way, and so is everything that is computed of
+their results element by element: what others read is a view of it, which costs nothing. Nothing is copied but what
+enters and leaves that part of the program.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from minitorch.compiler.backends.cuda.convolutions import Convolution, convolution
+from minitorch.compiler.ir import builder
+from minitorch.compiler.ir.program import Program, Shape, Value
+from minitorch.compiler.ir.simplify import simplify
+from minitorch.compiler.ir.sizes import surely_at_most, surely_equal
+
+TO_LAST, TO_FIRST = (
+    (0, 2, 3, 1),
+    (0, 3, 1, 2),
+)  # axes in another order: channels become the last axis; the second
+
+
+def channels_last(program: Program, wanted: Callable[[Value, Convolution], bool]) -> Program:
+    """Return a program with its convolutions, and what is computed of them, turned. wanted: tells which of them."""
+    if all(value.primitive != "window" for value in program.values()):
+        return program
+    program = simplify(program)
+    found = {value: convolution(value) for value in program.values() if value.primitive == "contract"}
+    chosen = {value: each for value, each in found.items() if each is not None and wanted(value, each)}
+    if not chosen:
+        return program
+    turning = _Turning(chosen)
+    for value in program.values():
+        turning.take(value)
+    outputs = [turning.now[value] for value in program.outputs]
+    return Program(program.inputs, outputs, program.guards)
+
+
+class _Turning:
+    """now: what stands for each value. last: for those that are computed with their channels last, that."""
+
+    def __init__(self, chosen: dict[Value, Convolution]) -> None:
+        self.chosen = chosen
+        self.now: dict[Value, Value] = {}
+        self.last: dict[Value, Value] = {}
+
+    def take(self, value: Value) -> None:
+        """Write a value."""
+        made = self._turned(value)
+        if made is not None:
+            _take_line(made, value)
+            self.last[value] = made
+            self.now[value] = builder.permute(made, TO_FIRST)
+            return
+        if value in self.chosen:
+            made = self.convolved(value, self.chosen[value])
+        elif (
+            value.primitive == "window" and value.inputs[0] in self.last and 0 not in value.attributes["axes"]
+        ):
+            made = self.windows(value)
+        else:
+            inputs = tuple(self.now[each] for each in value.inputs)
+            made = value
+            if inputs != value.inputs:
+                made = Value(value.primitive, inputs, value.attributes, value.shape, value.dtype)
+        _take_line(made, value)
+        self.now[value] = made
+
+    def _turned(self, value: Value) -> Value | None:
+        """Return a value with its channels last; None if it is not one to be computed so."""
+        if value.ndim != 4:
+            return None
+        inputs = value.inputs
+        if value in self.chosen:
+            found = self.chosen[value]
+            if found.of_filters or len(found.made) > 1:
+                return None
+            return self.convolved(value, found, turned=True)
+        if value.primitive == "reshape" and inputs[0] in self.chosen and inputs[0].ndim != 4:
+            found = self.chosen[inputs[0]]  # in groups, or of one image
+            return None if found.of_filters or len(found.made) > 1 else self.view(self.of(value))
+        if value.primitive == "slice" and inputs[0] in self.chosen:
+            made = self.cut_out(value, self.chosen[inputs[0]])
+            if made is not None:
+                return made
+        if not any(each in self.last for each in inputs):
+            return None
+        if value.primitive == "map":
+            operands = tuple(self.view(self.now[each]) for each in inputs)
+            shape = tuple(value.shape[axis] for axis in TO_LAST)
+            return Value("map", operands, value.attributes, shape, value.dtype)
+        if value.primitive in ("pad", "slice"):
+            return self.view(self.of(value))
+        return self.mixed(value) if value.primitive == "contract" else None
+
+    def of(self, value: Value) -> Value:
+        """Return a value of one input, of what that is now."""
+        below = self.now[value.inputs[0]]
+        return Value(value.primitive, (below,), value.attributes, value.shape, value.dtype)
+
+    def mixed(self, value: Value) -> Value | None:
+        """Return a convolution of single places: a product with its result's channels last."""
+        parts, _, out = value.attributes["spec"].partition("->")
+        first, second = parts.split(",")
+        batch, channel, *places = first
+        if value.inputs[0] not in self.last or len(second) != 2 or channel not in second:
+            return None
+        (made,) = (c for c in second if c != channel)
+        if list(out) != [batch, made, *places]:
+            return None
+        order = "".join((batch, *places, made))
+        return builder.contract(f"{parts}->{order}", *(self.now[each] for each in value.inputs))
+
+    def view(self, value: Value) -> Value:
+        """Return an image with its channels last: of what lies below its views, if that is possible."""
+        shape = tuple(value.shape[axis] for axis in TO_LAST)
+        if value.primitive == "expand":
+            return builder.expand(self.view(value.inputs[0]), shape)
+        if value.primitive in ("pad", "slice"):
+            turned = {
+                name: tuple(each[axis] for axis in TO_LAST) if isinstance(each, tuple) else each
+                for name, each in value.attributes.items()
+            }
+            return Value(value.primitive, (self.view(value.inputs[0]),), turned, shape, value.dtype)
+        if value.primitive == "reshape":
+            below = value.inputs[0]
+            parts = _axes_of_each(below.shape, value.shape)
+            if parts is not None:
+                order = [axis for part in TO_LAST for axis in parts[part]]
+                return builder.reshape(builder.permute(below, order), shape)
+        return builder.permute(value, TO_LAST)
+
+    def windows(self, value: Value) -> Value:
+        """Return windows of an image whose channels are last, as they were with its channels first."""
+        how, image = value.attributes, self.last[value.inputs[0]]
+        axes = tuple(TO_LAST.index(axis) for axis in how["axes"])
+        made = builder.window(image, axes, how["sizes"], how["strides"], how["dilations"])
+        return builder.permute(made, (*TO_FIRST, *range(4, made.ndim)))
+
+    def cut_out(self, value: Value, found: Convolution) -> Value | None:
+        """Return a part of a convolution's places as one with a smaller border; None if it has none to spare."""
+        how, window = value.attributes, found.window
+        image = window.inputs[0]
+        if (
+            found.of_filters
+            or len(found.made) > 1
+            or found.group
+            or image.primitive != "pad"
+            or any(step != 1 for step in (*how["steps"], *window.attributes["strides"]))
+            or not surely_equal(value.shape[:2], value.inputs[0].shape[:2])
+        ):
+            return None
+        low, high = list(image.attributes["low"]), list(image.attributes["high"])
+        for axis in (2, 3):
+            low[axis] -= how["starts"][axis]
+            high[axis] -= value.inputs[0].shape[axis] - how["starts"][axis] - value.shape[axis]
+        if not all(surely_at_most(0, width) for width in (*low, *high)):
+            return None
+        padded = builder.pad(self.now[image.inputs[0]], low, high, image.attributes["value"])
+        return self.convolved(value.inputs[0], found, turned=True, image=padded)
+
+    def convolved(
+        self, value: Value, found: Convolution, turned: bool = False, image: Value | None = None
+    ) -> Value:
+        """Return a convolution, computed as a library likes it. turned: whether its result stays so."""
+        how = found.window.attributes
+        images = self.view(self.now[found.window.inputs[0]] if image is None else image)
+        windows = builder.window(images, (1, 2), how["sizes"], how["strides"], how["dilations"])
+        group = found.group
+        parts, _, out = value.attributes["spec"].partition("->")
+        second = parts.partition(",")[2]
+        factor = self.now[found.other]
+        filters, results = group + found.made + found.taps + found.channel, found.places + group + found.made
+        wanted, result = (results, filters) if found.of_filters else (filters, results)
+        sizes = dict(zip(second, factor.shape, strict=True)) | dict(zip(out, value.shape, strict=True))
+        count = math.prod(sizes[c] for c in found.made)
+        ordered = builder.permute(factor, [second.index(c) for c in wanted])
+        together = ordered.shape
+        if len(found.made) > 1:
+            rest = [sizes[c] for c in wanted if c not in found.made]
+            first = len(rest) if found.of_filters else len(group)
+            together = (*rest[:first], count, *rest[first:])
+        spec = "nuvcxy,nuvo->oxyc" if found.of_filters else "nuvcxy,oxyc->nuvo"
+        if group:
+            spec = "nuvgcxy,nuvgo->goxyc" if found.of_filters else "nuvgcxy,goxyc->nuvgo"
+            split = (*windows.shape[:3], sizes[group], sizes[found.channel], *windows.shape[4:])
+            windows = builder.reshape(windows, split)
+        if found.of_filters and len(found.places) == 2:
+            together = (1, *together)
+        made = builder.contract(spec, windows, builder.reshape(ordered, together))
+        if turned:
+            return made
+        made = builder.reshape(made, tuple(sizes[c] for c in result))
+        return builder.permute(made, [result.index(c) for c in out])
+
+
+def _take_line(made: Value, value: Value) -> None:
+    if made is not value and made.line is None:
+        made.line = value.line
+
+
+def _axes_of_each(before: Shape, after: Shape) -> list[list[int]] | None:
+    """Return, for each axis of a reshaped array, which axes it was made of; None if it is not made of whole ones."""
+    parts: list[list[int]] = []
+    axis = 0
+    for n in after:
+        part: list[int] = []
+        count = 1
+        while not surely_equal(count, n):
+            if axis == len(before):
+                return None
+            part.append(axis)
+            count *= before[axis]
+            axis += 1
+        parts.append(part)
+    if not all(surely_equal(n, 1) for n in before[axis:]):
+        return None
+    parts[-1] += range(axis, len(before))
+    return parts
