@@ -152,6 +152,8 @@ class Cupy(ModuleType):
             get_current_stream=current_stream, alloc_pinned_memory=self.alloc_pinned,
             get_elapsed_time=lambda a, b: (b.time - a.time) * 1000,
         )  # fmt: skip
+        as_strided = lambda array, *where: array.beside(np.lib.stride_tricks.as_strided(array.host, *where))
+        self.lib = SimpleNamespace(stride_tricks=SimpleNamespace(as_strided=as_strided))
         self.add = SimpleNamespace(at=lambda a, key, values: np.add.at(a.host, _hosts(key), values.host))
 
     def get_default_memory_pool(self):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,10 @@ class DeviceMemory:
         if not is_on_gpu(array):
             return erf(array)
         return import_module("cupyx.scipy.special").erf(array).astype(array.dtype, copy=False)
+
+    def strided(self, array: Any, shape: Sequence[int], strides: Sequence[int]) -> Any:
+        """Return a view of an array's memory, from where it begins."""
+        return self._cupy.lib.stride_tricks.as_strided(array, shape, strides)
 
     def bounds(self, array: Any) -> tuple[int, int]:
         """Return the addresses between which an array lies."""

@@ -22,6 +22,7 @@ from minitorch.compiler.trace.recorded import FromArgument, FromArray, FromGradi
 from minitorch.compiler.trace.recorder import Recording
 from minitorch.compiler.trace.refusal import CompileError
 from minitorch.compiler.trace.traced import Traced
+from minitorch.engine.gpu import device_of
 from minitorch.engine.modes import no_grad
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply
@@ -290,7 +291,11 @@ def _by_places(
     array = thing._array if isinstance(thing, Node) else thing
     strides = [sum(n * stride for n, stride in zip(move, array.strides, strict=True)) for move in moves]
     begin = array[tuple(slice(i, None) for i in start)]
-    view = np.lib.stride_tricks.as_strided(begin, shape, strides, subok=True, writeable=writeable)
+    memory = device_of(begin)
+    if memory is not None:
+        view = memory.strided(begin, shape, strides)
+    else:
+        view = np.lib.stride_tricks.as_strided(begin, shape, strides, subok=True, writeable=writeable)
     return new_tensor(view) if isinstance(thing, Node) else view
 
 

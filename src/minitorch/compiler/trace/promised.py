@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.compiler.ir.sizes import hints
 from minitorch.ops.products import explicit_subscripts
 
 # What NumPy's functions give; those that are not among them need the numbers.
@@ -90,7 +91,7 @@ def promise(shape: tuple[int, ...], dtype: Any) -> Any:
 def run_or_promise(function: Callable[..., Any], arrays: Sequence[Any], options: Any, like: Any) -> Any:
     """Return what a function gives; where numbers are missing, an array of the shape and dtype of `like`."""
     if any(array.__class__ is Promised for array in arrays):
-        return promise(like.shape, like.dtype)
+        return promise(hints(like.shape), like.dtype)
     return function(*arrays, **options)
 
 

@@ -356,6 +356,13 @@ class Recording:
         self.memory = memory or self.memory
         return Traced(value, traced.array.copy(), traced.known)
 
+    def beside(self, traced: Traced, like: Traced) -> Traced:
+        """Return an array of the host's where another one lies: np.asarray(x, like=y)."""
+        place = self.lies_on(like.value)
+        if place is None or self.lies_on(traced.value) is not None or self._lie[traced.value] is None:
+            return traced
+        return self.moved(traced, place)
+
     def lies_on(self, value: Value) -> DeviceMemory | None:
         """Return the device that a value would lie on: that of what it is made from."""
         if self.memory is None:

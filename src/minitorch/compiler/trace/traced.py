@@ -340,7 +340,11 @@ class Traced:
             return NotImplemented
         implementation = FUNCTIONS_OF_NUMPY.get(function)
         if implementation is not None:
-            return implementation(*args, **options)
+            found = implementation(*args, **options)
+            beside = getattr(recorder(), "beside", None)
+            # (Where it is not what is asked for as an array, it is what that is to be like.)
+            is_like = function is np.asarray and type(found) is Traced and args[0] is not self
+            return beside(found, self) if is_like and beside is not None else found
         out = options.get("out")
         if out is None:
             return HANDLERS["call back"](function, args, options)

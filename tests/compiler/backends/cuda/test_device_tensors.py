@@ -179,6 +179,35 @@ def test_results_parts_and_gradients_outside(where):
     assert run.compilations == 1
 
 
+def test_results_that_are_views_are_views_there(where):
+    def function(x):
+        return x.diagonal(), x.unfold(1, 2, 2), minitorch.einsum("iij->ij", x.reshape(3, 3, 2))
+
+    run = minitorch.compile(function, fullgraph=True)
+    for i in range(3):
+        x = minitorch.tensor(normal(3, 6, seed=i))
+        mine = x.to("cuda")
+        views = run(mine)
+        mine.mul_(2)
+        for view, expected in zip(views, function(x), strict=True):
+            assert there(view)
+            np.testing.assert_allclose(numbers(view), 2 * numbers(expected))
+    assert run.compilations == 1
+
+
+def test_what_the_host_makes_of_a_device_s_numbers_goes_back_there(where):
+    def function(scores, labels):
+        return F.ctc_loss(scores.log_softmax(2), labels, minitorch.tensor([7, 6]), minitorch.tensor([3, 2]))
+
+    run = minitorch.compile(function, fullgraph=True)
+    for i in range(3):
+        scores = minitorch.tensor(normal(7, 2, 5, seed=i))
+        labels = minitorch.tensor(1 + classes(4, 6, i).reshape(2, 3))
+        found = run(scores.to("cuda"), labels.to("cuda"))
+        np.testing.assert_allclose(numbers(found), numbers(function(scores, labels)), rtol=1e-4)
+    assert run.compilations == 1
+
+
 def test_moving_inside(where):
     def function(x, table):
         y = (x.to("cuda") * table).sum(1)

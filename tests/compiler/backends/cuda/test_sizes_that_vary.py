@@ -3,9 +3,11 @@
 Everything is compared with the same program at one size, or with the same lines run eagerly on the CPU.
 """
 
+import contextlib
 import dataclasses
 import shutil
 import subprocess
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,9 +17,11 @@ from compiled import BACKENDS
 from minitorch import nn
 from minitorch.compiler.backends.cuda import backend, loops, lower, products, transposed
 from minitorch.compiler.backends.cuda.backend import CudaBackend
-from minitorch.compiler.backends.cuda.devices import Emulated
+from minitorch.compiler.backends.cuda.devices import Cuda, Emulated, Launch
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.ptx import ptx
+from minitorch.compiler.backends.cuda.words import SIZE, Kernel
+from minitorch.compiler.call import record
 from minitorch.compiler.ir import builder as b
 from minitorch.compiler.ir.program import Program, interpret
 from minitorch.compiler.ir.sizes import Symbol
@@ -143,6 +147,30 @@ def test_ptx(processor, tmp_path, for_small_sizes):
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("perhaps_once", [False, True])
+def test_what_may_run_only_once_becomes_a_graph_the_second_time(perhaps_once):
+    noted = []
+    usual = SimpleNamespace(ptr=0)
+    graph = SimpleNamespace(launch=lambda: noted.append("graph"))
+
+    class Capturing(contextlib.nullcontext):
+        begin_capture, end_capture = staticmethod(lambda: None), staticmethod(lambda: graph)
+
+    cuda = SimpleNamespace(Stream=lambda non_blocking: Capturing(), get_current_stream=lambda: usual)
+    device = Cuda()
+    device.__dict__["cupy"] = SimpleNamespace(cuda=cuda)
+    kernel = Kernel([], ["a", (SIZE, 7)], 3, 32, 0, {}, sizes=1)
+
+    def function(blocks, threads, operands, shared, stream):
+        noted.append(("launched" if stream is usual else "captured", blocks[0], *map(int, operands)))
+
+    run = device.sequence([Launch(function, kernel, [1, 0])], None, np.array([5, 4096]), (), perhaps_once)
+    for _ in range(3):
+        run()
+    captured = [("captured", 3, 4096, 5), "graph", "graph"]
+    assert noted == ([("launched", 3, 4096, 5), *captured] if perhaps_once else [*captured, "graph"])
+
+
 # --- functions of tensors on a GPU ------------------------------------------------------------------------------------
 
 
@@ -231,8 +259,12 @@ def trained(model, batch, sizes, on_device):
     return [*map(numbers, losses), *map(numbers, model.parameters())], step
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_training_on_batches_of_any_size(name):
+@pytest.mark.parametrize(
+    ("name", "most_here"),
+    [*((name, 1 << 23) for name in MODELS), *((name, 0) for name in ("a convolution", "padded rows"))],
+)
+def test_training_on_batches_of_any_size(name, most_here, monkeypatch):
+    monkeypatch.setattr(record, "MOST_HERE", most_here)  # (0: recordings compute on the device)
     sizes = [(7, 4), (5, 6), (5, 3), (11, 13), (13, 7), (2, 2), (7, 4), (19, 5)]
     found, step = trained(*MODELS[name], sizes, True)
     expected, _ = trained(*MODELS[name], sizes, False)
