@@ -40,9 +40,11 @@ def may_round() -> bool:
     return _kept["precision"] != "highest" and not is_rehearsing()
 
 
-def convolutions_may_round() -> bool:
-    """Tell whether TF32 may be used for convolutions."""
-    return _kept["convolutions"] and not is_rehearsing()
+def convolutions_are() -> str:
+    """Tell how convolutions are computed: 'rounded' to TF32, 'exact', or 'tried': exactly, for a comparison's sake."""
+    if is_rehearsing():
+        return "tried"
+    return "rounded" if _kept["convolutions"] else "exact"
 
 
 class Convolutions(ModuleType):

@@ -117,7 +117,7 @@ def with_products_of_halves(program: Program, rounds: bool) -> Program:
             if len(dtypes) == 1 and (None not in halves or rounded):
                 (dtype,) = dtypes
                 inputs = tuple(
-                    builder.cast(i, dtype) if half is None else half
+                    _rounded_below(i, dtype) if half is None else half
                     for i, half in zip(inputs, halves, strict=True)
                 )
         new[value] = _made(value, inputs, value.dtype)
@@ -146,6 +146,13 @@ def _narrow(value: Value, known: dict[Value, Value | None]) -> Value | None:
             made = builder.cast(value, dtypes.pop()) if exact else None
         known[value] = made
     return known[value]
+
+
+def _rounded_below(value: Value, dtype: np.dtype) -> Value:
+    """Return a value rounded to a half, before it is looked at in other ways: so it is rounded once for all of them."""
+    if value.primitive not in _LOOKS:
+        return builder.cast(value, dtype)
+    return _made(value, tuple(_rounded_below(i, dtype) for i in value.inputs), dtype)
 
 
 def _is_cast(value: Value) -> bool:

@@ -11,6 +11,9 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
+
+from minitorch.compiler.ir.halves import HALVES
 from minitorch.compiler.ir.index import (
     Affine,
     Index,
@@ -44,6 +47,7 @@ from minitorch.compiler.schedule.machine import Machine
 from minitorch.compiler.schedule.merge import merge
 
 TALL = 24  # so many views may lie on top of each other: reading more of them would take forever
+MOST_ADDED = 2  # arrays to a product that a library computes: a row of numbers, and one of as many as it has
 SPLITS = 6  # so often a group's loops are divided for one value, at most
 
 LeavesAt = Callable[[Index], Iterator[Read | Obstacle]]
@@ -236,11 +240,36 @@ class Fuser(Grouping):
         return False
 
     def finishes(self, group: Group, value: Value) -> bool:
-        """Whether a library does this to a product's result on the way: round it to the dtype of its factors."""
-        product = group.product
-        if value.attributes.get("function") != "cast" or value.dtype != product.inputs[0].dtype:
+        """Whether a library does this to a product's result on the way: add to it, or round it as its factors are."""
+        product, last = group.product, group.members[-1]
+        if any(factor.primitive == "window" for factor in product.inputs):
+            return False  # a convolution, which may be another library's
+        function = value.attributes.get("function")
+        if function == "cast":
+            return value.dtype == product.inputs[0].dtype and self.is_read_once(value.inputs[0], last)
+        if function != "add" or value.dtype != np.float32 or len(group.members) > MOST_ADDED:
             return False
-        return self.is_read_once(value.inputs[0], group.members[-1])
+        first, second = value.inputs
+        other = second if self.is_read_once(first, last) else first
+        if other is first and not self.is_read_once(second, last):
+            return False
+        return self.lies_in_memory_anyway(other, product)
+
+    def lies_in_memory_anyway(self, operand: Value, product: Value) -> bool:
+        """Whether what is added to a product is a row of numbers, or given, or another product's result."""
+        below = operand
+        while not self.is_leaf(below) and below.primitive in ("reshape", "expand", "slice"):
+            below = below.inputs[0]
+        if not self.is_leaf(below) or is_number(below):
+            return False
+        if operand.primitive == "expand":
+            row = operand.inputs[0]
+            is_half = below.attributes.get("function") == "cast" and below.inputs[0].dtype in HALVES
+            fits = is_half == (product.inputs[0].dtype in HALVES)
+            return fits and row.size == row.shape[-1] == product.shape[-1]
+        maker = self.group_of.get(below)
+        alike = typical(operand.size) == typical(product.size) and product.inputs[0].dtype == np.float32
+        return alike and (maker is None or maker.kind == "contract")
 
     def is_read_once(self, view: Value, member: Value) -> bool:
         """Whether this is a look at a member of a group, and nobody else has one."""

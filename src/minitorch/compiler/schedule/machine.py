@@ -26,8 +26,8 @@ class Figures:
     Sums over columns are not made in a kernel that folds along rows, where they are `columns_apart`.
     Of groups: at most `largest_group` values, and at most `longest_epilogue` functions on a product's result (0
     leaves every product alone, for a library to compute; so is one of `alone_from` multiplications or more, but
-    for its rounding to halves, where a library `finishes` it so). A value of `grained_elements` or more is stored
-    only along the grain of what is computed with it.
+    for additions to it and its rounding to halves, where a library `finishes` it so). A value of
+    `grained_elements` or more is stored only along the grain of what is computed with it.
     Of computing again: what costs at most `cheap` is computed again rather than stored. From `far_bytes` on a
     value leaves the nearest caches before it is read, and may cost as much as `far_cost`. (An addition costs 1.)
     Of memory: a value of at most `few_bytes` may lie around; every value begins at a multiple of `alignment`.

@@ -50,16 +50,21 @@ def compute_again(grouping: Grouping, stored: set[Value]) -> None:
         if value not in stored or value in outputs or value.primitive != "map" or value in grouping.forced:
             continue
         narrow = _narrower(grouping, value)
-        new = {narrow} - stored if narrow is not None else set()
+        mine = narrow is not None and grouping.group_of.get(narrow) is grouping.group_of[value]
+        new = {narrow} - stored if narrow is not None and mine else set()
         stored |= new
-        if _is_taken_out(grouping, value, stored, users.get(value, [])):
+        if _is_taken_out(grouping, value, stored, users.get(value, []), narrow is not None):
             stored.discard(value)
         else:
             stored -= new
 
 
 def _is_taken_out(
-    grouping: Grouping, value: Value, stored: set[Value], users: list[tuple[Value, Group]]
+    grouping: Grouping,
+    value: Value,
+    stored: set[Value],
+    users: list[tuple[Value, Group]],
+    costs_nothing: bool,
 ) -> bool:
     """Have all who read a value compute it, and return True; False if that costs too much, or is impossible."""
     recipe = _recipe(grouping, value, stored)
@@ -67,7 +72,7 @@ def _is_taken_out(
         return False
     mine = grouping.group_of[value]
     elsewhere = [(user, group) for user, group in users if group is not mine]
-    if not all(_may_compute(user, group, value) for user, group in elsewhere):
+    if not all(_may_compute(user, group, value, costs_nothing) for user, group in elsewhere):
         return False
     new = recipe.again - grouping.inlined
     grouping.inlined |= new
@@ -86,13 +91,13 @@ def _is_taken_out(
 
 
 def _narrower(grouping: Grouping, value: Value) -> Value | None:
-    """Return what could lie in memory in place of a value that is the same in a wider dtype; None if it is not."""
+    """Return what may lie in memory in place of a value that is the same in a wider dtype; None if it is not."""
     if value.attributes["function"] != "cast":
         return None
     source = _plain_leaf(grouping, value.inputs[0])
-    if source is None or source.primitive != "map" or source.dtype.itemsize >= value.dtype.itemsize:
+    if source is None or source.primitive not in ("map", "input", "contract"):
         return None
-    return source if grouping.group_of.get(source) is grouping.group_of[value] else None
+    return source if source.dtype.itemsize < value.dtype.itemsize else None
 
 
 def _recipe(grouping: Grouping, value: Value, stored: set[Value]) -> Recipe | None:
@@ -136,11 +141,11 @@ def _plain_leaf(grouping: Grouping, operand: Value) -> Value | None:
     return below if grouping.is_leaf(below) and below.size in (operand.size, 1) else None
 
 
-def _may_compute(user: Value, group: Group, value: Value) -> bool:
-    """Whether a group may compute an operand of a member by itself, without doing it many times over."""
+def _may_compute(user: Value, group: Group, value: Value, often: bool) -> bool:
+    """Whether a group may compute an operand of a member by itself, without doing it many times over (or `often`)."""
     if group.kind not in ("loop", "contract") or user.primitive in ("contract", "gather"):
         return False
     if any(i.primitive == "gather" for i in user.inputs):
         return False
     size = user.inputs[0].size if user in group.source else user.size
-    return typical(size) <= typical(value.size)
+    return often or typical(size) <= typical(value.size)

@@ -77,6 +77,10 @@ def test_attention_under_autocast_rounds_its_weights_where_products_may_round(pr
         minitorch.set_float32_matmul_precision(before)
     for made, expected in zip(found, function(q, k, v), strict=True):
         assert_near(made, expected, EPS[minitorch.bfloat16])
+    (program,) = run.cache.all()
+    scores = [v for v in program.runner.schedule.stored if v.shape == (2, 2, 96, 96)]
+    rounded = [v for v in scores if v.dtype == minitorch.bfloat16]
+    assert len(rounded) == (2 if precision == "high" else 0)  # the weights, and what comes back to the scores
     dtypes = [product.dtype.name for product in library_products(run)]
     assert dtypes.count("bfloat16") == (6 if precision == "high" else 2)
     assert len(dtypes) == 6
@@ -96,3 +100,19 @@ def test_between_kernels_halves_lie_in_memory_as_such():
     (program,) = run.cache.all()
     stored = [v for v in program.runner.schedule.stored if v.attributes.get("function") == "cast"]
     assert [v.dtype for v in stored] == [minitorch.bfloat16]
+
+
+def test_rows_of_halves_lie_apart_where_their_length_is_odd():
+    def function(x, w, y):
+        with minitorch.autocast("cpu", dtype=minitorch.bfloat16):
+            scores = x @ w.T
+            loss = minitorch.nn.functional.cross_entropy(scores.reshape(-1, scores.shape[-1]), y)
+        return loss, *minitorch.autograd.grad(loss, [x, w])
+
+    y = minitorch.tensor(np.arange(40) * 7 % 301)
+    run = minitorch.compile(function, backend="gpu")
+    for scale in (1.0, 0.5):
+        x, w = (minitorch.tensor(scale * numbers(*s), requires_grad=True) for s in ((4, 10, 64), (301, 64)))
+        for found, expected in zip(run(x, w, y), function(x, w, y), strict=True):
+            assert_near(found, expected, EPS[minitorch.bfloat16])
+    assert {max(p.c.apart, p.a.apart, p.b.apart) for p in library_products(run)} == {304}

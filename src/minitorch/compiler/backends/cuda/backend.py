@@ -355,8 +355,10 @@ class GpuProgram:
 
     def _at(self, sizes: tuple[int, ...]) -> _Sized | None:
         """Return what there is for some sizes; None if they are not for these kernels."""
-        found = self._sized.get(sizes)
-        if found is None and sizes not in self._own:
+        found = self._sized.pop(sizes, None)
+        if found is not None:
+            self._sized[sizes] = found  # (the one used last)
+        elif sizes not in self._own:
             numbers = np.array(self._formulas(*sizes), np.int64)
             if (numbers[self._lengths] < 1).any() or (numbers[self._counts] > MOST_COUNTED).any():
                 return None
@@ -613,7 +615,7 @@ class GpuProgram:
         with self._lock:
             if self._checks and self._seen != self._none:
                 return self._look(RuntimeError)
-            sized = self._sized.get(sizes) or self._at(sizes)
+            sized = self._at(sizes)
             if sized is None:
                 self._error = self._for_sizes(sizes).launch(addresses, numbers)
                 return self._error

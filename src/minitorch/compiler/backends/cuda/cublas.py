@@ -1,6 +1,7 @@
-"""NVIDIA's library for products, through ctypes. Enters: a `LibraryProduct` and addresses. Leaves: its launch.
+"""NVIDIA's libraries for products, through ctypes. Enters: a `LibraryProduct` and addresses. Leaves: its launch.
 
-With a handle and a workspace of our own, so that what it launches can be captured in a CUDA graph.
+cuBLAS multiplies; cuBLASLt adds arrays on the way. With a handle and a workspace of our own, so that what they launch
+can be captured in a CUDA graph.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import ctypes
 import functools
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,20 @@ WORKSPACE = 32 << 20  # bytes; what the library asks for on the newest GPUs
 _DTYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}
 _COMPUTE_FLOAT32, _COMPUTE_TF32, _COMPUTE_FLOAT64 = 68, 77, 70
 _ANY_ALGORITHM = -1
+_SUMS_IN_FLOAT32 = 16  # parts of a sum are not rounded to halves before they are added up
+# cuBLASLt's numbers for what is set of a product, of a matrix, and of what may be chosen.
+_FIRST_TURNED, _SECOND_TURNED, _EPILOGUE, _ROW = 3, 4, 7, 8
+_BATCHES, _BATCH_STEP = 5, 6
+_MOST_WORKSPACE, _SUMMED_AS, _ALIGNMENTS = 1, 3, (5, 6, 7, 8)
+_PLAIN, _ADDS_ROW = 1, 4
+_IN_COMPUTED_DTYPE = 2
+_FOUND_BYTES = 96  # of an algorithm with what is known of it
+MOST_ALIGNED = 256
+
+
+def _loaded(name: str) -> list[str]:
+    """Return where libraries of a name lie that this process has loaded."""
+    return re.findall(rf"(/\S*lib{name}\.so\S*)", Path("/proc/self/maps").read_text())
 
 
 class Cublas:
@@ -28,14 +43,21 @@ class Cublas:
 
     def __init__(self, cupy: Any) -> None:
         self._cupy = cupy
+        self._plans: dict[Any, _Plan] = {}
 
     @functools.cached_property
     def _library(self) -> Any:
         """The library that CuPy has loaded: its version is the one that goes with the driver."""
         cublas = self._cupy.cuda.cublas
         cublas.destroy(cublas.create())
-        found = re.findall(r"(/\S*libcublas\.so\S*)", Path("/proc/self/maps").read_text())
-        return ctypes.CDLL(found[0])
+        return ctypes.CDLL(_loaded("cublas")[0])
+
+    @functools.cached_property
+    def _finishing(self) -> Any:
+        """The library that this one has loaded, from the folder that it lies in."""
+        folder = Path(_loaded("cublas")[0]).parent
+        found = _loaded("cublasLt")
+        return ctypes.CDLL(next((each for each in found if Path(each).parent == folder), found[0]))
 
     @functools.cached_property
     def _workspace(self) -> Any:
@@ -45,6 +67,7 @@ class Cublas:
     def _handle(self) -> ctypes.c_void_p:
         handle = ctypes.c_void_p()
         self._call("cublasCreate_v2", ctypes.byref(handle))
+        self._call("cublasSetMathMode", handle, _SUMS_IN_FLOAT32)
         return handle
 
     def prepare(self) -> None:
@@ -53,53 +76,161 @@ class Cublas:
         self._call("cublasSetWorkspace_v2", self._handle, pointer, ctypes.c_size_t(WORKSPACE))
 
     def _call(self, name: str, *arguments: Any) -> None:
-        status = getattr(self._library, name)(*arguments)
+        library = self._finishing if name.startswith("cublasLt") else self._library
+        status = getattr(library, name)(*arguments)
         if status:
             raise RuntimeError(f"{name} of cuBLAS failed with status {status}")
 
     def launch(self, product: LibraryProduct, addresses: list[int], stream: int) -> None:
         """Launch a product on a stream."""
+        if product.is_finished:
+            self._launch_finished(product, addresses, stream)
+            return
         p = product
         self._call("cublasSetStream_v2", self._handle, ctypes.c_void_p(stream))
         self.prepare()  # (another stream takes the workspace away)
         kind, made = _DTYPES[p.dtype.name], _DTYPES[p.made.name]
-        compute = _COMPUTE_FLOAT64 if p.dtype == np.float64 else _COMPUTE_FLOAT32
-        if p.dtype == np.float32 and may_round():
-            compute = _COMPUTE_TF32
         number = ctypes.c_double if p.dtype == np.float64 else ctypes.c_float
-        factors, sizes = [(p.a, addresses[0]), (p.b, addresses[1])], [p.rows, p.columns]
-        # The library's matrices lie column by column: what it calls c is c's transpose, b's times a's.
-        flipped = not p.c.is_transposed
-        if flipped:
-            factors.reverse()
-            sizes.reverse()
-        (first, first_at), (second, second_at) = factors
-
-        def operation(matrix: Matrix) -> int:
-            return int(matrix.is_transposed if flipped else not matrix.is_transposed)
-
+        first, second, sizes = _in_columns(p)
         self._call(
             "cublasGemmStridedBatchedEx",
             self._handle,
-            operation(first),
-            operation(second),
+            first.turned,
+            second.turned,
             *sizes,
             p.summed,
             ctypes.byref(number(1.0)),
-            ctypes.c_void_p(first_at),
+            ctypes.c_void_p(addresses[first.operand]),
             kind,
-            first.apart,
-            ctypes.c_longlong(first.batch),
-            ctypes.c_void_p(second_at),
+            first.matrix.apart,
+            ctypes.c_longlong(first.matrix.batch),
+            ctypes.c_void_p(addresses[second.operand]),
             kind,
-            second.apart,
-            ctypes.c_longlong(second.batch),
+            second.matrix.apart,
+            ctypes.c_longlong(second.matrix.batch),
             ctypes.byref(number(float(p.adds))),
             ctypes.c_void_p(addresses[2]),
             made,
             p.c.apart,
             ctypes.c_longlong(p.c.batch),
             p.batches,
-            compute,
+            _computed(p),
             _ANY_ALGORITHM,
         )
+
+    def _launch_finished(self, product: LibraryProduct, addresses: list[int], stream: int) -> None:
+        """Launch a product to which something is added."""
+        p = product
+        first, second, _ = _in_columns(p)
+        result = addresses[2]
+        addend = addresses[3] if p.addend is not None else result
+        given = [addresses[first.operand], addresses[second.operand], addend, result]
+        alignments = tuple(min(address & -address, MOST_ALIGNED) for address in given)
+        key = (p.key, alignments, _computed(p))
+        if key not in self._plans:
+            self._plans[key] = self._planned(p, alignments, addresses[-1])
+        plan = self._plans[key]
+        if p.has_row:
+            self._set("MatmulDesc", plan.product, _ROW, ctypes.c_void_p(addresses[-1]))
+        matrices = [ctypes.c_void_p(address) for address in given]
+        beta = float(p.addend is not None)
+        self._call(
+            "cublasLtMatmul",
+            self._handle,
+            plan.product,
+            ctypes.byref(ctypes.c_float(1.0)),
+            *(each for pair in zip(matrices[:2], plan.layouts[:2], strict=True) for each in pair),
+            ctypes.byref(ctypes.c_float(beta)),
+            *(each for pair in zip(matrices[2:], plan.layouts[2:], strict=True) for each in pair),
+            plan.algorithm,
+            ctypes.c_void_p(self._workspace.data.ptr),
+            ctypes.c_size_t(WORKSPACE),
+            ctypes.c_void_p(stream),
+        )
+
+    def _set(self, thing: str, made: ctypes.c_void_p, which: int, number: Any) -> None:
+        size = ctypes.c_size_t(ctypes.sizeof(number))
+        self._call(f"cublasLt{thing}SetAttribute", made, which, ctypes.byref(number), size)
+
+    def _planned(self, p: LibraryProduct, alignments: tuple[int, ...], row: int) -> _Plan:
+        """Describe a product to the library, and let it choose how to compute it."""
+        first, second, (down, across) = _in_columns(p)
+        kind, made = _DTYPES[p.dtype.name], _DTYPES[p.made.name]
+        product = ctypes.c_void_p()
+        self._call("cublasLtMatmulDescCreate", ctypes.byref(product), _computed(p), _DTYPES["float32"])
+        self._set("MatmulDesc", product, _FIRST_TURNED, ctypes.c_int32(first.turned))
+        self._set("MatmulDesc", product, _SECOND_TURNED, ctypes.c_int32(second.turned))
+        self._set("MatmulDesc", product, _EPILOGUE, ctypes.c_uint32(_ADDS_ROW if p.has_row else _PLAIN))
+        if p.has_row:
+            self._set("MatmulDesc", product, _ROW, ctypes.c_void_p(row))
+        layouts = []
+        for matrix, dtype, shape in [
+            (first.matrix, kind, (p.summed, down) if first.turned else (down, p.summed)),
+            (second.matrix, kind, (across, p.summed) if second.turned else (p.summed, across)),
+            (p.addend or p.c, made, (down, across)),
+            (p.c, made, (down, across)),
+        ]:
+            layout = ctypes.c_void_p()
+            numbers = [ctypes.c_uint64(shape[0]), ctypes.c_uint64(shape[1]), ctypes.c_int64(matrix.apart)]
+            self._call("cublasLtMatrixLayoutCreate", ctypes.byref(layout), dtype, *numbers)
+            self._set("MatrixLayout", layout, _BATCHES, ctypes.c_int32(p.batches))
+            self._set("MatrixLayout", layout, _BATCH_STEP, ctypes.c_int64(matrix.batch))
+            layouts.append(layout)
+        wanted = ctypes.c_void_p()
+        self._call("cublasLtMatmulPreferenceCreate", ctypes.byref(wanted))
+        self._set("MatmulPreference", wanted, _MOST_WORKSPACE, ctypes.c_uint64(WORKSPACE))
+        if p.made.itemsize == 2:
+            self._set("MatmulPreference", wanted, _SUMMED_AS, ctypes.c_uint32(_IN_COMPUTED_DTYPE))
+        for which, alignment in zip(_ALIGNMENTS, alignments, strict=True):
+            self._set("MatmulPreference", wanted, which, ctypes.c_uint32(alignment))
+        found, count = ctypes.create_string_buffer(_FOUND_BYTES), ctypes.c_int()
+        self._call(
+            "cublasLtMatmulAlgoGetHeuristic",
+            self._handle,
+            product,
+            *layouts,
+            wanted,
+            1,
+            found,
+            ctypes.byref(count),
+        )
+        self._call("cublasLtMatmulPreferenceDestroy", wanted)
+        if not count.value:
+            raise RuntimeError("cuBLASLt has no algorithm for a product")
+        return _Plan(product, layouts, found)
+
+
+class _Plan(NamedTuple):
+    """A product as cuBLASLt knows it: descriptions of it and of a, b, the addend and c, and how it is computed."""
+
+    product: ctypes.c_void_p
+    layouts: list[ctypes.c_void_p]
+    algorithm: Any
+
+
+class _Factor(NamedTuple):
+    """A factor: where it lies, which operand it is, and whether it is turned (1) or not, for the library."""
+
+    matrix: Matrix
+    operand: int
+    turned: int
+
+
+def _in_columns(p: LibraryProduct) -> tuple[_Factor, _Factor, tuple[int, int]]:
+    """Return the factors in the library's order, and the result's rows and columns.
+
+    The library's matrices lie column by column: what it calls c is, where ours lies row by row, c's transpose: b's
+    times a's.
+    """
+    if p.c.is_transposed:
+        a, b = (_Factor(m, i, int(not m.is_transposed)) for i, m in enumerate((p.a, p.b)))
+        return a, b, (p.rows, p.columns)
+    a, b = (_Factor(m, i, int(m.is_transposed)) for i, m in enumerate((p.a, p.b)))
+    return b, a, (p.columns, p.rows)
+
+
+def _computed(p: LibraryProduct) -> int:
+    """Return how a product is computed."""
+    if p.dtype == np.float64:
+        return _COMPUTE_FLOAT64
+    return _COMPUTE_TF32 if p.dtype == np.float32 and may_round() else _COMPUTE_FLOAT32

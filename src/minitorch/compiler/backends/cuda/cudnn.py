@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution, convolve
-from minitorch.engine.precision import convolutions_may_round
-from minitorch.engine.recording import is_rehearsing
+from minitorch.engine.precision import convolutions_are
 
 MOST_WORKSPACE = 1 << 29
 TIMED, ROUNDS = 4, 3  # so many ways are timed, so often
@@ -152,10 +151,11 @@ class Cudnn:
 
     def prepare(self, convolution: LibraryConvolution, addresses: Sequence[int]) -> None:
         """Find out how a convolution is computed, on arrays that may be read (its result goes elsewhere)."""
-        key = (convolution.key, convolutions_may_round(), is_rehearsing())
+        how = convolutions_are()
+        key = (convolution.key, how)
         if key not in self._plans:
-            timed = 1 if is_rehearsing() else TIMED
-            self._plans[key] = self._plan(convolution, addresses, convolutions_may_round(), timed)
+            timed = 1 if how == "tried" else TIMED
+            self._plans[key] = self._plan(convolution, addresses, how == "rounded", timed)
         self._workspace(self._plans[key].size, 0)
 
     def _workspace(self, size: int, owner: int) -> Any:
@@ -281,7 +281,7 @@ class Cudnn:
         self, convolution: LibraryConvolution, addresses: Sequence[int], stream: int, owner: int = 0
     ) -> None:
         """Launch a convolution that was prepared. owner: of the memory that it needs, a stream; 0: graphs."""
-        plan = self._plans[convolution.key, convolutions_may_round(), is_rehearsing()]
+        plan = self._plans[convolution.key, convolutions_are()]
         self._run(plan, addresses, stream, self._workspace(plan.size, owner))
 
 

@@ -19,7 +19,7 @@ from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution, co
 from minitorch.compiler.backends.cuda.cublas import Cublas
 from minitorch.compiler.backends.cuda.cudnn import Cudnn
 from minitorch.compiler.backends.cuda.cudnn import library as cudnn_library
-from minitorch.compiler.backends.cuda.products import LibraryProduct
+from minitorch.compiler.backends.cuda.products import LibraryProduct, Matrix
 from minitorch.compiler.backends.cuda.ptx import ptx
 from minitorch.compiler.backends.cuda.words import (
     SHARED_BYTES,
@@ -32,8 +32,7 @@ from minitorch.compiler.backends.cuda.words import (
 from minitorch.compiler.backends.llvm.driver import aligned, array_at
 from minitorch.compiler.backends.llvm.machine import compile_functions, cores
 from minitorch.compiler.backends.llvm.target import host, require_llvmlite
-from minitorch.engine.precision import convolutions_may_round, may_round
-from minitorch.engine.recording import is_rehearsing
+from minitorch.engine.precision import convolutions_are, may_round
 
 ALIGNMENT = 16  # of arrays that kernels read
 LEAST_IN_A_MODULE = 3  # kernels
@@ -287,10 +286,16 @@ def _run_kernel(parts: list[tuple[Any, Any]]) -> None:
 def _multiply(product: LibraryProduct, addresses: np.ndarray, slots: list[int]) -> None:
     """Compute a product where a library would find and leave it."""
     p = product
-    shapes = [(p.rows, p.summed), (p.summed, p.columns), (p.rows, p.columns)]
-    dtypes = [p.dtype, p.dtype, p.made]
+    row = Matrix(0, 1, 0) if not p.c.is_transposed else Matrix(1, 0, 0)
+    parts = [
+        (p.a, (p.rows, p.summed), p.dtype),
+        (p.b, (p.summed, p.columns), p.dtype),
+        (p.c, (p.rows, p.columns), p.made),
+        *([(p.addend, (p.rows, p.columns), p.made)] if p.addend is not None else []),
+        *([(row, (p.rows, p.columns), p.made)] if p.has_row else []),
+    ]
     found = []
-    for slot, matrix, shape, dtype in zip(slots, (p.a, p.b, p.c), shapes, dtypes, strict=True):
+    for slot, (matrix, shape, dtype) in zip(slots, parts, strict=True):
         steps = (matrix.batch, matrix.row, matrix.column)
         reach = 1 + sum((n - 1) * step for n, step in zip((p.batches, *shape), steps, strict=True))
         flat = array_at(int(addresses[slot]), (reach,), dtype)
@@ -298,7 +303,9 @@ def _multiply(product: LibraryProduct, addresses: np.ndarray, slots: list[int]) 
         found.append(np.lib.stride_tricks.as_strided(flat, (p.batches, *shape), strides))
     summed = np.float64 if p.dtype == np.float64 else np.float32
     result = found[0].astype(summed) @ found[1].astype(summed)
-    found[2][...] = found[2] + result if p.adds else result
+    for added in [*found[3:], *([found[2]] if p.adds else [])]:
+        result = result + added
+    found[2][...] = result
 
 
 def _convolve(convolution: LibraryConvolution, addresses: np.ndarray, slots: list[int]) -> None:
@@ -465,8 +472,8 @@ class Cuda:
         self.cupy.cuda.get_current_stream().synchronize()
 
 
-def _rounding() -> tuple[bool, bool, bool]:
-    return may_round(), convolutions_may_round(), is_rehearsing()
+def _rounding() -> tuple[bool, str]:
+    return may_round(), convolutions_are()
 
 
 class _Graph:

@@ -5,7 +5,7 @@ Values become expressions as for a CPU; a product is a loop like any other, that
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from minitorch.compiler.backends.cuda.products import (
     Matrix,
     Side,
     arrangements,
+    finished,
     worth_transposing,
 )
 from minitorch.compiler.backends.cuda.tiles import RESULT, ROW, kernels_of
@@ -32,6 +33,7 @@ from minitorch.compiler.backends.llvm.body import Body
 from minitorch.compiler.backends.llvm.loops import Loop, LoopFold, Store
 from minitorch.compiler.backends.llvm.lower import Lowering, loop_key, product_of
 from minitorch.compiler.backends.llvm.target import Target
+from minitorch.compiler.ir.halves import HALVES
 from minitorch.compiler.ir.index import Affine, Dim, Index, dims_of, offset, total
 from minitorch.compiler.ir.program import Value
 from minitorch.compiler.ir.sizes import is_fixed, typical
@@ -45,7 +47,7 @@ GPU = Gpu()
 FAILED = "failed"
 
 
-ALIGNED_ROWS = 4  # elements of a row, of which libraries like whole numbers
+ALIGNED_ROWS = 16  # bytes, of which libraries like whole numbers for a row
 LEAST_ROW = 256
 # What looks at a value element by element, wherever that lies.
 _BY_INDEX = {"map", "reduce", "contract", "permute", "expand", "slice", "reshape", "partial", "copy"}
@@ -75,11 +77,12 @@ def _rows_apart(schedule: Schedule) -> dict[Value, tuple[int, int]]:
     found = {}
     for value in schedule.stored:
         row = value.shape[-1] if value.ndim > 1 else 0
+        aligned = ALIGNED_ROWS // value.dtype.itemsize
         if (
             not is_fixed(row)
             or row < LEAST_ROW
-            or row % ALIGNED_ROWS == 0
-            or value.dtype != np.float32
+            or row % aligned == 0
+            or value.dtype not in (np.float32, *HALVES)
             or value.primitive not in ("map", "contract")
             or not schedule.needs_place(value)
             or value in schedule.program.outputs
@@ -87,9 +90,9 @@ def _rows_apart(schedule: Schedule) -> dict[Value, tuple[int, int]]:
             or not is_read_by_index(value, row)
         ):
             continue
-        around = [value, *readers.get(value, ())]
+        around = [value, *value.inputs, *readers.get(value, ())]
         if any(each.primitive == "contract" for each in around):
-            apart = -(-row // ALIGNED_ROWS) * ALIGNED_ROWS
+            apart = -(-row // aligned) * aligned
             found[value] = (value.size // row * apart * value.dtype.itemsize, apart)
     return found
 
@@ -196,10 +199,11 @@ class GpuLowering(Lowering):
             alone and arguments.get(value, inputs) < inputs
         ):
             return []
-        rounds = len(group.members) == 2 and value not in self.schedule.stored
-        if (alone or rounds) and arguments.get(last, inputs) >= inputs:
+        if arguments.get(last, inputs) >= inputs and (alone or value not in self.schedule.stored):
             where = Body(self.is_stored, self.rows).place(last, group.index[last])
-            return self.library_product(value, indices, kept, summed, last, where)
+            found = self.library_product(value, indices, kept, summed, last, where, self.added(group))
+            if found or alone:
+                return found
         # What a library does not do comes after it.
         made = Scratch(value.nbytes)
         where = offset(index, value.shape)
@@ -210,6 +214,25 @@ class GpuLowering(Lowering):
         loop = Loop(body, kept, [], False)
         loop.stores += self.epilogue(group, value, body, body.read(made, where, value.dtype))
         return [*found, self.write(loop)]
+
+    def added(self, group: Group) -> list[tuple[Any, Affine, np.dtype] | None]:
+        """Return what is added to a product: where it lies, and as what; None if it does not lie in memory."""
+        found: list[tuple[Any, Affine, np.dtype] | None] = []
+        before = group.product
+        for member in group.members[1:]:
+            if member.attributes["function"] == "add":
+                body = Body(self.is_stored, self.rows)
+                leaves = [set(self.schedule.grouping.leaf_values(i, group)) for i in member.inputs]
+                other = member.inputs[before in leaves[0]]
+                node = body.at(other, group.index[member])
+                if node.kind == "map" and node.data == "cast":
+                    (node,) = node.args
+                plain = node.kind == "load" and not node.data.conditions and not node.args
+                found.append(
+                    (body.operands[node.data.operand], node.data.where, node.dtype) if plain else None
+                )
+            before = member
+        return found
 
     def convolution(self, value: Value, found: Convolution) -> list[Any]:
         """Return a convolution as a library's, after kernels that write out what does not lie as it wants it."""
@@ -270,10 +293,12 @@ class GpuLowering(Lowering):
         summed: list[Dim],
         result: Value | Scratch,
         where: Affine,
+        added: Sequence[tuple[Any, Affine, np.dtype] | None] = (),
     ) -> list[Any]:
         """Return a product as a library's, after kernels that write its factors out; [] if it is none.
 
         result, where: what its elements are written to (a value may have another dtype), and where they lie there.
+        added: what is added to them before.
         """
         count = typical(total(kept) * total(summed))
         if value.dtype not in DTYPES:
@@ -300,6 +325,10 @@ class GpuLowering(Lowering):
             return []
         written, way, found = best
         if written and (count < LEAST_WORTH_PACKING or count < LEAST_READ_AGAIN * written):
+            return []
+        made = result.dtype if isinstance(result, Value) else value.dtype
+        finish = finished(way, added, made)
+        if finish is None:
             return []
         steps: list[Any] = []
         operands: list[Any] = []
@@ -332,10 +361,20 @@ class GpuLowering(Lowering):
             operands.append(scratch)
             matrices.append(packed)
         a, b = matrices
-        made = result.dtype if isinstance(result, Value) else value.dtype
         result = self.rows[result][0] if result in self.rows else result
         product = LibraryProduct(
-            [*operands, result], dtype, made, rows, columns, length, batches, a, b, way.c
+            [*operands, result, *finish.operands],
+            dtype,
+            made,
+            rows,
+            columns,
+            length,
+            batches,
+            a,
+            b,
+            way.c,
+            addend=finish.addend,
+            has_row=finish.has_row,
         )
         return [*steps, *product.in_parts()]
 

@@ -60,10 +60,11 @@ class Matrix:
 class LibraryProduct:
     """c = a @ b, `batches` times: a has `rows` × `summed` elements, b `summed` × `columns`. adds: c += a @ b.
 
-    dtype: of a and b. made: of c. Halves are summed in float32.
+    dtype: of a and b. made: of c, and of what is added: addend, an array that lies like c, and has_row, a row of
+    numbers, one for each element of what is a row of c in memory. Halves are summed in float32, and rounded at the end.
     """
 
-    operands: list[Any]  # a, b, c
+    operands: list[Any]  # a, b, c; the addend, the row
     dtype: np.dtype
     made: np.dtype
     rows: int
@@ -74,6 +75,19 @@ class LibraryProduct:
     b: Matrix
     c: Matrix
     adds: bool = False
+    addend: Matrix | None = None
+    has_row: bool = False
+
+    @property
+    def key(self) -> Any:
+        """What makes two products the same but for their operands."""
+        sizes = (self.rows, self.columns, self.summed, self.batches)
+        return (*sizes, self.dtype, self.made, self.a, self.b, self.c, self.adds, self.addend, self.has_row)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether more is done than to multiply."""
+        return self.has_row or self.addend is not None
 
     @property
     def flops(self) -> float:
@@ -87,7 +101,7 @@ class LibraryProduct:
         """
         a, b, c = self.a, self.b, self.c
         even = not any(matrix.apart % NEIGHBOURS for matrix in (a, b, c))
-        if self.flops < LEAST_WORTH_DIVIDING or self.dtype != np.float32 or not even:
+        if self.flops < LEAST_WORTH_DIVIDING or self.dtype != np.float32 or not even or self.is_finished:
             return [self]
         sizes = {"rows": self.rows, "columns": self.columns, "summed": self.summed}
         near = {
@@ -239,3 +253,36 @@ def arrangements(sides: Sequence[Side], c: Affine, kept: list[Dim], summed: list
         if matrix is not None:
             for order in orders:
                 yield Arranged(batches, left, right, order, matrix)
+
+
+class Finish(NamedTuple):
+    """What a library adds to a product, see `LibraryProduct`."""
+
+    operands: list[Any]
+    addend: Matrix | None
+    has_row: bool
+
+
+def finished(
+    way: Arranged, added: Sequence[tuple[Any, Affine, np.dtype] | None], made: np.dtype
+) -> Finish | None:
+    """Return what is added to a product as a library takes it; None if it does not. made: the result's dtype."""
+    addend: Matrix | None = None
+    operands: dict[str, Any] = {}
+    along = way.rows if way.c.is_transposed else way.columns  # neighbours in memory are along these
+    for each in added:
+        if each is None or each[2] != made or each[1][0]:
+            return None
+        operand, (_, terms), _ = each
+        steps = dict(terms)
+        row = matrix_of(steps, [], along, [])
+        is_row = set(steps) <= set(along) and row is not None and row.column == 1
+        matrix = matrix_of(steps, way.rows, way.columns, way.batches)
+        if is_row and "row" not in operands:
+            operands["row"] = operand
+        elif matrix is not None and matrix.is_transposed == way.c.is_transposed and addend is None:
+            operands["addend"], addend = operand, matrix
+        else:
+            return None
+    ordered = [operands[name] for name in ("addend", "row") if name in operands]
+    return Finish(ordered, addend, "row" in operands)
