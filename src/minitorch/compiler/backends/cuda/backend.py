@@ -726,6 +726,23 @@ def _different(tasks: list[Task], rounds: bool) -> dict[int, Kernel]:
     return {id(kernel.items): kernel for kernel in (*kernels, *exact)}
 
 
+def at_sizes(kernel: Any, binding: Binding) -> Any:
+    """Return a kernel for some sizes, whichever of its fields vary; None if it is not made for those."""
+    if any(evaluated(n, binding) > MOST_COUNTED for n in _elements(kernel)):
+        return None
+    return _sizing(kernel, lambda n: n)(_Numbers(binding))
+
+
+class _Numbers:
+    """What sizes are, each by itself."""
+
+    def __init__(self, binding: Binding) -> None:
+        self._binding = binding
+
+    def __getitem__(self, size: int) -> int:
+        return evaluated(size, self._binding)
+
+
 def _elements(kernel: Any) -> list[int]:
     """Return how many elements a kernel counts, where that varies."""
     if not isinstance(kernel, Kernel):
@@ -734,7 +751,7 @@ def _elements(kernel: Any) -> list[int]:
     return [n for n in found if isinstance(n, Size)]
 
 
-def _sizing(thing: Any, number: Callable[[int], int]) -> Callable[[np.ndarray], Any]:
+def _sizing(thing: Any, number: Callable[[int], int]) -> Callable[[Any], Any]:
     """Return a function of all numbers that gives a thing with its sizes filled in. number: which of them a size is.
 
     What a thing consists of may have sizes too: a library's product has matrices.
