@@ -6,6 +6,7 @@ import pytest
 import minitorch
 from cases import floats, is_shared, run_minitorch
 from minitorch.engine.node import new_tensor
+from minitorch.ops import native
 from minitorch.proof.table import CASES
 from standin import DeviceArray
 from tensors import weights
@@ -82,3 +83,31 @@ def test_large_depthwise_convolutions_stay_on_the_device():
     for mine, other in zip(*grads, strict=True):
         assert isinstance(mine, DeviceArray)
         np.testing.assert_allclose(mine.host, other, rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["airy_ai", "chebyshev_polynomial_v", "hermite_polynomial_h", "digamma"])
+def test_special_functions_that_a_device_lacks_are_computed_from_copies(name, monkeypatch):
+    ufuncs, functions = DeviceArray.__array_ufunc__, DeviceArray.__array_function__
+
+    def only_those_of_numpy(self, ufunc, *args, **options):
+        return ufuncs(self, ufunc, *args, **options) if hasattr(np, ufunc.__name__) else NotImplemented
+
+    def and_bringing_arrays_there(self, function, types, args, options):
+        return (
+            DeviceArray(args[0])
+            if function is np.asarray
+            else functions(self, function, types, args, options)
+        )
+
+    monkeypatch.setattr(DeviceArray, "__array_ufunc__", only_those_of_numpy)
+    monkeypatch.setattr(DeviceArray, "__array_function__", and_bringing_arrays_there)
+    degrees = (np.array([0.0, 2.0, 3.0]),) if "polynomial" in name else ()
+    arrays = (np.array([0.5, 1.5, 2.0]), *degrees)
+    function = getattr(minitorch.special, name)
+    native.meet(DeviceArray)
+    try:
+        found = function(*map(on_device, arrays))
+    finally:
+        native.forget(DeviceArray)
+    assert isinstance(found._data, DeviceArray)
+    np.testing.assert_array_equal(found._data.host, function(*map(minitorch.tensor, arrays))._data)

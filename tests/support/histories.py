@@ -6,6 +6,7 @@ printed text, Tensors, gradients, optimisers' state, Python's objects, the rando
 
     python -m histories --count 20000        runs many, on all cores, and goes on where it was stopped
     python -m histories --seed 12            shows one, and what differs, shrunk
+    python -m histories --backend cuda       runs them compiled on a GPU, and their eager twins here
 """
 
 import argparse
@@ -902,17 +903,19 @@ def main():
     parser.add_argument("--from", type=int, default=0, dest="start")
     parser.add_argument("--processes", type=int, default=multiprocessing.cpu_count())
     parser.add_argument("--state", type=Path, default=Path("runs/histories.json"))
+    parser.add_argument("--backend", help="of all programs; left out: mostly NumPy's")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--no-shrink", action="store_true")
     options = parser.parse_args()
     if options.seed is not None:
-        show(options.seed, backend_of(options.seed), not options.no_shrink)
+        show(options.seed, options.backend or backend_of(options.seed), not options.no_shrink)
         return
     state = {"done": options.start, "differ": {}, "calls": [0, 0, 0], "reasons": {}}
     if options.state.exists():
         state = json.loads(options.state.read_text())
     options.state.parent.mkdir(parents=True, exist_ok=True)
-    jobs = [(seed, backend_of(seed)) for seed in range(state["done"], options.start + options.count)]
+    seeds = range(state["done"], options.start + options.count)
+    jobs = [(seed, options.backend or backend_of(seed)) for seed in seeds]
     began = time.monotonic()
     with multiprocessing.get_context("spawn").Pool(options.processes, maxtasksperchild=500) as pool:
         for i, (seed, backend, differs, calls, reasons) in enumerate(

@@ -71,6 +71,9 @@ class DeviceArray:
     def __setitem__(self, key, value):
         self.host[to_host(key)] = to_host(value)
 
+    def scatter_add(self, key, updates):
+        np.add.at(self.host, to_host(key), to_host(updates))
+
     def __len__(self):
         return len(self.host)
 

@@ -127,10 +127,10 @@ def device_of(array: Any) -> DeviceMemory | None:
     return _memory(sys.modules["cupy"]) if is_on_gpu(array) else None
 
 
-def has_code_in(file: str) -> bool:
-    """Tell whether a file of Python's is CuPy's."""
+def has_code_in(file: str, beside: bool = False) -> bool:
+    """Tell whether a file of Python's is CuPy's; beside: or of a package that is installed beside it."""
     cupy: Any = sys.modules.get("cupy")
-    return cupy is not None and file.startswith(str(Path(cupy.__file__).parent))
+    return cupy is not None and file.startswith(str(Path(cupy.__file__).parents[beside]))
 
 
 @contextlib.contextmanager

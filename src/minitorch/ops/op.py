@@ -67,7 +67,7 @@ class Op:
     native: of large arrays forward and rules may be computed by native kernels of their lines (see native.py); or only
         the forward, by kernels for these lengths: the rules call other ops that have theirs.
     elementwise: they compute each element from those at its place. costly: that takes NumPy many steps.
-    there: on a GPU they may, though not here (of NumPy's ufuncs that is understood).
+    there: on a GPU they may, though not here (of NumPy's ufuncs that is understood); or only "forward".
     whole: a kind of array may take the forward over as a whole (see `__call__`), and not only its lines.
     register: whether to list it in OPS; a user's own op is not.
 
@@ -110,7 +110,7 @@ class Op:
         native: bool | str = False,
         elementwise: bool = False,
         costly: bool = False,
-        there: bool = False,
+        there: bool | str = False,
         whole: bool = False,
         register: bool = True,
     ) -> None:
@@ -150,7 +150,8 @@ class Op:
         if self.there:
             lengths = ELEMENTWISE if self.elementwise else ANY
             self.forward = natively_there(self.forward, lengths)
-            self.rules = tuple(None if r is None else natively_there(r, lengths) for r in self.rules)
+            if not isinstance(self.there, str):
+                self.rules = tuple(None if r is None else natively_there(r, lengths) for r in self.rules)
             self.there = False
 
     def open_to_large(self) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.ops.fast import stretch
+from minitorch.ops.native import is_of_device
 from minitorch.ops.op import Array, Op, axes_of, certain, count_of, in_axis_order, keep_axes
 from minitorch.ops.sums import rounded_once, total
 
@@ -49,6 +50,7 @@ CUMSUM = Op(
     "cumsum",
     rounded_once(lambda x, *, axis: in_axis_order(np.cumsum(x, axis=axis))),
     lambda g, out, x, *, axis: np.flip(np.cumsum(np.flip(g, axis), axis=axis), axis),
+    there=True,
 )
 
 # --- spreads -------------------------------------------------------------------------------------
@@ -117,24 +119,37 @@ ARGMAX = Op("argmax", _arg("argmax"))
 ARGMIN = Op("argmin", _arg("argmin"))
 
 
+def accumulated(ufunc: Any, x: Array, axis: int) -> Array:
+    """Return running results of a ufunc along an axis, which CuPy does not have: there by steps twice as far each."""
+    if not is_of_device(x):
+        return ufunc.accumulate(x, axis=axis)
+    lead, total, distance = (slice(None),) * axis, x, 1
+    while distance < x.shape[axis]:
+        first = total[(*lead, slice(0, distance))]
+        later, earlier = total[(*lead, slice(distance, None))], total[(*lead, slice(0, -distance))]
+        total = np.concatenate([first, ufunc(later, earlier)], axis=axis)
+        distance *= 2
+    return total
+
+
 def _running(extreme: Any) -> Any:
     """Return a forward that gives, at each place, where the extreme so far stands: the last one of equals."""
 
     def forward(x: Array, *, axis: int) -> Array:
         if not x.shape[axis]:
             return x.astype(np.int64)
-        total = extreme.accumulate(x, axis=axis)
+        total = accumulated(extreme, x, axis)
         # A new extreme (or an equal one) stands where x meets the running total; nan counts as one.
         meets = (x == total) | (x != x)
         lead = (-1,) + (1,) * (x.ndim - axis - 1)
         places = np.arange(x.shape[axis], like=x).astype(np.int64).reshape(lead)
-        return np.maximum.accumulate(np.where(meets, places, 0), axis=axis)
+        return accumulated(np.maximum, np.where(meets, places, 0), axis)
 
     return forward
 
 
-CUMMAX_PLACES = Op("cummax_places", _running(np.maximum))
-CUMMIN_PLACES = Op("cummin_places", _running(np.minimum))
+CUMMAX_PLACES = Op("cummax_places", _running(np.maximum), there=True)
+CUMMIN_PLACES = Op("cummin_places", _running(np.minimum), there=True)
 
 # --- products ------------------------------------------------------------------------------------
 
@@ -185,7 +200,10 @@ def _cumprod_rule(g: Array, out: Array, x: Array, *, axis: int) -> Array:
 
 
 CUMPROD = Op(
-    "cumprod", rounded_once(lambda x, *, axis: in_axis_order(np.cumprod(x, axis=axis))), _cumprod_rule
+    "cumprod",
+    rounded_once(lambda x, *, axis: in_axis_order(np.cumprod(x, axis=axis))),
+    _cumprod_rule,
+    there="forward",
 )
 
 # --- norms and log-sum-exp -----------------------------------------------------------------------
@@ -271,9 +289,10 @@ def _logcumsumexp_rule(g: Array, out: Array, x: Array, *, axis: int) -> Array:
 
 LOGCUMSUMEXP = Op(
     "logcumsumexp",
-    lambda x, *, axis: in_axis_order(np.logaddexp.accumulate(x, axis=axis)) if x.shape[axis] else x.copy(),
+    lambda x, *, axis: in_axis_order(accumulated(np.logaddexp, x, axis)) if x.shape[axis] else x.copy(),
     _logcumsumexp_rule,
     floating=True,
+    there="forward",
 )
 
 # --- questions -----------------------------------------------------------------------------------

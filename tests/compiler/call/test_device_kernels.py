@@ -22,7 +22,8 @@ from tensors import weights
 pytestmark = pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is not installed")
 SHOWN = {
     "add", "mul", "div", "exp", "log1p", "tanh", "relu", "sigmoid", "gelu", "silu", "softplus", "softmax",
-    "log_softmax", "normalize", "cross_entropy", "maximum",
+    "log_softmax", "normalize", "cross_entropy", "maximum", "argsort", "cumsum", "cumprod", "cummax_places",
+    "cummin_places", "logcumsumexp",
 }  # fmt: skip
 
 
@@ -231,9 +232,21 @@ def test_a_convolution_is_one_of_a_library_where_there_is_one(launcher, how, mon
         found.append([np.asarray(getattr(each, "host", each)) for each in arrays])
     for mine, other in zip(*found, strict=True):
         np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-4)
-    x, w = there(images), there(kernel)
     if how == {"padding": 1}:
+        x, w, ones = there(images, True), there(kernel, True), there(np.ones((2, 9, 12, 11), np.float32))
         assert launches(launcher, lambda: F.conv2d(x, w, **how)) == 1
+        both = lambda: minitorch.autograd.grad(F.conv2d(x, w, **how), [x, w], ones)
+        assert launches(launcher, both) == 1 + 1 + 2  # that of the images needs the filters turned round
+
+
+def test_long_sums_that_cancel_out_may_be_rounded_differently(launcher):
+    x = np.random.default_rng(0).normal(size=(64, 8, 900)).astype(np.float32)
+    x = there(x - x.mean(axis=(0, 2), keepdims=True))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(3):
+            found = x.sum(dim=(0, 2))
+    np.testing.assert_allclose(found._data.host, 0, atol=0.05)
 
 
 def test_a_convolution_whose_windows_are_written_out_has_room_for_them(launcher):

@@ -184,13 +184,13 @@ def test_what_meets_far_memory_after_a_product_has_a_loop_of_its_own():
     rate = b.constant(np.float32(0.1))
     kept = b.map_values("add", b.map_values("multiply", m, rate), gradient)
     outputs = [gradient, kept, b.map_values("subtract", p, b.map_values("multiply", kept, rate))]
-    assert kinds(scheduled(outputs, [p, m, x, g], longest_epilogue=20, far_bytes=1 << 20)) == ["contract"]
-    assert kinds(scheduled(outputs, [p, m, x, g], longest_epilogue=20, far_bytes=6 * 5 * 4)) == [
+    assert kinds(scheduled(outputs, [p, m, x, g], longest_epilogue=20, far_inputs=1 << 20)) == ["contract"]
+    assert kinds(scheduled(outputs, [p, m, x, g], longest_epilogue=20, far_inputs=6 * 5 * 4)) == [
         "contract",
         "loop",
     ]
     # A bias is small, and stays.
-    assert kinds(scheduled(*dense(), longest_epilogue=3, far_bytes=6 * 4 * 4)) == ["contract"]
+    assert kinds(scheduled(*dense(), longest_epilogue=3, far_inputs=6 * 4 * 4)) == ["contract"]
 
 
 def test_a_group_is_as_large_as_the_machine_allows():

@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import functools
 import operator
+import sys
 import types
 
 import numpy as np
@@ -20,6 +21,8 @@ import pytest
 import minitorch as mt
 from minitorch.compiler.call.compiled import CompileError, CompileWarning
 from minitorch.compiler.trace.observe.hooks import rewriter
+from minitorch.compiler.trace.observe.observer import watched_by
+from minitorch.compiler.trace.observe.watchdog import watchdog
 
 CONSTRUCTS = {}
 
@@ -817,3 +820,18 @@ def test_a_construct_observed(name):
     assert compiled(mt.ones(2)).tolist() == [2, 2]
     assert found == [repr(outcome(function))]
     assert compiled.compilations == 1, compiled.cache.reasons
+
+
+def test_what_a_library_of_devices_does_at_first_use_is_nothing_the_function_does(monkeypatch, tmp_path):
+    library = types.ModuleType("cupy")
+    library.__file__ = str(tmp_path / "cupy" / "__init__.py")
+    monkeypatch.setitem(sys.modules, "cupy", library)
+    names = {}
+    exec(compile("def find(): return 3", str(tmp_path / "finder" / "find.py"), "exec"), names)
+    exec(compile("def first_use(): return find()", str(tmp_path / "cupy" / "environment.py"), "exec"), names)
+    observer = types.SimpleNamespace(refuse=CompileError)
+    with watched_by(observer), watchdog(observer):
+        assert names["first_use"]() == 3
+    refused = pytest.raises(CompileError, match="find is called where it cannot be observed")
+    with refused, watched_by(observer), watchdog(observer):
+        names["find"]()

@@ -448,7 +448,7 @@ def _update_later(
         except (NoKernel, NumbersMissing, CompileError):
             return False
         copies = [a.copy() for a in arrays]
-        sizes = [_largest(a) for a in arrays]
+        sizes = [(_largest(a), a.size) for a in arrays]
         kernel(copies, numbers)
         function(arrays, numbers)
         if all(bool(_close(copies[i], arrays[i], sizes)) for i in kernel.changed):
@@ -731,7 +731,7 @@ def _agrees(kernel: DeviceKernel, arrays: list[Any], shape: Any, expected: Any) 
     wanted: Sequence[Any] = [expected] if kernel.alone else expected
     with recording.rehearsal():  # (CuPy rounds no factors)
         found = kernel(arrays, shape)
-    sizes = [_largest(a) for a in arrays if a.dtype.kind == "f"]
+    sizes = [(_largest(a), a.size) for a in arrays if a.dtype.kind == "f"]
     for mine, other in zip([found] if kernel.alone else found, wanted, strict=True):
         if mine is None and other is None:
             continue
@@ -747,13 +747,17 @@ def _largest(array: Any) -> Any:
     return np.where(np.isfinite(array), np.absolute(array), 0).max()
 
 
-def _close(mine: Any, other: Any, sizes: Sequence[Any]) -> Any:
-    """Tell whether two arrays differ by rounding alone; sizes: of what they were computed from."""
+def _close(mine: Any, other: Any, sizes: Sequence[tuple[Any, int]]) -> Any:
+    """Tell whether two arrays differ by rounding alone.
+
+    sizes: of what they were computed from, the largest number, and how many there are.
+    """
     if other.dtype.kind != "f":
         return (mine == other).all()
     finite = np.isfinite(other)
     rough = {2: 1e-2, 4: 1e-4, 8: 1e-10}[other.dtype.itemsize]
-    scale = _largest(other) + sum(sizes) / 10  # what cancels out may leave the rounding of what it was
+    # What cancels out may leave the rounding of what it was; the more, the more was added up.
+    scale = _largest(other) + sum(size * max(1, count / other.size) ** 0.5 for size, count in sizes) / 10
     apart = np.absolute(np.where(finite, mine - other, 0))
     near = apart <= rough * (np.absolute(np.where(finite, other, 0)) + scale)
     return (near & (np.isfinite(mine) == finite)).all()

@@ -36,7 +36,7 @@ from minitorch.compiler.call.library import MEETABLE, KnownObjects
 from minitorch.compiler.call.names import describe
 from minitorch.compiler.call.shapes import places_of
 from minitorch.compiler.call.specialisation import Result, Specialisation
-from minitorch.compiler.call.there import LieHere, program_there
+from minitorch.compiler.call.there import DeviceProgram, LieHere, computing, program_there
 from minitorch.compiler.call.undo import Aside, Before
 from minitorch.compiler.call.views import View, hidden_bases, views_among
 from minitorch.compiler.call.when_needed import MadeWhenNeeded
@@ -162,7 +162,7 @@ def record_call(
     failure: Exception | None = None
     elsewhere: Where | None = None
     try:
-        run.go()
+        run.go(begins=kept is None)
     except TooMuchHere:
         elsewhere = Where.THERE
     except NumbersMissing:
@@ -249,9 +249,12 @@ def record_call(
             )
             runner: Any = MadeWhenNeeded(make) if waits else make()
         else:
-            kept_for = () if run.backward is None else run.backward.kept
-            numbers = _number_inputs(recorded)
-            runner = program_there(made_by, recorded, numbers, run.lie_here(), len(run.found), kept_for)
+            if run.begun is None:
+                run.begin_there(recorded, run.backward)
+            if isinstance(run.begun, Exception):
+                raise run.begun
+            runner = run.begun
+            runner.load()
         if run.backward is not None:
             make = functools.partial(made_by.compile, run.backward.program, {})
             run.backward.runner = MadeWhenNeeded(make) if waits else make()
@@ -320,6 +323,7 @@ class _Run:
         self.is_settled = False  # whether what the function did is done for real
         self.made_plain: dict[int, Any] = {}  # containers of what was stored, with plain arrays in them
         self.found: list[Any] = []  # the Tensors and arrays among the results
+        self.begun: DeviceProgram | Exception | None = None  # a device's program, or why there is none
         self._settled: dict[int, Any] = {}  # arrays among them, as this run gives them, by id
         self._paths: dict[int, tuple[Any, ...]] = {}  # of containers and arrays among the arguments, by id
         self.stored: list[Any] = []  # what was stored outside, change by change
@@ -335,7 +339,7 @@ class _Run:
         self.whole = key.whole
         self.active = Recording(
             arguments.leaves, {}, promoted, self._around_pause, symbols, self.given, may_be_size,
-            where is Where.THERE, MOST_HERE if where is Where.LITTLE_HERE else math.inf,
+            computing if where is Where.THERE else None, MOST_HERE if where is Where.LITTLE_HERE else math.inf,
         )  # fmt: skip
         library = KnownObjects(self.active, self.environment, self.before)
         self.observer = CallObserver({}, promoted, library)
@@ -344,8 +348,8 @@ class _Run:
         self._streams = {id(each): StreamState(each) for each in generators}
         self._seeded = False
 
-    def go(self) -> None:
-        """Run and record it."""
+    def go(self, begins: bool) -> None:
+        """Run and record it. begins: whether a device may make kernels of a new program while it computes."""
 
         def then(recorded: Recorded, found: list[Any]) -> Backward | None:
             # Before anything is written for real: what would fail then fails now.
@@ -396,6 +400,11 @@ class _Run:
                 raise self.observer.refusal
             return backward
 
+        def begin(recorded: Recorded, backward: Backward | None) -> None:
+            # (What is assumed of sizes that vary is known later.)
+            if begins and self.active.memory is not None and not self.active.symbols:
+                self.begin_there(recorded, backward)
+
         def all_of(results: Any) -> list[Any]:
             # Containers that are changed later on are kept as they are now.
             stored = [change.value for change in self.observer.changes]
@@ -406,7 +415,9 @@ class _Run:
             found = collect((self.results, self.stored))
             return found + hidden_bases(found, self.active)
 
-        _, self.recorded, self.backward = self.active.run(self._call, all_of, then, self._settle_changes)
+        _, self.recorded, self.backward = self.active.run(
+            self._call, all_of, then, self._settle_changes, begin
+        )
         self.active.observer = None
 
     def _differentiated(self, recorded: Recorded, results: list[Any]) -> Backward | None:
@@ -681,9 +692,21 @@ class _Run:
             others.pop(id(leaf), None)
         return environment, aliases, pinned, others
 
-    def lie_here(self) -> LieHere:
+    def begin_there(self, recorded: Recorded, backward: Backward | None) -> None:
+        """Begin a device's program. What goes wrong is told by who asks for it: the function itself has to run."""
+        assert self.active.memory is not None
+        backend = backends.named(self.active.memory.backend)
+        try:
+            backend.require()
+            here, numbers = self._lie_here(recorded), _number_inputs(recorded)
+            kept_for = () if backward is None else backward.kept
+            self.begun = program_there(backend, recorded, numbers, here, len(self.found), kept_for)
+        except Exception as error:
+            self.begun = error
+
+    def _lie_here(self, recorded: Recorded) -> LieHere:
         """Return which inputs and outputs of a device's program lie on the host."""
-        recorded, active = self.recorded, self.active
+        active = self.active
         inputs = {i for i, v in enumerate(recorded.program.inputs) if active.lies_on(v) is None}
         outputs = {
             i

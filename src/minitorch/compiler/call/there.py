@@ -14,11 +14,13 @@ import numpy as np
 
 from minitorch.compiler import backends
 from minitorch.compiler.backends.interface import Executable
+from minitorch.compiler.ir.elsewhere import Elsewhere
 from minitorch.compiler.ir.program import Program, Value, in_order
 from minitorch.compiler.schedule.report import BuildReport
 from minitorch.compiler.trace.recorded import Recorded
-from minitorch.engine.gpu import on_host
+from minitorch.engine.gpu import DeviceMemory, on_host
 
+FEW_NUMBERS = 1 << 18  # bytes that small values touch, at most: those the host computes
 _NUMBERS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
@@ -29,6 +31,18 @@ class LieHere(NamedTuple):
     outputs: set[int]
 
 
+def computing(memory: DeviceMemory) -> Elsewhere:
+    """Return what computes values of a recording on a device."""
+    backend: Any = backends.named(memory.backend)
+    try:
+        backend.require()
+    except (ImportError, RuntimeError):  # who compiles for it says so; meanwhile its library computes
+        kernels = None
+    else:
+        kernels = backend.value_kernels
+    return Elsewhere(memory.to_device, memory.to_host, FEW_NUMBERS, memory.erf, kernels)
+
+
 def program_there(
     backend: Any,
     recorded: Recorded,
@@ -37,7 +51,7 @@ def program_there(
     results: int,
     kept: Collection[int],
 ) -> DeviceProgram:
-    """Return what was recorded as a program for a device.
+    """Return what was recorded as a program for a device, whose kernels are being made: it runs when it is loaded.
 
     numbers: inputs that are Python's. results, kept: how many outputs are the function's, and which a backward needs.
     """
@@ -78,7 +92,7 @@ class DeviceProgram:
             if not program.inputs[i].shape and program.inputs[i].dtype in _NUMBERS
         }
         there = Program(program.inputs, [program.outputs[i] for i in self._rest], program.guards)
-        device: Any = backend.compile(there, updates, sorted(sent), [moved[i] for i in unread])
+        device: Any = backend.begin(there, updates, sorted(sent), [moved[i] for i in unread])
         self.device = device
         # What a program's entry has to know: outputs that are no updates, those that may be written though it fails,
         # and whether something is written back to the host.
@@ -88,8 +102,13 @@ class DeviceProgram:
         self.launch, self.fail = self.device.launch, self.device.fail
         self.reads: list[int] = []  # the inputs of what is done here
         self._here: Executable | None = None
-        if own:
-            self._compile_here(program, own)
+        self._program, self._own = program, own
+
+    def load(self) -> None:
+        """Make it ready to run."""
+        self.device.load()
+        if self._own:
+            self._compile_here(self._program, self._own)
 
     def _compile_here(self, program: Program, own: dict[int, int]) -> None:
         outputs = [program.outputs[i] for i in own]

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.compiler.call.there import DeviceProgram
-from minitorch.compiler.ir.elsewhere import FEW_NUMBERS, Elsewhere, lies_here
+from minitorch.compiler.call.there import DeviceProgram, computing
+from minitorch.compiler.ir.elsewhere import Elsewhere, lies_here
 from minitorch.compiler.ir.halves import HALVES
 from minitorch.compiler.ir.program import Program, Value, evaluate, interpret
 from minitorch.compiler.trace.recorder import Recording
@@ -30,6 +30,8 @@ def first_difference(program: Any, active: Recording) -> tuple[int, str] | None:
 
 def _first_difference(program: Any, active: Recording) -> tuple[int, str] | None:
     compute = _computing(active.before)
+    if compute is not None:
+        compute.prepare([each for value in program.recorded.program.outputs for each in _looked_at(value)])
     updated = {u.output: u.input for u in program.recorded.updates}
     written = set(updated.values())
     before = [a.copy() if i in written else a for i, a in enumerate(active.before)]
@@ -63,14 +65,16 @@ def _first_difference(program: Any, active: Recording) -> tuple[int, str] | None
 def _computing(arrays: Iterable[Any]) -> Any:
     """Return what computes values from arrays like these: None for NumPy."""
     there = next((memory for a in arrays if (memory := device_of(a)) is not None), None)
-    return None if there is None else Elsewhere(there.to_device, there.to_host, FEW_NUMBERS, there.erf)
+    return None if there is None else computing(there)
 
 
 def differing(
     program: Program, runner: Any, inputs: list[Any], results: list[Any], expected: list[Any]
 ) -> list[int]:
     """Return which results are not what is expected, beyond what rounding may do on the way."""
-    wrong = [i for i, (a, b) in enumerate(zip(results, expected, strict=True)) if not close(a, b)]
+    compute = _computing(inputs)
+    pairs = enumerate(zip(results, expected, strict=True))
+    wrong = [i for i, (a, b) in pairs if not close(a, b, 0.0, compute)]
     if not wrong:
         return []
     # The memory is needed: NumPy takes more of it for a large program than the function does.
@@ -83,7 +87,6 @@ def differing(
     # How far do these outputs move when the inputs and everything on the way move by some rounding errors? Asked up
     # to five times: not all directions show it.
     part = Program(program.inputs, [program.outputs[i] for i in wrong])
-    compute = _computing(inputs)
     if compute is None:
         results = [None if a is None else on_host(a) for a in results]
     moved = [np.zeros_like(expected[i], _DISTANCE.get(expected[i].dtype.char, "d")) for i in wrong]
@@ -100,7 +103,9 @@ def differing(
                 apart = np.abs(shaken - there).astype(moved[k].dtype) if is_float else shaken != there
             moved[k] = np.maximum(moved[k], np.nan_to_num(apart))
         still = [
-            i for i, m in zip(wrong, moved, strict=True) if not close(results[i], expected[i], _spread(m))
+            i
+            for i, m in zip(wrong, moved, strict=True)
+            if not close(results[i], expected[i], _spread(m), compute)
         ]
         # (What agrees now may be gradients that the rest is made of.)
         known = [there if here is None else here for here, there in zip(results, expected, strict=True)]
@@ -121,8 +126,9 @@ def _not_made_from_the_others(
     known = {program.outputs[i]: a for i, a in enumerate(results) if i not in wrong}
     known.update(zip(program.inputs, inputs, strict=True))
     part = Program(list(known), [program.outputs[i] for i in wrong])
-    outputs = interpret(part, list(known.values()), compute=_computing(known.values()))
-    return [i for i, there in zip(wrong, outputs, strict=True) if not close(results[i], there)]
+    compute = _computing(known.values())
+    outputs = interpret(part, list(known.values()), compute=compute)
+    return [i for i, a in zip(wrong, outputs, strict=True) if not close(results[i], a, 0.0, compute)]
 
 
 class _Shake:
@@ -134,6 +140,7 @@ class _Shake:
 
     def __init__(self, seed: int, compute: Elsewhere | None) -> None:
         self.noise, self._compute = np.random.default_rng(seed), compute
+        self._there: dict[Any, Any] = {}  # noise on a device, by dtype
 
     def __call__(self, value: Value, inputs: list[Any], array: Any) -> Any:
         if value.primitive not in ("map", "reduce", "contract", "scan", "scatter"):
@@ -177,10 +184,14 @@ class _Shake:
     def _moved_there(self, array: Any, sized: Any, drawn: Any, error: float) -> Any:
         """The same on a device, by noise that comes again after many numbers."""
         assert self._compute is not None
-        few = (self.noise.random(min(array.size, _NOISE), drawn) - 0.5).astype(array.dtype)
-        noise = self._compute.to_device(few * array.dtype.type(2 * error))
-        times = -(-array.size // max(noise.size, 1))
-        noise = np.broadcast_to(noise, (times, noise.size)).reshape(-1)[: array.size].reshape(array.shape)
+        noise = self._there.get(array.dtype)
+        if noise is None:
+            few = (self.noise.random(_NOISE, drawn) - 0.5).astype(array.dtype)
+            noise = self._there[array.dtype] = self._compute.to_device(few)
+        first = int(self.noise.integers(_NOISE))
+        times = 1 + -(-array.size // _NOISE)
+        noise = np.broadcast_to(noise, (times, _NOISE)).reshape(-1)[first : first + array.size]
+        noise = noise.reshape(array.shape) * array.dtype.type(2 * error)
         size = np.abs(array if sized is None else sized)
         size = np.where(array != 0, np.maximum(size, float(np.finfo(array.dtype).tiny)), size)
         moved = (noise * size + array).astype(array.dtype, copy=False)
@@ -217,22 +228,28 @@ def _spread(moved: np.ndarray) -> Any:
     return np.maximum(moved, float(np.quantile(few, 0.75)))
 
 
-def close(a: Any, b: Any, spread: Any = 0.0) -> bool:
-    """Tell whether two arrays agree to rounding, or within some times of `spread`, what rounding on the way can do."""
+def close(a: Any, b: Any, spread: Any = 0.0, compute: Elsewhere | None = None) -> bool:
+    """Tell whether two arrays agree to rounding, or within some times of `spread`, what rounding on the way can do.
+
+    compute: of what was computed on a device, what computes there. Such numbers are sums in orders of their own, where
+    they are few and lie on the host, too.
+    """
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
     if lies_here(a) != lies_here(b):
         a, b = on_host(a), on_host(b)
     rtol = _RTOL.get(a.dtype.char)
-    if rtol is not None and not lies_here(a):
+    if rtol is not None and (compute is not None or not lies_here(a)):
         rtol *= FARTHER_THERE
     if is_bfloat16(a.dtype):
         a, b = a.astype(np.float32), b.astype(np.float32)
     if np.ndim(spread):
         spread = np.ravel(np.broadcast_to(spread, a.shape))
     a, b = np.ravel(a), np.ravel(b)
-    if not lies_here(a) and a.dtype.kind == "f" and a.size and _close_at_once(a, b, rtol):
-        return True
+    if compute is not None and not lies_here(a) and a.size and not np.ndim(spread):
+        at_once = _close_at_once(a, b, rtol, compute)
+        if at_once is not None:
+            return at_once
     # Piece by piece: what is computed on the way stays small, and near.
     length = PIECE if lies_here(a) else PIECE_THERE
     pieces = [slice(i, i + length) for i in range(0, a.size, length)]
@@ -243,12 +260,37 @@ def close(a: Any, b: Any, spread: Any = 0.0) -> bool:
     return all(_close(a[p], b[p], rtol, scale, of(spread, p)) for p in pieces)
 
 
-def _close_at_once(a: Any, b: Any, rtol: Any) -> bool:
-    """Ask for the farthest elements alone, by few of a device's kernels: False if that does not tell."""
-    gap, size = a - b, np.abs(b)
+def _close_at_once(a: Any, b: Any, rtol: Any, compute: Elsewhere) -> bool | None:
+    """Tell the same by few of a device's kernels, looking at the farthest elements; None if that does not tell."""
+    if a.dtype.kind in "biu":
+        return bool(compute.map("cast", compute.map("equal", a, b), to=np.uint8).min())
+    if a.dtype.kind != "f":
+        return None
+    gap, size = compute.map("subtract", a, b), compute.map("absolute", b)
     if not np.isfinite(float(gap.sum())) or not np.isfinite(scale := float(size.max())):
-        return False
-    return float((np.abs(gap) - size * rtol).max()) <= 0.05 * rtol * scale
+        return None
+    factor = np.broadcast_to(compute.to_device(np.asarray(rtol, a.dtype)), a.shape)
+    allowed = compute.map("multiply", size, factor)
+    farthest = compute.map("subtract", compute.map("absolute", gap), allowed).max()
+    return float(farthest) <= 0.05 * rtol * scale + _least(a.dtype)
+
+
+def _looked_at(value: Value) -> list[Value]:
+    """Return what is computed, on a device, to tell whether a value is close to another."""
+    if value.dtype.kind == "f":
+        takes = {"subtract": 2, "absolute": 1, "multiply": 2}
+        return [_map(function, (value,) * n, value.dtype) for function, n in takes.items()]
+    equal = _map("equal", (value, value), np.dtype(bool))
+    return [equal, _map("cast", (equal,), np.dtype(np.uint8))]
+
+
+def _map(function: str, inputs: tuple[Value, ...], dtype: np.dtype) -> Value:
+    return Value("map", inputs, {"function": function}, inputs[0].shape, dtype)
+
+
+def _least(dtype: np.dtype) -> float:
+    """Return how far gradients that have all but vanished may be apart."""
+    return 64 * float(np.finfo(dtype).smallest_subnormal)
 
 
 def _size(array: Any) -> float:
@@ -261,9 +303,7 @@ def _size(array: Any) -> float:
 def _close(a: Any, b: Any, rtol: Any, scale: float, spread: Any) -> bool:
     with np.errstate(all="ignore"):
         allowed = rtol * (np.abs(b) + 0.05 * scale) + FARTHER * spread
-        allowed = allowed + 64 * float(
-            np.finfo(a.dtype).smallest_subnormal
-        )  # gradients that have all but vanished
+        allowed = allowed + _least(a.dtype)
         return _all((np.abs(a - b) <= allowed) | (a == b) | (np.isnan(a) & np.isnan(b)))
 
 

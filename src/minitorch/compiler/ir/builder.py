@@ -222,7 +222,7 @@ def arg_reduce(function: str, x: Value, axis: int) -> Value:
 
 
 def scan(function: str, x: Value, axis: int) -> Value:
-    """Return running totals or products along an axis."""
+    """Return running totals, products or extremes along an axis."""
     if x.dtype.kind in "bi":
         x = cast(x, INT64)
     return Value("scan", (x,), {"function": function, "axis": axis % x.ndim}, x.shape, x.dtype)

@@ -64,8 +64,13 @@ def _over_rows(group: Group, scope: str, figures: Figures) -> str:
 
 def _block_count(group: Group, rows: int, figures: Figures) -> int:
     """Return into how many blocks rows are divided: where their number varies, some may be empty."""
-    rows = typical(rows)
-    wanted = min(figures.most_blocks, typical(group.elements) // figures.serial_elements, rows)
+    rows, elements = typical(rows), typical(group.elements)
+    wanted, most = elements // figures.serial_elements, figures.most_blocks
+    if "row" in group.scope.values():
+        wanted = max(wanted, rows // figures.rows_of_a_block)
+        if elements > rows * figures.serial_elements:
+            most = max(most, figures.most_long_rows)
+    wanted = min(most, wanted, rows)
     if wanted <= 1:
         return 1
     return math.ceil(rows / math.ceil(rows / wanted))

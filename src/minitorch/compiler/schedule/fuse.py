@@ -25,13 +25,14 @@ from minitorch.compiler.ir.index import (
     split_map,
 )
 from minitorch.compiler.ir.program import Program, Shape, Value
-from minitorch.compiler.ir.sizes import typical
+from minitorch.compiler.ir.sizes import surely_equal, typical
 from minitorch.compiler.schedule.folds import fold_axes, fold_scope
 from minitorch.compiler.schedule.grouping import Grouping, is_checked_index, is_number
 from minitorch.compiler.schedule.groups import (
     EXCHANGES,
     PARTIAL,
     PLACE,
+    SORTS,
     VIRTUAL,
     Check,
     Contradiction,
@@ -97,7 +98,7 @@ class Fuser(Grouping):
         primitive = value.primitive
         if primitive == "contract":
             self.place_contract(value)
-        elif primitive == "scan":
+        elif primitive == "scan" or primitive in SORTS:
             self.place_scan(value)
         elif primitive == "scatter":
             self.place_scatter(value)
@@ -266,9 +267,9 @@ class Fuser(Grouping):
             row = operand.inputs[0]
             is_half = below.attributes.get("function") == "cast" and below.inputs[0].dtype in HALVES
             fits = is_half == (product.inputs[0].dtype in HALVES)
-            return fits and row.size == row.shape[-1] == product.shape[-1]
+            return fits and surely_equal((row.size, row.shape[-1]), (product.shape[-1],) * 2)
         maker = self.group_of.get(below)
-        alike = typical(operand.size) == typical(product.size) and product.inputs[0].dtype == np.float32
+        alike = surely_equal(operand.size, product.size) and product.inputs[0].dtype == np.float32
         return alike and (maker is None or maker.kind == "contract")
 
     def is_read_once(self, view: Value, member: Value) -> bool:
@@ -291,13 +292,15 @@ class Fuser(Grouping):
         of its own, from its beginning to its end.
         """
         figures = self.machine.figures
-        if typical(value.nbytes) < figures.far_bytes:
+        if typical(value.nbytes) < figures.far_inputs:
             return False
         leaves = {leaf for operand in value.inputs for leaf in self.leaf_values(operand)}
         for group in {self.group_of[leaf] for leaf in leaves if leaf in self.group_of}:
             if group.kind == "loop":  # it would be taken in
                 leaves.update(group.needs)
-        return any(leaf.primitive == "input" and typical(leaf.nbytes) >= figures.far_bytes for leaf in leaves)
+        return any(
+            leaf.primitive == "input" and typical(leaf.nbytes) >= figures.far_inputs for leaf in leaves
+        )
 
     def agreeing(self, group: Group, index: Index, leaves_at: LeavesAt) -> tuple[Index, list[Value]] | None:
         """Return the index and the leaves if all that is read in the group is read where it is computed."""
@@ -542,6 +545,9 @@ class Fuser(Grouping):
 
     def place_call(self, value: Value) -> None:
         """NumPy computes this; neighbours that it computes too become one call."""
+        if is_composite(value):
+            self.place_composite(value)
+            return
         leaves: list[Value] = []
         stack = list(value.inputs)
         while stack:
@@ -551,10 +557,6 @@ class Fuser(Grouping):
             elif operand.primitive != "constant":
                 leaves.append(operand)
         makers = [self.group_of[leaf] for leaf in leaves if leaf in self.group_of]
-        if is_composite(value):
-            group = makers[0] if value.primitive == "item" else self.new_group("composite")
-            self.take_in(group, value, leaves)
-            return
         calls = (
             m
             for m in makers
@@ -564,6 +566,17 @@ class Fuser(Grouping):
             and value.primitive not in EXCHANGES  # between a start and its wait others come
         )
         self.take_in(next(calls, None) or self.new_group("call"), value, leaves)
+
+    def place_composite(self, value: Value) -> None:
+        """A backend has kernels for this, which read all of it from memory; each of its results goes with it."""
+        if value.primitive == "item":
+            self.take_in(self.group_of[value.inputs[0]], value, [])
+            return
+        for operand in value.inputs:
+            if operand.primitive in VIRTUAL:
+                self.force(operand)
+        read = [operand for operand in value.inputs if operand.primitive != "constant"]
+        self.take_in(self.new_group("composite"), value, read)
 
     def take_in(self, group: Group, value: Value, leaves: list[Value]) -> None:
         """Make a value that has no place in loops a member."""

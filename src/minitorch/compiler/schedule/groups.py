@@ -21,7 +21,7 @@ from minitorch.compiler.ir.program import VIEWS, Value
 # Never computed for their own sake: whoever reads one reads what lies below it, at another index.
 VIRTUAL = VIEWS | {"pad", "iota", "size"}
 # What a reduction or a running result may do with two elements.
-FOLDS = {"add", "multiply", "maximum", "minimum", "logical_and", "logical_or"}
+FOLDS = {"add", "multiply", "maximum", "minimum", "logaddexp", "logical_and", "logical_or"}
 # Values that only scheduling makes: a value written out once more; a piece of a concatenation, written to its
 # place in the whole (attributes: into, axis, begin); a reduction in blocks of rows, whose last step is another
 # reduction.
@@ -31,6 +31,7 @@ _ALWAYS_EXPRESSIBLE = VIRTUAL | {"map", "input", "constant", "concatenate", COPY
 Kind = Literal["loop", "contract", "scan", "scatter", "concatenate", "check", "call", "composite"]
 # Kinds that can stop a run: an index is out of range, NumPy raises an error.
 MAY_FAIL = ("check", "call")
+SORTS = ("sort", "argsort")
 EXCHANGES = ("start", "wait")  # the two halves of a collective
 
 
@@ -71,8 +72,8 @@ class Check(NamedTuple):
 class Group:
     """Values computed together.
 
-    kind: 'loop'; 'contract': a product and what is done with its result; 'scan': running results along an axis;
-        'scatter'; 'concatenate': nothing, its parts are written where they are computed; 'check': of indices;
+    kind: 'loop'; 'contract': a product and what is done with its result; 'scan': running results along an axis, or its
+        order; 'scatter'; 'concatenate': nothing, its parts are written where they are computed; 'check': of indices;
         'call': NumPy computes it; 'composite': kernels that the backend has for it, as a whole.
     members: in an order of computation. index: where each lies, in terms of the group's loops. source: the same
         for what a fold folds. scope: over which loops each fold goes:

@@ -7,6 +7,7 @@ and threads are `Figures` of that.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,15 +22,17 @@ class Figures:
     """The numbers by which fusing, ordering and planning decide.
 
     Of reductions: one over at most `serial_elements` is done in one go; larger ones in at most `most_blocks`
-    blocks of rows, each with partial sums of its own. One over the first axes of more than `column_bytes` goes
-    through memory row by row.
+    blocks of rows, each with partial sums of its own; so is one of more than `rows_of_a_block` rows that have sums of
+    their own, and `most_long_rows` of more than `serial_elements` may each be a block. One over the first axes of more
+    than `column_bytes` goes through memory row by row.
     Sums over columns are not made in a kernel that folds along rows, where they are `columns_apart`.
     Of groups: at most `largest_group` values, and at most `longest_epilogue` functions on a product's result (0
-    leaves every product alone, for a library to compute; so is one of `alone_from` multiplications or more, but
-    for additions to it and its rounding to halves, where a library `finishes` it so). A value of
-    `grained_elements` or more is stored only along the grain of what is computed with it.
+    leaves every product alone, for a library to compute; so is one of `alone_from` multiplications or more, unless
+    it `is_small` all the same, and but for additions to it and its rounding to halves, where a library `finishes` it
+    so). A value of `grained_elements` or more is stored only along the grain of what is computed with it.
     Of computing again: what costs at most `cheap` is computed again rather than stored. From `far_bytes` on a
     value leaves the nearest caches before it is read, and may cost as much as `far_cost`. (An addition costs 1.)
+    An input of `far_inputs` bytes or more is not read tile by tile, after a product.
     Of memory: a value of at most `few_bytes` may lie around; every value begins at a multiple of `alignment`.
     Of products: where many have a factor in common, that is laid out once in pieces of `panel_bytes` of columns;
     `reads_padded`: what is padded for a product is not written out before, pad and all.
@@ -47,6 +50,10 @@ class Figures:
     few_bytes: int
     alignment: int
     alone_from: int = 1 << 62
+    is_small: Callable[[Value], bool] = lambda product: False
+    far_inputs: int = 1 << 20
+    rows_of_a_block: int = 1 << 62
+    most_long_rows: int = 0
     finishes: bool = False
     columns_apart: bool = False
     panel_bytes: int = 0
@@ -59,7 +66,8 @@ class Figures:
         lengths = [n for operand in product.inputs for n in operand.shape]
         letters = product.attributes["spec"].partition("->")[0].replace(",", "")
         count = math.prod(dict(zip(letters, lengths, strict=True)).values())
-        return self.longest_epilogue if typical(count) < self.alone_from else 0
+        small = typical(count) < self.alone_from or self.is_small(product)
+        return self.longest_epilogue if small else 0
 
 
 class Machine(Protocol):

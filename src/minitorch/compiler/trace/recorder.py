@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.ir import builder as make
-from minitorch.compiler.ir.elsewhere import FEW_NUMBERS, Elsewhere
+from minitorch.compiler.ir.elsewhere import Elsewhere, lies_here
 from minitorch.compiler.ir.polynomial import GREATEST, LEAST
 from minitorch.compiler.ir.program import VIEWS, Program, Value, in_order, interpret
 from minitorch.compiler.ir.sizes import Size, Symbol, collecting, hint, symbols_of
@@ -88,8 +88,8 @@ class Recording:
     promoted: numbers that were seen to change, by holder and key. around_pause: entered around everything that is done
     anew at each call (draws, and steps of schedules). symbols: the sizes that vary, by argument and axis. given: where
     each call puts them, and the floats among its arguments. may_be_size: tells whether an int that the function reads
-    by itself, and that was seen to change, may be one of them. numbers_there: whether a device's arrays stay there, and
-    here are only promised; if not, at most `most_here` bytes of them are copied to the host, which computes this run.
+    by itself, and that was seen to change, may be one of them. computing: what computes on a device whose arrays stay
+    there, and here are only promised; None: at most `most_here` bytes of them are copied to the host, which computes.
     """
 
     kind = Traced  # what writes down what is done to it
@@ -104,7 +104,7 @@ class Recording:
         symbols: Mapping[tuple[int, int], Symbol] | None = None,
         given: GivenNumbers | None = None,
         may_be_size: Callable[[ReadNumber, int], bool] = lambda reading, value: False,
-        numbers_there: bool = False,
+        computing: Callable[[DeviceMemory], Elsewhere] | None = None,
         most_here: float = math.inf,
     ) -> None:
         self.began = watch.tick()
@@ -160,7 +160,7 @@ class Recording:
         self._mirrors: dict[
             int, tuple[Any, np.ndarray]
         ] = {}  # a device's arrays, by id, and what stands for them here
-        self.numbers_there, self._room_here = numbers_there, most_here
+        self.numbers_there, self._computing, self._room_here = computing is not None, computing, most_here
         self._there: dict[Value, Any] = {}  # inputs that are promised, and their arrays on the device
         self._promised: dict[
             Value, bool
@@ -187,12 +187,13 @@ class Recording:
         collect: Callable[[Any], list[Any]],
         then: Callable[[Recorded, list[Any]], Any] = lambda recorded, found: None,
         settle: Callable[[], None] = lambda: None,
+        begin: Callable[[Recorded, Any], None] = lambda recorded, more: None,
     ) -> tuple[Any, Recorded, Any]:
         """Run a function and write it down; return its results, what was written, and what `then` gave.
 
         collect: finds the Tensors and arrays among the results. then: what else to do while they are still being
         recorded; if it fails, nothing was changed. settle: what else is changed for real, when the Tensors are: all of
-        it, or, if the function was interrupted before, nothing.
+        it, or, if the function was interrupted before, nothing. begin: what may go on while a device computes.
         """
         try:
             with self._shown():
@@ -200,6 +201,7 @@ class Recording:
                 found = collect(results)
                 recorded = self.finish([as_traced(r._data if isinstance(r, Node) else r) for r in found])
                 more = then(recorded, found)
+            begin(recorded, more)
             self._compute_what_is_kept(recorded)
             with Uninterrupted():
                 self.commit()
@@ -284,16 +286,18 @@ class Recording:
             if v in needed
         }
         assert self.memory is not None
-        there = Elsewhere(self.memory.to_device, self.memory.to_host, FEW_NUMBERS, self.memory.erf)
+        assert self._computing is not None
         sizes = {s: s.hint for value in needed for s in symbols_of((value.shape, value.attributes))}
-
-        def compute(value: Value, inputs: Any, _: Any) -> Any:
-            return there(value, inputs, sizes)
-
         with unobserved():
+            there = self._computing(self.memory)
+            there.prepare(needed)
+
+            def compute(value: Value, inputs: Any, _: Any) -> Any:
+                return there(value, inputs, sizes)
+
             found = interpret(Program(list(given), values), list(given.values()), compute=compute)
             return [
-                array.copy() if value.primitive in VIEWS or value in given else array
+                _copied(array, there) if value.primitive in VIEWS or value in given else array
                 for value, array in zip(values, found, strict=True)
             ]
 
@@ -953,7 +957,7 @@ class Recording:
             self.after[self._outputs[id(traced)]] = array
         while written:
             held, array, new = written.pop()
-            array[...] = self._beside(held.node, new)
+            np.copyto(array, self._beside(held.node, new))  # (of a device's arrays that takes no kernel)
             watch.touch(array)
             if device_of(array) is None:
                 # It is what the function gave: the other one may go.
@@ -1005,6 +1009,12 @@ class Recording:
             if node._operation is not None:
                 node._inputs = _plain(node._inputs, self.settled)
                 node._attributes = _plain(node._attributes, self.settled)
+
+
+def _copied(array: Any, compute: Elsewhere) -> Any:
+    """Return a copy of an array, wherever it lies."""
+    in_order = lies_here(array) or array.flags.c_contiguous
+    return array.copy() if in_order else compute.laid_out(array)
 
 
 def _own(array: Any) -> Any:

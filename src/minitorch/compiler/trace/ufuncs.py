@@ -160,9 +160,9 @@ def _ufunc_reduce(
 
 
 def scan_traced(ufunc: Any, x: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Traced:
-    """Return running totals (or products) along an axis."""
+    """Return running totals (or products, or extremes) along an axis."""
     x = as_traced(x)
-    if ufunc not in (np.add, np.multiply):
+    if ufunc not in (np.add, np.multiply, np.maximum, np.minimum, np.logaddexp):
         return call_back(ufunc.accumulate, (x,), {"axis": axis, "dtype": dtype})
     with np.errstate(all="ignore"):
         array = ufunc.accumulate(x.array, axis=axis, dtype=dtype)

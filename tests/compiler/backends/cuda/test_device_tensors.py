@@ -9,6 +9,8 @@ import pytest
 import minitorch
 from compiled import BACKENDS, assert_same
 from minitorch import nn
+from minitorch.compiler.backends.cuda import sorting
+from minitorch.compiler.call.there import computing
 from minitorch.compiler.ir import elsewhere
 from minitorch.compiler.trace.recorder import Recording
 from minitorch.nn import functional as F
@@ -270,11 +272,11 @@ def test_tensors_of_host_and_device_together_are_refused():
 
 
 def test_new_arrays_at_every_call_and_products_of_a_library():
-    w = minitorch.tensor(normal(64, 90)).to("cuda")
+    w = minitorch.tensor(normal(600, 9) * 0.05).to("cuda")
     run = minitorch.compile(lambda x: (x @ w).tanh(), fullgraph=True)
     kept = []  # so that each lies elsewhere
     for i in range(20):
-        x = minitorch.tensor(normal(100, 64, seed=i)).to("cuda")
+        x = minitorch.tensor(normal(100, 600, seed=i)).to("cuda")
         kept.append((x, run(x)))
     for x, y in kept:
         np.testing.assert_allclose(numbers(y), np.tanh(numbers(x) @ numbers(w)), rtol=1e-3, atol=1e-4)
@@ -380,10 +382,11 @@ def test_a_long_recording_is_not_made_again_at_the_second_call(monkeypatch):
     assert run.cache.audits == 0
 
 
-def test_what_has_no_kernel_runs_between_two_graphs_and_explain_says_so():
+def test_what_has_no_kernel_runs_between_two_graphs_and_explain_says_so(monkeypatch):
+    monkeypatch.setattr(sorting, "MOST_SCRATCH", 0)
     run = minitorch.compile(lambda x: (x * 2).sort(1)[0].exp(), fullgraph=True)
     for i in range(4):
-        x = minitorch.tensor(normal(4, 30, seed=i)).to("cuda")
+        x = minitorch.tensor(normal(2, 5000, seed=i)).to("cuda")
         moved.clear()
         found = run(x)
         assert i < 2 or not moved  # (the first two calls are recorded)
@@ -395,11 +398,12 @@ def test_what_cupy_refuses_is_computed_on_the_host_and_explain_says_so(monkeypat
     def refused(*args, **options):
         raise TypeError("not here")
 
+    monkeypatch.setattr(sorting, "MOST_SCRATCH", 0)
     if not REAL:
         monkeypatch.setattr(elsewhere, "PRIMITIVES", {**elsewhere.PRIMITIVES, "argsort": refused})
     run = minitorch.compile(lambda x: (x * 2).sort(1)[0].exp(), fullgraph=True)
     for i in range(4):
-        x = minitorch.tensor(normal(4, 30, seed=i)).to("cuda")
+        x = minitorch.tensor(normal(2, 5000, seed=i)).to("cuda")
         np.testing.assert_allclose(numbers(run(x)), np.exp(np.sort(2 * numbers(x), 1)), rtol=1e-5)
     assert REAL or "or NumPy from copies, computes" in str(run.explain())
 
@@ -416,7 +420,7 @@ def test_training_recorded_on_the_device(model, nothing_here, monkeypatch):
         Recording, "__init__", lambda self, *given: modes.append(given[-2:]) or begin(self, *given)
     )
     losses, state, step = trained(model, OPTIMIZERS["sgd"], batch, True)
-    assert set(modes) == {(False, 0), (True, np.inf)}  # nowhere but on the device, when that is known
+    assert set(modes) == {(None, 0), (computing, np.inf)}  # nowhere but on the device, when that is known
     expected, others, _ = trained(model, OPTIMIZERS["sgd"], batch, False)
     np.testing.assert_allclose(losses, expected, rtol=1e-4)
     for a, b in zip(state, others, strict=True):

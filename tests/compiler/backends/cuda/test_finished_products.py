@@ -5,6 +5,7 @@ import pytest
 
 import minitorch
 from compiled import BACKENDS, assert_same
+from minitorch.compiler.backends.cuda import products as products_module
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 
 pytestmark = pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is not installed")
@@ -13,6 +14,11 @@ A, W, ROW, C = (
     np.random.default_rng(n).normal(size=shape).astype(np.float32)
     for n, shape in enumerate([(90, 80), (96, 80), (96,), (90, 96)])
 )
+
+
+@pytest.fixture(autouse=True)
+def small_ones_are_a_librarys_too(monkeypatch):
+    monkeypatch.setattr(products_module, "LEAST_FOR_A_LIBRARY", 1)
 
 
 def library_products(run):

@@ -5,7 +5,6 @@ import dataclasses
 import functools
 import math
 import shutil
-import subprocess
 from importlib.util import find_spec
 
 import numpy as np
@@ -13,19 +12,26 @@ import pytest
 
 import minitorch
 from compiled import BACKENDS, assert_same
-from minitorch.compiler.backends.cuda import convolutions
+from minitorch.compiler.backends.cuda import convolutions, sorting
 from minitorch.compiler.backends.cuda import products as products_module
+from minitorch.compiler.backends.cuda import ptx as machine_code
 from minitorch.compiler.backends.cuda.backend import CudaBackend
 from minitorch.compiler.backends.cuda.capabilities import GPU_FIGURES, Gpu
 from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution
 from minitorch.compiler.backends.cuda.devices import Emulated, Launch
 from minitorch.compiler.backends.cuda.products import LibraryProduct
-from minitorch.compiler.backends.cuda.ptx import ptx
+from minitorch.compiler.backends.cuda.ptx import assembled, assembler, ptx
 from minitorch.compiler.backends.cuda.words import BlockWriter, Kernel, cpu_text, gpu_text
 
 pytestmark = pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is not installed")
 
 BOTH = ["gpu", "gpu backwards"]  # whichever thread comes first, results are the same
+
+
+@pytest.fixture
+def librarys(monkeypatch):
+    """Products that are kernels of our own only because they are small are a library's."""
+    monkeypatch.setattr(products_module, "LEAST_FOR_A_LIBRARY", 1)
 
 
 def numbers(*shape):
@@ -185,6 +191,7 @@ LIBRARYS = ["ab,bc->ac", "ab,cb->ac", "ba,bc->ac", "ab,bc->ca", "xab,xbc->xac", 
 OURS = ["xyab,xyb->xya", "axb,xcb->acx"]  # too few multiplications; a result with gaps between its neighbours
 
 
+@pytest.mark.usefixtures("librarys")
 @pytest.mark.parametrize("spec", LIBRARYS + OURS)
 def test_large_products_are_a_librarys(spec):
     sizes = {"a": 90, "b": 80, "c": 96, "x": 4, "y": 3}
@@ -197,6 +204,57 @@ def test_large_products_are_a_librarys(spec):
     assert ("a library's" in str(run.explain())) == (spec in LIBRARYS)
 
 
+SMALL = {
+    "ab,bc->ac": ((50, 60), (60, 64)),
+    "ab,cb->ac": ((60, 300), (33, 300)),  # (more sums than come at once, and not in whole tiles)
+    "ba,bc->ac": ((150, 33), (150, 40)),
+    "ab,bc->ca": ((17, 100), (100, 90)),
+    "xab,xcb->axc": ((3, 33, 50), (3, 40, 50)),
+    "abx,bxc->ac": ((40, 20, 5), (20, 5, 40)),
+}
+
+
+@pytest.mark.parametrize("backend", BOTH)
+@pytest.mark.parametrize("dtype", [minitorch.float32, minitorch.float64])
+@pytest.mark.parametrize("spec", SMALL)
+def test_small_products_go_by_tiles_with_what_follows_them(spec, dtype, backend):
+    a, b = (minitorch.tensor(numbers(*shape)).to(dtype) for shape in SMALL[spec])
+
+    def function(a, b):
+        return minitorch.relu(minitorch.einsum(spec, a * 2, b) + 1)
+
+    run = minitorch.compile(function, backend=backend)
+    run(a, b)
+    assert_same(run(a + 1, b), function(a + 1, b), spec, slack=4)
+    assert "tiles of 16 by 16" in str(run.explain())
+
+
+@pytest.mark.parametrize("backend", BOTH)
+def test_a_small_step_is_five_kernels(backend):
+    minitorch.manual_seed(0)
+    layers = [minitorch.nn.Linear(20, 48), minitorch.nn.ReLU(), minitorch.nn.Linear(48, 10)]
+    model, other = minitorch.nn.Sequential(*layers), minitorch.nn.Sequential(*copy.deepcopy(layers))
+    x, y = minitorch.tensor(numbers(160, 20)), minitorch.tensor(np.arange(160) % 10)
+
+    def step(model):
+        loss = minitorch.nn.functional.cross_entropy(model(x), y)
+        minitorch.optim.SGD(model.parameters(), lr=0.1).zero_grad()
+        loss.backward()
+        with minitorch.no_grad():
+            for p in model.parameters():
+                p.sub_(0.1 * p.grad)
+        return loss
+
+    run = minitorch.compile(step, backend=backend)
+    for _ in range(3):
+        assert_same(run(model), step(other), slack=4)
+    for a, b in zip(model.parameters(), other.parameters(), strict=True):
+        assert_same(a.detach(), b.detach(), slack=4)
+    (program,) = run.cache.all()
+    assert len(program.runner.tasks) == 5
+
+
+@pytest.mark.usefixtures("librarys")
 def test_a_convolutions_windows_are_written_out_for_a_library():
     x, w = minitorch.tensor(numbers(8, 8, 16, 16)), minitorch.tensor(numbers(16, 8, 3, 3))
 
@@ -213,6 +271,7 @@ def test_a_convolutions_windows_are_written_out_for_a_library():
     assert str(run.explain()).count("a library's") >= 2
 
 
+@pytest.mark.usefixtures("librarys")
 @pytest.mark.parametrize("backend", BOTH)
 def test_rows_of_products_lie_apart_where_their_length_is_odd(backend):
     def function(x, w, y):
@@ -231,9 +290,10 @@ def test_rows_of_products_lie_apart_where_their_length_is_odd(backend):
     assert {max(each.c.apart, each.a.apart, each.b.apart) for each in products} == {304}
 
 
+@pytest.mark.usefixtures("librarys")
 def test_steps_are_measured_one_by_one():
     x, w = minitorch.tensor(numbers(100, 80)), minitorch.tensor(numbers(80, 90))
-    run = minitorch.compile(lambda x, w: (x.exp() @ w).argsort(1).sum(), backend="gpu")
+    run = minitorch.compile(lambda x, w: minitorch.searchsorted(x[0] * 0, x.exp() @ w).sum(), backend="gpu")
     run(x, w)
     (program,) = run.cache.all()
     program.runner.measure([x.numpy(), w.numpy()], 3)
@@ -286,6 +346,78 @@ def test_a_training_step(backend):
     np.testing.assert_allclose(losses, expected, rtol=1e-4)
     for a, b in zip(parameters, others, strict=True):
         assert_same(a, b, slack=10)
+
+
+def awkward(dtype, *shape):
+    """Numbers of which many are equal, and the first and last of a dtype; among floats nan, -0 and inf."""
+    random = np.random.default_rng([11, *shape])
+    if dtype == np.bool_:
+        return random.integers(0, 2, shape).astype(dtype)
+    if np.dtype(dtype).kind == "f":
+        some = [np.nan, -0.0, 0.0, np.inf, -np.inf, 1.5, -1.5, 1e-3, np.finfo(dtype).max]
+    else:
+        some = [np.iinfo(dtype).min, np.iinfo(dtype).max, 0, 1, 2, np.iinfo(dtype).max - 1]
+    return random.choice(np.array(some, dtype), shape)
+
+
+def ordered(x):
+    values, places = x.sort(-1)
+    highest, where = x.topk(min(3, x.shape[-1]))
+    return values, places, x.sort(0)[0], x.argsort(0, descending=True), highest, where, x.kthvalue(2, 0)[1]
+
+
+@pytest.mark.parametrize("backend", BOTH)
+@pytest.mark.parametrize("shape", [(5, 8), (130, 9), (2, 300), (2, 3, 40), (2, 5000)], ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.int16, np.uint8, np.bool_])
+def test_sorting(dtype, shape, backend):
+    x, other = minitorch.tensor(awkward(dtype, *shape)), minitorch.tensor(awkward(dtype, *shape[::-1]))
+    other = other.reshape(shape)
+    run = minitorch.compile(ordered, backend=backend, fullgraph=True)
+    run(x)
+    for a, b in zip(run(other), ordered(other), strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+        np.testing.assert_array_equal(np.signbit(a.numpy() * 1.0), np.signbit(b.numpy() * 1.0))
+    assert not any(program.runner.report.called_back for program in run.cache.all())
+
+
+def sorted_with_gradients(x):
+    values, _ = x.sort(1, descending=True)
+    best, _ = x.topk(3)
+    return values, *minitorch.autograd.grad((values * values.detach().cos()).sum() + best.sum(), [x])
+
+
+@pytest.mark.parametrize(
+    ("length", "most", "called"), [(1000, 0, False), (33000, 1 << 28, False), (5000, 0, True)]
+)
+def test_long_rows_are_merged_or_a_librarys_and_gradients_follow_the_order(length, most, called, monkeypatch):
+    monkeypatch.setattr(sorting, "MOST_SCRATCH", most)
+    x = minitorch.tensor(numbers(2, length), requires_grad=True)
+    run = minitorch.compile(sorted_with_gradients, backend="gpu")
+    run(x)
+    for a, b in zip(run(x), sorted_with_gradients(x), strict=True):
+        assert_same(a, b)
+    assert any(bool(program.runner.report.called_back) for program in run.cache.all()) == called
+
+
+def running(x):
+    return x.cumsum(-1), x.cumprod(0), *x.cummax(-1), *x.cummin(0), x.logcumsumexp(-1)
+
+
+@pytest.mark.parametrize("backend", BOTH)
+@pytest.mark.parametrize("shape", [(3, 64), (5, 100), (1, 5000), (300, 3), (2, 2, 2100)], ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_running_results(dtype, shape, backend):
+    x = 1 + 0.01 * numbers(*shape).astype(dtype)
+    x.reshape(-1)[::7] *= -1
+    x[0, ..., -3:] = np.nan
+    x = minitorch.tensor(x)
+    run = minitorch.compile(running, backend=backend, fullgraph=True)
+    run(x)
+    for a, b in zip(run(x * 1), running(x), strict=True):
+        np.testing.assert_allclose(
+            a.numpy(), b.numpy(), rtol=2e-4, atol=1e-4 if dtype == np.float32 else 1e-9
+        )
+    assert not any(program.runner.report.called_back for program in run.cache.all())
 
 
 C_LIBRARY = {
@@ -375,7 +507,7 @@ def test_the_renderings_have_the_same_phases():
 def programs():
     """The kernels of all functions above, as LLVM text."""
     texts = []
-    for function in FUNCTIONS:
+    for function in [*FUNCTIONS, lambda x, w: (ordered(x), running(x))]:
         x, w = (minitorch.tensor(numbers(*s), requires_grad=True) for s in ((7, 33), (33,)))
         run = minitorch.compile(function, backend="gpu")
         run(x, w)
@@ -384,23 +516,23 @@ def programs():
 
 
 @pytest.mark.parametrize("processor", ["sm_80", "sm_90"])
-def test_ptx(programs, processor, tmp_path):
-    assembler = shutil.which("ptxas")
+def test_ptx(programs, processor):
     for text in programs:
         code = ptx(text, processor)
         assert f".target {processor}".encode() in code
         assert b".visible .entry kernel0" in code
-        if assembler is not None:
-            (tmp_path / "a.ptx").write_bytes(code)
-            command = [
-                assembler,
-                f"-arch={processor}",
-                "-o",
-                str(tmp_path / "a.cubin"),
-                str(tmp_path / "a.ptx"),
-            ]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, done.stderr
+        if assembler() is not None:
+            made = assembled(text, processor)
+            assert made is not None
+            assert made.startswith(b"\x7fELF")
+
+
+def test_what_the_assembler_does_not_know_is_left_to_the_driver(programs, monkeypatch):
+    monkeypatch.setattr(machine_code, "assembler", lambda: shutil.which("false"))
+    monkeypatch.setenv("MINITORCH_CACHE", "off")
+    assert assembled(programs[0], "sm_90") is None
+    monkeypatch.setattr(machine_code, "assembler", lambda: None)
+    assert assembled(programs[0], "sm_90") is None
 
 
 @pytest.mark.skipif(find_spec("cupy") is not None, reason="there may be a GPU")
@@ -430,7 +562,8 @@ def test_kernels_of_one_block_run_in_turn(backend):
 def small_ones_too(monkeypatch):
     """Convolutions are a library's however small they are."""
     monkeypatch.setattr(convolutions, "LEAST_CONVOLVED", 1)
-    monkeypatch.setattr(CudaBackend, "machine", Gpu(dataclasses.replace(GPU_FIGURES, alone_from=1)))
+    figures = dataclasses.replace(GPU_FIGURES, alone_from=1, is_small=lambda product: False)
+    monkeypatch.setattr(CudaBackend, "machine", Gpu(figures))
 
 
 @pytest.mark.parametrize("how", [{"padding": 1}, {"stride": 2, "padding": (2, 1)}, {"dilation": 2}], ids=str)

@@ -5,6 +5,7 @@ import pytest
 
 import minitorch
 from compiled import BACKENDS
+from minitorch.compiler.backends.cuda import products
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 
 pytestmark = pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is not installed")
@@ -59,7 +60,8 @@ def test_the_sums_of_halves_may_be_wanted_in_float32():
 
 
 @pytest.mark.parametrize("precision", ["high", "highest"])
-def test_attention_under_autocast_rounds_its_weights_where_products_may_round(precision):
+def test_attention_under_autocast_rounds_its_weights_where_products_may_round(precision, monkeypatch):
+    monkeypatch.setattr(products, "LEAST_FOR_A_LIBRARY", 1)
     q, k, v = (minitorch.tensor(numbers(2, 2, 96, 32), requires_grad=True) for _ in range(3))
 
     def function(q, k, v):

@@ -15,7 +15,7 @@ import pytest
 import minitorch as mt
 from compiled import BACKENDS
 from minitorch import nn
-from minitorch.compiler.backends.cuda import backend, loops, lower, transposed
+from minitorch.compiler.backends.cuda import backend, loops, lower, products, transposed
 from minitorch.compiler.backends.cuda.backend import CudaBackend
 from minitorch.compiler.backends.cuda.devices import Cuda, Emulated, Launch
 from minitorch.compiler.backends.cuda.products import LibraryProduct
@@ -51,7 +51,8 @@ def made_by(backwards=False, **figures):
 def for_small_sizes(monkeypatch):
     """Small sizes are enough for what is done with large ones: a library, tiles, rows that are kept."""
     for room, name in (
-        (lower, "LEAST_MULTIPLICATIONS"),
+        (products, "LEAST_MULTIPLICATIONS"),
+        (products, "LEAST_FOR_A_LIBRARY"),
         (lower, "LEAST_WORTH_PACKING"),
         (transposed, "LEAST_ELEMENTS"),
         (loops, "BUSY_THREADS"),

@@ -31,12 +31,13 @@ from minitorch.compiler.ir.index import (
 from minitorch.compiler.ir.program import Program, Value, in_order, interpret
 from minitorch.compiler.ir.simplify import number, simplify
 from minitorch.compiler.schedule.groups import Composite
+from minitorch.engine.dtypes import bfloat16, is_bfloat16
 
 SIZES = (32, 64, 128)  # of heads
 LEAST_SCORES = 1 << 16  # fewer are as fast through memory
 MOST_LOOKED_AT = 1 << 24  # elements of a mask that are computed to find out which tiles it leaves out
 LONGEST = 32  # values between the scores and what a softmax is taken of
-CHUNK = 4  # elements that are copied at once, and that everything has to be a multiple of
+COPIED = 16  # bytes that are copied at once, and that everything has to be a multiple of
 FLOAT32 = np.dtype(np.float32)
 _VIEWS = {"reshape", "permute", "expand", "slice"}
 
@@ -46,7 +47,7 @@ class Rows:
     """Where matrices lie, side by side in batches: neighbours of a row are neighbours in memory.
 
     source: the value whose memory it is (None: a result of the call). start: of its first element, and then steps in
-    elements. factor: what every element is to be multiplied with.
+    elements. factor: what every element is to be multiplied with. dtype: of elements in memory.
     """
 
     source: Value | None
@@ -54,6 +55,7 @@ class Rows:
     batches: tuple[int, ...]
     row: int
     factor: float = 1.0
+    dtype: np.dtype = FLOAT32
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,11 @@ class Attention(Composite):
     @property
     def __name__(self) -> str:
         return "attention" if self.g is None else "gradient of attention"
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype of all that is multiplied."""
+        return self.q.dtype
 
     @property
     def rows_shape(self) -> tuple[int, ...]:
@@ -194,6 +201,10 @@ class _Other(Exception):
     """This is something else."""
 
 
+class _Mixed(Exception):
+    """Only some of the factors are bfloat16."""
+
+
 @dataclass
 class _Found:
     """Attention as a program has it.
@@ -216,6 +227,16 @@ def _is(value: Value, function: str) -> bool:
 def _need(condition: object) -> None:
     if not condition:
         raise _Other
+
+
+def _half_below(value: Value) -> Value | None:
+    """Return the bfloat16 whose numbers a value has, in float32 or once more, if need be in another order."""
+    if is_bfloat16(value.dtype) and _is(value, "cast"):
+        return _half_below(value.inputs[0])
+    while value.primitive in _VIEWS:
+        value = value.inputs[0]
+    is_half = value.dtype == FLOAT32 and _is(value, "cast") and is_bfloat16(value.inputs[0].dtype)
+    return value.inputs[0] if is_half else None
 
 
 def _folded_row(value: Value, function: str) -> Value:
@@ -291,9 +312,11 @@ class _Search:
 
     def found(self) -> _Found:
         """Return what was looked for, with the loops of batches divided where views ask for it."""
-        for _ in range(4):
+        for _ in range(6):
             try:
                 return self._found()
+            except _Mixed:
+                self.narrow = False
             except Split as request:
                 rewrite = split_map(request)
                 _need(all(request.dim is not d for a in self.index[-2:] for d, _ in a[1]))
@@ -316,6 +339,8 @@ class _Search:
         v_value, v_index, *_ = self.other(self.result, self.softmax, key)
         v = self.rows(v_value, v_index, key)
         _need(self.result.shape and self.head_size(v_index) == size)
+        self.of_one_dtype(q, k, v)
+        self.halves = is_bfloat16(q.dtype)
         band, left_out = _band(self.scores, self.inside, product)
         scores = self.scores
         if left_out is not None:
@@ -344,6 +369,14 @@ class _Search:
         forward.leaves = _leaves(forward)
         orders = {each: self.layout(each) for each in results}
         return _Found(forward, backward, results, orders, gradient)
+
+    narrow = True  # whether factors are read as bfloat16, where they are
+    halves = False  # whether all are
+
+    def of_one_dtype(self, *rows: Rows) -> None:
+        """See to it that factors are of one dtype in memory."""
+        if len({each.dtype for each in rows}) > 1:
+            raise _Mixed
 
     # Products.
 
@@ -419,28 +452,44 @@ class _Search:
                 break
             value = value.inputs[0]
         _need(value.dtype == FLOAT32 and value.size > 1 and np.isfinite(factor))
+        while self.narrow and (half := _half_below(value)) is not None:
+            while value is not half:
+                if value.primitive in _VIEWS:
+                    index, _ = through(value, index)
+                value = value.inputs[0]
+            while value.primitive in _VIEWS:
+                index, _ = through(value, index)
+                value = value.inputs[0]
         start, terms = offset(index, value.shape)
-        return self.placed(value, start, dict(terms), row, factor)
+        return self.placed(value, start, dict(terms), row, factor, value.dtype)
 
     def placed(
-        self, source: Value | None, start: int, steps: dict[Dim, int], row: Dim, factor: float = 1.0
+        self,
+        source: Value | None,
+        start: int,
+        steps: dict[Dim, int],
+        row: Dim,
+        factor: float = 1.0,
+        dtype: np.dtype = FLOAT32,
     ) -> Rows:
         """Return rows with these steps from element to element."""
         own = {*self.batches, self.query, self.key}
         inner = [step for d, step in steps.items() if d not in own]
         batches = tuple(steps.get(d, 0) for d in self.batches)
-        found = Rows(source, start, batches, steps.get(row, 0), factor)
-        _need(inner == [1] and not any(n % CHUNK for n in (start, found.row, *batches)))
+        found = Rows(source, start, batches, steps.get(row, 0), factor, dtype)
+        _need(inner == [1] and not any(n * dtype.itemsize % COPIED for n in (start, found.row, *batches)))
         _need(all(n >= 0 for n in (start, found.row, *batches)))
         return found
 
     def layout(self, product: Value) -> tuple[int, ...]:
         """Return the order of axes in which a product is best written: as it is read, the axis of a head last."""
-        read = self.readers.get(product, [])
+        read = list(self.readers.get(product, []))
         head = self.head_axis(product)
         for reader in read:
             if reader.primitive == "permute" and reader.attributes["axes"][-1] == head:
                 return tuple(reader.attributes["axes"])
+            if reader.primitive == "map":  # it will be computed as it is read, too
+                read += self.readers.get(reader, [])
         return (*(axis for axis in range(product.ndim) if axis != head), head)
 
     def head_axis(self, product: Value) -> int:
@@ -474,7 +523,25 @@ class _Search:
         own = self.other(product, matrix, self.key if row is self.query else self.query)[2]
         axes = self.layout(product)
         start, terms = offset(tuple(own[a] for a in axes), tuple(product.shape[a] for a in axes))
-        return self.placed(None, start, dict(terms), row)
+        return self.placed(None, start, dict(terms), row, dtype=self.read_as(product))
+
+    def read_as(self, product: Value) -> np.dtype:
+        """Return bfloat16, if everything is and all who read a product round it to that; if not, float32."""
+        return bfloat16 if self.halves and self.is_rounded(product) else FLOAT32
+
+    def is_rounded(self, value: Value) -> bool:
+        """Whether all that read a value round it to bfloat16, if need be after a power of two has multiplied it."""
+
+        def rounds(reader: Value) -> bool:
+            if _is(reader, "cast"):
+                return is_bfloat16(reader.dtype)
+            if reader.primitive in ("permute", "reshape"):
+                return self.is_rounded(reader)
+            factor = number(reader.inputs[1]) if _is(reader, "multiply") else None
+            return factor is not None and abs(math.frexp(factor)[0]) == 0.5 and self.is_rounded(reader)
+
+        readers = self.readers.get(value, [])
+        return bool(readers) and value not in self.outputs and all(map(rounds, readers))
 
     def is_row(self, product: Value, matrix: Value, dim: Dim) -> bool:
         try:
@@ -503,6 +570,7 @@ class _Search:
             made.slope = _opened(slope, self.made_of(slope, {*self.inside, inner}) - {inner}, left_out, 0.0)
         gradient, values = self.gradient(gained, forward)
         made.g, made.of_queries = gradient, self.one_by_query()
+        self.of_one_dtype(forward.q, gradient)
         for product in products:
             g_value, g_index, _ = self.other(product, softmax, self.query)
             _need(self.rows(g_value, g_index, self.query) == gradient)
@@ -745,7 +813,8 @@ def _rewritten(program: Program, taken: dict[Value, _Found]) -> Program:
             else tuple(products[name].shape[axis] for axis in found.orders[products[name]])
             for name in attention.written
         ]
-        examples = [np.broadcast_to(np.zeros((), FLOAT32), shape) for shape in shapes]
+        dtypes = [rows.dtype for rows in attention.written.values()]
+        examples = [np.broadcast_to(np.zeros((), d), s) for d, s in zip(dtypes, shapes, strict=True)]
         named = dict(
             zip(attention.written, builder.call(attention, inputs, examples, single=False), strict=True)
         )
@@ -753,7 +822,8 @@ def _rewritten(program: Program, taken: dict[Value, _Found]) -> Program:
             for each in (named[name], named[name].inputs[0]):
                 each.line = products[name].line
             order = found.orders[products[name]]
-            named[name] = builder.permute(named[name], [order.index(axis) for axis in range(len(order))])
+            back = [order.index(axis) for axis in range(len(order))]
+            named[name] = builder.permute(builder.cast(named[name], FLOAT32), back)
         return named
 
     for value in in_order([*program.inputs, *program.outputs], inputs_of):

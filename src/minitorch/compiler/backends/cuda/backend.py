@@ -37,6 +37,7 @@ from minitorch.compiler.backends.cuda.loops import MOST_COUNTED
 from minitorch.compiler.backends.cuda.lower import FAILED, GpuLowering
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.side_by_side import side_by_side
+from minitorch.compiler.backends.cuda.value_kernels import ValueKernels
 from minitorch.compiler.backends.cuda.words import SIZE, Kernel, gpu_text
 from minitorch.compiler.backends.interface import ScheduledBackend, Task
 from minitorch.compiler.ir.elsewhere import Elsewhere, lies_here
@@ -89,6 +90,11 @@ class CudaBackend(ScheduledBackend):
         """Whether a convolution is to have its channels last."""
         return has_aligned_channels(product, found) and self.convolves(product, found)
 
+    @functools.cached_property
+    def value_kernels(self) -> ValueKernels:
+        """What computes values of a recording on the device, one by one."""
+        return ValueKernels(self.device)
+
     def build(self, program: Program, updates: Mapping[int, int], numbers: Collection[int] = ()) -> Any:
         """Schedule a program."""
         program, rounds = widened(program), precision() != "highest"
@@ -108,12 +114,24 @@ class CudaBackend(ScheduledBackend):
         unread: Collection[int] = (),
     ) -> GpuProgram:
         """Return a program as something that runs. unread: outputs that are there for their checks' sake alone."""
+        made = self.begin(program, updates, numbers, unread)
+        made.load()
+        return made
+
+    def begin(
+        self,
+        program: Program,
+        updates: Mapping[int, int],
+        numbers: Collection[int] = (),
+        unread: Collection[int] = (),
+    ) -> GpuProgram:
+        """Return a program whose kernels are being made, and which runs when it is loaded."""
         made: GpuProgram = self.build(program, updates, numbers)
         with comparing_surely(program.guards):
             made.leave_out(unread)
             if self.fuse:
                 made.merge(self.machine.figures.alignment)
-            made.load(lambda binding: self.compile(program.at(binding), updates, numbers, unread))
+            made.begin(lambda binding: self.compile(program.at(binding), updates, numbers, unread))
         return made
 
     def tasks(self, schedule: Schedule) -> list[Task]:
@@ -230,10 +248,22 @@ class GpuProgram:
         self._plan = plan_memory(touched, alignment)
         self.report.arena, self.report.unshared = self._plan.size, self._plan.unshared
 
-    def load(self, for_one: Callable[[Binding], GpuProgram]) -> None:
-        """Make it ready to run. for_one: makes the same program for some sizes alone."""
-        device, tasks = self.device, self.tasks
+    def begin(self, for_one: Callable[[Binding], GpuProgram]) -> None:
+        """Have its kernels made, by other threads; nothing is taken of the device's memory yet.
+
+        for_one: makes the same program for some sizes alone.
+        """
         self._for_one, self._own = for_one, dict[tuple[int, ...], GpuProgram]()
+        self._kernels = _different(self.tasks, self.device.rounds)
+        self._loading = self.device.loading(list(self._kernels.values())) if self._kernels else list
+
+    def load(self) -> None:
+        """Make it ready to run."""
+        with comparing_surely(self.schedule.program.guards):
+            self._load()
+
+    def _load(self) -> None:
+        device, tasks = self.device, self.tasks
         # Whether any check has failed, which kernels look at; and which, which the host does. Nobody clears them but
         # who has told of it.
         self._failed = device.empty((1,), np.int64)
@@ -259,12 +289,7 @@ class GpuProgram:
         self._pairs = np.zeros(max(1, len(self.order)), [("wide", "f8"), ("narrow", "f4"), ("", "f4")])
         self._device_numbers = device.empty((2 * len(self._pairs),), np.int64)
         self._find_places()
-        self._kernels = _different(tasks, device.rounds)
-        self._functions: dict[int, Any] = dict(
-            zip(self._kernels, device.load(list(self._kernels.values())), strict=True)
-            if self._kernels
-            else ()
-        )
+        self._functions: dict[int, Any] = dict(zip(self._kernels, self._loading(), strict=True))
         self.report.tick("compile")
         self._sized: dict[tuple[int, ...], _Sized] = {}
         self._note(tasks)

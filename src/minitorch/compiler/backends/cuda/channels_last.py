@@ -27,7 +27,7 @@ def channels_last(program: Program, wanted: Callable[[Value, Convolution], bool]
     """Return a program with its convolutions, and what is computed of them, turned. wanted: tells which of them."""
     if all(value.primitive != "window" for value in program.values()):
         return program
-    program = simplify(program)
+    program = _trimmed(simplify(program))
     found = {value: convolution(value) for value in program.values() if value.primitive == "contract"}
     chosen = {value: each for value, each in found.items() if each is not None and wanted(value, each)}
     if not chosen:
@@ -37,6 +37,49 @@ def channels_last(program: Program, wanted: Callable[[Value, Convolution], bool]
         turning.take(value)
     outputs = [turning.now[value] for value in program.outputs]
     return Program(program.inputs, outputs, program.guards)
+
+
+def _trimmed(program: Program) -> Program:
+    """Return a program in which a part of a convolution's places is a convolution with a smaller border."""
+    now: dict[Value, Value] = {}
+    for value in program.values():
+        made = _with_smaller_border(value, now) if value.primitive == "slice" else None
+        if made is None:
+            inputs = tuple(now[each] for each in value.inputs)
+            same = inputs == value.inputs
+            made = (
+                value if same else Value(value.primitive, inputs, value.attributes, value.shape, value.dtype)
+            )
+        _take_line(made, value)
+        now[value] = made
+    return Program(program.inputs, [now[value] for value in program.outputs], program.guards)
+
+
+def _with_smaller_border(value: Value, now: dict[Value, Value]) -> Value | None:
+    """Return a slice of a convolution as a convolution; None if it is none, or there is no border to spare."""
+    how, product = value.attributes, value.inputs[0]
+    found = convolution(product) if product.primitive == "contract" else None
+    if found is None or found.of_filters or len(found.made) > 1 or product.inputs[0] is not found.window:
+        return None
+    window, image = found.window.attributes, found.window.inputs[0]
+    out = product.attributes["spec"].partition("->")[2]
+    across = dict(zip((out.index(c) for c in found.places[1:]), window["axes"], strict=True))
+    if (
+        image.primitive != "pad"
+        or any(step != 1 for step in (*how["steps"], *window["strides"]))
+        or not all(surely_equal(value.shape[i], product.shape[i]) for i in range(4) if i not in across)
+    ):
+        return None
+    low, high = list(image.attributes["low"]), list(image.attributes["high"])
+    for i, axis in across.items():
+        low[axis] -= how["starts"][i]
+        high[axis] -= product.shape[i] - how["starts"][i] - value.shape[i]
+    if not all(surely_at_most(0, width) for width in (*low, *high)):
+        return None
+    padded = builder.pad(now[image.inputs[0]], low, high, image.attributes["value"])
+    names = ("axes", "sizes", "strides", "dilations")
+    windows = builder.window(padded, *(window[name] for name in names))
+    return builder.contract(product.attributes["spec"], windows, now[found.other])
 
 
 class _Turning:
@@ -82,10 +125,6 @@ class _Turning:
         if value.primitive == "reshape" and inputs[0] in self.chosen and inputs[0].ndim != 4:
             found = self.chosen[inputs[0]]  # in groups, or of one image
             return None if found.of_filters or len(found.made) > 1 else self.view(self.of(value))
-        if value.primitive == "slice" and inputs[0] in self.chosen:
-            made = self.cut_out(value, self.chosen[inputs[0]])
-            if made is not None:
-                return made
         if not any(each in self.last for each in inputs):
             return None
         if value.primitive == "map":
@@ -140,34 +179,10 @@ class _Turning:
         made = builder.window(image, axes, how["sizes"], how["strides"], how["dilations"])
         return builder.permute(made, (*TO_FIRST, *range(4, made.ndim)))
 
-    def cut_out(self, value: Value, found: Convolution) -> Value | None:
-        """Return a part of a convolution's places as one with a smaller border; None if it has none to spare."""
-        how, window = value.attributes, found.window
-        image = window.inputs[0]
-        if (
-            found.of_filters
-            or len(found.made) > 1
-            or found.group
-            or image.primitive != "pad"
-            or any(step != 1 for step in (*how["steps"], *window.attributes["strides"]))
-            or not surely_equal(value.shape[:2], value.inputs[0].shape[:2])
-        ):
-            return None
-        low, high = list(image.attributes["low"]), list(image.attributes["high"])
-        for axis in (2, 3):
-            low[axis] -= how["starts"][axis]
-            high[axis] -= value.inputs[0].shape[axis] - how["starts"][axis] - value.shape[axis]
-        if not all(surely_at_most(0, width) for width in (*low, *high)):
-            return None
-        padded = builder.pad(self.now[image.inputs[0]], low, high, image.attributes["value"])
-        return self.convolved(value.inputs[0], found, turned=True, image=padded)
-
-    def convolved(
-        self, value: Value, found: Convolution, turned: bool = False, image: Value | None = None
-    ) -> Value:
+    def convolved(self, value: Value, found: Convolution, turned: bool = False) -> Value:
         """Return a convolution, computed as a library likes it. turned: whether its result stays so."""
         how = found.window.attributes
-        images = self.view(self.now[found.window.inputs[0]] if image is None else image)
+        images = self.view(self.now[found.window.inputs[0]])
         windows = builder.window(images, (1, 2), how["sizes"], how["strides"], how["dilations"])
         group = found.group
         parts, _, out = value.attributes["spec"].partition("->")

@@ -166,10 +166,22 @@ def _sizes(product: Value, found: Convolution) -> tuple[int, int]:
 
 
 def as_it_lies(product: Value) -> Convolution | None:
-    """Return a product as a convolution if its axes are in one of the orders in which they lie for a library."""
+    """Return a product as a convolution if its axes are in one of the orders in which they lie for a library.
+
+    (But for filters: those are small, and written out.)
+    """
     found = convolution(product)
     if found is None or len(found.made) > 1:
         return None
+    cut, filters, results = orders(found)
+    second, made = (results, filters) if found.of_filters else (filters, results)
+    parts, _, out = product.attributes["spec"].partition("->")
+    first, other = parts.split(",")
+    return found if first == cut and out == made and (other == second or not found.of_filters) else None
+
+
+def orders(found: Convolution) -> tuple[str, str, str]:
+    """Return the letters of windows, filters and results in the order in which they lie for a library."""
     batch, places = found.places[:-2], found.places[-2:]
 
     def lie(outer: str, inner: str, channels: str) -> str:
@@ -177,6 +189,4 @@ def as_it_lies(product: Value) -> Convolution | None:
 
     cut = lie(batch, places, found.group + found.channel) + found.taps
     filters = lie(found.group + found.made, found.taps, found.channel)
-    results = lie(batch, places, found.group + found.made)
-    second, made = (results, filters) if found.of_filters else (filters, results)
-    return found if product.attributes["spec"] == f"{cut},{second}->{made}" else None
+    return cut, filters, lie(batch, places, found.group + found.made)

@@ -41,7 +41,9 @@ _CONVOLUTION, _ENGINE, _CONFIGURATION, _HEURISTICS, _PLAN, _GRAPH, _PACK, _TENSO
 _FORWARD, _OF_FILTERS = (10, 700), (11, 712)  # operations, and their first attributes
 _BEST_FIRST, _WHATEVER_RUNS = 3, 2  # ways to ask for ways
 _MOST_NOTES = 32
-_ON_TENSOR_CORES, _IN_HALF_PRECISION, _DIFFERS_EACH_TIME = 0, 1, 4  # what is noted of a way
+# What is noted of a way.
+_ON_TENSOR_CORES, _IN_HALF_PRECISION, _DIFFERS_EACH_TIME = 0, 1, 4
+_ROUNDS_MORE = {3, 5, 6, 7, 8}  # by Fourier's transform, or Winograd's
 
 
 @functools.cache
@@ -220,7 +222,7 @@ class Cudnn:
                 notes = engine.numbers(1303, "note", _MOST_NOTES)
                 if _IN_HALF_PRECISION in notes or _DIFFERS_EACH_TIME in notes:
                     continue
-                if _ON_TENSOR_CORES in notes and not rounds:
+                if (_ON_TENSOR_CORES in notes or not _ROUNDS_MORE.isdisjoint(notes)) and not rounds:
                     continue
                 try:
                     plan = _Descriptor(

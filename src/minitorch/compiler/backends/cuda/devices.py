@@ -20,7 +20,7 @@ from minitorch.compiler.backends.cuda.cublas import Cublas
 from minitorch.compiler.backends.cuda.cudnn import Cudnn
 from minitorch.compiler.backends.cuda.cudnn import library as cudnn_library
 from minitorch.compiler.backends.cuda.products import LibraryProduct, Matrix
-from minitorch.compiler.backends.cuda.ptx import ptx
+from minitorch.compiler.backends.cuda.ptx import assembled, ptx
 from minitorch.compiler.backends.cuda.words import (
     SHARED_BYTES,
     Kernel,
@@ -35,7 +35,6 @@ from minitorch.compiler.backends.llvm.target import host, require_llvmlite
 from minitorch.engine.precision import convolutions_are, may_round
 
 ALIGNMENT = 16  # of arrays that kernels read
-LEAST_IN_A_MODULE = 3  # kernels
 MOST_DYNAMIC_SHARED = 8  # what the driver calls the limit of shared memory that a launch asks for
 
 
@@ -90,6 +89,9 @@ class Device(Protocol):
     def require(self) -> None:
         """Raise ImportError, and say what is missing, if there is no such device."""
 
+    def loading(self, kernels: list[Kernel]) -> Callable[[], list[Any]]:
+        """Begin to make kernels ready to be launched; return what waits for them."""
+
     def load(self, kernels: list[Kernel]) -> list[Any]:
         """Make kernels ready to be launched."""
 
@@ -106,6 +108,9 @@ class Device(Protocol):
         addresses: of operands. moving: entries of it that kernels look up, when they run, in the table on the device
         (which is None if there are none). perhaps_once: whether it may well be that it runs only once.
         """
+
+    def run(self, function: Any, kernel: Kernel, operands: list[int]) -> None:
+        """Run a kernel that was loaded by itself, on operands by their addresses, in its turn."""
 
     def owns(self, array: Any) -> bool:
         """Whether an array lies on the device already."""
@@ -157,6 +162,10 @@ class Emulated:
         """Raise ImportError, and say what to install, if llvmlite is missing."""
         require_llvmlite()
 
+    def loading(self, kernels: list[Kernel]) -> Callable[[], list[Any]]:
+        """Return what makes kernels ready: nothing is done meanwhile that could be waited for."""
+        return functools.partial(self.load, kernels)
+
     def load(self, kernels: list[Kernel]) -> list[Any]:
         """Make kernels ready to be launched."""
         single = {id(each.items): each for kernel in kernels for each in _in_parts(kernel)}
@@ -202,6 +211,10 @@ class Emulated:
         ]
         calls = list(zip(function, given, strict=True))
         return functools.partial(_run_kernel, calls[::-1] if self.backwards else calls)
+
+    def run(self, function: Any, kernel: Kernel, operands: list[int]) -> None:
+        """Run a kernel that was loaded by itself."""
+        self.step(function, kernel, operands)()
 
     def owns(self, array: Any) -> bool:
         """Whether an array lies on the device: none does, all are copied there and back."""
@@ -351,24 +364,40 @@ class Cuda:
         return f"sm_{self.cupy.cuda.Device().compute_capability}"
 
     def load(self, kernels: list[Kernel]) -> list[Any]:
-        """Make kernels ready to be launched: as modules that are made, and that the driver assembles, side by side."""
-        count = max(1, min(cores(), len(kernels) // LEAST_IN_A_MODULE))
+        """Make kernels ready to be launched."""
+        return self.loading(kernels)()
+
+    def loading(self, kernels: list[Kernel]) -> Callable[[], list[Any]]:
+        """Begin to make modules of kernels, which the driver assembles side by side; return what waits for them."""
+        count = max(1, min(cores(), len(kernels)))
         parts = [kernels[first::count] for first in range(count)]
         there = (self.cupy.cuda.Device().id, self.processor)
-        try:
-            with ThreadPoolExecutor(count) as pool:
-                made = list(pool.map(lambda part: self._module(part, *there), parts))
-        except self.cupy.cuda.driver.CUDADriverError:  # (a driver that wants them in this very thread)
-            made = [self._module(part, *there) for part in parts]
-        functions: list[Any] = [None] * len(kernels)
-        for first, part in enumerate(made):
-            functions[first::count] = part
-        return functions
+        pool = ThreadPoolExecutor(count)
+        begun = [pool.submit(self._module, part, *there) for part in parts]
+        pool.shutdown(wait=False)
+
+        def finished() -> list[Any]:
+            try:
+                made = [each.result() for each in begun]
+            except self.cupy.cuda.driver.CUDADriverError:  # (a driver that wants them in this very thread)
+                made = [self._module(part, *there) for part in parts]
+            functions: list[Any] = [None] * len(kernels)
+            for first, part in enumerate(made):
+                functions[first::count] = part
+            return functions
+
+        return finished
 
     def _module(self, kernels: list[Kernel], number: int, processor: str) -> list[Any]:
         self.cupy.cuda.Device(number).use()  # (each thread has to say so)
-        module = self.cupy.cuda.function.Module()
-        module.load(ptx(gpu_text(kernels), processor))
+        text, module = gpu_text(kernels), self.cupy.cuda.function.Module()
+        code = assembled(text, processor)
+        try:
+            module.load(ptx(text, processor) if code is None else code)
+        except self.cupy.cuda.driver.CUDADriverError:  # (of an assembler that is newer than the driver)
+            if code is None:
+                raise
+            module.load(ptx(text, processor))
         functions = [module.get_function(f"kernel{number}") for number in range(len(kernels))]
         for function, kernel in zip(functions, kernels, strict=True):
             if kernel.shared > SHARED_BYTES:
@@ -418,6 +447,10 @@ class Cuda:
             function = function if exact is None or may_round() else exact
             more = kernel.shared if kernel.shared > SHARED_BYTES else 0
             function((kernel.blocks, 1, 1), (kernel.threads, 1, 1), given, more, stream)
+
+    def run(self, function: Any, kernel: Kernel, operands: list[int]) -> None:
+        """Run a kernel that was loaded by itself, on operands by their addresses, in its turn."""
+        function((kernel.blocks, 1, 1), (kernel.threads, 1, 1), [np.int64(each) for each in operands])
 
     def owns(self, array: Any) -> bool:
         """Whether an array lies on the device already."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from minitorch.compiler.backends.cuda.capabilities import ATOMIC
 from minitorch.compiler.backends.cuda.exact import supplied
@@ -28,6 +29,8 @@ from minitorch.compiler.backends.cuda.folds import (
     nothing,
     together,
 )
+from minitorch.compiler.backends.cuda.scans import write_scan
+from minitorch.compiler.backends.cuda.small_products import VECTOR_BYTES, write_small_product
 from minitorch.compiler.backends.cuda.transposed import write_transposed
 from minitorch.compiler.backends.cuda.words import SHARED_BYTES, BlockWriter, Kernel
 from minitorch.compiler.backends.llvm import functions
@@ -47,7 +50,7 @@ from minitorch.compiler.backends.llvm.loops.passes import find_stages
 from minitorch.compiler.backends.llvm.space import Space
 from minitorch.compiler.backends.llvm.text import TYPES, Emitter, literal, memory_type
 from minitorch.compiler.backends.llvm.writer import Shift, Writer
-from minitorch.compiler.ir.index import Dim, total
+from minitorch.compiler.ir.index import Affine, Dim, total
 from minitorch.compiler.ir.sizes import Size, is_fixed, typical
 
 BLOCK_THREADS = 256
@@ -60,6 +63,7 @@ MOST_KEPT = 16  # of a row, by one thread
 MOST_TEAM_THAT_KEEPS, LEAST_THREADS_THAT_KEEP = 512, 1 << 13
 FOLDED_AT_ONCE = FOLDED_BY_ALL = 8  # what so many threads know, one folds; and in the end everybody
 SIDE_BY_SIDE = 4  # elements of a thread: it waits for memory once for all of them
+DEAR = 32.0  # what an element costs from where on a thread takes twice as many: it computes while others wait
 LONG_ROW, LONG_SIDE_BY_SIDE = 32, 8  # elements of a thread's row, from which on it takes more of them
 MOST_COUNTED = (1 << 31) - 1  # elements whose numbers 32 bits hold
 PER_ROW, PER_ELEMENT = 2, 3  # how many scopes deep: what is known of a row, and of an element of it
@@ -72,8 +76,8 @@ class Arrangement:
     outer, inner: the loops over rows and along a row, joined. team: threads for a row. threads: of a block. blocks: of
     threads. rows: of a block, whose teams take turns until all are done. by_blocks: whether it leaves sums of its rows.
     piece: of a single row, what each block has (0: the row is not shared out). each: elements that a thread computes
-    side by side, where there are no rows. columns: whether a thread has a column, and goes down it. keeps: whether
-    threads keep what they have read of their row.
+    side by side, where there are no rows; vectors: of which so many are neighbours. columns: whether a thread has a
+    column, and goes down it. keeps: whether threads keep what they have read of their row.
     """
 
     space: Space
@@ -86,6 +90,7 @@ class Arrangement:
     by_blocks: bool
     piece: int
     each: int = 1
+    vectors: int = 1
     columns: bool = False
     keeps: bool = False
 
@@ -110,9 +115,10 @@ def write_loop(loop: Loop, guard: int | None = None) -> Kernel:
 
     guard: the operand that is not 0 where an index was found out of range; then nothing may be written any more.
     """
-    tiled = write_transposed(loop, guard)
-    if tiled is not None:
-        return tiled
+    for special in (write_transposed, write_small_product, write_scan):
+        kernel = special(loop, guard)
+        if kernel is not None:
+            return kernel
     nodes = loop.nodes()
     arrangement = _arrange_to_keep(loop, nodes) if guard is None else None
     if arrangement is None:
@@ -178,9 +184,12 @@ def _arrange(loop: Loop, nodes: list[Expression], guarded: bool) -> Arrangement:
         return Arrangement(space, outer, inner, team, threads, loop.blocks, mine, True, piece)
     plain = not inner and not loop.folds and all(s.function == "set" and not s.places for s in loop.stores)
     if plain and not guarded and usual_rows >= BUSY_THREADS * SIDE_BY_SIDE:
-        blocks = -(-rows // (BLOCK_THREADS * SIDE_BY_SIDE))
+        vectors = SIDE_BY_SIDE if is_fixed(rows) and _in_vectors(loop, nodes, space, outer) else 1
+        dear = vectors > 1 and sum(cost(n) for n in nodes if n.kind == "map") >= DEAR
+        each = SIDE_BY_SIDE * (2 if dear else 1)
+        blocks = -(-rows // (BLOCK_THREADS * each))
         return Arrangement(
-            space, outer, inner, 1, BLOCK_THREADS, blocks, BLOCK_THREADS, False, 0, SIDE_BY_SIDE
+            space, outer, inner, 1, BLOCK_THREADS, blocks, BLOCK_THREADS, False, 0, each, vectors
         )
     team = 1 if in_order_along or not inner else _team(loop, nodes, space, inner, usual_rows, usual_length)
     team = min(team, most)
@@ -224,12 +233,36 @@ def _arrange_to_keep(loop: Loop, nodes: list[Expression]) -> Arrangement | None:
     if team > MOST_TEAM_THAT_KEEPS or not busy or len(kept.nodes) > MOST_KEPT:
         return None
     mine = rows // blocks if blocks else rows
-    teams = max(1, BLOCK_THREADS // team)
+    teams = max(1, BLOCK_THREADS // team) if blocks or team <= WARP else 1
     while mine % teams:
         teams //= 2
     if not blocks:
         blocks, mine = rows // teams, teams
     return Arrangement(space, outer, inner, team, team * teams, blocks, mine, by_blocks, 0, keeps=True)
+
+
+def _in_vectors(loop: Loop, nodes: list[Expression], space: Space, dims: list[Dim]) -> bool:
+    """Whether neighbours in all that is stored, and in something that is read, are neighbours in memory."""
+    reads = [n for n in nodes if n.kind == "load" and _is_vector(loop, space, dims, n)]
+    stores = all(_is_along(loop, space, dims, s.operand, s.where) for s in loop.stores)
+    return bool(reads) and stores and (len(dims) == 1 or dims[-1].size % SIDE_BY_SIDE == 0)
+
+
+def _is_vector(loop: Loop, space: Space, dims: list[Dim], node: Expression) -> bool:
+    """Whether a load finds neighbours side by side."""
+    data = node.data
+    return not node.args and not data.conditions and _is_along(loop, space, dims, data.operand, data.where)
+
+
+def _is_along(loop: Loop, space: Space, dims: list[Dim], operand: int, where: Affine) -> bool:
+    """Whether some neighbours lie side by side, and begin where some can be read at once."""
+    first, terms = space(where)
+    steps = [first, *(factor for d, factor in terms if d is not dims[-1])]
+    return (
+        space.factor(where, dims[-1]) == 1
+        and not any(step % SIDE_BY_SIDE for step in steps)
+        and is_aligned(loop.body.operands[operand])
+    )
 
 
 def _goes_down_columns(loop: Loop) -> bool:
@@ -252,6 +285,11 @@ def _team(loop: Loop, nodes: list[Expression], space: Space, inner: list[Dim], r
 def _power(number: int) -> int:
     """Return the least power of two that is not below a number."""
     return 1 << max(0, number - 1).bit_length()
+
+
+def is_aligned(operand: Any) -> bool:
+    """Whether an operand begins where several elements can be read at once: not some bytes into a value."""
+    return not isinstance(operand, tuple) or (is_fixed(operand[1]) and operand[1] % VECTOR_BYTES == 0)
 
 
 def _is_atomic(loop: Loop) -> bool:
@@ -375,9 +413,9 @@ class _LoopWriter:
                     self.row(turn, range(last + 1))
             else:
                 for number in range(last + 1):
-                    with self.block.phase(in_warps):
-                        self.row(turn, [number])
                     folded = [f for f in self.rows if self.stages[f.source] == number]
+                    with self.block.phase(in_warps or bool(folded)):  # (which are folded in warps first)
+                        self.row(turn, [number])
                     self.narrow(folded, self.a.team, in_warps)
             if in_warps and self.totals:  # which are everybody's
                 with self.block.phase():
@@ -390,8 +428,9 @@ class _LoopWriter:
         """Write what a thread computes of a loop without rows: some elements, a block's threads apart."""
         e, a = self.e, self.a
         rows, span = total(a.outer), a.threads * a.each
-        first = e.op(f"add i64 {multiply(e, '%block', span)}, %thread")
-        numbers = [add(e, first, str(a.threads * k)) for k in range(a.each)]
+        first = add(e, multiply(e, "%block", span), multiply(e, "%thread", a.vectors))
+        firsts = [add(e, first, str(a.threads * k)) for k in range(0, a.each, a.vectors)]
+        numbers = [add(e, each, str(k)) for each in firsts for k in range(a.vectors)]
         if rows % span == 0:
             self.side_by_side(numbers)
             return
@@ -409,17 +448,53 @@ class _LoopWriter:
 
     def side_by_side(self, numbers: list[str]) -> None:
         """Write some elements; all stores come last, so that no load waits for one."""
-        writers = []
-        for number in numbers:
+        writers, vectors = [], self.a.vectors if len(numbers) > 1 else 1
+        order = in_order([store.node for store in self.loop.stores])
+        for place, number in enumerate(numbers):
             self.w = self.writer()
             counters = _counters(self.e, number, self.a.outer)
             self.w.counters.update(zip(self.a.outer, counters, strict=True))
-            for node in in_order([store.node for store in self.loop.stores]):
-                self.w.write(node)
             writers.append(self.w)
-        for self.w in writers:
+            if vectors > 1 and place % vectors == 0:
+                read = self.read_vectors(order, vectors)
+            if vectors > 1:
+                self.w.scopes[-1].update(read[place % vectors])
+            for node in order:
+                self.w.write(node)
+        for place in range(0, len(writers), vectors):
             for store in self.loop.stores:
-                self.store(store)
+                self.store_vector(store, writers[place : place + vectors])
+
+    def read_vectors(self, order: list[Expression], count: int) -> list[dict[Any, str]]:
+        """Read neighbours at once where they lie side by side; of each what is known then."""
+        e, a = self.e, self.a
+        known: list[dict[Any, str]] = [{} for _ in range(count)]
+        for node in order:
+            if node.kind == "load" and _is_vector(self.loop, a.space, a.outer, node):
+                kind = memory_type(node.dtype)
+                place = self.w.pointer(node.data.operand, node.data.where, kind)
+                align = min(node.dtype.itemsize * count, VECTOR_BYTES)
+                whole = e.op(f"load <{count} x {kind}>, ptr {place}, align {align}")
+                for lane, names in enumerate(known):
+                    name = e.op(f"extractelement <{count} x {kind}> {whole}, i32 {lane}")
+                    names[node] = e.op(f"trunc i8 {name} to i1") if node.dtype.kind == "b" else name
+        return known
+
+    def store_vector(self, store: Store, writers: list[Writer]) -> None:
+        """Write a store of neighbours."""
+        e, count, self.w = self.e, len(writers), writers[0]
+        if count == 1:
+            self.store(store)
+            return
+        dtype, kind = store.node.dtype, memory_type(store.node.dtype)
+        whole = "poison"
+        for lane, w in enumerate(writers):
+            name = w.single(store.node)
+            name = e.op(f"zext i1 {name} to i8") if dtype.kind == "b" else name
+            whole = e.op(f"insertelement <{count} x {kind}> {whole}, {kind} {name}, i32 {lane}")
+        place = self.w.pointer(store.operand, store.where, kind)
+        align = min(dtype.itemsize * count, VECTOR_BYTES)
+        e.line(f"store <{count} x {kind}> {whole}, ptr {place}, align {align}")
 
     def stage(self, store: Store) -> int:
         """Return in which pass a store can be made."""
@@ -836,22 +911,27 @@ class _LoopWriter:
     def result_of(self, fold: LoopFold, lane: str) -> list[str]:
         """Fold what the threads of this thread's team have left."""
         first = "0" if self.a.teams == 1 else self.e.op(f"sub i64 %thread, {lane}")
-        return self.slots[fold].fold_of(first, _first_threads(self.a.team))
+        return self.slots[fold].fold_of(first, *_left(self.a.team))
 
     def narrow(self, folds: list[LoopFold], team: int, in_warps: bool = False) -> None:
-        """Fold what many threads of a team know into some of them."""
-        e, among = self.e, team
-        while folds and among > FOLDED_BY_ALL:
-            kept = among // FOLDED_AT_ONCE
+        """Fold what many threads of a team know into some of them: in warps first, which need not wait for others."""
+        e, rounds = self.e, _rounds(team) if folds else []
+        for number, (width, among, step) in enumerate(rounds):
+            kept = _folded(among)
 
-            def fold_mine(among: int = among, kept: int = kept) -> None:
+            def fold_mine(among: int = among, kept: int = kept, step: int = step) -> None:
                 for fold in folds:
-                    self.slots[fold].put("%thread", self.slots[fold].fold_of("%thread", among // kept, kept))
+                    names = self.slots[fold].fold_of("%thread", among // kept, kept * step)
+                    self.slots[fold].put("%thread", names)
 
-            with self.block.phase(in_warps):
-                lane = "%thread" if team == self.a.threads else e.op(f"urem i64 %thread, {team}")
-                when(e, e.op(f"icmp ult i64 {lane}, {kept}"), fold_mine)
-            among = kept
+            goes_on = number + 1 < len(rounds) and rounds[number + 1][0] <= WARP
+            with self.block.phase(in_warps or goes_on):
+                lane = "%thread" if width == self.a.threads else e.op(f"urem i64 %thread, {width}")
+                mine = e.op(f"icmp ult i64 {lane}, {kept * step}")
+                if step > 1:
+                    first = e.op(f"icmp eq i64 {e.op(f'urem i64 {lane}, {step}')}, 0")
+                    mine = e.op(f"and i1 {mine}, {first}")
+                when(e, mine, fold_mine)
 
     def into_column(self, fold: LoopFold) -> None:
         """Take the current place into a sum that lies in memory; no other thread has this column."""
@@ -924,7 +1004,7 @@ class _LoopWriter:
                     assert fold.value is not None
                     dtype = fold.value.dtype
                     element = memory_type(dtype)
-                    name = ended(e, fold, self.slots[fold].fold_of("0", _first_threads(threads)))
+                    name = ended(e, fold, self.slots[fold].fold_of("0", *_left(threads)))
                     if dtype.kind == "b":
                         name = e.op(f"zext i1 {name} to i8")
                     place = f"%operand{fold.operand}"
@@ -954,8 +1034,28 @@ def _counters(e: Emitter, number: str, dims: list[Dim]) -> list[str]:
     return [e.op(f"zext i32 {each} to i64") for each in (narrow, *reversed(inner))]
 
 
-def _first_threads(team: int) -> int:
-    """Return into how many of a team's threads what all know is folded before everybody reads it."""
-    while team > FOLDED_BY_ALL:
-        team //= FOLDED_AT_ONCE
-    return team
+def _folded(among: int) -> int:
+    """Return how many threads fold what so many know."""
+    return max(1, among // FOLDED_AT_ONCE)
+
+
+def _rounds(team: int) -> list[tuple[int, int, int]]:
+    """Return how what a team's threads know is folded. By round: in which width, how many know, and how far apart."""
+    rounds, width, among, step = [], min(team, WARP), min(team, WARP), 1
+    while among > (FOLDED_BY_ALL if team <= WARP else 1):
+        rounds.append((width, among, step))
+        among = _folded(among)
+    if team > WARP:
+        among, step = team // WARP, WARP
+        while among > FOLDED_BY_ALL:
+            rounds.append((team, among, step))
+            among = _folded(among)
+    return rounds
+
+
+def _left(team: int) -> tuple[int, int]:
+    """Return how many of a team's threads know something in the end, for everybody to fold, and how far apart."""
+    if team > WARP:
+        among = team // WARP
+        return (among if among <= FOLDED_BY_ALL else _folded(among)), WARP
+    return (team if team <= FOLDED_BY_ALL else _folded(team)), 1

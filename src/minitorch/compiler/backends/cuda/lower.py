@@ -12,11 +12,10 @@ import numpy as np
 
 from minitorch.compiler.backends.cuda.attention import Attention
 from minitorch.compiler.backends.cuda.capabilities import Gpu
-from minitorch.compiler.backends.cuda.convolutions import Convolution, LibraryConvolution, as_it_lies
-from minitorch.compiler.backends.cuda.loops import write_loop
+from minitorch.compiler.backends.cuda.convolutions import Convolution, LibraryConvolution, as_it_lies, orders
+from minitorch.compiler.backends.cuda.loops import is_aligned, write_loop
 from minitorch.compiler.backends.cuda.products import (
     DTYPES,
-    LEAST_MULTIPLICATIONS,
     LEAST_READ_AGAIN,
     LEAST_WORTH_PACKING,
     Arranged,
@@ -25,19 +24,22 @@ from minitorch.compiler.backends.cuda.products import (
     Side,
     arrangements,
     finished,
+    is_small,
     worth_transposing,
 )
+from minitorch.compiler.backends.cuda.sorting import Rows, scratch_bytes, write_sort
 from minitorch.compiler.backends.cuda.tiles import RESULT, ROW, kernels_of
 from minitorch.compiler.backends.cuda.words import TRIPLE, with_sizes
 from minitorch.compiler.backends.llvm.body import Body
 from minitorch.compiler.backends.llvm.loops import Loop, LoopFold, Store
 from minitorch.compiler.backends.llvm.lower import Lowering, loop_key, product_of
 from minitorch.compiler.backends.llvm.target import Target
+from minitorch.compiler.ir import builder
 from minitorch.compiler.ir.halves import HALVES
 from minitorch.compiler.ir.index import Affine, Dim, Index, dims_of, offset, total
 from minitorch.compiler.ir.program import Value
 from minitorch.compiler.ir.sizes import is_fixed, typical
-from minitorch.compiler.schedule.groups import Contradiction, Group
+from minitorch.compiler.schedule.groups import SORTS, Contradiction, Group
 from minitorch.compiler.schedule.memory import Scratch
 from minitorch.compiler.schedule.schedule import Schedule
 from minitorch.engine.precision import precision
@@ -118,7 +120,8 @@ class GpuLowering(Lowering):
             guard = None
         else:
             guard = loop.body.operand((FAILED, 0)) if self.checks and self.may_harm(loop) else None
-        return self.written((guard, loop_key(loop)), loop.body, lambda: write_loop(loop, guard))
+        aligned = tuple(map(is_aligned, loop.body.operands))
+        return self.written((guard, aligned, loop_key(loop)), loop.body, lambda: write_loop(loop, guard))
 
     def with_sizes(self, write: Callable[[], Any]) -> Any:
         """Write a kernel in which sizes may vary."""
@@ -139,7 +142,24 @@ class GpuLowering(Lowering):
     def _kernels(self, group: Group) -> list[Any]:
         if group.kind == "composite":
             return self.attention(group)
-        return self.product(group) if group.kind == "contract" else super()._kernels(group)
+        if group.kind == "contract":
+            return self.product(group)
+        if group.kind == "scan" and group.members[0].primitive in SORTS:
+            return self.sort(group)
+        return super()._kernels(group)
+
+    def sort(self, group: Group) -> list[Any]:
+        """Write rows in their order."""
+        (value,) = group.members
+        (x,), body, index = value.inputs, Body(self.is_stored, self.rows), group.index[value]
+        along = group.inner[0] if group.inner else Dim(1)
+        node = body.at(x, group.source[value])
+        operand, where = body.operand(value), body.place(value, index)
+        size = scratch_bytes(x.dtype, x.size, along.size)
+        scratch = body.operand(Scratch(size)) if size else None
+        return write_sort(
+            Rows(body, group.outer, along, node, operand, where, value.primitive == "argsort", scratch)
+        )
 
     def attention(self, group: Group) -> list[Any]:
         """Return attention's kernels, on what is read and written in this group."""
@@ -195,9 +215,7 @@ class GpuLowering(Lowering):
         kept = dims_of(index)
         arguments, inputs = self.schedule.arguments, len(self.schedule.program.inputs)
         alone = len(group.members) == 1
-        if typical(total(kept) * total(summed)) < LEAST_MULTIPLICATIONS or (
-            alone and arguments.get(value, inputs) < inputs
-        ):
+        if is_small(value) or (alone and arguments.get(value, inputs) < inputs):
             return []
         if arguments.get(last, inputs) >= inputs and (alone or value not in self.schedule.stored):
             where = Body(self.is_stored, self.rows).place(last, group.index[last])
@@ -245,6 +263,9 @@ class GpuLowering(Lowering):
                 padding = tuple(low[axis] for axis in how["axes"])
                 images = images.inputs[0]
         factor = found.other
+        if not found.of_filters:
+            letters = value.attributes["spec"].partition("->")[0].partition(",")[2]
+            factor = builder.permute(factor, [letters.index(c) for c in orders(found)[1]])
         filters, results = (value.shape, factor.shape) if found.of_filters else (factor.shape, value.shape)
         if len(found.places) == 2:  # of one image
             results = (1, *results)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -16,9 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minitorch.compiler.ir.index import Affine, Dim, total
+from minitorch.compiler.ir.program import Value
 from minitorch.compiler.ir.sizes import is_fixed, surely_at_most, typical
 
 LEAST_MULTIPLICATIONS = 1 << 19  # below, a kernel of our own is as fast
+# And by tiles up to more of them, unless sums are long or a tile has few rows or columns.
+LEAST_FOR_A_LIBRARY, MOST_SUMMED, LEAST_SIDE = 1 << 23, 512, 16
 LEAST_WORTH_PACKING = 1 << 21  # from here on a factor is written out for a library
 LEAST_READ_AGAIN = 8  # and read so many times then
 LEAST_WORTH_DIVIDING = 1 << 30  # operations; then a product of odd sizes is computed in two parts
@@ -129,6 +133,28 @@ class LibraryProduct:
                 rest = dataclasses.replace(self, **sized)
                 return [*first.in_parts(), rest]
         return [self]
+
+
+def is_small(product: Value) -> bool:
+    """Whether a product takes a kernel of our own no longer than to begin a library's."""
+    spec = product.attributes["spec"]
+    (left, right), out = spec.partition("->")[0].split(","), spec.partition("->")[2]
+    sizes = dict(zip(left + right, [n for each in product.inputs for n in each.shape], strict=True))
+    rows, columns = (
+        math.prod(sizes[c] for c in out if c in one and c not in other)
+        for one, other in ((left, right), (right, left))
+    )
+    count, summed = math.prod(sizes.values()), math.prod(sizes[c] for c in sizes if c not in out)
+    if typical(count) < LEAST_MULTIPLICATIONS:
+        return True
+    return (
+        is_fixed(count)
+        and count < LEAST_FOR_A_LIBRARY
+        and summed <= MOST_SUMMED
+        and min(rows, columns) >= LEAST_SIDE
+        and product.dtype in DTYPES
+        and all(each.dtype == product.dtype for each in product.inputs)
+    )
 
 
 def _further(operand: Any, distance: int) -> Any:

@@ -1,9 +1,18 @@
-"""PTX, what NVIDIA's driver reads. Enters: LLVM text for a GPU. Leaves: PTX, from the disk if it was made before."""
+"""PTX, what NVIDIA's driver reads. Enters: LLVM text for a GPU. Leaves: PTX, from the disk if it was made before.
+
+The driver assembles one module at a time. Where NVIDIA's assembler is installed (with CUDA, or as a wheel that JAX and
+Triton bring too), modules are assembled by it, side by side, and the disk keeps what it made.
+"""
 
 from __future__ import annotations
 
 import functools
+import shutil
+import subprocess
+import sys
+import tempfile
 import threading
+from pathlib import Path
 from typing import Any
 
 from minitorch.compiler.backends.cuda.words import TRIPLE
@@ -23,6 +32,37 @@ def ptx(text: str, processor: str) -> bytes:
         code = _made(text, processor)
         object_cache.write(path, key, code)
     return code
+
+
+def assembled(text: str, processor: str) -> bytes | None:
+    """Return a module as a processor's own code; None if there is no assembler, or it does not know the processor."""
+    program = assembler()
+    if program is None:
+        return None
+    key = object_cache.key(text, Target(processor, "assembled", TRIPLE), OPTIMIZATION)
+    path = object_cache.file_for(key)
+    code = object_cache.read(path, key)
+    if code is not None:
+        return code
+    with tempfile.TemporaryDirectory() as folder:
+        given, made = Path(folder, "module.ptx"), Path(folder, "module.cubin")
+        given.write_bytes(_made(text, processor))
+        command = [program, f"-arch={processor}", "-o", str(made), str(given)]
+        if subprocess.run(command, capture_output=True, check=False).returncode:
+            return None
+        code = made.read_bytes()
+    object_cache.write(path, key, code)
+    return code
+
+
+@functools.cache
+def assembler() -> str | None:
+    """Return where NVIDIA's assembler is; None if it is not installed."""
+    found = shutil.which("ptxas") or shutil.which("ptxas", path="/usr/local/cuda/bin")
+    for folder in sys.path if found is None else ():
+        for pattern in ("nvidia/*/bin/ptxas", "triton/backends/nvidia/bin/ptxas"):
+            found = found or next(map(str, sorted(Path(folder or ".").glob(pattern))), None)
+    return found
 
 
 def _made(text: str, processor: str) -> bytes:

@@ -3,15 +3,6 @@
 A block of threads has some rows, of queries or of keys, one or two strips of 16 for each of its warps, and goes along
 the others tile by tile: a tile of the scores is multiplied out, f of it is taken and what a row needs is added up, and
 so it is never written. Tiles that a mask leaves out are not gone to.
-
-Matrices are multiplied 16 × 8 elements at a time, each thread having some of them (`Together` in words.py): in terms of
-place = lane / 4 and part = lane % 4, elements (place, part) and (place, part + 4) of a factor, those eight rows further
-on, and (place, 2·part) and its neighbour of a result. What is summed, and columns, may come in any order that is the
-same everywhere, and this one lets a thread read two neighbours at once, and threads side by side find all banks:
-- along a head, (part, part + 4) are elements 2·part and 2·part + 1;
-- the rows of a tile come as 0, 1, 2, 3, 5, 4, 7, 6: so a result has columns `first` and `second` of 2·part and its
-  neighbour, and can be a factor without moving if rows of the other are taken in this order;
-- two results side by side have the even and the odd columns of 16: four neighbours for a thread.
 """
 
 from __future__ import annotations
@@ -23,22 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.compiler.backends.cuda.attention import CHUNK, Attention, Rows, expressions
+from minitorch.compiler.backends.cuda.attention import COPIED, Attention, Rows, expressions
 from minitorch.compiler.backends.cuda.exact import supplied
+from minitorch.compiler.backends.cuda.fragments import STRIP, Bfloat16, Results, Tf32
 from minitorch.compiler.backends.cuda.words import WARP, BlockWriter, Kernel
 from minitorch.compiler.backends.llvm import functions
 from minitorch.compiler.backends.llvm.body import Expression, addresses_in, in_order
 from minitorch.compiler.backends.llvm.control import add, larger, multiply, smaller, when
 from minitorch.compiler.backends.llvm.space import Space
-from minitorch.compiler.backends.llvm.text import literal
+from minitorch.compiler.backends.llvm.text import TYPES, literal
 from minitorch.compiler.backends.llvm.writer import Writer
+from minitorch.engine.dtypes import is_bfloat16
 
 WARPS = 4
 THREADS = WARP * WARPS
-STRIP = 16  # rows
-APART = 8  # elements between two rows in shared memory: so threads that read side by side find all banks
 MOST_SHARED = 227 << 10  # bytes
-BYTES = 4
 FLOAT32 = np.dtype(np.float32)
 LOG2_E = literal(math.log2(math.e), FLOAT32)
 NOTHING, ZERO, ONE = literal(-math.inf, FLOAT32), literal(0.0, FLOAT32), literal(1.0, FLOAT32)
@@ -47,9 +37,10 @@ NOTHING, ZERO, ONE = literal(-math.inf, FLOAT32), literal(0.0, FLOAT32), literal
 FORWARD = {32: (1, 64, True), 64: (1, 64, True), 128: (1, 32, False)}
 OF_KEYS = {32: (1, 32, True), 64: (1, 32, True), 128: (1, 16, False)}
 OF_QUERIES = {32: (1, 32, True), 64: (1, 32, True), 128: (1, 32, False)}
+BFLOAT16_FORWARD = {32: (1, 64, True), 64: (1, 64, True), 128: (1, 64, True)}
+BFLOAT16_OF_KEYS = {32: (1, 64, True), 64: (1, 64, True), 128: (1, 32, False)}
+BFLOAT16_OF_QUERIES = {32: (1, 64, True), 64: (1, 64, True), 128: (1, 32, True)}
 RESULT, ROW = "result", "row"  # operands that are no values of the program when a kernel is written
-
-Slots = list[list[int]]  # of a fragment: of its elements, and of what is left of them when they are rounded
 
 
 def kernels_of(attention: Attention) -> list[Kernel]:
@@ -65,21 +56,20 @@ def kernels_of(attention: Attention) -> list[Kernel]:
 def kernel_of(attention: Attention, writer: Callable[[Attention, bool], _Tiles]) -> Kernel:
     """Return a kernel, with the one that runs where nothing may be rounded."""
     kernel = writer(attention, False).kernel()
-    kernel.exact = writer(attention, True).kernel()
+    if not is_bfloat16(attention.dtype):
+        kernel.exact = writer(attention, True).kernel()
     return kernel
 
 
 class _Tiles:
     """Writes one kernel. exact: products are as exact as those of float32, of three in TF32.
 
-    tile: how many of the others are gone along at once. strips: of rows, for a warp. in_registers: whether a warp
-    keeps its rows; if not, they stay in shared memory. own, along: how many rows there are in all, and of the others.
-    low, high: how far the first and the last of the others lie before and behind a row.
+    tile: how many of the others are gone along at once. strips: of rows, for a warp. own, along: how many rows there
+    are in all, and of the others. low, high: how far the first and the last of the others lie before and behind a row.
     """
 
     tile: int
     strips: int
-    in_registers: bool
     own: int
     along: int
     low: int
@@ -93,8 +83,16 @@ class _Tiles:
         self.block = BlockWriter()
         self.e = self.block.e
         self.body, self.named = expressions(attention)
-        self.stride = attention.size + APART
         self.shared = 0
+        self.strips, self.tile, in_registers = self.shape()
+        kind = Bfloat16 if is_bfloat16(attention.dtype) else Tf32
+        self.f = kind(self.block, attention.dtype, attention.size, self.strips, in_registers)
+        if isinstance(self.f, Tf32):
+            self.f.exact = exact
+
+    def shape(self) -> tuple[int, int, bool]:
+        """Return strips of rows for a warp, how many of the others are gone along at once, and where own rows are."""
+        raise NotImplementedError
 
     # --- a kernel ---
 
@@ -148,7 +146,7 @@ class _Tiles:
     def buffer(self, rows: int) -> int:
         """Return where some rows have a place in shared memory."""
         place = self.shared
-        self.shared += rows * self.stride * BYTES
+        self.shared += rows * self.f.row_bytes
         return place
 
     # --- who and where a thread is; all this is asked in each phase ---
@@ -170,20 +168,6 @@ class _Tiles:
         wide = [e.op(f"zext i32 {each} to i64") for each in (number, *counters)]
         return wide[0], wide[1:]
 
-    def lanes(self) -> tuple[str, str, str]:
-        """Return the first row of a thread's warp in the block, and the thread's place and part in the warp."""
-        e = self.e
-        warp = e.op("lshr i64 %thread, 5")
-        lane = e.op("and i64 %thread, 31")
-        first = multiply(e, warp, STRIP * self.strips)
-        return first, e.op(f"lshr i64 {lane}, 2"), e.op(f"and i64 {lane}, 3")
-
-    def pair(self, part: str) -> list[str]:
-        """Return which two columns of eight a thread has in a result, and so which rows of a factor."""
-        e = self.e
-        swapped, even = e.op(f"lshr i64 {part}, 1"), multiply(e, part, 2)
-        return [e.op(f"or i64 {even}, {swapped}"), add(e, even, e.op(f"xor i64 {swapped}, 1"))]
-
     def bounds(self, number: str = "") -> tuple[str, str]:
         """Return from which tile to which one a block goes."""
         e = self.e
@@ -201,152 +185,30 @@ class _Tiles:
         where = "0"
         for counter, step in zip(counters, rows.batches, strict=True):
             where = add(e, where, multiply(e, counter, step))
-        return e.op(f"getelementptr float, ptr {pointer}, i64 {where}")
+        return e.op(f"getelementptr {TYPES[rows.dtype]}, ptr {pointer}, i64 {where}")
 
     def given(self, rows: Rows, counters: list[str]) -> str:
         """Return where a head's matrix of a factor begins."""
-        key = rows.source if not rows.start else (rows.source, rows.start * BYTES)
+        key = rows.source if not rows.start else (rows.source, rows.start * rows.dtype.itemsize)
         return self.matrix(rows, key, counters)
 
     def copy(self, rows: Rows, first: str, count: int, limit: str, buffer: str) -> None:
         """Begin to copy some rows to a place in shared memory; those beyond a limit are 0 there."""
-        e, chunks = self.e, self.a.size // CHUNK
+        e, chunk, element = self.e, COPIED // rows.dtype.itemsize, TYPES[rows.dtype]
+        chunks = self.a.size // chunk
         base = self.given(rows, self.at()[1])
         mine = e.op(f"lshr i64 %thread, {chunks.bit_length() - 1}")
-        column = multiply(e, e.op(f"and i64 %thread, {chunks - 1}"), CHUNK)
-        near = self.near(buffer, mine, column)
+        column = multiply(e, e.op(f"and i64 %thread, {chunks - 1}"), chunk)
+        near = self.f.near(buffer, mine, column)
         for turn in range(count * chunks // THREADS):
             below = turn * (THREADS // chunks)
             row = add(e, add(e, first, mine), str(below))
             inside = e.op(f"icmp slt i64 {row}, {limit}")
             place = add(e, multiply(e, row, rows.row), column)
-            there = e.op(f"getelementptr float, ptr {base}, i64 {place}")
+            there = e.op(f"getelementptr {element}, ptr {base}, i64 {place}")
             source = e.op(f"select i1 {inside}, ptr {there}, ptr {base}")
-            target = e.op(f"getelementptr float, ptr {near}, i64 {below * self.stride}")
+            target = e.op(f"getelementptr {element}, ptr {near}, i64 {below * self.f.stride}")
             e.line(f"copy {target} {source} {e.op(f'select i1 {inside}, i32 16, i32 0')}")
-
-    def near(self, buffer: str, row: str, column: str) -> str:
-        """Return where an element lies in shared memory."""
-        e = self.e
-        place = add(e, add(e, multiply(e, row, self.stride), column), "0")
-        begin = e.op(f"getelementptr i8, ptr %shared, i64 {buffer}")
-        return e.op(f"getelementptr float, ptr {begin}, i64 {place}")
-
-    def read(self, near: str, further: int) -> list[str]:
-        """Read two neighbours from shared memory, some elements further on."""
-        e = self.e
-        place = e.op(f"getelementptr float, ptr {near}, i64 {further}")
-        both = e.op(f"load <2 x float>, ptr {place}, align 8")
-        return [e.op(f"extractelement <2 x float> {both}, i32 {k}") for k in range(2)]
-
-    # --- fragments ---
-
-    def slots(self, count: int) -> Slots:
-        """Return a fragment that each thread has some elements of."""
-        return [[self.block.variable() for _ in range(count)] for _ in range(2 if self.exact else 1)]
-
-    def accumulators(self, count: int) -> list[list[list[int]]]:
-        """Return results, for each strip some side by side."""
-        return [[[self.block.variable() for _ in range(4)] for _ in range(count)] for _ in range(self.strips)]
-
-    def put(self, slots: Slots, number: int, name: str) -> None:
-        """Keep an element of a fragment, as products want it."""
-        e = self.e
-        if not self.exact:
-            self.block.keep(slots[0][number], e.call("fast.tf32", "float", [("float", name)]))
-            return
-        bits = e.op(f"and i32 {e.op(f'bitcast float {name} to i32')}, -8192")
-        most = e.op(f"bitcast i32 {bits} to float")
-        rest = e.op(f"fsub float {name}, {most}")
-        is_number = e.op(f"fcmp ord float {rest}, {rest}")
-        self.block.keep(slots[0][number], most)
-        self.block.keep(slots[1][number], e.op(f"select i1 {is_number}, float {rest}, float {ZERO}"))
-
-    def add_product(self, c: list[int], a: Slots, b: Slots) -> None:
-        """Add the product of two fragments to a third."""
-        for x, y in ((1, 0), (0, 1), (0, 0)) if self.exact else ((0, 0),):
-            self.block.together("multiply", [*c, *a[x], *b[y]])
-
-    def first_factor(self, slots: Slots, near: str, strip: int, step: int) -> None:
-        """Read a strip of rows, eight elements of each, as the first factor of products."""
-        for half in range(2):
-            rows = (STRIP * strip + 8 * half) * self.stride
-            for k, name in enumerate(self.read(near, rows + 8 * step)):
-                self.put(slots, half + 2 * k, name)
-
-    def of_warp(self, buffer: str) -> str:
-        """Return where the first of a warp's rows lie in shared memory."""
-        first, place, part = self.lanes()
-        return self.near(buffer, add(self.e, first, place), multiply(self.e, part, 2))
-
-    def hold(self, slots: list[list[Slots]], buffer: str) -> None:
-        """Read the rows of each warp from shared memory; slots: by strips and steps along a head."""
-        near = self.of_warp(buffer)
-        for strip, fragments in enumerate(slots):
-            for step, fragment in enumerate(fragments):
-                self.first_factor(fragment, near, strip, step)
-
-    def held(self) -> list[list[Slots]]:
-        """Return the fragments of a block's rows: of each strip as many as are kept."""
-        steps = self.a.size // 8 if self.in_registers else 1
-        return [[self.slots(4) for _ in range(steps)] for _ in range(self.strips)]
-
-    def multiply_along(
-        self,
-        made: list[list[list[int]]],
-        held: list[list[Slots]],
-        mine: str,
-        second: list[Slots],
-        buffer: Callable[[], str],
-    ) -> None:
-        """Add to the results, by strips and columns, a block's rows times those in a buffer: summed along a head.
-
-        mine: where the block's rows lie in shared memory.
-        """
-        e, count = self.e, len(made[0])
-        for step in range(self.a.size // 8):
-            now = [fragments[step if self.in_registers else 0] for fragments in held]
-            with self.block.phase(waits=False):
-                if not self.in_registers:
-                    near = self.of_warp(mine)
-                    for strip, fragment in enumerate(now):
-                        self.first_factor(fragment, near, strip, step)
-                _, place, part = self.lanes()
-                row = e.op(f"xor i64 {place}, {e.op(f'lshr i64 {place}, 2')}")
-                near = self.near(buffer(), row, multiply(e, part, 2))
-                for number in range(count):
-                    for k, name in enumerate(self.read(near, 8 * number * self.stride + 8 * step)):
-                        self.put(second[number], k, name)
-            for number in range(count):
-                for strip, fragment in enumerate(now):
-                    self.add_product(made[strip][number], fragment, second[number])
-
-    def multiply_across(
-        self,
-        made: list[list[list[int]]],
-        first: list[list[list[int]]],
-        factors: list[Slots],
-        second: list[Slots],
-        buffer: Callable[[], str],
-    ) -> None:
-        """Add to the results, by strips and columns, earlier results times what is in a buffer: summed along a row."""
-        e, count = self.e, len(made[0])
-        for step in range(len(first[0])):
-            with self.block.phase(waits=False):
-                for strip, factor in enumerate(factors):
-                    scores = first[strip][step]
-                    for k, slot in enumerate((scores[0], scores[2], scores[1], scores[3])):
-                        self.put(factor, k, self.block.kept(slot))
-                _, place, part = self.lanes()
-                column, base = multiply(e, place, 2), buffer()
-                for k, row in enumerate(self.pair(part)):
-                    near = self.near(base, row, column)
-                    for number in range(0, count, 2):
-                        for odd, name in enumerate(self.read(near, 8 * step * self.stride + 8 * number)):
-                            self.put(second[number + odd], k, name)
-            for number in range(count):
-                for strip, factor in enumerate(factors):
-                    self.add_product(made[strip][number], factor, second[number])
 
     # --- scores ---
 
@@ -396,7 +258,7 @@ class _Tiles:
         """Return the larger of two numbers."""
         return self.e.call("llvm.maxnum.f32", "float", [("float", x), ("float", y)])
 
-    def clear(self, *made: list[list[list[int]]]) -> None:
+    def clear(self, *made: Results) -> None:
         """Set results to 0."""
         for slot in [slot for results in made for strip in results for result in strip for slot in result]:
             self.block.keep(slot, ZERO)
@@ -404,38 +266,28 @@ class _Tiles:
     def places(self, number: str, turn: str) -> tuple[list[list[str]], list[str], list[list[list[str]]]]:
         """Return the rows that a thread has, by strips, its first two columns in a tile, and these less those."""
         e = self.e
-        start, place, part = self.lanes()
+        start, place, part = self.f.lanes()
         first = add(e, add(e, multiply(e, number, self.rows), start), place)
         rows = [
             [add(e, first, str(STRIP * strip + 8 * half)) for half in range(2)]
             for strip in range(self.strips)
         ]
         column = multiply(e, turn, self.tile)
-        columns = [add(e, column, each) for each in self.pair(part)]
+        columns = [add(e, column, each) for each in self.f.pair(part)]
         apart = [
             [[e.op(f"sub i64 {column}, {row}") for column in columns] for row in strip] for strip in rows
         ]
         return rows, columns, apart
 
-    def store(self, name: str, made: list[list[list[int]]], factors: list[list[str]], number: str) -> None:
+    def store(self, name: str, made: Results, factors: list[list[str]], number: str) -> None:
         """Write results to memory. factors: of the rows that a thread has, by strips; number: of the block's rows."""
         e, rows = self.e, self.a.written[name]
         base = self.matrix(rows, (RESULT, name), self.at()[1])
-        part = self.lanes()[2]
-        column = multiply(e, part, 4)
         all_rows, _, _ = self.places(number, "0")
 
         def write(row: str, results: list[list[int]], half: int, factor: str) -> None:
-            place = add(e, multiply(e, row, rows.row), column)
-            there = e.op(f"getelementptr float, ptr {base}, i64 {place}")
-            for pair in range(0, len(results), 2):
-                four = "poison"
-                for k in range(4):
-                    kept = self.block.kept(results[pair + k % 2][2 * half + k // 2])
-                    scaled = e.op(f"fmul float {kept}, {factor}")
-                    four = e.op(f"insertelement <4 x float> {four}, float {scaled}, i32 {k}")
-                target = e.op(f"getelementptr float, ptr {there}, i64 {8 * pair}")
-                e.line(f"store <4 x float> {four}, ptr {target}, align 16")
+            there = e.op(f"getelementptr {TYPES[rows.dtype]}, ptr {base}, i64 {multiply(e, row, rows.row)}")
+            self.f.write_row(there, results, half, factor, rows.dtype)
 
         for strip, results in enumerate(made):
             for half, row in enumerate(all_rows[strip]):
@@ -461,20 +313,23 @@ class _Forward(_Tiles):
 
     def __init__(self, attention: Attention, exact: bool) -> None:
         super().__init__(attention, exact)
-        self.strips, self.tile, self.in_registers = FORWARD[attention.size]
         self.own, self.along = attention.query.size, attention.key.size
         self.low, self.high = attention.band.below, attention.band.above
+
+    def shape(self) -> tuple[int, int, bool]:
+        """Return strips of rows for a warp, how many of the others are gone along at once, and where own rows are."""
+        return (BFLOAT16_FORWARD if is_bfloat16(self.a.dtype) else FORWARD)[self.a.size]
 
     def write(self) -> None:
         """Write the phases."""
         a, block, e = self.a, self.block, self.e
         keys = self.buffer(self.tile)
-        values = self.buffer(max(self.tile, self.rows) if self.in_registers else self.tile)
-        queries = values if self.in_registers else self.buffer(self.rows)
-        held = self.held()
-        second = [self.slots(2) for _ in range(max(a.size, self.tile) // 8)]
-        scores, result = self.accumulators(self.tile // 8), self.accumulators(a.size // 8)
-        factors = [self.slots(4) for _ in range(self.strips)]
+        values = self.buffer(max(self.tile, self.rows) if self.f.in_registers else self.tile)
+        queries = values if self.f.in_registers else self.buffer(self.rows)
+        held = self.f.held()
+        second = [self.f.slots(2) for _ in range(max(a.size, self.tile) // 8)]
+        scores, result = self.f.results(self.tile // 8), self.f.results(a.size // 8)
+        factors = [self.f.slots(4) for _ in range(self.strips)]
         # For each row of a thread:
         most, total, mine, theirs = ([block.variable() for _ in range(2 * self.strips)] for _ in range(4))
 
@@ -498,9 +353,8 @@ class _Forward(_Tiles):
                 block.keep(one, NOTHING)
                 block.keep(other, ZERO)
             e.line("wait 0")
-        if self.in_registers:
-            with block.phase():
-                self.hold(held, str(queries))
+        if self.f.in_registers:
+            self.f.hold(held, str(queries))
         with block.turns_between(self.bounds) as turn:
             with block.phase():
                 e.line("wait 0")
@@ -508,7 +362,7 @@ class _Forward(_Tiles):
                 self.copy(a.v, multiply(e, turn, self.tile), self.tile, str(self.along), str(values))
                 e.line("commit")
                 self.clear(scores)
-            self.multiply_along(scores, held, str(queries), second, lambda: str(keys))
+            self.f.multiply_along(scores, held, str(queries), second, lambda: str(keys))
             with block.phase(waits=False):
                 self.take_scores(scores, turn, mine)
             all_exchanged(self.larger_of)
@@ -529,7 +383,7 @@ class _Forward(_Tiles):
                 limit = smaller(e, multiply(e, stop, self.tile), str(self.along))
                 self.copy(a.k, following, self.tile, limit, str(keys))
                 e.line("commit")
-            self.multiply_across(result, scores, factors, second, lambda: str(values))
+            self.f.multiply_across(result, scores, factors, second, lambda: str(values))
         with block.phase(waits=False):
             for one, other in zip(mine, total, strict=True):
                 block.keep(one, block.kept(other))
@@ -544,7 +398,7 @@ class _Forward(_Tiles):
                 self.store_sums(sums, most, number)
             e.line("wait 0")
 
-    def take_scores(self, scores: list[list[list[int]]], turn: str, largest: list[int]) -> None:
+    def take_scores(self, scores: Results, turn: str, largest: list[int]) -> None:
         """Take f of the products of a tile, and each row's largest."""
         a, e, block = self.a, self.e, self.block
         number, counters = self.at()
@@ -590,7 +444,7 @@ class _Forward(_Tiles):
     def store_sums(self, sums: list[str], most: list[int], number: str) -> None:
         """Write the logarithm of each row's sum, which the gradients are computed from."""
         e, counters = self.e, self.at()[1]
-        is_mine = e.op(f"icmp eq i64 {self.lanes()[2]}, 0")
+        is_mine = e.op(f"icmp eq i64 {self.f.lanes()[2]}, 0")
         rows, _, _ = self.places(number, "0")
         for row, total, largest in zip([each for strip in rows for each in strip], sums, most, strict=True):
             log = functions.emit_function(e, "log", [total], FLOAT32, 1)
@@ -608,11 +462,10 @@ class _Backward(_Tiles):
     """
 
     def __init__(self, attention: Attention, exact: bool, of_keys: bool) -> None:
-        super().__init__(attention, exact)
         self.of_keys = of_keys
+        super().__init__(attention, exact)
         a = attention
         assert a.g is not None
-        self.strips, self.tile, self.in_registers = (OF_KEYS if of_keys else OF_QUERIES)[a.size]
         sizes = (a.query.size, a.key.size)
         self.own, self.along = sizes[::-1] if of_keys else sizes
         reach = (a.band.below, a.band.above)
@@ -622,21 +475,27 @@ class _Backward(_Tiles):
         self.name = f"gradients of {'keys and values' if of_keys else 'queries'} of attention"
         self.mine, self.met = [(a.q, a.g), (a.k, a.v)][:: -1 if of_keys else 1]
 
+    def shape(self) -> tuple[int, int, bool]:
+        """Return strips of rows for a warp, how many of the others are gone along at once, and where own rows are."""
+        if is_bfloat16(self.a.dtype):
+            return (BFLOAT16_OF_KEYS if self.of_keys else BFLOAT16_OF_QUERIES)[self.a.size]
+        return (OF_KEYS if self.of_keys else OF_QUERIES)[self.a.size]
+
     def write(self) -> None:
         """Write the phases."""
         a, block, e = self.a, self.block, self.e
-        size = self.tile * self.stride * BYTES
+        size = self.tile * self.f.row_bytes
         buffers = self.buffer(4 * self.tile)  # two to read from, and two to copy to meanwhile
-        if self.in_registers:
+        if self.f.in_registers:
             assert 4 * self.tile >= 2 * self.rows
-            places = [buffers + which * self.rows * self.stride * BYTES for which in range(2)]
+            places = [buffers + which * self.rows * self.f.row_bytes for which in range(2)]
         else:
             places = [self.buffer(self.rows) for _ in range(2)]
-        held = [self.held() for _ in range(2)]
-        second = [self.slots(2) for _ in range(max(a.size, self.tile) // 8)]
-        scores, slopes = (self.accumulators(self.tile // 8) for _ in range(2))
-        results = [self.accumulators(a.size // 8) for _ in range(2 if self.of_keys else 1)]
-        factors = [self.slots(4) for _ in range(self.strips)]
+        held = [self.f.held() for _ in range(2)]
+        second = [self.f.slots(2) for _ in range(max(a.size, self.tile) // 8)]
+        scores, slopes = (self.f.results(self.tile // 8) for _ in range(2))
+        results = [self.f.results(a.size // 8) for _ in range(2 if self.of_keys else 1)]
+        factors = [self.f.slots(4) for _ in range(self.strips)]
         of_rows = [[block.variable() for _ in range(4)] for _ in range(self.strips)]
 
         def near(turn: str, which: int) -> str:
@@ -659,10 +518,9 @@ class _Backward(_Tiles):
             if not self.of_keys:
                 self.keep_rows(of_rows, number, counters)
             e.line("wait 0")
-        if self.in_registers:
-            with block.phase():
-                for which in range(2):
-                    self.hold(held[which], str(places[which]))
+        if self.f.in_registers:
+            for which in range(2):
+                self.f.hold(held[which], str(places[which]))
         with block.phase(waits=False):
             start, _ = self.bounds()
             copy_both(start, str(self.along))
@@ -676,11 +534,11 @@ class _Backward(_Tiles):
                 self.clear(scores, slopes)
             buffer = [functools.partial(near, turn, which) for which in range(2)]
             for which, made in enumerate((scores, slopes)):
-                self.multiply_along(made, held[which], str(places[which]), second, buffer[which])
+                self.f.multiply_along(made, held[which], str(places[which]), second, buffer[which])
             with block.phase(waits=False):
                 self.take_slopes(scores, slopes, turn, of_rows)
             for which, made in enumerate((slopes, scores)[: len(results)]):
-                self.multiply_across(results[which], made, factors, second, buffer[which])
+                self.f.multiply_across(results[which], made, factors, second, buffer[which])
         with block.phase(waits=False):
             number = self.at()[0]
             for name, made, rows in zip("kv" if self.of_keys else "q", results, self.met, strict=False):
@@ -708,8 +566,8 @@ class _Backward(_Tiles):
 
     def take_slopes(
         self,
-        scores: list[list[list[int]]],
-        slopes: list[list[list[int]]],
+        scores: Results,
+        slopes: Results,
         turn: str,
         of_rows: list[list[int]],
     ) -> None:

@@ -50,6 +50,17 @@ INSTRUCTIONS = {
         'asm "mul.rn.f32 $0, $1, 0f3F800B8B;", "=f,f"',
         "define internal float @fast.tf32(float %x) nounwind {\n  ret float %x\n}",
     ),
+    # Two numbers of bfloat16 in one register, the first in its lower bits.
+    "fast.pack_bfloat16": (
+        'asm "cvt.rn.bf16x2.f32 $0, $2, $1;", "=r,f,f"',
+        "define internal i32 @fast.narrow(float %x) nounwind {\n"
+        "  %b = bitcast float %x to i32\n  %l = lshr i32 %b, 16\n  %o = and i32 %l, 1\n"
+        "  %h = add i32 %o, 32767\n  %s = add i32 %b, %h\n  %r = lshr i32 %s, 16\n"
+        "  %n = fcmp uno float %x, %x\n  %z = select i1 %n, i32 32767, i32 %r\n  ret i32 %z\n}\n"
+        "define internal i32 @fast.pack_bfloat16(float %x, float %y) nounwind {\n"
+        "  %a = call i32 @fast.narrow(float %x)\n  %b = call i32 @fast.narrow(float %y)\n"
+        "  %c = shl i32 %b, 16\n  %r = or i32 %a, %c\n  ret i32 %r\n}",
+    ),
     "fast.divide": (
         'asm "div.full.f32 $0, $1, $2;", "=f,f,f"',
         "define internal float @fast.divide(float %x, float %y) nounwind {\n"
@@ -86,7 +97,11 @@ class Together:
     """What the threads of each warp do together with their variables.
 
     'multiply': c += a @ b, of 16 × 8 and 8 × 8 elements in TF32; slots: four of c, four of a and two of b, as
-    mma.m16n8k8 has them. 'exchange': the second is what the thread `distance` away (exclusive or) has in the first.
+    mma.m16n8k8 has them. 'multiply_bfloat16': the same of 16 × 16 and 16 × 8 elements, two in a slot of a and b.
+    'exchange': the second is what the thread `distance` away (exclusive or) has in the first. 'matrices': four matrices
+    of 8 × 8 elements of two bytes from shared memory, two elements of each in a slot. The fifth slot says where: of the
+    8·n-th thread and the seven after it, where the rows of matrix n begin, in bytes, but for `distance`. In
+    'matrices_transposed' rows and columns are exchanged.
     """
 
     number: int
@@ -474,37 +489,66 @@ def _gpu_copy(target: str, source: str, count: str, name: str) -> list[str]:
     ]
 
 
-_MMA = "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
+_PRODUCTS = {
+    "multiply": "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32",
+    "multiply_bfloat16": "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32",
+}
+_FOUR = "{ float, float, float, float }"
 
 
 def _gpu_together(item: Together) -> list[str]:
     """Write what a warp does together."""
-    name = item.number
-    loaded = [f"%w{name}.{k}" for k in range(len(item.slots))]
-    lines = [f"  {to} = load float, ptr %slot{slot}" for to, slot in zip(loaded, item.slots, strict=True)]
-    if item.kind == "exchange":
+    name, kind = item.number, item.kind
+
+    def loaded(slots: Sequence[int], kind: str) -> tuple[list[str], list[str]]:
+        names = [f"%w{name}.of{slot}" for slot in slots]
+        return names, [f"  {n} = load {kind}, ptr %slot{slot}" for n, slot in zip(names, slots, strict=True)]
+
+    def stored(slots: Sequence[int], kind: str) -> list[str]:
+        lines = []
+        for k, slot in enumerate(slots):
+            lines += [
+                f"  %w{name}.to{k} = extractvalue {{ {', '.join([kind] * 4)} }} %w{name}, {k}",
+                f"  store {kind} %w{name}.to{k}, ptr %slot{slot}",
+            ]
+        return lines
+
+    if kind == "exchange":
+        (source,), lines = loaded(item.slots[:1], "float")
         asked = f"shfl.sync.bfly.b32 $0, $1, {item.distance}, 31, -1;"
         return [
-            lines[0],
-            f'  %w{name} = call float asm sideeffect "{asked}", "=f,f"(float {loaded[0]}) convergent',
+            *lines,
+            f'  %w{name} = call float asm sideeffect "{asked}", "=f,f"(float {source}) convergent',
             f"  store float %w{name}, ptr %slot{item.slots[1]}",
         ]
-    assert item.kind == "multiply", item.kind
-    bits = [f"%w{name}.bits{k}" for k in range(4, 10)]
-    lines += [f"  {to} = bitcast float {each} to i32" for to, each in zip(bits, loaded[4:], strict=True)]
-    four = "{ float, float, float, float }"
-    asked = f"{_MMA} {{$0, $1, $2, $3}}, {{$4, $5, $6, $7}}, {{$8, $9}}, {{$10, $11, $12, $13}};"
-    given = [*(f"i32 {each}" for each in bits), *(f"float {each}" for each in loaded[:4])]
-    lines.append(
-        f'  %w{name} = call {four} asm "{asked}", "=f,=f,=f,=f,r,r,r,r,r,r,0,1,2,3"'
-        f"({', '.join(given)}) convergent"
-    )
-    for k, slot in enumerate(item.slots[:4]):
-        lines += [
-            f"  %w{name}.to{k} = extractvalue {four} %w{name}, {k}",
-            f"  store float %w{name}.to{k}, ptr %slot{slot}",
+    if kind.startswith("matrices"):
+        (where,), lines = loaded(item.slots[4:], "i32")
+        how = ".trans" if kind == "matrices_transposed" else ""
+        asked = f"ldmatrix.sync.aligned.m8n8.x4{how}.shared.b16 {{$0, $1, $2, $3}}, [$4+{item.distance}];"
+        return [
+            *lines,
+            f"  %w{name}.near = addrspacecast ptr %shared to ptr addrspace(3)",
+            f"  %w{name}.base = ptrtoint ptr addrspace(3) %w{name}.near to i32",
+            f"  %w{name}.at = add i32 %w{name}.base, {where}",
+            f'  %w{name} = call {{ i32, i32, i32, i32 }} asm sideeffect "{asked}", "=r,=r,=r,=r,r,~{{memory}}"'
+            f"(i32 %w{name}.at) convergent",
+            *stored(item.slots[:4], "i32"),
         ]
-    return lines
+    sums, lines = loaded(item.slots[:4], "float")
+    if kind == "multiply":
+        factors, more = loaded(item.slots[4:], "float")
+        lines += [*more, *(f"  {each}.bits = bitcast float {each} to i32" for each in factors)]
+        factors = [f"{each}.bits" for each in factors]
+    else:
+        factors, more = loaded(item.slots[4:], "i32")
+        lines += more
+    asked = f"{_PRODUCTS[kind]} {{$0, $1, $2, $3}}, {{$4, $5, $6, $7}}, {{$8, $9}}, {{$10, $11, $12, $13}};"
+    given = [*(f"i32 {each}" for each in factors), *(f"float {each}" for each in sums)]
+    return [
+        *lines,
+        f'  %w{name} = call {_FOUR} asm "{asked}", "=f,=f,=f,=f,r,r,r,r,r,r,0,1,2,3"({", ".join(given)}) convergent',
+        *stored(item.slots[:4], "float"),
+    ]
 
 
 # --- for a CPU ----------------------------------------------------------------------------------------------
@@ -540,7 +584,7 @@ def cpu_text(kernel: Kernel, backwards: bool = False) -> str:
         return ours(turns.start), ours(turns.stop)
 
     def together(item: Together, warp: str) -> None:
-        given = [*item.slots, item.distance] if item.kind == "exchange" else item.slots
+        given = item.slots if item.kind.startswith("multiply") else [*item.slots, item.distance]
         slots = "".join(f", i64 {slot}" for slot in given)
         e.line(f"call void @words.{item.kind}(ptr %shared, i64 {warp}{slots})")
 
@@ -664,37 +708,16 @@ def _cpu_words(kernel: Kernel) -> str:
 
     repeat(e, "0", str(WARP), exchange)
     ended()
-    slots = [*(f"c{k}" for k in range(4)), *(f"a{k}" for k in range(4)), "b0", "b1"]
-    begun(f"@words.multiply(ptr %shared, i64 %warp, {', '.join(f'i64 %{slot}' for slot in slots)})")
-    e.line(f"%slots = alloca [{len(slots)} x i64]")
-    for number, slot in enumerate(slots):
-        place = e.op(f"getelementptr i64, ptr %slots, i64 {number}")
-        e.line(f"store i64 %{slot}, ptr {place}")
-
-    def element(row: str, column: str, first: int, across: int, halves: tuple[int, int]) -> str:
-        """Where an element of a matrix is: eight rows, of neighbours in groups; further ones in other slots."""
-        low, high = e.op(f"and i64 {row}, 7"), e.op(f"lshr i64 {row}, 3")
-        thread = add(
-            e, multiply(e, low, 4), e.op(f"{'lshr' if across else 'and'} i64 {column}, {across or 3}")
-        )
-        rest = e.op(f"and i64 {column}, 1") if across else e.op(f"lshr i64 {column}, 2")
-        number = add(e, multiply(e, high, halves[0]), multiply(e, rest, halves[1]))
-        place = e.op(f"getelementptr i64, ptr %slots, i64 {add(e, number, str(first))}")
-        return cell(thread, e.op(f"load i64, ptr {place}"))
-
-    def entry(row: str, column: str) -> None:
-        target = element(row, column, 0, 1, (2, 1))
-
-        def step(k: str) -> None:
-            a = e.op(f"load float, ptr {element(row, k, 4, 0, (1, 2))}")
-            b = e.op(f"load float, ptr {element(column, k, 8, 0, (0, 1))}")
-            so_far, more = e.op(f"load float, ptr {target}"), e.op(f"fmul float {a}, {b}")
-            e.line(f"store float {e.op(f'fadd float {so_far}, {more}')}, ptr {target}")
-
-        repeat(e, "0", "8", step)
-
-    repeat(e, "0", "16", lambda row: repeat(e, "0", "8", lambda column: entry(row, column)))
-    ended()
+    kinds = {item.kind for item in _together(kernel.items)}
+    for kind in sorted(kinds & set(_PRODUCTS)):
+        begun(f"@words.{kind}(ptr %shared, i64 %warp, {', '.join(f'i64 %{slot}' for slot in _OF_PRODUCT)})")
+        _cpu_multiply(e, cell, kind == "multiply_bfloat16")
+        ended()
+    for kind in sorted(kind for kind in kinds if kind.startswith("matrices")):
+        slots = [f"i64 %to{k}" for k in range(4)]
+        begun(f"@words.{kind}(ptr %shared, i64 %warp, {', '.join(slots)}, i64 %where, i64 %distance)")
+        _cpu_matrices(e, cell, kind == "matrices_transposed")
+        ended()
     e.lines += [
         "define internal void @words.copy(ptr %to, ptr %from, i32 %bytes) nounwind {",
         "entry:",
@@ -707,6 +730,83 @@ def _cpu_words(kernel: Kernel) -> str:
         "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
     ]
     return "\n".join(e.lines)
+
+
+def _together(items: Sequence[Item]) -> Iterator[Together]:
+    for item in items:
+        if isinstance(item, Together):
+            yield item
+        elif isinstance(item, Turns):
+            yield from _together(item.items)
+
+
+_OF_PRODUCT = [*(f"c{k}" for k in range(4)), *(f"a{k}" for k in range(4)), "b0", "b1"]
+Cell = Callable[[str, str], str]  # where what a thread keeps in a slot lies
+
+
+def _cpu_multiply(e: Emitter, cell: Cell, half: bool) -> None:
+    """Write a product of what the threads of a warp keep; half: of bfloat16, not float32."""
+    e.line(f"%slots = alloca [{len(_OF_PRODUCT)} x i64]")
+    for number, slot in enumerate(_OF_PRODUCT):
+        place = e.op(f"getelementptr i64, ptr %slots, i64 {number}")
+        e.line(f"store i64 %{slot}, ptr {place}")
+
+    def slot_of(first: int, number: str) -> str:
+        place = e.op(f"getelementptr i64, ptr %slots, i64 {add(e, number, str(first))}")
+        return e.op(f"load i64, ptr {place}")
+
+    def split(number: str, below: int) -> tuple[str, str]:
+        """Return a number without its last bits, and these."""
+        return e.op(f"lshr i64 {number}, {below}"), e.op(f"and i64 {number}, {(1 << below) - 1}")
+
+    def factor(row: str, k: str, first: int, further: int) -> str:
+        """Return an element of a factor; further: by how many slots rows further on are."""
+        below, place = split(row, 3)
+        within, odd = (k, "0") if not half else split(k, 1)
+        beyond, part = split(within, 2)
+        number = add(e, multiply(e, below, further), multiply(e, beyond, max(1, 2 * further)))
+        where = cell(add(e, multiply(e, place, 4), part), slot_of(first, number))
+        if not half:
+            return e.op(f"load float, ptr {where}")
+        bits = e.op(f"load i16, ptr {e.op(f'getelementptr i16, ptr {where}, i64 {odd}')}")
+        wide = e.op(f"shl i32 {e.op(f'zext i16 {bits} to i32')}, 16")
+        return e.op(f"bitcast i32 {wide} to float")
+
+    def entry(row: str, column: str) -> None:
+        below, place = split(row, 3)
+        part, odd = split(column, 1)
+        thread = add(e, multiply(e, place, 4), part)
+        target = cell(thread, slot_of(0, add(e, multiply(e, below, 2), odd)))
+
+        def step(k: str) -> None:
+            a, b = factor(row, k, 4, 1), factor(column, k, 8, 0)
+            so_far, more = e.op(f"load float, ptr {target}"), e.op(f"fmul float {a}, {b}")
+            e.line(f"store float {e.op(f'fadd float {so_far}, {more}')}, ptr {target}")
+
+        repeat(e, "0", "16" if half else "8", step)
+
+    repeat(e, "0", "16", lambda row: repeat(e, "0", "8", lambda column: entry(row, column)))
+
+
+def _cpu_matrices(e: Emitter, cell: Cell, transposed: bool) -> None:
+    """Write how the threads of a warp read four matrices of halves from shared memory."""
+
+    def read(matrix: int, row: str, column: str) -> str:
+        """Read an element."""
+        at = e.op(f"load i32, ptr {cell(add(e, row, str(8 * matrix)), '%where')}")
+        place = add(e, add(e, e.op(f"zext i32 {at} to i64"), "%distance"), multiply(e, column, 2))
+        return e.op(f"load i16, ptr {e.op(f'getelementptr i8, ptr %shared, i64 {place}')}")
+
+    def lane(number: str) -> None:
+        place, part = e.op(f"lshr i64 {number}, 2"), e.op(f"and i64 {number}, 3")
+        for matrix in range(4):
+            target = cell(number, f"%to{matrix}")
+            for k in range(2):
+                along = add(e, multiply(e, part, 2), str(k))
+                found = read(matrix, along, place) if transposed else read(matrix, place, along)
+                e.line(f"store i16 {found}, ptr {e.op(f'getelementptr i16, ptr {target}, i64 {k}')}")
+
+    repeat(e, "0", str(WARP), lane)
 
 
 def _rounded(size: int) -> int:

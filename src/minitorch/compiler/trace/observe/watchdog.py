@@ -37,10 +37,14 @@ def _is_harmless(frame: Any) -> bool:
     return False
 
 
-def _is_imported(frame: Any) -> bool:
-    """Tell whether a frame finds or runs a module that this library imports only now: that is done once."""
+def _is_done_once(frame: Any) -> bool:
+    """Tell whether a frame is of what is done at first use: finding or running a module that this library imports
+    only now, or looking, by other packages, for what a device's library needs.
+    """
+    is_helper = has_code_in(frame.f_code.co_filename, beside=True)
     while frame is not None and not rewriter.is_instrumented(frame.f_code):
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
+        file = frame.f_code.co_filename
+        if file.startswith("<frozen importlib") or (is_helper and has_code_in(file)):
             return True
         frame = frame.f_back
     return False
@@ -64,7 +68,7 @@ def watchdog(observer: Observer) -> Iterator[None]:
     def look(frame: Any, event: str, argument: Any) -> None:
         if id(frame.f_code) in _harmless or event != "call" or _is_harmless(frame):
             return
-        if current_observer() is observer and not _is_imported(frame):
+        if current_observer() is observer and not _is_done_once(frame):
             refusal = observer.refuse(f"{frame.f_code.co_qualname} is called where it cannot be observed")
             if frame.f_code.co_name != "__del__":  # (whom nobody calls, and whose errors nobody catches)
                 raise refusal  # before its first line: what it would do could not be undone

@@ -188,7 +188,7 @@ def identity(function: str, dtype: np.dtype) -> str:
         return literal(1, dtype)
     if function in ("logical_and", "logical_or"):
         return "true" if function == "logical_and" else "false"
-    greatest = function == "maximum"
+    greatest = function in ("maximum", "logaddexp")
     if dtype.kind == "f":
         return literal(-np.inf if greatest else np.inf, dtype)
     if dtype.kind == "b":

@@ -1,0 +1,152 @@
+"""Values one by one, by kernels that know no lengths: what NumPy gives."""
+
+import numpy as np
+import pytest
+
+from compiled import BACKENDS
+from minitorch.compiler.backends.cuda.backend import CudaBackend
+from minitorch.compiler.backends.cuda.ptx import ptx
+from minitorch.compiler.backends.cuda.value_kernels import (
+    BLOCKS,
+    THREADS,
+    ValueKernels,
+    write_add,
+    write_copy,
+    write_gather,
+    write_map,
+)
+from minitorch.compiler.backends.cuda.words import gpu_text
+from minitorch.compiler.ir import builder as b
+from minitorch.compiler.ir.elsewhere import Elsewhere
+from minitorch.compiler.ir.program import COMPARISONS, evaluate
+from random_ir import BOOL, F4, F8, I4, I8, given, some
+from standin import DeviceArray
+from standin_gpu import StandinGpu
+
+pytestmark = pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is not installed")
+
+CASES = [
+    ("add", (F4, F4)), ("divide", (F8, F8)), ("exp", (F4,)), ("erf", (F4,)), ("tanh", (F8,)), ("sin", (F4,)),
+    ("maximum", (I8, I8)), ("less", (F4, F4)), ("equal", (I4, I4)), ("logical_and", (BOOL, BOOL)),
+    ("where", (BOOL, F4, F4)), ("isfinite", (F4,)), ("bitwise_or", (BOOL, BOOL)), ("sqrt", (F8,)),
+]  # fmt: skip
+STAND_IN = StandinGpu()
+
+
+@pytest.fixture(scope="module")
+def kernels():
+    return CudaBackend(STAND_IN).value_kernels
+
+
+@pytest.mark.parametrize(("function", "dtypes"), CASES, ids=lambda case: str(case))
+def test_a_function_is_what_numpy_gives(function, dtypes, kernels):
+    rng = np.random.default_rng(0)
+    arrays = [some(rng, (3, 7), dtype) for dtype in dtypes]
+    value = b.map_values(function, *(given(a.shape, a.dtype) for a in arrays))
+    kernels.prepare([value])
+    found = kernels.map(function, [DeviceArray(a) for a in arrays], value.dtype)
+    assert found.dtype == value.dtype
+    assert (value.dtype == BOOL) == (function in COMPARISONS | {"isfinite", "logical_and", "bitwise_or"})
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(found.host, evaluate(value, arrays), rtol=2e-6)
+
+
+@pytest.mark.parametrize("to", [F8, I8, BOOL])
+def test_casts(to, kernels):
+    x = np.array([0.0, 1.5, -2.25, 3.0], F4)
+    np.testing.assert_array_equal(kernels.map("cast", [DeviceArray(x)], to).host, x.astype(to))
+
+
+def test_any_length_and_any_order_in_memory(kernels):
+    x = some(np.random.default_rng(1), (5, BLOCKS * THREADS // 4 + 3))
+    three = DeviceArray(np.broadcast_to(np.float32(3), x.T.shape))
+    found = kernels.map("multiply", [DeviceArray(x.T), three], F4)
+    np.testing.assert_array_equal(found.host, x.T * np.float32(3))
+    assert kernels.map("negative", [DeviceArray(x[:0])], F4).shape == (0, x.shape[1])
+
+
+def test_what_has_no_kernel_is_left_to_the_library(kernels):
+    of_complex, halves = (DeviceArray(np.ones(2, dtype)) for dtype in (np.complex128, np.float16))
+    assert kernels.map("add", [of_complex, of_complex], of_complex.dtype) is None
+    assert kernels.map("exp", [halves], halves.dtype) is None
+    assert kernels.copied(DeviceArray(np.ones((2, 3), np.complex128).T)) is None
+    assert kernels.copied(DeviceArray(np.ones((2,) * 8).T)) is None
+
+
+@pytest.mark.parametrize("dtype", [F4, F8, BOOL, np.dtype(np.float16)], ids=str)
+@pytest.mark.parametrize(
+    "view",
+    [lambda x: x.T, lambda x: x[::-1, :, ::2], lambda x: x[:, 1:2], lambda x: x[None, 0]],
+    ids=range(4),
+)
+def test_copies(view, dtype, kernels):
+    x = view(some(np.random.default_rng(2), (3, 4, 5), F8).astype(dtype))
+    found = kernels.copied(DeviceArray(x))
+    assert found.flags.c_contiguous
+    np.testing.assert_array_equal(found.host, x)
+
+
+def test_a_copy_of_a_stretched_array(kernels):
+    x = np.broadcast_to(np.arange(3, dtype=F4)[:, None], (2, 3, 4))
+    np.testing.assert_array_equal(kernels.copied(DeviceArray(x)).host, x)
+
+
+INDEX = np.array([2, 0, 2, 3])
+RNG = np.random.default_rng(3)
+VALUES = {
+    "gather rows": (lambda x, i: b.gather(x, i, 0), some(RNG, (4, 5)), INDEX),
+    "gather columns": (
+        lambda x, i: b.gather(x, i, 1),
+        some(RNG, (3, 4, 2)).transpose(2, 1, 0),
+        INDEX.reshape(2, 2),
+    ),
+    "add rows": (lambda x, i, u: b.scatter("add", x, i, u, 0), some(RNG, (4, 3)), INDEX, some(RNG, (4, 3))),
+    "add columns": (
+        lambda x, i, u: b.scatter("add", x, i, u, 1),
+        some(RNG, (2, 4)),
+        INDEX,
+        some(RNG, (2, 4)),
+    ),
+    "set": (lambda x, i, u: b.scatter("set", x, i, u, 1), some(RNG, (2, 4)), INDEX, some(RNG, (2, 4))),
+    "concatenate": (
+        lambda *xs: b.concatenate(xs, 1),
+        some(RNG, (2, 4)),
+        some(RNG, (3, 2)).T,
+        some(RNG, (2, 1)),
+    ),
+    "product": (lambda x, y: b.contract("ab,cb->ac", x, y), some(RNG, (3, 4)), some(RNG, (2, 4))),
+    "products": (lambda x, y: b.contract("abc,cda->bad", x, y), some(RNG, (2, 3, 4)), some(RNG, (4, 5, 2))),
+    "sum": (lambda x: b.reduce("add", x, (0, 2)), some(RNG, (2, 3, 4))),
+    "any": (lambda x: b.reduce("logical_or", x, (1,)), some(RNG, (2, 3), BOOL)),
+}
+
+
+@pytest.mark.parametrize("by", ["kernels", "the library"])
+@pytest.mark.parametrize("name", VALUES)
+def test_values_stay_on_the_device(name, by, kernels):
+    make, *arrays = VALUES[name]
+    value = make(*(given(a.shape, a.dtype) for a in arrays))
+    compute = Elsewhere(DeviceArray, DeviceArray.get, kernels=kernels if by == "kernels" else None)
+    compute.prepare([value])
+    found = compute(value, [DeviceArray(a) for a in arrays])
+    assert not compute.refused
+    assert isinstance(found, DeviceArray)
+    np.testing.assert_allclose(found.host, evaluate(value, arrays), rtol=1e-5, atol=1e-6)
+
+
+def test_ptx():
+    maps = [write_map((f, dtypes, BOOL if f == "less" else dtypes[-1])) for f, dtypes in CASES[:8]]
+    code = ptx(gpu_text([*maps, write_copy(4), write_gather(2), write_add(F4)]), "sm_90")
+    assert code.count(b".visible .entry") == len(maps) + 3
+    assert b".approx" not in code  # a quick instruction
+
+
+def test_kernels_are_made_once(kernels):
+    own, loaded = ValueKernels(STAND_IN), []
+    own._device = StandinGpu()
+    own._device.load = lambda made: loaded.extend(made) or STAND_IN.load(made)
+    value = b.map_values("add", given((2,)), given((2,)))
+    own.prepare([value, value])
+    own.prepare([value])
+    assert own.map("add", [DeviceArray(np.ones(2, F4))] * 2, F4).host.tolist() == [2, 2]
+    assert len(loaded) == 2  # that, and a copy
