@@ -39,8 +39,8 @@ pytestmark = [
 
 
 def made_by(backwards=False, **figures):
-    """The backend, with other figures to decide by. Kernels run on this processor."""
-    made = CudaBackend(Emulated(backwards))
+    """The backend, with other figures to decide by. Kernels run on this processor, unless there is a GPU."""
+    made = CudaBackend(None if REAL else Emulated(backwards))
     made.machine = dataclasses.replace(
         made.machine, figures=dataclasses.replace(made.machine.figures, **figures)
     )
