@@ -39,7 +39,8 @@ from minitorch.compiler.ir.index import (
 )
 from minitorch.compiler.ir.program import Value
 from minitorch.compiler.ir.simplify import number
-from minitorch.engine.dtypes import bfloat16, is_bfloat16
+from minitorch.engine import dtypes
+from minitorch.engine.dtypes import is_bfloat16
 
 LEAST_SCORES = 1 << 16  # fewer are as fast through memory
 LONGEST = 32  # values between the scores and what a softmax is taken of
@@ -374,7 +375,7 @@ class _Search:
 
     def read_as(self, product: Value) -> np.dtype:
         """Return bfloat16, if everything is and all who read a product round it to that; if not, float32."""
-        return bfloat16 if self.halves and self.is_rounded(product) else FLOAT32
+        return dtypes.bfloat16 if self.halves and self.is_rounded(product) else FLOAT32
 
     def is_rounded(self, value: Value) -> bool:
         """Whether all that read a value round it to bfloat16, if need be after a power of two has multiplied it."""
@@ -448,7 +449,7 @@ class _Search:
             begins[piece] = begin
             begin += piece.shape[axis]
         rounded = any(is_map(each, "cast") for chain in chains.values() for each in chain)
-        dtype = bfloat16 if self.halves and (rounded or self.is_rounded(whole)) else FLOAT32
+        dtype = dtypes.bfloat16 if self.halves and (rounded or self.is_rounded(whole)) else FLOAT32
         found = {}
         for name, chain in chains.items():
             product, matrix = chain[0], self.softmax if name == "v" else self.slope
