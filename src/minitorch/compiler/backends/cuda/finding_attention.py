@@ -20,6 +20,7 @@ from minitorch.compiler.backends.cuda.attention import (
     SIZES,
     Attention,
     Rows,
+    is_bfloat16,
     leaves_of,
 )
 from minitorch.compiler.backends.cuda.masks import band_of, is_map, opened
@@ -39,7 +40,6 @@ from minitorch.compiler.ir.index import (
 )
 from minitorch.compiler.ir.program import Value
 from minitorch.compiler.ir.simplify import number
-from minitorch.engine.dtypes import bfloat16, is_bfloat16
 
 LEAST_SCORES = 1 << 16  # fewer are as fast through memory
 LONGEST = 32  # values between the scores and what a softmax is taken of
@@ -184,7 +184,7 @@ class _Search:
         v = self.rows(v_value, v_index, key)
         _need(self.result.shape and self.head_size(v_index) == size)
         self.of_one_dtype(q, k, v)
-        self.halves = is_bfloat16(q.dtype)
+        self.halves = q.dtype if is_bfloat16(q.dtype) else None
         band, left_out = band_of(self.scores, self.inside, product)
         scores = self.scores
         if left_out is not None:
@@ -218,7 +218,7 @@ class _Search:
         return Found(forward, backward, results, orders, gradient)
 
     narrow = True  # whether factors are read as bfloat16, where they are
-    halves = False  # whether all are
+    halves: np.dtype | None = None  # if all are
 
     def of_one_dtype(self, *rows: Rows) -> None:
         """See to it that factors are of one dtype in memory."""
@@ -374,7 +374,7 @@ class _Search:
 
     def read_as(self, product: Value) -> np.dtype:
         """Return bfloat16, if everything is and all who read a product round it to that; if not, float32."""
-        return bfloat16 if self.halves and self.is_rounded(product) else FLOAT32
+        return self.halves if self.halves is not None and self.is_rounded(product) else FLOAT32
 
     def is_rounded(self, value: Value) -> bool:
         """Whether all that read a value round it to bfloat16, if need be after a power of two has multiplied it."""
@@ -448,7 +448,9 @@ class _Search:
             begins[piece] = begin
             begin += piece.shape[axis]
         rounded = any(is_map(each, "cast") for chain in chains.values() for each in chain)
-        dtype = bfloat16 if self.halves and (rounded or self.is_rounded(whole)) else FLOAT32
+        dtype = FLOAT32
+        if self.halves is not None and (rounded or self.is_rounded(whole)):
+            dtype = self.halves
         found = {}
         for name, chain in chains.items():
             product, matrix = chain[0], self.softmax if name == "v" else self.slope
