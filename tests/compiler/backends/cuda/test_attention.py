@@ -274,11 +274,11 @@ def assembled(kernels, processor, folder):
 
 def test_ptx(tmp_path):
     run = minitorch.compile(with_gradients(causal), backend="gpu", verify=False)
-    run(*(numbers(1, 2, 65, 64, seed=seed) for seed in range(3)))
+    run(*(numbers(1, 2, 65, 32, seed=seed) for seed in range(3)))
     (program,) = run.cache.all()
     kernels = [t.kernel for t in program.runner.tasks if t.kernel.variables]
     assert len(kernels) == 3
     for processor in ("sm_80", "sm_90"):
         code = assembled(kernels, processor, tmp_path)
-        assert code.count(b"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32") > 300
+        assert code.count(b"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32") > 150
         assert b"cp.async.cg.shared.global" in code

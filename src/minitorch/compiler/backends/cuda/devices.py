@@ -35,6 +35,7 @@ from minitorch.compiler.backends.llvm.target import host, require_llvmlite
 from minitorch.engine.precision import convolutions_are, may_round
 
 ALIGNMENT = 16  # of arrays that kernels read
+LEAST_FOR_TILES = 80  # compute capability: TF32, bfloat16 and copies while threads go on
 MOST_DYNAMIC_SHARED = 8  # what the driver calls the limit of shared memory that a launch asks for
 
 
@@ -85,6 +86,10 @@ class Device(Protocol):
     @property
     def convolves(self) -> bool:
         """Whether there is a library for convolutions."""
+
+    @property
+    def tile_bytes(self) -> int:
+        """How much shared memory a block can have that multiplies tiles; 0: there is nothing to multiply them with."""
 
     def require(self) -> None:
         """Raise ImportError, and say what is missing, if there is no such device."""
@@ -153,6 +158,7 @@ class Emulated:
     ARRAYS = "NumPy"
     waits = True
     rounds = False
+    tile_bytes = 227 << 10
     convolves = True
 
     def __init__(self, backwards: bool = False) -> None:
@@ -357,6 +363,14 @@ class Cuda:
             self.cupy.cuda.runtime.getDeviceCount()
         except self.cupy.cuda.runtime.CUDARuntimeError as error:
             raise RuntimeError(f"compiling for a GPU needs one, and there is none: {error}") from error
+
+    @property
+    def tile_bytes(self) -> int:
+        """How much shared memory a block can have that multiplies tiles; 0: there is nothing to multiply them with."""
+        device = self.cupy.cuda.Device()
+        if int(device.compute_capability) < LEAST_FOR_TILES:
+            return 0
+        return int(device.attributes.get("MaxSharedMemoryPerBlockOptin", SHARED_BYTES))
 
     @property
     def processor(self) -> str:

@@ -7,24 +7,33 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from minitorch.compiler.backends.cuda.attention import FLOAT32, Attention
+from minitorch.compiler.backends.cuda.attention import FLOAT32, SIZES, Attention
 from minitorch.compiler.backends.cuda.finding_attention import Found, find_attention
 from minitorch.compiler.backends.cuda.masks import remade
 from minitorch.compiler.ir import builder
 from minitorch.compiler.ir.program import Program, Value, in_order
 from minitorch.compiler.ir.simplify import simplify
 
+# What kernels need, by the bytes of an element and the size of a head.
+LEAST_SHARED = {(bytes_, size): 48 << 10 for bytes_ in (2, 4) for size in SIZES} | {
+    (2, 128): 70 << 10,
+    (4, 128): 105 << 10,
+}
 
-def with_attention(program: Program) -> Program:
-    """Return a program in which attention is computed as a whole, wherever it is found."""
-    if program.symbols or sum(v.primitive == "contract" for v in program.values()) < 2:
+
+def with_attention(program: Program, shared: int) -> Program:
+    """Return a program in which attention is computed as a whole, wherever it is found.
+
+    shared: how much shared memory a block of threads can have.
+    """
+    if not shared or program.symbols or sum(v.primitive == "contract" for v in program.values()) < 2:
         return program  # (Kernels are written for tiles of sizes that are known.)
     plain = _with_ones(simplify(program))
-    made = _with_attention(plain)
+    made = _with_attention(plain, shared)
     return program if made is plain else made
 
 
-def _with_attention(program: Program) -> Program:
+def _with_attention(program: Program, shared: int) -> Program:
     readers: dict[Value, list[Value]] = {}
     for value in program.values():
         for each in dict.fromkeys(value.inputs):
@@ -32,7 +41,7 @@ def _with_attention(program: Program) -> Program:
     taken: dict[Value, Found] = {}
     for product in [v for v in program.values() if v.primitive == "contract"]:
         found = find_attention(product, readers, set(program.outputs))
-        if found is not None:
+        if found is not None and shared >= LEAST_SHARED[found.forward.dtype.itemsize, found.forward.size]:
             taken |= dict.fromkeys(found.results, found)
     return _rewritten(program, taken) if taken else program
 
