@@ -42,7 +42,9 @@ class DeviceArray:
         if any(issubclass(each, Batched) for each in types):
             return NotImplemented
         if function is np.asarray:  # (like=: which is how a host array is brought there)
-            return to_device(function(*args, **kwargs).copy())
+            given, *others = args
+            given = given.host if isinstance(given, DeviceArray) else given
+            return to_device(function(given, *others, **kwargs).copy())
         return to_device(function(*map(to_host, args), **{k: to_host(v) for k, v in kwargs.items()}))
 
     def __array__(self, *args, **kwargs):

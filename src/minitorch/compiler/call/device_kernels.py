@@ -30,12 +30,12 @@ from minitorch.compiler.backends.cuda.convolutions import (
     is_single,
     multiplications,
 )
-from minitorch.compiler.backends.cuda.devices import ALIGNMENT, Cuda
+from minitorch.compiler.backends.cuda.devices import ALIGNMENT, MOST_DYNAMIC_SHARED, Cuda
 from minitorch.compiler.backends.cuda.in_turn import in_turn
 from minitorch.compiler.backends.cuda.lower import FAILED
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.ptx import ptx
-from minitorch.compiler.backends.cuda.words import SIZE, Kernel, gpu_text
+from minitorch.compiler.backends.cuda.words import SHARED_BYTES, SIZE, Kernel, gpu_text
 from minitorch.compiler.backends.interface import Task
 from minitorch.compiler.call.kernels import Fixed, Function, recorded, warn
 from minitorch.compiler.call.update_kernels import FLOATS, NoKernel, changes, fixed_numbers
@@ -47,6 +47,7 @@ from minitorch.compiler.schedule.schedule import Schedule
 from minitorch.compiler.trace.promised import NumbersMissing, promise
 from minitorch.compiler.trace.refusal import CompileError
 from minitorch.engine import recording
+from minitorch.engine.precision import may_round
 from minitorch.ops.native import ELEMENTWISE
 
 DTYPES = frozenset(np.dtype(t) for t in (np.float16, np.float32, np.float64, np.int32, np.int64, np.bool_))
@@ -108,8 +109,12 @@ class Launcher:
 
     def _run(self, function: Any, kernel: Kernel) -> Callable[[Sequence[int], int], None]:
         """Return one of them. (The driver is called as it is: what CuPy makes of arguments takes as long again.)"""
-        launch = self._cupy.cuda.driver.launchKernel
+        driver = self._cupy.cuda.driver
+        launch = driver.launchKernel
         blocks, threads, count = kernel.blocks, kernel.threads, len(kernel.operands)
+        more = kernel.shared if kernel.shared > SHARED_BYTES else 0
+        if more:
+            driver.funcSetAttribute(function.ptr, MOST_DYNAMIC_SHARED, more)
         free: list[_Arguments] = []  # that no thread is using
 
         def run(addresses: Sequence[int], stream: int) -> None:
@@ -118,7 +123,7 @@ class Launcher:
             except IndexError:
                 arguments = _Arguments(count)
             arguments.pack(*addresses)
-            launch(function.ptr, blocks, 1, 1, threads, 1, 1, 0, stream, arguments.at, 0)
+            launch(function.ptr, blocks, 1, 1, threads, 1, 1, more, stream, arguments.at, 0)
             free.append(arguments)
 
         self._loaded[run] = function
@@ -244,7 +249,9 @@ class Launches:
         self._words, self._seen, self._none = words, memoryview(words).cast("B"), bytes(words.nbytes)
         if loaded is None:
             tasks = in_turn(tasks)
-        different = {id(task.kernel.items): task.kernel for task in tasks if isinstance(task.kernel, Kernel)}
+        kernels = [task.kernel for task in tasks if isinstance(task.kernel, Kernel)]
+        kernels += [each.exact for each in kernels if each.exact is not None]
+        different = {id(kernel.items): kernel for kernel in kernels}
         if loaded is None:
             functions = dict(zip(different, launcher.load(list(different.values())), strict=True))
         else:
@@ -262,6 +269,8 @@ class Launches:
             kernel = task.kernel
             if isinstance(kernel, Kernel):
                 function = functions[id(kernel.items)]
+                if kernel.exact is not None:
+                    function = functools.partial(_either, function, functions[id(kernel.exact.items)])
             else:
                 library = launcher.multiply if isinstance(kernel, LibraryProduct) else launcher.convolve
                 function = functools.partial(library, kernel)
@@ -332,6 +341,11 @@ class Launches:
             f"an index was outside of an axis of length {evaluated(check.bound, self._binding)}, in an earlier call "
             "on the GPU"
         )
+
+
+def _either(rounding: Any, exact: Any, addresses: Sequence[int], stream: int) -> None:
+    """Launch a kernel, or the one that rounds no factors."""
+    (rounding if may_round() else exact)(addresses, stream)
 
 
 def _picked(places: list[int]) -> Callable[[Sequence[int]], Sequence[int]]:

@@ -404,7 +404,7 @@ def running(x):
 
 
 @pytest.mark.parametrize("backend", BOTH)
-@pytest.mark.parametrize("shape", [(3, 64), (5, 100), (1, 5000), (300, 3), (2, 2, 2100)], ids=str)
+@pytest.mark.parametrize("shape", [(3, 64), (5, 100), (1, 5000), (300, 3), (2, 2, 2100), (2, 9000)], ids=str)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_running_results(dtype, shape, backend):
     x = 1 + 0.01 * numbers(*shape).astype(dtype)

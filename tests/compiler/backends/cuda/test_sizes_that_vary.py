@@ -51,7 +51,7 @@ def made_by(backwards=False, **figures):
 def for_small_sizes(monkeypatch):
     """Small sizes are enough for what is done with large ones: a library, tiles, rows that are kept."""
     for room, name in (
-        (products, "LEAST_MULTIPLICATIONS"),
+        (lower, "LEAST_MULTIPLICATIONS"),
         (products, "LEAST_FOR_A_LIBRARY"),
         (lower, "LEAST_WORTH_PACKING"),
         (transposed, "LEAST_ELEMENTS"),

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.backends.cuda import convolutions
-from minitorch.compiler.backends.cuda.attention import with_attention
 from minitorch.compiler.backends.cuda.capabilities import Gpu
 from minitorch.compiler.backends.cuda.channels_last import channels_last
 from minitorch.compiler.backends.cuda.convolutions import (
@@ -38,6 +37,7 @@ from minitorch.compiler.backends.cuda.lower import FAILED, GpuLowering
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.side_by_side import side_by_side
 from minitorch.compiler.backends.cuda.value_kernels import ValueKernels
+from minitorch.compiler.backends.cuda.with_attention import with_attention
 from minitorch.compiler.backends.cuda.words import SIZE, Kernel, gpu_text
 from minitorch.compiler.backends.interface import ScheduledBackend, Task
 from minitorch.compiler.ir.elsewhere import Elsewhere, lies_here
