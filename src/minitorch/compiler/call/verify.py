@@ -191,7 +191,7 @@ class _Shake:
         first = int(self.noise.integers(_NOISE))
         times = 1 + -(-array.size // _NOISE)
         noise = np.broadcast_to(noise, (times, _NOISE)).reshape(-1)[first : first + array.size]
-        noise = noise.reshape(array.shape) * array.dtype.type(2 * error)
+        noise = noise.reshape(array.shape) * float(array.dtype.type(2 * error))
         size = np.abs(array if sized is None else sized)
         size = np.where(array != 0, np.maximum(size, float(np.finfo(array.dtype).tiny)), size)
         moved = (noise * size + array).astype(array.dtype, copy=False)
