@@ -92,15 +92,13 @@ def compared(function, *arrays, backend="gpu", verify=True):
 
 
 CASES = [
-    (plain, (2, 3, 70, 32), (2, 3, 70, 32)),
-    (causal, (2, 3, 70, 32), (2, 3, 70, 32)),
+    (plain, (2, 1, 70, 32), (2, 1, 70, 32)),
     (causal, (1, 2, 65, 64), (1, 2, 65, 64)),
     (causal, (1, 1, 70, 128), (1, 1, 70, 128)),
-    (plain, (2, 1, 30, 64), (2, 1, 70, 64)),
-    (causal, (3, 130, 32), (3, 130, 32)),
-    (window, (2, 2, 150, 32), (2, 2, 150, 32)),
-    (soft_capped_with_slopes, (2, 2, 70, 32), (2, 2, 70, 32)),
-    (padded_with_bias, (2, 3, 70, 32), (2, 3, 70, 32)),
+    (plain, (2, 1, 30, 32), (2, 1, 70, 32)),
+    (window, (2, 130, 32), (2, 130, 32)),
+    (soft_capped_with_slopes, (2, 1, 70, 32), (2, 1, 70, 32)),
+    (padded_with_bias, (1, 3, 70, 32), (1, 3, 70, 32)),
 ]
 
 
@@ -119,16 +117,15 @@ def test_gradients_as_eager(function, queries, keys):
     )
 
 
-@pytest.mark.parametrize("backend", ["gpu", "gpu backwards"])
-def test_whichever_thread_comes_first(backend):
-    arrays = [numbers(2, 2, 70, 32, seed=seed) for seed in range(3)]
-    _, text = compared(with_gradients(causal), *arrays, backend=backend)
+def test_whichever_thread_comes_first():
+    arrays = [numbers(2, 1, 70, 32, seed=seed) for seed in range(3)]
+    _, text = compared(with_gradients(causal), *arrays, backend="gpu backwards")
     assert "left out" in text
 
 
 def test_kernels_that_round_nothing(monkeypatch):
     monkeypatch.setattr(tiles, "kernel_of", lambda attention, writer: writer(attention, True).kernel())
-    _, text = compared(with_gradients(causal), *(numbers(1, 2, 70, 32, seed=seed) for seed in range(3)))
+    _, text = compared(with_gradients(causal), *(numbers(1, 1, 70, 32, seed=seed) for seed in range(3)))
     assert "(attention, tiles of" in text
 
 
@@ -157,8 +154,8 @@ def in_bfloat16(size):
 
 
 @pytest.mark.skipif(find_spec("ml_dtypes") is None, reason="ml_dtypes is not installed")
-@pytest.mark.parametrize("size", [32, 128])
-def test_bfloat16_is_multiplied_as_such(size, tmp_path):
+def test_bfloat16_is_multiplied_as_such(tmp_path):
+    size = 32
     x, w = numbers(2, 70, 24), numbers(24, 6 * size, seed=1)
     step = in_bfloat16(size)
     run = minitorch.compile(step, backend="gpu")
@@ -212,6 +209,31 @@ def test_a_row_without_keys_is_no_number():
     assert "left out" not in str(run.explain())
 
 
+@pytest.mark.parametrize("half", [False, True])
+def test_a_mask_that_is_an_array_may_leave_a_row_nothing(half):
+    if half and find_spec("ml_dtypes") is None:
+        pytest.skip("ml_dtypes is not installed")
+    array = np.random.default_rng(3).random((2, 1, 70, 70)) < 0.7
+    array[0, 0, 3] = False
+    mask = minitorch.tensor(array)
+
+    def masked(q, k, v):
+        with minitorch.autocast("cpu", dtype=minitorch.bfloat16, enabled=half):
+            made = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return made, *minitorch.autograd.grad((made * made.detach().cos()).float().sum(), [q, k, v])
+
+    arrays = [numbers(2, 1, 70, 32, seed=seed) for seed in range(3)]
+    run = minitorch.compile(masked, backend="gpu")
+    for _ in range(3):
+        found = run(*arrays)
+    for a, b in zip(found, masked(*arrays), strict=True):
+        a, b = (each.detach().float().numpy() for each in (a, b))
+        np.testing.assert_allclose(a, b, atol=(0.03 if half else 1e-4) * np.abs(b).max())
+    assert not found[0].detach().float().numpy()[0, :, 3].any()
+    assert not found[1].detach().float().numpy()[0, :, 3].any()
+    assert "gradients of queries of attention" in str(run.explain())
+
+
 def seen(q, k, v):
     p = minitorch.softmax(scores(q, k), -1)
     return p @ v, p.sum(-2)
@@ -250,13 +272,13 @@ def assembled(kernels, processor, folder):
     return code
 
 
-@pytest.mark.parametrize("processor", ["sm_80", "sm_90"])
-def test_ptx(processor, tmp_path):
+def test_ptx(tmp_path):
     run = minitorch.compile(with_gradients(causal), backend="gpu", verify=False)
-    run(*(numbers(2, 2, 70, 64, seed=seed) for seed in range(3)))
+    run(*(numbers(1, 2, 65, 64, seed=seed) for seed in range(3)))
     (program,) = run.cache.all()
     kernels = [t.kernel for t in program.runner.tasks if t.kernel.variables]
     assert len(kernels) == 3
-    code = assembled(kernels, processor, tmp_path)
-    assert code.count(b"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32") > 300
-    assert b"cp.async.cg.shared.global" in code
+    for processor in ("sm_80", "sm_90"):
+        code = assembled(kernels, processor, tmp_path)
+        assert code.count(b"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32") > 300
+        assert b"cp.async.cg.shared.global" in code

@@ -23,6 +23,11 @@ FLOAT32 = np.dtype(np.float32)
 LOOKS = {"reshape", "permute", "expand", "slice"}
 
 
+def is_bfloat16(dtype: np.dtype) -> bool:
+    """Whether a dtype is bfloat16."""
+    return dtype.name == "bfloat16"
+
+
 @dataclass(frozen=True)
 class Rows:
     """Where matrices lie, side by side in batches: neighbours of a row are neighbours in memory.

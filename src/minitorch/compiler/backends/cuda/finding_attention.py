@@ -20,6 +20,7 @@ from minitorch.compiler.backends.cuda.attention import (
     SIZES,
     Attention,
     Rows,
+    is_bfloat16,
     leaves_of,
 )
 from minitorch.compiler.backends.cuda.masks import band_of, is_map, opened
@@ -39,8 +40,6 @@ from minitorch.compiler.ir.index import (
 )
 from minitorch.compiler.ir.program import Value
 from minitorch.compiler.ir.simplify import number
-from minitorch.engine import dtypes
-from minitorch.engine.dtypes import is_bfloat16
 
 LEAST_SCORES = 1 << 16  # fewer are as fast through memory
 LONGEST = 32  # values between the scores and what a softmax is taken of
@@ -59,7 +58,8 @@ class Found:
     """Attention as a program has it.
 
     results: what each of its products is, by the product. orders: in which order of its axes each is written, by the
-    same. gradient: of the result, its axes in this order.
+    same. gradient: of the result, its axes in this order. none: where the result is 0 whatever is computed, if
+    anywhere: in rows of which all is masked.
     """
 
     forward: Attention
@@ -67,6 +67,7 @@ class Found:
     results: dict[Value, str]
     orders: dict[Value, tuple[int, ...]]
     gradient: Value | None
+    none: Value | None
 
 
 def _need(condition: object) -> None:
@@ -82,6 +83,13 @@ def _half_below(value: Value) -> Value | None:
         value = value.inputs[0]
     is_half = value.dtype == FLOAT32 and is_map(value, "cast") and is_bfloat16(value.inputs[0].dtype)
     return value.inputs[0] if is_half else None
+
+
+def _origin(value: Value) -> Value:
+    """Return what a value is another shape of, or spread from."""
+    while value.primitive in ("expand", "reshape"):
+        value = value.inputs[0]
+    return value
 
 
 def _folded_row(value: Value, function: str) -> Value:
@@ -101,21 +109,31 @@ def find_attention(product: Value, readers: dict[Value, list[Value]], outputs: s
         below = operand
         while below.primitive == "permute":
             below = below.inputs[0]
-        if is_map(below, "divide"):
+        # Rows of which all is masked may be made 0 after the softmax.
+        softmax = below.inputs[2] if is_map(below, "where") and number(below.inputs[1]) == 0 else below
+        if is_map(softmax, "divide"):
             try:
-                return _Search(product, below, readers, outputs).found()
+                return _Search(product, softmax, below, readers, outputs).found()
             except (_Other, Inexpressible):
                 continue
     return None
 
 
 class _Search:
-    """Looks for attention around the probabilities."""
+    """Looks for attention around the probabilities.
+
+    matrix: what is multiplied with values: the softmax, or that with some rows made 0.
+    """
 
     def __init__(
-        self, result: Value, softmax: Value, readers: dict[Value, list[Value]], outputs: set[Value]
+        self,
+        result: Value,
+        softmax: Value,
+        matrix: Value,
+        readers: dict[Value, list[Value]],
+        outputs: set[Value],
     ) -> None:
-        self.readers, self.outputs = readers, outputs
+        self.readers, self.outputs, self.matrix = readers, outputs, matrix
         exp, total = softmax.inputs
         _need(is_map(exp, "exp") and _folded_row(total, "add") is exp)
         below = exp.inputs[0]
@@ -124,7 +142,15 @@ class _Search:
         self.scores = below.inputs[0]
         _need(_folded_row(below.inputs[1], "maximum") is self.scores)
         _need(softmax.dtype == FLOAT32 and softmax.size >= LEAST_SCORES and softmax.ndim >= 2)
-        self.between = {softmax, exp, below, *self.spread(total), *self.spread(below.inputs[1]), self.scores}
+        self.between = {
+            softmax,
+            matrix,
+            exp,
+            below,
+            *self.spread(total),
+            *self.spread(below.inputs[1]),
+            self.scores,
+        }
         self.inside: set[Value] = set()  # made from the product
         self.product = self.first_product()
         self.index: Index = tuple((0, ((Dim(n), 1),)) for n in self.scores.shape)
@@ -181,11 +207,11 @@ class _Search:
         _need(size in SIZES and size == second[3])
         q, k = self.rows(*first[:2], query), self.rows(*second[:2], key)
         results = {self.result: "o"}
-        v_value, v_index, *_ = self.other(self.result, self.softmax, key)
+        v_value, v_index, *_ = self.other(self.result, self.matrix, key)
         v = self.rows(v_value, v_index, key)
         _need(self.result.shape and self.head_size(v_index) == size)
         self.of_one_dtype(q, k, v)
-        self.halves = is_bfloat16(q.dtype)
+        self.halves = q.dtype if is_bfloat16(q.dtype) else None
         band, left_out = band_of(self.scores, self.inside, product)
         scores = self.scores
         if left_out is not None:
@@ -204,7 +230,7 @@ class _Search:
             k,
             v,
         )
-        forward.written["o"] = self.target(self.result, self.softmax)
+        forward.written["o"] = self.target(self.result, self.matrix)
         backward, gradient = self.backward(forward, results, left_out)
         for value in self.seen - set(results):
             _need(value not in self.outputs)
@@ -216,10 +242,11 @@ class _Search:
             each: tuple(range(each.ndim)) if name == "whole" else self.layout(each)
             for each, name in results.items()
         }
-        return Found(forward, backward, results, orders, gradient)
+        none = self.in_rows(self.result_index(), self.result.shape)
+        return Found(forward, backward, results, orders, gradient, none)
 
     narrow = True  # whether factors are read as bfloat16, where they are
-    halves = False  # whether all are
+    halves: np.dtype | None = None  # if all are
 
     def of_one_dtype(self, *rows: Rows) -> None:
         """See to it that factors are of one dtype in memory."""
@@ -348,7 +375,7 @@ class _Search:
         apart = [c for c in out if c not in batches]
         _need(len(apart) == 2)
         lengths = dict(zip(out, product.shape, strict=True))
-        for matrix in (self.softmax, *self.slopes()):
+        for matrix in (self.matrix, *self.slopes()):
             for part, operand in zip((first, second), product.inputs, strict=True):
                 if self.is_view_of(operand, matrix):
                     return next(out.index(c) for c in apart if c not in part and lengths[c] in SIZES)
@@ -375,7 +402,7 @@ class _Search:
 
     def read_as(self, product: Value) -> np.dtype:
         """Return bfloat16, if everything is and all who read a product round it to that; if not, float32."""
-        return dtypes.bfloat16 if self.halves and self.is_rounded(product) else FLOAT32
+        return self.halves if self.halves is not None and self.is_rounded(product) else FLOAT32
 
     def is_rounded(self, value: Value) -> bool:
         """Whether all that read a value round it to bfloat16, if need be after a power of two has multiplied it."""
@@ -398,6 +425,45 @@ class _Search:
             return False
         return True
 
+    # Rows that are made 0.
+
+    def rows_of_matrix(self) -> Value | None:
+        """Return which rows are made 0, with an axis of length 1 for the keys; None: none are."""
+        if self.matrix is self.softmax:
+            return None
+        condition = self.matrix.inputs[0]
+        _need(condition.primitive == "expand" and condition.inputs[0].shape[-1] == 1)
+        return condition.inputs[0]
+
+    def in_rows(self, index: Index, shape: tuple[int, ...]) -> Value | None:
+        """Return which rows are made 0, spread over what has an index of batches, queries and a head."""
+        rows = self.rows_of_matrix()
+        if rows is None:
+            return None
+        whole = builder.expand(rows, (*self.scores.shape[:-1], shape[self.head_of(index)]))
+        axes = [self.index.index(each) if each in self.index else whole.ndim - 1 for each in index]
+        return builder.permute(whole, axes)
+
+    def without_rows(self, value: Value, index: Index) -> Value:
+        """Return a gradient of the result as it is without the rows that are made 0."""
+        rows = self.in_rows(index, value.shape)
+        if rows is None:
+            return value
+        made = builder.where(rows, builder.full(value.shape, 0.0, FLOAT32), value)
+        half = _half_below(value)
+        return made if half is None else builder.cast(builder.cast(made, half.dtype), FLOAT32)
+
+    def before_rows(self, value: Value) -> Value:
+        """Return what the rows were taken from that are made 0, the same as those of the probabilities."""
+        if self.matrix is self.softmax or not is_map(value, "where"):
+            return value
+        condition, first, second = value.inputs
+        below, other = _origin(condition), _origin(self.matrix.inputs[0])
+        inverted = is_map(below, "invert") or is_map(below, "logical_not")
+        if inverted and _origin(below.inputs[0]) is other and number(second) == 0:
+            return first
+        return second if below is other and number(first) == 0 else value
+
     # The derivative.
 
     def backward(
@@ -406,7 +472,9 @@ class _Search:
         """Return the products of the derivative, if there are any, and the gradient that they begin with."""
         softmax = self.softmax
         sums = [r for r in self.reading(softmax) if r.primitive == "map" and r not in self.between]
-        products = [r for r in self.reading(softmax) if r.primitive == "contract" and r is not self.result]
+        products = [
+            r for r in self.reading(self.matrix) if r.primitive == "contract" and r is not self.result
+        ]
         if not sums and not products:
             return None, None
         inner, gained = self.inner_gradient(sums)
@@ -420,10 +488,10 @@ class _Search:
         made.g, made.of_queries = gradient, self.one_by_query()
         self.of_one_dtype(forward.q, gradient)
         for product in products:
-            g_value, g_index, _ = self.other(product, softmax, self.query)
-            _need(self.rows(g_value, g_index, self.query) == gradient)
+            g_value, g_index, _ = self.other(product, self.matrix, self.query)
+            _need(self.rows(g_value, g_index, self.query) == self.whole_gradient)
             self.note(results, product, "v")
-            made.written["v"] = self.target(product, softmax)
+            made.written["v"] = self.target(product, self.matrix)
         for product in self.reading(slope):
             _need(product.primitive == "contract")
             name = "q" if self.is_row(product, slope, self.query) else "k"
@@ -449,10 +517,12 @@ class _Search:
             begins[piece] = begin
             begin += piece.shape[axis]
         rounded = any(is_map(each, "cast") for chain in chains.values() for each in chain)
-        dtype = dtypes.bfloat16 if self.halves and (rounded or self.is_rounded(whole)) else FLOAT32
+        dtype = FLOAT32
+        if self.halves is not None and (rounded or self.is_rounded(whole)):
+            dtype = self.halves
         found = {}
         for name, chain in chains.items():
-            product, matrix = chain[0], self.softmax if name == "v" else self.slope
+            product, matrix = chain[0], self.matrix if name == "v" else self.slope
             assert matrix is not None
             row, other = (self.query, self.key) if name == "q" else (self.key, self.query)
             index, factor = self.other(product, matrix, other)[2], 1.0
@@ -508,8 +578,9 @@ class _Search:
         for times in sums:
             if not is_map(times, "multiply"):
                 continue
-            gained = next((each for each in times.inputs if each is not softmax), None)
-            if gained is None or gained.primitive != "contract" or gained.shape != softmax.shape:
+            of_softmax = next((each for each in times.inputs if each is not softmax), softmax)
+            gained = self.before_rows(of_softmax)
+            if gained.primitive != "contract" or gained.shape != softmax.shape:
                 continue
             for second in sums:
                 if second is times or not is_map(second, "multiply"):
@@ -522,7 +593,7 @@ class _Search:
                     continue
                 for last in self.readers.get(second, ()):
                     if is_map(last, "subtract") and last.inputs == (times, second):
-                        self.seen |= {times, second, gained, last, *self.spread(spread)}
+                        self.seen |= {times, second, of_softmax, gained, last, *self.spread(spread)}
                         return last, gained
         raise _Other
 
@@ -548,13 +619,15 @@ class _Search:
         _need(first[2] == {*self.batches, self.query} and second[2] == {*self.batches, self.key})
         _need(self.rows(*second[:2], self.key) == forward.v)
         value, where = first[:2]
+        self.whole_gradient = self.rows(value, where, self.query)
+        value = self.without_rows(value, where)
         order = [self.result_index()[axis] for axis in self.layout(self.result)]
         axes = [where.index(each) if each in where else self.head_of(where) for each in order]
         return self.rows(value, where, self.query), builder.permute(value, axes)
 
     def result_index(self) -> Index:
         """Return the index of the result."""
-        return self.other(self.result, self.softmax, self.key)[2]
+        return self.other(self.result, self.matrix, self.key)[2]
 
     def head_of(self, index: Index) -> int:
         """Return which axis is that of a head."""

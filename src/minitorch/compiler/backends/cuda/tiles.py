@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.compiler.backends.cuda.attention import COPIED, Attention, Rows, expressions
+from minitorch.compiler.backends.cuda.attention import COPIED, Attention, Rows, expressions, is_bfloat16
 from minitorch.compiler.backends.cuda.exact import supplied
 from minitorch.compiler.backends.cuda.fragments import STRIP, Bfloat16, Results, Tf32
 from minitorch.compiler.backends.cuda.words import WARP, BlockWriter, Kernel
@@ -24,7 +24,6 @@ from minitorch.compiler.backends.llvm.control import add, larger, multiply, smal
 from minitorch.compiler.backends.llvm.space import Space
 from minitorch.compiler.backends.llvm.text import TYPES, literal
 from minitorch.compiler.backends.llvm.writer import Writer
-from minitorch.engine.dtypes import is_bfloat16
 
 WARPS = 4
 THREADS = WARP * WARPS

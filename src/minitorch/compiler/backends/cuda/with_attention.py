@@ -101,7 +101,7 @@ def _rewritten(program: Program, taken: dict[Value, Found]) -> Program:
         if found is None:
             return value.inputs
         if found.results[value] == "o":
-            return found.forward.leaves
+            return [*found.forward.leaves, *([found.none] if found.none is not None else [])]
         assert found.backward is not None
         assert found.gradient is not None
         return [*found.backward.leaves, found.gradient, firsts[id(found)]]
@@ -139,6 +139,9 @@ def _rewritten(program: Program, taken: dict[Value, Found]) -> Program:
         if value is products["o"]:
             named = call(found.forward, [new[leaf] for leaf in found.forward.leaves], found)
             new[value] = named["o"]
+            if found.none is not None:
+                zeros = builder.full(value.shape, 0.0, FLOAT32)
+                new[value] = builder.where(new[found.none], zeros, named["o"])
             if "l" in named:
                 sums[id(found)] = named["l"]
             continue
