@@ -436,3 +436,24 @@ def test_a_compiled_function_heeds_the_default_device(cupy):
     ):
         warnings.simplefilter("ignore")  # it runs eagerly
         made(minitorch.ones(2, device="cpu"))
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_of_embeddings_stay_on_a_device(cupy, mode):
+    table, index, offsets = (
+        np.random.default_rng(0).normal(size=(7, 3)),
+        np.array([1, 2, 4, 5, 0]),
+        np.array([0, 2, 3]),
+    )
+    found = []
+    for device in ("cuda", "cpu"):
+        weight = minitorch.tensor(table, device=device, requires_grad=True)
+        places = (minitorch.tensor(each, device=device) for each in (index, offsets))
+        out = nn.functional.embedding_bag(next(places), weight, next(places), mode=mode, padding_idx=4)
+        (out * out).sum().backward()
+        assert out.device.type == device
+        found.append(
+            [out.cpu().tolist(), weight.grad.get().tolist() if device == "cuda" else weight.grad.tolist()]
+        )
+    np.testing.assert_allclose(*[f[0] for f in found])
+    np.testing.assert_allclose(*[f[1] for f in found])

@@ -8,6 +8,7 @@ import numpy as np
 
 from minitorch.creation import one_hot
 from minitorch.engine import watch
+from minitorch.engine.gpu import device_of, on_host
 from minitorch.engine.modes import autocasting, is_grad_enabled, no_grad
 from minitorch.engine.record import apply
 from minitorch.functions import broadcast_tensors, einsum, stack
@@ -168,7 +169,7 @@ def embedding_bag(
     elif index.ndim == 1:
         if offsets is None:
             raise ValueError("embedding_bag: a 1-d input needs offsets: where each bag starts")
-        starts = as_tensor(offsets)._data
+        starts = on_host(as_tensor(offsets)._data)
         if starts.ndim != 1 or (starts.size and int(starts[0]) != 0):
             raise ValueError("embedding_bag: offsets must have one axis and start with 0")
         starts = starts[:-1] if include_last_offset else starts
@@ -181,23 +182,31 @@ def embedding_bag(
         )
     flat = index.reshape(-1)
     rows = embedding(flat, table, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
+    # (Which row belongs to which bag is found out on the host; what is computed with stays beside the table.)
     places = np.searchsorted(starts, np.arange(flat.numel()), side="right") - 1
-    named = flat._data
+    named = on_host(flat._data)
     counted = np.ones(len(named), bool)
     if padding_idx is not None:
         counted = named != padding_idx % table.shape[0]
     if mode == "max":
-        found = [rows[np.flatnonzero((places == bag) & counted)] for bag in range(bags)]
+        found = [rows[_beside(table, np.flatnonzero((places == bag) & counted))] for bag in range(bags)]
         return stack([f.amax(dim=0) if len(f) else table[0] * 0 for f in found])
     if per_sample_weights is not None:
         rows = rows * as_tensor(per_sample_weights).reshape(-1, 1)
     if not counted.all():
-        rows = rows * as_tensor(counted[:, None].astype(table.dtype))
-    summed = as_tensor(np.zeros((bags, table.shape[1]), table.dtype)).index_add(0, as_tensor(places), rows)
+        rows = rows * _beside(table, counted[:, None].astype(table.dtype))
+    nothing = _beside(table, np.zeros((bags, table.shape[1]), table.dtype))
+    summed = nothing.index_add(0, _beside(table, places), rows)
     if mode == "sum":
         return summed
     sizes = np.maximum(np.bincount(places[counted], minlength=bags), 1)
-    return summed / as_tensor(sizes[:, None].astype(table.dtype))
+    return summed / _beside(table, sizes[:, None].astype(table.dtype))
+
+
+def _beside(tensor: Tensor, array: Any) -> Tensor:
+    """Return an array as a Tensor that lies where another does."""
+    there = device_of(tensor._data)
+    return as_tensor(array if there is None else there.to_device(array))
 
 
 def _shorten(table: Tensor, named: Any, max_norm: float, norm_type: float) -> None:
