@@ -103,9 +103,9 @@ COMPILER = {
         "compiler.ir",
         "compiler.schedule",
         "compiler.backends",
+        "engine.dtypes",
         "engine.memory",
         "engine.precision",
-        "engine.recording",
         "ops.error_function",
     ],
     # (What `.data` and `.grad` hand out is an array that is spelled as PyTorch does: of Tensors it knows the names.)

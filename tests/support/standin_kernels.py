@@ -11,16 +11,20 @@ class StandinLauncher:
 
     def __init__(self):
         self.device = Emulated()
-        self.launched = 0
+        self.launched, self.loaded = 0, {}
 
     def load(self, kernels):
         return [self.function(*both) for both in zip(kernels, self.device.load(kernels), strict=True)]
+
+    def again(self, run, kernel):
+        return self.function(kernel, self.loaded[run])
 
     def function(self, kernel, loaded):
         def launch(addresses, stream):
             self.launched += 1
             self.device.step(loaded, kernel, list(addresses))()
 
+        self.loaded[launch] = loaded
         return launch
 
     def multiply(self, product, addresses, stream):

@@ -158,6 +158,42 @@ def test_what_there_is_no_kernel_for_is_computed_all_the_same(launcher):
     assert launcher.launched == 0
 
 
+OF_ANY_LENGTH = {
+    "elements": lambda x, y: (x * 2 + x.tanh()).exp(),
+    "rows": lambda x, y: x.softmax(1) * x.sum(1, keepdim=True),
+    "columns": lambda x, y: x.mean(0) + x.amax(0),
+    "a norm": lambda x, y: F.layer_norm(x, (x.shape[1],)),
+    "a product": lambda x, y: (x @ x.transpose(0, 1)).relu(),
+    "a loss": F.cross_entropy,
+}
+
+
+@pytest.mark.parametrize("name", OF_ANY_LENGTH)
+def test_other_lengths_take_no_other_kernels(launcher, monkeypatch, name):
+    made, load = [], launcher.load
+    monkeypatch.setattr(launcher, "load", lambda kernels: made.append(len(kernels)) or load(kernels))
+    counted = []
+    for n, m in ((5, 7), (6, 9), (8, 11), (3, 4), (17, 33), (2, 5), (40, 3)):
+        array, results = np.random.default_rng(n).normal(size=(n, m)).astype(np.float32), []
+        for make in (there, minitorch.tensor):
+            x = make(array, requires_grad=True)
+            out = OF_ANY_LENGTH[name](x, make(np.arange(n) % 2))
+            out.backward(make(np.ones(out.shape, np.float32))._data)
+            results.append((out._data, x.grad))
+        for found, expected in zip(*results, strict=True):
+            np.testing.assert_allclose(found.host, expected, rtol=1e-4, atol=1e-5)
+        counted.append(len(made))
+    assert counted[0] < counted[1]  # for one length, for all of them,
+    assert set(counted[2:]) == {counted[1]}  # and no more
+
+
+def test_lengths_of_other_axes_do_not_pass_for_those_that_vary(launcher):
+    for shape in ((5, 2, 8, 9), (7, 2, 8, 9), (5, 2, 2, 5), (7, 2, 2, 5), (6, 2, 8, 9), (6, 2, 2, 5)):
+        array = np.random.default_rng(shape).normal(size=shape).astype(np.float32)
+        found, expected = (F.group_norm(make(array), 2)._data for make in (there, minitorch.tensor))
+        np.testing.assert_allclose(found.host, expected, rtol=1e-4, atol=1e-5)
+
+
 def test_large_products_are_left_to_libraries(launcher, monkeypatch):
     x, w = there(np.ones((1, 2, 5, 5), np.float32)), there(np.ones((3, 2, 3, 3), np.float32))
     small = launches(launcher, lambda: F.conv2d(x, w))

@@ -2,53 +2,61 @@
 
 The function runs once on arrays that record (trace/) and of which only shapes are known; what it writes down becomes
 one kernel, or a few, of the backend for GPUs, which are launched one after the other on the current stream. They are
-kept by dtypes, shapes and attributes. What they give the first time is compared with what CuPy gives. None is the
-answer where CuPy is to compute: llvmlite is not installed, an order in memory that kernels do not know, a part of the
-function for which there is no kernel.
+kept by dtypes, shapes and attributes; where a function comes with other lengths again and again, the axes that differ
+vary from then on, and the same kernels serve all their lengths. What they give the first time is compared with what
+CuPy gives. None is the answer where CuPy is to compute: llvmlite is not installed, an order in memory that kernels do
+not know, a part of the function for which there is no kernel.
 """
 
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import functools
 import operator
 import struct
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from minitorch.compiler.backends.cuda.backend import CudaBackend
+from minitorch.compiler.backends.cuda.backend import CudaBackend, at_sizes
+from minitorch.compiler.backends.cuda.capabilities import GPU_FIGURES, Gpu
 from minitorch.compiler.backends.cuda.convolutions import (
     Convolution,
     LibraryConvolution,
     is_single,
     multiplications,
 )
-from minitorch.compiler.backends.cuda.devices import ALIGNMENT, Cuda
+from minitorch.compiler.backends.cuda.devices import ALIGNMENT, MOST_DYNAMIC_SHARED, Cuda
 from minitorch.compiler.backends.cuda.in_turn import in_turn
 from minitorch.compiler.backends.cuda.lower import FAILED
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.ptx import ptx
-from minitorch.compiler.backends.cuda.words import Kernel, gpu_text
+from minitorch.compiler.backends.cuda.words import SHARED_BYTES, SIZE, Kernel, gpu_text
 from minitorch.compiler.backends.interface import Task
 from minitorch.compiler.call.kernels import Fixed, Function, recorded, warn
 from minitorch.compiler.call.update_kernels import FLOATS, NoKernel, changes, fixed_numbers
+from minitorch.compiler.ir.polynomial import LEAST
 from minitorch.compiler.ir.program import Value
+from minitorch.compiler.ir.sizes import Binding, Size, evaluated, surely_less
 from minitorch.compiler.schedule.memory import MemoryPlan
 from minitorch.compiler.schedule.schedule import Schedule
 from minitorch.compiler.trace.promised import NumbersMissing, promise
 from minitorch.compiler.trace.refusal import CompileError
 from minitorch.engine import recording
+from minitorch.engine.precision import may_round
 from minitorch.ops.native import ELEMENTWISE
 
 DTYPES = frozenset(np.dtype(t) for t in (np.float16, np.float32, np.float64, np.int32, np.int64, np.bool_))
 CALLS = 3  # of one kind, before a kernel is made for it
 MOST_SHAPES = 64  # that kernels of one function are made for
 MOST_FLOPS = 1 << 28  # of a product, or a convolution, that is a kernel of our own
-LEAST_CONVOLVED = 1 << 18  # multiplications of a convolution that is a library's
+LEAST_CONVOLVED = 1 << 24  # multiplications of a convolution that is a library's: below, its call takes longer
 MOST_QUICK = 4096  # that are found without a second look
+MOST_TRIES = 3  # to make kernels of a function for all lengths
 MOST_NUMBERS = 8  # sets of numbers that are kept on the device
 
 _met: dict[Any, int] = {}
@@ -57,6 +65,9 @@ _shapes: dict[Any, int] = {}  # how many kernels a function has
 # Kernels by the shapes, strides and dtypes of arrays alone; with them: the results' shape, whether all inputs are
 # arrays, and of which class those are.
 _quick: dict[Any, tuple[DeviceKernel, Any, bool, Any]] = {}
+_lengths: dict[Any, _Lengths] = {}  # what is known of a function's lengths, by all but those
+_sized: dict[Any, DeviceKernel] = {}  # kernels for all lengths, as they are for some
+Shapes = tuple[tuple[int, ...], ...]
 _NUMBERS = {float, int, bool, type(None)}
 _making = threading.Lock()
 _UNKNOWN: Any = object()
@@ -80,18 +91,30 @@ class Launcher:
         self.device = Cuda()
         self.device.require()
         self._cupy = self.device.cupy
+        self._loaded: Any = (
+            weakref.WeakKeyDictionary()
+        )  # what `load` has returned, with the driver's functions
         self.empty: Any = self._cupy.ndarray  # makes an array, of a shape and a dtype
 
     def load(self, kernels: list[Kernel]) -> list[Any]:
         """Return kernels as functions of their operands' addresses and a stream."""
         module = self._cupy.cuda.function.Module()
         module.load(ptx(gpu_text(kernels), self.device.processor))
-        return [self._function(module, f"kernel{number}", each) for number, each in enumerate(kernels)]
+        names = [f"kernel{number}" for number in range(len(kernels))]
+        return [self._run(module.get_function(n), each) for n, each in zip(names, kernels, strict=True)]
 
-    def _function(self, module: Any, name: str, kernel: Kernel) -> Callable[[Sequence[int], int], None]:
+    def again(self, run: Any, kernel: Kernel) -> Any:
+        """Return what `load` has returned for a kernel, for the same one with another number of blocks."""
+        return self._run(self._loaded[run], kernel)
+
+    def _run(self, function: Any, kernel: Kernel) -> Callable[[Sequence[int], int], None]:
         """Return one of them. (The driver is called as it is: what CuPy makes of arguments takes as long again.)"""
-        function, launch = module.get_function(name), self._cupy.cuda.driver.launchKernel
+        driver = self._cupy.cuda.driver
+        launch = driver.launchKernel
         blocks, threads, count = kernel.blocks, kernel.threads, len(kernel.operands)
+        more = kernel.shared if kernel.shared > SHARED_BYTES else 0
+        if more:
+            driver.funcSetAttribute(function.ptr, MOST_DYNAMIC_SHARED, more)
         free: list[_Arguments] = []  # that no thread is using
 
         def run(addresses: Sequence[int], stream: int) -> None:
@@ -100,9 +123,10 @@ class Launcher:
             except IndexError:
                 arguments = _Arguments(count)
             arguments.pack(*addresses)
-            launch(function.ptr, blocks, 1, 1, threads, 1, 1, 0, stream, arguments.at, 0)
+            launch(function.ptr, blocks, 1, 1, threads, 1, 1, more, stream, arguments.at, 0)
             free.append(arguments)
 
+        self._loaded[run] = function
         return run
 
     def multiply(self, product: LibraryProduct, addresses: Sequence[int], stream: int) -> None:
@@ -139,7 +163,10 @@ class Launcher:
 
 
 class EagerBackend(CudaBackend):
-    """The backend for GPUs, whose programs are launched kernel by kernel."""
+    """The backend for GPUs, whose programs are launched kernel by kernel: one more takes longer than a larger block."""
+
+    # To launch another kernel takes longer than that one block goes through a few rows more.
+    machine = Gpu(dataclasses.replace(GPU_FIGURES, rows_of_a_block=64))
 
     def __init__(self, launcher: Any) -> None:
         super().__init__(launcher.device)
@@ -156,17 +183,53 @@ class EagerBackend(CudaBackend):
 
     def link(self, schedule: Schedule, tasks: list[Task], plan: MemoryPlan) -> Any:
         """Return kernels as something that runs."""
+        if schedule.program.symbols:
+            return ManySizes(schedule, tasks, plan, self.launcher)
         return Launches(schedule, tasks, plan, self.launcher)
 
 
-class Launches:
-    """Kernels, one after the other."""
+class ManySizes:
+    """Kernels that serve all sizes: `at` has them for some."""
 
     def __init__(self, schedule: Schedule, tasks: list[Task], plan: MemoryPlan, launcher: Any) -> None:
+        self.symbols = list(schedule.program.symbols)
+        self._made = schedule, tasks, plan, launcher
+        different = {id(task.kernel.items): task.kernel for task in tasks if isinstance(task.kernel, Kernel)}
+        self._loaded = dict(zip(different, launcher.load(list(different.values())), strict=True))
+        lengths = {n for v in schedule.program.values() for n in v.shape if isinstance(n, Size)}
+        self._lengths = [n for n in lengths if not surely_less(0, n)]
+
+    def at(self, sizes: Sequence[int]) -> Launches | None:
+        """Return them for some sizes; None if they are not made for those."""
+        schedule, tasks, plan, launcher = self._made
+        binding = dict(zip(self.symbols, sizes, strict=True))
+        kernels = [at_sizes(task.kernel, binding) for task in tasks]
+        if any(each is None for each in kernels) or any(evaluated(n, binding) < 1 for n in self._lengths):
+            return None
+        mine = [dataclasses.replace(task, kernel=each) for task, each in zip(tasks, kernels, strict=True)]
+        return Launches(schedule, mine, plan.at(binding), launcher, binding, self._loaded)
+
+
+class Launches:
+    """Kernels, one after the other. binding: what sizes that vary are here. loaded: the kernels, if they were."""
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        tasks: list[Task],
+        plan: MemoryPlan,
+        launcher: Any,
+        binding: Binding | None = None,
+        loaded: dict[int, Any] | None = None,
+    ) -> None:
         self.report = schedule.report
-        self._launcher = launcher
+        self._launcher, self._binding = launcher, binding or {}
         outputs = enumerate(schedule.program.outputs)
-        self._outputs = [(tuple(o.shape), o.dtype) for i, o in outputs if i not in schedule.updates]
+        self._outputs = [
+            (tuple(evaluated(o.shape, self._binding)), o.dtype)
+            for i, o in outputs
+            if i not in schedule.updates
+        ]
         self._scratch = plan.size
         self._numbers = sorted(schedule.numbers)
         self._constants: list[Any] = []  # kept as long as this
@@ -185,9 +248,15 @@ class Launches:
         self._failed: Any = launcher.sent(np.zeros(1, np.int64)) if self._checks else None
         words: Any = launcher.words(len(self._checks) + 1) if self._checks else np.zeros(1, np.int64)
         self._words, self._seen, self._none = words, memoryview(words).cast("B"), bytes(words.nbytes)
-        tasks = in_turn(tasks)
-        different = {id(task.kernel.items): task.kernel for task in tasks if isinstance(task.kernel, Kernel)}
-        functions = dict(zip(different, launcher.load(list(different.values())), strict=True))
+        if loaded is None:
+            tasks = in_turn(tasks)
+        kernels = [task.kernel for task in tasks if isinstance(task.kernel, Kernel)]
+        kernels += [each.exact for each in kernels if each.exact is not None]
+        different = {id(kernel.items): kernel for kernel in kernels}
+        if loaded is None:
+            functions = dict(zip(different, launcher.load(list(different.values())), strict=True))
+        else:
+            functions = {each: launcher.again(loaded[each], kernel) for each, kernel in different.items()}
         # What operands are found in: inputs, outputs, scratch if there is any, then addresses that stay the same, then
         # those that lie some bytes into others.
         self._fixed: list[int] = []
@@ -201,6 +270,8 @@ class Launches:
             kernel = task.kernel
             if isinstance(kernel, Kernel):
                 function = functions[id(kernel.items)]
+                if kernel.exact is not None:
+                    function = functools.partial(_either, function, functions[id(kernel.exact.items)])
             else:
                 library = launcher.multiply if isinstance(kernel, LibraryProduct) else launcher.convolve
                 function = functools.partial(library, kernel)
@@ -209,6 +280,10 @@ class Launches:
     def _place(self, operand: Any, schedule: Schedule, plan: MemoryPlan, first: int) -> tuple[int, int]:
         """Return what an operand lies in, and how many bytes into it. first: of the addresses that stay the same."""
         value, offset = operand if isinstance(operand, tuple) else (operand, 0)
+        offset = evaluated(offset, self._binding)
+        if value == SIZE:
+            self._fixed.append(offset)
+            return first + len(self._fixed) - 1, 0
         if value == FAILED:
             address = self._launcher.address
             self._fixed.append(self._words.ctypes.data + 8 * offset if offset else address(self._failed))
@@ -264,8 +339,14 @@ class Launches:
         self._failed[...] = 0
         self._words[:] = 0
         raise IndexError(
-            f"an index was outside of an axis of length {check.bound}, in an earlier call on the GPU"
+            f"an index was outside of an axis of length {evaluated(check.bound, self._binding)}, in an earlier call "
+            "on the GPU"
         )
+
+
+def _either(rounding: Any, exact: Any, addresses: Sequence[int], stream: int) -> None:
+    """Launch a kernel, or the one that rounds no factors."""
+    (rounding if may_round() else exact)(addresses, stream)
 
 
 def _picked(places: list[int]) -> Callable[[Sequence[int]], Sequence[int]]:
@@ -414,7 +495,7 @@ _backends: list[EagerBackend] = []
 def use(launcher: Any) -> None:
     """Choose what kernels are launched by, from now on: a GPU, unless somebody says otherwise."""
     _backends[:] = [EagerBackend(launcher)]
-    for each in (_met, _kernels, _shapes, _quick, _updates, _numbers):
+    for each in (_met, _kernels, _shapes, _quick, _lengths, _sized, _updates, _numbers):
         each.clear()
 
 
@@ -498,6 +579,8 @@ def compute(
         return None
     if kernel is None:
         return None
+    if kernel is _UNKNOWN:
+        kernel = _for_all_lengths(key, arrays, shape)
     if kernel is not _UNKNOWN:
         address = kernel.run._launcher.address
         for array in arrays:
@@ -526,36 +609,122 @@ def _later(
     if recording.recorder() is not None:  # arrays that record would go to somebody else's program
         return None
     met = _met[key] = _met.get(key, 0) + 1
-    if met < CALLS:
+    lengths = _in_a_row(arrays, shape)
+    known = _lengths.setdefault(_without_lengths(key, arrays, lengths), _Lengths(lengths))
+    vary = known.vary(lengths)
+    if met < CALLS and not vary:
         return None
     expected = plain(*inputs, **attributes)
     with _making:
-        _kernels[key] = None
+        kernel, before = None, known.many
         if _shapes.get(function, 0) < MOST_SHAPES and all(a.dtype in DTYPES for a in arrays):
             _shapes[function] = _shapes.get(function, 0) + 1
-            kernel = _made(function, arrays, tree, attributes, shape)
-            if kernel is not None and _is_right(function, kernel, arrays, shape, expected):
-                _kernels[key] = kernel
+            named = known.named(lengths) if vary else lengths
+            kernel = _made(function, arrays, tree, attributes, lengths, named, known)
+            if kernel is not None and not _is_right(function, kernel, arrays, shape, expected):
+                kernel, known.many = None, before
+        if kernel is not None or not vary:
+            _kernels[key] = kernel
     return expected
 
 
+class _Lengths:
+    """The lengths that a function is met with, all else being alike, and kernels for all of them, if there are some."""
+
+    def __init__(self, first: Shapes) -> None:
+        self._seen = [first]
+        self._met = self._tries = 0
+        self.many: tuple[ManySizes, list[int | None], bool, Sequence[Sequence[int]]] | None = None
+
+    def vary(self, lengths: Shapes) -> bool:
+        """Note a call for which there is no kernel; tell whether it is time to make some for all lengths."""
+        self._met += lengths != self._seen[0]
+        return self._met >= CALLS and self._tries < MOST_TRIES and lengths != self._seen[0]
+
+    def named(self, lengths: Shapes) -> list[list[int]]:
+        """Return lengths with a negative number for those that have differed; equal ones were always equal."""
+        self._tries, self._met = self._tries + 1, 0
+        self._seen.append(lengths)
+        names: dict[tuple[int, ...], int] = {}
+        found = []
+        for all_of_one in zip(*self._seen, strict=True):
+            named = []
+            for different in zip(*all_of_one, strict=True):
+                varies = len(set(different)) > 1 and min(different) >= LEAST
+                named.append(names.setdefault(different, ~len(names)) if varies else different[-1])
+            found.append(named)
+        return found
+
+    def kernel(self, lengths: Shapes) -> DeviceKernel | None:
+        """Return the kernels for all lengths as they are for some; None if there are none."""
+        if self.many is None:
+            return None
+        made, results, alone, all_named = self.many
+        sizes: dict[str, int] = {}
+        for named, shape in zip(all_named, lengths, strict=True):
+            for n, length in zip(named, shape, strict=True):
+                if n != length if n >= 0 else length < LEAST or sizes.setdefault(f"s{~n}", length) != length:
+                    return None
+        run = made.at([sizes[symbol.name] for symbol in made.symbols])
+        return None if run is None else DeviceKernel(run, results, alone)
+
+
+def _in_a_row(arrays: list[Any], shape: Any) -> Shapes:
+    """Return the shapes of arrays as kernels see them. shape: given where they were laid out in a row."""
+    return tuple([(a.size,) if shape is not None else a.shape for a in arrays])
+
+
+def _without_lengths(key: Any, arrays: list[Any], lengths: Shapes) -> Any:
+    function, tree, _, attributes = key
+    return (
+        function,
+        tree,
+        tuple([(a.dtype, len(n)) for a, n in zip(arrays, lengths, strict=True)]),
+        attributes,
+    )
+
+
+def _for_all_lengths(key: Any, arrays: list[Any], shape: Any) -> Any:
+    """Return the kernels for all lengths as they are for those of a call; _UNKNOWN if there are none."""
+    kernel = _sized.get(key)
+    if kernel is None:
+        lengths = _in_a_row(arrays, shape)
+        known = _lengths.get(_without_lengths(key, arrays, lengths))
+        kernel = None if known is None else known.kernel(lengths)
+        if kernel is None:
+            return _UNKNOWN
+        if len(_sized) >= MOST_QUICK:
+            _sized.clear()
+        _sized[key] = kernel
+    return kernel
+
+
 def _made(
-    function: Function, arrays: list[Any], tree: Any, attributes: dict[str, Any], shape: Any
+    function: Function,
+    arrays: list[Any],
+    tree: Any,
+    attributes: dict[str, Any],
+    lengths: Shapes,
+    named: Sequence[Sequence[int]],
+    known: _Lengths,
 ) -> DeviceKernel | None:
-    """Return a function as kernels; None if it cannot be."""
+    """Return a function as kernels; None if it cannot be. named: lengths, of which the negative ones vary."""
     backend = _backend()
     if backend is None:
         return None
-    lengths = [(a.size,) if shape is not None else a.shape for a in arrays]
     promised = [promise(length, a.dtype) for length, a in zip(lengths, arrays, strict=True)]
     try:
-        found = recorded(function, promised, [list(length) for length in lengths], tree, attributes)
+        found = recorded(function, promised, [list(length) for length in named], tree, attributes)
         if found is None:
             return None
         program, results, alone = found
         if not program.outputs or any(value.dtype not in DTYPES for value in program.outputs):
             return None
-        return DeviceKernel(backend.build(program, {}), results, alone)
+        made = backend.build(program, {})
+        if isinstance(made, Launches):
+            return DeviceKernel(made, results, alone)
+        known.many = made, results, alone, named
+        return known.kernel(lengths)
     except (NoKernel, NumbersMissing, CompileError):
         return None
     except Exception as problem:  # the numbers are there all the same

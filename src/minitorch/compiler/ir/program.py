@@ -239,6 +239,8 @@ def _window(x: Any, *, axes: Shape, sizes: Shape, strides: Shape, dilations: Sha
 
 
 def _contract(a: Any, b: Any, *, spec: str) -> Any:
+    if a.dtype == np.float16:  # summed in float32 in any case, and by a library if the factors are float32
+        return np.einsum(spec, a.astype(np.float32), b.astype(np.float32), optimize=True).astype(a.dtype)
     return np.einsum(spec, a, b, optimize=True)
 
 

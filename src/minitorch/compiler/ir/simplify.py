@@ -216,6 +216,10 @@ def _exact_inverse(divisor: Any) -> Any:
 def _cast(value: Value, x: Value, to: Any) -> Value:
     if _is(x, "cast") and _keeps_all(x.inputs[0].dtype, x.dtype):
         x = x.inputs[0]
+    if _is(x, "where") and all(number(each) is not None for each in x.inputs[1:]):
+        with np.errstate(all="ignore"):
+            numbers = [number(each).astype(to) for each in x.inputs[1:]]
+        return builder.where(x.inputs[0], *(builder.full(x.shape, each, to) for each in numbers))
     return builder.cast(x, to)
 
 

@@ -243,12 +243,14 @@ class Fuser(Grouping):
     def finishes(self, group: Group, value: Value) -> bool:
         """Whether a library does this to a product's result on the way: add to it, or round it as its factors are."""
         product, last = group.product, group.members[-1]
-        if any(factor.primitive == "window" for factor in product.inputs):
-            return False  # a convolution, which may be another library's
+        if any("window" in (x.primitive, *(i.primitive for i in x.inputs)) for x in product.inputs):
+            return False  # a convolution, perhaps in groups, which may be another library's
         function = value.attributes.get("function")
         if function == "cast":
             return value.dtype == product.inputs[0].dtype and self.is_read_once(value.inputs[0], last)
         if function != "add" or value.dtype != np.float32 or len(group.members) > MOST_ADDED:
+            return False
+        if any(map(_is_windows, product.inputs)):  # a library for convolutions adds nothing
             return False
         first, second = value.inputs
         other = second if self.is_read_once(first, last) else first
@@ -584,6 +586,13 @@ class Fuser(Grouping):
         self.group_of[value] = group
         for leaf in leaves:
             self.reads(group, leaf)
+
+
+def _is_windows(operand: Value) -> bool:
+    """Whether a factor is made of windows, as a convolution's is."""
+    while operand.primitive in VIRTUAL and operand.inputs and operand.primitive != "window":
+        operand = operand.inputs[0]
+    return operand.primitive == "window"
 
 
 def _check_of(gather: Value) -> Check:

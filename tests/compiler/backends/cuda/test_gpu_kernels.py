@@ -404,7 +404,7 @@ def running(x):
 
 
 @pytest.mark.parametrize("backend", BOTH)
-@pytest.mark.parametrize("shape", [(3, 64), (5, 100), (1, 5000), (300, 3), (2, 2, 2100)], ids=str)
+@pytest.mark.parametrize("shape", [(3, 64), (5, 100), (1, 5000), (300, 3), (2, 2, 2100), (2, 9000)], ids=str)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_running_results(dtype, shape, backend):
     x = 1 + 0.01 * numbers(*shape).astype(dtype)
@@ -600,6 +600,17 @@ class Residual(minitorch.nn.Module):
         return (self.norms[1](inner) + self.beside(x)).relu()
 
 
+class Beside(minitorch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.down, self.up = (minitorch.nn.Conv2d(8, 8, 3, padding=1, stride=s) for s in (2, 1))
+        self.last = minitorch.nn.Conv2d(16, 4, 3, padding=1)
+
+    def forward(self, x):
+        small = minitorch.nn.functional.interpolate(self.down(x).relu(), scale_factor=2)
+        return self.last(minitorch.cat([self.up(x), small], 1))
+
+
 def networks(nn):
     convolution = functools.partial(nn.Conv2d, kernel_size=3, padding=1)
     return {
@@ -612,6 +623,7 @@ def networks(nn):
             5,
             lambda: nn.Sequential(convolution(8, 8), convolution(8, 8, groups=2), nn.GroupNorm(2, 8)),
         ),
+        "beside": (7, Beside),
         "flat": (
             5,
             lambda: nn.Sequential(convolution(8, 8), nn.AvgPool2d(2), convolution(8, 8), nn.Flatten()),

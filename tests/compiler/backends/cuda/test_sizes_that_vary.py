@@ -39,8 +39,8 @@ pytestmark = [
 
 
 def made_by(backwards=False, **figures):
-    """The backend, with other figures to decide by. Kernels run on this processor."""
-    made = CudaBackend(Emulated(backwards))
+    """The backend, with other figures to decide by. Kernels run on this processor, unless there is a GPU."""
+    made = CudaBackend(None if REAL else Emulated(backwards))
     made.machine = dataclasses.replace(
         made.machine, figures=dataclasses.replace(made.machine.figures, **figures)
     )
@@ -51,7 +51,7 @@ def made_by(backwards=False, **figures):
 def for_small_sizes(monkeypatch):
     """Small sizes are enough for what is done with large ones: a library, tiles, rows that are kept."""
     for room, name in (
-        (products, "LEAST_MULTIPLICATIONS"),
+        (lower, "LEAST_MULTIPLICATIONS"),
         (products, "LEAST_FOR_A_LIBRARY"),
         (lower, "LEAST_WORTH_PACKING"),
         (transposed, "LEAST_ELEMENTS"),

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from minitorch.compiler.backends.cuda import convolutions
-from minitorch.compiler.backends.cuda.attention import with_attention
 from minitorch.compiler.backends.cuda.capabilities import Gpu
 from minitorch.compiler.backends.cuda.channels_last import channels_last
 from minitorch.compiler.backends.cuda.convolutions import (
@@ -38,6 +37,7 @@ from minitorch.compiler.backends.cuda.lower import FAILED, GpuLowering
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.side_by_side import side_by_side
 from minitorch.compiler.backends.cuda.value_kernels import ValueKernels
+from minitorch.compiler.backends.cuda.with_attention import with_attention
 from minitorch.compiler.backends.cuda.words import SIZE, Kernel, gpu_text
 from minitorch.compiler.backends.interface import ScheduledBackend, Task
 from minitorch.compiler.ir.elsewhere import Elsewhere, lies_here
@@ -380,8 +380,10 @@ class GpuProgram:
 
     def _at(self, sizes: tuple[int, ...]) -> _Sized | None:
         """Return what there is for some sizes; None if they are not for these kernels."""
-        found = self._sized.get(sizes)
-        if found is None and sizes not in self._own:
+        found = self._sized.pop(sizes, None)
+        if found is not None:
+            self._sized[sizes] = found  # (the one used last)
+        elif sizes not in self._own:
             numbers = np.array(self._formulas(*sizes), np.int64)
             if (numbers[self._lengths] < 1).any() or (numbers[self._counts] > MOST_COUNTED).any():
                 return None
@@ -638,7 +640,7 @@ class GpuProgram:
         with self._lock:
             if self._checks and self._seen != self._none:
                 return self._look(RuntimeError)
-            sized = self._sized.get(sizes) or self._at(sizes)
+            sized = self._at(sizes)
             if sized is None:
                 self._error = self._for_sizes(sizes).launch(addresses, numbers)
                 return self._error
@@ -749,6 +751,23 @@ def _different(tasks: list[Task], rounds: bool) -> dict[int, Kernel]:
     return {id(kernel.items): kernel for kernel in (*kernels, *exact)}
 
 
+def at_sizes(kernel: Any, binding: Binding) -> Any:
+    """Return a kernel for some sizes, whichever of its fields vary; None if it is not made for those."""
+    if any(evaluated(n, binding) > MOST_COUNTED for n in _elements(kernel)):
+        return None
+    return _sizing(kernel, lambda n: n)(_Numbers(binding))
+
+
+class _Numbers:
+    """What sizes are, each by itself."""
+
+    def __init__(self, binding: Binding) -> None:
+        self._binding = binding
+
+    def __getitem__(self, size: int) -> int:
+        return evaluated(size, self._binding)
+
+
 def _elements(kernel: Any) -> list[int]:
     """Return how many elements a kernel counts, where that varies."""
     if not isinstance(kernel, Kernel):
@@ -757,7 +776,7 @@ def _elements(kernel: Any) -> list[int]:
     return [n for n in found if isinstance(n, Size)]
 
 
-def _sizing(thing: Any, number: Callable[[int], int]) -> Callable[[np.ndarray], Any]:
+def _sizing(thing: Any, number: Callable[[int], int]) -> Callable[[Any], Any]:
     """Return a function of all numbers that gives a thing with its sizes filled in. number: which of them a size is.
 
     What a thing consists of may have sizes too: a library's product has matrices.

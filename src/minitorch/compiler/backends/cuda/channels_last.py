@@ -9,7 +9,8 @@ enters and leaves that part of the program.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from minitorch.compiler.backends.cuda.convolutions import Convolution, convolution
 from minitorch.compiler.ir import builder
@@ -42,8 +43,14 @@ def channels_last(program: Program, wanted: Callable[[Value, Convolution], bool]
 def _trimmed(program: Program) -> Program:
     """Return a program in which a part of a convolution's places is a convolution with a smaller border."""
     now: dict[Value, Value] = {}
+    readers: dict[Value, list[Value]] = {each: [each] for each in program.outputs}
     for value in program.values():
-        made = _with_smaller_border(value, now) if value.primitive == "slice" else None
+        for each in value.inputs:
+            readers.setdefault(each, []).append(value)
+    for value in program.values():
+        made = None
+        if value.primitive == "slice":
+            made = _with_smaller_border(value, readers[value.inputs[0]], now)
         if made is None:
             inputs = tuple(now[each] for each in value.inputs)
             same = inputs == value.inputs
@@ -55,8 +62,11 @@ def _trimmed(program: Program) -> Program:
     return Program(program.inputs, [now[value] for value in program.outputs], program.guards)
 
 
-def _with_smaller_border(value: Value, now: dict[Value, Value]) -> Value | None:
-    """Return a slice of a convolution as a convolution; None if it is none, or there is no border to spare."""
+def _with_smaller_border(value: Value, readers: list[Value], now: dict[Value, Value]) -> Value | None:
+    """Return a slice of a convolution as one of a convolution with a smaller border, or None.
+
+    readers: of the whole convolution; all are to leave the same places out.
+    """
     how, product = value.attributes, value.inputs[0]
     found = convolution(product) if product.primitive == "contract" else None
     if found is None or found.of_filters or len(found.made) > 1 or product.inputs[0] is not found.window:
@@ -66,8 +76,11 @@ def _with_smaller_border(value: Value, now: dict[Value, Value]) -> Value | None:
     across = dict(zip((out.index(c) for c in found.places[1:]), window["axes"], strict=True))
     if (
         image.primitive != "pad"
-        or any(step != 1 for step in (*how["steps"], *window["strides"]))
-        or not all(surely_equal(value.shape[i], product.shape[i]) for i in range(4) if i not in across)
+        or any(step != 1 for step in window["strides"])
+        or not all(
+            each.primitive == "slice" and _cut(each, across) == _cut(value, across) for each in readers
+        )
+        or any(how["steps"][i] != 1 for i in across)
     ):
         return None
     low, high = list(image.attributes["low"]), list(image.attributes["high"])
@@ -79,7 +92,14 @@ def _with_smaller_border(value: Value, now: dict[Value, Value]) -> Value | None:
     padded = builder.pad(now[image.inputs[0]], low, high, image.attributes["value"])
     names = ("axes", "sizes", "strides", "dilations")
     windows = builder.window(padded, *(window[name] for name in names))
-    return builder.contract(product.attributes["spec"], windows, now[found.other])
+    made = builder.contract(product.attributes["spec"], windows, now[found.other])
+    starts = [0 if i in across else start for i, start in enumerate(how["starts"])]
+    return builder.slice_axes(made, tuple(starts), value.shape, how["steps"])
+
+
+def _cut(value: Value, axes: Iterable[int]) -> list[Any]:
+    """Return what a slice leaves of some axes."""
+    return [value.attributes[name][axis] for name in ("starts", "counts", "steps") for axis in axes]
 
 
 class _Turning:
@@ -133,6 +153,9 @@ class _Turning:
             return Value("map", operands, value.attributes, shape, value.dtype)
         if value.primitive in ("pad", "slice"):
             return self.view(self.of(value))
+        if value.primitive == "concatenate":
+            parts = [self.view(self.now[each]) for each in inputs]
+            return builder.concatenate(parts, TO_LAST.index(value.attributes["axis"]))
         return self.mixed(value) if value.primitive == "contract" else None
 
     def of(self, value: Value) -> Value:

@@ -125,10 +125,11 @@ class Cublas:
         result = addresses[2]
         addend = addresses[3] if p.addend is not None else result
         given = [addresses[first.operand], addresses[second.operand], addend, result]
-        alignments = tuple(min(address & -address, MOST_ALIGNED) for address in given)
+        # (The library takes the row's alignment from where it lies when it is asked.)
+        alignments = tuple(min(address & -address, MOST_ALIGNED) for address in (*given, addresses[-1]))
         key = (p.key, alignments, _computed(p))
         if key not in self._plans:
-            self._plans[key] = self._planned(p, alignments, addresses[-1])
+            self._plans[key] = self._planned(p, alignments[:4], addresses[-1])
         plan = self._plans[key]
         if p.has_row:
             self._set("MatmulDesc", plan.product, _ROW, ctypes.c_void_p(addresses[-1]))

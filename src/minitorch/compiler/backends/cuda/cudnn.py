@@ -10,6 +10,7 @@ import ctypes
 import functools
 import itertools
 import sys
+import threading
 import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -122,6 +123,7 @@ class Cudnn:
         self._cupy = cupy
         self._plans: dict[Any, Plan] = {}
         self._workspaces: dict[tuple[int, int], Any] = {}
+        self._lock = threading.Lock()
 
     @functools.cached_property
     def _handle(self) -> ctypes.c_void_p:
@@ -175,20 +177,19 @@ class Cudnn:
         made = self._cupy.empty(c.filters if c.of_filters else c.results, np.float32)
         given = [*addresses[:2], made.data.ptr]
         stream = self._cupy.cuda.get_current_stream()
-        best: tuple[float, Plan] | None = None
-        for plan in self._ways(c, rounds):
-            try:
-                seconds = self._seconds(plan, given, stream)
-            except RuntimeError:  # it is none after all
-                continue
-            timed -= 1
-            if best is None or seconds < best[0]:
-                best = seconds, plan
-            if timed <= 0:
-                break
-        if best is None:
-            raise RuntimeError(f"cuDNN has no way to compute {c}")
-        return best[1]
+        unwanted = set() if rounds else {_ON_TENSOR_CORES, *_ROUNDS_MORE}
+        for notes in (unwanted, unwanted - _ROUNDS_MORE):  # (better so than not at all)
+            found: list[tuple[float, Plan]] = []
+            for plan in self._ways(c, notes):
+                try:
+                    found.append((self._seconds(plan, given, stream), plan))
+                except RuntimeError:  # it is none after all
+                    continue
+                if len(found) == timed:
+                    break
+            if found:
+                return min(found, key=lambda each: each[0])[1]
+        raise RuntimeError(f"cuDNN has no way to compute {c}")
 
     def _seconds(self, plan: Plan, addresses: list[int], stream: Any) -> float:
         """Return how long a convolution takes, at its best."""
@@ -204,8 +205,9 @@ class Cudnn:
         plan.packs.clear()
         return min(seconds)
 
-    def _ways(self, convolution: LibraryConvolution, rounds: bool) -> Iterator[Plan]:
-        """Go through the ways to compute a convolution, the library's own favourite first."""
+    def _ways(self, convolution: LibraryConvolution, unwanted: set[int]) -> Iterator[Plan]:
+        """Go through the ways to compute a convolution, the library's own favourite first. unwanted: by notes."""
+        unwanted = unwanted | {_IN_HALF_PRECISION, _DIFFERS_EACH_TIME}
         graph = self._graph(convolution)
         for how in (_BEST_FIRST, _WHATEVER_RUNS):
             try:
@@ -219,10 +221,7 @@ class Cudnn:
                 continue
             for configuration in proposed:
                 (engine,) = configuration.others(300, _ENGINE, 1)
-                notes = engine.numbers(1303, "note", _MOST_NOTES)
-                if _IN_HALF_PRECISION in notes or _DIFFERS_EACH_TIME in notes:
-                    continue
-                if (_ON_TENSOR_CORES in notes or not _ROUNDS_MORE.isdisjoint(notes)) and not rounds:
+                if not unwanted.isdisjoint(engine.numbers(1303, "note", _MOST_NOTES)):
                     continue
                 try:
                     plan = _Descriptor(
@@ -276,8 +275,9 @@ class Cudnn:
                 (1001, "pointer", addresses),
                 (1003, "pointer", workspace.data.ptr),
             )
-        _call("cudnnSetStream", self._handle, ctypes.c_void_p(stream))
-        _call("cudnnBackendExecute", self._handle, plan.plan.pointer, pack.pointer)
+        with self._lock:  # (the handle has one stream for all threads)
+            _call("cudnnSetStream", self._handle, ctypes.c_void_p(stream))
+            _call("cudnnBackendExecute", self._handle, plan.plan.pointer, pack.pointer)
 
     def launch(
         self, convolution: LibraryConvolution, addresses: Sequence[int], stream: int, owner: int = 0

@@ -36,7 +36,7 @@ def in_turn(tasks: list[Task]) -> list[Task]:
 
 def _is_of_one_block(task: Task) -> bool:
     kernel = task.kernel
-    if not isinstance(kernel, Kernel) or kernel.parts or kernel.kept or kernel.sizes:
+    if not isinstance(kernel, Kernel) or kernel.parts or kernel.kept or kernel.sizes or kernel.variables:
         return False
     return surely_equal(kernel.blocks, 1) and all(map(_is_plain, kernel.items))
 

@@ -16,6 +16,7 @@ from minitorch.compiler.backends.cuda.convolutions import Convolution, LibraryCo
 from minitorch.compiler.backends.cuda.loops import is_aligned, write_loop
 from minitorch.compiler.backends.cuda.products import (
     DTYPES,
+    LEAST_MULTIPLICATIONS,
     LEAST_READ_AGAIN,
     LEAST_WORTH_PACKING,
     Arranged,
@@ -27,9 +28,10 @@ from minitorch.compiler.backends.cuda.products import (
     is_small,
     worth_transposing,
 )
+from minitorch.compiler.backends.cuda.scans import pieces_of, write_scan
 from minitorch.compiler.backends.cuda.sorting import Rows, scratch_bytes, write_sort
 from minitorch.compiler.backends.cuda.tiles import RESULT, ROW, kernels_of
-from minitorch.compiler.backends.cuda.words import TRIPLE, with_sizes
+from minitorch.compiler.backends.cuda.words import TRIPLE, Item, with_sizes
 from minitorch.compiler.backends.llvm.body import Body
 from minitorch.compiler.backends.llvm.loops import Loop, LoopFold, Store
 from minitorch.compiler.backends.llvm.lower import Lowering, loop_key, product_of
@@ -109,6 +111,7 @@ class GpuLowering(Lowering):
         self.convolves = convolves  # whether a convolution is a library's
         self.written_views: dict[Value, Scratch] = {}  # for convolutions
         self.checks: list[Group] = []  # so far
+        self.items: dict[str, list[Item]] = {}  # the texts of attention's kernels, by themselves
         self.rows = {value: (Scratch(size), row) for value, (size, row) in _rows_apart(schedule).items()}
 
     def write(self, loop: Loop) -> Any:
@@ -144,9 +147,30 @@ class GpuLowering(Lowering):
             return self.attention(group)
         if group.kind == "contract":
             return self.product(group)
-        if group.kind == "scan" and group.members[0].primitive in SORTS:
-            return self.sort(group)
+        if group.kind == "scan":
+            return self.sort(group) if group.members[0].primitive in SORTS else self.scan(group)
         return super()._kernels(group)
+
+    def scan(self, group: Group) -> list[Any]:
+        """Write running results; of few rows that are long, by pieces: their sums, what comes before each, and all."""
+        loop = self.loop(group)
+        (fold,) = loop.folds
+        assert fold.value is not None
+        pieces, dtype = pieces_of(loop), fold.value.dtype
+        if pieces == 1 or self.checks or dtype.kind == "b":
+            return [self.write(loop)]
+        rows = total(loop.outer)
+        sums, before = (Scratch(rows * pieces * dtype.itemsize) for _ in range(2))
+        first = write_scan(loop, None, pieces=pieces, sums=loop.body.operand(sums))
+        if first is None:
+            return [self.write(loop)]
+        row, piece = Dim(rows), Dim(pieces)
+        where = (0, ((row, pieces), (piece, 1)))
+        body = Body(self.is_stored, self.rows)
+        between, node = Loop(body, [row], [piece], True), body.read(sums, where, dtype)
+        between.folds.append(LoopFold(fold.value, fold.function, node, "scan", body.operand(before), where))
+        last = write_scan(loop, None, pieces=pieces, before=loop.body.operand(before))
+        return [first, self.write(between), last]
 
     def sort(self, group: Group) -> list[Any]:
         """Write rows in their order."""
@@ -170,7 +194,8 @@ class GpuLowering(Lowering):
         if not all(self.is_stored(each) for each in call.inputs):
             raise Contradiction("attention reads what does not lie in memory")
         made = {each.attributes["index"]: each for each in items}
-        written = {name: made.get(number) for number, name in enumerate(attention.written)}
+        names = list(dict.fromkeys(map(attention.result, attention.written)))
+        written = {name: made.get(names.index(attention.result(name))) for name in attention.written}
         unread: dict[str, Scratch] = {}
 
         def operand(key: Any) -> Any:
@@ -186,6 +211,8 @@ class GpuLowering(Lowering):
         kernels = kernels_of(attention)
         for kernel in [each for k in kernels for each in (k, k.exact) if each is not None]:
             kernel.operands = [operand(key) for key in kernel.operands]
+            # Layers that differ in nothing but where they read and write have one text.
+            kernel.items = self.items.setdefault(repr(kernel.items), kernel.items)
         return kernels
 
     def product(self, group: Group) -> list[Any]:
@@ -215,7 +242,8 @@ class GpuLowering(Lowering):
         kept = dims_of(index)
         arguments, inputs = self.schedule.arguments, len(self.schedule.program.inputs)
         alone = len(group.members) == 1
-        if is_small(value) or (alone and arguments.get(value, inputs) < inputs):
+        few = typical(total(kept) * total(summed)) < LEAST_MULTIPLICATIONS
+        if few or is_small(value) or (alone and arguments.get(value, inputs) < inputs):
             return []
         if arguments.get(last, inputs) >= inputs and (alone or value not in self.schedule.stored):
             where = Body(self.is_stored, self.rows).place(last, group.index[last])

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minitorch.compiler.ir.index import Affine, Dim, total
-from minitorch.compiler.ir.program import Value
+from minitorch.compiler.ir.program import VIEWS, Value
 from minitorch.compiler.ir.sizes import is_fixed, surely_at_most, typical
 
 LEAST_MULTIPLICATIONS = 1 << 19  # below, a kernel of our own is as fast
@@ -136,7 +136,7 @@ class LibraryProduct:
 
 
 def is_small(product: Value) -> bool:
-    """Whether a product takes a kernel of our own no longer than to begin a library's."""
+    """Whether tiles take no longer for a product than it takes to begin a library's."""
     spec = product.attributes["spec"]
     (left, right), out = spec.partition("->")[0].split(","), spec.partition("->")[2]
     sizes = dict(zip(left + right, [n for each in product.inputs for n in each.shape], strict=True))
@@ -145,16 +145,23 @@ def is_small(product: Value) -> bool:
         for one, other in ((left, right), (right, left))
     )
     count, summed = math.prod(sizes.values()), math.prod(sizes[c] for c in sizes if c not in out)
-    if typical(count) < LEAST_MULTIPLICATIONS:
-        return True
     return (
         is_fixed(count)
         and count < LEAST_FOR_A_LIBRARY
         and summed <= MOST_SUMMED
         and min(rows, columns) >= LEAST_SIDE
         and product.dtype in DTYPES
-        and all(each.dtype == product.dtype for each in product.inputs)
+        and all(each.dtype == product.dtype and not _is_windows(each) for each in product.inputs)
     )
+
+
+def _is_windows(factor: Value) -> bool:
+    """Whether a factor looks at windows of an array: those of a convolution, for which there may be a library."""
+    while factor.primitive in VIEWS or factor.primitive == "pad":
+        if factor.primitive == "window":
+            return True
+        (factor,) = factor.inputs
+    return False
 
 
 def _further(operand: Any, distance: int) -> Any:

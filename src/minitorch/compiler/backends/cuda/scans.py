@@ -2,7 +2,8 @@
 
 A team of threads goes along a row in turns, each thread with some neighbours. It folds them, finds what the threads
 before it in its warp have come to (that of its neighbour, of the two before that, of the four before that …), then what
-the warps before, and the turns before; and from there on goes through its neighbours once more.
+the warps before, and the turns before; and from there on goes through its neighbours once more. Where there are few
+rows, and long ones, blocks have pieces of them: one kernel folds the pieces, another finds what comes before each.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from minitorch.compiler.backends.cuda.exact import supplied
 from minitorch.compiler.backends.cuda.folds import Slots, nothing, together
 from minitorch.compiler.backends.cuda.words import BlockWriter, Kernel
 from minitorch.compiler.backends.llvm.body import cost, in_order
-from minitorch.compiler.backends.llvm.control import add, multiply, smaller, take_apart, when
+from minitorch.compiler.backends.llvm.control import add, divide, multiply, smaller, take_apart, when
 from minitorch.compiler.backends.llvm.loops.loop import Loop, LoopFold
 from minitorch.compiler.backends.llvm.space import Space
 from minitorch.compiler.backends.llvm.text import TYPES
@@ -25,11 +26,26 @@ WARP = 32
 EACH = 8  # neighbours of a thread
 MOST_THREADS = 256  # of a team, and of a block
 LEAST_LENGTH = 64  # of a row that is shared out
+FEW_ROWS, LEAST_PIECES = 264, 4  # so few are cut into pieces, if there are so many of them
 MANY_ROWS = 1 << 14  # so many threads are busy with a row each, where rows are neighbours in memory
 
 
-def write_scan(loop: Loop, guard: int | None) -> Kernel | None:
-    """Write a running fold by teams of threads, if its rows are long or few."""
+def pieces_of(loop: Loop) -> int:
+    """Return into how many pieces rows are cut; 1 if they are not."""
+    rows, length = total(loop.outer), total(loop.inner)
+    if not is_fixed(rows, length) or rows >= FEW_ROWS or length < LEAST_PIECES * MOST_THREADS * EACH:
+        return 1
+    return -(-length // (MOST_THREADS * EACH))
+
+
+def write_scan(
+    loop: Loop, guard: int | None, *, pieces: int = 1, sums: int | None = None, before: int | None = None
+) -> Kernel | None:
+    """Write a running fold by teams of threads, if its rows are long or few.
+
+    pieces: of a row. sums: the operand to which what each piece comes to is written, and nothing else; before: the one
+    in which what all up to a piece come to is found.
+    """
     if len(loop.folds) != 1 or loop.stores or loop.serial or guard is not None:
         return None
     (fold,) = loop.folds
@@ -43,9 +59,9 @@ def write_scan(loop: Loop, guard: int | None) -> Kernel | None:
     space.join_all(inner)
     if len(inner) != 1 or (rows >= MANY_ROWS and abs(space.factor(fold.where, inner[0])) != 1):
         return None
-    scan = _Scan(loop, fold, space, outer, inner[0])
+    scan = _Scan(loop, fold, space, outer, inner[0], pieces, sums, before)
     scan.write()
-    blocks, threads = -(-rows // scan.teams), scan.team * scan.teams
+    blocks, threads = -(-rows // scan.teams) * pieces, scan.team * scan.teams
     flops = sum(cost(n) for n in nodes if n.kind == "map") * rows * length
     return Kernel(
         scan.block.items,
@@ -61,8 +77,19 @@ def write_scan(loop: Loop, guard: int | None) -> Kernel | None:
 
 
 class _Scan:
-    def __init__(self, loop: Loop, fold: LoopFold, space: Space, outer: list[Dim], along: Dim) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        fold: LoopFold,
+        space: Space,
+        outer: list[Dim],
+        along: Dim,
+        pieces: int,
+        sums: int | None,
+        before: int | None,
+    ) -> None:
         self.loop, self.fold, self.space, self.outer, self.along = loop, fold, space, outer, along
+        self.pieces, self.sums, self.before = pieces, sums, before
         self.kind = TYPES[fold.dtype]
         self.block = BlockWriter()
         self.e = self.block.e
@@ -71,10 +98,10 @@ class _Scan:
         while self.team < MOST_THREADS and self.team * EACH < self.length:
             self.team *= 2
         self.teams = 1
-        while self.teams < self.rows and self.teams * self.team < MOST_THREADS:
+        while pieces == 1 and self.teams < self.rows and self.teams * self.team < MOST_THREADS:
             self.teams *= 2
         self.tile = self.team * EACH
-        self.turns = -(-self.length // self.tile)
+        self.turns = -(-self.length // self.tile) if pieces == 1 else 1
         threads = self.team * self.teams
         first = Slots(self.e, fold, 0)
         # What threads have come to, before a step and after it.
@@ -95,11 +122,17 @@ class _Scan:
                 self.known.reverse()
                 distance *= 2
             with self.block.phase(in_warps):
-                self.for_row(lambda row: self.go_through(row, turn))
+                if self.sums is None:
+                    self.for_row(lambda row: self.go_through(row, turn))
+                else:
+                    self.tell_sum()
 
     def for_row(self, body: Callable[[str], None]) -> None:
         """Write something for this thread's row, if there is one."""
         e = self.e
+        if self.pieces > 1:
+            body(divide(e, "%block", self.pieces)[0])
+            return
         row = add(e, multiply(e, "%block", self.teams), self.number())
         if self.rows % self.teams:
             when(e, e.op(f"icmp ult i64 {row}, {self.rows}"), lambda: body(row))
@@ -116,6 +149,8 @@ class _Scan:
 
     def place(self, turn: str) -> str:
         """Return where this thread's neighbours begin."""
+        if self.pieces > 1:
+            turn = divide(self.e, "%block", self.pieces)[1]
         return add(self.e, multiply(self.e, turn, self.tile), multiply(self.e, self.lane(), EACH))
 
     def elements(self, row: str, first: str) -> list[tuple[Writer, str]]:
@@ -169,6 +204,12 @@ class _Scan:
             begun = e.op(f"icmp ne i64 {turn}, 0")
             slot = add(e, multiply(e, odd, self.teams), number)
             names = self.chosen(begun, self.carried.get(slot), names)
+        elif self.before is not None:
+            begun = e.op(f"icmp ne i64 {divide(e, '%block', self.pieces)[1]}, 0")
+            back = e.op(f"select i1 {begun}, i64 -1, i64 0")
+            place = self.of_piece(self.before, add(e, "%block", back))
+            found = e.op(f"load {self.kind}, ptr {place}, align {fold.dtype.itemsize}")
+            names = self.chosen(begun, [found], names)
         warp = e.op(f"udiv i64 {lane}, {WARP}")
         for before in range(self.team // WARP - 1):
             last = add(e, multiply(e, number, self.team), str(WARP * before + WARP - 1))
@@ -196,3 +237,21 @@ class _Scan:
             next_slot = add(e, multiply(e, other, self.teams), number)
             is_last = e.op(f"icmp eq i64 {lane}, {self.team - 1}")
             when(e, is_last, lambda: self.carried.put(next_slot, names))
+
+    def of_piece(self, operand: int, number: str) -> str:
+        """Return where something known of a piece lies."""
+        return self.e.op(f"getelementptr {self.kind}, ptr %operand{operand}, i64 {number}", "p")
+
+    def tell_sum(self) -> None:
+        """Write what this block's piece comes to."""
+        e, fold = self.e, self.fold
+        assert self.sums is not None
+
+        def tell() -> None:
+            names = nothing(fold)
+            for warp in range(self.team // WARP):
+                names = together(e, fold, names, self.known[0].get(str(WARP * warp + WARP - 1)))
+            place = self.of_piece(self.sums, "%block")  # type: ignore[arg-type]
+            e.line(f"store {self.kind} {names[0]}, ptr {place}, align {fold.dtype.itemsize}")
+
+        when(e, e.op("icmp eq i64 %thread, 0"), tell)

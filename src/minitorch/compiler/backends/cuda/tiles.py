@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.compiler.backends.cuda.attention import COPIED, Attention, Rows, expressions
+from minitorch.compiler.backends.cuda.attention import COPIED, Attention, Rows, expressions, is_bfloat16
 from minitorch.compiler.backends.cuda.exact import supplied
 from minitorch.compiler.backends.cuda.fragments import STRIP, Bfloat16, Results, Tf32
 from minitorch.compiler.backends.cuda.words import WARP, BlockWriter, Kernel
@@ -24,7 +24,6 @@ from minitorch.compiler.backends.llvm.control import add, larger, multiply, smal
 from minitorch.compiler.backends.llvm.space import Space
 from minitorch.compiler.backends.llvm.text import TYPES, literal
 from minitorch.compiler.backends.llvm.writer import Writer
-from minitorch.engine.dtypes import is_bfloat16
 
 WARPS = 4
 THREADS = WARP * WARPS
@@ -182,7 +181,7 @@ class _Tiles:
         """Return where a head's matrix begins."""
         e = self.e
         pointer = f"%operand{self.body.operand(key)}"
-        where = "0"
+        where = str(rows.start if rows.source is None else 0)  # (of what is read, the operand begins there)
         for counter, step in zip(counters, rows.batches, strict=True):
             where = add(e, where, multiply(e, counter, step))
         return e.op(f"getelementptr {TYPES[rows.dtype]}, ptr {pointer}, i64 {where}")
@@ -231,6 +230,33 @@ class _Tiles:
             w.write(node)
         return w.single(root)
 
+    def within(self, number: str, turn: str, write: Callable[[bool], None]) -> None:
+        """Write what is done with a tile twice: where some of it may be masked, or beyond the last column; and not."""
+        e, found = self.e, []
+        first, column = multiply(e, number, self.rows), multiply(e, turn, self.tile)
+        apart = e.op(f"sub i64 {column}, {first}")
+        if self.along % self.tile:
+            found.append(e.op(f"icmp sle i64 {column}, {self.along - self.tile}"))
+        if self.is_masked_above:
+            found.append(e.op(f"icmp sle i64 {apart}, {self.high - self.tile + 1}"))
+        if self.is_masked_below:
+            found.append(e.op(f"icmp sge i64 {apart}, {self.rows - 1 - self.low}"))
+        if found:
+            whole = functools.reduce(lambda x, y: e.op(f"and i1 {x}, {y}"), found)
+            when(e, whole, lambda: write(False), lambda: write(True))
+        else:
+            write(False)
+
+    @property
+    def is_masked_above(self) -> bool:
+        """Whether kernels mask what lies too far behind a row."""
+        return self.a.band.masks and self.high < self.along - 1
+
+    @property
+    def is_masked_below(self) -> bool:
+        """Whether kernels mask what lies too far before a row."""
+        return self.a.band.masks and self.low < self.own - 1
+
     def conditions(self, apart: str, column: str, further: int) -> list[str]:
         """Return what has to hold of a score: there are so many columns, and it is not masked.
 
@@ -241,9 +267,9 @@ class _Tiles:
         if self.along % self.tile:
             there = e.op(f"trunc i64 {column} to i32")
             found.append(e.op(f"icmp slt i32 {there}, {self.along - further}"))
-        if self.a.band.masks and self.high < self.along:
+        if self.is_masked_above:
             found.append(e.op(f"icmp sle i32 {narrow}, {self.high - further}"))
-        if self.a.band.masks and self.low < self.own:
+        if self.is_masked_below:
             found.append(e.op(f"icmp sge i32 {narrow}, {-self.low - further}"))
         return found
 
@@ -364,7 +390,8 @@ class _Forward(_Tiles):
                 self.clear(scores)
             self.f.multiply_along(scores, held, str(queries), second, lambda: str(keys))
             with block.phase(waits=False):
-                self.take_scores(scores, turn, mine)
+                number = self.at()[0]
+                self.within(number, turn, functools.partial(self.take_scores, scores, number, turn, mine))
             all_exchanged(self.larger_of)
             with block.phase(waits=False):
                 for strip in range(self.strips):
@@ -398,10 +425,10 @@ class _Forward(_Tiles):
                 self.store_sums(sums, most, number)
             e.line("wait 0")
 
-    def take_scores(self, scores: Results, turn: str, largest: list[int]) -> None:
+    def take_scores(self, scores: Results, number: str, turn: str, largest: list[int], masked: bool) -> None:
         """Take f of the products of a tile, and each row's largest."""
         a, e, block = self.a, self.e, self.block
-        number, counters = self.at()
+        _, counters = self.at()
         rows, columns, apart = self.places(number, turn)
         for strip, results in enumerate(scores):
             found = [NOTHING, NOTHING]
@@ -411,7 +438,8 @@ class _Forward(_Tiles):
                     product = self.scaled(block.kept(slot), a.q.factor * a.k.factor)
                     j = add(e, column, str(8 * n))
                     score = self.expression("scores", counters, rows[strip][half], j, {"product": product})
-                    for holds in self.conditions(apart[strip][half][k % 2], column, 8 * n):
+                    distance = apart[strip][half][k % 2]
+                    for holds in self.conditions(distance, column, 8 * n) if masked else ():
                         score = e.op(f"select i1 {holds}, float {score}, float {NOTHING}")
                     block.keep(slot, score)
                     found[half] = self.larger_of(found[half], score)
@@ -536,13 +564,15 @@ class _Backward(_Tiles):
             for which, made in enumerate((scores, slopes)):
                 self.f.multiply_along(made, held[which], str(places[which]), second, buffer[which])
             with block.phase(waits=False):
-                self.take_slopes(scores, slopes, turn, of_rows)
+                number = self.at()[0]
+                todo = functools.partial(self.take_slopes, scores, slopes, number, turn, of_rows)
+                self.within(number, turn, todo)
             for which, made in enumerate((slopes, scores)[: len(results)]):
                 self.f.multiply_across(results[which], made, factors, second, buffer[which])
         with block.phase(waits=False):
             number = self.at()[0]
             for name, made, rows in zip("kv" if self.of_keys else "q", results, self.met, strict=False):
-                factor = literal(np.float32(rows.factor), FLOAT32)
+                factor = literal(np.float32(rows.factor * a.written[name].factor), FLOAT32)
                 self.store(name, made, [[factor] * 2] * self.strips, number)
             e.line("wait 0")
 
@@ -568,22 +598,21 @@ class _Backward(_Tiles):
         self,
         scores: Results,
         slopes: Results,
+        number: str,
         turn: str,
         of_rows: list[list[int]],
+        masked: bool,
     ) -> None:
         """Make probabilities of the scores, and of their gradients those of the products."""
         a, e, block = self.a, self.e, self.block
         assert a.g is not None
-        number, counters = self.at()
+        _, counters = self.at()
         rows, columns, apart = self.places(number, turn)
         for n in range(len(scores[0])):
             known: list[list[str]] = []
             moved = [add(e, column, str(8 * n)) for column in columns]
             if self.of_keys:
-                existing = [
-                    smaller(e, each, str(self.along - 1)) if self.along % self.tile else each
-                    for each in moved
-                ]
+                existing = [smaller(e, each, str(self.along - 1)) if masked else each for each in moved]
                 known = [self.of_query(counters, each) for each in existing]
             for strip in range(self.strips):
                 for k, (slot, other) in enumerate(zip(scores[strip][n], slopes[strip][n], strict=True)):
@@ -599,7 +628,8 @@ class _Backward(_Tiles):
                     slope = self.scaled(block.kept(other), a.v.factor * a.g.factor)
                     inner = e.op(f"fmul float {power}, {e.op(f'fsub float {slope}, {total}')}")
                     outer = self.expression("slope", counters, i, j, {"product": product, "inner": inner})
-                    for holds in self.conditions(apart[strip][half][k % 2], columns[k % 2], 8 * n):
+                    distance = apart[strip][half][k % 2]
+                    for holds in self.conditions(distance, columns[k % 2], 8 * n) if masked else ():
                         power, outer = (
                             e.op(f"select i1 {holds}, float {each}, float {ZERO}") for each in (power, outer)
                         )

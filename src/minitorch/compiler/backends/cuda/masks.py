@@ -1,0 +1,107 @@
+"""Masks of scores that depend on places alone. Enters: how scores are made. Leaves: the band of those that are kept."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from minitorch.compiler.backends.cuda.attention import LOOKS, Band
+from minitorch.compiler.ir.program import Program, Value, in_order, interpret
+from minitorch.compiler.ir.simplify import number
+
+MOST_LOOKED_AT = 1 << 24  # elements of a mask that are computed to find out which tiles it leaves out
+
+
+def is_map(value: Value, function: str) -> bool:
+    """Whether a value is an elementwise function of others."""
+    return value.primitive == "map" and value.attributes["function"] == function
+
+
+def remade(value: Value, inputs: tuple[Value, ...]) -> Value:
+    """Return a value made from others."""
+    made = Value(value.primitive, inputs, value.attributes, value.shape, value.dtype)
+    made.line = value.line
+    return made
+
+
+def band_of(scores: Value, inside: set[Value], product: Value) -> tuple[Band, np.ndarray | None]:
+    """Return outside of which band all scores are -∞, whatever is multiplied; and where, if it is just there."""
+    queries, keys = scores.shape[-2:]
+    everything = Band(queries, keys), None
+    if queries * keys > MOST_LOOKED_AT:
+        return everything
+    left_out = _left_out(scores, inside, product)
+    if (
+        left_out is None or left_out.all(axis=1).any()
+    ):  # (A row of nothing else is no number, as it always was.)
+        return everything
+    apart = np.arange(keys) - np.arange(queries)[:, None]
+    seen = apart[~left_out]
+    band = Band(int(-seen.min()), int(seen.max()))
+    is_band = np.array_equal(left_out, (apart < -band.below) | (apart > band.above))
+    return band, left_out if is_band else None
+
+
+def opened(value: Value, inside: set[Value], left_out: np.ndarray, nothing: float) -> Value:
+    """Return a value without the masks that only make it `nothing` where scores are left out."""
+    if value not in inside or value.primitive != "map":
+        return value
+    function, inputs = value.attributes["function"], value.inputs
+    if function == "where" and (chosen := _known(inputs[0])) is not None:
+        for kept, masked, where in ((2, 1, chosen), (1, 2, ~chosen)):
+            if number(inputs[masked]) == nothing and not (where & ~left_out).any():
+                return opened(inputs[kept], inside, left_out, nothing)
+    if function == "add":
+        for kept, masked in ((0, 1), (1, 0)):
+            mask = _known(inputs[masked]) if inputs[masked] not in inside else None
+            if mask is not None and not mask[~left_out].any() and np.isneginf(mask[left_out]).all():
+                return opened(inputs[kept], inside, left_out, nothing)
+    made = tuple(opened(each, inside, left_out, nothing) for each in inputs)
+    return value if made == inputs else remade(value, made)
+
+
+def _left_out(value: Value, inside: set[Value], product: Value) -> np.ndarray | None:
+    """Return where a value is -∞ whatever is multiplied, the same in all batches; None: that is not known."""
+    if value is product:
+        return None
+    if value not in inside:
+        array = _known(value)
+        return None if array is None or array.dtype.kind != "f" else np.isneginf(array)
+    function, inputs = value.attributes["function"], value.inputs
+    if function == "where":
+        chosen = _known(inputs[0])
+        if chosen is None:
+            return None
+        nowhere = np.zeros(value.shape[-2:], bool)
+        first, second = (_left_out(each, inside, product) for each in inputs[1:])
+        return np.where(chosen, nowhere if first is None else first, nowhere if second is None else second)
+    if function == "add":
+        parts = [each for each in (_left_out(i, inside, product) for i in inputs) if each is not None]
+        return None if not parts else np.logical_or.reduce(parts)
+    return None
+
+
+def _known(value: Value) -> np.ndarray | None:
+    """Return a value along its last two axes, if it depends on nothing but places there."""
+    shape, below = value.shape, value
+    while below.primitive == "expand" or (
+        below.primitive == "reshape" and below.inputs[0].size == below.size and _ones(below)
+    ):
+        below = below.inputs[0]
+    lengths = below.shape[-2:]
+    if math.prod(below.shape[:-2]) != 1:
+        return None
+    values = in_order([below])
+    if any(v.primitive == "input" or v.size > MOST_LOOKED_AT for v in values):
+        return None
+    if any(v.primitive not in ("map", "iota", "constant", "pad", *LOOKS) for v in values):
+        return None
+    array = interpret(Program([], [below]), [])[0].reshape(lengths)
+    return np.broadcast_to(array, shape[-2:])
+
+
+def _ones(reshape: Value) -> bool:
+    """Whether a reshape only puts axes of length 1 in front."""
+    before = reshape.inputs[0].shape
+    return reshape.shape == (1,) * (reshape.ndim - len(before)) + before

@@ -1,0 +1,158 @@
+"""Programs with attention computed as a whole. Enters: a program. Leaves: one that calls `Attention`, or itself."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+
+import numpy as np
+
+from minitorch.compiler.backends.cuda.attention import FLOAT32, Attention
+from minitorch.compiler.backends.cuda.finding_attention import Found, find_attention
+from minitorch.compiler.backends.cuda.masks import remade
+from minitorch.compiler.ir import builder
+from minitorch.compiler.ir.program import Program, Value, in_order
+from minitorch.compiler.ir.simplify import simplify
+
+
+def with_attention(program: Program) -> Program:
+    """Return a program in which attention is computed as a whole, wherever it is found."""
+    if program.symbols or sum(v.primitive == "contract" for v in program.values()) < 2:
+        return program  # (Kernels are written for tiles of sizes that are known.)
+    plain = _with_ones(simplify(program))
+    made = _with_attention(plain)
+    return program if made is plain else made
+
+
+def _with_attention(program: Program) -> Program:
+    readers: dict[Value, list[Value]] = {}
+    for value in program.values():
+        for each in dict.fromkeys(value.inputs):
+            readers.setdefault(each, []).append(value)
+    taken: dict[Value, Found] = {}
+    for product in [v for v in program.values() if v.primitive == "contract"]:
+        found = find_attention(product, readers, set(program.outputs))
+        if found is not None:
+            taken |= dict.fromkeys(found.results, found)
+    return _rewritten(program, taken) if taken else program
+
+
+def _with_ones(program: Program) -> Program:
+    """Return a program whose products have the axes of length 1 that reshapes around them take away and put back."""
+    readers: dict[Value, list[Value]] = {}
+    for value in program.values():
+        for each in value.inputs:
+            readers.setdefault(each, []).append(value)
+    new: dict[Value, Value] = {}
+    changed = False
+    for value in program.values():
+        inputs = tuple(new[each] for each in value.inputs)
+        product = inputs[0] if inputs else value
+        new[value] = value if inputs == value.inputs else remade(value, inputs)
+        if value.primitive != "reshape" or product.primitive != "contract":
+            continue
+        spec = _spec_with_ones(product, value.shape)
+        if len(readers[value.inputs[0]]) == 1 and spec is not None:
+            parts, out = spec.split("->")[0].split(","), spec.split("->")[1]
+            lengths = dict(zip(out, value.shape, strict=True))
+            before = product.attributes["spec"].split("->")[0].split(",")
+            operands = []
+            for part, old, operand in zip(parts, before, product.inputs, strict=True):
+                mine = dict(zip(old, operand.shape, strict=True))
+                shape = tuple(mine[c] if c in mine else lengths[c] for c in part)
+                while operand.primitive == "reshape":
+                    operand = operand.inputs[0]
+                operands.append(builder.reshape(operand, shape))
+            new[value] = Value("contract", tuple(operands), {"spec": spec}, value.shape, value.dtype)
+            new[value].line = product.line
+            changed = True
+    if not changed:
+        return program
+    return Program(program.inputs, [new[each] for each in program.outputs], program.guards)
+
+
+def _spec_with_ones(product: Value, shape: tuple[int, ...]) -> str | None:
+    """Return a product's spec with letters for the axes of length 1 that a shape has more."""
+    left, _, out = product.attributes["spec"].partition("->")
+    letters = iter(c for c in string.ascii_letters if c not in left)
+    rest, parts, made = list(zip(out, product.shape, strict=True)), left.split(","), ""
+    for n in shape:
+        if rest and rest[0][1] == n:
+            made += rest.pop(0)[0]
+        elif n == 1:
+            letter, before = next(letters), made[-1:]
+            if not all(before in part for part in parts):
+                return None
+            parts = [part.replace(before, before + letter) if before else letter + part for part in parts]
+            made += letter
+        else:
+            return None
+    return None if rest or made == out else f"{','.join(parts)}->{made}"
+
+
+def _rewritten(program: Program, taken: dict[Value, Found]) -> Program:
+    """Return a program in which products are results of calls."""
+    firsts = {
+        id(found): next(p for p, name in found.results.items() if name == "o") for found in taken.values()
+    }
+
+    def inputs_of(value: Value) -> Sequence[Value]:
+        found = taken.get(value)
+        if found is None:
+            return value.inputs
+        if found.results[value] == "o":
+            return [*found.forward.leaves, *([found.none] if found.none is not None else [])]
+        assert found.backward is not None
+        assert found.gradient is not None
+        return [*found.backward.leaves, found.gradient, firsts[id(found)]]
+
+    new: dict[Value, Value] = {}
+    sums: dict[int, Value] = {}
+    calls: dict[int, dict[str, Value]] = {}
+
+    def call(attention: Attention, inputs: list[Value], found: Found) -> dict[str, Value]:
+        """Return the results of a call, each with the axes of the product that it is in place of."""
+        products = {name: product for product, name in found.results.items()}
+        dtypes = {attention.result(name): rows.dtype for name, rows in attention.written.items()}
+        examples = []
+        for name, dtype in dtypes.items():
+            shape = attention.rows_shape
+            if name != "l":
+                shape = tuple(products[name].shape[axis] for axis in found.orders[products[name]])
+            examples.append(np.broadcast_to(np.zeros((), dtype), shape))
+        named = dict(zip(dtypes, builder.call(attention, inputs, examples, single=False), strict=True))
+        for name in [each for each in named if each != "l"]:
+            for each in (named[name], named[name].inputs[0]):
+                each.line = products[name].line
+            order = found.orders[products[name]]
+            back = [order.index(axis) for axis in range(len(order))]
+            named[name] = builder.permute(builder.cast(named[name], FLOAT32), back)
+        return named
+
+    for value in in_order([*program.inputs, *program.outputs], inputs_of):
+        found = taken.get(value)
+        if found is None:
+            moved = tuple(new[each] for each in value.inputs)
+            new[value] = value if moved == value.inputs else remade(value, moved)
+            continue
+        products = {name: product for product, name in found.results.items()}
+        if value is products["o"]:
+            named = call(found.forward, [new[leaf] for leaf in found.forward.leaves], found)
+            new[value] = named["o"]
+            if found.none is not None:
+                zeros = builder.full(value.shape, 0.0, FLOAT32)
+                new[value] = builder.where(new[found.none], zeros, named["o"])
+            if "l" in named:
+                sums[id(found)] = named["l"]
+            continue
+        if id(found) not in calls:
+            assert found.backward is not None
+            assert found.gradient is not None
+            result = builder.permute(new[products["o"]], found.orders[products["o"]])
+            times = builder.map_values("multiply", new[found.gradient], result)
+            # Σ p·g along the keys, of the probabilities and their gradient, is this sum along a head.
+            delta = builder.reduce("add", times, (times.ndim - 1,))
+            inputs = [*(new[leaf] for leaf in found.backward.leaves), sums[id(found)], delta]
+            calls[id(found)] = call(found.backward, inputs, found)
+        new[value] = calls[id(found)][found.results[value]]
+    return Program(program.inputs, [new[each] for each in program.outputs], program.guards)
