@@ -12,6 +12,7 @@ settings. Elsewhere than on glibc nothing is done.
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 from typing import Any
 
@@ -22,6 +23,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # the numbers of <malloc.h>
 _OWN_SETTINGS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
 
 
+@functools.cache  # (each time anew it would leave a class behind, for the collector)
 def _glibc() -> Any:
     """The C library of this process if it is glibc; else None."""
     try:
