@@ -54,7 +54,9 @@ DTYPES = frozenset(np.dtype(t) for t in (np.float16, np.float32, np.float64, np.
 CALLS = 3  # of one kind, before a kernel is made for it
 MOST_SHAPES = 64  # that kernels of one function are made for
 MOST_FLOPS = 1 << 28  # of a product, or a convolution, that is a kernel of our own
-LEAST_CONVOLVED = 1 << 24  # multiplications of a convolution that is a library's: below, its call takes longer
+LEAST_CONVOLVED = (
+    1 << 24
+)  # multiplications of a convolution that is a library's: below, its call takes longer
 MOST_QUICK = 4096  # that are found without a second look
 MOST_TRIES = 3  # to make kernels of a function for all lengths
 MOST_NUMBERS = 8  # sets of numbers that are kept on the device
