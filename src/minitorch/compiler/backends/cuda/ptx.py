@@ -7,6 +7,7 @@ Triton bring too), modules are assembled by it, side by side, and the disk keeps
 from __future__ import annotations
 
 import functools
+import os
 import shutil
 import subprocess
 import sys
@@ -58,7 +59,8 @@ def assembled(text: str, processor: str) -> bytes | None:
 @functools.cache
 def assembler() -> str | None:
     """Return where NVIDIA's assembler is; None if it is not installed."""
-    found = shutil.which("ptxas") or shutil.which("ptxas", path="/usr/local/cuda/bin")
+    toolkits = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
+    found = shutil.which("ptxas") or shutil.which("ptxas", path=os.pathsep.join(f"{t}/bin" for t in toolkits))
     for folder in sys.path if found is None else ():
         for pattern in ("nvidia/*/bin/ptxas", "triton/backends/nvidia/bin/ptxas"):
             found = found or next(map(str, sorted(Path(folder or ".").glob(pattern))), None)
