@@ -56,3 +56,25 @@ def test_what_is_right_for_a_neighbour_of_a_half_is_right():
     assert differing(program, RUNNER, inputs, list(found), expected) == []
     found[1][0] *= -1
     assert differing(program, RUNNER, inputs, list(found), expected) == [1]
+
+
+@pytest.mark.parametrize("dtype", [None, minitorch.bfloat16])
+def test_what_is_made_of_a_vanished_number_is_noticed(dtype):
+    """Where a square is next to nothing, 0 agrees with it; what is divided by its root tells that it is not."""
+    size = 60
+    x, y = (Value("input", (), {"index": i}, (size, size), np.dtype(np.float32)) for i in (0, 1))
+    product = builder.matmul(x, y)
+    if dtype is not None:
+        product = builder.cast(builder.cast(product, np.dtype(dtype)), np.float32)
+    square = builder.map_values("multiply", product, product)
+    small = builder.full(square.shape, 1e-8, np.float32)
+    root = builder.map_values("add", builder.map_values("sqrt", square), small)
+    program = Program([x, y], [square, builder.map_values("divide", product, root)])
+    inputs = [np.random.default_rng(n).normal(size=(size, size)).astype(np.float32) for n in (1, 2)]
+    inputs[0][0] *= 5e-3
+    expected = interpret(program, inputs)
+    found = [a.copy() for a in expected]
+    place = 0, int(np.argmin(np.abs(expected[0][0] - 3e-5 * size)))
+    found[0][place] = 0
+    found[1][place] *= np.sqrt(expected[0][place]) / 1e-8  # the right function of this 0
+    assert differing(program, RUNNER, inputs, list(found), expected) == [1]

@@ -90,6 +90,7 @@ def differing(
     if compute is None:
         results = [None if a is None else on_host(a) for a in results]
     moved = [np.zeros_like(expected[i], _DISTANCE.get(expected[i].dtype.char, "d")) for i in wrong]
+    coarse = compute is not None or any(value.dtype in HALVES for value in program.values())
     for seed in range(5):
         shake = _Shake(seed, compute)
         outputs = interpret(part, [shake.moved(a) for a in inputs], shake, compute)
@@ -107,9 +108,14 @@ def differing(
             for i, m in zip(wrong, moved, strict=True)
             if not close(results[i], expected[i], _spread(m), compute)
         ]
-        # (What agrees now may be gradients that the rest is made of.)
-        known = [there if here is None else here for here, there in zip(results, expected, strict=True)]
-        still = still and _not_made_from_the_others(program, still, inputs, known)
+        if still and coarse:
+            # What agrees now may be gradients that the rest is made of; it agrees within so much that they may be of
+            # any sign. What is made of them then is another number, but of the same size.
+            known = [there if here is None else here for here, there in zip(results, expected, strict=True)]
+            unlike = _not_made_from_the_others(program, still, inputs, known)
+            still = [
+                i for i in still if i in unlike or not _of_the_same_size(results[i], expected[i], compute)
+            ]
         if not still:
             break
     return still
@@ -129,6 +135,14 @@ def _not_made_from_the_others(
     compute = _computing(known.values())
     outputs = interpret(part, list(known.values()), compute=compute)
     return [i for i, a in zip(wrong, outputs, strict=True) if not close(results[i], a, 0.0, compute)]
+
+
+def _of_the_same_size(a: Any, b: Any, compute: Elsewhere | None) -> bool:
+    """Tell whether floats are no farther from others than twice as far as those are large: all but a sign agrees."""
+    if kind_of(a.dtype) != "f":
+        return True
+    size = _size(b.astype(np.float32) if is_bfloat16(b.dtype) else b)
+    return close(a, b, 2 * size / FARTHER, compute)
 
 
 class _Shake:
@@ -246,7 +260,7 @@ def close(a: Any, b: Any, spread: Any = 0.0, compute: Elsewhere | None = None) -
     if np.ndim(spread):
         spread = np.ravel(np.broadcast_to(spread, a.shape))
     a, b = np.ravel(a), np.ravel(b)
-    if compute is not None and not lies_here(a) and a.size and not np.ndim(spread):
+    if compute is not None and not lies_here(a) and a.size and not np.ndim(spread) and not spread:
         at_once = _close_at_once(a, b, rtol, compute)
         if at_once is not None:
             return at_once

@@ -282,3 +282,22 @@ def test_ptx(tmp_path):
         code = assembled(kernels, processor, tmp_path)
         assert code.count(b"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32") > 150
         assert b"cp.async.cg.shared.global" in code
+
+
+@pytest.mark.parametrize("nothing", [-1e9, float(np.finfo(np.float32).min)])
+def test_rows_that_a_later_mask_leaves_nothing_of(nothing):
+    """Queries that are padding have all their scores alike, and no gradient: nothing else gets one from them."""
+
+    def run(q, k, v, kept):
+        mask = kept[:, None, :] & kept[:, :, None]
+        made = attend(scores(q, k).masked_fill(~mask, nothing), v)
+        loss = (made * kept[:, :, None]).square().sum()
+        return made, *minitorch.autograd.grad(loss, [q, k, v])
+
+    arrays = [numbers(1, 70, 32, seed=seed) for seed in range(3)]
+    compiled = minitorch.compile(run, backend="gpu")
+    for length in (70, 70, 60):
+        kept = minitorch.arange(70)[None] < length
+        for a, b in zip(compiled(*arrays, kept), run(*arrays, kept), strict=True):
+            np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-4, atol=1e-5)
+    assert "attention" in str(compiled.explain())

@@ -3,6 +3,8 @@
 Everything is compared with the same lines run eagerly on the CPU.
 """
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,9 @@ from compiled import BACKENDS, assert_same
 from minitorch import nn
 from minitorch.compiler.backends.cuda import sorting
 from minitorch.compiler.call.there import computing
-from minitorch.compiler.ir import elsewhere
+from minitorch.compiler.call.verify import differing
+from minitorch.compiler.ir import builder, elsewhere
+from minitorch.compiler.ir.program import Program, Value
 from minitorch.compiler.trace.recorder import Recording
 from minitorch.nn import functional as F
 from some_gpu import REAL, gpu, moved, numbers, there
@@ -455,3 +459,18 @@ def test_a_recording_that_needs_numbers_brings_them(nothing_here):
         found = run(x.to("cuda"), (x > 0).to("cuda"))
         np.testing.assert_allclose(numbers(found), numbers(function(x, x > 0)), rtol=1e-5)
     assert run.compilations == 1
+
+
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_a_few_numbers_that_rounding_moves_are_compared_by_how_far(shape):
+    """A sum next to nothing of large numbers, added up in another order."""
+    x = Value("input", (), {"index": 0}, (1000,), np.dtype(np.float32))
+    program = Program([x], [builder.expand(builder.reduce("add", x, (0,), False), shape)])
+    array = normal(1000) * 1e3
+    array[-1] -= array.sum(dtype=np.float64)
+    inputs = [minitorch.tensor(array, device="cuda")._data]
+    expected = [minitorch.full(shape, 1e-3, device="cuda")._data]
+    runner = SimpleNamespace(settle=lambda: None)
+    for found, wrong in ((2e-3, []), (1e3, [0])):
+        results = [minitorch.full(shape, found, device="cuda")._data]
+        assert differing(program, runner, inputs, results, expected) == wrong

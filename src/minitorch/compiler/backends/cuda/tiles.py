@@ -272,11 +272,13 @@ class _Tiles:
         return found
 
     def power(self, score: str, most: str) -> str:
-        """Return e to the score, less what is given times log2(e)."""
+        """Return e to the score less what is given.
+
+        Subtracted first: a score of -1e9 that a mask leaves, less itself, is 0, and not some rounding error.
+        """
         e = self.e
-        less = e.op(f"fneg float {most}")
-        exponent = e.call("llvm.fma.f32", "float", [("float", score), ("float", LOG2_E), ("float", less)])
-        return e.call("fast.exp2", "float", [("float", exponent)])
+        apart = e.op(f"fsub float {score}, {most}")
+        return e.call("fast.exp2", "float", [("float", e.op(f"fmul float {apart}, {LOG2_E}"))])
 
     def larger_of(self, x: str, y: str) -> str:
         """Return the larger of two numbers."""
@@ -454,7 +456,6 @@ class _Forward(_Tiles):
         block.keep(most, after)
         is_none = e.op(f"fcmp oeq float {after}, {NOTHING}")
         least = e.op(f"select i1 {is_none}, float {ZERO}, float {after}")
-        least = e.op(f"fmul float {least}, {LOG2_E}")
         smaller_by = self.power(before, least)
         so_far = e.op(f"fmul float {block.kept(total)}, {smaller_by}")
         for tile in scores:
@@ -584,13 +585,13 @@ class _Backward(_Tiles):
                     self.block.keep(slots[strip][2 * which + half], name)
 
     def of_query(self, counters: list[str], query: str) -> list[str]:
-        """Return what there is one of for each query: its sum's logarithm (to base 2) and Σ p·g."""
+        """Return what there is one of for each query: its sum's logarithm and Σ p·g."""
         e = self.e
         places = [
             self.row_of((ROW, which), rows, counters, query) for which, rows in enumerate(self.a.of_queries)
         ]
         log, total = (e.op(f"load float, ptr {place}, align 4") for place in places)
-        return [e.op(f"fmul float {log}, {LOG2_E}"), total]
+        return [log, total]
 
     def take_slopes(
         self,
