@@ -301,3 +301,21 @@ def test_rows_that_a_later_mask_leaves_nothing_of(nothing):
         for a, b in zip(compiled(*arrays, kept), run(*arrays, kept), strict=True):
             np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-4, atol=1e-5)
     assert "attention" in str(compiled.explain())
+
+
+@pytest.mark.parametrize("nothing", [-1e9, float(np.finfo(np.float32).min)])
+def test_rows_of_which_nothing_is_left_and_that_have_gradients(nothing):
+    """Their scores are all alike: every value has its share of their gradient."""
+
+    def run(q, k, v, length):
+        rows = minitorch.arange(70)[:, None] < length
+        made = attend(scores(q, k).masked_fill(~rows, nothing), v)
+        return made, *minitorch.autograd.grad(made.square().sum(), [q, k, v])
+
+    arrays = [numbers(1, 70, 32, seed=seed) for seed in range(3)]
+    compiled = minitorch.compile(run, backend="gpu")
+    for length in (70, 70, 60):
+        given = minitorch.tensor(length)
+        for a, b in zip(compiled(*arrays, given), run(*arrays, given), strict=True):
+            np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-4, atol=1e-5)
+    assert "attention" in str(compiled.explain())

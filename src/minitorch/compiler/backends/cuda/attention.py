@@ -28,6 +28,9 @@ def is_bfloat16(dtype: np.dtype) -> bool:
     return dtype.name == "bfloat16"
 
 
+ROW_NUMBERS = ("m", "l")  # results of which there is one for each query: see Attention
+
+
 @dataclass(frozen=True)
 class Rows:
     """Where matrices lie, side by side in batches: neighbours of a row are neighbours in memory.
@@ -63,9 +66,9 @@ class Attention(Composite):
     index: of the scores, a loop or a sum of loops for each axis. batches, query, key: the loops in it. size: of a
     head. product, scores, slope: the values q @ kᵀ, f(q @ kᵀ) and, in the backward pass, the gradient of q @ kᵀ as it
     is made from `inner`, that of the scores. leaves: the values that are read. written: where results go, by what they
-    are: "o" and "l", the logarithms of sums; "q", "k" and "v". g: the gradient of "o". of_queries: what else is read, a
-    number for each query: "l", and the sum of g times "o" along a head. whole: the one array that all results are
-    pieces of, if they are.
+    are: "o", "m", each row's largest score, and "l", the logarithm (to base 2) of its sum of e to the scores less that;
+    "q", "k" and "v". g: the gradient of "o". of_queries: what else is read, a number for each query: "m", "l", and the
+    sum of g times "o" along a head. whole: the one array that all results are pieces of, if they are.
     """
 
     index: Index

@@ -236,7 +236,7 @@ class _Search:
             _need(value not in self.outputs)
             _need(all(reader in self.seen or reader in results for reader in self.readers.get(value, ())))
         if backward is not None:
-            forward.written["l"] = backward.of_queries[0]
+            forward.written["m"], forward.written["l"], _ = backward.of_queries
         forward.leaves = leaves_of(forward)
         orders = {
             each: tuple(range(each.ndim)) if name == "whole" else self.layout(each)
@@ -634,7 +634,7 @@ class _Search:
         own = {*self.batches, self.query, self.key}
         return next(n for n, each in enumerate(index) if not own & set(dims_of([each])))
 
-    def one_by_query(self) -> tuple[Rows, Rows]:
+    def one_by_query(self) -> tuple[Rows, Rows, Rows]:
         """Return where numbers lie that there is one of for each query: by batches, and as the result has them."""
         sizes = [d.size for d in (*self.batches, self.query)]
         plain = Rows(None, 0, strides_of(tuple(sizes))[:-1], 1)
@@ -643,4 +643,5 @@ class _Search:
             tuple(own[axis] for axis in axes), tuple(self.result.shape[axis] for axis in axes)
         )
         steps = dict(terms)
-        return plain, Rows(None, start, tuple(steps.get(d, 0) for d in self.batches), steps[self.query])
+        as_result = Rows(None, start, tuple(steps.get(d, 0) for d in self.batches), steps[self.query])
+        return plain, plain, as_result

@@ -14,7 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.compiler.backends.cuda.attention import COPIED, Attention, Rows, expressions, is_bfloat16
+from minitorch.compiler.backends.cuda.attention import (
+    COPIED,
+    ROW_NUMBERS,
+    Attention,
+    Rows,
+    expressions,
+    is_bfloat16,
+)
 from minitorch.compiler.backends.cuda.exact import supplied
 from minitorch.compiler.backends.cuda.fragments import STRIP, Bfloat16, Results, Tf32
 from minitorch.compiler.backends.cuda.words import WARP, BlockWriter, Kernel
@@ -271,14 +278,19 @@ class _Tiles:
             found.append(e.op(f"icmp sge i32 {narrow}, {-self.low - further}"))
         return found
 
-    def power(self, score: str, most: str) -> str:
-        """Return e to the score less what is given.
+    def power(self, score: str, most: str, log: str | None = None) -> str:
+        """Return e to the score less what is given, divided by what has the given logarithm to base 2.
 
         Subtracted first: a score of -1e9 that a mask leaves, less itself, is 0, and not some rounding error.
         """
         e = self.e
         apart = e.op(f"fsub float {score}, {most}")
-        return e.call("fast.exp2", "float", [("float", e.op(f"fmul float {apart}, {LOG2_E}"))])
+        if log is None:
+            exponent = e.op(f"fmul float {apart}, {LOG2_E}")
+        else:
+            less = e.op(f"fneg float {log}")
+            exponent = e.call("llvm.fma.f32", "float", [("float", apart), ("float", LOG2_E), ("float", less)])
+        return e.call("fast.exp2", "float", [("float", exponent)])
 
     def larger_of(self, x: str, y: str) -> str:
         """Return the larger of two numbers."""
@@ -469,16 +481,23 @@ class _Forward(_Tiles):
                 block.keep(slot, e.op(f"fmul float {block.kept(slot)}, {smaller_by}"))
 
     def store_sums(self, sums: list[str], most: list[int], number: str) -> None:
-        """Write the logarithm of each row's sum, which the gradients are computed from."""
+        """Write each row's largest score and the logarithm of its sum, which the gradients are computed from.
+
+        Apart from each other: where all scores are some -1e9 of a mask's, their sum would be lost in it.
+        """
         e, counters = self.e, self.at()[1]
         is_mine = e.op(f"icmp eq i64 {self.f.lanes()[2]}, 0")
         rows, _, _ = self.places(number, "0")
         for row, total, largest in zip([each for strip in rows for each in strip], sums, most, strict=True):
             log = functions.emit_function(e, "log", [total], FLOAT32, 1)
-            whole = e.op(f"fadd float {self.block.kept(largest)}, {log}")
+            numbers = {"m": self.block.kept(largest), "l": e.op(f"fmul float {log}, {LOG2_E}")}
             exists = e.op(f"icmp slt i64 {row}, {self.own}")
-            target = self.row_of((RESULT, "l"), self.a.written["l"], counters, row)
-            todo = functools.partial(e.line, f"store float {whole}, ptr {target}, align 4")
+            targets = {n: self.row_of((RESULT, n), self.a.written[n], counters, row) for n in ROW_NUMBERS}
+
+            def todo(numbers: dict[str, str] = numbers, targets: dict[str, str] = targets) -> None:
+                for name in ROW_NUMBERS:
+                    e.line(f"store float {numbers[name]}, ptr {targets[name]}, align 4")
+
             when(e, e.op(f"and i1 {is_mine}, {exists}"), todo)
 
 
@@ -523,7 +542,7 @@ class _Backward(_Tiles):
         scores, slopes = (self.f.results(self.tile // 8) for _ in range(2))
         results = [self.f.results(a.size // 8) for _ in range(2 if self.of_keys else 1)]
         factors = [self.f.slots(4) for _ in range(self.strips)]
-        of_rows = [[block.variable() for _ in range(4)] for _ in range(self.strips)]
+        of_rows = [[block.variable() for _ in range(2 * len(a.of_queries))] for _ in range(self.strips)]
 
         def near(turn: str, which: int) -> str:
             side = e.op(f"and i64 {turn}, 1")
@@ -585,13 +604,12 @@ class _Backward(_Tiles):
                     self.block.keep(slots[strip][2 * which + half], name)
 
     def of_query(self, counters: list[str], query: str) -> list[str]:
-        """Return what there is one of for each query: its sum's logarithm and Σ p·g."""
+        """Return what there is one of for each query: its largest score, its sum's logarithm and Σ p·g."""
         e = self.e
         places = [
             self.row_of((ROW, which), rows, counters, query) for which, rows in enumerate(self.a.of_queries)
         ]
-        log, total = (e.op(f"load float, ptr {place}, align 4") for place in places)
-        return [log, total]
+        return [e.op(f"load float, ptr {place}, align 4") for place in places]
 
     def take_slopes(
         self,
@@ -618,12 +636,14 @@ class _Backward(_Tiles):
                     half, across, down = k // 2, moved[k % 2], rows[strip][k // 2]
                     i, j = (across, down) if self.of_keys else (down, across)
                     if self.of_keys:
-                        log, total = known[k % 2]
+                        most, log, total = known[k % 2]
                     else:
-                        log, total = (block.kept(of_rows[strip][2 * which + half]) for which in range(2))
+                        most, log, total = (
+                            block.kept(of_rows[strip][2 * which + half]) for which in range(3)
+                        )
                     product = self.scaled(block.kept(slot), a.q.factor * a.k.factor)
                     score = self.expression("scores", counters, i, j, {"product": product})
-                    power = self.power(score, log)
+                    power = self.power(score, most, log)
                     slope = self.scaled(block.kept(other), a.v.factor * a.g.factor)
                     inner = e.op(f"fmul float {power}, {e.op(f'fsub float {slope}, {total}')}")
                     outer = self.expression("slope", counters, i, j, {"product": product, "inner": inner})

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from minitorch.compiler.backends.cuda.attention import FLOAT32, SIZES, Attention
+from minitorch.compiler.backends.cuda.attention import FLOAT32, ROW_NUMBERS, SIZES, Attention
 from minitorch.compiler.backends.cuda.finding_attention import Found, find_attention
 from minitorch.compiler.backends.cuda.masks import remade
 from minitorch.compiler.ir import builder
@@ -116,7 +116,7 @@ def _rewritten(program: Program, taken: dict[Value, Found]) -> Program:
         return [*found.backward.leaves, found.gradient, firsts[id(found)]]
 
     new: dict[Value, Value] = {}
-    sums: dict[int, Value] = {}
+    sums: dict[int, list[Value]] = {}
     calls: dict[int, dict[str, Value]] = {}
 
     def call(attention: Attention, inputs: list[Value], found: Found) -> dict[str, Value]:
@@ -126,11 +126,11 @@ def _rewritten(program: Program, taken: dict[Value, Found]) -> Program:
         examples = []
         for name, dtype in dtypes.items():
             shape = attention.rows_shape
-            if name != "l":
+            if name not in ROW_NUMBERS:
                 shape = tuple(products[name].shape[axis] for axis in found.orders[products[name]])
             examples.append(np.broadcast_to(np.zeros((), dtype), shape))
         named = dict(zip(dtypes, builder.call(attention, inputs, examples, single=False), strict=True))
-        for name in [each for each in named if each != "l"]:
+        for name in [each for each in named if each not in ROW_NUMBERS]:
             for each in (named[name], named[name].inputs[0]):
                 each.line = products[name].line
             order = found.orders[products[name]]
@@ -152,7 +152,7 @@ def _rewritten(program: Program, taken: dict[Value, Found]) -> Program:
                 zeros = builder.full(value.shape, 0.0, FLOAT32)
                 new[value] = builder.where(new[found.none], zeros, named["o"])
             if "l" in named:
-                sums[id(found)] = named["l"]
+                sums[id(found)] = [named[name] for name in ROW_NUMBERS]
             continue
         if id(found) not in calls:
             assert found.backward is not None
@@ -161,7 +161,7 @@ def _rewritten(program: Program, taken: dict[Value, Found]) -> Program:
             times = builder.map_values("multiply", new[found.gradient], result)
             # Σ p·g along the keys, of the probabilities and their gradient, is this sum along a head.
             delta = builder.reduce("add", times, (times.ndim - 1,))
-            inputs = [*(new[leaf] for leaf in found.backward.leaves), sums[id(found)], delta]
+            inputs = [*(new[leaf] for leaf in found.backward.leaves), *sums[id(found)], delta]
             calls[id(found)] = call(found.backward, inputs, found)
         new[value] = calls[id(found)][found.results[value]]
     return Program(program.inputs, [new[each] for each in program.outputs], program.guards)
