@@ -98,7 +98,10 @@ def train_and_kill(out, seed):
     rank = draws.choice(sorted(running))
     done = process.poll() is not None
     if not done:
-        os.kill(running[rank], how)
+        try:
+            os.kill(running[rank], how)
+        except ProcessLookupError:  # the rank has come to its end; mpirun is about to
+            done = True
     killed = time.monotonic()
     said, _ = process.communicate(timeout=60)
     took = time.monotonic() - killed
