@@ -18,6 +18,7 @@ from minitorch.compiler.ir import builder, elsewhere
 from minitorch.compiler.ir.program import Program, Value
 from minitorch.compiler.trace.recorder import Recording
 from minitorch.nn import functional as F
+from small_nets import ConvNet, Recurrent
 from some_gpu import REAL, gpu, moved, numbers, there
 
 pytestmark = [
@@ -41,25 +42,6 @@ def where(request):
 
 def normal(*shape, seed=0):
     return np.random.default_rng([seed, *shape]).normal(size=shape).astype(np.float32)
-
-
-class ConvNet(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv, self.norm = nn.Conv2d(2, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4)
-        self.out = nn.Linear(4 * 4 * 4, 3)
-
-    def forward(self, x):
-        return self.out(F.max_pool2d(F.relu(self.norm(self.conv(x))), 2).flatten(1))
-
-
-class Recurrent(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.cell, self.out = nn.LSTM(3, 5, batch_first=True), nn.Linear(5, 3)
-
-    def forward(self, x):
-        return self.out(self.cell(x)[0][:, -1])
 
 
 class Gpt(nn.Module):

@@ -26,6 +26,7 @@ from minitorch.compiler.ir import builder as b
 from minitorch.compiler.ir.program import Program, interpret
 from minitorch.compiler.ir.sizes import Symbol
 from random_ir import close, given
+from small_nets import ConvNet, Recurrent
 from some_gpu import REAL, gpu, numbers, there
 from varying import CASES, RandomVarying, arrays_for, fixed, varying
 
@@ -196,25 +197,6 @@ class Gpt(nn.Module):
         at = mt.arange(tokens.shape[1], device=tokens.device)
         mask = at.reshape(1, tokens.shape[1]) > at.reshape(tokens.shape[1], 1)
         return self.head(self.norm(self.block(self.tokens(tokens) + self.places(at), src_mask=mask)))
-
-
-class ConvNet(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv, self.norm = nn.Conv2d(2, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4)
-        self.out = nn.Linear(4 * 4 * 4, 3)
-
-    def forward(self, x):
-        return self.out(F.max_pool2d(F.relu(self.norm(self.conv(x))), 2).flatten(1))
-
-
-class Recurrent(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.cell, self.out = nn.LSTM(3, 5, batch_first=True), nn.Linear(5, 3)
-
-    def forward(self, x):
-        return self.out(self.cell(x)[0][:, -1])
 
 
 class Padded(nn.Module):
