@@ -650,11 +650,10 @@ def test_both_threads_take_part(code, two_threads):
     ]
     runner = Runner(table, steps * 10, externals=2, keep=[code])
     seen = set()
-    for _ in range(200):  # the other core may be busy for a while
+    until = time.monotonic() + 60  # the other core may be busy for a while
+    while seen != {0, 1} and time.monotonic() < until:
         runner.entry(counts, by)
         seen |= set(by.tolist())
-        if seen == {0, 1}:
-            break
     assert seen == {0, 1}
 
 
