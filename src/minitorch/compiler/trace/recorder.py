@@ -201,15 +201,24 @@ class Recording(OnDevices):
         """Show Traced arrays in place of real ones."""
         outer = current()
         inner = outer._replace(recorder=self)
-        recording.begin(self)
-        switch(inner)
-        try:
-            with collecting(self.assumed):
-                yield
-        finally:
+
+        def hide() -> None:
             now = current()  # the function may leave another mode than it found: set_grad_enabled(False)
-            switch(outer if now is inner else now._replace(recorder=outer.recorder))
-            recording.end(self)
+            if now.recorder is self:
+                switch(outer if now is inner else now._replace(recorder=outer.recorder))
+            if self in recording.recordings:
+                recording.end(self)
+
+        try:  # (Twice: Ctrl-C may come while it is hidden, too.)
+            try:
+                recording.begin(self)
+                switch(inner)
+                with collecting(self.assumed):
+                    yield
+            finally:
+                hide()
+        finally:
+            hide()
 
     # --- inputs -----------------------------------------------------------------------------------
 
