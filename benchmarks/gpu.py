@@ -163,8 +163,17 @@ def pytorchs(contender: str, row: str) -> tuple[Any, Any]:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     step = step_of(torch, row)
     if contender == "torch.compile":
-        step = torch.compile(step)
-    return (in_a_graph(torch, step) if contender == "pytorch graph" else step), torch.cuda.synchronize
+        return torch.compile(step), torch.cuda.synchronize
+    if contender == "pytorch graph":
+        captured: list[Any] = []
+
+        def replay() -> None:
+            if not captured:  # (a part of the first call)
+                captured.append(in_a_graph(torch, step))
+            captured[0]()
+
+        return replay, torch.cuda.synchronize
+    return step, torch.cuda.synchronize
 
 
 def minitorchs(contender: str, row: str, verify: bool = True) -> tuple[Any, Any]:
