@@ -99,7 +99,7 @@ class CudaBackend(ScheduledBackend):
         """Schedule a program."""
         program, rounds = widened(program), precision() != "highest"
         if self.fuse and rounds:
-            program = with_attention(program, self.device.tile_bytes)
+            program = with_attention(program, self.device.tile_bytes, self.device.in_groups)
         program = narrowed(with_products_of_halves(program, rounds), numbers)
         if self.fuse:
             with comparing_surely(program.guards):

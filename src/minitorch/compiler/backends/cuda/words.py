@@ -14,6 +14,7 @@ register, so it must not be kept inside a branch or a loop. A kernel that has `v
 What the 32 threads of a warp do together (multiply matrices, look at what another keeps) comes between two phases, too,
 and concerns variables. `copy` brings 16 bytes (the last of them 0 where there are fewer) to shared memory while a
 thread goes on, `commit` ends a bundle of copies, and `wait` waits until at most so many bundles are on their way.
+Four warps multiply what lies in shared memory (`GroupProducts`): what was written there has to be `shown` to them.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from minitorch.compiler.ir.sizes import Size, spelled
 
 TRIPLE = "nvptx64-nvidia-cuda"
 SHARED_BYTES = 48 << 10  # what every GPU gives a block
+SHARED_ALIGNMENT = 1024  # of shared memory that four warps multiply from
 # Instructions that are right to two units in the last place, and what they are elsewhere.
 INSTRUCTIONS = {
     "fast.exp2": (
@@ -73,6 +75,7 @@ _KEEP = re.compile(r"  keep (\d+) (\w+) (\S+)")
 _KEPT = re.compile(r"  (\S+) = kept (\d+) (\w+)")
 _COPY = re.compile(r"  copy (\S+) (\S+) (\S+)")
 _WAIT = re.compile(r"  (commit|wait) ?(\d*)")
+_SHOWN = "  shown"
 KEPT_BYTES = 8  # of what is kept, where it lies in memory
 WARP = 32
 SIZE = "size"  # (SIZE, size): an operand that is no address, but what a size is
@@ -110,6 +113,33 @@ class Together:
     distance: int = 0
 
 
+@dataclass(frozen=True)
+class GroupProduct:
+    """A product of four warps, 64 rows by some columns in bfloat16: c += a @ b, or c = a @ bᵀ.
+
+    c: four slots for each eight columns, of 16 rows for each warp as 'multiply_bfloat16' has them. a: slots of
+    fragments likewise, four for each 16 that are summed; or the one that says where its rows begin in shared memory.
+    b: the slot that says so of b's. summed: how many. across: c += a @ b. panels: how far apart in shared memory
+    columns 0 and 64 of a row are, of a and of b: 64 columns lie side by side there, and eighths of them (16 bytes) in
+    an order in which threads find all banks: eighth n of row i where n xor i % 8 says.
+    """
+
+    c: tuple[int, ...]
+    a: tuple[int, ...]
+    b: int
+    summed: int
+    across: bool
+    panels: tuple[int, int] = (0, 0)
+
+
+@dataclass
+class GroupProducts:
+    """Products that each four warps of a block multiply together, one beside the other."""
+
+    number: int
+    products: list[GroupProduct]
+
+
 @dataclass
 class Turns:
     """Phases that all threads of a block go through several times together.
@@ -126,7 +156,7 @@ class Turns:
     stop: str = ""
 
 
-Item = Phase | Turns | Together
+Item = Phase | Turns | Together | GroupProducts
 
 
 @dataclass
@@ -138,7 +168,8 @@ class Kernel:
     that has no phases of its own, the kernels that it runs side by side. kept: how many things a thread keeps.
     variables: their types, if they are kept for as long as the kernel runs. exact: the same, but nothing is rounded to
     TF32 in it.
-    sizes: how many of its operands, the last ones, are sizes; blocks and elements may vary with them.
+    sizes: how many of its operands, the last ones, are sizes; blocks and elements may vary with them. at_once: for how
+    many blocks a multiprocessor is to have registers, at least.
     """
 
     items: list[Item]
@@ -155,6 +186,7 @@ class Kernel:
     variables: Sequence[str] = ()
     exact: Kernel | None = None
     sizes: int = 0
+    at_once: int = 1
 
 
 def with_sizes(write: Callable[[], Kernel]) -> Kernel:
@@ -219,6 +251,11 @@ class BlockWriter:
         self._open[-1].append(Together(self._count, kind, tuple(slots), distance))
         self._count += 1
 
+    def group_products(self, products: list[GroupProduct]) -> None:
+        """Let each four warps multiply."""
+        self._open[-1].append(GroupProducts(self._count, products))
+        self._count += 1
+
     @contextmanager
     def turns_between(self, bounds: Callable[[], tuple[str, str]]) -> Iterator[str]:
         """Write phases that are gone through for all numbers between two, which `bounds` computes from `%block`."""
@@ -269,13 +306,17 @@ def _gpu_kernel(kernel: Kernel, number: int) -> list[str]:
     lines = []
     if kernel.shared:
         kind = f"[{kernel.shared} x i8]"
+        aligned = SHARED_ALIGNMENT if any(_products(kernel.items)) else 16
         lines.append(
-            f"@shared{number} = internal addrspace(3) global {kind} undef, align 16"
+            f"@shared{number} = internal addrspace(3) global {kind} undef, align {aligned}"
             if kernel.shared <= SHARED_BYTES
-            else f"@shared{number} = external addrspace(3) global [0 x i8], align 16"
+            else f"@shared{number} = external addrspace(3) global [0 x i8], align {aligned}"
         )
+    limits = f'"nvvm.maxntid"="{kernel.threads}"' + (
+        f' "nvvm.minctasm"="{kernel.at_once}"' * (kernel.at_once > 1)
+    )
     lines += [
-        f'define ptx_kernel void @kernel{number}({parameters}) "nvvm.maxntid"="{kernel.threads}" {{',
+        f"define ptx_kernel void @kernel{number}({parameters}) {limits} {{",
         "entry:",
         f"  %tid = call i32 @{_THREAD}()",
         "  %thread = zext i32 %tid to i64",
@@ -430,6 +471,8 @@ def _gpu_items(
         elif (wait := _WAIT.fullmatch(line)) is not None:
             asked = f"{wait[1]}_group {wait[2]}".strip()
             yield f'  call void asm sideeffect "cp.async.{asked};", "~{{memory}}"()'
+        elif line == _SHOWN:
+            yield '  call void asm sideeffect "fence.proxy.async.shared::cta;", "~{memory}"()'
         else:
             yield _with_instructions(line)
 
@@ -444,6 +487,9 @@ def _gpu_items(
             continue
         if isinstance(item, Together):
             lines += _gpu_together(item)
+            continue
+        if isinstance(item, GroupProducts):
+            lines += _gpu_group_products(item)
             continue
         name = item.counter[1:]
         inside = _gpu_items(item.items, None, known, variables)
@@ -551,6 +597,90 @@ def _gpu_together(item: Together) -> list[str]:
     ]
 
 
+_SUMMED_AT_ONCE, _PANEL = 16, 64  # elements
+# How wgmma is told where a matrix lies: its address and steps in 16 bytes; eight rows begin 1,024 bytes further on.
+_MATRIX = 1 << 62 | (1024 >> 4) << 32
+
+
+def _gpu_group_products(item: GroupProducts) -> list[str]:
+    """Write products as one instruction after the other, and wait for them."""
+    name = f"%w{item.number}"
+    lines = [
+        f"  {name}.near = addrspacecast ptr %shared to ptr addrspace(3)",
+        f"  {name}.base = ptrtoint ptr addrspace(3) {name}.near to i32",
+    ]
+    made = [slot for product in item.products for slot in product.c]
+    given: list[str] = []  # after what is made: the sums so far, fragments and places
+    kinds: list[str] = []
+
+    def operand(text: str, kind: str) -> str:
+        given.append(text)
+        kinds.append(kind)
+        return f"${len(made) + len(given) - 1}"
+
+    def loaded(slot: int, kind: str) -> str:
+        lines.append(f"  {name}.of{len(lines)} = load {kind}, ptr %slot{slot}")
+        return f"{name}.of{len(lines) - 1}"
+
+    def place(slot: int, panel: int) -> str:
+        """Return how a matrix is told that begins where a slot says."""
+        where, at = loaded(slot, "i32"), f"{name}.at{len(lines)}"
+        lines.extend(
+            [
+                f"  {at}.bytes = add i32 {name}.base, {where}",
+                f"  {at}.short = lshr i32 {at}.bytes, 4",
+                f"  {at}.low = and i32 {at}.short, 16383",
+                f"  {at}.wide = zext i32 {at}.low to i64",
+                f"  {at} = or i64 {at}.wide, {_MATRIX | (max(panel, 16) >> 4) << 16}",
+            ]
+        )
+        return at
+
+    def further(at: str, distance: int) -> str:
+        lines.append(f"  {name}.on{len(lines)} = add i64 {at}, {distance >> 4}")
+        return operand(f"i64 {name}.on{len(lines) - 1}", "l")
+
+    asked, first = ["wgmma.fence.sync.aligned;"], 0
+    for p in item.products:
+        columns = 2 * len(p.c)
+        sums = ", ".join(f"${first + k}" for k in range(len(p.c)))
+        if p.across:
+            for k, slot in enumerate(p.c):
+                operand(f"float {loaded(slot, 'float')}", str(first + k))
+        first += len(p.c)
+        b = place(p.b, p.panels[1])
+        a = place(p.a[0], p.panels[0]) if len(p.a) == 1 else ""
+        for step in range(p.summed // _SUMMED_AT_ONCE):
+            panel, inside = divmod(_SUMMED_AT_ONCE * step, _PANEL)
+            if a:
+                left = further(a, panel * p.panels[0] + 2 * inside)
+            else:
+                four = [operand(f"i32 {loaded(slot, 'i32')}", "r") for slot in p.a[4 * step : 4 * step + 4]]
+                left = f"{{{', '.join(four)}}}"
+            apart = _SUMMED_AT_ONCE * step * 2 * _PANEL if p.across else panel * p.panels[1] + 2 * inside
+            adds = "more" if p.across or step else "none"
+            turned = f"{'0, ' if a else ''}{int(p.across)}"
+            asked.append(
+                f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.bf16.bf16 "
+                f"{{{sums}}}, {left}, {further(b, apart)}, {adds}, 1, 1, {turned};"
+            )
+    asked += ["wgmma.commit_group.sync.aligned;", "wgmma.wait_group.sync.aligned 0;"]
+    text = (
+        "{ .reg .pred more, none; setp.eq.b32 more, 0, 0; setp.ne.b32 none, 0, 0; " + " ".join(asked) + " }"
+    )
+    constraints = ",".join([*(["=&f"] * len(made)), *kinds, "~{memory}"])
+    result = f"{{ {', '.join(['float'] * len(made))} }}"
+    lines.append(
+        f'  {name} = call {result} asm sideeffect "{text}", "{constraints}"({", ".join(given)}) convergent'
+    )
+    for k, slot in enumerate(made):
+        lines += [
+            f"  {name}.to{k} = extractvalue {result} {name}, {k}",
+            f"  store float {name}.to{k}, ptr %slot{slot}",
+        ]
+    return lines
+
+
 # --- for a CPU ----------------------------------------------------------------------------------------------
 
 
@@ -588,6 +718,10 @@ def cpu_text(kernel: Kernel, backwards: bool = False) -> str:
         slots = "".join(f", i64 {slot}" for slot in given)
         e.line(f"call void @words.{item.kind}(ptr %shared, i64 {warp}{slots})")
 
+    def products(item: GroupProducts, warp: str) -> None:
+        for number in range(len(item.products)):
+            e.line(f"call void @words.products{item.number}.{number}(ptr %shared, i64 {warp})")
+
     def items(listed: Sequence[Item], block: str, names: dict[str, str]) -> None:
         for item in listed:
             if isinstance(item, Turns):
@@ -606,6 +740,9 @@ def cpu_text(kernel: Kernel, backwards: bool = False) -> str:
                 continue
             if isinstance(item, Together):
                 repeat(e, "0", str(kernel.threads // WARP), lambda warp, item=item: together(item, warp))  # type: ignore[misc]
+                continue
+            if isinstance(item, GroupProducts):
+                repeat(e, "0", str(kernel.threads // WARP), lambda warp, item=item: products(item, warp))  # type: ignore[misc]
                 continue
             given = "".join(f", i64 {turn}" for turn in names.values())
             call = f"call void @phase{item.number}(ptr %all, ptr %shared, i64 {block}, i64 "
@@ -664,7 +801,7 @@ def _cpu_line(line: str, kernel: Kernel, number: int) -> list[str]:
         return ["  ret void"]
     if (copy := _COPY.fullmatch(line)) is not None:
         return [f"  call void @words.copy(ptr {copy[1]}, ptr {copy[2]}, i32 {copy[3]})"]
-    if _WAIT.fullmatch(line) is not None:
+    if _WAIT.fullmatch(line) is not None or line == _SHOWN:
         return []
     keep, kept = _KEEP.fullmatch(line), _KEPT.fullmatch(line)
     if keep is None and kept is None:
@@ -718,6 +855,11 @@ def _cpu_words(kernel: Kernel) -> str:
         begun(f"@words.{kind}(ptr %shared, i64 %warp, {', '.join(slots)}, i64 %where, i64 %distance)")
         _cpu_matrices(e, cell, kind == "matrices_transposed")
         ended()
+    for products in _products(kernel.items):
+        for number, product in enumerate(products.products):
+            begun(f"@words.products{products.number}.{number}(ptr %shared, i64 %warp)")
+            _cpu_group_product(e, cell, product)
+            ended()
     e.lines += [
         "define internal void @words.copy(ptr %to, ptr %from, i32 %bytes) nounwind {",
         "entry:",
@@ -738,6 +880,14 @@ def _together(items: Sequence[Item]) -> Iterator[Together]:
             yield item
         elif isinstance(item, Turns):
             yield from _together(item.items)
+
+
+def _products(items: Sequence[Item]) -> Iterator[GroupProducts]:
+    for item in items:
+        if isinstance(item, GroupProducts):
+            yield item
+        elif isinstance(item, Turns):
+            yield from _products(item.items)
 
 
 _OF_PRODUCT = [*(f"c{k}" for k in range(4)), *(f"a{k}" for k in range(4)), "b0", "b1"]
@@ -786,6 +936,74 @@ def _cpu_multiply(e: Emitter, cell: Cell, half: bool) -> None:
         repeat(e, "0", "16" if half else "8", step)
 
     repeat(e, "0", "16", lambda row: repeat(e, "0", "8", lambda column: entry(row, column)))
+
+
+def _cpu_group_product(e: Emitter, cell: Cell, product: GroupProduct) -> None:
+    """Write what one of the four warps has of a product: each thread of it has two rows of the result."""
+    p = product
+
+    def near(slot: int, panel: int, row: str, column: str) -> str:
+        """Read an element from shared memory."""
+        found = e.op(f"load i32, ptr {cell('0', str(slot))}")
+        begin = e.op(f"zext i32 {found} to i64")
+        eighth = e.op(f"and i64 {e.op(f'lshr i64 {column}, 3')}, 7")
+        moved = e.op(f"xor i64 {eighth}, {e.op(f'and i64 {row}, 7')}")
+        place = add(e, begin, multiply(e, e.op(f"lshr i64 {column}, 6"), panel))
+        place = add(e, add(e, place, multiply(e, row, 128)), multiply(e, moved, 16))
+        place = add(e, place, multiply(e, e.op(f"and i64 {column}, 7"), 2))
+        return e.op(f"load i16, ptr {e.op(f'getelementptr i8, ptr %shared, i64 {place}')}")
+
+    def kept(lane: str, below: int, k: str) -> str:
+        """Return an element of what a thread's row has in fragments."""
+        step, inside = e.op(f"lshr i64 {k}, 4"), e.op(f"and i64 {k}, 15")
+        beyond, within = e.op(f"lshr i64 {inside}, 3"), e.op(f"and i64 {inside}, 7")
+        number = add(e, add(e, multiply(e, step, 4), multiply(e, beyond, 2)), str(below))
+        slot = e.op(f"load i64, ptr {e.op(f'getelementptr i64, ptr %fragments, i64 {number}')}")
+        thread = add(e, e.op(f"and i64 {lane}, 28"), e.op(f"lshr i64 {within}, 1"))
+        odd = e.op(f"and i64 {within}, 1")
+        return e.op(f"load i16, ptr {e.op(f'getelementptr i16, ptr {cell(thread, slot)}, i64 {odd}')}")
+
+    def wide(bits: str) -> str:
+        low = e.op(f"zext i16 {bits} to i32")
+        return e.op(f"bitcast i32 {e.op(f'shl i32 {low}, 16')} to float")
+
+    if len(p.a) > 1:
+        e.line(f"%fragments = alloca [{len(p.a)} x i64]")
+        for number, slot in enumerate(p.a):
+            e.line(f"store i64 {slot}, ptr {e.op(f'getelementptr i64, ptr %fragments, i64 {number}')}")
+    e.line(f"%sums = alloca [{len(p.c)} x i64]")
+    for number, slot in enumerate(p.c):
+        e.line(f"store i64 {slot}, ptr {e.op(f'getelementptr i64, ptr %sums, i64 {number}')}")
+    first = multiply(e, e.op("and i64 %warp, 3"), 16)
+
+    def entry(lane: str, number: str, below: int, odd: int) -> None:
+        """Add up what a thread has of eight columns, in one of its two rows and columns."""
+        row = add(e, add(e, first, e.op(f"lshr i64 {lane}, 2")), str(8 * below))
+        column = add(e, multiply(e, number, 8), multiply(e, e.op(f"and i64 {lane}, 3"), 2))
+        column = add(e, column, str(odd))
+        place = add(e, multiply(e, number, 4), str(2 * below + odd))
+        slot = e.op(f"load i64, ptr {e.op(f'getelementptr i64, ptr %sums, i64 {place}')}")
+        target = cell(lane, slot)
+        if not p.across:
+            e.line(f"store float 0.0, ptr {target}")
+
+        def step(k: str) -> None:
+            a = near(p.a[0], p.panels[0], row, k) if len(p.a) == 1 else kept(lane, below, k)
+            b = near(p.b, p.panels[1], *((k, column) if p.across else (column, k)))
+            so_far, more = e.op(f"load float, ptr {target}"), e.op(f"fmul float {wide(a)}, {wide(b)}")
+            e.line(f"store float {e.op(f'fadd float {so_far}, {more}')}, ptr {target}")
+
+        repeat(e, "0", str(p.summed), step)
+
+    def lane(number: str) -> None:
+        def eight(columns: str) -> None:
+            for below in range(2):
+                for odd in range(2):
+                    entry(number, columns, below, odd)
+
+        repeat(e, "0", str(len(p.c) // 4), eight)
+
+    repeat(e, "0", str(WARP), lane)
 
 
 def _cpu_matrices(e: Emitter, cell: Cell, transposed: bool) -> None:
