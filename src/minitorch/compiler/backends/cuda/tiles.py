@@ -218,23 +218,54 @@ class _Tiles:
         key = rows.source if not rows.start else (rows.source, rows.start * rows.dtype.itemsize)
         return self.matrix(rows, key, counters)
 
-    def copy(self, rows: Rows, first: str, count: int, limit: str, buffer: str) -> None:
-        """Begin to copy some rows to a place in shared memory; those beyond a limit are 0 there."""
+    def copy(self, rows: Rows, first: str, count: int, limit: str | None, buffer: str) -> None:
+        """Begin to copy some rows to a place in shared memory; those beyond a limit, if there is one, are 0 there."""
         e, chunk, element = self.e, COPIED // rows.dtype.itemsize, TYPES[rows.dtype]
         chunks = self.a.size // chunk
         base = self.given(rows, self.at()[1])
         mine = e.op(f"lshr i64 %thread, {chunks.bit_length() - 1}")
         column = multiply(e, e.op(f"and i64 %thread, {chunks - 1}"), chunk)
         near = self.f.near(buffer, mine, column, count)
+        place = add(e, multiply(e, add(e, first, mine), rows.row), column)
+        begin = e.op(f"getelementptr {element}, ptr {base}, i64 {place}")
         for turn in range(count * chunks // self.threads):
             below = turn * (self.threads // chunks)
+            target = e.op(f"getelementptr {element}, ptr {near}, i64 {below * self.f.stride}")
+            if limit is None:
+                further = below * rows.row
+                e.line(f"copy {target} {e.op(f'getelementptr {element}, ptr {begin}, i64 {further}')} 16")
+                continue
             row = add(e, add(e, first, mine), str(below))
             inside = e.op(f"icmp slt i64 {row}, {limit}")
             place = add(e, multiply(e, row, rows.row), column)
             there = e.op(f"getelementptr {element}, ptr {base}, i64 {place}")
             source = e.op(f"select i1 {inside}, ptr {there}, ptr {base}")
-            target = e.op(f"getelementptr {element}, ptr {near}, i64 {below * self.f.stride}")
             e.line(f"copy {target} {source} {e.op(f'select i1 {inside}, i32 16, i32 0')}")
+
+    def limit(self, total: int, count: int) -> str | None:
+        """Return up to where there are rows, of which so many at a time are copied; None if each time all exist."""
+        return str(total) if total % count else None
+
+    def near(self, buffers: int, turn: str, which: int) -> str:
+        """Return where the rows lie that are met in a turn, of two kinds: there are two buffers for each."""
+        size = self.tile * self.f.row_bytes
+        side = self.e.op(f"and i64 {turn}, 1")
+        return add(self.e, multiply(self.e, side, 2 * size), str(buffers + which * size))
+
+    def copy_met(self, met: tuple[Rows, Rows], buffers: int, turn: str) -> None:
+        """Begin to copy what is met in a turn."""
+        first = multiply(self.e, turn, self.tile)
+        for which, rows in enumerate(met):
+            limit = self.limit(self.along, self.tile)
+            self.copy(rows, first, self.tile, limit, self.near(buffers, turn, which))
+        self.e.line("commit")
+
+    def copy_next(self, met: tuple[Rows, Rows], buffers: int, turn: str) -> None:
+        """Begin to copy what is met in the turn after this one, if there is one."""
+        e, (_, stop) = self.e, self.bounds()
+        following = add(e, turn, "1")
+        more = e.op(f"icmp slt i64 {following}, {stop}")
+        when(e, more, lambda: self.copy_met(met, buffers, following))
 
     def arrived(self) -> None:
         """Wait for what was copied."""
@@ -424,8 +455,11 @@ class _Forward(_Tiles):
     def write(self) -> None:
         """Write the phases."""
         a, block, e = self.a, self.block, self.e
-        keys = self.buffer(self.tile)
-        values = self.buffer(max(self.tile, self.rows) if self.f.in_registers else self.tile)
+        ahead = isinstance(
+            self.f, Groups
+        )  # whether keys and values are copied while those before them are met
+        keys = self.buffer(4 * self.tile if ahead else self.tile)
+        values = keys if ahead else self.buffer(max(self.tile, self.rows if self.f.in_registers else 0))
         queries = values if self.f.in_registers else self.buffer(self.rows)
         held = self.f.held()
         second = [self.f.slots(2) for _ in range(max(a.size, self.tile) // 8)]
@@ -436,10 +470,14 @@ class _Forward(_Tiles):
 
         with block.phase():
             number = self.at()[0]
-            self.copy(a.q, multiply(e, number, self.rows), self.rows, str(self.own), str(queries))
+            limit = self.limit(self.own, self.rows)
+            self.copy(a.q, multiply(e, number, self.rows), self.rows, limit, str(queries))
             start, _ = self.bounds(number)
-            self.copy(a.k, multiply(e, start, self.tile), self.tile, str(self.along), str(keys))
-            e.line("commit")
+            if ahead:
+                self.copy_met((a.k, a.v), keys, start)
+            else:
+                self.copy(a.k, multiply(e, start, self.tile), self.tile, str(self.along), str(keys))
+                e.line("commit")
             self.clear(result)
             for one, other in zip(most, total, strict=True):
                 block.keep(one, NOTHING)
@@ -451,10 +489,16 @@ class _Forward(_Tiles):
             with block.phase():
                 self.arrived()
             with block.phase(waits=False):
-                self.copy(a.v, multiply(e, turn, self.tile), self.tile, str(self.along), str(values))
-                e.line("commit")
+                if ahead:
+                    self.copy_next((a.k, a.v), keys, turn)
+                else:
+                    self.copy(a.v, multiply(e, turn, self.tile), self.tile, str(self.along), str(values))
+                    e.line("commit")
                 self.clear(scores)
-            self.f.multiply_along(scores, held, str(queries), second, lambda: str(keys))
+            places: list[Callable[[], str]] = [lambda: str(keys), lambda: str(values)]
+            if ahead:
+                places = [functools.partial(self.near, keys, turn, which) for which in range(2)]
+            self.f.multiply_along(scores, held, str(queries), second, places[0])
             self.f.multiplied()
             with block.phase(waits=False):
                 number = self.at()[0]
@@ -469,15 +513,16 @@ class _Forward(_Tiles):
                             half,
                             *(x[2 * strip + half] for x in (most, total, mine)),
                         )
-            with block.phase():
-                self.arrived()
-            with block.phase(waits=False):
-                _, stop = self.bounds()
-                following = multiply(e, add(e, turn, "1"), self.tile)
-                limit = smaller(e, multiply(e, stop, self.tile), str(self.along))
-                self.copy(a.k, following, self.tile, limit, str(keys))
-                e.line("commit")
-            self.f.multiply_across(result, scores, factors, second, lambda: str(values))
+            if not ahead:
+                with block.phase():
+                    self.arrived()
+                with block.phase(waits=False):
+                    _, stop = self.bounds()
+                    following = multiply(e, add(e, turn, "1"), self.tile)
+                    limit = smaller(e, multiply(e, stop, self.tile), str(self.along))
+                    self.copy(a.k, following, self.tile, limit, str(keys))
+                    e.line("commit")
+            self.f.multiply_across(result, scores, factors, second, places[1])
             self.f.multiplied()
         with block.phase(waits=False):
             for one, other in zip(mine, total, strict=True):
@@ -599,7 +644,6 @@ class _Backward(_Tiles):
     def write(self) -> None:
         """Write the phases."""
         a, block, e = self.a, self.block, self.e
-        size = self.tile * self.f.row_bytes
         buffers = self.buffer(4 * self.tile)  # two to read from, and two to copy to meanwhile
         if self.f.in_registers:
             assert 4 * self.tile >= 2 * self.rows
@@ -615,16 +659,6 @@ class _Backward(_Tiles):
         coming = [block.variable() for _ in range(self.numbers)]
         listed = self.shared  # what there is one of for each query that is met, and will be in the next turn
         self.shared += 2 * self.tile * self.listed_bytes if self.of_keys else 0
-
-        def near(turn: str, which: int) -> str:
-            side = e.op(f"and i64 {turn}, 1")
-            return add(e, multiply(e, side, 2 * size), str(buffers + which * size))
-
-        def copy_both(number: str, limit: str) -> None:
-            first = multiply(e, number, self.tile)
-            for which, rows in enumerate(self.met):
-                self.copy(rows, first, self.tile, limit, near(number, which))
-            e.line("commit")
 
         def load_listed(number: str) -> None:
             """Read the numbers of one query in each thread: of a tile to come."""
@@ -647,7 +681,7 @@ class _Backward(_Tiles):
             number, counters = self.at()
             for which, rows in enumerate(self.mine):
                 first = multiply(e, number, self.rows)
-                self.copy(rows, first, self.rows, str(self.own), str(places[which]))
+                self.copy(rows, first, self.rows, self.limit(self.own, self.rows), str(places[which]))
             e.line("commit")
             self.clear(*results)
             if not self.of_keys:
@@ -663,7 +697,7 @@ class _Backward(_Tiles):
                 self.f.hold(held[which], str(places[which]))
         with block.phase(waits=False):
             start, _ = self.bounds()
-            copy_both(start, str(self.along))
+            self.copy_met(self.met, buffers, start)
             if self.of_keys:
                 load_listed(start)
                 store_listed(start)
@@ -671,13 +705,11 @@ class _Backward(_Tiles):
             with block.phase():
                 self.arrived()
             with block.phase(waits=False):
-                _, stop = self.bounds()
-                limit = smaller(e, multiply(e, stop, self.tile), str(self.along))
-                copy_both(add(e, turn, "1"), limit)
+                self.copy_next(self.met, buffers, turn)
                 self.clear(scores, slopes)
                 if self.of_keys:
                     load_listed(add(e, turn, "1"))
-            buffer = [functools.partial(near, turn, which) for which in range(2)]
+            buffer = [functools.partial(self.near, buffers, turn, which) for which in range(2)]
             for which, made in enumerate((scores, slopes)):
                 self.f.multiply_along(made, held[which], str(places[which]), second, buffer[which])
             self.f.multiplied()
