@@ -199,6 +199,26 @@ def test_bfloat16_where_four_warps_cannot_multiply_together(monkeypatch, tmp_pat
     assert b"mma.sync" in code
 
 
+@pytest.mark.parametrize("size", [32, 64])
+def test_float16_is_multiplied_as_such(size, tmp_path):
+    def step(q, k, v):
+        made = causal(*(each.float() for each in (q, k, v))).to(q.dtype)
+        return made, *minitorch.autograd.grad((made * made.detach().cos()).float().sum(), [q, k, v])
+
+    wide = [numbers(1, 2, 70, size, seed=seed) for seed in range(3)]
+    halves = [each.detach().half().requires_grad_() for each in wide]
+    run = minitorch.compile(step, backend="gpu")
+    run(*halves)
+    for found, expected in zip(run(*halves), step(*wide), strict=True):
+        assert found.dtype == np.float16
+        a, b = (each.detach().float().numpy() for each in (found, expected))
+        np.testing.assert_allclose(a, b, atol=0.003 * np.abs(b).max())
+    (program,) = run.cache.all()
+    kernels = [t.kernel for t in program.runner.tasks if getattr(t.kernel, "variables", ())]
+    code = assembled(kernels, "sm_80" if size == 32 else "sm_90a", tmp_path)
+    assert (b".m16n8k16.row.col.f32.f16.f16.f32" if size == 32 else b".m64n64k16.f32.f16.f16") in code
+
+
 def test_layers_that_are_alike_have_one_text():
     def layers(x):
         with minitorch.no_grad():

@@ -21,13 +21,6 @@ SIZES = (32, 64, 128)  # of heads
 COPIED = 16  # bytes that are copied at once, and that everything has to be a multiple of
 FLOAT32 = np.dtype(np.float32)
 LOOKS = {"reshape", "permute", "expand", "slice"}
-
-
-def is_bfloat16(dtype: np.dtype) -> bool:
-    """Whether a dtype is bfloat16."""
-    return dtype.name == "bfloat16"
-
-
 ROW_NUMBERS = ("m", "l")  # results of which there is one for each query: see Attention
 SUM = "t"  # and one more, of gradients, that nobody else reads: the sum of "g" times "o" along a head
 

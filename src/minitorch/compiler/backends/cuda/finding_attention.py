@@ -20,11 +20,11 @@ from minitorch.compiler.backends.cuda.attention import (
     SIZES,
     Attention,
     Rows,
-    is_bfloat16,
     leaves_of,
 )
 from minitorch.compiler.backends.cuda.masks import band_of, is_map, opened
 from minitorch.compiler.ir import builder
+from minitorch.compiler.ir.halves import FLOAT16, HALVES
 from minitorch.compiler.ir.index import (
     Dim,
     Index,
@@ -50,7 +50,7 @@ class _Other(Exception):
 
 
 class _Mixed(Exception):
-    """Only some of the factors are bfloat16."""
+    """Only some of the factors are halves."""
 
 
 @dataclass
@@ -74,12 +74,13 @@ def _need(condition: object) -> None:
 
 
 def _half_below(value: Value) -> Value | None:
-    """Return the bfloat16 whose numbers a value has, in float32 or once more, if need be in another order."""
-    if is_bfloat16(value.dtype) and is_map(value, "cast"):
-        return _half_below(value.inputs[0])
+    """Return the halves whose numbers a value has, in float32 or once more, if need be in another order."""
+    if value.dtype in HALVES and is_map(value, "cast"):
+        below = _half_below(value.inputs[0])
+        return below if below is not None and below.dtype == value.dtype else None
     while value.primitive in LOOKS:
         value = value.inputs[0]
-    is_half = value.dtype == FLOAT32 and is_map(value, "cast") and is_bfloat16(value.inputs[0].dtype)
+    is_half = value.dtype == FLOAT32 and is_map(value, "cast") and value.inputs[0].dtype in HALVES
     return value.inputs[0] if is_half else None
 
 
@@ -209,7 +210,7 @@ class _Search:
         v = self.rows(v_value, v_index, key)
         _need(self.result.shape and self.head_size(v_index) == size)
         self.of_one_dtype(q, k, v)
-        self.halves = q.dtype if is_bfloat16(q.dtype) else None
+        self.halves = q.dtype if q.dtype in HALVES else None
         band, left_out = band_of(self.scores, self.inside, product)
         scores = self.scores
         if left_out is not None:
@@ -243,7 +244,7 @@ class _Search:
         none = self.in_rows(self.result_index(), self.result.shape)
         return Found(forward, backward, results, orders, none)
 
-    narrow = True  # whether factors are read as bfloat16, where they are
+    narrow = True  # whether factors are read as halves, where they are
     halves: np.dtype | None = None  # if all are
 
     def of_one_dtype(self, *rows: Rows) -> None:
@@ -399,18 +400,22 @@ class _Search:
         return self.placed(None, start, dict(terms), row, dtype=self.read_as(product))
 
     def read_as(self, product: Value) -> np.dtype:
-        """Return bfloat16, if everything is and all who read a product round it to that; if not, float32."""
+        """Return the halves' dtype, if all are and all who read a product round it to that; if not, float32."""
         return self.halves if self.halves is not None and self.is_rounded(product) else FLOAT32
 
     def is_rounded(self, value: Value) -> bool:
-        """Whether all that read a value round it to bfloat16, if need be after a power of two has multiplied it."""
+        """Whether all that read a value round it to halves, if need be after a power of two has multiplied it.
+
+        (Not before that to float16, where small numbers have fewer digits, and large ones are infinite.)
+        """
 
         def rounds(reader: Value) -> bool:
             if is_map(reader, "cast"):
-                return is_bfloat16(reader.dtype)
+                return reader.dtype == self.halves
             if reader.primitive in ("permute", "reshape"):
                 return self.is_rounded(reader)
-            factor = number(reader.inputs[1]) if is_map(reader, "multiply") else None
+            scales = is_map(reader, "multiply") and self.halves != FLOAT16
+            factor = number(reader.inputs[1]) if scales else None
             return factor is not None and abs(math.frexp(factor)[0]) == 0.5 and self.is_rounded(reader)
 
         readers = self.readers.get(value, [])

@@ -9,7 +9,7 @@ same everywhere, and this one lets a thread read two neighbours at once, and thr
   neighbour, and can be a factor without moving if rows of the other are taken in this order;
 - two results side by side have the even and the odd columns of 16: four neighbours for a thread.
 
-In bfloat16 it is 16 × 16 × 8 elements at a time, two of them in a slot. There are instructions that bring matrices of
+Of halves it is 16 × 16 × 8 elements at a time, two of them in a slot. There are instructions that bring matrices of
 8 × 8 of them, transposed or not, to where they are wanted, and everything comes in its own order. Where four warps
 multiply together (`GroupProduct` in words.py), they find factors in shared memory by themselves.
 """
@@ -257,8 +257,8 @@ class Tf32(Fragments):
             e.line(f"store <4 x float> {four}, ptr {target}, align 16")
 
 
-class Bfloat16(Fragments):
-    """Products of bfloat16, summed in float32."""
+class Halves(Fragments):
+    """Products of float16 or bfloat16, summed in float32."""
 
     depth = 16
 
@@ -277,7 +277,7 @@ class Bfloat16(Fragments):
 
     def pack(self, x: str, y: str) -> str:
         """Return two numbers in one register."""
-        return self.e.call("fast.pack_bfloat16", "i32", [("float", x), ("float", y)])
+        return self.e.call(f"fast.pack_{self.dtype.name}", "i32", [("float", x), ("float", y)])
 
     def point(self, slot: int, buffer: str, first: str, rows_first: bool) -> None:
         """Keep where the row begins that a thread says of four matrices of 8 × 8: two by two, down or across first."""
@@ -355,7 +355,7 @@ class Bfloat16(Fragments):
         for number in range(len(made[0])):
             for strip, fragment in enumerate(first):
                 slots = [*made[strip][number], *fragment, *second[number][0]]
-                self.block.together("multiply_bfloat16", slots)
+                self.block.together(f"multiply_{self.dtype.name}", slots)
 
     def write_row(self, base: str, results: list[list[int]], half: int, factor: str, dtype: Any) -> None:
         """Write what a thread has of a row, times a factor, to memory."""
@@ -372,8 +372,8 @@ class Bfloat16(Fragments):
             e.line(f"store <2 x float> {both}, ptr {target}, align 8")
 
 
-class Groups(Bfloat16):
-    """Products of bfloat16 by four warps together, of a block's rows in shared memory. rows: how many it has."""
+class Groups(Halves):
+    """Products of halves by four warps together, of a block's rows in shared memory. rows: how many it has."""
 
     def __init__(self, block: BlockWriter, dtype: Any, size: int, rows: int, tile: int) -> None:
         super().__init__(block, dtype, size, 1, False)
@@ -420,7 +420,7 @@ class Groups(Bfloat16):
             a, b = self.keep_place(add(e, group, mine)), self.keep_place(buffer())
         (sums,) = made
         c = tuple(slot for four in sums for slot in four)
-        self.waiting.append(GroupProduct(c, (a,), b, self.size, False, self.panels))
+        self.waiting.append(GroupProduct(self.dtype, c, (a,), b, self.size, False, self.panels))
 
     def multiply_across(
         self,
@@ -442,7 +442,9 @@ class Groups(Bfloat16):
                     self.block.keep(slot, self.pack(*(self.block.kept(each) for each in two)))
                 fragments += slots
         c = tuple(slot for four in sums for slot in four)
-        self.waiting.append(GroupProduct(c, tuple(fragments), b, 8 * len(scores), True, self.panels))
+        self.waiting.append(
+            GroupProduct(self.dtype, c, tuple(fragments), b, 8 * len(scores), True, self.panels)
+        )
 
     def multiplied(self) -> None:
         """See to it that products are there."""

@@ -21,10 +21,9 @@ from minitorch.compiler.backends.cuda.attention import (
     Attention,
     Rows,
     expressions,
-    is_bfloat16,
 )
 from minitorch.compiler.backends.cuda.exact import supplied
-from minitorch.compiler.backends.cuda.fragments import STRIP, Bfloat16, Fragments, Groups, Results, Tf32
+from minitorch.compiler.backends.cuda.fragments import STRIP, Fragments, Groups, Halves, Results, Tf32
 from minitorch.compiler.backends.cuda.words import WARP, BlockWriter, Kernel
 from minitorch.compiler.backends.llvm import functions
 from minitorch.compiler.backends.llvm.body import Expression, addresses_in, in_order
@@ -32,6 +31,7 @@ from minitorch.compiler.backends.llvm.control import add, larger, multiply, smal
 from minitorch.compiler.backends.llvm.space import Space
 from minitorch.compiler.backends.llvm.text import TYPES, literal
 from minitorch.compiler.backends.llvm.writer import Writer
+from minitorch.compiler.ir.halves import HALVES
 
 WARPS = 4
 FLOAT32 = np.dtype(np.float32)
@@ -42,12 +42,12 @@ NOTHING, ZERO, ONE = literal(-math.inf, FLOAT32), literal(0.0, FLOAT32), literal
 FORWARD = {32: (1, 64, True), 64: (1, 64, True), 128: (1, 32, False)}
 OF_KEYS = {32: (1, 32, True), 64: (1, 32, True), 128: (1, 16, False)}
 OF_QUERIES = {32: (1, 32, True), 64: (1, 32, True), 128: (1, 16, False)}
-BFLOAT16_FORWARD = {32: (1, 64, True), 64: (1, 64, True), 128: (1, 64, True)}
-BFLOAT16_OF_KEYS = {32: (1, 64, True), 64: (1, 64, True), 128: (1, 32, False)}
-BFLOAT16_OF_QUERIES = {32: (1, 64, True), 64: (1, 64, True), 128: (1, 32, True)}
+HALF_FORWARD = {32: (1, 64, True), 64: (1, 64, True), 128: (1, 64, True)}
+HALF_OF_KEYS = {32: (1, 64, True), 64: (1, 64, True), 128: (1, 32, False)}
+HALF_OF_QUERIES = {32: (1, 64, True), 64: (1, 64, True), 128: (1, 32, True)}
 # Where four warps multiply together: how many warps a block has, how many of the others are gone along at once, and how
 # many blocks a multiprocessor has at once.
-GROUPS_FORWARD = {64: (8, 64, 2), 128: (8, 64, 2)}
+GROUPS_FORWARD = {64: (4, 64, 4), 128: (8, 64, 2)}
 GROUPS_OF_KEYS = {64: (4, 64, 3), 128: (4, 64, 2)}
 GROUPS_OF_QUERIES = {64: (4, 64, 4), 128: (4, 64, 2)}
 RESULT, ROW = "result", "row"  # operands that are no values of the program when a kernel is written
@@ -66,7 +66,7 @@ def kernels_of(attention: Attention) -> list[Kernel]:
 def kernel_of(attention: Attention, writer: Callable[[Attention, bool], _Tiles]) -> Kernel:
     """Return a kernel, with the one that runs where nothing may be rounded."""
     kernel = writer(attention, False).kernel()
-    if not is_bfloat16(attention.dtype):
+    if attention.dtype not in HALVES:
         kernel.exact = writer(attention, True).kernel()
     return kernel
 
@@ -96,13 +96,13 @@ class _Tiles:
         self.shared = 0
         size, dtype = attention.size, attention.dtype
         self.f: Fragments
-        if attention.in_groups and is_bfloat16(dtype) and size in GROUPS_FORWARD:
+        if attention.in_groups and dtype in HALVES and size in GROUPS_FORWARD:
             self.strips, (self.warps, self.tile, self.at_once) = 1, self.group_shape()
             self.f = Groups(self.block, dtype, size, self.rows, self.tile)
         else:
             self.warps, self.at_once = WARPS, 1
             self.strips, self.tile, in_registers = self.shape()
-            kind = Bfloat16 if is_bfloat16(dtype) else Tf32
+            kind = Halves if dtype in HALVES else Tf32
             self.f = kind(self.block, dtype, size, self.strips, in_registers)
         if isinstance(self.f, Tf32):
             self.f.exact = exact
@@ -298,7 +298,7 @@ class _Tiles:
     def is_plain(self) -> bool:
         """Whether scores are products times a factor, and halves: then e to them takes two instructions."""
         scaled = self.named["scores"] is self.named["product"] and self.factor > 0
-        return is_bfloat16(self.a.dtype) and scaled
+        return self.a.dtype in HALVES and scaled
 
     @property
     def factor(self) -> float:
@@ -446,7 +446,7 @@ class _Forward(_Tiles):
 
     def shape(self) -> tuple[int, int, bool]:
         """Return strips of rows for a warp, how many of the others are gone along at once, and where own rows are."""
-        return (BFLOAT16_FORWARD if is_bfloat16(self.a.dtype) else FORWARD)[self.a.size]
+        return (HALF_FORWARD if self.a.dtype in HALVES else FORWARD)[self.a.size]
 
     def group_shape(self) -> tuple[int, int, int]:
         """Return warps of a block, how many of the others are gone along at once, and blocks of a multiprocessor."""
@@ -633,8 +633,8 @@ class _Backward(_Tiles):
 
     def shape(self) -> tuple[int, int, bool]:
         """Return strips of rows for a warp, how many of the others are gone along at once, and where own rows are."""
-        if is_bfloat16(self.a.dtype):
-            return (BFLOAT16_OF_KEYS if self.of_keys else BFLOAT16_OF_QUERIES)[self.a.size]
+        if self.a.dtype in HALVES:
+            return (HALF_OF_KEYS if self.of_keys else HALF_OF_QUERIES)[self.a.size]
         return (OF_KEYS if self.of_keys else OF_QUERIES)[self.a.size]
 
     def group_shape(self) -> tuple[int, int, int]:
@@ -761,19 +761,10 @@ class _Backward(_Tiles):
         """Return some neighbours in memory as float32."""
         e = self.e
         there = e.op(f"getelementptr {TYPES[dtype]}, ptr {base}, i64 {place}")
-        if dtype == FLOAT32:
-            found = [e.op(f"load <4 x float>, ptr {there}, align 16")]
-            if count > 4:
-                more = e.op(f"getelementptr float, ptr {there}, i64 4")
-                found.append(e.op(f"load <4 x float>, ptr {more}, align 16"))
-            return [e.op(f"extractelement <4 x float> {each}, i32 {k}") for each in found for k in range(4)]
-        pairs = e.op(f"load <{count // 2} x i32>, ptr {there}, align {2 * count}")
-        made = []
-        for k in range(count // 2):
-            pair = e.op(f"extractelement <{count // 2} x i32> {pairs}, i32 {k}")
-            halves = [e.op(f"shl i32 {pair}, 16"), e.op(f"and i32 {pair}, -65536")]
-            made += [e.op(f"bitcast i32 {bits} to float") for bits in halves]
-        return made
+        kind = f"<{count} x {TYPES[dtype]}>"
+        found = e.op(f"load {kind}, ptr {there}, align {min(COPIED, count * dtype.itemsize)}")
+        each = [e.op(f"extractelement {kind} {found}, i32 {k}") for k in range(count)]
+        return [functions.emit_function(e, "cast", [one], dtype, 1, to=FLOAT32) for one in each]
 
     def store_sums(self, slots: list[list[int]]) -> None:
         """Write the sums of the queries of each thread, for the gradients of keys."""

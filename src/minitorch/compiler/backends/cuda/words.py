@@ -25,14 +25,32 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from minitorch.compiler.backends.cuda.exact import renamed
+from minitorch.compiler.backends.llvm import functions
 from minitorch.compiler.backends.llvm.control import add, multiply, repeat, when
 from minitorch.compiler.backends.llvm.text import Emitter
+from minitorch.compiler.ir.halves import FLOAT32, HALVES
 from minitorch.compiler.ir.sizes import Size, spelled
+from minitorch.engine.dtypes import bfloat16
 
 TRIPLE = "nvptx64-nvidia-cuda"
 SHARED_BYTES = 48 << 10  # what every GPU gives a block
 SHARED_ALIGNMENT = 1024  # of shared memory that four warps multiply from
+
+
+def _packing(half: np.dtype, name: str) -> str:
+    """Return a function that has two float32 in one register as halves, the first in its lower bits."""
+    e = Emitter()
+    e.label("entry")
+    bits = [functions.emit_function(e, "cast", [each], FLOAT32, 1, to=half) for each in ("%x", "%y")]
+    low, high = (e.op(f"zext i16 {each} to i32") for each in bits)
+    both = e.op(f"or i32 {low}, {e.op(f'shl i32 {high}, 16')}")
+    head = f"define internal i32 @{name}(float %x, float %y) nounwind {{"
+    return "\n".join([head, *e.lines, f"  ret i32 {both}", "}"])
+
+
 # Instructions that are right to two units in the last place, and what they are elsewhere.
 INSTRUCTIONS = {
     "fast.exp2": (
@@ -52,16 +70,14 @@ INSTRUCTIONS = {
         'asm "mul.rn.f32 $0, $1, 0f3F800B8B;", "=f,f"',
         "define internal float @fast.tf32(float %x) nounwind {\n  ret float %x\n}",
     ),
-    # Two numbers of bfloat16 in one register, the first in its lower bits.
+    # Two halves in one register, the first in its lower bits.
     "fast.pack_bfloat16": (
         'asm "cvt.rn.bf16x2.f32 $0, $2, $1;", "=r,f,f"',
-        "define internal i32 @fast.narrow(float %x) nounwind {\n"
-        "  %b = bitcast float %x to i32\n  %l = lshr i32 %b, 16\n  %o = and i32 %l, 1\n"
-        "  %h = add i32 %o, 32767\n  %s = add i32 %b, %h\n  %r = lshr i32 %s, 16\n"
-        "  %n = fcmp uno float %x, %x\n  %z = select i1 %n, i32 32767, i32 %r\n  ret i32 %z\n}\n"
-        "define internal i32 @fast.pack_bfloat16(float %x, float %y) nounwind {\n"
-        "  %a = call i32 @fast.narrow(float %x)\n  %b = call i32 @fast.narrow(float %y)\n"
-        "  %c = shl i32 %b, 16\n  %r = or i32 %a, %c\n  ret i32 %r\n}",
+        _packing(bfloat16, "fast.pack_bfloat16") if bfloat16 in HALVES else "",
+    ),
+    "fast.pack_float16": (
+        'asm "cvt.rn.f16x2.f32 $0, $2, $1;", "=r,f,f"',
+        _packing(np.dtype(np.float16), "fast.pack_float16"),
     ),
     "fast.divide": (
         'asm "div.full.f32 $0, $1, $2;", "=f,f,f"',
@@ -100,7 +116,8 @@ class Together:
     """What the threads of each warp do together with their variables.
 
     'multiply': c += a @ b, of 16 × 8 and 8 × 8 elements in TF32; slots: four of c, four of a and two of b, as
-    mma.m16n8k8 has them. 'multiply_bfloat16': the same of 16 × 16 and 16 × 8 elements, two in a slot of a and b.
+    mma.m16n8k8 has them. 'multiply_bfloat16' and 'multiply_float16': the same of 16 × 16 and 16 × 8 elements, two in a
+    slot of a and b.
     'exchange': the second is what the thread `distance` away (exclusive or) has in the first. 'matrices': four matrices
     of 8 × 8 elements of two bytes from shared memory, two elements of each in a slot. The fifth slot says where: of the
     8·n-th thread and the seven after it, where the rows of matrix n begin, in bytes, but for `distance`. In
@@ -115,7 +132,7 @@ class Together:
 
 @dataclass(frozen=True)
 class GroupProduct:
-    """A product of four warps, 64 rows by some columns in bfloat16: c += a @ b, or c = a @ bᵀ.
+    """A product of four warps, 64 rows by some columns of halves: c += a @ b, or c = a @ bᵀ.
 
     c: four slots for each eight columns, of 16 rows for each warp as 'multiply_bfloat16' has them. a: slots of
     fragments likewise, four for each 16 that are summed; or the one that says where its rows begin in shared memory.
@@ -124,6 +141,7 @@ class GroupProduct:
     an order in which threads find all banks: eighth n of row i where n xor i % 8 says.
     """
 
+    dtype: np.dtype
     c: tuple[int, ...]
     a: tuple[int, ...]
     b: int
@@ -538,6 +556,7 @@ def _gpu_copy(target: str, source: str, count: str, name: str) -> list[str]:
 _PRODUCTS = {
     "multiply": "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32",
     "multiply_bfloat16": "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32",
+    "multiply_float16": "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
 }
 _FOUR = "{ float, float, float, float }"
 
@@ -598,6 +617,7 @@ def _gpu_together(item: Together) -> list[str]:
 
 
 _SUMMED_AT_ONCE, _PANEL = 16, 64  # elements
+_SHORT = {"bfloat16": "bf16", "float16": "f16"}
 # How wgmma is told where a matrix lies: its address and steps in 16 bytes; eight rows begin 1,024 bytes further on.
 _MATRIX = 1 << 62 | (1024 >> 4) << 32
 
@@ -659,9 +679,9 @@ def _gpu_group_products(item: GroupProducts) -> list[str]:
                 left = f"{{{', '.join(four)}}}"
             apart = _SUMMED_AT_ONCE * step * 2 * _PANEL if p.across else panel * p.panels[1] + 2 * inside
             adds = "more" if p.across or step else "none"
-            turned = f"{'0, ' if a else ''}{int(p.across)}"
+            turned, kind = f"{'0, ' if a else ''}{int(p.across)}", _SHORT[p.dtype.name]
             asked.append(
-                f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.bf16.bf16 "
+                f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{kind}.{kind} "
                 f"{{{sums}}}, {left}, {further(b, apart)}, {adds}, 1, 1, {turned};"
             )
     asked += ["wgmma.commit_group.sync.aligned;", "wgmma.wait_group.sync.aligned 0;"]
@@ -848,7 +868,7 @@ def _cpu_words(kernel: Kernel) -> str:
     kinds = {item.kind for item in _together(kernel.items)}
     for kind in sorted(kinds & set(_PRODUCTS)):
         begun(f"@words.{kind}(ptr %shared, i64 %warp, {', '.join(f'i64 %{slot}' for slot in _OF_PRODUCT)})")
-        _cpu_multiply(e, cell, kind == "multiply_bfloat16")
+        _cpu_multiply(e, cell, kind.removeprefix("multiply").removeprefix("_"))
         ended()
     for kind in sorted(kind for kind in kinds if kind.startswith("matrices")):
         slots = [f"i64 %to{k}" for k in range(4)]
@@ -894,8 +914,13 @@ _OF_PRODUCT = [*(f"c{k}" for k in range(4)), *(f"a{k}" for k in range(4)), "b0",
 Cell = Callable[[str, str], str]  # where what a thread keeps in a slot lies
 
 
-def _cpu_multiply(e: Emitter, cell: Cell, half: bool) -> None:
-    """Write a product of what the threads of a warp keep; half: of bfloat16, not float32."""
+def _widened(e: Emitter, bits: str, dtype: np.dtype) -> str:
+    """Return a half as a float32."""
+    return functions.emit_function(e, "cast", [bits], dtype, 1, to=FLOAT32)
+
+
+def _cpu_multiply(e: Emitter, cell: Cell, half: str) -> None:
+    """Write a product of what the threads of a warp keep; half: the name of the dtype, if it is not float32."""
     e.line(f"%slots = alloca [{len(_OF_PRODUCT)} x i64]")
     for number, slot in enumerate(_OF_PRODUCT):
         place = e.op(f"getelementptr i64, ptr %slots, i64 {number}")
@@ -919,8 +944,7 @@ def _cpu_multiply(e: Emitter, cell: Cell, half: bool) -> None:
         if not half:
             return e.op(f"load float, ptr {where}")
         bits = e.op(f"load i16, ptr {e.op(f'getelementptr i16, ptr {where}, i64 {odd}')}")
-        wide = e.op(f"shl i32 {e.op(f'zext i16 {bits} to i32')}, 16")
-        return e.op(f"bitcast i32 {wide} to float")
+        return _widened(e, bits, next(each for each in HALVES if each.name == half))
 
     def entry(row: str, column: str) -> None:
         below, place = split(row, 3)
@@ -963,10 +987,6 @@ def _cpu_group_product(e: Emitter, cell: Cell, product: GroupProduct) -> None:
         odd = e.op(f"and i64 {within}, 1")
         return e.op(f"load i16, ptr {e.op(f'getelementptr i16, ptr {cell(thread, slot)}, i64 {odd}')}")
 
-    def wide(bits: str) -> str:
-        low = e.op(f"zext i16 {bits} to i32")
-        return e.op(f"bitcast i32 {e.op(f'shl i32 {low}, 16')} to float")
-
     if len(p.a) > 1:
         e.line(f"%fragments = alloca [{len(p.a)} x i64]")
         for number, slot in enumerate(p.a):
@@ -990,7 +1010,8 @@ def _cpu_group_product(e: Emitter, cell: Cell, product: GroupProduct) -> None:
         def step(k: str) -> None:
             a = near(p.a[0], p.panels[0], row, k) if len(p.a) == 1 else kept(lane, below, k)
             b = near(p.b, p.panels[1], *((k, column) if p.across else (column, k)))
-            so_far, more = e.op(f"load float, ptr {target}"), e.op(f"fmul float {wide(a)}, {wide(b)}")
+            x, y = _widened(e, a, p.dtype), _widened(e, b, p.dtype)
+            so_far, more = e.op(f"load float, ptr {target}"), e.op(f"fmul float {x}, {y}")
             e.line(f"store float {e.op(f'fadd float {so_far}, {more}')}, ptr {target}")
 
         repeat(e, "0", str(p.summed), step)
