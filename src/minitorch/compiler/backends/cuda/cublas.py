@@ -1,15 +1,13 @@
 """NVIDIA's libraries for products, through ctypes. Enters: a `LibraryProduct` and addresses. Leaves: its launch.
 
-cuBLAS multiplies; cuBLASLt adds arrays on the way, and has several ways to multiply, of which the fastest is found by
-trying where a product is large. With a handle and a workspace of our own, so that what they launch can be captured in a
-CUDA graph.
+cuBLAS multiplies; cuBLASLt adds arrays on the way. With a handle and a workspace of our own, so that what they launch
+can be captured in a CUDA graph.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
-import math
 import re
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minitorch.compiler.backends.cuda.products import LibraryProduct, Matrix
-from minitorch.compiler.ir.sizes import is_fixed
 from minitorch.engine.precision import may_round
 
 WORKSPACE = 32 << 20  # bytes; what the library asks for on the newest GPUs
@@ -34,8 +31,6 @@ _PLAIN, _ADDS_ROW = 1, 4
 _IN_COMPUTED_DTYPE = 2
 _FOUND_BYTES = 96  # of an algorithm with what is known of it
 MOST_ALIGNED = 256
-LEAST_TRIED = 1 << 34  # operations of halves: less than this takes little longer in one way than in another
-WAYS, ROUNDS, TIMES = 8, 2, 3  # how many ways are tried, and how many times in how many rounds
 
 
 def _loaded(name: str) -> list[str]:
@@ -88,7 +83,7 @@ class Cublas:
 
     def launch(self, product: LibraryProduct, addresses: list[int], stream: int) -> None:
         """Launch a product on a stream."""
-        if product.is_finished or _is_tried(product):
+        if product.is_finished:
             self._launch_finished(product, addresses, stream)
             return
         p = product
@@ -123,52 +118,23 @@ class Cublas:
             _ANY_ALGORITHM,
         )
 
-    def choose(self, product: LibraryProduct, addresses: list[int]) -> None:
-        """Find the fastest way to compute a product, if it is large; its result goes elsewhere meanwhile."""
-        p = product
-        key = self._key(p, addresses)
-        if not _is_tried(p) or key in self._plans:
-            return
-        self.prepare()
-        ways = self._planned(p, key[1][:4], addresses[-1], WAYS)
-        if len(ways) > 1:
-            c, (rows, columns) = p.c, (p.rows, p.columns)
-            reach = (rows - 1) * c.row + (columns - 1) * c.column + (p.batches - 1) * c.batch + 1
-            aside = self._cupy.empty(reach * p.made.itemsize, np.uint8)
-            elsewhere = [*addresses[:2], aside.data.ptr, *addresses[3:]]
-            seconds = [math.inf] * len(ways)
-            cuda = self._cupy.cuda
-            with cuda.Stream(non_blocking=True) as stream:
-                for _ in range(1 + ROUNDS):  # (the first one loads what is to run)
-                    for number, plan in enumerate(ways):
-                        began, ended = cuda.Event(), cuda.Event()
-                        began.record(stream)
-                        for _ in range(TIMES):
-                            self._multiply(p, plan, elsewhere, stream.ptr)
-                        ended.record(stream)
-                        ended.synchronize()
-                        seconds[number] = min(seconds[number], cuda.get_elapsed_time(began, ended))
-            ways = [ways[seconds.index(min(seconds))]]
-        self._plans[key] = ways[0]
-
-    def _key(self, p: LibraryProduct, addresses: list[int]) -> Any:
-        """Return what a way to compute a product is known by: the library takes alignments as they are when asked."""
-        given = [*_in_order(p, addresses), addresses[-1]]
-        return p.key, tuple(min(address & -address, MOST_ALIGNED) for address in given), _computed(p)
-
     def _launch_finished(self, product: LibraryProduct, addresses: list[int], stream: int) -> None:
-        """Launch a product to which something is added, or for which a way was chosen."""
-        key = self._key(product, addresses)
+        """Launch a product to which something is added."""
+        p = product
+        first, second, _ = _in_columns(p)
+        result = addresses[2]
+        addend = addresses[3] if p.addend is not None else result
+        given = [addresses[first.operand], addresses[second.operand], addend, result]
+        # (The library takes the row's alignment from where it lies when it is asked.)
+        alignments = tuple(min(address & -address, MOST_ALIGNED) for address in (*given, addresses[-1]))
+        key = (p.key, alignments, _computed(p))
         if key not in self._plans:
-            (self._plans[key],) = self._planned(product, key[1][:4], addresses[-1], 1)
-        self._multiply(product, self._plans[key], addresses, stream)
-
-    def _multiply(self, p: LibraryProduct, plan: _Plan, addresses: list[int], stream: int) -> None:
-        """Launch a product in a certain way."""
+            self._plans[key] = self._planned(p, alignments[:4], addresses[-1])
+        plan = self._plans[key]
         if p.has_row:
             self._set("MatmulDesc", plan.product, _ROW, ctypes.c_void_p(addresses[-1]))
-        matrices = [ctypes.c_void_p(address) for address in _in_order(p, addresses)]
-        beta = float(p.addend is not None or p.adds)
+        matrices = [ctypes.c_void_p(address) for address in given]
+        beta = float(p.addend is not None)
         self._call(
             "cublasLtMatmul",
             self._handle,
@@ -187,8 +153,8 @@ class Cublas:
         size = ctypes.c_size_t(ctypes.sizeof(number))
         self._call(f"cublasLt{thing}SetAttribute", made, which, ctypes.byref(number), size)
 
-    def _planned(self, p: LibraryProduct, alignments: tuple[int, ...], row: int, most: int) -> list[_Plan]:
-        """Describe a product to the library, and let it say how to compute it: first what it holds to be best."""
+    def _planned(self, p: LibraryProduct, alignments: tuple[int, ...], row: int) -> _Plan:
+        """Describe a product to the library, and let it choose how to compute it."""
         first, second, (down, across) = _in_columns(p)
         kind, made = _DTYPES[p.dtype.name], _DTYPES[p.made.name]
         product = ctypes.c_void_p()
@@ -218,25 +184,21 @@ class Cublas:
             self._set("MatmulPreference", wanted, _SUMMED_AS, ctypes.c_uint32(_IN_COMPUTED_DTYPE))
         for which, alignment in zip(_ALIGNMENTS, alignments, strict=True):
             self._set("MatmulPreference", wanted, which, ctypes.c_uint32(alignment))
-        found, count = ctypes.create_string_buffer(most * _FOUND_BYTES), ctypes.c_int()
+        found, count = ctypes.create_string_buffer(_FOUND_BYTES), ctypes.c_int()
         self._call(
             "cublasLtMatmulAlgoGetHeuristic",
             self._handle,
             product,
             *layouts,
             wanted,
-            most,
+            1,
             found,
             ctypes.byref(count),
         )
         self._call("cublasLtMatmulPreferenceDestroy", wanted)
         if not count.value:
             raise RuntimeError("cuBLASLt has no algorithm for a product")
-        algorithm = ctypes.c_char * _FOUND_BYTES
-        return [
-            _Plan(product, layouts, algorithm.from_buffer(found, _FOUND_BYTES * number))
-            for number in range(count.value)
-        ]
+        return _Plan(product, layouts, found)
 
 
 class _Plan(NamedTuple):
@@ -266,19 +228,6 @@ def _in_columns(p: LibraryProduct) -> tuple[_Factor, _Factor, tuple[int, int]]:
         return a, b, (p.rows, p.columns)
     a, b = (_Factor(m, i, int(m.is_transposed)) for i, m in enumerate((p.a, p.b)))
     return b, a, (p.columns, p.rows)
-
-
-def _in_order(p: LibraryProduct, addresses: list[int]) -> list[int]:
-    """Return where the factors in the library's order, the addend and the result lie."""
-    first, second, _ = _in_columns(p)
-    addend = addresses[3] if p.addend is not None else addresses[2]
-    return [addresses[first.operand], addresses[second.operand], addend, addresses[2]]
-
-
-def _is_tried(p: LibraryProduct) -> bool:
-    """Whether a product is so large that it pays to try in which way it is computed fastest."""
-    sizes = (p.rows, p.columns, p.summed, p.batches)
-    return p.dtype.itemsize == 2 and not p.adds and all(map(is_fixed, sizes)) and p.flops >= LEAST_TRIED
 
 
 def _computed(p: LibraryProduct) -> int:

@@ -574,7 +574,7 @@ class _Graph:
         """Let libraries take what they need, while nothing is captured."""
         if self._rounds:
             self._device.library.prepare()
-            self._prepare_libraries()
+            self._prepare_convolutions()
             self._captured_with = _rounding()
 
     def _captured(self) -> Any:
@@ -586,13 +586,11 @@ class _Graph:
                 self._device.launch(launch, *self._where, stream)
             return stream.end_capture()
 
-    def _prepare_libraries(self) -> None:
+    def _prepare_convolutions(self) -> None:
         _, addresses, _ = self._where
         for _, kernel, slots, _ in self._launches:
             if isinstance(kernel, LibraryConvolution):
                 self._device.convolutions.prepare(kernel, [int(addresses[slot]) for slot in slots])
-            elif isinstance(kernel, LibraryProduct):
-                self._device.library.choose(kernel, [int(addresses[slot]) for slot in slots])
 
     def measure(self) -> list[float]:
         """Launch them one by one, and return how many seconds each takes."""
