@@ -558,6 +558,15 @@ def test_kernels_of_one_block_run_in_turn(backend):
     assert b"bar.sync" in ptx(gpu_text([kernel]), "sm_80")
 
 
+def test_a_factor_with_some_of_the_batches_is_not_read_beyond_its_end(librarys):
+    x, w = minitorch.tensor(numbers(16, 2, 64, 32)), minitorch.tensor(numbers(2, 16, 32))
+    function = lambda x, w: minitorch.einsum("ngux,gox->ngou", x, w)
+    run = minitorch.compile(function, backend="gpu")
+    run(x, w)
+    assert_same(run(x, w), function(x, w), slack=10)
+    assert "please report" not in str(run.explain())
+
+
 @pytest.fixture
 def small_ones_too(monkeypatch):
     """Convolutions are a library's however small they are."""
