@@ -5,6 +5,7 @@ Values become expressions as for a CPU; a product is a loop like any other, that
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -331,7 +332,8 @@ class GpuLowering(Lowering):
         reach = [d * (k - 1) for d, k in zip(how["dilations"], how["sizes"], strict=True)]
         unturned = None
         within = all(surely_at_most(p, r) for p, r in zip(padding, reach, strict=True))
-        if within and not found.of_filters and all(step == 1 for step in how["strides"]):
+        alone = not found.of_filters and len(found.made) == 1
+        if within and alone and all(step == 1 for step in how["strides"]):
             unturned = self.unturned(factor, found)
         if unturned is not None:
             letters = orders(found)[1]
@@ -339,10 +341,10 @@ class GpuLowering(Lowering):
             filters = tuple(sizes[c] for c in swapped(letters, found))
         if len(found.places) == len(found.taps):  # of one image
             results = (1, *results)
-        if found.group:
-            filters = (filters[0] * filters[1], *filters[2:])
-            at = 1 if found.channels_first else len(results) - 2
-            results = (*results[:at], results[at] * results[at + 1], *results[at + 2 :])
+        joined = len(found.group + found.made)  # axes that are one for a library
+        filters = (math.prod(filters[:joined]), *filters[joined:])
+        at = 1 if found.channels_first else len(results) - joined
+        results = (*results[:at], math.prod(results[at : at + joined]), *results[at + joined :])
         steps.append(
             LibraryConvolution(
                 [self.in_memory(images, steps), unturned or self.in_memory(factor, steps), result],
