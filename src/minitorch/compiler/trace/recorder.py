@@ -500,11 +500,60 @@ class Recording(OnDevices):
     def stepped(self) -> None:
         """Nothing depends on where an optimiser's step ends."""
 
+    def unless(self, condition: Any, step: Callable[[], Any], states: Mapping[Any, Any]) -> Any:
+        """Let an optimiser step, and choose then, for everything that it has written, what was there before where the
+        condition holds.
+        """
+        before = {slot: (now, now.value, now.array) for slot, (now, _) in self._writeable().items()}
+        lengths, done = _lengths(states), self._done_outside()
+        result = step()
+        if result is not None or self._done_outside() != done:
+            raise self.refusal(
+                "GradScaler may leave this optimiser's step out, and it does more than to write into Tensors (in its "
+                "own step, or in a hook)"
+            )
+        if _lengths(states) != lengths:
+            # Where the first step is left out there is no state after it: such a call is not recorded.
+            self._must_not_hold(as_traced(condition))
+        for slot, (now, first) in self._writeable().items():
+            if slot not in before and first is None:
+                continue  # made by the step itself
+            known = before.get(slot) or (now, first, self.concrete[first.attributes["index"]])
+            was, value, array = known
+            if now is not was:
+                raise self.refusal(
+                    "GradScaler may leave a step out that gives a Tensor other memory (p.data = …)"
+                )
+            if now.value is not value:
+                now.assign(as_traced(np.where(condition, Traced(value, array), now)))
+        return None
+
+    def _writeable(self) -> dict[tuple[int, str], tuple[Traced, Any]]:
+        """Return what Tensors and arrays show now, and which inputs they were at first (None: made in this run)."""
+        found: dict[tuple[int, str], tuple[Any, Any]] = {
+            (key, "array"): (array, self._at_first[key]) for key, array in self._arrays.items()
+        }
+        for node in self._nodes_made():
+            found |= {(id(node), slot): (getattr(node, slot), None) for slot in ("_array", "_gradient")}
+        for slot, holding in (("_array", self._data), ("_gradient", self._grads)):
+            found |= {(id(held.node), slot): (held.now, held.value) for held in holding.values()}
+        return {slot: pair for slot, pair in found.items() if isinstance(pair[0], Traced)}
+
+    def _done_outside(self) -> tuple[int, ...]:
+        """Return how much was done so far that is not written into Tensors."""
+        done = [step for step in self.script if not isinstance(step, ReadNumber)]
+        changes = [] if self.observer is None else self.observer.changes
+        return len(done), len(self.collectives), len(changes)
+
     def check(self, condition: Traced) -> None:
         """Note a condition that must not hold when the program runs."""
         # Looking 0 up in a table of one element goes well, looking up 1 does not: a check without its own primitive.
         flag = make.cast(make.reshape(condition.value, (1,)), np.int64)
         self.checks.append(Traced(make.gather(make.iota(1), flag, 0), np.zeros(1, np.int64)))
+        self._must_not_hold(condition)
+
+    def _must_not_hold(self, condition: Traced) -> None:
+        """Give this run up if a condition holds in it."""
         if self.is_promised(condition.value):
             self._conditions.append(Traced(condition.value, condition.array))  # as it is now
         elif bool(condition.array):
@@ -888,6 +937,11 @@ class Recording(OnDevices):
 def _own(array: Any) -> Any:
     """Return a copy of an array of the host's; what a device has computed is nobody else's."""
     return np.array(array) if isinstance(array, np.ndarray) else array
+
+
+def _lengths(states: Mapping[Any, Any]) -> list[int]:
+    """Return how many states there are, and how much is in each."""
+    return [len(states), *(len(state) for state in states.values() if isinstance(state, dict))]
 
 
 def _value_of(traced: Traced) -> Value:
