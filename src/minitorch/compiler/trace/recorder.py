@@ -121,6 +121,7 @@ class Recording(OnDevices):
         self.script: list[ReadNumber | Draw | Effect] = []
         self.decisions: list[tuple[Callable[[], Any], Any]] = []
         self.checks: list[Traced] = []
+        self.asked_here: list[Traced] = []  # conditions of a device's that the host asks about
         self.symbolic: set[tuple[int, str]] = set()
         self.asked: dict[
             int, tuple[Any, bool]
@@ -504,6 +505,7 @@ class Recording(OnDevices):
         """Let an optimiser step, and choose then, for everything that it has written, what was there before where the
         condition holds.
         """
+        condition = here = as_traced(condition)
         before = {slot: (now, now.value, now.array) for slot, (now, _) in self._writeable().items()}
         lengths, done = _lengths(states), self._done_outside()
         result = step()
@@ -514,7 +516,7 @@ class Recording(OnDevices):
             )
         if _lengths(states) != lengths:
             # Where the first step is left out there is no state after it: such a call is not recorded.
-            self._must_not_hold(as_traced(condition))
+            self._must_not_hold(condition)
         for slot, (now, first) in self._writeable().items():
             if slot not in before and first is None:
                 continue  # made by the step itself
@@ -524,8 +526,14 @@ class Recording(OnDevices):
                 raise self.refusal(
                     "GradScaler may leave a step out that gives a Tensor other memory (p.data = …)"
                 )
-            if now.value is not value:
-                now.assign(as_traced(np.where(condition, Traced(value, array), now)))
+            if now.value is value:
+                continue
+            lies_there = self.lies_on(now.value) is not None
+            if not lies_there and here is condition and self.lies_on(condition.value) is not None:
+                # (A count of steps: one number is brought for all of them.)
+                here = self.moved(condition, None)
+                self.asked_here.append(here)
+            now.assign(as_traced(np.where(condition if lies_there else here, Traced(value, array), now)))
         return None
 
     def _writeable(self) -> dict[tuple[int, str], tuple[Traced, Any]]:
@@ -767,8 +775,9 @@ class Recording(OnDevices):
                 outputs.append(held.now.value)
                 self.after.append(held.now.array)
         last = [] if self._last_start is None else [self._last_start]
-        outputs += [c.value for c in (*self.checks, *last)]
-        self.after += [c.array for c in (*self.checks, *last)]
+        more = (*self.checks, *last, *self.asked_here)
+        outputs += [each.value for each in more]
+        self.after += [each.array for each in more]
         self.is_finished = True
         moved = self._drop_unread(outputs, {u.input for u in updates})
         updates = [Update(u.output, moved[u.input]) for u in updates]
@@ -894,7 +903,8 @@ class Recording(OnDevices):
     def forget(self, arguments: list[Any]) -> None:
         """Let go of the arrays of this run. arguments: where decisions on numbers find those of a call from now on."""
         self.arguments = arguments
-        self.concrete, self.before, self.after, self.checks, self._fresh = [], [], [], [], []
+        self.concrete, self.before, self.after, self._fresh = [], [], [], []
+        self.checks, self.asked_here = [], []
         self.live = {}
         held_things = (self._data, self._grads, self.asked, self._arrays, self._at_first, self._numbers)
         there = (
