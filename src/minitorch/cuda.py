@@ -22,7 +22,7 @@ from minitorch.amp import autocast as _autocast
 from minitorch.engine import gpu
 from minitorch.engine.dtypes import bfloat16
 from minitorch.engine.gpu import OutOfMemoryError as OutOfMemoryError
-from minitorch.engine.node import new_tensor
+from minitorch.tensor.convert import as_tensor
 from minitorch.tensor.devices import device as Device
 from minitorch.tensor.generator import generator_of, seed_devices
 
@@ -426,7 +426,7 @@ def initial_seed() -> int:
 
 def get_rng_state(device: Any = "cuda") -> Any:
     """Return the state of a GPU's generator: the 16 bytes of its seed and its offset, as in PyTorch."""
-    return new_tensor(generator_of(Device("cuda", _number(device))).get_state())
+    return as_tensor(generator_of(Device("cuda", _number(device))).get_state())
 
 
 def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
