@@ -76,6 +76,8 @@ class autocast(modes.ModeSwitch):
             return mode._replace(precision=None)
         if not modes.autocasting:
             modes.autocasting.append(True)
+        if self.device_type == "cuda" and "autocast" not in modes.attention:
+            modes.attention.append("autocast")
         # One inside another shares what is cast already.
         if mode.precision == self.fast_dtype:
             return mode
@@ -349,7 +351,10 @@ def custom_fwd(fwd: Any = None, *, device_type: str = "cuda", cast_inputs: Any =
 
     @functools.wraps(fwd)
     def run(*args: Any, **kwargs: Any) -> Any:
-        if cast_inputs is None or modes.current().precision is None:
+        precision = modes.current().precision
+        if args and not isinstance(args[0], Node):  # (the context; beside setup_context there is none)
+            args[0]._forward_precision = precision if cast_inputs is None else None
+        if cast_inputs is None or precision is None:
             return fwd(*args, **kwargs)
         cast = lambda x: x.to(cast_inputs) if isinstance(x, Node) and x.is_floating_point() else x  # type: ignore[attr-defined]
         with autocast(device_type, enabled=False):
@@ -359,12 +364,21 @@ def custom_fwd(fwd: Any = None, *, device_type: str = "cuda", cast_inputs: Any =
 
 
 def custom_bwd(bwd: Any = None, *, device_type: str = "cuda") -> Any:
-    """Decorate a Function's backward for use under autocast: rules run outside of it anyhow.
+    """Decorate a Function's backward: it runs under autocast if its forward, decorated with custom_fwd, did.
 
     >>> @custom_bwd
     ... def backward(ctx, g): ...
     """
-    return bwd if bwd is not None else functools.partial(custom_bwd, device_type=device_type)
+    if bwd is None:
+        return functools.partial(custom_bwd, device_type=device_type)
+
+    @functools.wraps(bwd)
+    def run(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+        precision = getattr(ctx, "_forward_precision", None)
+        with modes.ModeSwitch(lambda mode: mode._replace(precision=precision, casts=None)):
+            return bwd(ctx, *args, **kwargs)
+
+    return run
 
 
 # PyTorch's files of these: `from torch.amp.grad_scaler import GradScaler`.

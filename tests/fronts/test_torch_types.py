@@ -234,7 +234,13 @@ def test_a_persons_own_attributes():
     assert scaled(plain).tolist() == [3.0, 3.0]
 
 
-DRAWS = [lambda m: m.rand(3), lambda m: m.rand(624), lambda m: m.rand(700), lambda m: m.randn(3), lambda m: m.randn(20)]
+DRAWS = [
+    lambda m: m.rand(3),
+    lambda m: m.rand(624),
+    lambda m: m.rand(700),
+    lambda m: m.randn(3),
+    lambda m: m.randn(20),
+]
 
 
 @pytest.mark.parametrize("draw", DRAWS)

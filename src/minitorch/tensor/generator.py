@@ -18,7 +18,7 @@ import numpy as np
 from minitorch.engine import gpu
 from minitorch.engine.dtypes import float32, float64, is_bfloat16
 from minitorch.engine.modes import current
-from minitorch.engine.node import Node, new_tensor
+from minitorch.engine.node import new_tensor
 from minitorch.engine.recording import drawing, recorder, refuse_inside_recording, replayed
 from minitorch.tensor import philox
 from minitorch.tensor.devices import CPU, gpu_of, numbered
@@ -130,7 +130,7 @@ class Generator:
         """Continue from a state that get_state, or PyTorch's, returned."""
         refuse_inside_recording("the state of a random generator")
         if not isinstance(state, dict):
-            state = _of_bytes(np.array(state.cpu() if isinstance(state, Node) else state))
+            state = _of_bytes(np.array(state.cpu() if hasattr(state, "cpu") else state))
         self._seed = state["seed"]
         self._bits.state = state["bits"]
         self._next_normal = state["next_normal"]

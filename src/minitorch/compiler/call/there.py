@@ -167,9 +167,7 @@ class DeviceProgram:
         return self.device.text()
 
 
-def _is_made_from(
-    program: Program, output: int, inputs: Collection[int], asked: Collection[Value]
-) -> bool:
+def _is_made_from(program: Program, output: int, inputs: Collection[int], asked: Collection[Value]) -> bool:
     """Tell whether an output is made from these inputs, and what is asked of the device, alone."""
     numbers = {v: i for i, v in enumerate(program.inputs)}
     made_from = in_order([program.outputs[output]], lambda v: () if v in asked else v.inputs)

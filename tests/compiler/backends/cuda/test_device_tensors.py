@@ -503,7 +503,9 @@ def test_a_step_that_is_left_out_where_gradients_overflow(optimizer, where):
             x, y, factor = (minitorch.tensor(each, device=device) for each in given)
             moved.clear()
             loss = run(x, y, factor)
-            assert i < 4 or sum(moved) <= 1 or REAL  # whether it is left out: adamw counts its steps on the host
+            assert (
+                i < 4 or sum(moved) <= 1 or REAL
+            )  # whether it is left out: adamw counts its steps on the host
             states = step_by.state_dict()["state"]
             seen.append([numbers(loss), scaler.get_scale(), scaler.state_dict()["_growth_tracker"]])
             seen[-1] += [numbers(p) for p in model.parameters()]
