@@ -57,6 +57,8 @@ MOST_FLOPS = 1 << 28  # of a product, or a convolution, that is a kernel of our 
 LEAST_CONVOLVED = 1 << 24  # multiplications of a library's convolution: below, its call takes longer
 MOST_QUICK = 4096  # that are found without a second look
 MOST_TRIES = 3  # to make kernels of a function for all lengths
+LARGE = 1 << 20  # elements, from which on a kernel takes longer than its launch
+MUCH = 1 << 30  # elements of the same lengths, in large arrays, after which they are worth a kernel of their own
 MOST_NUMBERS = 8  # sets of numbers that are kept on the device
 
 _met: dict[Any, int] = {}
@@ -67,6 +69,7 @@ _shapes: dict[Any, int] = {}  # how many kernels a function has
 _quick: dict[Any, tuple[DeviceKernel, Any, bool, Any]] = {}
 _lengths: dict[Any, _Lengths] = {}  # what is known of a function's lengths, by all but those
 _sized: dict[Any, DeviceKernel] = {}  # kernels for all lengths, as they are for some
+_computed: dict[Any, int] = {}  # how many elements these have computed of some lengths
 Shapes = tuple[tuple[int, ...], ...]
 _NUMBERS = {float, int, bool, type(None)}
 _making = threading.Lock()
@@ -495,7 +498,7 @@ _backends: list[EagerBackend] = []
 def use(launcher: Any) -> None:
     """Choose what kernels are launched by, from now on: a GPU, unless somebody says otherwise."""
     _backends[:] = [EagerBackend(launcher)]
-    for each in (_met, _kernels, _shapes, _quick, _lengths, _sized, _updates, _numbers):
+    for each in (_met, _kernels, _shapes, _quick, _lengths, _sized, _computed, _updates, _numbers):
         each.clear()
 
 
@@ -581,6 +584,9 @@ def compute(
         return None
     if kernel is _UNKNOWN:
         kernel = _for_all_lengths(key, arrays, shape)
+        if kernel is not _UNKNOWN and max([array.size for array in arrays]) >= LARGE:
+            as_they_are = False  # (what is found quickly is not counted)
+            kernel = _of_its_own(key, arrays, attributes, shape, kernel)
     if kernel is not _UNKNOWN:
         address = kernel.run._launcher.address
         for array in arrays:
@@ -697,6 +703,28 @@ def _for_all_lengths(key: Any, arrays: list[Any], shape: Any) -> Any:
             _sized.clear()
         _sized[key] = kernel
     return kernel
+
+
+def _of_its_own(
+    key: Any, arrays: list[Any], attributes: dict[str, Any], shape: Any, general: DeviceKernel
+) -> DeviceKernel:
+    """Return the kernels for all lengths; when they have computed much of the same ones, kernels for these alone."""
+    function, tree, *_ = key
+    met = _computed[key] = _computed.get(key, 0) + max([array.size for array in arrays])
+    if met < MUCH or recording.recorder() is not None:
+        return general
+    with _making:
+        kernel = None
+        if _shapes.get(function, 0) < MOST_SHAPES:
+            _shapes[function] = _shapes.get(function, 0) + 1
+            lengths = _in_a_row(arrays, shape)
+            kernel = _made(function, arrays, tree, attributes, lengths, lengths, _Lengths(lengths))
+            with recording.rehearsal():
+                expected = general(arrays, shape)
+            if kernel is not None and not _is_right(function, kernel, arrays, shape, expected):
+                kernel = None
+        _kernels[key] = general if kernel is None else kernel
+    return _kernels[key]
 
 
 def _made(
