@@ -37,16 +37,19 @@ from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.ptx import ptx
 from minitorch.compiler.backends.cuda.words import SHARED_BYTES, SIZE, Kernel, gpu_text
 from minitorch.compiler.backends.interface import Task
+from minitorch.compiler.call import verify
 from minitorch.compiler.call.kernels import Fixed, Function, recorded, warn
+from minitorch.compiler.call.there import computing
 from minitorch.compiler.call.update_kernels import FLOATS, NoKernel, changes, fixed_numbers
+from minitorch.compiler.ir.elsewhere import Elsewhere, lies_here
 from minitorch.compiler.ir.polynomial import LEAST
-from minitorch.compiler.ir.program import Value
+from minitorch.compiler.ir.program import Program, Value, interpret
 from minitorch.compiler.ir.sizes import Binding, Size, evaluated, surely_less
 from minitorch.compiler.schedule.memory import MemoryPlan
 from minitorch.compiler.schedule.schedule import Schedule
 from minitorch.compiler.trace.promised import NumbersMissing, promise
 from minitorch.compiler.trace.refusal import CompileError
-from minitorch.engine import recording
+from minitorch.engine import gpu, recording
 from minitorch.engine.precision import may_round
 from minitorch.ops.native import ELEMENTWISE
 
@@ -58,7 +61,7 @@ LEAST_CONVOLVED = 1 << 24  # multiplications of a library's convolution: below, 
 MOST_QUICK = 4096  # that are found without a second look
 MOST_TRIES = 3  # to make kernels of a function for all lengths
 LARGE = 1 << 20  # elements, from which on a kernel takes longer than its launch
-MUCH = 1 << 30  # elements of the same lengths, in large arrays, after which they are worth a kernel of their own
+MUCH = 1 << 30  # elements, after which large arrays of the same lengths are worth a kernel of their own
 MOST_NUMBERS = 8  # sets of numbers that are kept on the device
 
 _met: dict[Any, int] = {}
@@ -69,6 +72,7 @@ _shapes: dict[Any, int] = {}  # how many kernels a function has
 _quick: dict[Any, tuple[DeviceKernel, Any, bool, Any]] = {}
 _lengths: dict[Any, _Lengths] = {}  # what is known of a function's lengths, by all but those
 _sized: dict[Any, DeviceKernel] = {}  # kernels for all lengths, as they are for some
+_recorded: dict[Any, tuple[Program, list[int | None], bool] | None] = {}  # functions before they have kernels
 _computed: dict[Any, int] = {}  # how many elements these have computed of some lengths
 Shapes = tuple[tuple[int, ...], ...]
 _NUMBERS = {float, int, bool, type(None)}
@@ -164,6 +168,10 @@ class Launcher:
         words[:] = 0
         return words
 
+    def computing(self) -> Elsewhere:
+        """Return what computes values one by one."""
+        return computing(gpu.memory())
+
 
 class EagerBackend(CudaBackend):
     """The backend for GPUs, whose programs are launched kernel by kernel: one more takes longer than a larger block."""
@@ -174,6 +182,11 @@ class EagerBackend(CudaBackend):
     def __init__(self, launcher: Any) -> None:
         super().__init__(launcher.device)
         self.launcher = launcher
+
+    @functools.cached_property
+    def by_values(self) -> Elsewhere:
+        """What computes values one by one, by kernels that know no lengths."""
+        return self.launcher.computing()
 
     def convolves(self, product: Value, found: Convolution) -> bool:
         """Whether a convolution is a library's: it takes one launch."""
@@ -469,10 +482,10 @@ def _update_later(
         except (NoKernel, NumbersMissing, CompileError):
             return False
         copies = [a.copy() for a in arrays]
-        sizes = [(_largest(a), a.size) for a in arrays]
+        sizes = [(_largest(a, backend.by_values), a.size) for a in arrays]
         kernel(copies, numbers)
         function(arrays, numbers)
-        if all(bool(_close(copies[i], arrays[i], sizes)) for i in kernel.changed):
+        if all(_close(copies[i], arrays[i], sizes, backend.by_values) for i in kernel.changed):
             _updates[key] = kernel
         else:
             warn(function, "does not give what CuPy gives", "CuPy")
@@ -498,7 +511,7 @@ _backends: list[EagerBackend] = []
 def use(launcher: Any) -> None:
     """Choose what kernels are launched by, from now on: a GPU, unless somebody says otherwise."""
     _backends[:] = [EagerBackend(launcher)]
-    for each in (_met, _kernels, _shapes, _quick, _lengths, _sized, _computed, _updates, _numbers):
+    for each in (_met, _kernels, _shapes, _quick, _lengths, _sized, _recorded, _computed, _updates, _numbers):
         each.clear()
 
 
@@ -618,9 +631,11 @@ def _later(
     lengths = _in_a_row(arrays, shape)
     known = _lengths.setdefault(_without_lengths(key, arrays, lengths), _Lengths(lengths))
     vary = known.vary(lengths)
+    expected = _value_by_value(key, arrays, attributes, shape)
     if met < CALLS and not vary:
-        return None
-    expected = plain(*inputs, **attributes)
+        return expected
+    if expected is None:
+        expected = plain(*inputs, **attributes)
     with _making:
         kernel, before = None, known.many
         if _shapes.get(function, 0) < MOST_SHAPES and all(a.dtype in DTYPES for a in arrays):
@@ -631,7 +646,41 @@ def _later(
                 kernel, known.many = None, before
         if kernel is not None or not vary:
             _kernels[key] = kernel
+            _recorded.pop(key, None)
     return expected
+
+
+def _value_by_value(key: Any, arrays: list[Any], attributes: dict[str, Any], shape: Any) -> Any:
+    """Return what a function gives, each value by a kernel that knows no lengths; None if CuPy is to compute it.
+
+    CuPy's kernels are made when they are first called, each in a tenth of a second.
+    """
+    backend, (function, tree, *_) = _backend(), key
+    if backend is None or not all(array.dtype in DTYPES for array in arrays):
+        return None
+    if key not in _recorded:
+        lengths = _in_a_row(arrays, shape)
+        promised = [promise(length, a.dtype) for length, a in zip(lengths, arrays, strict=True)]
+        try:
+            _recorded[key] = recorded(function, promised, [list(n) for n in lengths], tree, attributes)
+        except Exception:  # if anything is wrong, CuPy says so
+            _recorded[key] = None
+    before = _recorded[key]
+    if before is None:
+        return None
+    program, results, alone = before
+    given = arrays if shape is None else [array.reshape(-1) for array in arrays]
+    compute = backend.by_values
+    compute.prepare(program.values())
+    try:
+        found = interpret(program, given, compute=compute)
+    except IndexError:  # CuPy's way tells which
+        return None
+    made = [compute.to_device(array) if lies_here(array) else array for array in found]
+    if shape is not None:
+        made = [array.reshape(shape) for array in made]
+    outputs = [None if i is None else arrays[i] if i >= 0 else made[~i] for i in results]
+    return outputs[0] if alone else tuple(outputs)
 
 
 class _Lengths:
@@ -723,8 +772,8 @@ def _of_its_own(
                 expected = general(arrays, shape)
             if kernel is not None and not _is_right(function, kernel, arrays, shape, expected):
                 kernel = None
-        _kernels[key] = general if kernel is None else kernel
-    return _kernels[key]
+        kernel = _kernels[key] = general if kernel is None else kernel
+    return kernel
 
 
 def _made(
@@ -777,33 +826,42 @@ def _agrees(kernel: DeviceKernel, arrays: list[Any], shape: Any, expected: Any) 
     wanted: Sequence[Any] = [expected] if kernel.alone else expected
     with recording.rehearsal():  # (CuPy rounds no factors)
         found = kernel(arrays, shape)
-    sizes = [(_largest(a), a.size) for a in arrays if a.dtype.kind == "f"]
+    compute = kernel.run._launcher.computing()
+    sizes = [(_largest(a, compute), a.size) for a in arrays if a.dtype.kind == "f"]
     for mine, other in zip([found] if kernel.alone else found, wanted, strict=True):
         if mine is None and other is None:
             continue
         if mine is None or other is None or mine.dtype != other.dtype or mine.shape != other.shape:
             return False
-        if not bool(_close(mine, other, sizes)):
+        if not _close(mine, other, sizes, compute):
             return False
     return True
 
 
-def _largest(array: Any) -> Any:
+def _largest(array: Any, compute: Elsewhere) -> float:
     """Return the largest finite number of an array, by its size."""
-    return np.where(np.isfinite(array), np.absolute(array), 0).max()
+    largest = float(compute.map("absolute", array).max())
+    if not np.isfinite(largest):
+        largest = float(np.where(np.isfinite(array), np.absolute(array), 0).max())
+    return largest
 
 
-def _close(mine: Any, other: Any, sizes: Sequence[tuple[Any, int]]) -> Any:
+def _close(mine: Any, other: Any, sizes: Sequence[tuple[float, int]], compute: Elsewhere) -> bool:
     """Tell whether two arrays differ by rounding alone.
 
     sizes: of what they were computed from, the largest number, and how many there are.
     """
-    if other.dtype.kind != "f":
-        return (mine == other).all()
-    finite = np.isfinite(other)
+    if other.dtype.kind != "f" or not other.size:
+        return verify.close(mine, other, 0.0, compute)
     rough = {2: 1e-2, 4: 1e-4, 8: 1e-10}[other.dtype.itemsize]
     # What cancels out may leave the rounding of what it was; the more, the more was added up.
-    scale = _largest(other) + sum(size * max(1, count / other.size) ** 0.5 for size, count in sizes) / 10
+    scale = _largest(other, compute) + sum(s * max(1, n / other.size) ** 0.5 for s, n in sizes) / 10
+    apart = compute.map("subtract", mine, other)
+    if np.isfinite(float(apart.sum())):
+        factor = np.broadcast_to(compute.to_device(np.asarray(rough, other.dtype)), other.shape)
+        allowed = compute.map("multiply", compute.map("absolute", other), factor)
+        return float(compute.map("subtract", compute.map("absolute", apart), allowed).max()) <= rough * scale
+    finite = np.isfinite(other)
     apart = np.absolute(np.where(finite, mine - other, 0))
     near = apart <= rough * (np.absolute(np.where(finite, other, 0)) + scale)
-    return (near & (np.isfinite(mine) == finite)).all()
+    return bool((near & (np.isfinite(mine) == finite)).all())

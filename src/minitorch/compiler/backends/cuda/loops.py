@@ -376,8 +376,10 @@ class _LoopWriter:
                 self.slots[fold] = Slots(self.e, fold, self.shared)
                 self.shared += self.slots[fold].size * arrangement.threads
         self.keeping = keeping(loop, self.stages, self.inside) if arrangement.keeps else None
-        step = arrangement.vectors * arrangement.team
-        self.each = -(-total(arrangement.inner) // step) * arrangement.vectors  # elements of a row for a thread
+        # Elements of a row for a thread.
+        self.each = (
+            -(-total(arrangement.inner) // (arrangement.vectors * arrangement.team)) * arrangement.vectors
+        )
         self.kept_count = len(self.keeping.nodes) * self.each if self.keeping is not None else 0
         self.rows = [f for f in loop.folds if f.scope == "row"]
         self.totals = [f for f in loop.folds if f.scope in ("total", "rows")]
@@ -697,7 +699,7 @@ class _LoopWriter:
         for k in range(0, self.each, count):
             place = add(e, first, str(k * a.team))
             exists = None
-            if (k + count) * a.team > length:  # some threads have no element any more, and look at the last ones
+            if (k + count) * a.team > length:  # some have no element any more, and look at the last ones
                 exists = e.op(f"icmp ult i64 {place}, {length}")
                 place = e.op(f"select i1 {exists}, i64 {place}, i64 {length - count}")
             stored: list[list[str]] = [[] for _ in stores]
