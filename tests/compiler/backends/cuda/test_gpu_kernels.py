@@ -107,6 +107,15 @@ def test_a_large_sum_is_shared_out_among_blocks(backend):
     assert "blocks of" in str(run.explain())
 
 
+@pytest.mark.parametrize("shape", [(3, 70000), (20, 8192), (800, 96)], ids=str)
+def test_many_short_columns_are_summed_by_a_thread_each(shape):
+    x = minitorch.tensor(numbers(*shape))
+    run = minitorch.compile(lambda x: (x * x).sum(0) * 2, backend="gpu")
+    run(x)
+    assert_same(run(x + 1), ((x + 1) * (x + 1)).sum(0) * 2)
+    assert ("partial" in str(run.explain())) == (shape[0] > shape[1])
+
+
 @pytest.mark.parametrize("elements", [1 << 18, (1 << 18) + 300])
 def test_a_thread_computes_some_elements_side_by_side(elements):
     x = minitorch.tensor(numbers(elements))
