@@ -194,7 +194,7 @@ def test_much_of_the_same_lengths_gets_a_kernel_of_its_own(launcher, monkeypatch
     made, load = [], launcher.load
     monkeypatch.setattr(launcher, "load", lambda kernels: made.append(len(kernels)) or load(kernels))
     counted = []
-    for n, m in ((5, 7), (6, 9), (40, 96), (40, 96), (40, 96), (40, 96), (6, 9), (4, 8)):
+    for n, m in ((5, 7), (40, 96), (40, 96), (40, 96), (40, 96), (40, 96), (6, 9), (4, 8)):
         array = np.random.default_rng(n).normal(size=(n, m)).astype(np.float32)
         found, expected = (make(array).softmax(1)._data for make in (there, minitorch.tensor))
         np.testing.assert_allclose(found.host, expected, rtol=1e-5, atol=1e-6)

@@ -671,8 +671,11 @@ def _later(
             kernel = _made(function, arrays, tree, attributes, lengths, named, known)
             if kernel is not None and not _is_right(function, kernel, arrays, shape, expected):
                 kernel, known.many = None, before
-        if kernel is not None or not vary:
+        if kernel is not None and known.many is not before:
+            _sized[key] = kernel
+        elif kernel is not None or not vary:
             _kernels[key] = kernel
+        if kernel is not None:
             _recorded.pop(key, None)
     return expected
 
@@ -868,9 +871,13 @@ def _agrees(kernel: DeviceKernel, arrays: list[Any], shape: Any, expected: Any) 
 def _largest(array: Any, compute: Elsewhere) -> float:
     """Return the largest finite number of an array, by its size."""
     largest = float(compute.map("absolute", array).max())
-    if not np.isfinite(largest):
-        largest = float(np.where(np.isfinite(array), np.absolute(array), 0).max())
-    return largest
+    return largest if np.isfinite(largest) else _largest(_finite(array, array, compute), compute)
+
+
+def _finite(array: Any, where: Any, compute: Elsewhere) -> Any:
+    """Return an array with 0 where another is not finite."""
+    zero = np.broadcast_to(compute.to_device(np.zeros((), array.dtype)), array.shape)
+    return compute.map("where", compute.map("isfinite", where), array, zero)
 
 
 @np.errstate(all="ignore")
@@ -885,11 +892,11 @@ def _close(mine: Any, other: Any, sizes: Sequence[tuple[float, int]], compute: E
     # What cancels out may leave the rounding of what it was; the more, the more was added up.
     scale = _largest(other, compute) + sum(s * max(1, n / other.size) ** 0.5 for s, n in sizes) / 10
     apart = compute.map("subtract", mine, other)
-    if np.isfinite(float(apart.sum())):
-        factor = np.broadcast_to(compute.to_device(np.asarray(rough, other.dtype)), other.shape)
-        allowed = compute.map("multiply", compute.map("absolute", other), factor)
-        return float(compute.map("subtract", compute.map("absolute", apart), allowed).max()) <= rough * scale
-    finite = np.isfinite(other)
-    apart = np.absolute(np.where(finite, mine - other, 0))
-    near = apart <= rough * (np.absolute(np.where(finite, other, 0)) + scale)
-    return bool((near & (np.isfinite(mine) == finite)).all())
+    if not np.isfinite(float(apart.sum())):
+        if not verify.close(*(compute.map("isfinite", each) for each in (mine, other)), 0.0, compute):
+            return False
+        mine, other = _finite(mine, other, compute), _finite(other, other, compute)
+        apart = compute.map("subtract", mine, other)
+    factor = np.broadcast_to(compute.to_device(np.asarray(rough, other.dtype)), other.shape)
+    allowed = compute.map("multiply", compute.map("absolute", other), factor)
+    return float(compute.map("subtract", compute.map("absolute", apart), allowed).max()) <= rough * scale

@@ -61,6 +61,10 @@ WARP = 32  # threads that run together
 WIDE_TEAM = 128  # threads for a row, where rows are enough
 MOST_KEPT = 16  # of a row, by one thread
 MOST_TEAM_THAT_KEEPS, LEAST_THREADS_THAT_KEEP = 512, 1 << 13
+LEAST_KEPT_ROW = 64
+# Threads of a block, and elements of its rows, at most, where there are several: blocks that begin and end at different
+# times keep memory busy.
+KEEPING_THREADS, KEPT_BY_A_BLOCK = 128, 1 << 10
 FOLDED_AT_ONCE = FOLDED_BY_ALL = 8  # what so many threads know, one folds; and in the end everybody
 SIDE_BY_SIDE = 4  # elements of a thread: it waits for memory once for all of them
 DEAR = 32.0  # what an element costs from where on a thread takes twice as many: it computes while others wait
@@ -219,21 +223,24 @@ def _arrange_to_keep(loop: Loop, nodes: list[Expression]) -> Arrangement | None:
     space.join_all(inner)
     rows, length = total(outer), total(inner)
     blocks = loop.blocks if by_blocks else 0
-    if not is_fixed(length) or length < 2 * WARP or (blocks and (rows % blocks or rows == 1)):
+    if not is_fixed(length) or length < LEAST_KEPT_ROW or (blocks and (rows % blocks or rows == 1)):
         return None
     along = set(inner)
     inside = {n: any(space.now[d] in along for d in n.dims) for n in nodes}
     kept = keeping(loop, find_stages(loop, nodes), inside)
     if not kept.most:
         return None
-    team = WARP
+    mine = rows // blocks if blocks else rows
+    team = min(WARP, _power(length // SIDE_BY_SIDE))
+    if mine % (WARP // team):
+        team = WARP
     while -(-length // team) * kept.most > MOST_KEPT:
         team *= 2
     busy = typical(rows) * team >= LEAST_THREADS_THAT_KEEP
     if team > MOST_TEAM_THAT_KEEPS or not busy or len(kept.nodes) > MOST_KEPT:
         return None
-    mine = rows // blocks if blocks else rows
-    teams = max(1, BLOCK_THREADS // team) if blocks or team <= WARP else 1
+    teams = BLOCK_THREADS // team if blocks else min(KEEPING_THREADS // team, KEPT_BY_A_BLOCK // length)
+    teams = max(1, teams)
     while mine % teams:
         teams //= 2
     if not blocks:
