@@ -893,7 +893,8 @@ def _close(mine: Any, other: Any, sizes: Sequence[tuple[float, int]], compute: E
     scale = _largest(other, compute) + sum(s * max(1, n / other.size) ** 0.5 for s, n in sizes) / 10
     apart = compute.map("subtract", mine, other)
     if not np.isfinite(float(apart.sum())):
-        if not verify.close(*(compute.map("isfinite", each) for each in (mine, other)), 0.0, compute):
+        finite = [compute.map("isfinite", each) for each in (mine, other)]
+        if not verify.close(finite[0], finite[1], 0.0, compute):
             return False
         mine, other = _finite(mine, other, compute), _finite(other, other, compute)
         apart = compute.map("subtract", mine, other)

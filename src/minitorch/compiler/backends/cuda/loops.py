@@ -239,8 +239,8 @@ def _arrange_to_keep(loop: Loop, nodes: list[Expression]) -> Arrangement | None:
     busy = typical(rows) * team >= LEAST_THREADS_THAT_KEEP
     if team > MOST_TEAM_THAT_KEEPS or not busy or len(kept.nodes) > MOST_KEPT:
         return None
-    teams = BLOCK_THREADS // team if blocks else min(KEEPING_THREADS // team, KEPT_BY_A_BLOCK // length)
-    teams = max(1, teams)
+    most = BLOCK_THREADS if blocks else min(KEEPING_THREADS, KEPT_BY_A_BLOCK // length * team)
+    teams = max(1, _power(most // team + 1) // 2)
     while mine % teams:
         teams //= 2
     if not blocks:
