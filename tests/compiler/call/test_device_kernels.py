@@ -183,8 +183,34 @@ def test_other_lengths_take_no_other_kernels(launcher, monkeypatch, name):
         for found, expected in zip(*results, strict=True):
             np.testing.assert_allclose(found.host, expected, rtol=1e-4, atol=1e-5)
         counted.append(len(made))
-    assert counted[0] < counted[1]  # for one length, for all of them,
+    # For one length, for all of them (columns' gradients are added up, as rows of other lengths were before),
+    assert counted[0] < counted[1] or name == "columns"
     assert set(counted[2:]) == {counted[1]}  # and no more
+
+
+def test_much_of_the_same_lengths_gets_a_kernel_of_its_own(launcher, monkeypatch):
+    monkeypatch.setattr(device_kernels, "LARGE", 100)
+    monkeypatch.setattr(device_kernels, "MUCH", 3 * 40 * 96)
+    made, load = [], launcher.load
+    monkeypatch.setattr(launcher, "load", lambda kernels: made.append(len(kernels)) or load(kernels))
+    counted = []
+    for n, m in ((5, 7), (40, 96), (40, 96), (40, 96), (40, 96), (40, 96), (6, 9), (4, 8)):
+        array = np.random.default_rng(n).normal(size=(n, m)).astype(np.float32)
+        found, expected = (make(array).softmax(1)._data for make in (there, minitorch.tensor))
+        np.testing.assert_allclose(found.host, expected, rtol=1e-5, atol=1e-6)
+        counted.append(len(made))
+    # For one length, for all, and when those have computed much, for these.
+    assert counted == [1, 2, 2, 2, 3, 3, 3, 3]
+
+
+def test_copies_of_large_arrays_are_a_kernels(launcher, monkeypatch):
+    monkeypatch.setattr(native, "LARGE_THERE", 8)
+    x = there(np.array([[1.5, -0.0, np.nan, np.inf], [-np.inf, 1e-45, 3e38, 0.0]], np.float32))
+    for _ in range(2):
+        copy = native.copied(x._data)
+    np.testing.assert_array_equal(copy.host.view(np.int32), x._data.host.view(np.int32))
+    assert launches(launcher, lambda: native.copied(x._data)) == 1
+    assert not np.may_share_memory(copy.host, x._data.host)
 
 
 def test_lengths_of_other_axes_do_not_pass_for_those_that_vary(launcher):
@@ -328,7 +354,7 @@ def test_small_kernels_that_wait_for_each_other_are_one_launch(launcher):
 def test_a_wrong_kernel_is_not_used(launcher, monkeypatch):
     monkeypatch.setattr(device_kernels, "_agrees", lambda *args: False)
     x = there(np.ones(4, np.float32))
-    with pytest.warns(UserWarning, match="does not give what CuPy gives"):
+    with pytest.warns(UserWarning, match="does not give what its steps give"):
         minitorch.sigmoid(x)
     minitorch.sigmoid(x)
     assert launcher.launched == 0
