@@ -26,6 +26,10 @@ class DeviceArray:
     def data(self):
         return SimpleNamespace(ptr=self.host.ctypes.data)
 
+    @property
+    def _c_contiguous(self):  # what CuPy calls it
+        return self.host.flags.c_contiguous
+
     def __dlpack__(self, **options):
         return self.host.__dlpack__(max_version=(1, 0))
 

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is no
 SHOWN = {
     "add", "mul", "div", "exp", "log1p", "tanh", "relu", "sigmoid", "gelu", "silu", "softplus", "softmax",
     "log_softmax", "normalize", "cross_entropy", "maximum", "argsort", "cumsum", "cumprod", "cummax_places",
-    "cummin_places", "logcumsumexp",
+    "cummin_places", "logcumsumexp", "sum", "mean", "matmul", "linear",
 }  # fmt: skip
 
 
@@ -99,12 +99,19 @@ def launches(launcher, call):
 def test_an_op_is_one_kernel(launcher):
     x = there(np.random.default_rng(0).normal(size=(6, 8)).astype(np.float32), requires_grad=True)
     g, labels = there(np.ones((6, 8), np.float32))._data, there(np.arange(6) % 8)
+    weight = there(np.random.default_rng(1).normal(size=(8, 8)).astype(np.float32))
     for call in (
         F.gelu,
         F.relu,
         lambda x: minitorch.softmax(x, -1),
         lambda x: F.layer_norm(x, (8,)),
+        lambda x: F.layer_norm(x, (8,), x[0].detach(), x[1].detach()),
         lambda x: x + x,
+        lambda x: x.sum(),
+        lambda x: x.sum(0, keepdim=True),
+        lambda x: x.mean(-1),
+        lambda x: x @ weight,
+        lambda x: F.linear(x, weight, weight[0].detach()),
     ):
         assert launches(launcher, lambda call=call: call(x.detach())) == 1
     assert launches(launcher, lambda: F.gelu(x).backward(g)) == 3  # the last adds to x.grad
@@ -118,6 +125,9 @@ def test_numbers_and_shapes_have_kernels_of_their_own(launcher):
     assert (x * 3.0).tolist() == [[3.0] * 3] * 4
     assert (x + there(np.arange(3, dtype=np.float32)))[0].tolist() == [1.0, 2.0, 3.0]
     assert (x * 0).tolist() == (x * False).tolist() == [[0.0] * 3] * 4
+    for number, other in ((0.0, -0.0), (-0.0, 0.0)):
+        assert launches(launcher, lambda number=number: x * number) == 1
+        assert np.signbit((x * other)._data.host).all() == np.signbit(other)
 
 
 @pytest.mark.parametrize(
