@@ -145,11 +145,11 @@ def natively_there(function: Callable[..., Any], lengths: str = ANY) -> Callable
     """Return a function of arrays that hands those of a device over, and computes all others itself."""
 
     @functools.wraps(function)
-    def run(first: Any, *others: Any, **attributes: Any) -> Any:
-        array = others[0] if others and first.__class__ is float else first
+    def run(*inputs: Any, **attributes: Any) -> Any:
+        array = inputs[1] if inputs[0].__class__ is float and len(inputs) > 1 else inputs[0]
         if array.__class__ in _of_devices:
-            return _computed_there(function, function, (first, *others), attributes, lengths)
-        return function(first, *others, **attributes)
+            return _computed_there(function, function, inputs, attributes, lengths)
+        return function(*inputs, **attributes)
 
     return run
 

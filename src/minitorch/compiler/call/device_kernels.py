@@ -29,7 +29,7 @@ from minitorch.compiler.backends.cuda.convolutions import (
 )
 from minitorch.compiler.backends.cuda.devices import ALIGNMENT, MOST_DYNAMIC_SHARED, Cuda
 from minitorch.compiler.backends.cuda.in_turn import in_turn
-from minitorch.compiler.backends.cuda.launching import DRIVER, address_of, launching
+from minitorch.compiler.backends.cuda.launching import DRIVER, Finder, address_of, launching
 from minitorch.compiler.backends.cuda.lower import FAILED
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.ptx import ptx
@@ -46,6 +46,7 @@ from minitorch.compiler.trace.promised import NumbersMissing, promise
 from minitorch.compiler.trace.refusal import CompileError
 from minitorch.engine import recording
 from minitorch.engine.precision import may_round
+from minitorch.ops import native
 from minitorch.ops.native import ELEMENTWISE
 
 DTYPES = frozenset(np.dtype(t) for t in (np.float16, np.float32, np.float64, np.int32, np.int64, np.bool_))
@@ -85,6 +86,9 @@ class Launcher:
         self._fail: Any = self._cupy.cuda.driver.check_status  # raises what a code of the driver's means
         self.empty: Any = _maker(self._cupy.ndarray)  # makes an array, of a shape and a dtype
         self.stream: Any = self._cupy.cuda.get_current_stream  # which has a `ptr`
+        # What does as `quick` does, in machine code; None: this CuPy makes its arrays in another way.
+        kind = self._cupy.ndarray
+        self.finder = Finder(kind, self.stream, quick) if hasattr(kind, "_init") else None
 
     def load(self, kernels: list[Kernel]) -> list[Any]:
         """Return kernels as the driver's functions."""
@@ -478,6 +482,7 @@ _backends: list[EagerBackend] = []
 def use(launcher: Any) -> None:
     """Choose what kernels are launched by, from now on: a GPU, unless somebody says otherwise."""
     _backends[:] = [EagerBackend(launcher)]
+    native.offer_there(compute, quick if launcher.finder is None else launcher.finder.find)
     for each in (_met, _kernels, _shapes, _quick, _lengths, _sized, _updates, _numbers):
         each.clear()
 
@@ -526,8 +531,12 @@ def _keep_for_quick(
     function: Function, inputs: tuple[Any, ...], attributes: dict[str, Any], kernel: DeviceKernel, shape: Any
 ) -> None:
     """Let `quick` find a kernel. shape: of the results, where the arrays were laid out in a row."""
+    launcher = kernel.run._launcher
+    finder = launcher.finder
     if len(_quick) >= MOST_QUICK:
         _quick.clear()
+        if finder is not None:
+            finder.entries.clear()
     key: list[Any] = [function]
     for each in inputs:
         kind = each.__class__
@@ -535,8 +544,12 @@ def _keep_for_quick(
     only = None
     if kernel.only is not None:
         step, own, dtype = kernel.only
-        launcher = kernel.run._launcher
-        only = step, own if shape is None else shape, dtype, launcher.empty, launcher.stream
+        made = own if shape is None else shape
+        only = step, made, dtype, launcher.empty, launcher.stream
+        if finder is not None and not any(each.__class__ in _NUMBERS for each in inputs):
+            named = [part for pair in attributes.items() for part in pair]
+            parts = [part for each in inputs for part in (each.shape, each.dtype)]
+            finder.keep((function, *parts, *named), step, made, dtype)
     _quick[*key, *attributes.items()] = kernel, shape, only
 
 

@@ -2,12 +2,13 @@
 
 import ctypes
 import gc
+import sys
 import weakref
 
 import pytest
 
 from compiled import BACKENDS
-from minitorch.compiler.backends.cuda.launching import address_of, launching
+from minitorch.compiler.backends.cuda.launching import Finder, address_of, launching
 
 pytestmark = pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is not installed")
 WORDS = ctypes.POINTER(ctypes.POINTER(ctypes.c_int64))
@@ -91,3 +92,133 @@ def test_what_it_needs_lives_as_long_as_it_does():
     del kernel
     gc.collect()
     assert seen() is None
+
+
+class Base:
+    """What arrays of CuPy's are in Python: a class, whose own __new__ is passed by."""
+
+    def _init(self, shape, dtype):
+        if shape == (13,):
+            raise MemoryError("13")
+        self.shape, self.dtype, self._c_contiguous = shape, dtype, True
+        self.data = Pointer(4096)
+
+
+class Array(Base):
+    def __new__(cls, shape, dtype, address, contiguous=True):
+        array = Base.__new__(cls)
+        array._init(shape, dtype)
+        array.data, array._c_contiguous = Pointer(address), contiguous
+        return array
+
+
+class Pointer:
+    def __init__(self, ptr):
+        self.ptr = ptr
+
+
+class Found:
+    """A finder, with a driver, that knows a launch for two arrays of shape (2, 3)."""
+
+    def __init__(self, *codes):
+        self.driver, self.asked = Driver(*codes), []
+        self.finder = Finder(Array, lambda: Pointer(5), lambda *call: self.asked.append(call))
+        operands = [(2, 0), (0, 0), (1, 4)]
+        driver = self.driver
+        at = address_of(driver.function)
+        self.launch = launching(at, 77, (1, 32, 0), 3, operands, driver.prepare, driver.fail, None)
+        self.keep(max, (2, 3), (2, 3))
+
+    def keep(self, function, shape, made, *attributes):
+        self.finder.keep((function, shape, "f", shape, "f", *attributes), self.launch, made, "d")
+
+    def __call__(self, *inputs, function=max, **attributes):
+        return self.finder.find(function, inputs, attributes)
+
+
+def test_a_launch_is_found_by_what_arrays_are_like():
+    found = Found()
+    x, y = Array((2, 3), "f", 16), Array((2, 3), "f", 32)
+    out = found(x, y)
+    assert (type(out), out.shape, out.dtype) == (Array, (2, 3), "d")
+    assert [launch[2:] for launch in found.driver.launches] == [(5, [4096, 16, 36])]
+    assert not found.asked
+
+
+def test_all_else_is_asked_for_elsewhere():
+    found = Found()
+    x = Array((2, 3), "f", 16)
+    for call in (
+        (x,),
+        (x, Array((3, 2), "f", 16)),
+        (x, Array((2, 3), "d", 16)),
+        (x, Array((2, 3), "f", 24)),
+        (x, Array((2, 3), "f", 32, contiguous=False)),
+        (x, 1.5),
+        (x, None),
+        (x, object()),
+        ([x], x),
+    ):
+        assert found(*call) is None
+        assert found.asked.pop() == (max, call, {})
+    assert found(x, x, function=min) is None
+    assert found(x, x, axis=1) is None
+    assert found(x, x, axis=[1]) is None  # (which cannot be a part of a key)
+    assert found.finder.find(1, 2) is None
+    assert found.asked == [
+        (min, (x, x), {}),
+        (max, (x, x), {"axis": 1}),
+        (max, (x, x), {"axis": [1]}),
+        (1, 2),
+    ]
+    assert not found.driver.launches
+
+
+def test_attributes_are_a_part_of_what_is_looked_for():
+    found = Found()
+    x = Array((2, 3), "f", 16)
+    found.keep(max, (2, 3), (2,), "axis", 1, "keep", False)
+    assert found(x, x, axis=1, keep=False).shape == (2,)
+    assert found(x, x, axis=1, keep=True) is None
+    assert found(x, x).shape == (2, 3)
+
+
+def test_what_goes_wrong_on_the_way_is_raised():
+    found = Found(700)
+    x = Array((2, 3), "f", 16)
+    with pytest.raises(ValueError, match="700"):
+        found(x, x)
+    found.keep(min, (2, 3), (13,))
+    with pytest.raises(MemoryError):
+        found(x, x, function=min)
+    assert found(x, x).shape == (2, 3)
+
+
+def test_finding_keeps_nothing():
+    found = Found()
+    x, y = Array((2, 3), "f", 16), Array((7, 7), "f", 16)
+    odd = {"axis": [1]}
+    things = [
+        x,
+        y,
+        x.shape,
+        y.shape,
+        max,
+        odd,
+        odd["axis"],
+        found.launch,
+        found.finder.entries,
+        Array,
+        "axis",
+    ]
+
+    def many():
+        for _ in range(100):
+            found(x, x), found(y, x), found(x, x, **odd), found(x, 1.5)
+            found.asked.clear()
+            found.driver.launches.clear()
+
+    many()
+    before = [sys.getrefcount(each) for each in things]
+    many()
+    assert [sys.getrefcount(each) for each in things] == before

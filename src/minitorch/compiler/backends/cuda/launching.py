@@ -1,7 +1,7 @@
-"""Launching a kernel, in machine code. Enters: a kernel that the driver has loaded. Leaves: a builtin function.
+"""Launching kernels, in machine code. Enters: kernels that the driver has loaded. Leaves: builtin functions.
 
-The function takes a stream and addresses, and calls the driver: half of what a launch takes otherwise is spent on
-bringing its arguments there.
+One takes a stream and addresses, and calls the driver. The other takes an op's arrays, finds the kernel for what is
+like them, makes the result's array and launches: of a small op, all that Python does takes as long as the driver.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ import ctypes
 import functools
 import sys
 from collections.abc import Callable, Sequence
+from types import BuiltinFunctionType
 from typing import Any
 
 import numpy as np
 
+from minitorch.compiler.backends.cuda.devices import ALIGNMENT
 from minitorch.compiler.backends.llvm.machine import compile_module
 from minitorch.compiler.backends.llvm.runtime import Builtin, c_string
 from minitorch.compiler.backends.llvm.target import host
@@ -39,16 +41,60 @@ WRONG_NUMBER = "a kernel was launched with the wrong number of addresses"
 DRIVER = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"  # the library
 
 
+# What finds launches, in memory: Python's objects.
+FINDS = (
+    "entries",  # a dict: launches, each with the shape and the dtype of what it makes
+    "kind",  # the class of the arrays
+    "new",  # makes one that is empty inside, of the class
+    "stream",  # returns the current one
+    "otherwise",  # called instead, where there is nothing to be found
+    "true",
+    # The names under which an array has these; `init` is a method, of a shape and a dtype.
+    "data",
+    "ptr",
+    "contiguous",
+    "shape",
+    "dtype",
+    "init",
+)
+NAMES = ("data", "ptr", "_c_contiguous", "shape", "dtype", "_init")
+
+
 @functools.cache
-def _builtin() -> Builtin:
+def _builtins() -> tuple[Builtin, Builtin]:
     target = host()
     text = fill(
         "launch.ll",
         **{name: 8 * place for place, name in enumerate(FIELDS)},
+        **{name: 8 * place for place, name in enumerate(FINDS)},
         attributes=target.attributes,
+        misaligned=ALIGNMENT - 1,
         wrong_number=c_string(WRONG_NUMBER),
     )
-    return Builtin(b"launch", compile_module(text, target, ["launch"]), "launch")
+    code = compile_module(text, target, ["launch", "find"])
+    return Builtin(b"launch", code, "launch"), Builtin(b"find", code, "find")
+
+
+class Finder:
+    """Finds launches that make one array of others, by what these are like. kind: their class.
+
+    entries: by a function, the shape and the dtype of each array, and the names and values of attributes, all in a row:
+    the launch, and the shape and the dtype of what it makes. find: of a function, a tuple of arrays and a dict of
+    attributes, returns that; or what `otherwise` returns of the same.
+    """
+
+    def __init__(self, kind: Any, stream: Callable[[], Any], otherwise: Callable[..., Any]) -> None:
+        self.entries: dict[Any, tuple[Callable[..., None], Any, Any]] = {}
+        new = kind.__mro__[1].__new__
+        names = [sys.intern(name) for name in NAMES]
+        objects = [self.entries, kind, new, stream, otherwise, True, *names]
+        words = np.array([*map(id, objects)], np.int64)
+        self.find = _builtins()[1].function(words.ctypes.data, (words, objects))
+
+    def keep(self, key: tuple[Any, ...], launch: Any, shape: Any, dtype: Any) -> None:
+        """Let a launch be found: one that `launching` has returned."""
+        if isinstance(launch, BuiltinFunctionType):
+            self.entries[key] = launch, shape, dtype
 
 
 def launching(
@@ -72,7 +118,7 @@ def launching(
     objects = [prepare, fail, TypeError, None]
     pairs = [number for at, offset in operands for number in (1 + at, offset)]
     words = np.array([*head, *map(id, objects), *pairs], np.int64)
-    return _builtin().function(words.ctypes.data, (words, objects, owner))
+    return _builtins()[0].function(words.ctypes.data, (words, objects, owner))
 
 
 def address_of(function: Any) -> int:
