@@ -189,21 +189,24 @@ def natively(
 
     def run(*inputs: Any, **attributes: Any) -> Any:
         large = inputs[0]
-        if large.__class__ is not ndarray and isinstance(large, list):
-            large = large[0]  # (a rule of several results gets their gradients in a list)
-        if large.__class__ is not ndarray or large.size < (LARGE_IF_COSTLY if costly else LARGE):
+        if large.__class__ is not ndarray:
+            if isinstance(large, list):
+                large = large[0]  # (a rule of several results gets their gradients in a list)
             if large.__class__ in _of_devices:
                 return _computed_there(function, plain, inputs, attributes, lengths)
+            if large.__class__ is not ndarray:
+                return plain(*inputs, **attributes)
+        if large.size < (LARGE_IF_COSTLY if costly else LARGE):
             return plain(*inputs, **attributes)
         return computed(large.size, inputs, attributes)
 
     def run_one(x: Any) -> Any:  # the same, of one array: half as long before anything is computed
-        if x.__class__ is not ndarray or x.size < (LARGE_IF_COSTLY if costly else LARGE):
-            return (
-                _computed_there(function, plain, (x,), {}, lengths)
-                if x.__class__ in _of_devices
-                else plain(x)
-            )
+        if x.__class__ is not ndarray:
+            if x.__class__ in _of_devices:
+                return _computed_there(function, plain, (x,), {}, lengths)
+            return plain(x)
+        if x.size < (LARGE_IF_COSTLY if costly else LARGE):
+            return plain(x)
         return computed(x.size, (x,), {})
 
     def computed(size: int, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:

@@ -120,7 +120,7 @@ class Activations(Node):
 
 
 def _normalised(x: Any, op: Op, axis: int | None, dim: int | None, dtype: Any) -> Tensor:
-    axis = choose(axis, dim)
+    axis = axis if dim is None else choose(axis, dim)
     if axis is None:
         raise TypeError(f"{op.name}: missing argument: axis (or dim), the axis that shall sum to 1")
     x = x if dtype is None else cast(x, dtype)
