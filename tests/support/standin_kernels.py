@@ -1,10 +1,12 @@
 """A GPU's kernels of eager ops on `DeviceArray`s, run by this processor, thread after thread. For `device_kernels.use`."""
 
+import ctypes
 from types import SimpleNamespace
 
 import numpy as np
 
 from minitorch.compiler.backends.cuda.devices import Emulated, Launch
+from minitorch.compiler.backends.cuda.launching import Finder, address_of, launching
 from standin import DeviceArray
 
 
@@ -53,3 +55,30 @@ class StandinLauncher:
 
     def sent(self, array):
         return DeviceArray(np.ascontiguousarray(array))
+
+
+WORDS = ctypes.POINTER(ctypes.POINTER(ctypes.c_int64))
+DRIVER = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, ctypes.c_int64, WORDS, ctypes.c_void_p
+)
+
+
+class MachineCodeLauncher(StandinLauncher):
+    """The same, whose kernels are found and launched by machine code, as a GPU's are."""
+
+    def __init__(self):
+        super().__init__()
+        self.finder = Finder(DeviceArray, self.stream)
+
+    def step(self, function, kernel, operands, count):
+        def launch(_, bx, by, bz, tx, ty, tz, shared, stream, given, extra):
+            self.launched += 1
+            self.device.step(function, kernel, [given[i][0] for i in range(len(operands))])()
+            return 0
+
+        driver = DRIVER(launch)
+        grid = kernel.blocks, kernel.threads, 0
+        return launching(address_of(driver), 0, grid, count, operands, self.fail, self.fail, driver)
+
+    def fail(self, code):
+        raise RuntimeError(code)

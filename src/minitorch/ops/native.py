@@ -24,6 +24,9 @@ Compute = Callable[[Callable[..., Any], Callable[..., Any], tuple[Any, ...], dic
 # A function, inputs and attributes: what it gives, by a kernel that was used before; None if there is none.
 Quick = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
+# A function, what computes it otherwise, and `busy`: what computes it on a device, by a kernel that was used before.
+Shortcut = Callable[[Callable[..., Any], Callable[..., Any], list[str]], Callable[..., Any]]
+
 # Kernels for arrays of any lengths; of any shape, if it is the same for all, and each element is computed from those at
 # its place; of any length of the first axis, of all that have as many axes as the first array, or of that alone.
 ANY, ELEMENTWISE, BATCH, FIRST = "any", "elementwise", "batch", "first"
@@ -47,6 +50,8 @@ _in_use: list[Compute] = []  # the same, or empty
 _offered_there: list[Compute] = []  # by whom on a device, at most one
 _quick: list[Quick] = []  # what finds kernels that were used before, at most one
 _of_devices: set[type] = set()  # the classes of devices' arrays that were met so far
+# Why kernels are not to be looked for on a device at this moment: they are switched off, or one is being made.
+busy: list[str] = []
 # Whether NumPy is computing a function in this thread: what that calls is a part of its kernel.
 _inside: ContextVar[bool] = ContextVar("inside", default=False)
 
@@ -105,10 +110,12 @@ def _computed_there(
     if _quick and (found := _quick[0](function, inputs, attributes)) is not None:
         return found
     before = _inside.set(True)
+    busy.append("making")
     try:
         found = _offered_there[0](function, plain, inputs, attributes, lengths)
         return plain(*inputs, **attributes) if found is None else found
     finally:
+        busy.remove("making")
         _inside.reset(before)
 
 
@@ -151,7 +158,17 @@ def natively_there(function: Callable[..., Any], lengths: str = ANY) -> Callable
             return _computed_there(function, function, inputs, attributes, lengths)
         return function(*inputs, **attributes)
 
+    run.kernels_of = function  # type: ignore[attr-defined]
     return run
+
+
+def shortened(run: Callable[..., Any] | None, shortcut: Shortcut) -> Callable[..., Any] | None:
+    """Return a shorter way to what kernels of a device compute, and a way to the same for all else; of others the same.
+
+    run: what `natively` or `natively_there` returned.
+    """
+    function = getattr(run, "kernels_of", None)
+    return run if run is None or function is None else shortcut(function, run, busy)
 
 
 def set_native_ops(enabled: bool) -> None:
@@ -164,6 +181,8 @@ def set_native_ops(enabled: bool) -> None:
     >>> set_native_ops(True)
     """
     _in_use[:] = _offered if enabled else []
+    if enabled == ("off" in busy):
+        (busy.remove if enabled else busy.append)("off")
 
 
 def are_native_ops_enabled() -> bool:
@@ -229,7 +248,7 @@ def natively(
             _inside.reset(before)
 
     chosen = functools.wraps(plain)(run_one if _takes_one(plain) else run)
-    chosen.is_native = True  # type: ignore[attr-defined]
+    chosen.is_native, chosen.kernels_of = True, function  # type: ignore[attr-defined]
     return chosen
 
 

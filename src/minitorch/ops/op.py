@@ -25,7 +25,15 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.ops.native import ANY, ELEMENTWISE, natively, natively_there, when_large
+from minitorch.ops.native import (
+    ANY,
+    ELEMENTWISE,
+    Shortcut,
+    natively,
+    natively_there,
+    shortened,
+    when_large,
+)
 from minitorch.ops.sums import total, total_there
 
 # An array of any kind that speaks NumPy's protocols: numpy.ndarray, cupy.ndarray, Tensor, …
@@ -33,6 +41,7 @@ Array = Any
 Rule = Callable[..., Any]
 
 OPS: dict[str, Op] = {}
+UNLISTED: list[Op] = []  # further ones that may be kernels
 
 # What an op's rules make of complex numbers: it refuses them; its rules, written for real numbers, are the
 # derivative of an analytic function, and the engine conjugates around them; its rules say all themselves.
@@ -86,6 +95,7 @@ class Op:
         "gives_own_arrays",
         "joint",
         "name",
+        "native",
         "of_large",
         "plain",
         "reads",
@@ -140,10 +150,13 @@ class Op:
         # The rules give new arrays, or g itself, or a view: this library's do. Others' may give any array they hold.
         self.gives_own_arrays = register
         self.plain = len(rules) in (1, 2) and None not in rules  # the engine's short way is for these
+        self.native = bool(native)
         if register:
             if name in OPS:
                 raise ValueError(f"an op named {name!r} exists already")
             OPS[name] = self
+        elif native:
+            UNLISTED.append(self)
 
     def open_to_devices(self) -> None:
         """Let kernels of a device compute forward and rules: called when arrays on one are first met."""
@@ -156,10 +169,16 @@ class Op:
                 )
             self.there = False
 
+    def shorten(self, shortcut: Shortcut) -> None:
+        """Let kernels of a device that were used before be called by a shortcut, in forward and rules."""
+        self.forward = shortened(self.forward, shortcut) or self.forward
+        self.rules = tuple(shortened(rule, shortcut) for rule in self.rules)
+        self.joint = shortened(self.joint, shortcut)
+
     def open_to_large(self) -> None:
         """Let kernels compute a ufunc of NumPy's, and its rules, on large arrays: called when such are first met."""
         if self.ufunc is not None and self.ufunc.signature is None and self.differentiable:
-            if hasattr(self.forward, "is_native"):
+            if self.native:
                 return
             self.of_large = natively(self.forward, ELEMENTWISE, cheap=self.ufunc in _CHEAP)
             # (They are mostly products, cheap as well, or g itself.)

@@ -46,8 +46,8 @@ from minitorch.compiler.trace.promised import NumbersMissing, promise
 from minitorch.compiler.trace.refusal import CompileError
 from minitorch.engine import recording
 from minitorch.engine.precision import may_round
-from minitorch.ops import native
 from minitorch.ops.native import ELEMENTWISE
+from minitorch.ops.op import OPS, UNLISTED
 
 DTYPES = frozenset(np.dtype(t) for t in (np.float16, np.float32, np.float64, np.int32, np.int64, np.bool_))
 CALLS = 3  # of one kind, before a kernel is made for it
@@ -88,7 +88,7 @@ class Launcher:
         self.stream: Any = self._cupy.cuda.get_current_stream  # which has a `ptr`
         # What does as `quick` does, in machine code; None: this CuPy makes its arrays in another way.
         kind = self._cupy.ndarray
-        self.finder = Finder(kind, self.stream, quick) if hasattr(kind, "_init") else None
+        self.finder = Finder(kind, self.stream) if hasattr(kind, "_init") else None
 
     def load(self, kernels: list[Kernel]) -> list[Any]:
         """Return kernels as the driver's functions."""
@@ -482,7 +482,9 @@ _backends: list[EagerBackend] = []
 def use(launcher: Any) -> None:
     """Choose what kernels are launched by, from now on: a GPU, unless somebody says otherwise."""
     _backends[:] = [EagerBackend(launcher)]
-    native.offer_there(compute, quick if launcher.finder is None else launcher.finder.find)
+    if launcher.finder is not None:
+        for op in (*OPS.values(), *UNLISTED):
+            op.shorten(launcher.finder.shortcut)
     for each in (_met, _kernels, _shapes, _quick, _lengths, _sized, _updates, _numbers):
         each.clear()
 

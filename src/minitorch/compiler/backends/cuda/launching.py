@@ -1,7 +1,8 @@
 """Launching kernels, in machine code. Enters: kernels that the driver has loaded. Leaves: builtin functions.
 
-One takes a stream and addresses, and calls the driver. The other takes an op's arrays, finds the kernel for what is
-like them, makes the result's array and launches: of a small op, all that Python does takes as long as the driver.
+One takes a stream and addresses, and calls the driver. Another stands in the place of an op's forward, or rule: takes
+arrays, finds the kernel for what is like them, makes the result's array and launches. Of a small op, what Python does
+would take as long as the driver.
 """
 
 from __future__ import annotations
@@ -47,7 +48,6 @@ FINDS = (
     "kind",  # the class of the arrays
     "new",  # makes one that is empty inside, of the class
     "stream",  # returns the current one
-    "otherwise",  # called instead, where there is nothing to be found
     "true",
     # The names under which an array has these; `init` is a method, of a shape and a dtype.
     "data",
@@ -57,6 +57,13 @@ FINDS = (
     "dtype",
     "init",
 )
+# A shortcut, in memory.
+SHORTCUT = (
+    "finder",
+    "of",  # the function that kernels are known for
+    "otherwise",  # called with the same, where there is no kernel
+    "busy",  # a list: while there is anything in it, that is called
+)
 NAMES = ("data", "ptr", "_c_contiguous", "shape", "dtype", "_init")
 
 
@@ -65,36 +72,44 @@ def _builtins() -> tuple[Builtin, Builtin]:
     target = host()
     text = fill(
         "launch.ll",
-        **{name: 8 * place for place, name in enumerate(FIELDS)},
-        **{name: 8 * place for place, name in enumerate(FINDS)},
+        **{name: 8 * place for fields in (FIELDS, FINDS, SHORTCUT) for place, name in enumerate(fields)},
         attributes=target.attributes,
         misaligned=ALIGNMENT - 1,
         wrong_number=c_string(WRONG_NUMBER),
     )
-    code = compile_module(text, target, ["launch", "find"])
-    return Builtin(b"launch", code, "launch"), Builtin(b"find", code, "find")
+    code = compile_module(text, target, ["launch", "shortcut"])
+    return Builtin(b"launch", code, "launch"), Builtin(b"shortcut", code, "shortcut", keywords=True)
 
 
 class Finder:
     """Finds launches that make one array of others, by what these are like. kind: their class.
 
     entries: by a function, the shape and the dtype of each array, and the names and values of attributes, all in a row:
-    the launch, and the shape and the dtype of what it makes. find: of a function, a tuple of arrays and a dict of
-    attributes, returns that; or what `otherwise` returns of the same.
+    the launch, and the shape and the dtype of what it makes.
     """
 
-    def __init__(self, kind: Any, stream: Callable[[], Any], otherwise: Callable[..., Any]) -> None:
+    def __init__(self, kind: Any, stream: Callable[[], Any]) -> None:
         self.entries: dict[Any, tuple[Callable[..., None], Any, Any]] = {}
         new = kind.__mro__[1].__new__
         names = [sys.intern(name) for name in NAMES]
-        objects = [self.entries, kind, new, stream, otherwise, True, *names]
-        words = np.array([*map(id, objects)], np.int64)
-        self.find = _builtins()[1].function(words.ctypes.data, (words, objects))
+        objects = [self.entries, kind, new, stream, True, *names]
+        self._words = np.array([*map(id, objects)], np.int64)
+        self._kept = objects
 
     def keep(self, key: tuple[Any, ...], launch: Any, shape: Any, dtype: Any) -> None:
         """Let a launch be found: one that `launching` has returned."""
         if isinstance(launch, BuiltinFunctionType):
             self.entries[key] = launch, shape, dtype
+
+    def shortcut(
+        self, function: Callable[..., Any], otherwise: Callable[..., Any], busy: list[Any]
+    ) -> Callable[..., Any]:
+        """Return what does as `otherwise` does, by the kernel that is known for a function, if there is one.
+
+        busy: while there is anything in it, `otherwise` is called.
+        """
+        words = np.array([self._words.ctypes.data, id(function), id(otherwise), id(busy)], np.int64)
+        return _builtins()[1].function(words.ctypes.data, (self, words, function, otherwise, busy))
 
 
 def launching(

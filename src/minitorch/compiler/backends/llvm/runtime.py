@@ -86,7 +86,7 @@ class _MethodDef(ctypes.Structure):
     )
 
 
-_METH_FASTCALL = 0x0080
+_METH_FASTCALL, _METH_KEYWORDS = 0x0080, 0x0002
 _pointer = ctypes.c_void_p
 _new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, _pointer, _pointer, _pointer)(
     ("PyCapsule_New", ctypes.pythonapi)
@@ -97,11 +97,15 @@ _new_function = ctypes.PYFUNCTYPE(
 
 
 class Builtin:
-    """Machine code as builtin functions of Python's (METH_FASTCALL); it is never unloaded."""
+    """Machine code as builtin functions of Python's (METH_FASTCALL); it is never unloaded.
 
-    def __init__(self, name: bytes, code: MachineCode, entry: str) -> None:
+    keywords: whether it takes arguments by their names too (METH_KEYWORDS).
+    """
+
+    def __init__(self, name: bytes, code: MachineCode, entry: str, keywords: bool = False) -> None:
         self._kept = code
-        self._method = _MethodDef(name, code.address(entry), _METH_FASTCALL, None)
+        flags = _METH_FASTCALL | _METH_KEYWORDS if keywords else _METH_FASTCALL
+        self._method = _MethodDef(name, code.address(entry), flags, None)
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
     def function(self, memory: int, owner: object) -> Callable[..., Any]:

@@ -1,17 +1,16 @@
 ; The builtin functions through which Python launches kernels of a GPU (METH_FASTCALL). What of a launch is the same every
-; time lies in memory; `cuda/launching.py` says where. Objects that are lent are marked so; all others are given back.
+; time lies in memory; `cuda/launching.py` says where.
 @wrong_number = private constant $wrong_number
 declare ptr @PyCapsule_GetPointer(ptr, ptr)
 declare ptr @PyCFunction_GetSelf(ptr)
 declare ptr @PyDict_GetItemWithError(ptr, ptr)
-declare i32 @PyDict_Next(ptr, ptr, ptr, ptr)
-declare i64 @PyDict_Size(ptr)
 declare void @PyErr_Clear()
 declare ptr @PyErr_Occurred()
 declare void @PyErr_SetString(ptr, ptr)
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
 declare i64 @PyLong_AsLongLong(ptr)
+declare i64 @PyList_Size(ptr)
 declare ptr @PyLong_FromLongLong(i64)
 declare ptr @PyObject_CallFunctionObjArgs(ptr, ...)
 declare ptr @PyObject_CallMethodObjArgs(ptr, ptr, ...)
@@ -190,38 +189,11 @@ keep:
   ret i1 %fine
 }
 
-; Of a function, its inputs in a tuple, and its attributes in a dict: launch the kernel that is known for arrays that are
-; like these, and return the array that it makes. Where there is none, or anything is uncommon, the finder's `otherwise`
-; is called in its place.
-define ptr @find(ptr %self, ptr %arguments, i64 %given) $attributes {
+; Launch the kernel that is known for a function of arrays that are like these, and return the array that it makes; null if
+; there is none, or anything is uncommon, or with an exception.
+define internal ptr @made(ptr %finder, ptr %function, ptr %arrays, i64 %count, ptr %names, ptr %items,
+                          i64 %options) $attributes {
 entry:
-  %finder = call ptr @PyCapsule_GetPointer(ptr %self, ptr null)
-  %otherwise_at = getelementptr i8, ptr %finder, i64 $otherwise
-  %otherwise = load ptr, ptr %otherwise_at, align 8
-  %next_at = alloca i64, align 8
-  %name_at = alloca ptr, align 8
-  %item_at = alloca ptr, align 8
-  %three = icmp eq i64 %given, 3
-  br i1 %three, label %begin, label %ask
-ask:
-  %answer = call ptr @PyObject_Vectorcall(ptr %otherwise, ptr %arguments, i64 %given, ptr null)
-  ret ptr %answer
-
-begin:
-  %inputs_at = getelementptr ptr, ptr %arguments, i64 1
-  %attributes_at = getelementptr ptr, ptr %arguments, i64 2
-  %function = load ptr, ptr %arguments, align 8
-  %inputs = load ptr, ptr %inputs_at, align 8
-  %attributes = load ptr, ptr %attributes_at, align 8
-  %count = call i64 @PyTuple_Size(ptr %inputs)
-  %options = call i64 @PyDict_Size(ptr %attributes)
-  %either = or i64 %count, %options
-  %wrong = icmp slt i64 %either, 0
-  br i1 %wrong, label %clear, label %make
-clear:
-  call void @PyErr_Clear()
-  br label %ask
-make:
   %room = add i64 %count, 2
   %bases = alloca i64, i64 %room, align 16
   store i64 0, ptr %bases, align 8
@@ -230,7 +202,9 @@ make:
   %length = add i64 %twice, 1
   %key = call ptr @PyTuple_New(i64 %length)
   %no_key = icmp eq ptr %key, null
-  br i1 %no_key, label %clear, label %start
+  br i1 %no_key, label %null, label %start
+null:
+  ret ptr null
 start:
   call void @Py_IncRef(ptr %function)
   %put_function = call i32 @PyTuple_SetItem(ptr %key, i64 0, ptr %function)
@@ -249,20 +223,21 @@ each:
   %i = phi i64 [ 0, %start ], [ %i_next, %keep ]
   %place = phi i64 [ 1, %start ], [ %place_next, %keep ]
   %more = icmp ult i64 %i, %count
-  br i1 %more, label %array, label %with_attributes
-array:
-  %lent_array = call ptr @PyTuple_GetItem(ptr %inputs, i64 %i)
-  %type = call ptr @PyObject_Type(ptr %lent_array)
+  br i1 %more, label %look_at, label %attributes
+look_at:
+  %array_at = getelementptr ptr, ptr %arrays, i64 %i
+  %array = load ptr, ptr %array_at, align 8
+  %type = call ptr @PyObject_Type(ptr %array)
   call void @Py_DecRef(ptr %type)
   %is_one = icmp eq ptr %type, %kind
   br i1 %is_one, label %where, label %leave
 where:
-  %address = call i64 @address_of(ptr %finder, ptr %lent_array)
+  %address = call i64 @address_of(ptr %finder, ptr %array)
   %low = and i64 %address, $misaligned
   %aligned = icmp eq i64 %low, 0
   br i1 %aligned, label %order, label %leave
 order:
-  %contiguous = call ptr @PyObject_GetAttr(ptr %lent_array, ptr %contiguous_name)
+  %contiguous = call ptr @PyObject_GetAttr(ptr %array, ptr %contiguous_name)
   %unknown = icmp eq ptr %contiguous, null
   br i1 %unknown, label %leave, label %ordered
 ordered:
@@ -270,11 +245,11 @@ ordered:
   %is_contiguous = icmp eq ptr %contiguous, %true
   br i1 %is_contiguous, label %shape, label %leave
 shape:
-  %has_shape = call i1 @put(ptr %key, i64 %place, ptr %lent_array, ptr %shape_at)
+  %has_shape = call i1 @put(ptr %key, i64 %place, ptr %array, ptr %shape_at)
   br i1 %has_shape, label %dtype, label %leave
 dtype:
   %place_of_dtype = add i64 %place, 1
-  %has_dtype = call i1 @put(ptr %key, i64 %place_of_dtype, ptr %lent_array, ptr %dtype_at)
+  %has_dtype = call i1 @put(ptr %key, i64 %place_of_dtype, ptr %array, ptr %dtype_at)
   br i1 %has_dtype, label %keep, label %leave
 keep:
   %i_next = add i64 %i, 1
@@ -282,28 +257,28 @@ keep:
   %base_at = getelementptr i64, ptr %bases, i64 %i_next
   store i64 %address, ptr %base_at, align 8
   br label %each
-with_attributes:
-  store i64 0, ptr %next_at, align 8
-  %none_left = icmp eq i64 %options, 0
-  br i1 %none_left, label %look, label %attribute
-attribute:
-  %at = phi i64 [ %place, %with_attributes ], [ %at_next, %named ]
-  %another = call i32 @PyDict_Next(ptr %attributes, ptr %next_at, ptr %name_at, ptr %item_at)
-  %all = icmp eq i32 %another, 0
-  br i1 %all, label %look, label %named
+attributes:
+  %j = phi i64 [ 0, %each ], [ %j_next, %named ]
+  %at = phi i64 [ %place, %each ], [ %at_next, %named ]
+  %left = icmp ult i64 %j, %options
+  br i1 %left, label %named, label %look
 named:
+  %name_at = getelementptr ptr, ptr %names, i64 %j
   %name = load ptr, ptr %name_at, align 8
+  %item_at = getelementptr ptr, ptr %items, i64 %j
   %item = load ptr, ptr %item_at, align 8
   call void @Py_IncRef(ptr %name)
   %put_name = call i32 @PyTuple_SetItem(ptr %key, i64 %at, ptr %name)
   %at_item = add i64 %at, 1
   call void @Py_IncRef(ptr %item)
   %put_item = call i32 @PyTuple_SetItem(ptr %key, i64 %at_item, ptr %item)
+  %j_next = add i64 %j, 1
   %at_next = add i64 %at, 2
-  br label %attribute
+  br label %attributes
 leave:
   call void @Py_DecRef(ptr %key)
-  br label %clear
+  call void @PyErr_Clear()
+  ret ptr null
 
 ; What is known: the builtin function that launches, and the shape and the dtype of what it makes.
 look:
@@ -318,8 +293,8 @@ met:
   %launch = call ptr @PyTuple_GetItem(ptr %known, i64 0)
   %made_shape = call ptr @PyTuple_GetItem(ptr %known, i64 1)
   %made_dtype = call ptr @PyTuple_GetItem(ptr %known, i64 2)
-  %lent_capsule = call ptr @PyCFunction_GetSelf(ptr %launch)
-  %step = call ptr @PyCapsule_GetPointer(ptr %lent_capsule, ptr null)
+  %capsule = call ptr @PyCFunction_GetSelf(ptr %launch)
+  %step = call ptr @PyCapsule_GetPointer(ptr %capsule, ptr null)
   %new_at = getelementptr i8, ptr %finder, i64 $new
   %new = load ptr, ptr %new_at, align 8
   %out = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %new, ptr %kind, ptr null)
@@ -365,4 +340,58 @@ drop:
 failed:
   call void @Py_DecRef(ptr %known)
   ret ptr null
+}
+
+; Of arrays, and attributes by their names (METH_KEYWORDS): what a function gives of them, by the kernel that is known for
+; arrays that are like these; where there is none, or anything is uncommon, `otherwise` is called in its place.
+define ptr @shortcut(ptr %self, ptr %arguments, i64 %count, ptr %keywords) $attributes {
+entry:
+  %own = call ptr @PyCapsule_GetPointer(ptr %self, ptr null)
+  %busy_at = getelementptr i8, ptr %own, i64 $busy
+  %busy = load ptr, ptr %busy_at, align 8
+  %hindrances = call i64 @PyList_Size(ptr %busy)
+  %hindered = icmp ne i64 %hindrances, 0
+  br i1 %hindered, label %ask, label %begin
+begin:
+  %plain = icmp eq ptr %keywords, null
+  br i1 %plain, label %look, label %name
+name:
+  %found = call i64 @PyTuple_Size(ptr %keywords)
+  br label %look
+look:
+  %options = phi i64 [ 0, %begin ], [ %found, %name ]
+  %names = alloca ptr, i64 %options, align 16
+  br label %next
+next:
+  %i = phi i64 [ 0, %look ], [ %i_next, %one ]
+  %more = icmp slt i64 %i, %options
+  br i1 %more, label %one, label %make
+one:
+  %keyword = call ptr @PyTuple_GetItem(ptr %keywords, i64 %i)
+  %keyword_at = getelementptr ptr, ptr %names, i64 %i
+  store ptr %keyword, ptr %keyword_at, align 8
+  %i_next = add i64 %i, 1
+  br label %next
+make:
+  %finder_at = getelementptr i8, ptr %own, i64 $finder
+  %finder = load ptr, ptr %finder_at, align 8
+  %of_at = getelementptr i8, ptr %own, i64 $of
+  %function = load ptr, ptr %of_at, align 8
+  %items = getelementptr ptr, ptr %arguments, i64 %count
+  %out = call ptr @made(ptr %finder, ptr %function, ptr %arguments, i64 %count, ptr %names, ptr %items, i64 %options)
+  %is_none = icmp eq ptr %out, null
+  br i1 %is_none, label %why, label %fine
+fine:
+  ret ptr %out
+why:
+  %problem = call ptr @PyErr_Occurred()
+  %is_new = icmp eq ptr %problem, null
+  br i1 %is_new, label %ask, label %null
+null:
+  ret ptr null
+ask:
+  %otherwise_at = getelementptr i8, ptr %own, i64 $otherwise
+  %otherwise = load ptr, ptr %otherwise_at, align 8
+  %answer = call ptr @PyObject_Vectorcall(ptr %otherwise, ptr %arguments, i64 %count, ptr %keywords)
+  ret ptr %answer
 }
