@@ -26,7 +26,7 @@ from minitorch.compiler.ir import builder as b
 from minitorch.compiler.ir.program import Program, interpret
 from minitorch.compiler.ir.sizes import Symbol
 from random_ir import close, given
-from small_nets import ConvNet, Recurrent
+from small_nets import ConvNet, Recurrent, training_step
 from some_gpu import REAL, gpu, numbers, there
 from varying import CASES, RandomVarying, arrays_for, fixed, varying
 
@@ -233,15 +233,7 @@ MODELS = {
 def trained(model, batch, sizes, on_device):
     mt.manual_seed(0)
     model = model().to("cuda" if on_device else "cpu")
-    optimizer = mt.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-
-    def step(x, y):
-        loss = F.cross_entropy(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss
-
+    step = training_step(model, mt.optim.SGD(model.parameters(), lr=0.1, momentum=0.9))
     if on_device:
         step = mt.compile(step, fullgraph=True)
     losses = []
