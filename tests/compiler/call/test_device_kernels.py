@@ -13,17 +13,17 @@ from minitorch.compiler.call import device_kernels
 from minitorch.engine.node import new_tensor
 from minitorch.nn import functional as F
 from minitorch.ops import native
-from minitorch.ops.op import OPS
+from minitorch.ops.op import OPS, UNLISTED
 from minitorch.proof.table import CASES
 from standin import DeviceArray
-from standin_kernels import StandinLauncher
+from standin_kernels import MachineCodeLauncher, StandinLauncher
 from tensors import weights
 
 pytestmark = pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is not installed")
 SHOWN = {
     "add", "mul", "div", "exp", "log1p", "tanh", "relu", "sigmoid", "gelu", "silu", "softplus", "softmax",
     "log_softmax", "normalize", "cross_entropy", "maximum", "argsort", "cumsum", "cumprod", "cummax_places",
-    "cummin_places", "logcumsumexp",
+    "cummin_places", "logcumsumexp", "sum", "mean", "matmul", "linear",
 }  # fmt: skip
 
 
@@ -99,12 +99,19 @@ def launches(launcher, call):
 def test_an_op_is_one_kernel(launcher):
     x = there(np.random.default_rng(0).normal(size=(6, 8)).astype(np.float32), requires_grad=True)
     g, labels = there(np.ones((6, 8), np.float32))._data, there(np.arange(6) % 8)
+    weight = there(np.random.default_rng(1).normal(size=(8, 8)).astype(np.float32))
     for call in (
         F.gelu,
         F.relu,
         lambda x: minitorch.softmax(x, -1),
         lambda x: F.layer_norm(x, (8,)),
+        lambda x: F.layer_norm(x, (8,), x[0].detach(), x[1].detach()),
         lambda x: x + x,
+        lambda x: x.sum(),
+        lambda x: x.sum(0, keepdim=True),
+        lambda x: x.mean(-1),
+        lambda x: x @ weight,
+        lambda x: F.linear(x, weight, weight[0].detach()),
     ):
         assert launches(launcher, lambda call=call: call(x.detach())) == 1
     assert launches(launcher, lambda: F.gelu(x).backward(g)) == 3  # the last adds to x.grad
@@ -118,6 +125,9 @@ def test_numbers_and_shapes_have_kernels_of_their_own(launcher):
     assert (x * 3.0).tolist() == [[3.0] * 3] * 4
     assert (x + there(np.arange(3, dtype=np.float32)))[0].tolist() == [1.0, 2.0, 3.0]
     assert (x * 0).tolist() == (x * False).tolist() == [[0.0] * 3] * 4
+    for number, other in ((0.0, -0.0), (-0.0, 0.0)):
+        assert launches(launcher, lambda number=number: x * number) == 1
+        assert np.signbit((x * other)._data.host).all() == np.signbit(other)
 
 
 @pytest.mark.parametrize(
@@ -344,3 +354,63 @@ def test_kernels_that_were_used_are_found_by_shapes_alone(launcher, monkeypatch)
     skewed = there(np.concatenate([x.ravel(), [0.0]]).astype(np.float32))[1:].reshape(6, 5)
     with pytest.raises(AssertionError, match="found before"):  # where kernels read four numbers at once
         skewed + b
+
+
+@pytest.fixture
+def by_machine_code(launcher, monkeypatch):
+    """The same, where machine code finds kernels that were used before."""
+    ops = [*OPS.values(), *UNLISTED]
+    before = [(op.forward, op.rules, op.joint) for op in ops]
+    found = MachineCodeLauncher()
+    device_kernels.use(found)
+    yield found
+    for op, (op.forward, op.rules, op.joint) in zip(ops, before, strict=True):
+        assert op.differentiable == bool(op.rules or op.each or op.joint)
+
+
+def test_a_kernel_that_was_used_before_is_found_by_machine_code(by_machine_code, monkeypatch):
+    draw = np.random.default_rng(0)
+    arrays = [draw.normal(size=shape).astype(np.float32) for shape in ((6, 8), (8, 8), (8,))]
+    calls = {
+        "add": lambda x, w, b: x + x,
+        "broadcast": lambda x, w, b: x + b,
+        "gelu": lambda x, w, b: F.gelu(x),
+        "softmax": lambda x, w, b: minitorch.softmax(x, -1),
+        "layer_norm": lambda x, w, b: F.layer_norm(x, (8,), b, b),
+        "sum": lambda x, w, b: x.sum(),
+        "rows": lambda x, w, b: x.sum(-1, keepdim=True),
+        "linear": lambda x, w, b: F.linear(x, w, b),
+    }
+    on_device = [there(each) for each in arrays]
+    expected = {name: call(*map(minitorch.tensor, arrays))._data for name, call in calls.items()}
+    for _ in range(2):
+        for call in calls.values():
+            call(*on_device)
+    monkeypatch.setattr(native, "_computed_there", lambda function, *rest: pytest.fail(f"{function}"))
+    before = by_machine_code.launched
+    found = {name: call(*on_device)._data for name, call in calls.items()}
+    assert by_machine_code.launched - before == len(calls)
+    for name, mine in found.items():
+        np.testing.assert_allclose(mine.host, expected[name], rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+def test_machine_code_leaves_gradients_and_all_else_as_they_were(by_machine_code):
+    draw = np.random.default_rng(0)
+    start = [draw.normal(size=shape).astype(np.float32) for shape in ((6, 8), (5, 8), (5,))]
+    labels = np.arange(6) % 5
+
+    def gradients(make, labels):
+        x, w, b = (make(each) for each in start)
+        loss = F.cross_entropy(F.linear(F.gelu(x * 2.0), w, b), labels) + (x[:, 1:] * x[:, 1:]).mean()
+        loss.backward()
+        return [each.grad for each in (x, w, b)]
+
+    wanted = gradients(lambda a: minitorch.tensor(a, requires_grad=True), minitorch.tensor(labels))
+    for enabled in (True, True, True, False, True):
+        minitorch.set_native_ops(enabled)
+        for mine, other in zip(gradients(lambda a: there(a, True), there(labels)), wanted, strict=True):
+            np.testing.assert_allclose(mine.host, other, rtol=1e-3, atol=1e-5)
+    before = by_machine_code.launched
+    minitorch.set_native_ops(False)
+    gradients(lambda a: there(a, True), there(labels))
+    assert by_machine_code.launched == before

@@ -13,10 +13,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import functools
-import operator
-import struct
 import threading
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -32,6 +29,7 @@ from minitorch.compiler.backends.cuda.convolutions import (
 )
 from minitorch.compiler.backends.cuda.devices import ALIGNMENT, MOST_DYNAMIC_SHARED, Cuda
 from minitorch.compiler.backends.cuda.in_turn import in_turn
+from minitorch.compiler.backends.cuda.launching import DRIVER, Finder, address_of, launching
 from minitorch.compiler.backends.cuda.lower import FAILED
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.ptx import ptx
@@ -52,10 +50,12 @@ from minitorch.compiler.trace.refusal import CompileError
 from minitorch.engine import gpu, recording
 from minitorch.engine.precision import may_round
 from minitorch.ops.native import ELEMENTWISE
+from minitorch.ops.op import OPS, UNLISTED
 
 DTYPES = frozenset(np.dtype(t) for t in (np.float16, np.float32, np.float64, np.int32, np.int64, np.bool_))
 CALLS = 3  # of one kind, before a kernel is made for it
 MOST_SHAPES = 64  # that kernels of one function are made for
+NO_CONTEXT = 201  # the driver's code of a thread that has not met the GPU yet
 MOST_FLOPS = 1 << 28  # of a product, or a convolution, that is a kernel of our own
 LEAST_CONVOLVED = 1 << 24  # multiplications of a library's convolution: below, its call takes longer
 MOST_QUICK = 4096  # that are found without a second look
@@ -67,28 +67,19 @@ MOST_NUMBERS = 8  # sets of numbers that are kept on the device
 _met: dict[Any, int] = {}
 _kernels: dict[Any, DeviceKernel | None] = {}
 _shapes: dict[Any, int] = {}  # how many kernels a function has
-# Kernels by the shapes, strides and dtypes of arrays alone; with them: the results' shape, whether all inputs are
-# arrays, and of which class those are.
-_quick: dict[Any, tuple[DeviceKernel, Any, bool, Any]] = {}
+# Kernels by the classes, shapes and dtypes of arrays, which lie in the order of their axes; with them: the results'
+# shape, and what to do where that is one launch: this, the shape and dtype of the array that it makes, what makes one,
+# and what knows the stream.
+_quick: dict[Any, tuple[DeviceKernel, Any, tuple[Step, Any, Any, Any, Any] | None]] = {}
 _lengths: dict[Any, _Lengths] = {}  # what is known of a function's lengths, by all but those
 _sized: dict[Any, DeviceKernel] = {}  # kernels for all lengths, as they are for some
 _recorded: dict[Any, tuple[Program, list[int | None], bool] | None] = {}  # functions before they have kernels
 _computed: dict[Any, int] = {}  # how many elements these have computed of some lengths
 Shapes = tuple[tuple[int, ...], ...]
+Step = Callable[..., None]  # a launch: of a stream, and of addresses
 _NUMBERS = {float, int, bool, type(None)}
 _making = threading.Lock()
 _UNKNOWN: Any = object()
-
-
-class _Arguments:
-    """What the driver reads a kernel's arguments from. pack: puts them there. at: its address."""
-
-    def __init__(self, count: int) -> None:
-        self._values = (ctypes.c_int64 * count)()
-        first = ctypes.addressof(self._values)
-        self._places = (ctypes.c_void_p * count)(*range(first, first + 8 * count, 8))
-        self.at = ctypes.addressof(self._places)
-        self.pack = functools.partial(struct.Struct(f"{count}q").pack_into, self._values, 0)
 
 
 class Launcher:
@@ -98,43 +89,40 @@ class Launcher:
         self.device = Cuda()
         self.device.require()
         self._cupy = self.device.cupy
-        self._loaded: Any = (
-            weakref.WeakKeyDictionary()
-        )  # what `load` has returned, with the driver's functions
-        self.empty: Any = self._cupy.ndarray  # makes an array, of a shape and a dtype
+        self._driver = address_of(ctypes.CDLL(DRIVER).cuLaunchKernel)
+        self._fail: Any = self._cupy.cuda.driver.check_status  # raises what a code of the driver's means
+        self.empty: Any = _maker(self._cupy.ndarray)  # makes an array, of a shape and a dtype
+        self.stream: Any = self._cupy.cuda.get_current_stream  # which has a `ptr`
+        # What does as `quick` does, in machine code; None: this CuPy makes its arrays in another way.
+        kind = self._cupy.ndarray
+        self.finder = Finder(kind, self.stream) if hasattr(kind, "_init") else None
 
     def load(self, kernels: list[Kernel]) -> list[Any]:
-        """Return kernels as functions of their operands' addresses and a stream."""
+        """Return kernels as the driver's functions."""
         module = self._cupy.cuda.function.Module()
         module.load(ptx(gpu_text(kernels), self.device.processor))
-        names = [f"kernel{number}" for number in range(len(kernels))]
-        return [self._run(module.get_function(n), each) for n, each in zip(names, kernels, strict=True)]
+        found = [module.get_function(f"kernel{number}") for number in range(len(kernels))]
+        for function, kernel in zip(found, kernels, strict=True):
+            if kernel.shared > SHARED_BYTES:
+                self._cupy.cuda.driver.funcSetAttribute(function.ptr, MOST_DYNAMIC_SHARED, kernel.shared)
+        return found
 
-    def again(self, run: Any, kernel: Kernel) -> Any:
-        """Return what `load` has returned for a kernel, for the same one with another number of blocks."""
-        return self._run(self._loaded[run], kernel)
+    def step(self, function: Any, kernel: Kernel, operands: list[tuple[int, int]], count: int) -> Step:
+        """Return a launch of what `load` has returned for a kernel, or for the same with another number of blocks.
 
-    def _run(self, function: Any, kernel: Kernel) -> Callable[[Sequence[int], int], None]:
-        """Return one of them. (The driver is called as it is: what CuPy makes of arguments takes as long again.)"""
-        driver = self._cupy.cuda.driver
-        launch = driver.launchKernel
-        blocks, threads, count = kernel.blocks, kernel.threads, len(kernel.operands)
+        operands: which of the addresses each lies at (-1: none), and how many bytes from there. count: of addresses.
+        """
         more = kernel.shared if kernel.shared > SHARED_BYTES else 0
-        if more:
-            driver.funcSetAttribute(function.ptr, MOST_DYNAMIC_SHARED, more)
-        free: list[_Arguments] = []  # that no thread is using
+        grid = kernel.blocks, kernel.threads, more
+        prepare, fail = self._prepare, self._fail
+        return launching(self._driver, function.ptr, grid, count, operands, prepare, fail, function)
 
-        def run(addresses: Sequence[int], stream: int) -> None:
-            try:
-                arguments = free.pop()
-            except IndexError:
-                arguments = _Arguments(count)
-            arguments.pack(*addresses)
-            launch(function.ptr, blocks, 1, 1, threads, 1, 1, more, stream, arguments.at, 0)
-            free.append(arguments)
-
-        self._loaded[run] = function
-        return run
+    def _prepare(self, code: int) -> None:
+        """Raise what a code of the driver's means; but a thread that has not met the GPU yet is introduced to it."""
+        if code != NO_CONTEXT:
+            self._fail(code)
+        self._cupy.cuda.Device().use()
+        self._cupy.cuda.runtime.memGetInfo()
 
     def multiply(self, product: LibraryProduct, addresses: Sequence[int], stream: int) -> None:
         """Let a library compute a product."""
@@ -155,12 +143,13 @@ class Launcher:
         return array.data.ptr
 
     def sent(self, array: np.ndarray) -> Any:
-        """Return a constant on the device."""
-        return self._cupy.asarray(array)
-
-    def stream(self) -> int:
-        """Return the current stream."""
-        return self._cupy.cuda.get_current_stream().ptr
+        """Return an array on the device. (The driver keeps a copy of it, and nobody waits.)"""
+        found, runtime = self.empty(array.shape, array.dtype), self._cupy.cuda.runtime
+        stream = self.stream().ptr
+        runtime.memcpyAsync(
+            found.data.ptr, array.ctypes.data, array.nbytes, runtime.memcpyHostToDevice, stream
+        )
+        return found
 
     def words(self, count: int) -> np.ndarray:
         """Return numbers of the host's, all 0, that kernels can write to: the GPU sees pinned memory too."""
@@ -171,6 +160,21 @@ class Launcher:
     def computing(self) -> Elsewhere:
         """Return what computes values one by one."""
         return computing(gpu.memory())
+
+
+def _maker(kind: Any) -> Callable[[Any, Any], Any]:
+    """Return what makes a CuPy array of a shape and a dtype."""
+    start = getattr(kind, "_init", None)
+    if start is None:  # (a CuPy without it)
+        return kind
+    new = kind.__mro__[1].__new__
+
+    def make(shape: Any, dtype: Any) -> Any:  # what kind(shape, dtype) does, in two thirds of the time
+        array = new(kind)
+        array._init(shape, dtype)
+        return array
+
+    return make
 
 
 class EagerBackend(CudaBackend):
@@ -242,7 +246,7 @@ class Launches:
         self._launcher, self._binding = launcher, binding or {}
         outputs = enumerate(schedule.program.outputs)
         self._outputs = [
-            (tuple(evaluated(o.shape, self._binding)), o.dtype)
+            (tuple(evaluated(o.shape, self._binding)), o.dtype.char)  # (which CuPy takes the fastest)
             for i, o in outputs
             if i not in schedule.updates
         ]
@@ -269,41 +273,34 @@ class Launches:
         kernels = [task.kernel for task in tasks if isinstance(task.kernel, Kernel)]
         kernels += [each.exact for each in kernels if each.exact is not None]
         different = {id(kernel.items): kernel for kernel in kernels}
-        if loaded is None:
+        functions = loaded
+        if functions is None:
             functions = dict(zip(different, launcher.load(list(different.values())), strict=True))
-        else:
-            functions = {each: launcher.again(loaded[each], kernel) for each, kernel in different.items()}
-        # What operands are found in: inputs, outputs, scratch if there is any, then addresses that stay the same, then
-        # those that lie some bytes into others.
-        self._fixed: list[int] = []
-        first = self._inputs + len(self._outputs) + bool(self._scratch)
-        places = [[self._place(each, schedule, plan, first) for each in t.kernel.operands] for t in tasks]
-        inside = dict.fromkeys(place for each in places for place in each if place[1])
-        self._inside = list(inside)
-        numbers = {place: number for number, place in enumerate(inside, first + len(self._fixed))}
-        self._steps: list[tuple[Any, Any]] = []  # functions, and which of these are their operands
-        for task, found in zip(tasks, places, strict=True):
+        # What operands are found in: inputs, outputs, scratch if there is any.
+        count = self._inputs + len(self._outputs) + bool(self._scratch)
+        self._steps: list[Step] = []
+        for task in tasks:
             kernel = task.kernel
+            operands = [self._place(each, schedule, plan) for each in kernel.operands]
             if isinstance(kernel, Kernel):
-                function = functions[id(kernel.items)]
+                step = launcher.step(functions[id(kernel.items)], kernel, operands, count)
                 if kernel.exact is not None:
-                    function = functools.partial(_either, function, functions[id(kernel.exact.items)])
+                    exact = launcher.step(functions[id(kernel.exact.items)], kernel.exact, operands, count)
+                    step = functools.partial(_either, step, exact)
             else:
                 library = launcher.multiply if isinstance(kernel, LibraryProduct) else launcher.convolve
-                function = functools.partial(library, kernel)
-            self._steps.append((function, _picked([numbers.get(place, place[0]) for place in found])))
+                step = functools.partial(_by_library, library, kernel, operands)
+            self._steps.append(step)
 
-    def _place(self, operand: Any, schedule: Schedule, plan: MemoryPlan, first: int) -> tuple[int, int]:
-        """Return what an operand lies in, and how many bytes into it. first: of the addresses that stay the same."""
+    def _place(self, operand: Any, schedule: Schedule, plan: MemoryPlan) -> tuple[int, int]:
+        """Return what an operand lies in, and how many bytes into it; -1, and its address, if that stays the same."""
         value, offset = operand if isinstance(operand, tuple) else (operand, 0)
         offset = evaluated(offset, self._binding)
         if value == SIZE:
-            self._fixed.append(offset)
-            return first + len(self._fixed) - 1, 0
+            return -1, offset
         if value == FAILED:
             address = self._launcher.address
-            self._fixed.append(self._words.ctypes.data + 8 * offset if offset else address(self._failed))
-            return first + len(self._fixed) - 1, 0
+            return -1, self._words.ctypes.data + 8 * offset if offset else address(self._failed)
         argument = schedule.arguments.get(value)
         if argument is not None and argument in self._numbers:  # of each its float64 and its float32
             place = 16 * self._numbers.index(argument) + 8 * (value.dtype.itemsize == 4)
@@ -311,9 +308,8 @@ class Launches:
         if argument is not None:
             return argument, offset
         if isinstance(value, Value) and value.primitive == "constant":
-            self._constants.append(self._launcher.sent(np.asarray(value.attributes["array"])))
-            self._fixed.append(self._launcher.address(self._constants[-1]) + offset)
-            return first + len(self._fixed) - 1, 0
+            self._constants.append(self._launcher.sent(np.ascontiguousarray(value.attributes["array"])))
+            return -1, self._launcher.address(self._constants[-1]) + offset
         return self._inputs + len(self._outputs), plan.offsets[value] + offset
 
     def __call__(
@@ -323,30 +319,27 @@ class Launches:
 
         addresses: of the arrays, if they are known. (Of numbers, there is one array for all.)
         """
-        empty, address = self._launcher.empty, self._launcher.address
+        launcher = self._launcher
         if self._checks and self._seen != self._none:
             self._fail()
-        made = [empty(own if shape is None else shape, dtype) for own, dtype in self._outputs]
+        made = [launcher.empty(own if shape is None else shape, dtype) for own, dtype in self._outputs]
+        address = launcher.address
         if addresses is None:
             addresses = [0 if each is None else address(each) for each in arrays]
         given = [*addresses, *[address(each) for each in made]]
         if self._scratch:
-            _held, at = self._launcher.scratch(self._scratch)
+            _held, at = launcher.scratch(self._scratch)
             given.append(at)
-        given += self._fixed
-        if self._inside:
-            given += [given[place] + offset for place, offset in self._inside]
-        stream = self._launcher.stream()
-        for function, pick in self._steps:
-            function(pick(given), stream)
+        stream = launcher.stream().ptr
+        for step in self._steps:
+            step(stream, *given)
         return made
 
-    def only_step(self) -> tuple[Any, ...] | None:
-        """Return what to do where that is one launch with whole arrays, of which one is made; None if it is more."""
-        if len(self._steps) != 1 or len(self._outputs) != 1 or self._scratch or self._fixed or self._inside:
+    def only_step(self) -> tuple[Step, Any, Any] | None:
+        """Return the launch, where it is the only one and makes one array, of which shape and dtype; else None."""
+        if len(self._steps) != 1 or len(self._outputs) != 1 or self._scratch:
             return None
-        launcher = self._launcher
-        return launcher.empty, *self._outputs[0], launcher.address, launcher.stream, *self._steps[0]
+        return self._steps[0], *self._outputs[0]
 
     def _fail(self) -> None:
         """Raise what an earlier run has found."""
@@ -360,16 +353,16 @@ class Launches:
         )
 
 
-def _either(rounding: Any, exact: Any, addresses: Sequence[int], stream: int) -> None:
+def _either(rounding: Step, exact: Step, *given: int) -> None:
     """Launch a kernel, or the one that rounds no factors."""
-    (rounding if may_round() else exact)(addresses, stream)
+    (rounding if may_round() else exact)(*given)
 
 
-def _picked(places: list[int]) -> Callable[[Sequence[int]], Sequence[int]]:
-    """Return a function that picks some of what it is given."""
-    if len(places) == 1:
-        return lambda given: (given[places[0]],)
-    return operator.itemgetter(*places)
+def _by_library(
+    library: Callable[..., None], what: Any, operands: list[tuple[int, int]], stream: int, *given: int
+) -> None:
+    """Let a library compute something."""
+    library(what, [offset if at < 0 else given[at] + offset for at, offset in operands], stream)
 
 
 class DeviceKernel:
@@ -377,19 +370,13 @@ class DeviceKernel:
 
     def __init__(self, run: Launches, results: list[int | None], alone: bool) -> None:
         self.run, self.results, self.alone = run, results, alone
-        self._only = run.only_step() if alone and results == [-1] else None
+        # The launch, where it is the only one, with the shape and the dtype of the array that it makes.
+        self.only = run.only_step() if alone and results == [-1] else None
 
     def __call__(
         self, arrays: Sequence[Any], shape: tuple[int, ...] | None, addresses: Sequence[int] | None = None
     ) -> Any:
         """Run it. shape: of the results, where the arrays were laid out in a row. addresses: if they are known."""
-        if self._only is not None:
-            empty, own, dtype, address, stream, function, pick = self._only
-            out = empty(own if shape is None else shape, dtype)
-            if addresses is None:
-                addresses = [address(each) for each in arrays]
-            function(pick((*addresses, address(out))), stream())
-            return out
         made = self.run(arrays, shape, addresses)
         if self.alone:
             (only,) = self.results
@@ -406,11 +393,14 @@ class DeviceKernel:
 def update(function: Callable[..., None], arrays: list[Any], numbers: tuple[Any, ...]) -> bool:
     """Do function(arrays, numbers), which changes some of the arrays, by a kernel; return whether it was done."""
     kind, shape, dtype = arrays[0].__class__, arrays[0].shape, arrays[0].dtype
+    addresses = []
     for array in arrays:
         if array.__class__ is not kind or array.shape != shape or array.dtype != dtype:
             return False
-        if not array.flags.c_contiguous:
+        address = array.data.ptr
+        if address % ALIGNMENT or not array._c_contiguous:
             return False
+        addresses.append(address)
     fixed = fixed_numbers(numbers)
     key = (function, dtype, shape, len(arrays), fixed)
     try:
@@ -421,10 +411,7 @@ def update(function: Callable[..., None], arrays: list[Any], numbers: tuple[Any,
         return False
     if kernel is _UNKNOWN:
         return _update_later(key, function, arrays, numbers, fixed)
-    for array in arrays:
-        if kernel.address(array) % ALIGNMENT:
-            return False
-    kernel(arrays, numbers)
+    kernel(addresses, numbers)
     return True
 
 
@@ -433,19 +420,19 @@ class Update:
 
     def __init__(self, run: Launches, changed: list[int], tells: list[Callable[..., float]]) -> None:
         self.run, self.changed, self.tells = run, changed, tells
-        self.address = run._launcher.address
 
-    def __call__(self, arrays: list[Any], numbers: tuple[Any, ...]) -> None:
-        """Run it."""
-        given = tuple([tell(numbers) for tell in self.tells])
-        self.run([*arrays, *self._sent(given)])
+    def __call__(self, addresses: list[int], numbers: tuple[Any, ...]) -> None:
+        """Run it, on arrays that begin at these addresses."""
+        if self.tells:
+            held = self._sent(tuple([tell(numbers) for tell in self.tells]))
+            address = self.run._launcher.address(held)
+            addresses = addresses + [address] * len(self.tells)  # (they are all in one array)
+        self.run((), None, addresses)
 
-    def _sent(self, numbers: tuple[float, ...]) -> list[Any]:
-        """Return numbers on the device, in one array, which stands first."""
-        if not numbers:
-            return []
+    def _sent(self, numbers: tuple[float, ...]) -> Any:
+        """Return numbers on the device, in one array."""
         launcher = self.run._launcher
-        key = (launcher.stream(), numbers)
+        key = (launcher.stream().ptr, numbers)
         found = _numbers.get(key)
         if found is None:
             if len(_numbers) >= MOST_NUMBERS:
@@ -453,7 +440,7 @@ class Update:
             pairs = np.zeros(len(numbers), [("wide", "f8"), ("narrow", "f4"), ("", "f4")])
             pairs["wide"] = pairs["narrow"] = numbers
             found = _numbers[key] = launcher.sent(pairs.view(np.int64))
-        return [found, *[None] * (len(numbers) - 1)]
+        return found
 
 
 _updates: dict[Any, Update | None] = {}
@@ -488,7 +475,7 @@ def _update_later(
         if kernel is not None:
             copies = [a.copy() for a in arrays]
             sizes = [(_largest(a, compute), a.size) for a in arrays]
-            kernel(copies, numbers)
+            kernel([each.data.ptr for each in copies], numbers)
         compute.prepare(found.program.values())
         told = [np.asarray(tell(numbers), arrays[0].dtype) for tell in found.tells]
         rows = [array.reshape(-1) for array in arrays]
@@ -526,7 +513,10 @@ _backends: list[EagerBackend] = []
 def use(launcher: Any) -> None:
     """Choose what kernels are launched by, from now on: a GPU, unless somebody says otherwise."""
     _backends[:] = [EagerBackend(launcher)]
-    for each in (
+    if launcher.finder is not None:
+        for op in (*OPS.values(), *UNLISTED):
+            op.shorten(launcher.finder.shortcut)
+    found = (
         _met,
         _kernels,
         _shapes,
@@ -538,7 +528,8 @@ def use(launcher: Any) -> None:
         _updates,
         _changes,
         _numbers,
-    ):
+    )
+    for each in found:
         each.clear()
 
 
@@ -551,31 +542,61 @@ def _backend() -> EagerBackend | None:
     return _backends[0]
 
 
-def _quick_key(function: Function, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-    key = [(x.__class__, x) if x.__class__ in _NUMBERS else (x.shape, x.strides, x.dtype) for x in inputs]
-    return (function, *key, *attributes.items()) if attributes else (function, *key)
-
-
 def quick(function: Function, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     """Return what a function gives of arrays of which it has met the like, as they are."""
+    key: list[Any] = [function]
+    addresses = []
     try:
-        found = _quick.get(_quick_key(function, inputs, attributes))
+        for each in inputs:
+            kind = each.__class__
+            if kind in _NUMBERS:
+                key += kind, each or str(each)  # (0.0 is no -0.0)
+                continue
+            address = each.data.ptr
+            if address % ALIGNMENT or not each._c_contiguous:  # (`flags` would take five times as long)
+                return None
+            addresses.append(address)
+            key += kind, each.shape, each.dtype
+        if attributes:
+            key += attributes.items()
+        found = _quick.get(tuple(key))
     except (AttributeError, TypeError):  # a list of arrays; an attribute that cannot be a part of a key
         return None
     if found is None:
         return None
-    kernel, shape, are_arrays, kind = found
-    if not are_arrays:
-        inputs = tuple([each for each in inputs if each.__class__ not in _NUMBERS])
-    addresses = []
-    for array in inputs:
-        if array.__class__ is not kind:
-            return None
-        address = array.data.ptr
-        if address % ALIGNMENT:
-            return None
-        addresses.append(address)
-    return kernel(inputs, shape, addresses)
+    kernel, shape, only = found
+    if only is None:
+        return kernel([each for each in inputs if each.__class__ not in _NUMBERS], shape, addresses)
+    step, shape, dtype, empty, stream = only
+    out = empty(shape, dtype)
+    step(stream().ptr, *addresses, out.data.ptr)
+    return out
+
+
+def _keep_for_quick(
+    function: Function, inputs: tuple[Any, ...], attributes: dict[str, Any], kernel: DeviceKernel, shape: Any
+) -> None:
+    """Let `quick` find a kernel. shape: of the results, where the arrays were laid out in a row."""
+    launcher = kernel.run._launcher
+    finder = launcher.finder
+    if len(_quick) >= MOST_QUICK:
+        _quick.clear()
+        if finder is not None:
+            finder.entries.clear()
+    key: list[Any] = [function]
+    for each in inputs:
+        kind = each.__class__
+        key += (kind, each or str(each)) if kind in _NUMBERS else (kind, each.shape, each.dtype)
+    only = None
+    if kernel.only is not None:
+        step, own, dtype = kernel.only
+        made = own if shape is None else shape
+        only = step, made, dtype, launcher.empty, launcher.stream
+        if finder is not None and not any(each.__class__ in _NUMBERS for each in inputs):
+            named = [part for pair in attributes.items() for part in pair]
+            parts = [part for each in inputs for part in (each.shape, each.dtype)]
+            finder.keep((function, *parts, *named), step, made, dtype)
+    _quick[*key, *attributes.items()] = kernel, shape, only
 
 
 def compute(
@@ -596,7 +617,7 @@ def compute(
             tree.append(len(each))
             arrays += each
         elif each.__class__ in (float, int, bool):
-            tree.append(Fixed(each, each.__class__))
+            tree.append(Fixed(each, each.__class__ if each else str(each)))
         else:
             return None
     pattern = []
@@ -633,10 +654,7 @@ def compute(
             if address(array) % ALIGNMENT:
                 return None
         if as_they_are and not any(isinstance(each, (list, tuple)) for each in inputs):
-            if len(_quick) >= MOST_QUICK:
-                _quick.clear()
-            are_arrays = len(arrays) == len(inputs)
-            _quick[_quick_key(function, inputs, attributes)] = kernel, shape, are_arrays, kind
+            _keep_for_quick(function, inputs, attributes, kernel, shape)
         return kernel(arrays, shape)
     return _later(key, function, plain, inputs, arrays, tuple(tree), attributes, shape)
 
