@@ -24,7 +24,7 @@ from minitorch.compiler.backends.cuda.capabilities import GPU_FIGURES, Gpu
 from minitorch.compiler.backends.cuda.convolutions import (
     Convolution,
     LibraryConvolution,
-    is_single,
+    is_known,
     multiplications,
 )
 from minitorch.compiler.backends.cuda.devices import ALIGNMENT, MOST_DYNAMIC_SHARED, Cuda
@@ -57,7 +57,7 @@ CALLS = 3  # of one kind, before a kernel is made for it
 MOST_SHAPES = 64  # that kernels of one function are made for
 NO_CONTEXT = 201  # the driver's code of a thread that has not met the GPU yet
 MOST_FLOPS = 1 << 28  # of a product, or a convolution, that is a kernel of our own
-LEAST_CONVOLVED = 1 << 24  # multiplications of a library's convolution: below, its call takes longer
+LEAST_CONVOLVED = 1 << 20  # multiplications of a library's convolution: below, its call takes longer
 MOST_QUICK = 4096  # that are found without a second look
 MOST_TRIES = 3  # to make kernels of a function for all lengths
 LARGE = 1 << 20  # elements, from which on a kernel takes longer than its launch
@@ -130,8 +130,7 @@ class Launcher:
 
     def convolve(self, convolution: LibraryConvolution, addresses: Sequence[int], stream: int) -> None:
         """Let a library compute a convolution."""
-        self.device.convolutions.prepare(convolution, addresses)
-        self.device.convolutions.launch(convolution, addresses, stream, 1 + stream)
+        self.device.convolutions.compute(convolution, addresses, stream)
 
     def scratch(self, size: int) -> tuple[Any, int]:
         """Return memory, and its address."""
@@ -195,7 +194,7 @@ class EagerBackend(CudaBackend):
     def convolves(self, product: Value, found: Convolution) -> bool:
         """Whether a convolution is a library's: it takes one launch."""
         large = multiplications(product, found) >= LEAST_CONVOLVED
-        return large and is_single(product, found) and self.device.convolves
+        return large and is_known(product, found) and self.device.convolves
 
     def turns(self, product: Value, found: Convolution) -> bool:
         """Whether a convolution is to have its channels last: its arrays are given and wanted with channels first."""
@@ -518,7 +517,7 @@ def use(launcher: Any) -> None:
     if launcher.finder is not None:
         for op in (*OPS.values(), *UNLISTED):
             op.shorten(launcher.finder.shortcut)
-    found = (
+    for each in (
         _met,
         _kernels,
         _shapes,
@@ -530,8 +529,7 @@ def use(launcher: Any) -> None:
         _updates,
         _changes,
         _numbers,
-    )
-    for each in found:
+    ):
         each.clear()
 
 

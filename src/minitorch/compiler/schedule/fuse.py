@@ -246,11 +246,11 @@ class Fuser(Grouping):
     def finishes(self, group: Group, value: Value) -> bool:
         """Whether a library does this to a product's result on the way: add to it, or round it as its factors are."""
         product, last = group.product, group.members[-1]
-        if any("window" in (x.primitive, *(i.primitive for i in x.inputs)) for x in product.inputs):
-            return False  # a convolution, perhaps in groups, which may be another library's
         function = value.attributes.get("function")
         if function == "cast":
             return value.dtype == product.inputs[0].dtype and self.is_read_once(value.inputs[0], last)
+        if any("window" in (x.primitive, *(i.primitive for i in x.inputs)) for x in product.inputs):
+            return False  # a convolution, perhaps in groups, which may be another library's
         if function != "add" or value.dtype != np.float32 or len(group.members) > MOST_ADDED:
             return False
         if any(map(_is_windows, product.inputs)):  # a library for convolutions adds nothing

@@ -610,6 +610,15 @@ def test_kernels_of_one_block_run_in_turn(backend):
     assert b"bar.sync" in ptx(gpu_text([kernel]), "sm_80")
 
 
+def test_a_factor_with_some_of_the_batches_is_not_read_beyond_its_end(librarys):
+    x, w = minitorch.tensor(numbers(16, 2, 64, 32)), minitorch.tensor(numbers(2, 16, 32))
+    function = lambda x, w: minitorch.einsum("ngux,gox->ngou", x, w)
+    run = minitorch.compile(function, backend="gpu")
+    run(x, w)
+    assert_same(run(x, w), function(x, w), slack=10)
+    assert "please report" not in str(run.explain())
+
+
 @pytest.fixture
 def small_ones_too(monkeypatch):
     """Convolutions are a library's however small they are."""
@@ -629,7 +638,7 @@ def test_convolutions_are_a_librarys(how, small_ones_too):
     run = minitorch.compile(function, backend="gpu")
     run(x, w)
     for made, expected in zip(run(x, w), function(x, w), strict=True):
-        np.testing.assert_allclose(made.detach().numpy(), expected.detach().numpy(), rtol=1e-4, atol=1e-4)
+        assert_same(made, expected)
     assert len(library_convolutions(run)) == 3
 
 
@@ -680,6 +689,28 @@ def networks(nn):
             5,
             lambda: nn.Sequential(convolution(8, 8), nn.AvgPool2d(2), convolution(8, 8), nn.Flatten()),
         ),
+        "of one axis": (
+            8,
+            lambda: nn.Sequential(
+                nn.Flatten(2),
+                nn.Conv1d(8, 8, 3, padding=1),
+                nn.BatchNorm1d(8),
+                nn.ReLU(),
+                nn.Conv1d(8, 16, 4, stride=2, groups=2),
+                nn.ConvTranspose1d(16, 8, 3),
+            ),
+        ),
+        "of three axes": (
+            8,
+            lambda: nn.Sequential(
+                nn.Unflatten(3, (3, 4)),
+                nn.Conv3d(8, 8, 3, padding=1),
+                nn.BatchNorm3d(8),
+                nn.ReLU(),
+                nn.Conv3d(8, 16, (3, 2, 3), dilation=(2, 1, 1), groups=2),
+                nn.ConvTranspose3d(16, 8, 2),
+            ),
+        ),
     }
 
 
@@ -705,6 +736,34 @@ def test_what_stands_around_convolutions_has_its_channels_last_too(name, small_o
             assert_same(mine, other, name, slack=10, floor=1e-4)
     assert len(library_convolutions(run)) == count
     assert "please report" not in str(run.explain())
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_convolutions_of_halves_are_a_librarys(dtype, small_ones_too):
+    if dtype == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    minitorch.manual_seed(0)
+    nn = minitorch.nn
+    model = nn.Sequential(
+        nn.Conv2d(8, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.Tanh(), nn.Conv2d(8, 16, 3, groups=2)
+    )
+    x, slopes = minitorch.tensor(numbers(2, 8, 12, 12)), minitorch.tensor(numbers(2, 16, 10, 10))
+
+    def step(model, dtype=dtype):
+        with minitorch.autocast("cpu", dtype=getattr(minitorch, dtype), enabled=dtype != "float32"):
+            out = model(x)
+        out = out.float()
+        loss = (out * slopes).sum()
+        return out, *minitorch.autograd.grad(loss, list(model.parameters()))
+
+    run = minitorch.compile(lambda: step(model), backend="gpu")
+    exact = step(model, "float32")
+    for _ in range(2):
+        for mine, other in zip(run(), exact, strict=True):
+            far = np.abs(mine.detach().numpy() - other.detach().numpy()).max()
+            assert far <= (0.02 if dtype == "bfloat16" else 0.003) * np.abs(other.detach().numpy()).max()
+    kinds = [each.dtype.name for each in library_convolutions(run)]
+    assert kinds == [dtype] * 5
 
 
 def test_one_kernel_brings_images_to_a_convolution_and_none_takes_results_back(small_ones_too):
