@@ -69,7 +69,7 @@ FOLDED_AT_ONCE = FOLDED_BY_ALL = 8  # what so many threads know, one folds; and 
 SIDE_BY_SIDE = 4  # elements of a thread: it waits for memory once for all of them
 # What an element costs from where on a thread takes twice as many, and a block has fewer threads: some compute while
 # others wait.
-DEAR, DEAR_THREADS = 32.0, 64
+DEAR, DEAR_THREADS = 32.0, 128
 LONG_ROW, LONG_SIDE_BY_SIDE = 32, 8  # elements of a thread's row, from which on it takes more of them
 MOST_COUNTED = (1 << 31) - 1  # elements whose numbers 32 bits hold
 PER_ROW, PER_ELEMENT = 2, 3  # how many scopes deep: what is known of a row, and of an element of it
