@@ -785,3 +785,31 @@ def test_one_kernel_brings_images_to_a_convolution_and_none_takes_results_back(s
         if sum(each.nbytes == 4 * x.numel() for each in task.touches) > 1
     ]
     assert len(whole) == 2 + 2  # the copy, the convolution; the loss with its gradient, the filters' gradient
+
+
+@pytest.mark.parametrize("backend", ["numpy", "gpu"])
+@pytest.mark.parametrize("length", [1, 70])
+def test_places_in_sorted_sequences_are_one_kernel(length, backend):
+    draw = np.random.default_rng(length)
+    one, whole = (
+        np.sort(draw.integers(0, 20, length)).astype(np.float32),
+        np.sort(draw.integers(0, 9, length)),
+    )
+    one[length // 2 + 1 :] = np.nan
+    rows = np.sort(draw.normal(size=(2, 3, length)), -1)
+    values = np.array([-1.0, 3.0, 7.5, 19.0, 25.0, np.nan, np.inf, -np.inf], np.float32)
+    given = [one, values, whole, draw.integers(-1, 10, (4, 5)), rows, draw.normal(size=(2, 3, 4))]
+
+    def function(one, values, whole, numbers, rows, each):
+        pairs = ((one, values), (whole, numbers), (whole, values), (rows, each))
+        return [minitorch.searchsorted(*pair, right=right) for pair in pairs for right in (False, True)]
+
+    given = [minitorch.tensor(array) for array in given]
+    run = minitorch.compile(function, backend=backend)
+    run(*given)
+    for a, b in zip(run(*given), function(*given), strict=True):
+        assert_same(a, b)
+    if backend == "gpu":
+        told = str(run.explain())
+        assert "indices below" not in told
+        assert "CuPy" not in told
