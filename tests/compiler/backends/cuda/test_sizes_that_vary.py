@@ -15,7 +15,7 @@ import pytest
 import minitorch as mt
 from compiled import BACKENDS
 from minitorch import nn
-from minitorch.compiler.backends.cuda import backend, loops, lower, products, transposed
+from minitorch.compiler.backends.cuda import arrangement, backend, lower, products, transposed
 from minitorch.compiler.backends.cuda.backend import CudaBackend
 from minitorch.compiler.backends.cuda.devices import Cuda, Emulated, Launch
 from minitorch.compiler.backends.cuda.products import LibraryProduct
@@ -56,8 +56,8 @@ def for_small_sizes(monkeypatch):
         (products, "LEAST_FOR_A_LIBRARY"),
         (lower, "LEAST_WORTH_PACKING"),
         (transposed, "LEAST_ELEMENTS"),
-        (loops, "BUSY_THREADS"),
-        (loops, "LEAST_THREADS_THAT_KEEP"),
+        (arrangement, "BUSY_THREADS"),
+        (arrangement, "LEAST_THREADS_THAT_KEEP"),
     ):
         monkeypatch.setattr(room, name, 8)
     return {"serial_elements": 16, "column_bytes": 64, "most_blocks": 5, "alone_from": 8}
