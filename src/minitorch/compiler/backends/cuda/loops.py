@@ -6,8 +6,8 @@ that of the whole team. Folds over rows are a block's: it goes through its share
 sum of each, which another kernel adds up. So the order of additions depends on shapes alone; but where rows are added
 to places that indices name, memory adds them up as they come.
 
-arrangement.py decides who has what; rows.py and columns.py write what is folded, loop_writer.py what both need; here are
-loops without rows, and the order of all phases.
+arrangement.py decides who has what; rows.py and columns.py write what is folded, loop_writer.py what both need; here
+are loops without rows, and the order of all phases.
 """
 
 from __future__ import annotations
