@@ -16,7 +16,7 @@ from minitorch.engine import bfloat16, node
 from minitorch.engine import complex as complex_numbers
 from minitorch.engine.modes import USUAL, attention, current
 from minitorch.engine.node import NO_ATTRIBUTES
-from minitorch.engine.record import TROUBLE, apply, second_try
+from minitorch.engine.record import FLOAT32_THERE, TROUBLE, apply, second_try
 from minitorch.engine.recording import recordings
 from minitorch.engine.versions import VIEWED, is_view, note_view, rebased
 from minitorch.engine.watch import exposed, is_exposed, tick
@@ -32,7 +32,8 @@ def {name}({parameters}):
         or (exposed and ({is_exposed}))
         or (complex_met and op.complex is REFUSED)
         or bfloat16_met
-        or current().observers
+        or (mode := current()).observers
+        or (mode.precision is not None and op.name in FLOAT32_THERE)
     ){or_uncommon}:
         return {apply}
     forward = op.forward  # in a name of its own: calling it as a method would look it up the slow way
@@ -63,6 +64,7 @@ def {name}({parameters}):
     return out
 """
 _NAMES = {
+    "FLOAT32_THERE": FLOAT32_THERE,
     "LARGE": LARGE_IF_CHEAP,
     "NO_ATTRIBUTES": NO_ATTRIBUTES,
     "REFUSED": REFUSED,

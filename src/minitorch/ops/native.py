@@ -163,6 +163,18 @@ def natively_there(function: Callable[..., Any], lengths: str = ANY) -> Callable
     return run
 
 
+LARGE_THERE = 1 << 20  # elements, from which on a kernel copies sooner than a device's own library does
+_copy_there: Callable[..., Any] = natively_there(lambda x: x * 1, ELEMENTWISE)
+
+
+def copied(array: Any, order: Any = "C") -> Any:
+    """Return a copy of an array: of large floats on a device by a kernel. order: as of NumPy's."""
+    large = is_of_device(array) and array.size >= LARGE_THERE
+    if large and array.dtype.kind == "f" and array.flags.c_contiguous:
+        return _copy_there(array)
+    return array.copy(order)
+
+
 def shortened(run: Callable[..., Any] | None, shortcut: Shortcut) -> Callable[..., Any] | None:
     """Return a shorter way to what kernels of a device compute, and a way to the same for all else; of others the same.
 

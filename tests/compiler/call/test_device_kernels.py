@@ -193,8 +193,34 @@ def test_other_lengths_take_no_other_kernels(launcher, monkeypatch, name):
         for found, expected in zip(*results, strict=True):
             np.testing.assert_allclose(found.host, expected, rtol=1e-4, atol=1e-5)
         counted.append(len(made))
-    assert counted[0] < counted[1]  # for one length, for all of them,
+    # For one length, for all of them (columns' gradients are added up, as rows of other lengths were before),
+    assert counted[0] < counted[1] or name == "columns"
     assert set(counted[2:]) == {counted[1]}  # and no more
+
+
+def test_much_of_the_same_lengths_gets_a_kernel_of_its_own(launcher, monkeypatch):
+    monkeypatch.setattr(device_kernels, "LARGE", 100)
+    monkeypatch.setattr(device_kernels, "MUCH", 3 * 40 * 96)
+    made, load = [], launcher.load
+    monkeypatch.setattr(launcher, "load", lambda kernels: made.append(len(kernels)) or load(kernels))
+    counted = []
+    for n, m in ((5, 7), (40, 96), (40, 96), (40, 96), (40, 96), (40, 96), (6, 9), (4, 8)):
+        array = np.random.default_rng(n).normal(size=(n, m)).astype(np.float32)
+        found, expected = (make(array).softmax(1)._data for make in (there, minitorch.tensor))
+        np.testing.assert_allclose(found.host, expected, rtol=1e-5, atol=1e-6)
+        counted.append(len(made))
+    # For one length, for all, and when those have computed much, for these.
+    assert counted == [1, 2, 2, 2, 3, 3, 3, 3]
+
+
+def test_copies_of_large_arrays_are_a_kernels(launcher, monkeypatch):
+    monkeypatch.setattr(native, "LARGE_THERE", 8)
+    x = there(np.array([[1.5, -0.0, np.nan, np.inf], [-np.inf, 1e-45, 3e38, 0.0]], np.float32))
+    for _ in range(2):
+        copy = native.copied(x._data)
+    np.testing.assert_array_equal(copy.host.view(np.int32), x._data.host.view(np.int32))
+    assert launches(launcher, lambda: native.copied(x._data)) == 1
+    assert not np.may_share_memory(copy.host, x._data.host)
 
 
 def test_lengths_of_other_axes_do_not_pass_for_those_that_vary(launcher):
@@ -212,7 +238,8 @@ def test_large_products_are_left_to_libraries(launcher, monkeypatch):
     assert (small > 0, launches(launcher, lambda: F.conv2d(x, w))) == (True, 0)
 
 
-def test_a_large_convolution_is_a_product_of_a_library(launcher):
+def test_a_large_convolution_is_a_product_of_a_library(launcher, monkeypatch):
+    monkeypatch.setattr(device_kernels, "LEAST_CONVOLVED", 1 << 40)
     draw = np.random.default_rng(0)
     images, kernel = draw.normal(size=(2, 16, 12, 12)), draw.normal(size=(32, 16, 3, 3))
     x, w = there(images.astype(np.float32)), there(kernel.astype(np.float32))
@@ -223,30 +250,67 @@ def test_a_large_convolution_is_a_product_of_a_library(launcher):
     assert 0 < launches(launcher, lambda: F.conv2d(x, w, padding=1)) <= 4
 
 
-@pytest.mark.parametrize(
-    "how", [{"padding": 1}, {"stride": 2}, {"dilation": 2, "padding": (1, 2)}, {"groups": 3}], ids=str
-)
-def test_a_convolution_is_one_of_a_library_where_there_is_one(launcher, how, monkeypatch):
-    monkeypatch.setattr(device_kernels, "LEAST_CONVOLVED", 1)
-    draw = np.random.default_rng(0)
-    shapes = [(2, 6, 12, 11), (9, 6 // how.get("groups", 1), 3, 3)]
-    images, kernel = (draw.normal(size=s).astype(np.float32) for s in shapes)
-    found = []
-    for make in (there, minitorch.tensor):
+WAYS = [{"padding": 1}, {"stride": 2}, {"dilation": 2, "padding": 1}, {"groups": 3, "padding": 1}]
+
+
+def of_both(images, kernel, how, call):
+    """What a convolution and its gradients are, on the device and, in float32, by NumPy."""
+    for make in (there, lambda array: minitorch.tensor(array.astype(np.float32))):
         x, w = make(images).requires_grad_(), make(kernel).requires_grad_()
         for _ in range(3):
             x.grad = w.grad = None
-            out = F.conv2d(x, w, **how)
-            out.backward(make(np.cos(np.arange(out.numel())).astype(np.float32).reshape(out.shape)))
+            out = call(x, w, **how)
+            slopes = np.cos(np.arange(out.numel())).astype(images.dtype).reshape(out.shape)
+            out.backward(make(slopes))
         arrays = [getattr(each, "_data", each) for each in (out, x.grad, w.grad)]
-        found.append([np.asarray(getattr(each, "host", each)) for each in arrays])
-    for mine, other in zip(*found, strict=True):
+        yield [np.asarray(getattr(each, "host", each)) for each in arrays]
+
+
+@pytest.mark.parametrize("how", [*WAYS, {"dilation": 2, "padding": (0, 1, 2)}], ids=str)
+@pytest.mark.parametrize("size", [(11,), (12, 11), (5, 4, 6)], ids=len)
+def test_a_convolution_is_one_of_a_library_where_there_is_one(launcher, size, how, monkeypatch):
+    how = how | {"padding": how["padding"][-len(size) :]} if isinstance(how.get("padding"), tuple) else how
+    monkeypatch.setattr(device_kernels, "LEAST_CONVOLVED", 1)
+    draw = np.random.default_rng(0)
+    shapes = [(2, 6, *size), (9, 6 // how.get("groups", 1), *[3] * len(size))]
+    images, kernel = (draw.normal(size=s).astype(np.float32) for s in shapes)
+    call = (F.conv1d, F.conv2d, F.conv3d)[len(size) - 1]
+    for mine, other in zip(*of_both(images, kernel, how, call), strict=True):
         np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-4)
-    if how == {"padding": 1}:
-        x, w, ones = there(images, True), there(kernel, True), there(np.ones((2, 9, 12, 11), np.float32))
-        assert launches(launcher, lambda: F.conv2d(x, w, **how)) == 1
-        both = lambda: minitorch.autograd.grad(F.conv2d(x, w, **how), [x, w], ones)
-        assert launches(launcher, both) == 1 + 1 + 2  # that of the images needs the filters turned round
+    x, w = there(images, True), there(kernel, True)
+    assert launches(launcher, lambda: call(x, w, **how)) == 1
+    ones = there(np.ones(call(x, w, **how).shape, np.float32))
+    both = lambda: minitorch.autograd.grad(call(x, w, **how), [x, w], ones)
+    # Nothing is written out for a library; with a stride, filters are, and what it makes is put in its places.
+    assert launches(launcher, both) in ([3] if "stride" not in how else [5, 6])
+
+
+@pytest.mark.parametrize("how", [{}, {"stride": 2}, {"stride": 2, "padding": 1, "groups": 3}], ids=str)
+@pytest.mark.parametrize("size", [(11,), (12, 11), (5, 4, 6)], ids=len)
+def test_so_is_a_transposed_one(launcher, size, how, monkeypatch):
+    monkeypatch.setattr(device_kernels, "LEAST_CONVOLVED", 1)
+    products = []
+    monkeypatch.setattr(launcher, "multiply", lambda *args: products.append(args))
+    draw = np.random.default_rng(0)
+    shapes = [(2, 6, *size), (6, 4, *[3] * len(size))]
+    images, kernel = (draw.normal(size=s).astype(np.float32) for s in shapes)
+    call = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[len(size) - 1]
+    for mine, other in zip(*of_both(images, kernel, how, call), strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-4)
+    assert not products  # of windows
+
+
+@pytest.mark.parametrize("how", WAYS, ids=str)
+def test_a_convolution_of_halves_is_one_of_a_library(launcher, how, monkeypatch):
+    monkeypatch.setattr(device_kernels, "LEAST_CONVOLVED", 1)
+    draw = np.random.default_rng(0)
+    shapes = [(2, 6, 12, 11), (9, 6 // how.get("groups", 1), 3, 3)]
+    images, kernel = (draw.normal(size=s).astype(np.float16) for s in shapes)
+    for mine, other in zip(*of_both(images, kernel, how, F.conv2d), strict=True):
+        assert mine.dtype == np.float16
+        np.testing.assert_allclose(mine, other, rtol=2e-3, atol=2e-3)
+    x, w = there(images, True), there(kernel, True)
+    assert launches(launcher, lambda: F.conv2d(x, w, **how)) == 1
 
 
 def test_long_sums_that_cancel_out_may_be_rounded_differently(launcher):
@@ -259,7 +323,8 @@ def test_long_sums_that_cancel_out_may_be_rounded_differently(launcher):
     np.testing.assert_allclose(found._data.host, 0, atol=0.05)
 
 
-def test_a_convolution_whose_windows_are_written_out_has_room_for_them(launcher):
+def test_a_convolution_whose_windows_are_written_out_has_room_for_them(launcher, monkeypatch):
+    monkeypatch.setattr(device_kernels, "LEAST_CONVOLVED", 1 << 40)
     draw = np.random.default_rng(0)
     images, kernel = draw.normal(size=(4, 64, 8, 8)), draw.normal(size=(64, 64, 3, 3))
     x, w = there(images.astype(np.float32)), there(kernel.astype(np.float32))
@@ -299,7 +364,7 @@ def test_small_kernels_that_wait_for_each_other_are_one_launch(launcher):
 def test_a_wrong_kernel_is_not_used(launcher, monkeypatch):
     monkeypatch.setattr(device_kernels, "_agrees", lambda *args: False)
     x = there(np.ones(4, np.float32))
-    with pytest.warns(UserWarning, match="does not give what CuPy gives"):
+    with pytest.warns(UserWarning, match="does not give what its steps give"):
         minitorch.sigmoid(x)
     minitorch.sigmoid(x)
     assert launcher.launched == 0

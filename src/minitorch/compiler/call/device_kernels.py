@@ -3,9 +3,9 @@
 The function runs once on arrays that record (trace/) and of which only shapes are known; what it writes down becomes
 one kernel, or a few, of the backend for GPUs, which are launched one after the other on the current stream. They are
 kept by dtypes, shapes and attributes; where a function comes with other lengths again and again, the axes that differ
-vary from then on, and the same kernels serve all their lengths. What they give the first time is compared with what
-CuPy gives. None is the answer where CuPy is to compute: llvmlite is not installed, an order in memory that kernels do
-not know, a part of the function for which there is no kernel.
+vary from then on, and the same kernels serve all their lengths. The first calls are computed value by value, and what
+kernels give the first time is compared with that. None is the answer where CuPy is to compute: llvmlite is not
+installed, an order in memory that kernels do not know, a part of the function for which there is no kernel.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from minitorch.compiler.backends.cuda.capabilities import GPU_FIGURES, Gpu
 from minitorch.compiler.backends.cuda.convolutions import (
     Convolution,
     LibraryConvolution,
-    is_single,
+    is_known,
     multiplications,
 )
 from minitorch.compiler.backends.cuda.devices import ALIGNMENT, MOST_DYNAMIC_SHARED, Cuda
@@ -35,16 +35,19 @@ from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.ptx import ptx
 from minitorch.compiler.backends.cuda.words import SHARED_BYTES, SIZE, Kernel, gpu_text
 from minitorch.compiler.backends.interface import Task
+from minitorch.compiler.call import verify
 from minitorch.compiler.call.kernels import Fixed, Function, recorded, warn
-from minitorch.compiler.call.update_kernels import FLOATS, NoKernel, changes, fixed_numbers
+from minitorch.compiler.call.there import computing
+from minitorch.compiler.call.update_kernels import FLOATS, Changes, NoKernel, changes, fixed_numbers
+from minitorch.compiler.ir.elsewhere import Elsewhere, lies_here
 from minitorch.compiler.ir.polynomial import LEAST
-from minitorch.compiler.ir.program import Value
+from minitorch.compiler.ir.program import Program, Value, interpret
 from minitorch.compiler.ir.sizes import Binding, Size, evaluated, surely_less
 from minitorch.compiler.schedule.memory import MemoryPlan
 from minitorch.compiler.schedule.schedule import Schedule
 from minitorch.compiler.trace.promised import NumbersMissing, promise
 from minitorch.compiler.trace.refusal import CompileError
-from minitorch.engine import recording
+from minitorch.engine import gpu, recording
 from minitorch.engine.precision import may_round
 from minitorch.ops.native import ELEMENTWISE
 from minitorch.ops.op import OPS, UNLISTED
@@ -54,9 +57,11 @@ CALLS = 3  # of one kind, before a kernel is made for it
 MOST_SHAPES = 64  # that kernels of one function are made for
 NO_CONTEXT = 201  # the driver's code of a thread that has not met the GPU yet
 MOST_FLOPS = 1 << 28  # of a product, or a convolution, that is a kernel of our own
-LEAST_CONVOLVED = 1 << 24  # multiplications of a library's convolution: below, its call takes longer
+LEAST_CONVOLVED = 1 << 20  # multiplications of a library's convolution: below, its call takes longer
 MOST_QUICK = 4096  # that are found without a second look
 MOST_TRIES = 3  # to make kernels of a function for all lengths
+LARGE = 1 << 20  # elements, from which on a kernel takes longer than its launch
+MUCH = 1 << 30  # elements, after which large arrays of the same lengths are worth a kernel of their own
 MOST_NUMBERS = 8  # sets of numbers that are kept on the device
 
 _met: dict[Any, int] = {}
@@ -68,6 +73,8 @@ _shapes: dict[Any, int] = {}  # how many kernels a function has
 _quick: dict[Any, tuple[DeviceKernel, Any, tuple[Step, Any, Any, Any, Any] | None]] = {}
 _lengths: dict[Any, _Lengths] = {}  # what is known of a function's lengths, by all but those
 _sized: dict[Any, DeviceKernel] = {}  # kernels for all lengths, as they are for some
+_recorded: dict[Any, tuple[Program, list[int | None], bool] | None] = {}  # functions before they have kernels
+_computed: dict[Any, int] = {}  # how many elements these have computed of some lengths
 Shapes = tuple[tuple[int, ...], ...]
 Step = Callable[..., None]  # a launch: of a stream, and of addresses
 _NUMBERS = {float, int, bool, type(None)}
@@ -123,8 +130,7 @@ class Launcher:
 
     def convolve(self, convolution: LibraryConvolution, addresses: Sequence[int], stream: int) -> None:
         """Let a library compute a convolution."""
-        self.device.convolutions.prepare(convolution, addresses)
-        self.device.convolutions.launch(convolution, addresses, stream, 1 + stream)
+        self.device.convolutions.compute(convolution, addresses, stream)
 
     def scratch(self, size: int) -> tuple[Any, int]:
         """Return memory, and its address."""
@@ -149,6 +155,10 @@ class Launcher:
         words = np.frombuffer(self._cupy.cuda.alloc_pinned_memory(8 * count), np.int64, count)
         words[:] = 0
         return words
+
+    def computing(self) -> Elsewhere:
+        """Return what computes values one by one."""
+        return computing(gpu.memory())
 
 
 def _maker(kind: Any) -> Callable[[Any, Any], Any]:
@@ -176,10 +186,15 @@ class EagerBackend(CudaBackend):
         super().__init__(launcher.device)
         self.launcher = launcher
 
+    @functools.cached_property
+    def by_values(self) -> Elsewhere:
+        """What computes values one by one, by kernels that know no lengths."""
+        return self.launcher.computing()
+
     def convolves(self, product: Value, found: Convolution) -> bool:
         """Whether a convolution is a library's: it takes one launch."""
         large = multiplications(product, found) >= LEAST_CONVOLVED
-        return large and is_single(product, found) and self.device.convolves
+        return large and is_known(product, found) and self.device.convolves
 
     def turns(self, product: Value, found: Convolution) -> bool:
         """Whether a convolution is to have its channels last: its arrays are given and wanted with channels first."""
@@ -428,6 +443,7 @@ class Update:
 
 
 _updates: dict[Any, Update | None] = {}
+_changes: dict[Any, Changes] = {}  # what has no kernels yet
 _numbers: dict[Any, Any] = {}  # sent lately: the parameters of a group are told the same
 
 
@@ -438,40 +454,54 @@ def _update_later(
     numbers: tuple[Any, ...],
     fixed: tuple[Any, ...],
 ) -> bool:
-    """Count a call for which there is no kernel; make one at the last of some."""
+    """Do it value by value, there being no kernel yet; make one at the last of some calls."""
     met = _met[key] = _met.get(key, 0) + 1
-    if met < CALLS:
-        return False
     with _making:
-        _updates[key] = None
-        backend = _backend()
+        backend, _updates[key] = _backend(), None
         if backend is None or _shapes.get(function, 0) >= MOST_SHAPES or arrays[0].dtype not in FLOATS:
             return False
-        _shapes[function] = _shapes.get(function, 0) + 1
+        kernel = copies = None
         try:
-            kernel = _made_update(backend, function, arrays, numbers, fixed)
+            found = _recorded_change(key, function, arrays, numbers, fixed)
+            if met >= CALLS:
+                _shapes[function] = _shapes.get(function, 0) + 1
+                kernel = Update(
+                    backend.build(found.program, found.updates, found.numbers), found.changed, found.tells
+                )
         except (NoKernel, NumbersMissing, CompileError):
             return False
-        copies = [a.copy() for a in arrays]
-        sizes = [(_largest(a), a.size) for a in arrays]
-        kernel([each.data.ptr for each in copies], numbers)
-        function(arrays, numbers)
-        if all(bool(_close(copies[i], arrays[i], sizes)) for i in kernel.changed):
+        compute = backend.by_values
+        if kernel is not None:
+            copies = [a.copy() for a in arrays]
+            sizes = [(_largest(a, compute), a.size) for a in arrays]
+            kernel([each.data.ptr for each in copies], numbers)
+        compute.prepare(found.program.values())
+        told = [np.asarray(tell(numbers), arrays[0].dtype) for tell in found.tells]
+        rows = [array.reshape(-1) for array in arrays]
+        for i, made in zip(
+            found.changed, interpret(found.program, [*rows, *told], compute=compute), strict=True
+        ):
+            np.copyto(rows[i], compute.to_device(made) if lies_here(made) else made)
+        if copies is None:
+            del _updates[key]
+        elif all(_close(copies[i], arrays[i], sizes, compute) for i in found.changed):
             _updates[key] = kernel
+            del _changes[key]
         else:
-            warn(function, "does not give what CuPy gives", "CuPy")
+            warn(function, "does not give what its steps give", "CuPy")
         return True
 
 
-def _made_update(
-    backend: EagerBackend, function: Callable[..., None], arrays: list[Any], numbers: Any, fixed: Any
-) -> Update:
-    """Return a function that changes arrays as kernels."""
-    shape = (arrays[0].size,)
-    inputs = [Value("input", (), {"index": i}, shape, a.dtype) for i, a in enumerate(arrays)]
-    promised = [promise(shape, a.dtype) for a in arrays]
-    found = changes(function, inputs, promised, numbers, fixed)
-    return Update(backend.build(found.program, found.updates, found.numbers), found.changed, found.tells)
+def _recorded_change(
+    key: Any, function: Callable[..., None], arrays: list[Any], numbers: Any, fixed: Any
+) -> Changes:
+    """Return a function that changes arrays as a program."""
+    if key not in _changes:
+        shape = (arrays[0].size,)
+        inputs = [Value("input", (), {"index": i}, shape, a.dtype) for i, a in enumerate(arrays)]
+        promised = [promise(shape, a.dtype) for a in arrays]
+        _changes[key] = changes(function, inputs, promised, numbers, fixed)
+    return _changes[key]
 
 
 # --- what they are made by ------------------------------------------------------------------------------------
@@ -485,7 +515,19 @@ def use(launcher: Any) -> None:
     if launcher.finder is not None:
         for op in (*OPS.values(), *UNLISTED):
             op.shorten(launcher.finder.shortcut)
-    for each in (_met, _kernels, _shapes, _quick, _lengths, _sized, _updates, _numbers):
+    for each in (
+        _met,
+        _kernels,
+        _shapes,
+        _quick,
+        _lengths,
+        _sized,
+        _recorded,
+        _computed,
+        _updates,
+        _changes,
+        _numbers,
+    ):
         each.clear()
 
 
@@ -601,6 +643,9 @@ def compute(
         return None
     if kernel is _UNKNOWN:
         kernel = _for_all_lengths(key, arrays, shape)
+        if kernel is not _UNKNOWN and max([array.size for array in arrays]) >= LARGE:
+            as_they_are = False  # (what is found quickly is not counted)
+            kernel = _of_its_own(key, arrays, attributes, shape, kernel)
     if kernel is not _UNKNOWN:
         address = kernel.run._launcher.address
         for array in arrays:
@@ -629,9 +674,11 @@ def _later(
     lengths = _in_a_row(arrays, shape)
     known = _lengths.setdefault(_without_lengths(key, arrays, lengths), _Lengths(lengths))
     vary = known.vary(lengths)
+    expected = _value_by_value(key, arrays, attributes, shape)
     if met < CALLS and not vary:
-        return None
-    expected = plain(*inputs, **attributes)
+        return expected
+    if expected is None:
+        expected = plain(*inputs, **attributes)
     with _making:
         kernel, before = None, known.many
         if _shapes.get(function, 0) < MOST_SHAPES and all(a.dtype in DTYPES for a in arrays):
@@ -640,9 +687,46 @@ def _later(
             kernel = _made(function, arrays, tree, attributes, lengths, named, known)
             if kernel is not None and not _is_right(function, kernel, arrays, shape, expected):
                 kernel, known.many = None, before
-        if kernel is not None or not vary:
+        if kernel is not None and known.many is not before:
+            _sized[key] = kernel
+        elif kernel is not None or not vary:
             _kernels[key] = kernel
+        if kernel is not None:
+            _recorded.pop(key, None)
     return expected
+
+
+def _value_by_value(key: Any, arrays: list[Any], attributes: dict[str, Any], shape: Any) -> Any:
+    """Return what a function gives, each value by a kernel that knows no lengths; None if CuPy is to compute it.
+
+    CuPy's kernels are made when they are first called, each in a tenth of a second.
+    """
+    backend, (function, tree, *_) = _backend(), key
+    if backend is None or not all(array.dtype in DTYPES for array in arrays):
+        return None
+    if key not in _recorded:
+        lengths = _in_a_row(arrays, shape)
+        promised = [promise(length, a.dtype) for length, a in zip(lengths, arrays, strict=True)]
+        try:
+            _recorded[key] = recorded(function, promised, [list(n) for n in lengths], tree, attributes)
+        except Exception:  # if anything is wrong, CuPy says so
+            _recorded[key] = None
+    before = _recorded[key]
+    if before is None:
+        return None
+    program, results, alone = before
+    given = arrays if shape is None else [array.reshape(-1) for array in arrays]
+    compute = backend.by_values
+    compute.prepare(program.values())
+    try:
+        found = interpret(program, given, compute=compute)
+    except IndexError:  # CuPy's way tells which
+        return None
+    made = [compute.to_device(array) if lies_here(array) else array for array in found]
+    if shape is not None:
+        made = [array.reshape(shape) for array in made]
+    outputs = [None if i is None else arrays[i] if i >= 0 else made[~i] for i in results]
+    return outputs[0] if alone else tuple(outputs)
 
 
 class _Lengths:
@@ -716,6 +800,28 @@ def _for_all_lengths(key: Any, arrays: list[Any], shape: Any) -> Any:
     return kernel
 
 
+def _of_its_own(
+    key: Any, arrays: list[Any], attributes: dict[str, Any], shape: Any, general: DeviceKernel
+) -> DeviceKernel:
+    """Return the kernels for all lengths; when they have computed much of the same ones, kernels for these alone."""
+    function, tree, *_ = key
+    met = _computed[key] = _computed.get(key, 0) + max([array.size for array in arrays])
+    if met < MUCH or recording.recorder() is not None:
+        return general
+    with _making:
+        kernel = None
+        if _shapes.get(function, 0) < MOST_SHAPES:
+            _shapes[function] = _shapes.get(function, 0) + 1
+            lengths = _in_a_row(arrays, shape)
+            kernel = _made(function, arrays, tree, attributes, lengths, lengths, _Lengths(lengths))
+            with recording.rehearsal():
+                expected = general(arrays, shape)
+            if kernel is not None and not _is_right(function, kernel, arrays, shape, expected):
+                kernel = None
+        kernel = _kernels[key] = general if kernel is None else kernel
+    return kernel
+
+
 def _made(
     function: Function,
     arrays: list[Any],
@@ -757,7 +863,7 @@ def _is_right(function: Function, kernel: DeviceKernel, arrays: list[Any], shape
         warn(function, f"could not be run ({type(problem).__name__}: {problem})", "CuPy")
         return False
     if not right:
-        warn(function, "does not give what CuPy gives", "CuPy")
+        warn(function, "does not give what its steps give", "CuPy")
     return right
 
 
@@ -766,33 +872,48 @@ def _agrees(kernel: DeviceKernel, arrays: list[Any], shape: Any, expected: Any) 
     wanted: Sequence[Any] = [expected] if kernel.alone else expected
     with recording.rehearsal():  # (CuPy rounds no factors)
         found = kernel(arrays, shape)
-    sizes = [(_largest(a), a.size) for a in arrays if a.dtype.kind == "f"]
+    compute = kernel.run._launcher.computing()
+    sizes = [(_largest(a, compute), a.size) for a in arrays if a.dtype.kind == "f"]
     for mine, other in zip([found] if kernel.alone else found, wanted, strict=True):
         if mine is None and other is None:
             continue
         if mine is None or other is None or mine.dtype != other.dtype or mine.shape != other.shape:
             return False
-        if not bool(_close(mine, other, sizes)):
+        if not _close(mine, other, sizes, compute):
             return False
     return True
 
 
-def _largest(array: Any) -> Any:
+def _largest(array: Any, compute: Elsewhere) -> float:
     """Return the largest finite number of an array, by its size."""
-    return np.where(np.isfinite(array), np.absolute(array), 0).max()
+    largest = float(compute.map("absolute", array).max())
+    return largest if np.isfinite(largest) else _largest(_finite(array, array, compute), compute)
 
 
-def _close(mine: Any, other: Any, sizes: Sequence[tuple[Any, int]]) -> Any:
+def _finite(array: Any, where: Any, compute: Elsewhere) -> Any:
+    """Return an array with 0 where another is not finite."""
+    zero = np.broadcast_to(compute.to_device(np.zeros((), array.dtype)), array.shape)
+    return compute.map("where", compute.map("isfinite", where), array, zero)
+
+
+@np.errstate(all="ignore")
+def _close(mine: Any, other: Any, sizes: Sequence[tuple[float, int]], compute: Elsewhere) -> bool:
     """Tell whether two arrays differ by rounding alone.
 
     sizes: of what they were computed from, the largest number, and how many there are.
     """
-    if other.dtype.kind != "f":
-        return (mine == other).all()
-    finite = np.isfinite(other)
+    if other.dtype.kind != "f" or not other.size:
+        return verify.close(mine, other, 0.0, compute)
     rough = {2: 1e-2, 4: 1e-4, 8: 1e-10}[other.dtype.itemsize]
     # What cancels out may leave the rounding of what it was; the more, the more was added up.
-    scale = _largest(other) + sum(size * max(1, count / other.size) ** 0.5 for size, count in sizes) / 10
-    apart = np.absolute(np.where(finite, mine - other, 0))
-    near = apart <= rough * (np.absolute(np.where(finite, other, 0)) + scale)
-    return (near & (np.isfinite(mine) == finite)).all()
+    scale = _largest(other, compute) + sum(s * max(1, n / other.size) ** 0.5 for s, n in sizes) / 10
+    apart = compute.map("subtract", mine, other)
+    if not np.isfinite(float(apart.sum())):
+        finite = [compute.map("isfinite", each) for each in (mine, other)]
+        if not verify.close(finite[0], finite[1], 0.0, compute):
+            return False
+        mine, other = _finite(mine, other, compute), _finite(other, other, compute)
+        apart = compute.map("subtract", mine, other)
+    factor = np.broadcast_to(compute.to_device(np.asarray(rough, other.dtype)), other.shape)
+    allowed = compute.map("multiply", compute.map("absolute", other), factor)
+    return float(compute.map("subtract", compute.map("absolute", apart), allowed).max()) <= rough * scale

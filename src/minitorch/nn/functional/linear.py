@@ -19,7 +19,7 @@ from minitorch.ops.sparse import LOOK_UP
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor, promoted
 from minitorch.tensor.methods.sparse import refuse_to_record
-from minitorch.tensor.precision import in_given_precision, lowered_by_autocast
+from minitorch.tensor.precision import in_float32_there, in_given_precision, lowered_by_autocast
 
 __all__ = [
     "bilinear", "cosine_similarity", "embedding", "embedding_bag", "linear", "one_hot", "pairwise_distance",
@@ -223,6 +223,7 @@ def _shorten(table: Tensor, named: Any, max_norm: float, norm_type: float) -> No
         watch.touch(table._data)
 
 
+@in_float32_there
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """⟨a, b⟩ / (‖a‖·‖b‖) along an axis, each length at least eps (and then a constant to the derivative).
 

@@ -23,7 +23,7 @@ from minitorch.ops.native import is_of_device
 from minitorch.ops.op import certain, possible, violated
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor, cast, one_int, operand, to_floating
-from minitorch.tensor.precision import in_float32
+from minitorch.tensor.precision import in_float32, refused_there
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -360,6 +360,10 @@ def class_labels(name: str, y: Tensor, classes: int, ignore: int | None = None) 
     return y
 
 
+@refused_there(
+    "binary_cross_entropy and BCELoss are unsafe to autocast: a float16 near 1 is 1; write "
+    "binary_cross_entropy_with_logits or BCEWithLogitsLoss, which take what a sigmoid would be given"
+)
 @in_float32
 def binary_cross_entropy(
     input: Any,

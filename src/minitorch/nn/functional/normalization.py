@@ -25,7 +25,7 @@ from minitorch.functions import pad
 from minitorch.ops.layers import AFFINE, NORMALIZE, NORMALIZED
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor, promoted, to_floating
-from minitorch.tensor.precision import rounded_once
+from minitorch.tensor.precision import in_float32_there, rounded_once
 
 __all__ = [
     "batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize", "rms_norm",
@@ -210,6 +210,7 @@ def _last_axes(x: Tensor, normalized_shape: Any, name: str, **members: Any) -> t
     return tuple(range(len(lengths) - len(shape), len(lengths)))
 
 
+@in_float32_there
 @rounded_once
 def layer_norm(
     input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5
@@ -225,6 +226,7 @@ def layer_norm(
     return _normalized_alone(x, axes, eps, weight, bias)
 
 
+@in_float32_there
 @rounded_once
 def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Tensor:
     """Divide each sample by the root of its mean square over the last axes.
@@ -240,6 +242,7 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
     return _normalized_alone(x, axes, smallest, weight, centre=False)
 
 
+@in_float32_there
 @rounded_once
 def group_norm(
     input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5

@@ -471,7 +471,8 @@ def _along_one(op: Op, x: Any, axis: Any, dtype: Any) -> Tensor:
     at = required_axis(x, axis, op.name)
     x = _summable(x, dtype)
     out = apply(op, x, axis=at) if x._array.ndim else x.clone()
-    return cast(out, x._array.dtype)  # NumPy's sums of small integers are int64
+    # NumPy's sums of small integers are int64.
+    return cast(out, x._array.dtype) if x._array.dtype.kind in "iub" else out
 
 
 def _question(x: Any, op: Op, axis: Any, keepdims: bool) -> Tensor:
