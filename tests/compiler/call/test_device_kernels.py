@@ -336,6 +336,17 @@ def test_a_convolution_whose_windows_are_written_out_has_room_for_them(launcher,
     np.testing.assert_allclose(found._data.host, expected._data, rtol=1e-3, atol=1e-3)
 
 
+def test_an_index_out_of_range_is_told_of_by_a_single_kernel(launcher):
+    pick = native.natively_there(lambda x, i: x[i])
+    x = there(np.arange(12, dtype=np.float32).reshape(3, 4))._data
+    good, bad = (there(np.array([i, 0]))._data for i in (2, 3))
+    assert launches(launcher, lambda: pick(x, good)) == 1
+    pick(x, bad)
+    with pytest.raises(IndexError, match="axis of length 3, in an earlier call on the GPU"):
+        pick(x, good)
+    assert pick(x, good).tolist() == [[8.0, 9.0, 10.0, 11.0], [0.0, 1.0, 2.0, 3.0]]
+
+
 def test_a_label_that_is_no_class_is_told_of(launcher):
     logits = there(np.zeros((3, 5), np.float32))
     good, bad = there(np.array([0, 4, 2])), there(np.array([0, 5, 2]))

@@ -336,7 +336,7 @@ class Launches:
 
     def only_step(self) -> tuple[Step, Any, Any] | None:
         """Return the launch, where it is the only one and makes one array, of which shape and dtype; else None."""
-        if len(self._steps) != 1 or len(self._outputs) != 1 or self._scratch:
+        if len(self._steps) != 1 or len(self._outputs) != 1 or self._scratch or self._checks:
             return None
         return self._steps[0], *self._outputs[0]
 
