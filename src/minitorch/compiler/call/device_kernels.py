@@ -475,12 +475,14 @@ def _update_later(
             copies = [a.copy() for a in arrays]
             sizes = [(_largest(a, compute), a.size) for a in arrays]
             kernel([each.data.ptr for each in copies], numbers)
-        compute.prepare(found.program.values())
         told = [np.asarray(tell(numbers), arrays[0].dtype) for tell in found.tells]
         rows = [array.reshape(-1) for array in arrays]
-        for i, made in zip(
-            found.changed, interpret(found.program, [*rows, *told], compute=compute), strict=True
-        ):
+        try:
+            compute.prepare(found.program.values())
+            outputs = interpret(found.program, [*rows, *told], compute=compute)
+        except MemoryError:  # CuPy takes less
+            return False
+        for i, made in zip(found.changed, outputs, strict=True):
             np.copyto(rows[i], compute.to_device(made) if lies_here(made) else made)
         if copies is None:
             del _updates[key]
@@ -717,10 +719,14 @@ def _value_by_value(key: Any, arrays: list[Any], attributes: dict[str, Any], sha
     program, results, alone = before
     given = arrays if shape is None else [array.reshape(-1) for array in arrays]
     compute = backend.by_values
-    compute.prepare(program.values())
     try:
+        compute.prepare(program.values())
         found = interpret(program, given, compute=compute)
-    except IndexError:  # CuPy's way tells which
+    except (IndexError, MemoryError):  # CuPy's way tells which, or takes less
+        return None
+    except Exception as problem:  # CuPy computes it all the same
+        warn(function, f"could not be computed value by value ({type(problem).__name__}: {problem})", "CuPy")
+        _recorded[key] = None
         return None
     made = [compute.to_device(array) if lies_here(array) else array for array in found]
     if shape is not None:
