@@ -167,6 +167,28 @@ apply_to_tensor_and_number = _short_path(
 )
 
 
+apply_ternary = _short_path(
+    "apply_ternary",
+    "Do what `apply` does for a Tensor and two more, or None in the place of one.",
+    parameters="op, a, b, c, attributes=NO_ATTRIBUTES",
+    is_view="is_view(a) or (b is not None and is_view(b)) or (c is not None and is_view(c))",
+    is_exposed="True",
+    or_uncommon=" or op.floating",
+    apply="apply(op, a, b, c, **attributes)",
+    arrays="a._array, None if b is None else b._array, None if c is None else c._array",
+    first="a._array",
+    forward="forward(a._array, None if b is None else b._array, None if c is None else c._array, **attributes)",
+    wants_gradient=(
+        "a._requires_grad or (b is not None and b._requires_grad) or (c is not None and c._requires_grad)"
+    ),
+    inputs="a, b, c",
+    attributes="attributes",
+    look_for_a_view="""
+    if data.base is not None:
+        note_view(out, a, op, attributes, mode.enabled)""",
+)
+
+
 def new_result(array: Any, op: Any = None, _new: Any = object.__new__, _nothing: Any = NO_ATTRIBUTES) -> Any:
     """Do what `new_tensor` does for an array, where nobody records: a compiled function's result.
 
