@@ -32,7 +32,7 @@ from minitorch.compiler.call.guards import (
     is_place_of_number,
 )
 from minitorch.compiler.call.key import Arguments, CacheKey, Layout, is_record
-from minitorch.compiler.call.library import MEETABLE, KnownObjects
+from minitorch.compiler.call.library import KnownObjects, can_be_met
 from minitorch.compiler.call.names import describe
 from minitorch.compiler.call.shapes import places_of
 from minitorch.compiler.call.specialisation import Result, Specialisation
@@ -652,12 +652,7 @@ class _Run:
         unread = {id(tensor): tensor for tensor in self.active.unread}
         for thing in list(self.environment.met.values()):
             is_fresh = isinstance(thing, Node) and self.active.is_fresh(thing)
-            if (
-                id(thing) in given
-                or is_fresh
-                or not isinstance(thing, MEETABLE)
-                or id(thing) in self.active.placed
-            ):
+            if id(thing) in given or is_fresh or not can_be_met(thing) or id(thing) in self.active.placed:
                 continue
             environment.look(thing)
             if isinstance(thing, Node) and id(thing) not in is_input:
