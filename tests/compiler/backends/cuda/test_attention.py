@@ -219,6 +219,34 @@ def test_float16_is_multiplied_as_such(size, tmp_path):
     assert (b".m16n8k16.row.col.f32.f16.f16.f32" if size == 32 else b".m64n64k16.f32.f16.f16") in code
 
 
+@pytest.mark.parametrize(("function", "half"), [(causal, True), (causal, False), (padded_with_bias, False)])
+def test_gradients_from_outside_compute_attention_again(function, half):
+    if half and find_spec("ml_dtypes") is None:
+        pytest.skip("ml_dtypes is not installed")
+
+    def attended(q, k, v):
+        with minitorch.autocast("cpu", dtype=minitorch.bfloat16, enabled=half):
+            return function(q, k, v)
+
+    def gradients(run):
+        q, k, v = arrays
+        made = run(q, k, v)
+        return made, *minitorch.autograd.grad((made * made.detach().cos()).float().sum(), arrays)
+
+    arrays = [numbers(2, 3, 70, 32, seed=seed) for seed in range(3)]
+    run = minitorch.compile(attended, backend="gpu")
+    for _ in range(3):
+        found = gradients(run)
+    for a, b in zip(found, gradients(attended), strict=True):
+        a, b = (each.detach().float().numpy() for each in (a, b))
+        np.testing.assert_allclose(a, b, atol=(0.03 if half else 1e-4) * np.abs(b).max())
+    there, back = str(run.explain()).split("the way back:")
+    assert "(attention, tiles of" in there
+    assert "gradients of queries of attention" in back
+    (program,) = run.cache.all()
+    assert all(value.size < 2 * 3 * 70 * 70 for value in program.backward.program.inputs)  # no score was kept
+
+
 def test_layers_that_are_alike_have_one_text():
     def layers(x):
         with minitorch.no_grad():

@@ -108,14 +108,46 @@ def find_attention(product: Value, readers: dict[Value, list[Value]], outputs: s
         below = operand
         while below.primitive == "permute":
             below = below.inputs[0]
-        # Rows of which all is masked may be made 0 after the softmax.
-        softmax = below.inputs[2] if is_map(below, "where") and number(below.inputs[1]) == 0 else below
+        softmax = below.inputs[2] if some_rows_are_0(below) else below
         if is_map(softmax, "divide"):
             try:
                 return _Search(product, softmax, below, readers, outputs).found()
             except (_Other, Inexpressible):
                 continue
     return None
+
+
+def results_of_gradients(products: list[Value], readers: dict[Value, list[Value]]) -> list[Value]:
+    """Return what attention's results would be that a program has gradients of: it may not compute them itself.
+
+    Of a gradient of the probabilities, g @ vᵀ, the values are known.
+    """
+    made = []
+    for gained in products:
+        maps = [each for each in readers.get(gained, []) if is_map(each, "multiply")]
+        for softmax in [i for each in maps for i in each.inputs if is_map(i, "divide")]:
+            left, _, out = gained.attributes["spec"].partition("->")
+            parts = left.split(",")
+            of_keys = [n for n, part in enumerate(parts) if out[-1:] in part]
+            summed = [c for c in parts[0] if c in parts[1] and c not in out]
+            if len(of_keys) != 1 or len(summed) != 1 or gained.shape != softmax.shape:
+                continue
+            part, values = parts[of_keys[0]], gained.inputs[of_keys[0]]
+            matrix = next((r for r in readers[softmax] if some_rows_are_0(r)), softmax)
+            spec = {"spec": f"{out},{part}->{out[:-1]}{summed[0]}"}
+            shape = (*gained.shape[:-1], values.shape[part.index(summed[0])])
+            made.append(Value("contract", (matrix, values), spec, shape, FLOAT32))
+    return made
+
+
+def are_enough(scores: Value) -> bool:
+    """Whether there are so many scores that it pays not to write them."""
+    return scores.dtype == FLOAT32 and scores.size >= LEAST_SCORES and scores.ndim >= 2
+
+
+def some_rows_are_0(value: Value) -> bool:
+    """Whether some rows of a softmax are made 0: those of which all is masked."""
+    return is_map(value, "where") and number(value.inputs[1]) == 0
 
 
 class _Search:
@@ -140,7 +172,7 @@ class _Search:
         self.softmax, self.result = softmax, result
         self.scores = below.inputs[0]
         _need(_folded_row(below.inputs[1], "maximum") is self.scores)
-        _need(softmax.dtype == FLOAT32 and softmax.size >= LEAST_SCORES and softmax.ndim >= 2)
+        _need(are_enough(softmax))
         self.between = {
             softmax,
             matrix,
