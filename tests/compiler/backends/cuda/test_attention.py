@@ -247,6 +247,38 @@ def test_gradients_from_outside_compute_attention_again(function, half):
     assert all(value.size < 2 * 3 * 70 * 70 for value in program.backward.program.inputs)  # no score was kept
 
 
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+def test_some_probabilities_are_dropped(half, masked):
+    if half and find_spec("ml_dtypes") is None:
+        pytest.skip("ml_dtypes is not installed")
+    array = np.random.default_rng(3).random((70, 70)) < 0.7
+    array[3] = False
+    mask = minitorch.tensor(array) if masked else None
+
+    def step(q, k, v):
+        with minitorch.autocast("cpu", dtype=minitorch.bfloat16, enabled=half):
+            made = functional.scaled_dot_product_attention(
+                q, k, v, attn_mask=mask, is_causal=not masked, dropout_p=0.3
+            )
+        return made, *minitorch.autograd.grad((made * made.detach().cos()).float().sum(), [q, k, v])
+
+    def seeded(run):
+        minitorch.manual_seed(3)
+        return run(*arrays)
+
+    arrays = [numbers(1, 2, 70, 64 if half else 32, seed=seed) for seed in range(3)]
+    run = minitorch.compile(step, backend="gpu")
+    for _ in range(3):
+        found = seeded(run)
+    for a, b in zip(found, seeded(step), strict=True):
+        a, b = (each.detach().float().numpy() for each in (a, b))
+        np.testing.assert_allclose(a, b, atol=(0.03 if half else 1e-4) * np.abs(b).max())
+    text = str(run.explain())
+    assert "(attention, tiles of" in text
+    assert "gradients of queries of attention" in text
+
+
 def test_layers_that_are_alike_have_one_text():
     def layers(x):
         with minitorch.no_grad():

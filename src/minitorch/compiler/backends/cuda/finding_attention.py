@@ -10,6 +10,7 @@ import contextlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -108,10 +109,11 @@ def find_attention(product: Value, readers: dict[Value, list[Value]], outputs: s
         below = operand
         while below.primitive == "permute":
             below = below.inputs[0]
-        softmax = below.inputs[2] if some_rows_are_0(below) else below
+        weights, dropped = _before_dropout(below)
+        softmax = weights.inputs[2] if some_rows_are_0(weights) else weights
         if is_map(softmax, "divide"):
             try:
-                return _Search(product, softmax, below, readers, outputs).found()
+                return _Search(product, softmax, weights, below, dropped, readers, outputs).found()
             except (_Other, Inexpressible):
                 continue
     return None
@@ -150,21 +152,46 @@ def some_rows_are_0(value: Value) -> bool:
     return is_map(value, "where") and number(value.inputs[1]) == 0
 
 
+class _Dropped(NamedTuple):
+    """What drops probabilities: numbers to multiply with, a factor where something is kept, and 0 elsewhere."""
+
+    numbers: Value
+    kept: Value
+    factor: float
+
+
+def _before_dropout(matrix: Value) -> tuple[Value, _Dropped | None]:
+    """Return what probabilities were before some were dropped, and how."""
+    for weights, numbers in [matrix.inputs, matrix.inputs[::-1]] if is_map(matrix, "multiply") else []:
+        kept, factor = numbers, 1.0
+        while is_map(kept, "cast") or (is_map(kept, "multiply") and number(kept.inputs[1]) is not None):
+            factor *= 1.0 if is_map(kept, "cast") else float(number(kept.inputs[1]))
+            kept = kept.inputs[0]
+        is_kept = kept.dtype == np.bool_ and kept.shape == matrix.shape
+        if is_kept and (is_map(weights, "divide") or some_rows_are_0(weights)):
+            return weights, _Dropped(numbers, kept, factor)
+    return matrix, None
+
+
 class _Search:
     """Looks for attention around the probabilities.
 
-    matrix: what is multiplied with values: the softmax, or that with some rows made 0.
+    weights: the softmax, or that with some rows made 0. matrix: what is multiplied with values: these, or what is left
+    of them where some are dropped.
     """
 
     def __init__(
         self,
         result: Value,
         softmax: Value,
+        weights: Value,
         matrix: Value,
+        dropped: _Dropped | None,
         readers: dict[Value, list[Value]],
         outputs: set[Value],
     ) -> None:
         self.readers, self.outputs, self.matrix = readers, outputs, matrix
+        self.weights, self.dropped = weights, dropped
         exp, total = softmax.inputs
         _need(is_map(exp, "exp") and _folded_row(total, "add") is exp)
         below = exp.inputs[0]
@@ -175,6 +202,7 @@ class _Search:
         _need(are_enough(softmax))
         self.between = {
             softmax,
+            weights,
             matrix,
             exp,
             below,
@@ -261,6 +289,8 @@ class _Search:
             k,
             v,
         )
+        if self.dropped is not None:
+            forward.kept, forward.kept_factor = self.dropped.kept, self.dropped.factor
         forward.written["o"] = self.target(self.result, self.matrix)
         backward = self.backward(forward, results, left_out)
         for value in self.seen - set(results):
@@ -464,9 +494,9 @@ class _Search:
 
     def rows_of_matrix(self) -> Value | None:
         """Return which rows are made 0, with an axis of length 1 for the keys; None: none are."""
-        if self.matrix is self.softmax:
+        if self.weights is self.softmax:
             return None
-        condition = self.matrix.inputs[0]
+        condition = self.weights.inputs[0]
         _need(condition.primitive == "expand" and condition.inputs[0].shape[-1] == 1)
         return condition.inputs[0]
 
@@ -490,10 +520,10 @@ class _Search:
 
     def before_rows(self, value: Value) -> Value:
         """Return what the rows were taken from that are made 0, the same as those of the probabilities."""
-        if self.matrix is self.softmax or not is_map(value, "where"):
+        if self.weights is self.softmax or not is_map(value, "where"):
             return value
         condition, first, second = value.inputs
-        below, other = _origin(condition), _origin(self.matrix.inputs[0])
+        below, other = _origin(condition), _origin(self.weights.inputs[0])
         inverted = is_map(below, "invert") or is_map(below, "logical_not")
         if inverted and _origin(below.inputs[0]) is other and number(second) == 0:
             return first
@@ -615,7 +645,11 @@ class _Search:
             if not is_map(times, "multiply"):
                 continue
             of_softmax = next((each for each in times.inputs if each is not softmax), softmax)
-            gained = self.before_rows(of_softmax)
+            gained = left = self.before_rows(of_softmax)
+            if self.dropped is not None:
+                if not is_map(left, "multiply") or self.dropped.numbers not in left.inputs:
+                    continue
+                gained = next(each for each in left.inputs if each is not self.dropped.numbers)
             if gained.primitive != "contract" or gained.shape != softmax.shape:
                 continue
             for second in sums:
@@ -629,7 +663,7 @@ class _Search:
                     continue
                 for last in self.readers.get(second, ()):
                     if is_map(last, "subtract") and last.inputs == (times, second):
-                        self.seen |= {times, second, of_softmax, gained, last, *self.spread(spread)}
+                        self.seen |= {times, second, of_softmax, left, gained, last, *self.spread(spread)}
                         return last, gained
         raise _Other
 
