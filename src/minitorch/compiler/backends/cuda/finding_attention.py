@@ -109,7 +109,7 @@ def find_attention(product: Value, readers: dict[Value, list[Value]], outputs: s
         below = operand
         while below.primitive == "permute":
             below = below.inputs[0]
-        weights, dropped = _before_dropout(below)
+        weights, dropped = before_dropout(below)
         softmax = weights.inputs[2] if some_rows_are_0(weights) else weights
         if is_map(softmax, "divide"):
             try:
@@ -126,8 +126,11 @@ def results_of_gradients(products: list[Value], readers: dict[Value, list[Value]
     """
     made = []
     for gained in products:
-        maps = [each for each in readers.get(gained, []) if is_map(each, "multiply")]
-        for softmax in [i for each in maps for i in each.inputs if is_map(i, "divide")]:
+        maps = [gained]
+        for _ in range(3):  # (some may be dropped, and some rows made 0)
+            near = [reader for each in maps for reader in readers.get(each, [])]
+            maps += [each for each in near if is_map(each, "multiply") or is_map(each, "where")]
+        for softmax in {i: None for each in maps for i in each.inputs if is_map(i, "divide")}:
             left, _, out = gained.attributes["spec"].partition("->")
             parts = left.split(",")
             of_keys = [n for n, part in enumerate(parts) if out[-1:] in part]
@@ -135,7 +138,8 @@ def results_of_gradients(products: list[Value], readers: dict[Value, list[Value]
             if len(of_keys) != 1 or len(summed) != 1 or gained.shape != softmax.shape:
                 continue
             part, values = parts[of_keys[0]], gained.inputs[of_keys[0]]
-            matrix = next((r for r in readers[softmax] if some_rows_are_0(r)), softmax)
+            weights = next((r for r in readers[softmax] if some_rows_are_0(r)), softmax)
+            matrix = next((r for r in readers[weights] if before_dropout(r)[1] is not None), weights)
             spec = {"spec": f"{out},{part}->{out[:-1]}{summed[0]}"}
             shape = (*gained.shape[:-1], values.shape[part.index(summed[0])])
             made.append(Value("contract", (matrix, values), spec, shape, FLOAT32))
@@ -152,7 +156,7 @@ def some_rows_are_0(value: Value) -> bool:
     return is_map(value, "where") and number(value.inputs[1]) == 0
 
 
-class _Dropped(NamedTuple):
+class Dropped(NamedTuple):
     """What drops probabilities: numbers to multiply with, a factor where something is kept, and 0 elsewhere."""
 
     numbers: Value
@@ -160,7 +164,7 @@ class _Dropped(NamedTuple):
     factor: float
 
 
-def _before_dropout(matrix: Value) -> tuple[Value, _Dropped | None]:
+def before_dropout(matrix: Value) -> tuple[Value, Dropped | None]:
     """Return what probabilities were before some were dropped, and how."""
     for weights, numbers in [matrix.inputs, matrix.inputs[::-1]] if is_map(matrix, "multiply") else []:
         kept, factor = numbers, 1.0
@@ -169,7 +173,7 @@ def _before_dropout(matrix: Value) -> tuple[Value, _Dropped | None]:
             kept = kept.inputs[0]
         is_kept = kept.dtype == np.bool_ and kept.shape == matrix.shape
         if is_kept and (is_map(weights, "divide") or some_rows_are_0(weights)):
-            return weights, _Dropped(numbers, kept, factor)
+            return weights, Dropped(numbers, kept, factor)
     return matrix, None
 
 
@@ -186,7 +190,7 @@ class _Search:
         softmax: Value,
         weights: Value,
         matrix: Value,
-        dropped: _Dropped | None,
+        dropped: Dropped | None,
         readers: dict[Value, list[Value]],
         outputs: set[Value],
     ) -> None:

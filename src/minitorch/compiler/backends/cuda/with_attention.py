@@ -11,6 +11,7 @@ from minitorch.compiler.backends.cuda.attention import FLOAT32, LOOKS, ROW_NUMBE
 from minitorch.compiler.backends.cuda.finding_attention import (
     Found,
     are_enough,
+    before_dropout,
     find_attention,
     results_of_gradients,
     some_rows_are_0,
@@ -89,13 +90,22 @@ def inside_attention(program: Program) -> set[Value]:
 
 def _inside(softmax: Value, readers: dict[Value, list[Value]], made_of: dict[Value, str]) -> set[Value]:
     """Return what a softmax is made of, down to a product's factors; nothing if it is no attention's."""
-    reading = list(readers.get(softmax, []))
+    reading, found = list(readers.get(softmax, [])), set[Value]()
     for each in reading:
-        if each.primitive in LOOKS or some_rows_are_0(each):
-            reading += readers.get(each, [])
-        elif each.primitive != "contract":
+        dropped = before_dropout(each)[1]
+        if dropped is not None:
+            found.add(each)
+            numbers = dropped.numbers
+            while numbers is not dropped.kept:
+                found.add(numbers)
+                numbers = numbers.inputs[0]
+        elif some_rows_are_0(each):
+            found.add(each)
+        elif each.primitive == "contract":
+            continue
+        elif each.primitive not in LOOKS:
             return set()
-    found = {each for each in reading if some_rows_are_0(each)}
+        reading += readers.get(each, [])
     products, stack = [], [softmax]
     while stack and len(found) < MOST_INSIDE:
         value = stack.pop()
