@@ -248,6 +248,17 @@ def test_refuses_as_pytorch_does_and_says_why(call, kind, reason):
     same_refusal(call, kind, reason)
 
 
+def test_what_has_passed_the_checks_once_does_not_pass_for_another():
+    x, w, b = minitorch.ones(2, 4, 5, 5), minitorch.ones(4, 4, 3, 3), minitorch.ones(4)
+    for _ in range(2):
+        assert F.conv2d(x, w, b, [1, 2], padding=(1, 1)).shape == (2, 4, 5, 3)
+        assert F.conv2d(x, w, padding=1).shape == (2, 4, 5, 5)
+        assert F.conv2d(x[0], w, padding="same").shape == (4, 5, 5)
+    for wrong in ({"groups": True + 1}, {"groups": 1.0}, {"padding": -1}, {"bias": b.double()}):
+        with pytest.raises(RuntimeError, match="conv2d"):
+            F.conv2d(x, w, **{"padding": 1} | wrong)
+
+
 def test_dtypes_must_agree():
     with pytest.raises(RuntimeError, match="float64 but weight is float32"):
         F.conv1d(minitorch.zeros(1, 1, 3, dtype=minitorch.float64), minitorch.zeros(1, 1, 1))

@@ -7,7 +7,7 @@ multiplies halves and adds up in float32, products read the halves themselves.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -85,15 +85,19 @@ def _rounded(x: Value, to: np.dtype) -> Value:
 
 # --- products of halves -------------------------------------------------------------------------------------
 
-# What a half is looked at through; a window is not among them: convolutions are computed in float32.
+# What a half is looked at through; and in a convolution, if that is a library's. Others are computed in float32.
 _LOOKS = {"reshape", "permute", "expand", "slice", "concatenate"}
+_WINDOWS = {"window", "pad"}
 
 
-def with_products_of_halves(program: Program, rounds: bool) -> Program:
+def with_products_of_halves(
+    program: Program, rounds: bool, convolves: Callable[[Value], bool] = lambda product: False
+) -> Program:
     """Return a program whose products read factors that are halves as such; their sums are float32 as before.
 
     rounds: whether products may round their factors. Then one of a half and of a float32 rounds the latter to that half
-    too, if its result is rounded so anyway.
+    too, if its result is rounded so anyway. convolves: whether a product of windows is a library's convolution, which
+    is one of halves if its factors are and its result is rounded to them, if only after a bias was added.
     """
     if all(value.dtype not in HALVES for value in program.values()):
         return program
@@ -120,6 +124,11 @@ def with_products_of_halves(program: Program, rounds: bool) -> Program:
                     _rounded_below(i, dtype) if half is None else half
                     for i, half in zip(inputs, halves, strict=True)
                 )
+        elif value.primitive == "contract" and value.dtype == FLOAT32 and convolves(value):
+            found = _of_one_dtype([_narrow_windows(i, known) for i in inputs])
+            if found and _is_rounded(value, {found[0].dtype}, readers, program.outputs, {"add"}):
+                new[value] = _rounded(_made(value, found, FLOAT32), found[0].dtype)
+                continue
         new[value] = _made(value, inputs, value.dtype)
     return Program(program.inputs, [new[o] for o in program.outputs], program.guards)
 
@@ -146,6 +155,20 @@ def _narrow(value: Value, known: dict[Value, Value | None]) -> Value | None:
             made = builder.cast(value, dtypes.pop()) if exact else None
         known[value] = made
     return known[value]
+
+
+def _narrow_windows(value: Value, known: dict[Value, Value | None]) -> Value | None:
+    """Return the half whose numbers a factor of a convolution has; None if it has others, as far as is known."""
+    if value.primitive not in _LOOKS | _WINDOWS or value.attributes.get("value", 0.0) != 0.0:
+        return _narrow(value, known)
+    inputs = _of_one_dtype([_narrow_windows(i, known) for i in value.inputs])
+    return _made(value, inputs, inputs[0].dtype) if inputs else None
+
+
+def _of_one_dtype(halves: list[Value | None]) -> tuple[Value, ...]:
+    """Return halves, if all are there, and of one dtype; else none."""
+    found = tuple(half for half in halves if half is not None)
+    return found if len(found) == len(halves) and len({half.dtype for half in found}) == 1 else ()
 
 
 def _rounded_below(value: Value, dtype: np.dtype) -> Value:
@@ -177,9 +200,16 @@ def _is_windows(value: Value) -> bool:
 
 
 def _is_rounded(
-    value: Value, dtypes: set[np.dtype], readers: dict[Value, list[Value]], outputs: Sequence[Value]
+    value: Value,
+    dtypes: set[np.dtype],
+    readers: dict[Value, list[Value]],
+    outputs: Sequence[Value],
+    before: Collection[str] = (),
 ) -> bool:
-    """Whether a value is read only to be rounded to one of some dtypes, perhaps multiplied by a number before."""
+    """Whether a value is read only to be rounded to one of some dtypes, perhaps multiplied by a number before.
+
+    before: what else may come before.
+    """
     if value in outputs:
         return False
     for reader in readers.get(value, ()):
@@ -190,6 +220,7 @@ def _is_rounded(
         scales = reader.attributes.get("function") == "multiply" and any(
             number(i) is not None for i in reader.inputs
         )
-        if not (scales or reader.primitive in _LOOKS) or not _is_rounded(reader, dtypes, readers, outputs):
+        known = scales or reader.primitive in _LOOKS or reader.attributes.get("function") in before
+        if not known or not _is_rounded(reader, dtypes, readers, outputs, before):
             return False
     return True

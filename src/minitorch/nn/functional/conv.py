@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.engine.node import Node
 from minitorch.engine.record import apply
+from minitorch.engine.recording import recordings
 from minitorch.ops import conv as ops
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor
@@ -104,6 +106,23 @@ def _pairs(padding: Any, rank: int, name: str) -> tuple[tuple[int, int], ...]:
     return tuple((n, n) for n in each)
 
 
+# How convolutions were called that have passed the checks, by all that those look at: small ones take longer to check
+# than to compute.
+_passed: dict[Any, dict[str, Any]] = {}
+MOST_PASSED = 1024
+
+
+def _key(input: Any, weight: Any, bias: Any, *how: Any) -> Any:
+    """Return what the checks of a convolution look at; None if that is more than shapes, dtypes and numbers."""
+    if recordings or not (isinstance(input, Node) and isinstance(weight, Node)):
+        return None
+    x, w = input._array, weight._array
+    key = (x.shape, x.dtype, w.shape, w.dtype, *how, how[-1].__class__)
+    if bias is None:
+        return key
+    return (*key, bias._array.shape, bias._array.dtype) if isinstance(bias, Node) else None
+
+
 @in_lower_precision
 def _conv(
     rank: int,
@@ -115,6 +134,14 @@ def _conv(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Tensor:
+    key = _key(input, weight, bias, rank, stride, padding, dilation, groups)
+    try:
+        passed = _passed.get(key)
+    except TypeError:  # a list of numbers
+        key = passed = None
+    if passed is not None:
+        inputs = (input, weight) if bias is None else (input, weight, bias)
+        return apply(ops.CONVOLUTION, *inputs, **passed)
     name = f"conv{rank}d"
     x, unbatched, w, b, how = _checked(name, rank, input, weight, bias, stride, dilation, groups)
     kernel = w.shape[2:]
@@ -135,6 +162,8 @@ def _conv(
             f"{name}: a kernel of size {tuple(kernel)} with dilation {how['dilation']} does not fit an input of "
             f"size {tuple(x.shape[2:])} with padding {padding}"
         )
+    if key is not None and not unbatched and len(_passed) < MOST_PASSED:
+        _passed[key] = how
     out = apply(ops.CONVOLUTION, x, w, **how) if b is None else apply(ops.CONVOLUTION, x, w, b, **how)
     return out.squeeze(0) if unbatched else out
 

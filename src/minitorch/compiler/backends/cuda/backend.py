@@ -26,8 +26,9 @@ from minitorch.compiler.backends.cuda.channels_last import channels_last
 from minitorch.compiler.backends.cuda.convolutions import (
     Convolution,
     LibraryConvolution,
+    as_it_lies,
     has_aligned_channels,
-    is_single,
+    is_known,
     multiplications,
 )
 from minitorch.compiler.backends.cuda.devices import Cuda, Device, Launch, OneByOne, Sequence
@@ -84,7 +85,7 @@ class CudaBackend(ScheduledBackend):
     def convolves(self, product: Value, found: Convolution) -> bool:
         """Whether a convolution is a library's."""
         large = multiplications(product, found) >= convolutions.LEAST_CONVOLVED
-        return large and is_single(product, found) and self.device.convolves
+        return large and is_known(product, found) and self.device.convolves
 
     def turns(self, product: Value, found: Convolution) -> bool:
         """Whether a convolution is to have its channels last."""
@@ -106,11 +107,16 @@ class CudaBackend(ScheduledBackend):
         program, rounds = widened(program), precision() != "highest"
         if self.fuse and rounds:
             program = with_attention(program, self.device.tile_bytes, self.device.in_groups)
-        program = narrowed(with_products_of_halves(program, rounds), numbers)
         if self.fuse:
             with comparing_surely(program.guards):
                 program = channels_last(program, self.turns)
+        program = narrowed(with_products_of_halves(program, rounds, self._is_a_librarys), numbers)
         return super().build(program, updates, numbers)
+
+    def _is_a_librarys(self, product: Value) -> bool:
+        """Whether a product of windows is a library's convolution, as it lies."""
+        found = as_it_lies(product)
+        return found is not None and self.convolves(product, found)
 
     def compile(
         self,

@@ -18,10 +18,17 @@ from minitorch.compiler.ir.program import Program, Shape, Value
 from minitorch.compiler.ir.simplify import simplify
 from minitorch.compiler.ir.sizes import surely_at_most, surely_equal
 
-TO_LAST, TO_FIRST = (
-    (0, 2, 3, 1),
-    (0, 3, 1, 2),
-)  # axes in another order: channels become the last axis; the second
+IMAGES = (3, 4, 5)  # axes: a batch, channels, and places in one to three dimensions
+
+
+def to_last(ndim: int) -> tuple[int, ...]:
+    """Return axes in another order: channels, the second of them, become the last."""
+    return (0, *range(2, ndim), 1)
+
+
+def to_first(ndim: int) -> tuple[int, ...]:
+    """Return axes in another order: channels, the last of them, become the second."""
+    return (0, ndim - 1, *range(1, ndim - 1))
 
 
 def channels_last(program: Program, wanted: Callable[[Value, Convolution], bool]) -> Program:
@@ -50,7 +57,7 @@ def _trimmed(program: Program) -> Program:
     for value in program.values():
         made = None
         if value.primitive == "slice":
-            made = _with_smaller_border(value, readers[value.inputs[0]], now)
+            made = _with_smaller_border(value, readers, now)
         if made is None:
             inputs = tuple(now[each] for each in value.inputs)
             same = inputs == value.inputs
@@ -62,23 +69,32 @@ def _trimmed(program: Program) -> Program:
     return Program(program.inputs, [now[value] for value in program.outputs], program.guards)
 
 
-def _with_smaller_border(value: Value, readers: list[Value], now: dict[Value, Value]) -> Value | None:
+def _with_smaller_border(
+    value: Value, readers: dict[Value, list[Value]], now: dict[Value, Value]
+) -> Value | None:
     """Return a slice of a convolution as one of a convolution with a smaller border, or None.
 
-    readers: of the whole convolution; all are to leave the same places out.
+    readers: of each value; all of the whole convolution's are to leave the same places out.
     """
-    how, product = value.attributes, value.inputs[0]
+    how, whole = value.attributes, value.inputs[0]
+    product = whole.inputs[0] if whole.primitive == "reshape" else whole
     found = convolution(product) if product.primitive == "contract" else None
-    if found is None or found.of_filters or len(found.made) > 1 or product.inputs[0] is not found.window:
+    if found is None or found.of_filters or len(found.made) > 1:
+        return None
+    grouped = whole is not product
+    if grouped and (readers[product] != [whole] or not _joins_groups(whole, product, found)):
+        return None
+    if not grouped and product.inputs[0] is not found.window:
         return None
     window, image = found.window.attributes, found.window.inputs[0]
     out = product.attributes["spec"].partition("->")[2]
-    across = dict(zip((out.index(c) for c in found.places[1:]), window["axes"], strict=True))
+    places = found.places[-len(found.taps) :]
+    across = dict(zip((out.index(c) - grouped for c in places), window["axes"], strict=True))
     if (
         image.primitive != "pad"
         or any(step != 1 for step in window["strides"])
         or not all(
-            each.primitive == "slice" and _cut(each, across) == _cut(value, across) for each in readers
+            each.primitive == "slice" and _cut(each, across) == _cut(value, across) for each in readers[whole]
         )
         or any(how["steps"][i] != 1 for i in across)
     ):
@@ -86,15 +102,29 @@ def _with_smaller_border(value: Value, readers: list[Value], now: dict[Value, Va
     low, high = list(image.attributes["low"]), list(image.attributes["high"])
     for i, axis in across.items():
         low[axis] -= how["starts"][i]
-        high[axis] -= product.shape[i] - how["starts"][i] - value.shape[i]
+        high[axis] -= whole.shape[i] - how["starts"][i] - value.shape[i]
     if not all(surely_at_most(0, width) for width in (*low, *high)):
         return None
     padded = builder.pad(now[image.inputs[0]], low, high, image.attributes["value"])
     names = ("axes", "sizes", "strides", "dilations")
     windows = builder.window(padded, *(window[name] for name in names))
+    if grouped:
+        windows = builder.reshape(windows, (*product.inputs[0].shape[:3], *windows.shape[2:]))
     made = builder.contract(product.attributes["spec"], windows, now[found.other])
+    if grouped:
+        made = builder.reshape(made, (*whole.shape[:2], *made.shape[3:]))
     starts = [0 if i in across else start for i, start in enumerate(how["starts"])]
     return builder.slice_axes(made, tuple(starts), value.shape, how["steps"])
+
+
+def _joins_groups(whole: Value, product: Value, found: Convolution) -> bool:
+    """Whether a reshape makes one axis, the second, of the groups of a convolution and of what each of them makes."""
+    out = product.attributes["spec"].partition("->")[2]
+    batch, places = found.places[: -len(found.taps)], found.places[-len(found.taps) :]
+    first = bool(batch and found.group) and found.channels_first
+    as_known = out == batch + found.group + found.made + places
+    kept = (*product.shape[:1], *product.shape[3:])
+    return first and as_known and surely_equal((*whole.shape[:1], *whole.shape[2:]), kept)
 
 
 def _cut(value: Value, axes: Iterable[int]) -> list[Any]:
@@ -116,7 +146,7 @@ class _Turning:
         if made is not None:
             _take_line(made, value)
             self.last[value] = made
-            self.now[value] = builder.permute(made, TO_FIRST)
+            self.now[value] = builder.permute(made, to_first(made.ndim))
             return
         if value in self.chosen:
             made = self.convolved(value, self.chosen[value])
@@ -134,28 +164,29 @@ class _Turning:
 
     def _turned(self, value: Value) -> Value | None:
         """Return a value with its channels last; None if it is not one to be computed so."""
-        if value.ndim != 4:
+        if value.ndim not in IMAGES:
             return None
         inputs = value.inputs
         if value in self.chosen:
             found = self.chosen[value]
-            if found.of_filters or len(found.made) > 1:
+            if found.of_filters or len(found.made) > 1 or value.ndim != len(found.taps) + 2:
                 return None
             return self.convolved(value, found, turned=True)
-        if value.primitive == "reshape" and inputs[0] in self.chosen and inputs[0].ndim != 4:
+        if value.primitive == "reshape" and inputs[0] in self.chosen and inputs[0].ndim != value.ndim:
             found = self.chosen[inputs[0]]  # in groups, or of one image
-            return None if found.of_filters or len(found.made) > 1 else self.view(self.of(value))
+            whole = not found.of_filters and len(found.made) == 1 and value.ndim == len(found.taps) + 2
+            return self.view(self.of(value)) if whole else None
         if not any(each in self.last for each in inputs):
             return None
         if value.primitive == "map":
             operands = tuple(self.view(self.now[each]) for each in inputs)
-            shape = tuple(value.shape[axis] for axis in TO_LAST)
+            shape = tuple(value.shape[axis] for axis in to_last(value.ndim))
             return Value("map", operands, value.attributes, shape, value.dtype)
         if value.primitive in ("pad", "slice"):
             return self.view(self.of(value))
         if value.primitive == "concatenate":
             parts = [self.view(self.now[each]) for each in inputs]
-            return builder.concatenate(parts, TO_LAST.index(value.attributes["axis"]))
+            return builder.concatenate(parts, to_last(value.ndim).index(value.attributes["axis"]))
         return self.mixed(value) if value.primitive == "contract" else None
 
     def of(self, value: Value) -> Value:
@@ -178,12 +209,13 @@ class _Turning:
 
     def view(self, value: Value) -> Value:
         """Return an image with its channels last: of what lies below its views, if that is possible."""
-        shape = tuple(value.shape[axis] for axis in TO_LAST)
+        order = to_last(value.ndim)
+        shape = tuple(value.shape[axis] for axis in order)
         if value.primitive == "expand":
             return builder.expand(self.view(value.inputs[0]), shape)
         if value.primitive in ("pad", "slice"):
             turned = {
-                name: tuple(each[axis] for axis in TO_LAST) if isinstance(each, tuple) else each
+                name: tuple(each[axis] for axis in order) if isinstance(each, tuple) else each
                 for name, each in value.attributes.items()
             }
             return Value(value.primitive, (self.view(value.inputs[0]),), turned, shape, value.dtype)
@@ -191,22 +223,24 @@ class _Turning:
             below = value.inputs[0]
             parts = _axes_of_each(below.shape, value.shape)
             if parts is not None:
-                order = [axis for part in TO_LAST for axis in parts[part]]
-                return builder.reshape(builder.permute(below, order), shape)
-        return builder.permute(value, TO_LAST)
+                whole = [axis for part in order for axis in parts[part]]
+                return builder.reshape(builder.permute(below, whole), shape)
+        return builder.permute(value, order)
 
     def windows(self, value: Value) -> Value:
         """Return windows of an image whose channels are last, as they were with its channels first."""
         how, image = value.attributes, self.last[value.inputs[0]]
-        axes = tuple(TO_LAST.index(axis) for axis in how["axes"])
+        axes = tuple(to_last(image.ndim).index(axis) for axis in how["axes"])
         made = builder.window(image, axes, how["sizes"], how["strides"], how["dilations"])
-        return builder.permute(made, (*TO_FIRST, *range(4, made.ndim)))
+        return builder.permute(made, (*to_first(image.ndim), *range(image.ndim, made.ndim)))
 
     def convolved(self, value: Value, found: Convolution, turned: bool = False) -> Value:
         """Return a convolution, computed as a library likes it. turned: whether its result stays so."""
         how = found.window.attributes
         images = self.view(self.now[found.window.inputs[0]])
-        windows = builder.window(images, (1, 2), how["sizes"], how["strides"], how["dilations"])
+        dims = len(found.taps)
+        along = tuple(range(1, dims + 1))
+        windows = builder.window(images, along, how["sizes"], how["strides"], how["dilations"])
         group = found.group
         parts, _, out = value.attributes["spec"].partition("->")
         second = parts.partition(",")[2]
@@ -221,12 +255,13 @@ class _Turning:
             rest = [sizes[c] for c in wanted if c not in found.made]
             first = len(rest) if found.of_filters else len(group)
             together = (*rest[:first], count, *rest[first:])
-        spec = "nuvcxy,nuvo->oxyc" if found.of_filters else "nuvcxy,oxyc->nuvo"
+        g, places, taps = "g" if group else "", "uvw"[:dims], "xyz"[:dims]
+        letters = f"{g}o{taps}c", f"n{places}{g}o"
+        spec = f"n{places}{g}c{taps}," + "->".join(reversed(letters) if found.of_filters else letters)
         if group:
-            spec = "nuvgcxy,nuvgo->goxyc" if found.of_filters else "nuvgcxy,goxyc->nuvgo"
-            split = (*windows.shape[:3], sizes[group], sizes[found.channel], *windows.shape[4:])
-            windows = builder.reshape(windows, split)
-        if found.of_filters and len(found.places) == 2:
+            outer, inner = windows.shape[: dims + 1], windows.shape[dims + 2 :]
+            windows = builder.reshape(windows, (*outer, sizes[group], sizes[found.channel], *inner))
+        if found.of_filters and len(found.places) == dims:
             together = (1, *together)
         made = builder.contract(spec, windows, builder.reshape(ordered, together))
         if turned:

@@ -1,7 +1,8 @@
 """Convolutions that a library computes. Enters: a product of windows. Leaves: a `LibraryConvolution`, or None.
 
 A library is fastest where the channels of a place are neighbours in memory: images lie as (batch, places, channels),
-filters as (results, taps, channels). See channels_last.py for how they come to lie so.
+filters as (results, taps, channels). See channels_last.py for how they come to lie so. Places are of one to three
+axes, which are named rows and columns here.
 """
 
 from __future__ import annotations
@@ -14,21 +15,25 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.compiler.ir.halves import FLOAT32, HALVES
 from minitorch.compiler.ir.program import Value
 from minitorch.compiler.ir.sizes import surely_equal, surely_multiple, typical
 
-LEAST_CONVOLVED = 1 << 25  # multiplications; below, a copy takes as long as a product of windows
+LEAST_CONVOLVED = 1 << 21  # multiplications; below, a copy takes as long as a product of windows
 NEIGHBOURS = 4  # channels, of which libraries like whole numbers
 
 
 @dataclass(frozen=True)
 class LibraryConvolution:
-    """A convolution in two dimensions, or the gradient of its filters.
+    """A convolution, or the gradient of its filters.
 
     operands: images, filters and results of the one, or images, results and filters of the other.
     images, results, filters: their sizes as (batch, rows, columns, channels), which is how they lie; or, where channels
     come first, as (batch, channels, rows, columns). A filter has as many channels as an image, or those of a group.
     padding: with zeros, on both sides of rows and of columns.
+    dtype: of all of them; sums are made in float32.
+    turned: whether its filters lie as those of the convolution whose gradient of images it is: turned round, with
+    results in the place of channels.
     """
 
     operands: list[Any]
@@ -38,52 +43,72 @@ class LibraryConvolution:
     results: tuple[int, ...]
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
-    padding: tuple[int, ...] = (0, 0)
+    padding: tuple[int, ...]
     channels_first: bool = False
+    dtype: np.dtype = FLOAT32
+    turned: bool = False
 
     @functools.cached_property
-    def key(self) -> tuple[Any, ...]:
-        """What tells convolutions apart."""
-        how = (self.strides, self.dilations, self.padding, self.channels_first)
-        return (self.of_filters, self.images, self.filters, self.results, *how)
+    def key(self) -> int:
+        """A number that tells convolutions apart. (What it stands for would take a microsecond to look up.)"""
+        how = (self.strides, self.dilations, self.padding, self.channels_first, self.dtype, self.turned)
+        whole = (self.of_filters, self.images, self.filters, self.results, *how)
+        return _numbers.setdefault(whole, len(_numbers))
+
+    @property
+    def groups(self) -> int:
+        """How many parts of the channels are convolved by themselves."""
+        channels = self.results if self.turned else self.images
+        return _channels(channels, self) // _channels(self.filters, self)
 
     @property
     def flops(self) -> float:
         """How many additions and multiplications it takes."""
-        return 2.0 * typical(math.prod(self.results) * math.prod(self.filters[1:]))
+        made = _channels(self.results, self)
+        return 2.0 * typical(math.prod(self.results) * math.prod(self.filters) // made)
+
+
+_numbers: dict[Any, int] = {}  # of convolutions that were met
+
+
+def _channels(sizes: tuple[int, ...], convolution: LibraryConvolution) -> int:
+    return sizes[1 if convolution.channels_first else -1]
 
 
 def convolve(convolution: LibraryConvolution, images: Any, factor: Any, made: Any) -> None:
     """Compute a convolution by NumPy: what a library has to give."""
     c = convolution
     if c.channels_first:
-        images, factor, made = (np.moveaxis(each, 1, 3) for each in (images, factor, made))
+        images, factor, made = (np.moveaxis(each, 1, -1) for each in (images, factor, made))
         last = {"images": c.images, "filters": c.filters, "results": c.results}
-        last = {name: (n, height, width, channels) for name, (n, channels, height, width) in last.items()}
+        last = {name: (n, *places, channels) for name, (n, channels, *places) in last.items()}
         c = dataclasses.replace(c, channels_first=False, **last)  # type: ignore[arg-type]
-    above, before = c.padding
-    images = np.pad(images, ((0, 0), (above, above), (before, before), (0, 0)))
-    groups = c.images[3] // c.filters[3]
+    groups = c.groups
+    if c.turned:
+        whole = np.flip(factor, tuple(range(1, factor.ndim - 1)))
+        factor = np.concatenate([part.swapaxes(0, -1) for part in np.split(whole, groups)])
+        c = dataclasses.replace(c, filters=factor.shape, turned=False)
+    images = np.pad(images, ((0, 0), *((n, n) for n in c.padding), (0, 0)))
     if groups > 1:
-        images, results = (np.split(each, groups, 3) for each in (images, factor if c.of_filters else made))
+        images, results = (np.split(each, groups, -1) for each in (images, factor if c.of_filters else made))
         filters = np.split(made if c.of_filters else factor, groups)
+        none = (0,) * len(c.padding)
         for few, some, other in zip(images, filters, results, strict=True):
-            sizes = {"images": few.shape, "filters": some.shape, "results": other.shape, "padding": (0, 0)}
+            sizes = {"images": few.shape, "filters": some.shape, "results": other.shape, "padding": none}
             pair = (other, some) if c.of_filters else (some, other)
             convolve(dataclasses.replace(c, **sizes), few, *pair)
         return
-    _, height, width, _ = c.results
-    (down, across), (by, beside) = c.strides, c.dilations
-    for y, x in np.ndindex(*c.filters[1:3]):
-        rows = slice(y * by, y * by + (height - 1) * down + 1, down)
-        columns = slice(x * beside, x * beside + (width - 1) * across + 1, across)
-        here = images[:, rows, columns]
+    axes = tuple(range(images.ndim - 1))  # batch and places
+    for tap in np.ndindex(*c.filters[1:-1]):
+        places = zip(tap, c.results[1:-1], c.strides, c.dilations, strict=True)
+        met = [slice(t * by, t * by + (count - 1) * step + 1, step) for t, count, step, by in places]
+        here, at = images[:, *met], (slice(None), *tap)
         if c.of_filters:
-            made[:, y, x] = np.einsum("nuvc,nuvo->oc", here, factor)
-        elif y == x == 0:
-            made[...] = here @ factor[:, y, x].T
+            made[at] = np.tensordot(factor, here, (axes, axes))
+        elif not any(tap):
+            made[...] = here @ factor[at].T
         else:
-            made += here @ factor[:, y, x].T
+            made += here @ factor[at].T
 
 
 @dataclass(frozen=True)
@@ -106,30 +131,35 @@ class Convolution:
     @property
     def channels_first(self) -> bool:
         """Whether an image's channels stand before its rows and columns."""
-        return self.window.attributes["axes"] == (2, 3)
+        return self.window.attributes["axes"][0] == 2
 
 
 def convolution(product: Value) -> Convolution | None:
-    """Return a product as a convolution in two dimensions, if it is one, whatever the order of its axes."""
+    """Return a product as a convolution, if it is one, whatever the order of its axes."""
     window, other = product.inputs
     grouped = window
     if window.primitive == "reshape":
         window = window.inputs[0]
-    if window.primitive != "window" or window.attributes["axes"] not in ((1, 2), (2, 3)) or window.ndim != 6:
+    if window.primitive != "window":
         return None
     axes = window.attributes["axes"]
+    dims = len(axes)
+    if window.ndim != 2 * dims + 2 or tuple(axes) not in (
+        tuple(range(first, first + dims)) for first in (1, 2)
+    ):
+        return None
     parts, _, out = product.attributes["spec"].partition("->")
     cut, second = parts.split(",")
-    (place,) = {1, 2, 3} - set(axes)
+    (place,) = set(range(1, dims + 2)) - set(axes)
     group, shape = "", window.shape
     if grouped is not window and surely_equal(grouped.shape, shape[1:]):  # a batch of one image
         cut = " " + cut
     elif grouped is not window:
         others = grouped.shape[:place] + grouped.shape[place + 2 :]
-        if grouped.ndim != 7 or not surely_equal(others, shape[:place] + shape[place + 1 :]):
+        if grouped.ndim != window.ndim + 1 or not surely_equal(others, shape[:place] + shape[place + 1 :]):
             return None
         group, cut = cut[place], cut[:place] + cut[place + 1 :]
-    channel, taps = cut[place], cut[4:]
+    channel, taps = cut[place], cut[dims + 2 :]
     places = (cut[0] + "".join(cut[axis] for axis in axes)).strip()
     made = "".join(c for c in out if c not in cut and c != group)
     made = made[1:] + made[:1]
@@ -147,9 +177,10 @@ def multiplications(product: Value, found: Convolution) -> int:
     return typical(math.prod(found.window.shape) * _sizes(product, found)[1])
 
 
-def is_single(product: Value, found: Convolution) -> bool:
-    """Whether a convolution is one of float32, for which there are libraries."""
-    return {product.dtype, found.window.dtype, found.other.dtype} == {np.dtype(np.float32)}
+def is_known(product: Value, found: Convolution) -> bool:
+    """Whether a convolution is one of float32 or of halves, for which there are libraries."""
+    dtypes = {found.window.dtype, found.other.dtype}
+    return product.dtype == FLOAT32 and len(dtypes) == 1 and dtypes <= {FLOAT32, *HALVES}
 
 
 def has_aligned_channels(product: Value, found: Convolution) -> bool:
@@ -171,18 +202,20 @@ def as_it_lies(product: Value) -> Convolution | None:
     (But for filters: those are small, and written out.)
     """
     found = convolution(product)
-    if found is None or len(found.made) > 1:
+    parts, _, out = product.attributes["spec"].partition("->")
+    if found is None or (found.of_filters and len(found.made) > 1):
         return None
+    found = dataclasses.replace(found, made="".join(c for c in out if c in found.made))
     cut, filters, results = orders(found)
     second, made = (results, filters) if found.of_filters else (filters, results)
-    parts, _, out = product.attributes["spec"].partition("->")
     first, other = parts.split(",")
     return found if first == cut and out == made and (other == second or not found.of_filters) else None
 
 
 def orders(found: Convolution) -> tuple[str, str, str]:
     """Return the letters of windows, filters and results in the order in which they lie for a library."""
-    batch, places = found.places[:-2], found.places[-2:]
+    dims = len(found.taps)
+    batch, places = found.places[:-dims], found.places[-dims:]
 
     def lie(outer: str, inner: str, channels: str) -> str:
         return outer + channels + inner if found.channels_first else outer + inner + channels
@@ -190,3 +223,8 @@ def orders(found: Convolution) -> tuple[str, str, str]:
     cut = lie(batch, places, found.group + found.channel) + found.taps
     filters = lie(found.group + found.made, found.taps, found.channel)
     return cut, filters, lie(batch, places, found.group + found.made)
+
+
+def swapped(letters: str, found: Convolution) -> str:
+    """Return the letters of filters with those of channels and of what they make in each other's place."""
+    return letters.translate(str.maketrans(found.made + found.channel, found.channel + found.made))

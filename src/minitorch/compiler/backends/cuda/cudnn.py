@@ -9,8 +9,10 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
+import math
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,10 +25,18 @@ from minitorch.engine.precision import convolutions_are
 
 MOST_WORKSPACE = 1 << 29
 TIMED, ROUNDS = 4, 3  # so many ways are timed, so often
+# What takes fewer additions and multiplications is called several times in a row to be timed: the host may take longer
+# than the GPU, the more so as it does other things for so many seconds beside. And ways without tensor cores are timed
+# too, which are often one kernel where others are three.
+FEW_FLOPS, IN_A_ROW, BESIDE = 1 << 29, 8, 12e-6
+MOST_AS_WRITTEN = (
+    1 << 33
+)  # flops of what is compared with a function's own numbers as it is written: that is slow
 MOST_PACKS = 64  # of addresses, kept for a way
 
 # The library describes everything by objects with numbered attributes; these are its numbers.
 _FLOAT32, _CROSS_CORRELATION = 0, 1
+_DTYPES = {"float32": _FLOAT32, "float16": 2, "bfloat16": 9}
 _KINDS: dict[str, tuple[int, Any]] = {
     "handle": (0, ctypes.c_void_p),
     "dtype": (1, ctypes.c_int),
@@ -39,12 +49,13 @@ _KINDS: dict[str, tuple[int, Any]] = {
     "descriptor": (15, ctypes.c_void_p),
 }
 _CONVOLUTION, _ENGINE, _CONFIGURATION, _HEURISTICS, _PLAN, _GRAPH, _PACK, _TENSOR = 1, 2, 3, 4, 5, 15, 16, 17
-_FORWARD, _OF_FILTERS = (10, 700), (11, 712)  # operations, and their first attributes
+_FORWARD, _OF_FILTERS, _OF_IMAGES = (10, 700), (11, 712), (12, 706)  # operations, and their first attributes
 _BEST_FIRST, _WHATEVER_RUNS = 3, 2  # ways to ask for ways
 _MOST_NOTES = 32
 # What is noted of a way.
-_ON_TENSOR_CORES, _IN_HALF_PRECISION, _DIFFERS_EACH_TIME = 0, 1, 4
+_ON_TENSOR_CORES, _IN_HALF_PRECISION, _SUMS_HALVES, _DIFFERS_EACH_TIME = 0, 1, 2, 4
 _ROUNDS_MORE = {3, 5, 6, 7, 8}  # by Fourier's transform, or Winograd's
+_AS_IT_IS_WRITTEN = 9  # what is not a number stays so: nothing is added and subtracted again, as by Winograd
 
 
 @functools.cache
@@ -124,12 +135,17 @@ class Cudnn:
         self._plans: dict[Any, Plan] = {}
         self._workspaces: dict[tuple[int, int], Any] = {}
         self._lock = threading.Lock()
+        self._stream: int | None = None  # the handle's
 
     @functools.cached_property
     def _handle(self) -> ctypes.c_void_p:
         handle = ctypes.c_void_p()
         _call("cudnnCreate", ctypes.byref(handle))
         return handle
+
+    @functools.cached_property
+    def _execute(self) -> Any:
+        return library().cudnnBackendExecute
 
     @functools.cached_property
     def is_right(self) -> bool:
@@ -142,7 +158,7 @@ class Cudnn:
             arrays = [self._cupy.asarray(array) for array in (*given, expected)]
             try:
                 addresses = [array.data.ptr for array in arrays]
-                plan = self._plan(small, addresses, rounds, 1)
+                plan = self._plan(small, addresses, "rounded" if rounds else "exact", 1)
                 self._run(
                     plan, addresses, self._cupy.cuda.get_current_stream().ptr, self._workspace(plan.size, 0)
                 )
@@ -159,55 +175,73 @@ class Cudnn:
         key = (convolution.key, how)
         if key not in self._plans:
             timed = 1 if how == "tried" else TIMED
-            self._plans[key] = self._plan(convolution, addresses, how == "rounded", timed)
+            self._plans[key] = self._plan(convolution, addresses, how, timed)
         self._workspace(self._plans[key].size, 0)
 
     def _workspace(self, size: int, owner: int) -> Any:
-        """Return memory for all that an owner does, one after the other: it is there as long as graphs may use it."""
+        """Return memory for all that an owner does, one after the other: it is there as long as graphs may use it.
+
+        owner: a stream, and 1 more; 0: graphs.
+        """
         key = (owner, max(1, size).bit_length())
         if key not in self._workspaces:
             self._workspaces[key] = self._cupy.empty(1 << key[1], np.uint8)
         return self._workspaces[key]
 
-    def _plan(
-        self, convolution: LibraryConvolution, addresses: Sequence[int], rounds: bool, timed: int
-    ) -> Plan:
+    def _plan(self, convolution: LibraryConvolution, addresses: Sequence[int], how: str, timed: int) -> Plan:
         """Return the fastest of some ways to compute a convolution. timed: how many."""
         c = convolution
-        made = self._cupy.empty(c.filters if c.of_filters else c.results, np.float32)
+        made = self._cupy.empty(c.filters if c.of_filters else c.results, c.dtype)
         given = [*addresses[:2], made.data.ptr]
         stream = self._cupy.cuda.get_current_stream()
-        unwanted = set() if rounds else {_ON_TENSOR_CORES, *_ROUNDS_MORE}
-        for notes in (unwanted, unwanted - _ROUNDS_MORE):  # (better so than not at all)
-            found: list[tuple[float, Plan]] = []
-            for plan in self._ways(c, notes):
+        times, rounds = IN_A_ROW if c.flops < FEW_FLOPS and timed > 1 else 1, ROUNDS if timed > 1 else 1
+        rounding = {_ON_TENSOR_CORES, *_ROUNDS_MORE}
+        # What ways have to be noted with, and what they must not be; if there are none, others are better than nothing.
+        kinds: list[tuple[set[int], set[int]]] = [(set(), rounding), (set(), {_ON_TENSOR_CORES})]
+        if c.dtype != np.float32:  # (products of halves are exact)
+            kinds = [(set(), _ROUNDS_MORE)]
+        elif how == "tried" and c.flops < MOST_AS_WRITTEN:
+            kinds.insert(0, ({_AS_IT_IS_WRITTEN}, rounding))
+        elif how == "rounded":
+            kinds = [(set(), set()), (set(), rounding)]
+        several = how == "rounded" and times > 1
+        found: list[tuple[float, Plan]] = []
+        for wanted, unwanted in kinds:
+            most = len(found) + timed
+            for plan in self._ways(c, wanted, unwanted):
                 try:
-                    found.append((self._seconds(plan, given, stream), plan))
+                    found.append((self._seconds(plan, given, stream, times, rounds), plan))
                 except RuntimeError:  # it is none after all
                     continue
-                if len(found) == timed:
+                if len(found) == most:
                     break
-            if found:
-                return min(found, key=lambda each: each[0])[1]
-        raise RuntimeError(f"cuDNN has no way to compute {c}")
+            if found and not several:
+                break
+        if not found:
+            raise RuntimeError(f"cuDNN has no way to compute {c}")
+        return min(found, key=lambda each: each[0])[1]
 
-    def _seconds(self, plan: Plan, addresses: list[int], stream: Any) -> float:
-        """Return how long a convolution takes, at its best."""
+    def _seconds(self, plan: Plan, addresses: list[int], stream: Any, times: int, rounds: int) -> float:
+        """Return how long a convolution takes, so many times in a row, in the best of some rounds."""
         cuda, seconds = self._cupy.cuda, []
         workspace = self._cupy.empty(max(1, plan.size), np.uint8)
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             began, ended = cuda.Event(), cuda.Event()
             began.record(stream)
-            self._run(plan, addresses, stream.ptr, workspace)
+            start = time.perf_counter()
+            for _ in range(times):
+                self._run(plan, addresses, stream.ptr, workspace)
+            of_host = time.perf_counter() - start + times * BESIDE
             ended.record(stream)
             ended.synchronize()
-            seconds.append(cuda.get_elapsed_time(began, ended))
+            of_gpu = 1e-3 * cuda.get_elapsed_time(began, ended)
+            seconds.append(max(of_gpu, of_host) if times > 1 else of_gpu)
         plan.packs.clear()
         return min(seconds)
 
-    def _ways(self, convolution: LibraryConvolution, unwanted: set[int]) -> Iterator[Plan]:
-        """Go through the ways to compute a convolution, the library's own favourite first. unwanted: by notes."""
-        unwanted = unwanted | {_IN_HALF_PRECISION, _DIFFERS_EACH_TIME}
+    def _ways(self, convolution: LibraryConvolution, wanted: set[int], unwanted: set[int]) -> Iterator[Plan]:
+        """Go through the ways to compute a convolution, the library's own favourite first. (Un)wanted: by notes."""
+        unwanted = unwanted | {_IN_HALF_PRECISION, _SUMS_HALVES, _DIFFERS_EACH_TIME}
         graph = self._graph(convolution)
         for how in (_BEST_FIRST, _WHATEVER_RUNS):
             try:
@@ -221,7 +255,8 @@ class Cudnn:
                 continue
             for configuration in proposed:
                 (engine,) = configuration.others(300, _ENGINE, 1)
-                if not unwanted.isdisjoint(engine.numbers(1303, "note", _MOST_NOTES)):
+                notes = set(engine.numbers(1303, "note", _MOST_NOTES))
+                if not unwanted.isdisjoint(notes) or not wanted <= notes:
                     continue
                 try:
                     plan = _Descriptor(
@@ -237,21 +272,29 @@ class Cudnn:
     def _graph(self, convolution: LibraryConvolution) -> _Descriptor:
         """Return a convolution as the library describes it."""
         c = convolution
+        row = (1,) * (2 - len(c.strides))  # (what has columns alone is told as one row)
+        padding = (*[0] * len(row), *c.padding)
+        if c.turned:  # the library is told of the convolution whose gradient this is
+            taps = c.filters[2:] if c.channels_first else c.filters[1:-1]
+            reach = [d * (k - 1) for d, k in zip(c.dilations, taps, strict=True)]
+            padding = (*[0] * len(row), *[r - p for r, p in zip(reach, c.padding, strict=True)])
         how = _Descriptor(
             _CONVOLUTION,
             (100, "dtype", _FLOAT32),
             (101, "mode", _CROSS_CORRELATION),
-            (102, "int64", c.dilations),
-            (103, "int64", c.strides),
-            (104, "int64", c.padding),
-            (105, "int64", c.padding),
-            (106, "int64", 2),
+            (102, "int64", (*row, *c.dilations)),
+            (103, "int64", (*row, *c.strides)),
+            (104, "int64", padding),
+            (105, "int64", padding),
+            (106, "int64", len(row) + len(c.strides)),
         )
         images, filters, results = (
-            _tensor(number, sizes, c.channels_first)
+            _tensor(number, sizes, c.channels_first, row, _DTYPES[c.dtype.name])
             for number, sizes in enumerate((c.images, c.filters, c.results), 1)
         )
-        kind, first = _OF_FILTERS if c.of_filters else _FORWARD
+        kind, first = _OF_FILTERS if c.of_filters else _OF_IMAGES if c.turned else _FORWARD
+        if c.turned:
+            images, results = results, images
         operation = _Descriptor(
             kind,
             (first, "float", 1.0),
@@ -276,29 +319,43 @@ class Cudnn:
                 (1003, "pointer", workspace.data.ptr),
             )
         with self._lock:  # (the handle has one stream for all threads)
-            _call("cudnnSetStream", self._handle, ctypes.c_void_p(stream))
-            _call("cudnnBackendExecute", self._handle, plan.plan.pointer, pack.pointer)
+            if stream != self._stream:
+                _call("cudnnSetStream", self._handle, ctypes.c_void_p(stream))
+                self._stream = stream
+            if status := self._execute(self._handle, plan.plan.pointer, pack.pointer):
+                raise RuntimeError(f"cudnnBackendExecute of cuDNN failed with status {status}")
 
-    def launch(
-        self, convolution: LibraryConvolution, addresses: Sequence[int], stream: int, owner: int = 0
-    ) -> None:
-        """Launch a convolution that was prepared. owner: of the memory that it needs, a stream; 0: graphs."""
+    def compute(self, convolution: LibraryConvolution, addresses: Sequence[int], stream: int) -> None:
+        """Launch a convolution on a stream, having found out how it is computed if nobody did before."""
+        key = (convolution.key, convolutions_are())
+        if key not in self._plans:
+            self.prepare(convolution, addresses)
+        plan = self._plans[key]
+        self._run(plan, addresses, stream, self._workspace(plan.size, 1 + stream))
+
+    def launch(self, convolution: LibraryConvolution, addresses: Sequence[int], stream: int) -> None:
+        """Launch a convolution that was prepared, for a graph."""
         plan = self._plans[convolution.key, convolutions_are()]
-        self._run(plan, addresses, stream, self._workspace(plan.size, owner))
+        self._run(plan, addresses, stream, self._workspace(plan.size, 0))
 
 
-def _tensor(number: int, sizes: tuple[int, ...], channels_first: bool) -> _Descriptor:
-    """Return an array of images or filters."""
-    n, height, width, channels = sizes
-    steps = (height * width * channels, 1, width * channels, channels)
+def _tensor(
+    number: int, sizes: tuple[int, ...], channels_first: bool, row: tuple[int, ...], dtype: int
+) -> _Descriptor:
+    """Return an array of images or filters. row: what stands before its places."""
+    n, *places, channels = sizes
     if channels_first:
-        n, channels, height, width = sizes
-        steps = (height * width * channels, height * width, width, 1)
+        n, channels, *places = sizes
+    places = [*row, *places]
+    in_memory = [n, channels, *places] if channels_first else [n, *places, channels]
+    steps = [math.prod(in_memory[axis + 1 :]) for axis in range(len(in_memory))]
+    if not channels_first:
+        steps = [steps[0], steps[-1], *steps[1:-1]]
     return _Descriptor(
         _TENSOR,
         (900, "int64", 16),  # bytes, of which its address is a multiple
-        (901, "dtype", _FLOAT32),
-        (902, "int64", (n, channels, height, width)),
+        (901, "dtype", dtype),
+        (902, "int64", (n, channels, *places)),
         (903, "int64", steps),
         (906, "int64", number),
     )

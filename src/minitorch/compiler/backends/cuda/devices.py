@@ -338,9 +338,11 @@ def _convolve(convolution: LibraryConvolution, addresses: np.ndarray, slots: lis
     c = convolution
     shapes = (c.images, c.results, c.filters) if c.of_filters else (c.images, c.filters, c.results)
     images, factor, made = (
-        array_at(int(addresses[slot]), shape, np.float32) for slot, shape in zip(slots, shapes, strict=True)
+        array_at(int(addresses[slot]), shape, c.dtype) for slot, shape in zip(slots, shapes, strict=True)
     )
-    convolve(c, images, factor, made)
+    sums = np.empty(made.shape, np.float32)
+    convolve(c, images.astype(np.float32, copy=False), factor.astype(np.float32, copy=False), sums)
+    made[...] = sums
 
 
 class Cuda:

@@ -5,6 +5,7 @@ Values become expressions as for a CPU; a product is a loop like any other, that
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +13,13 @@ import numpy as np
 
 from minitorch.compiler.backends.cuda.attention import ROW_NUMBERS, SUM, Attention
 from minitorch.compiler.backends.cuda.capabilities import Gpu
-from minitorch.compiler.backends.cuda.convolutions import Convolution, LibraryConvolution, as_it_lies, orders
+from minitorch.compiler.backends.cuda.convolutions import (
+    Convolution,
+    LibraryConvolution,
+    as_it_lies,
+    orders,
+    swapped,
+)
 from minitorch.compiler.backends.cuda.loops import is_aligned, write_loop
 from minitorch.compiler.backends.cuda.products import (
     DTYPES,
@@ -38,9 +45,21 @@ from minitorch.compiler.backends.llvm.lower import Lowering, loop_key, product_o
 from minitorch.compiler.backends.llvm.target import Target
 from minitorch.compiler.ir import builder
 from minitorch.compiler.ir.halves import HALVES
-from minitorch.compiler.ir.index import Affine, Dim, Index, dims_of, offset, total
+from minitorch.compiler.ir.index import (
+    ZERO,
+    Affine,
+    Dim,
+    Index,
+    Inexpressible,
+    Split,
+    dims_of,
+    new_index,
+    offset,
+    shifted,
+    total,
+)
 from minitorch.compiler.ir.program import Value
-from minitorch.compiler.ir.sizes import is_fixed, typical
+from minitorch.compiler.ir.sizes import is_fixed, surely_at_most, typical
 from minitorch.compiler.schedule.groups import SORTS, Contradiction, Group
 from minitorch.compiler.schedule.memory import Scratch
 from minitorch.compiler.schedule.schedule import Schedule
@@ -219,10 +238,11 @@ class GpuLowering(Lowering):
     def product(self, group: Group) -> list[Any]:
         """Write a product, with what follows it: a library's, or a loop over its elements and along its sums."""
         value, indices, summed = product_of(group)
-        if len(group.members) == 1 and value not in self.rows:
+        last = group.members[-1]
+        if value not in self.rows and self.is_rounded_alone(group, value):
             convolution = as_it_lies(value)
             if convolution is not None and self.convolves(value, convolution):
-                return self.convolution(value, convolution)
+                return self.convolution(value, convolution, last)
         found = self.by_a_library(group, value, indices, summed)
         if found:
             return found
@@ -236,6 +256,17 @@ class GpuLowering(Lowering):
         node = body.result(value, frozenset(dims_of(group.index[value])))
         loop.stores += self.epilogue(group, value, body, node)
         return [self.write(loop)]
+
+    def is_rounded_alone(self, group: Group, value: Value) -> bool:
+        """Whether nothing is done to a product but to round it to the dtype of its factors, if they are halves."""
+        last = group.members[-1]
+        if last.dtype != value.inputs[0].dtype or value.inputs[1].dtype != last.dtype:
+            return False
+        if last is value:
+            return True
+        where = Body(self.is_stored, self.rows).place(last, group.index[last])
+        alone = len(group.members) == 2 and value not in self.schedule.stored
+        return alone and where == offset(group.index[value], value.shape)
 
     def by_a_library(self, group: Group, value: Value, indices: list[Index], summed: list[Dim]) -> list[Any]:
         """Return a product as a library's, with what is done to its result; [] if it is none."""
@@ -281,11 +312,14 @@ class GpuLowering(Lowering):
             before = member
         return found
 
-    def convolution(self, value: Value, found: Convolution) -> list[Any]:
-        """Return a convolution as a library's, after kernels that write out what does not lie as it wants it."""
+    def convolution(self, value: Value, found: Convolution, result: Value) -> list[Any]:
+        """Return a convolution as a library's, after kernels that write out what does not lie as it wants it.
+
+        result: what it is written to, perhaps in another dtype.
+        """
         steps: list[Any] = []
         how, images = found.window.attributes, found.window.inputs[0]
-        padding = (0, 0)
+        padding = (0,) * len(found.taps)
         if images.primitive == "pad" and not self.is_stored(images):
             low, high, number = (images.attributes[name] for name in ("low", "high", "value"))
             if low == high and sum(low) == sum(low[axis] for axis in how["axes"]) and number == 0.0:
@@ -296,15 +330,25 @@ class GpuLowering(Lowering):
             letters = value.attributes["spec"].partition("->")[0].partition(",")[2]
             factor = builder.permute(factor, [letters.index(c) for c in orders(found)[1]])
         filters, results = (value.shape, factor.shape) if found.of_filters else (factor.shape, value.shape)
-        if len(found.places) == 2:  # of one image
+        reach = [d * (k - 1) for d, k in zip(how["dilations"], how["sizes"], strict=True)]
+        unturned = None
+        within = all(surely_at_most(p, r) for p, r in zip(padding, reach, strict=True))
+        alone = not found.of_filters and len(found.made) == 1
+        if within and alone and all(step == 1 for step in how["strides"]):
+            unturned = self.unturned(factor, found)
+        if unturned is not None:
+            letters = orders(found)[1]
+            sizes = dict(zip(letters, factor.shape, strict=True))
+            filters = tuple(sizes[c] for c in swapped(letters, found))
+        if len(found.places) == len(found.taps):  # of one image
             results = (1, *results)
-        if found.group:
-            filters = (filters[0] * filters[1], *filters[2:])
-            at = 1 if found.channels_first else 3
-            results = (*results[:at], results[at] * results[at + 1], *results[at + 2 :])
+        joined = len(found.group + found.made)  # axes that are one for a library
+        filters = (math.prod(filters[:joined]), *filters[joined:])
+        at = 1 if found.channels_first else len(results) - joined
+        results = (*results[:at], math.prod(results[at : at + joined]), *results[at + joined :])
         steps.append(
             LibraryConvolution(
-                [self.in_memory(images, steps), self.in_memory(factor, steps), value],
+                [self.in_memory(images, steps), unturned or self.in_memory(factor, steps), result],
                 found.of_filters,
                 images.shape,
                 filters,
@@ -313,9 +357,32 @@ class GpuLowering(Lowering):
                 tuple(how["dilations"]),
                 padding,
                 found.channels_first,
+                result.dtype,
+                unturned is not None,
             )
         )
         return steps
+
+    def unturned(self, factor: Value, found: Convolution) -> Value | None:
+        """Return what filters are if they are others, that lie in memory, turned round, as a gradient has them."""
+        letters = orders(found)[1]
+        index = dict(zip(letters, new_index(factor.shape), strict=True))
+        body = Body(self.is_stored, self.rows)
+        try:
+            node = body.at(factor, tuple(index.values()))
+        except (Split, Inexpressible):
+            return None
+        if node.kind != "load" or node.data.conditions or node.args:
+            return None
+        sizes = dict(zip(letters, factor.shape, strict=True))
+        for tap in found.taps:
+            index[tap] = shifted(index[tap], sizes[tap] - 1, -1) if index[tap] != ZERO else ZERO
+        order = swapped(letters, found)
+        expected = offset(tuple(index[c] for c in order), tuple(sizes[c] for c in order))
+        operand = body.operands[node.data.operand]
+        value, first = operand if isinstance(operand, tuple) else (operand, 0)
+        where = shifted(node.data.where, first // factor.dtype.itemsize)
+        return value if isinstance(value, Value) and where == expected else None
 
     def in_memory(self, value: Value, steps: list[Any]) -> Any:
         """Return a value as something that lies in memory, having a view written out if it was not yet."""

@@ -281,6 +281,8 @@ def arrangements(sides: Sequence[Side], c: Affine, kept: list[Dim], summed: list
     for first, second in [(0, 0), *of_rows, *of_columns]:
         moved = [*rows[:first], *columns[:second]]
         batches = [d for d in kept if d in both or d in moved]
+        if moved and both:  # (from one batch to the next a factor would have to go back)
+            continue
         left, right = rows[first:], columns[second:]
         matrix = matrix_of(steps, left, right, batches)
         if matrix is not None:
