@@ -253,19 +253,17 @@ class _Tiles:
         return add(self.e, multiply(self.e, side, 2 * size), str(buffers + which * size))
 
     def copy_met(self, met: tuple[Rows, Rows], buffers: int, turn: str) -> None:
-        """Begin to copy what is met in a turn."""
-        first = multiply(self.e, turn, self.tile)
-        for which, rows in enumerate(met):
-            limit = self.limit(self.along, self.tile)
-            self.copy(rows, first, self.tile, limit, self.near(buffers, turn, which))
-        self.e.line("commit")
-
-    def copy_next(self, met: tuple[Rows, Rows], buffers: int, turn: str) -> None:
-        """Begin to copy what is met in the turn after this one, if there is one."""
+        """Begin to copy what is met in a turn, if there is such a turn."""
         e, (_, stop) = self.e, self.bounds()
-        following = add(e, turn, "1")
-        more = e.op(f"icmp slt i64 {following}, {stop}")
-        when(e, more, lambda: self.copy_met(met, buffers, following))
+
+        def copy() -> None:
+            first = multiply(e, turn, self.tile)
+            for which, rows in enumerate(met):
+                limit = self.limit(self.along, self.tile)
+                self.copy(rows, first, self.tile, limit, self.near(buffers, turn, which))
+            e.line("commit")
+
+        when(e, e.op(f"icmp slt i64 {turn}, {stop}"), copy)
 
     def arrived(self) -> None:
         """Wait for what was copied."""
@@ -460,9 +458,8 @@ class _Forward(_Tiles):
     def write(self) -> None:
         """Write the phases."""
         a, block, e = self.a, self.block, self.e
-        ahead = isinstance(
-            self.f, Groups
-        )  # whether keys and values are copied while those before them are met
+        # Whether keys and values are copied while those before them are met.
+        ahead = isinstance(self.f, Groups)
         keys = self.buffer(4 * self.tile if ahead else self.tile)
         values = keys if ahead else self.buffer(max(self.tile, self.rows if self.f.in_registers else 0))
         queries = values if self.f.in_registers else self.buffer(self.rows)
@@ -495,7 +492,7 @@ class _Forward(_Tiles):
                 self.arrived()
             with block.phase(waits=False):
                 if ahead:
-                    self.copy_next((a.k, a.v), keys, turn)
+                    self.copy_met((a.k, a.v), keys, add(e, turn, "1"))
                 else:
                     self.copy(a.v, multiply(e, turn, self.tile), self.tile, str(self.along), str(values))
                     e.line("commit")
@@ -725,7 +722,7 @@ class _Backward(_Tiles):
             with block.phase():
                 self.arrived()
             with block.phase(waits=False):
-                self.copy_next(self.met, buffers, turn)
+                self.copy_met(self.met, buffers, add(e, turn, "1"))
                 self.clear(scores, slopes)
                 if self.of_keys:
                     load_listed(add(e, turn, "1"))
