@@ -264,15 +264,25 @@ def test_so_is_a_transposed_one(launcher, size, how, monkeypatch):
     assert not products  # of windows
 
 
-@pytest.mark.parametrize("how", WAYS, ids=str)
-def test_a_convolution_of_halves_is_one_of_a_library(launcher, how, monkeypatch):
+@pytest.mark.parametrize("how", [*WAYS, {"groups": 6}], ids=str)
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_a_convolution_of_halves_is_one_of_a_library(launcher, name, how, monkeypatch):
+    if name == "bfloat16":
+        pytest.importorskip("ml_dtypes")
     monkeypatch.setattr(device_kernels, "LEAST_CONVOLVED", 1)
+    dtype, rough = np.dtype(getattr(minitorch, name)), {"float16": 2e-3, "bfloat16": 1.6e-2}[name]
     draw = np.random.default_rng(0)
-    shapes = [(2, 6, 12, 11), (9, 6 // how.get("groups", 1), 3, 3)]
-    images, kernel = (draw.normal(size=s).astype(np.float16) for s in shapes)
-    for mine, other in zip(*of_both(images, kernel, how, F.conv2d), strict=True):
-        assert mine.dtype == np.float16
-        np.testing.assert_allclose(mine, other, rtol=2e-3, atol=2e-3)
+    shapes = [(2, 6, 12, 11), (6, 6 // how.get("groups", 1), 3, 3)]
+    images, kernel = (draw.normal(size=s).astype(dtype) for s in shapes)
+    minitorch.zeros(1, dtype=dtype)
+    bias = lambda like: like.sum((1, 2, 3))
+    call = lambda x, w, **how: F.conv2d(x, w, bias(w), **how)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = list(of_both(images, kernel, how, call))
+    for mine, other in zip(*found, strict=True):
+        assert mine.dtype == dtype
+        np.testing.assert_allclose(mine.astype(np.float32), other, rtol=rough, atol=10 * rough)
     x, w = there(images, True), there(kernel, True)
     assert launches(launcher, lambda: F.conv2d(x, w, **how)) == 1
 

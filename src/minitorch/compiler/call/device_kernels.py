@@ -39,6 +39,7 @@ from minitorch.compiler.backends.cuda.words import SHARED_BYTES, SIZE, Kernel, g
 from minitorch.compiler.backends.interface import Task
 from minitorch.compiler.call.kernels import Fixed, Function, recorded, warn
 from minitorch.compiler.call.update_kernels import FLOATS, NoKernel, changes, fixed_numbers
+from minitorch.compiler.ir.halves import HALVES
 from minitorch.compiler.ir.polynomial import LEAST
 from minitorch.compiler.ir.program import Value
 from minitorch.compiler.ir.sizes import Binding, Size, evaluated, surely_less
@@ -47,10 +48,11 @@ from minitorch.compiler.schedule.schedule import Schedule
 from minitorch.compiler.trace.promised import NumbersMissing, promise
 from minitorch.compiler.trace.refusal import CompileError
 from minitorch.engine import recording
+from minitorch.engine.dtypes import is_bfloat16, kind_of
 from minitorch.engine.precision import may_round
 from minitorch.ops.native import ELEMENTWISE
 
-DTYPES = frozenset(np.dtype(t) for t in (np.float16, np.float32, np.float64, np.int32, np.int64, np.bool_))
+DTYPES = frozenset(np.dtype(t) for t in (np.float32, np.float64, np.int32, np.int64, np.bool_)).union(HALVES)
 CALLS = 3  # of one kind, before a kernel is made for it
 MOST_SHAPES = 64  # that kernels of one function are made for
 MOST_FLOPS = 1 << 28  # of a product, or a convolution, that is a kernel of our own
@@ -748,7 +750,7 @@ def _agrees(kernel: DeviceKernel, arrays: list[Any], shape: Any, expected: Any) 
     wanted: Sequence[Any] = [expected] if kernel.alone else expected
     with recording.rehearsal():  # (CuPy rounds no factors)
         found = kernel(arrays, shape)
-    sizes = [(_largest(a), a.size) for a in arrays if a.dtype.kind == "f"]
+    sizes = [(_largest(_widened(a)), a.size) for a in arrays if kind_of(a.dtype) == "f"]
     for mine, other in zip([found] if kernel.alone else found, wanted, strict=True):
         if mine is None and other is None:
             continue
@@ -757,6 +759,11 @@ def _agrees(kernel: DeviceKernel, arrays: list[Any], shape: Any, expected: Any) 
         if not bool(_close(mine, other, sizes)):
             return False
     return True
+
+
+def _widened(array: Any) -> Any:
+    """Return an array whose numbers can be compared: bfloat16 is told by NumPy to be none."""
+    return array.astype(np.float32) if is_bfloat16(array.dtype) else array
 
 
 def _largest(array: Any) -> Any:
@@ -769,10 +776,11 @@ def _close(mine: Any, other: Any, sizes: Sequence[tuple[Any, int]]) -> Any:
 
     sizes: of what they were computed from, the largest number, and how many there are.
     """
-    if other.dtype.kind != "f":
+    if kind_of(other.dtype) != "f":
         return (mine == other).all()
-    finite = np.isfinite(other)
     rough = {2: 1e-2, 4: 1e-4, 8: 1e-10}[other.dtype.itemsize]
+    mine, other = _widened(mine), _widened(other)
+    finite = np.isfinite(other)
     # What cancels out may leave the rounding of what it was; the more, the more was added up.
     scale = _largest(other) + sum(size * max(1, count / other.size) ** 0.5 for size, count in sizes) / 10
     apart = np.absolute(np.where(finite, mine - other, 0))
