@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.ops import pieces
-from minitorch.ops.native import BATCH, FIRST, natively
+from minitorch.ops.native import BATCH, FIRST, is_of_device, natively
 from minitorch.ops.op import Array, Op, zeros
 
 Sizes = tuple[int, ...]
@@ -382,7 +382,8 @@ def _convolution(
     if x.shape[1] == w.shape[0] == groups and not _is_plain(kernel, stride, padding):
         taken = w.reshape((groups, math.prod(kernel)))
         return _depthwise(x, taken, bias, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
-    way = _plain if _is_plain(kernel, stride, padding) else _convolved
+    alone = _is_plain(kernel, stride, padding) and not is_of_device(x)
+    way = _plain if alone else _convolved
     return way(x, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
@@ -425,7 +426,8 @@ def _convolution_transpose(
         taken = w.reshape((groups, math.prod(kernel)))
         how = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
         return _depthwise_transposed(y, taken, **how)
-    way = _plain_transposed if _is_plain(kernel, stride, padding) else _convolved_transposed
+    alone = _is_plain(kernel, stride, padding) and not is_of_device(y)
+    way = _plain_transposed if alone else _convolved_transposed
     return way(y, w, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
@@ -458,7 +460,8 @@ def _convolution_weight(
     if x.shape[1] == y.shape[1] == groups and not _is_plain(kernel, stride, padding):
         how = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
         return _depthwise_weight(x, y, **how).reshape((groups, 1, *kernel))
-    way = _plain_weight if _is_plain(kernel, stride, padding) else _convolved_weight
+    alone = _is_plain(kernel, stride, padding) and not is_of_device(x)
+    way = _plain_weight if alone else _convolved_weight
     return way(x, y, kernel=kernel, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
@@ -549,7 +552,8 @@ CONVOLUTION_WEIGHT: Op = Op(
     whole=True,
 )
 
-# Large ones by native kernels, in which a product reads its windows where they lie; NumPy lays them out as columns.
+# Large ones by native kernels, in which a product reads its windows where they lie; NumPy lays them out as columns. On
+# a device those of single elements are kernels' too: a library for convolutions has other ways than one for products.
 _plain, _plain_transposed, _plain_weight = (
     _widely(each) for each in (_by_columns, _from_columns, _columns_weight)
 )

@@ -249,6 +249,21 @@ def test_a_convolution_is_one_of_a_library_where_there_is_one(launcher, size, ho
     assert launches(launcher, both) in ([3] if "stride" not in how else [5, 6])
 
 
+@pytest.mark.parametrize("taps", [(1, 3), (3, 1), (1, 1), (12, 1)], ids=str)
+@pytest.mark.parametrize("count", [1, 2])
+def test_filters_of_one_row_or_column_are_no_other_matter(launcher, taps, count, monkeypatch):
+    monkeypatch.setattr(device_kernels, "LEAST_CONVOLVED", 1)
+    draw = np.random.default_rng(0)
+    for groups in (1, 3):
+        shapes = [(count, 6, 12, 11), (9, 6 // groups, *taps)]
+        images, kernel = (draw.normal(size=s).astype(np.float32) for s in shapes)
+        how = {"groups": groups}
+        for mine, other in zip(*of_both(images, kernel, how, F.conv2d), strict=True):
+            np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-4)
+        x, w = there(images, True), there(kernel, True)
+        assert launches(launcher, lambda x=x, w=w, how=how: F.conv2d(x, w, **how)) == 1
+
+
 @pytest.mark.parametrize("how", [{}, {"stride": 2}, {"stride": 2, "padding": 1, "groups": 3}], ids=str)
 @pytest.mark.parametrize("size", [(11,), (12, 11), (5, 4, 6)], ids=len)
 def test_so_is_a_transposed_one(launcher, size, how, monkeypatch):
