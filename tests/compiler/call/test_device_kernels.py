@@ -254,14 +254,17 @@ def test_a_convolution_is_one_of_a_library_where_there_is_one(launcher, size, ho
 def test_filters_of_one_row_or_column_are_no_other_matter(launcher, taps, count, monkeypatch):
     monkeypatch.setattr(device_kernels, "LEAST_CONVOLVED", 1)
     draw = np.random.default_rng(0)
-    for groups in (1, 3):
-        shapes = [(count, 6, 12, 11), (9, 6 // groups, *taps)]
+    with_bias = lambda x, w, **how: F.conv2d(x, w, w.sum((1, 2, 3)), **how)
+    for channels, groups in ((6, 1), (6, 3), (1, 1)):
+        shapes = [(count, channels, 12, 11), (9, channels // groups, *taps)]
         images, kernel = (draw.normal(size=s).astype(np.float32) for s in shapes)
-        how = {"groups": groups}
-        for mine, other in zip(*of_both(images, kernel, how, F.conv2d), strict=True):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = list(of_both(images, kernel, {"groups": groups}, with_bias))
+        for mine, other in zip(*found, strict=True):
             np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-4)
         x, w = there(images, True), there(kernel, True)
-        assert launches(launcher, lambda x=x, w=w, how=how: F.conv2d(x, w, **how)) == 1
+        assert launches(launcher, lambda x=x, w=w, groups=groups: F.conv2d(x, w, groups=groups)) == 1
 
 
 @pytest.mark.parametrize("how", [{}, {"stride": 2}, {"stride": 2, "padding": 1, "groups": 3}], ids=str)

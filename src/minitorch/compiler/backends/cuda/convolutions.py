@@ -117,7 +117,7 @@ class Convolution:
 
     Letters of its spec: places (batch, rows and columns of results), group (if there are any), channel (of images, in a
     group), taps (rows and columns of a filter), and made: of what filters make, its channels last. Those of places and
-    taps are digits where the spec does without them, because their length is 1.
+    taps (and a channel) are digits where the spec does without them, because their length is 1.
     """
 
     window: Value
@@ -212,7 +212,7 @@ def sizes_of(product: Value, found: Convolution) -> dict[str, int]:
     """Return the length of the axis of each letter."""
     parts, _, out = product.attributes["spec"].partition("->")
     second = parts.partition(",")[2]
-    sizes = dict.fromkeys(found.places + found.taps, 1)
+    sizes = dict.fromkeys(found.places + found.channel + found.taps, 1)
     sizes |= zip(second, found.other.shape, strict=True)
     return sizes | dict(zip(out, product.shape, strict=True))
 

@@ -266,8 +266,10 @@ class GpuLowering(Lowering):
         if last is value:
             return True
         where = Body(self.is_stored, self.rows).place(last, group.index[last])
-        alone = len(group.members) == 2 and value not in self.schedule.stored
-        return alone and where == offset(group.index[value], value.shape)
+        alone = len(group.members) == 2 and last.attributes.get("function") == "cast"
+        return (
+            alone and value not in self.schedule.stored and where == offset(group.index[value], value.shape)
+        )
 
     def by_a_library(self, group: Group, value: Value, indices: list[Index], summed: list[Dim]) -> list[Any]:
         """Return a product as a library's, with what is done to its result; [] if it is none."""
@@ -374,7 +376,7 @@ class GpuLowering(Lowering):
             return None
         for tap in present(found.taps):
             index[tap] = shifted(index[tap], sizes[tap] - 1, -1) if index[tap] != ZERO else ZERO
-        order = swapped(present(letters), found)
+        order = present(swapped(letters, found))
         expected = offset(tuple(index[c] for c in order), tuple(sizes[c] for c in order))
         operand = body.operands[node.data.operand]
         value, first = operand if isinstance(operand, tuple) else (operand, 0)
