@@ -1,12 +1,19 @@
-"""What doctests may say without importing it, a quick choice of the tests, and what the suite says at its end."""
+"""What doctests may say without importing it, a quick choice of the tests, what no test may leave behind for the next,
+and what the suite says at its end.
+"""
 
 import gc
+import os
+import signal
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import minitorch
+from minitorch.engine import errors, modes
+from minitorch.tensor import printing
 
 # Another torch than the one the suite compares with; and a module that has every name one asks for.
 collect_ignore = ["src/minitorch/face/site", "src/minitorch/face/names/ops.py"]
@@ -47,8 +54,57 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=left)
 
 
+gc.disable()  # while tests are collected nothing is dropped
+
+
 def pytest_collection_finish() -> None:
-    """Spare the collector the many thousand tests themselves: those that call it would wait for it."""
+    """Note how the process is before any test."""
+    gc.enable()
+    _before.update(_settings())
+
+
+# What a test may change and has to put back: the next one in this process must not depend on it.
+_before: dict[str, object] = {}
+
+
+def _settings() -> dict[str, object]:
+    torch = getattr(sys.modules.get("pytorch"), "torch", None)  # (tests/support)
+    return {
+        "the mode": modes.current()._replace(outer=None),
+        "recordings": [each for each in modes.attention if not isinstance(each, str)],
+        "default dtype": minitorch.get_default_dtype(),
+        "default device": minitorch.get_default_device(),
+        "threads": minitorch.get_num_threads(),
+        "precision of products": minitorch.get_float32_matmul_precision(),
+        "debugging": errors.is_debug(),
+        "print options": printing._options,
+        "NumPy's errors": np.geterr(),
+        "Ctrl-C": signal.getsignal(signal.SIGINT),
+        "the collector": gc.isenabled(),
+        "the folder": os.getcwd(),
+        "PyTorch's mode": torch is None or (torch.is_grad_enabled(), torch.get_default_dtype()),
+    }
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item):
+    """Name the test that leaves something changed, and not those that fail for it."""
+    result = yield
+    after = _settings()
+    if after != _before:
+        changed = [
+            f"{name}: {_before[name]} before, {now} after"
+            for name, now in after.items()
+            if now != _before[name]
+        ]
+        _before.update(after)
+        raise AssertionError(f"{item.nodeid} leaves behind, for the tests after it:\n" + "\n".join(changed))
+    return result
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small_heap() -> None:
+    """Spare the collector what earlier files left, and the tests themselves: who calls it would wait for it."""
     gc.collect()
     gc.freeze()
 

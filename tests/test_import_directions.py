@@ -1,6 +1,7 @@
 """Imports go one way: each room may use only rooms below it. Read off the syntax trees."""
 
 import ast
+import functools
 import sys
 from pathlib import Path
 
@@ -52,9 +53,32 @@ def room_of(path):
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
+class Facts:
+    """What a file says of itself. Each file is parsed once, for all tests."""
+
+    def __init__(self, path):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        self.docstring = ast.get_docstring(tree)
+        self.imports = list(imports_in(tree, path))
+        # What it imports when it is read; and what a function imports, with the line.
+        self.eager = {
+            alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names
+        }
+        self.eager |= {node.module for node in tree.body if isinstance(node, ast.ImportFrom)}
+        inside = [n for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) for n in ast.walk(f)]
+        self.late = [(a.name, n.lineno) for n in inside if isinstance(n, ast.Import) for a in n.names]
+        self.late += [(n.module or "", n.lineno) for n in inside if isinstance(n, ast.ImportFrom)]
+
+
+facts = functools.cache(Facts)
+
+
 def imports_of(path):
     """Every module a file imports, at any depth, except for type checking alone."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return facts(path).imports
+
+
+def imports_in(tree, path):
     skipped = {
         id(inner)
         for node in ast.walk(tree)
@@ -167,15 +191,8 @@ def test_the_program_knows_numpy_and_scipy_alone(path):
 def test_the_compiler_imports_at_the_top(path):
     """An import inside a function hides a cycle; only what is optional, or slow and rarely needed, waits there."""
     late = {"bytecode", "cupy", "llvmlite", "scipy"}
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    inside = [n for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) for n in ast.walk(f)]
-    for node in inside:
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        else:
-            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-        for name in names:
-            assert name.split(".")[0] in late, f"{name}, in line {node.lineno}"
+    for name, line in facts(path).late:
+        assert name.split(".")[0] in late, f"{name}, in line {line}"
 
 
 @pytest.mark.parametrize("path", [p for p in FILES if room_of(p) == "ops"], ids=lambda p: p.name)
@@ -207,13 +224,10 @@ STANDARD = {
 def test_the_library_needs_only_numpy_and_scipy():
     for path in FILES:
         extras = EXTRAS.get(room_of(path), ())
-        top = ast.parse(path.read_text(encoding="utf-8")).body
-        eager = {alias.name for node in top if isinstance(node, ast.Import) for alias in node.names}
-        eager |= {node.module for node in top if isinstance(node, ast.ImportFrom)}
         for module in imports_of(path):
             root = module.split(".")[0]
             if root in extras:
-                assert module not in eager, f"{path} imports {module} before it is needed"
+                assert module not in facts(path).eager, f"{path} imports {module} before it is needed"
             else:
                 known = root in {"minitorch", *OUTSIDE} or root in sys.stdlib_module_names
                 assert known, f"{path} imports {module}"
@@ -221,4 +235,4 @@ def test_the_library_needs_only_numpy_and_scipy():
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_each_file_opens_with_what_it_is(path):
-    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    assert facts(path).docstring

@@ -17,11 +17,16 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from minitorch.creation import tensor
 from minitorch.engine import dtypes, modes
 from minitorch.engine.backward import own_gradient
-from minitorch.engine.node import Node
+from minitorch.engine.gpu import device_of
+from minitorch.engine.node import Node, new_tensor
+from minitorch.engine.recording import unless
 from minitorch.ops.sparse import Coo
+from minitorch.tensor import Tensor
 from minitorch.tensor.devices import has_gpu
+from minitorch.tensor.methods.comparison import where
 from minitorch.tensor.torch_types import pytorchs, shown
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -71,6 +76,8 @@ class autocast(modes.ModeSwitch):
             return mode._replace(precision=None)
         if not modes.autocasting:
             modes.autocasting.append(True)
+        if self.device_type == "cuda" and "autocast" not in modes.attention:
+            modes.attention.append("autocast")
         # One inside another shares what is cast already.
         if mode.precision == self.fast_dtype:
             return mode
@@ -143,6 +150,8 @@ class GradScaler:
     Where a gradient is infinite or nan, the step is left out and the scale gets smaller (by `backoff_factor`); after
     `growth_interval` steps without that, larger (by `growth_factor`).
 
+    In a compiled step nobody asks: what the optimiser has written is chosen, where it shall count, on the device.
+
     >>> GradScaler("cpu").get_scale(), GradScaler("cpu", enabled=False).get_scale()
     (65536.0, 1.0)
     """
@@ -166,12 +175,17 @@ class GradScaler:
             )
             enabled = False
         self._device, self._enabled = device, enabled
-        self._scale, self._growth_tracker = float(init_scale), 0
+        # On the device, and written in place: there a compiled step finds them, and nobody waits for it.
+        self._scale: Tensor = tensor(
+            float(init_scale), dtype=dtypes.float32, device=device if enabled else "cpu"
+        )
+        self._growth_tracker: Tensor = tensor(0, dtype=dtypes.int32, device=self._scale.device)
         self._growth_factor, self._backoff_factor = growth_factor, backoff_factor
         self._growth_interval = growth_interval
-        # By optimiser, since the last update: whether it was unscaled, found something infinite, made its step.
-        self._unscaled: dict[int, bool] = {}
-        self._stepped: set[int] = set()
+        # Optimisers, by their ids, since the last update: those unscaled, each with whether it has found something
+        # infinite, and those that made their step. (New tuples each time: what was there before can be put back.)
+        self._unscaled: tuple[tuple[int, Tensor], ...] = ()
+        self._stepped: tuple[int, ...] = ()
 
     def scale(self, outputs: Any) -> Any:
         """Return a loss, or losses in a list, multiplied by the scale.
@@ -183,7 +197,7 @@ class GradScaler:
         if not self._enabled:
             return outputs
         if isinstance(outputs, Node):
-            return outputs * self._scale  # type: ignore[operator]
+            return outputs * self._scale.to(outputs.device)  # type: ignore[attr-defined]
         if isinstance(outputs, (list, tuple)):
             return type(outputs)(self.scale(each) for each in outputs)
         raise ValueError(
@@ -196,12 +210,13 @@ class GradScaler:
             return
         if id(optimizer) in self._stepped:
             raise RuntimeError("GradScaler.unscale_: it is called after step(); call it before")
-        if id(optimizer) in self._unscaled:
+        if id(optimizer) in dict(self._unscaled):
             raise RuntimeError(
                 "GradScaler.unscale_: it was called for this optimiser already since the last update()"
             )
-        finite: list[Any] = []
-        inverse = 1.0 / self._scale
+        inverse = self._scale.double().reciprocal().float()
+        inverses: dict[Any, Any] = {}  # by device
+        finite: dict[Any, list[Any]] = {}
         for group in optimizer.param_groups:
             for p in group["params"]:
                 g = own_gradient(p)
@@ -212,12 +227,17 @@ class GradScaler:
                         "GradScaler.unscale_: gradients are float16; keep the parameters in float32"
                     )
                 numbers = g.values if isinstance(g, Coo) else g
-                np.multiply(numbers, inverse, out=numbers, casting="same_kind")
+                there = device_of(numbers)
+                if there not in inverses:
+                    inverses[there] = inverse.to(p.device)._data
                 # (The smallest: CuPy has that ready, and for `all` would have to make a kernel, in seconds.)
                 if numbers.size:
-                    finite.append(np.isfinite(numbers).astype(np.uint8).min())
-        # (Asked in the end: a device need not be waited for in between.)
-        self._unscaled[id(optimizer)] = not all(map(bool, finite))
+                    finite.setdefault(there, []).append(np.isfinite(numbers).astype(np.uint8).min())
+                np.multiply(numbers, inverses[there], out=numbers, casting="same_kind")
+        found = tensor(False, device=self._scale.device)
+        for flags in finite.values():
+            found = found | new_tensor(np.stack(flags).min() == 0).to(self._scale.device)
+        self._unscaled = (*self._unscaled, (id(optimizer), found))
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """Let an optimiser step, unless a gradient is infinite or nan."""
@@ -231,35 +251,36 @@ class GradScaler:
             raise RuntimeError(
                 "GradScaler.step: it was called for this optimiser already since the last update()"
             )
-        if id(optimizer) not in self._unscaled:
+        if id(optimizer) not in dict(self._unscaled):
             self.unscale_(optimizer)
-        self._stepped.add(id(optimizer))
-        return None if self._unscaled[id(optimizer)] else optimizer.step(*args, **kwargs)
+        self._stepped = (*self._stepped, id(optimizer))
+        found = dict(self._unscaled)[id(optimizer)]
+        states = getattr(optimizer, "state", {})
+        return unless(found._data, functools.partial(optimizer.step, *args, **kwargs), states)
 
     def update(self, new_scale: Any = None) -> None:
         """Choose the scale of the next step."""
         if not self._enabled:
             return
+        scale, counted = self._scale, self._growth_tracker
         if new_scale is not None:
-            self._scale = float(new_scale)
+            scale.copy_(new_scale) if isinstance(new_scale, Tensor) else scale.fill_(float(new_scale))
         elif not self._unscaled:
             raise RuntimeError("GradScaler.update: no optimiser made a step since the last update()")
-        elif any(self._unscaled.values()):
-            self._scale, self._growth_tracker = self._scale * self._backoff_factor, 0
         else:
-            self._growth_tracker += 1
-            if self._growth_tracker == self._growth_interval:
-                self._scale, self._growth_tracker = self._grown(), 0
-        self._unscaled.clear()
-        self._stepped.clear()
-
-    def _grown(self) -> float:
-        larger = self._scale * self._growth_factor
-        return larger if np.isfinite(np.float32(larger)) else self._scale
+            found = functools.reduce(lambda one, other: one | other, (flag for _, flag in self._unscaled))
+            smaller, larger = (
+                (scale.double() * factor).float() for factor in (self._backoff_factor, self._growth_factor)
+            )
+            successful = counted + 1
+            grows = successful == self._growth_interval
+            scale.copy_(where(found, smaller, where(grows & larger.isfinite(), larger, scale)))
+            counted.copy_(where(found | grows, 0, successful))
+        self._unscaled, self._stepped = (), ()
 
     def get_scale(self) -> float:
         """Return the scale; 1 if nothing is scaled."""
-        return self._scale if self._enabled else 1.0
+        return self._scale.item() if self._enabled else 1.0
 
     def get_growth_factor(self) -> float:
         """Return by how much the scale grows."""
@@ -298,11 +319,11 @@ class GradScaler:
         if not self._enabled:
             return {}
         return {
-            "scale": self._scale,
+            "scale": self.get_scale(),
             "growth_factor": self._growth_factor,
             "backoff_factor": self._backoff_factor,
             "growth_interval": self._growth_interval,
-            "_growth_tracker": self._growth_tracker,
+            "_growth_tracker": self._growth_tracker.item(),
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -313,7 +334,8 @@ class GradScaler:
             raise RuntimeError(
                 "GradScaler.load_state_dict: the state is empty: it is of one that scales nothing"
             )
-        self._scale, self._growth_tracker = state_dict["scale"], state_dict["_growth_tracker"]
+        self._scale.fill_(state_dict["scale"])
+        self._growth_tracker.fill_(state_dict["_growth_tracker"])
         self._growth_factor, self._backoff_factor = state_dict["growth_factor"], state_dict["backoff_factor"]
         self._growth_interval = state_dict["growth_interval"]
 
@@ -329,7 +351,10 @@ def custom_fwd(fwd: Any = None, *, device_type: str = "cuda", cast_inputs: Any =
 
     @functools.wraps(fwd)
     def run(*args: Any, **kwargs: Any) -> Any:
-        if cast_inputs is None or modes.current().precision is None:
+        precision = modes.current().precision
+        if args and not isinstance(args[0], Node):  # (the context; beside setup_context there is none)
+            args[0]._forward_precision = precision if cast_inputs is None else None
+        if cast_inputs is None or precision is None:
             return fwd(*args, **kwargs)
         cast = lambda x: x.to(cast_inputs) if isinstance(x, Node) and x.is_floating_point() else x  # type: ignore[attr-defined]
         with autocast(device_type, enabled=False):
@@ -339,12 +364,21 @@ def custom_fwd(fwd: Any = None, *, device_type: str = "cuda", cast_inputs: Any =
 
 
 def custom_bwd(bwd: Any = None, *, device_type: str = "cuda") -> Any:
-    """Decorate a Function's backward for use under autocast: rules run outside of it anyhow.
+    """Decorate a Function's backward: it runs under autocast if its forward, decorated with custom_fwd, did.
 
     >>> @custom_bwd
     ... def backward(ctx, g): ...
     """
-    return bwd if bwd is not None else functools.partial(custom_bwd, device_type=device_type)
+    if bwd is None:
+        return functools.partial(custom_bwd, device_type=device_type)
+
+    @functools.wraps(bwd)
+    def run(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+        precision = getattr(ctx, "_forward_precision", None)
+        with modes.ModeSwitch(lambda mode: mode._replace(precision=precision, casts=None)):
+            return bwd(ctx, *args, **kwargs)
+
+    return run
 
 
 # PyTorch's files of these: `from torch.amp.grad_scaler import GradScaler`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import math
 from typing import Any
 
@@ -132,12 +133,41 @@ def asarray(
     return out
 
 
+class _Capsule:
+    """A bare capsule, as `__dlpack__` gives it, for those who ask an array for it."""
+
+    def __init__(self, capsule: Any) -> None:
+        api = ctypes.pythonapi
+        api.PyCapsule_GetName.restype, api.PyCapsule_GetName.argtypes = ctypes.c_char_p, [ctypes.py_object]
+        api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+        api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+        name = api.PyCapsule_GetName(capsule)
+        if name not in (b"dltensor", b"dltensor_versioned"):
+            raise RuntimeError(
+                f"from_dlpack: expects a capsule that nobody has used yet, got one named {name!r}"
+            )
+        # The tensor begins with its address, of 8 bytes, and its device; before it a version, two pointers and flags.
+        start = api.PyCapsule_GetPointer(capsule, name) + (32 if name == b"dltensor_versioned" else 0)
+        self._device = tuple((ctypes.c_int32 * 2).from_address(start + 8))
+        self._capsule = capsule
+
+    def __dlpack_device__(self) -> tuple[int, ...]:
+        return self._device
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._capsule
+
+
 def from_dlpack(source: Any) -> Tensor:
     """Return a tensor over another library's array, without a copy; on a GPU it is ready on the current stream.
+
+    source: an array, or the capsule that its `__dlpack__` gives.
 
     >>> from_dlpack(np.ones(2))
     tensor([1., 1.], dtype=float64)
     """
+    if not hasattr(source, "__dlpack_device__"):
+        source = _Capsule(source)
     on_host = source.__dlpack_device__()[0] == 1  # as DLPack numbers the kinds of devices: the CPU
     array = np.from_dlpack(source) if on_host else gpu.library().from_dlpack(source)
     watch.share(array)

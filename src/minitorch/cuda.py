@@ -22,7 +22,7 @@ from minitorch.amp import autocast as _autocast
 from minitorch.engine import gpu
 from minitorch.engine.dtypes import bfloat16
 from minitorch.engine.gpu import OutOfMemoryError as OutOfMemoryError
-from minitorch.engine.node import new_tensor
+from minitorch.tensor.convert import as_tensor
 from minitorch.tensor.devices import device as Device
 from minitorch.tensor.generator import generator_of, seed_devices
 
@@ -426,7 +426,7 @@ def initial_seed() -> int:
 
 def get_rng_state(device: Any = "cuda") -> Any:
     """Return the state of a GPU's generator: the 16 bytes of its seed and its offset, as in PyTorch."""
-    return new_tensor(generator_of(Device("cuda", _number(device))).get_state())
+    return as_tensor(generator_of(Device("cuda", _number(device))).get_state())
 
 
 def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
@@ -601,6 +601,60 @@ class CUDAGraph:
 
 class graph(CUDAGraph):
     """What records one, in PyTorch."""
+
+
+def make_graphed_callables(*args: Any, **options: Any) -> Any:
+    """Say what there is instead of functions whose kernels are recorded as a graph."""
+    return CUDAGraph()
+
+
+class ExternalStream(Stream):
+    """Another library's stream, by its address."""
+
+    def __init__(self, stream_ptr: int, device: Any = None) -> None:
+        super().__init__(device, wraps=gpu.library().cuda.ExternalStream(stream_ptr))
+
+
+# --- for profilers ---------------------------------------------------------------------------------------------
+
+
+def _range_push(msg: str) -> None:
+    if is_available():
+        gpu.library().cuda.nvtx.RangePush(msg)
+
+
+def _range_pop() -> None:
+    if is_available():
+        gpu.library().cuda.nvtx.RangePop()
+
+
+def _mark(msg: str) -> None:
+    if is_available():
+        gpu.library().cuda.nvtx.Mark(msg)
+
+
+@contextlib.contextmanager
+def _range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
+    _range_push(msg.format(*args, **kwargs))
+    try:
+        yield
+    finally:
+        _range_pop()
+
+
+def _profiled(begins: bool) -> None:
+    if is_available():
+        profiler = gpu.library().cuda.runtime
+        profiler.profilerStart() if begins else profiler.profilerStop()
+
+
+# `torch.cuda.nvtx.range_push("forward")`: names in a profiler's picture.
+nvtx = sys.modules[f"{__name__}.nvtx"] = ModuleType(f"{__name__}.nvtx", "Names for what a profiler shows.")
+vars(nvtx).update(range_push=_range_push, range_pop=_range_pop, mark=_mark, range=_range)
+profiler = sys.modules[f"{__name__}.profiler"] = ModuleType(
+    f"{__name__}.profiler", "What a profiler is to see."
+)
+vars(profiler).update(start=lambda: _profiled(True), stop=lambda: _profiled(False))
 
 
 def _cuda_autocast(enabled: bool = True, dtype: Any = None, cache_enabled: bool = True) -> _autocast:

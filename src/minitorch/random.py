@@ -55,12 +55,12 @@ def initial_seed() -> int:
     return default_generator.initial_seed()
 
 
-def get_rng_state() -> dict[str, Any]:
+def get_rng_state() -> Any:
     """Return the state of the default generator."""
     return default_generator.get_state()
 
 
-def set_rng_state(state: dict[str, Any]) -> None:
+def set_rng_state(state: Any) -> None:
     """Continue the default generator from a state that get_rng_state returned."""
     default_generator.set_state(state)
 

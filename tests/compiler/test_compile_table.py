@@ -5,7 +5,7 @@ import pytest
 
 import minitorch
 from cases import floats
-from compiled import BACKENDS, assert_same, calls_of, compiled
+from compiled import BACKENDS, assert_same, calls_of, compiled, put_off_audits
 from minitorch.compiler.call.compiled import CompileError
 from minitorch.proof.table import CASES
 from tensors import weights
@@ -112,6 +112,8 @@ def test_values_and_gradients_inside(case, dtype, backend):
             assert (a.grad is None) == (b.grad is None)
             if b.grad is not None:
                 assert_same(a.grad, b.grad, f"gradient of {case.op}", slack(case))
+        if not (backend == "native" and dtype == np.float64):
+            put_off_audits(run)
     assert run.compilations == 1, run.cache.reasons
     called = calls_of(run)
     if case.op not in COMPLEX:
@@ -135,6 +137,7 @@ def test_gradients_from_outside(case, backend):
             assert (a.grad is None) == (b.grad is None)
             if b.grad is not None:
                 assert_same(a.grad, b.grad, f"gradient of {case.op}", slack(case))
+        put_off_audits(run)
     assert run.compilations == 1, run.cache.reasons
 
 
@@ -159,6 +162,7 @@ def test_second_order_inside(case, backend):
         assert len(mine) == len(other)
         for a, b in zip(mine, other, strict=True):
             assert_same(a, b, f"second derivative of {case.op}", 10 * slack(case))
+        put_off_audits(run)
     assert run.compilations == 1, run.cache.reasons
 
 

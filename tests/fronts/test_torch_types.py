@@ -232,3 +232,35 @@ def test_a_persons_own_attributes():
     assert scaled(x).tolist() == [3.0, 3.0]
     plain.note = "mine"
     assert scaled(plain).tolist() == [3.0, 3.0]
+
+
+DRAWS = [
+    lambda m: m.rand(3),
+    lambda m: m.rand(624),
+    lambda m: m.rand(700),
+    lambda m: m.randn(3),
+    lambda m: m.randn(20),
+]
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+def test_a_state_of_the_random_generator_is_pytorchs(draw, tmp_path):
+    """Byte for byte, so that either goes on where the other one stopped; checkpoints keep it."""
+    states = []
+    for m in (minitorch, torch):
+        m.manual_seed(5)
+        draw(m)
+        states.append(m.get_rng_state())
+    mine, theirs = (np.array(each.numpy()) for each in states)
+    np.testing.assert_array_equal(mine, theirs)
+    torch.set_rng_state(torch.tensor(mine))
+    minitorch.set_rng_state(minitorch.tensor(theirs))
+    np.testing.assert_allclose(minitorch.randn(3).numpy(), torch.randn(3).numpy(), rtol=1e-6)
+    np.testing.assert_array_equal(minitorch.rand(9).numpy(), torch.rand(9).numpy())
+    minitorch.save({"rng": states[0]}, tmp_path / "c.pt")
+    generator = minitorch.Generator()
+    generator.set_state(minitorch.load(tmp_path / "c.pt")["rng"])
+    torch.set_rng_state(states[1])
+    np.testing.assert_array_equal(minitorch.rand(5, generator=generator).numpy(), torch.rand(5).numpy())
+    with pytest.raises(TypeError, match="5056 bytes"):
+        generator.set_state(states[0][:7])

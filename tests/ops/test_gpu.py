@@ -1,10 +1,13 @@
 """Every case of the table on a real GPU: the same numbers as on the CPU. Skipped where there is none."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
 import minitorch
 from cases import floats, run_minitorch
+from minitorch.nn import functional as F
 from minitorch.proof.table import CASES
 from tensors import weights
 
@@ -63,3 +66,48 @@ def test_printing_and_item_on_the_gpu():
     assert repr(x) == "tensor([1., 2.], device='cuda:0')"
     assert x.sum().item() == 3.0
     assert x.cpu().numpy().tolist() == [1.0, 2.0]
+
+
+SMALL_OPS = {
+    "add": lambda x, w, labels: x + x,
+    "number": lambda x, w, labels: x * 2.5,
+    "exp": lambda x, w, labels: x.exp(),
+    "gelu": lambda x, w, labels: F.gelu(x),
+    "softmax": lambda x, w, labels: minitorch.softmax(x, -1),
+    "layer_norm": lambda x, w, labels: F.layer_norm(x, x.shape[-1:], w[0, : x.shape[1]].contiguous()),
+    "sum": lambda x, w, labels: x.sum(),
+    "rows": lambda x, w, labels: x.sum(dim=-1),
+    "columns": lambda x, w, labels: x.mean(0, keepdim=True),
+    "matmul": lambda x, w, labels: x @ w[: x.shape[1]],
+    "linear": lambda x, w, labels: F.linear(x, w[:5, : x.shape[1]].contiguous(), w[0, :5]),
+    "cross_entropy": lambda x, w, labels: F.cross_entropy(x, labels[: len(x)]),
+}
+
+
+@pytest.mark.parametrize("name", SMALL_OPS)
+def test_small_ops_again_and_again(name):
+    call, draw = SMALL_OPS[name], np.random.default_rng(0)
+    host = [minitorch.tensor(draw.normal(size=shape).astype(np.float32)) for shape in ((60, 64), (64, 64))]
+    labels = minitorch.tensor(draw.integers(0, 60, 60))
+    (x, w), there = (each.cuda() for each in host), labels.cuda()
+    stream = minitorch.cuda.Stream()
+
+    def as_expected(cut):
+        found = call(cut(x), w, there)
+        np.testing.assert_allclose(
+            found._data.get(), call(cut(host[0]), host[1], labels)._data, rtol=2e-4, atol=2e-5
+        )
+        return found
+
+    with ThreadPoolExecutor(1) as pool:  # (a thread that has not met the GPU)
+        for turn in range(6):
+            kept = [as_expected(lambda t: t), as_expected(lambda t: t)]
+            assert kept[0]._data.data.ptr != kept[1]._data.data.ptr
+            as_expected(lambda t: t[1:, 1:])  # neither in order nor aligned
+            as_expected(lambda t: t.reshape(-1)[2 : 2 + 59 * 64].reshape(59, 64))  # not aligned
+            as_expected(lambda t: t.T.contiguous().T[:, :60])
+            if turn > 3:
+                pool.submit(as_expected, lambda t: t).result()
+                with minitorch.cuda.stream(stream):
+                    as_expected(lambda t: t)
+                    stream.synchronize()

@@ -52,3 +52,13 @@ def calls_of(function):
 
 def compiled(function, backend):
     return minitorch.compile(function, backend=backend)
+
+
+def put_off_audits(function):
+    """From its next call on, what a compiled function gives is its program's: an audit would give the function's own.
+
+    An audit runs and records the function once more, whatever the backend: where a test runs a table through several,
+    one of them shows that nothing is found.
+    """
+    for program in function.cache.all():
+        program.audits.put_off()

@@ -3,11 +3,20 @@
 CI has no GPU. An op that mixes a host array into a device computation fails here, on any laptop.
 """
 
+import math
 from types import SimpleNamespace
 
 import numpy as np
 
 from minitorch.func.batched import Batched
+
+
+def aligned_empty(shape, dtype):
+    """Memory that begins where a GPU's does: at a multiple of 16."""
+    dtype = np.dtype(dtype)
+    room = np.empty(math.prod(shape) * dtype.itemsize + 16, np.uint8)
+    start = -room.ctypes.data % 16
+    return room[start : room.size - 16 + start].view(dtype).reshape(shape)
 
 
 class DeviceArray:
@@ -19,12 +28,19 @@ class DeviceArray:
         self.host = host if isinstance(host, np.ndarray) else np.asarray(host)
         self.device = type(self).made_on
 
+    def _init(self, shape, dtype):  # what CuPy calls it, too
+        self.__init__(aligned_empty(shape, dtype))
+
     def get(self):
         return self.host.copy()
 
     @property
     def data(self):
         return SimpleNamespace(ptr=self.host.ctypes.data)
+
+    @property
+    def _c_contiguous(self):  # what CuPy calls it
+        return self.host.flags.c_contiguous
 
     def __dlpack__(self, **options):
         return self.host.__dlpack__(max_version=(1, 0))

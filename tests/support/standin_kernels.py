@@ -1,30 +1,35 @@
 """A GPU's kernels of eager ops on `DeviceArray`s, run by this processor, thread after thread. For `device_kernels.use`."""
 
+import ctypes
+from types import SimpleNamespace
+
 import numpy as np
 
 from minitorch.compiler.backends.cuda.devices import Emulated, Launch
+from minitorch.compiler.backends.cuda.launching import Finder, address_of, launching
+from minitorch.compiler.ir.elsewhere import Elsewhere
 from standin import DeviceArray
 
 
 class StandinLauncher:
     """In the place of device_kernels.Launcher; counts what it launches."""
 
+    finder = None  # (there is no machine code for DeviceArrays)
+
     def __init__(self):
         self.device = Emulated()
-        self.launched, self.loaded = 0, {}
+        self.launched = 0
 
     def load(self, kernels):
-        return [self.function(*both) for both in zip(kernels, self.device.load(kernels), strict=True)]
+        return self.device.load(kernels)
 
-    def again(self, run, kernel):
-        return self.function(kernel, self.loaded[run])
-
-    def function(self, kernel, loaded):
-        def launch(addresses, stream):
+    def step(self, function, kernel, operands, count):
+        def launch(stream, *given):
+            assert len(given) == count
             self.launched += 1
-            self.device.step(loaded, kernel, list(addresses))()
+            addresses = [offset if at < 0 else given[at] + offset for at, offset in operands]
+            self.device.step(function, kernel, addresses)()
 
-        self.loaded[launch] = loaded
         return launch
 
     def multiply(self, product, addresses, stream):
@@ -44,10 +49,40 @@ class StandinLauncher:
         return array.host.ctypes.data
 
     def stream(self):
-        return 0
+        return SimpleNamespace(ptr=0)
 
     def words(self, count):
         return np.zeros(count, np.int64)
 
+    def computing(self):
+        return Elsewhere(DeviceArray, DeviceArray.get)
+
     def sent(self, array):
         return DeviceArray(np.ascontiguousarray(array))
+
+
+WORDS = ctypes.POINTER(ctypes.POINTER(ctypes.c_int64))
+DRIVER = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, ctypes.c_int64, WORDS, ctypes.c_void_p
+)
+
+
+class MachineCodeLauncher(StandinLauncher):
+    """The same, whose kernels are found and launched by machine code, as a GPU's are."""
+
+    def __init__(self):
+        super().__init__()
+        self.finder = Finder(DeviceArray, self.stream)
+
+    def step(self, function, kernel, operands, count):
+        def launch(_, bx, by, bz, tx, ty, tz, shared, stream, given, extra):
+            self.launched += 1
+            self.device.step(function, kernel, [given[i][0] for i in range(len(operands))])()
+            return 0
+
+        driver = DRIVER(launch)
+        grid = kernel.blocks, kernel.threads, 0
+        return launching(address_of(driver), 0, grid, count, operands, self.fail, self.fail, driver)
+
+    def fail(self, code):
+        raise RuntimeError(code)

@@ -2,6 +2,7 @@
 
 import io
 import warnings
+import zipfile
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ import standin_cupy
 from minitorch import nn
 from minitorch.engine import gpu
 from minitorch.tensor import generator, philox
+from minitorch.tensor.torch_types import use_pytorchs_types
+from pytorch import torch
 from standin import DeviceArray
 
 CREATED = {
@@ -403,9 +406,115 @@ def test_checkpoints_from_and_to_a_device(cupy, tmp_path, suffix):
     model(minitorch.ones(1, 2, device="cuda")).sum().backward()
     optimizer.step()
     minitorch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, file)
-    found = minitorch.load(io.BytesIO(file.getvalue()), map_location="cuda")
-    model.load_state_dict(found["model"]), optimizer.load_state_dict(found["optimizer"])
-    assert model.weight.is_cuda
+    for where in ("cuda", "cpu"):
+        found = minitorch.load(io.BytesIO(file.getvalue()), map_location=where)
+        model.load_state_dict(found["model"]), optimizer.load_state_dict(found["optimizer"])
+        assert model.weight.is_cuda
+        state = optimizer.state[model.weight]
+        assert (state["exp_avg"].device, state["step"].device) == ("cuda:0", "cpu")
+        optimizer.step()
+        assert state["step"].item() == 2
+
+
+def test_checkpoints_of_pytorchs_come_back_to_where_they_were(cupy, tmp_path):
+    """Under PyTorch's types: its files say where each tensor was."""
+    torch.save({"w": torch.nn.Parameter(torch.arange(3.0)), "b": torch.ones(2)}, tmp_path / "here.pt")
+    path = tmp_path / "there.pt"
+    with zipfile.ZipFile(tmp_path / "here.pt") as read, zipfile.ZipFile(path, "w") as written:
+        for name in read.namelist():
+            content = read.read(name)
+            if name.endswith("data.pkl"):  # as a GPU would have saved it
+                content = content.replace(b"X\x03\0\0\0cpu", b"X\x06\0\0\0cuda:1")
+            written.writestr(name, content)
+    assert minitorch.load(path)["w"].is_cpu  # to the default device
+    use_pytorchs_types()
+    try:
+        back = minitorch.load(path)
+        assert (str(back["w"].device), back["w"].requires_grad, back["w"].tolist()) == (
+            "cuda:1",
+            True,
+            [0, 1, 2],
+        )
+        places = {
+            "cpu": "cpu",
+            "cuda": "cuda:0",
+            (lambda storage, location: storage): "cpu",
+            (lambda storage, location: storage.cuda(0) if location == "cuda:1" else storage): "cuda:0",
+        }
+        for wanted, found in [
+            *places.items(),
+            ({"cuda:1": "cuda:0"}, "cuda:0"),
+            ({"cuda:0": "cpu"}, "cuda:1"),
+        ]:
+            back = minitorch.load(path, map_location=wanted)
+            assert str(back["w"].device) == str(back["b"].device) == found
+    finally:
+        use_pytorchs_types(False)
+
+
+# Under autocast, on a GPU: what PyTorch computes in float32 there, and what not.
+WIDE = [
+    "x.exp()", "x.expm1()", "x.log()", "x.log1p()", "x.log2()", "x.log10()", "x.rsqrt()", "x.reciprocal()", "x.tan()",
+    "x.sinh()", "x.cosh()", "x.asin()", "x.acos()", "x.erfinv()", "x ** 2", "x ** 0.5", "2 ** x", "x.pow(3)", "x.square()",
+    "x.sum()", "x.sum(0)", "x.prod()", "x.cumsum(0)", "x.cumprod(0)", "x.norm()", "x.logsumexp(0)", "x.softmax(0)",
+    "x.log_softmax(0)", "F.softplus(x)", "F.layer_norm(x, (2,))", "F.group_norm(x[None], 2)", "F.mse_loss(x, x)",
+    "F.cosine_similarity(x, x)", "F.normalize(x)", "F.cross_entropy(x, x)", "x + x.float()", "m.cat([x, x.float()])",
+]  # fmt: skip
+NARROW = [
+    "x @ x", "x + x", "x * 2", "x.mean()", "x.sqrt()", "x.tanh()", "x.sigmoid()", "x.relu()", "F.gelu(x)", "F.silu(x)",
+    "x.float() @ x", "m.bmm(x[None], x[None])", "F.linear(x.float(), x.float())", "x.max()", "x.abs()", "x.std()",
+    "m.einsum('ij,jk->ik', x.float(), x)", "F.scaled_dot_product_attention(x[None], x[None], x[None])",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("line", WIDE + NARROW)
+def test_what_autocast_computes_in_float32_there(cupy, line, dtype):
+    x = minitorch.tensor([[0.5, 0.25], [0.75, 0.5]], device="cuda", dtype=getattr(minitorch, dtype))
+    x.requires_grad_()
+    with minitorch.autocast("cuda", dtype=x.dtype):
+        found = eval(line, {"x": x, "m": minitorch, "F": nn.functional})
+    assert found.dtype == ("float32" if line in WIDE else x.dtype)
+    found.float().sum().backward()
+    assert x.grad.dtype == x.dtype
+
+
+def test_what_autocast_refuses_there(cupy):
+    x = minitorch.tensor([0.5], device="cuda")
+    with minitorch.autocast("cuda"), pytest.raises(RuntimeError, match="unsafe to autocast"):
+        nn.functional.binary_cross_entropy(x, x)
+    with minitorch.autocast("cuda", enabled=False):
+        assert nn.functional.binary_cross_entropy(x, x).item() == pytest.approx(0.6931, abs=1e-3)
+
+
+def test_a_step_with_a_scaler(cupy):
+    """The scale lies on the device, and losses in half precision are scaled in float32."""
+    model = nn.Linear(3, 2, device="cuda")
+    optimizer, scaler = minitorch.optim.Adam(model.parameters()), minitorch.amp.GradScaler(init_scale=4.0)
+    before = model.weight.tolist()
+    for factor, scale, counted in ((float("inf"), 2.0, 0), (1.0, 2.0, 1)):
+        loss = model(minitorch.ones(1, 3, device="cuda")).mean() * factor
+        scaled = scaler.scale(loss.half())
+        assert (str(scaled.dtype), scaled.is_cuda) == ("float32", True)
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        assert (scaler.get_scale(), scaler.state_dict()["_growth_tracker"]) == (scale, counted)
+        assert (model.weight.tolist() == before) == (counted == 0)
+
+
+def test_writing_across_devices(cupy):
+    here, there = minitorch.tensor([1.0, 2.0]), minitorch.tensor([3.0, 4.0], device="cuda")
+    assert minitorch.zeros(2).copy_(there, non_blocking=True).tolist() == [3.0, 4.0]
+    assert minitorch.zeros(2, device="cuda").copy_(here).tolist() == [1.0, 2.0]
+    there[0] = here[1]
+    assert there.tolist() == [2.0, 4.0]
+
+
+def test_graphs_by_hand_are_not_made(cupy):
+    with pytest.raises(NotImplementedError, match="compile"):
+        minitorch.cuda.make_graphed_callables(nn.Linear(1, 1), ())
 
 
 def test_autocast_there(cupy):

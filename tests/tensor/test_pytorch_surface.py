@@ -507,6 +507,7 @@ def test_settings_are_kept_and_change_nothing():
     assert not m.backends.mps.is_available()
     m.set_num_threads(2)
     assert m.get_num_threads() == 2
+    m.set_num_threads(1)
     m.use_deterministic_algorithms(True)
     m.set_float32_matmul_precision("high")
     with pytest.raises(ValueError, match="highest"):

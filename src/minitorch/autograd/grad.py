@@ -12,6 +12,7 @@ import numpy as np
 
 from minitorch.engine.backward import backpropagate, deposit
 from minitorch.engine.node import Node, new_tensor
+from minitorch.ops.native import copied
 from minitorch.tensor import Tensor, seed_gradient
 from minitorch.tensor.convert import is_array
 from minitorch.tensor.methods.joining import stack
@@ -174,5 +175,5 @@ def backward(
         return
     seeds = _seeds(list(roots), grad_tensors, False, "backward")
     if grad_tensors is not None:
-        seeds = [seed.copy() for seed in seeds]  # the given arrays stay the giver's own
+        seeds = [copied(seed) for seed in seeds]  # the given arrays stay the giver's own
     backpropagate(roots, seeds, retain_graph=bool(retain_graph))

@@ -14,6 +14,7 @@ import numpy as np
 
 from minitorch.engine import bfloat16, errors, fast_rules, gpu, versions
 from minitorch.engine import complex as complex_numbers
+from minitorch.engine.fast_rules import added_up
 from minitorch.engine.hooks import expected, run_hooks, run_post_hooks
 from minitorch.engine.modes import current, switch
 from minitorch.engine.node import Node
@@ -21,6 +22,7 @@ from minitorch.engine.quiet import hush, restore
 from minitorch.engine.record import SELECT, Bundle, Outputs, select_all
 from minitorch.engine.recording import recordings
 from minitorch.ops.arithmetic import ADD
+from minitorch.ops.native import copied
 from minitorch.ops.op import Array, Op, unbroadcast
 
 _age = attrgetter("_time")
@@ -63,7 +65,7 @@ def backpropagate(
     for node, g in zip(roots, gradients, strict=True):
         if node._array.__class__ is not np.ndarray and hasattr(node._array, "__minitorch_seed__"):
             g = node._array.__minitorch_seed__(g)
-        pending[node] = pending[node] + g if node in pending else g
+        pending[node] = added_up(pending[node], g) if node in pending else g
     found: dict[Node, Array] = {}
     leaves: list[tuple[Node, Array, bool]] = []
     with rules_may_run(create_graph):
@@ -78,7 +80,7 @@ def backpropagate(
                 g = run_hooks(node, g)
                 own.discard(node)  # a hook may have kept what it was shown
             if wanted is not None and node in wanted:
-                found[node] = g if isinstance(g, Node) or node in own else g.copy()
+                found[node] = g if isinstance(g, Node) or node in own else copied(g)
             if node._operation is None:
                 leaves.append((node, g, node in own))
             elif node not in boundary:
@@ -195,7 +197,7 @@ class Walk:
                 self.check(node, g, parent, contribution)
             # Out of place, because one rule may hand the same array to two parents.
             added = parent in pending
-            pending[parent] = pending[parent] + contribution if added else contribution
+            pending[parent] = added_up(pending[parent], contribution) if added else contribution
             if parent._operation is None and (added or _is_new(op, g, contribution)):
                 self.own.add(parent)
 
@@ -235,7 +237,7 @@ class Walk:
     def _give_to_bundle(self, bundle: Node, index: int, g: Array) -> None:
         """Put the gradient of one result where those of its siblings are gathered."""
         gathered = self.pending.setdefault(bundle, Outputs([None] * len(bundle._data)))
-        gathered[index] = g if gathered[index] is None else gathered[index] + g
+        gathered[index] = g if gathered[index] is None else added_up(gathered[index], g)
 
 
 def _answer(
@@ -283,7 +285,7 @@ def keep(node: Node, g: Array) -> None:
         node._grad = g if node._grad is None else node._grad + g
     elif not versions.renewed or not versions.is_old(node):
         # (Nobody can ask for the gradient of an old version.)
-        node._gradient = g if node._gradient is None else node._gradient + g
+        node._gradient = g if node._gradient is None else added_up(node._gradient, g)
     node._grad_is_shared = True
 
 
@@ -298,7 +300,7 @@ def deposit(gradients: list[tuple[Node, Array, bool]]) -> None:
             tensor, g, own = gradients.pop()
             held = own_gradient(tensor)
             if held is None:
-                tensor._grad = g if own else g.copy()
+                tensor._grad = g if own else copied(g)
             elif hasattr(held, "__decide__") or (isinstance(held, np.ndarray) and held.flags.writeable):
                 np.add(
                     held, g, out=held
@@ -316,7 +318,7 @@ def own_gradient(node: Node) -> Any:
     if node._grad is not None and node._grad_is_shared:
         # The engine hands one array to several nodes (add gives the same g to both parents),
         # or a view of one. Whoever looks gets an array of their own to write into.
-        node._grad = node._grad.copy()
+        node._grad = copied(node._grad)
         node._grad_is_shared = False
     return node._grad
 

@@ -16,7 +16,7 @@ from minitorch.engine import bfloat16, node
 from minitorch.engine import complex as complex_numbers
 from minitorch.engine.modes import USUAL, attention, current
 from minitorch.engine.node import NO_ATTRIBUTES
-from minitorch.engine.record import TROUBLE, apply, second_try
+from minitorch.engine.record import FLOAT32_THERE, TROUBLE, apply, second_try
 from minitorch.engine.recording import recordings
 from minitorch.engine.versions import VIEWED, is_view, note_view, rebased
 from minitorch.engine.watch import exposed, is_exposed, tick
@@ -32,7 +32,8 @@ def {name}({parameters}):
         or (exposed and ({is_exposed}))
         or (complex_met and op.complex is REFUSED)
         or bfloat16_met
-        or current().observers
+        or (mode := current()).observers
+        or (mode.precision is not None and op.name in FLOAT32_THERE)
     ){or_uncommon}:
         return {apply}
     forward = op.forward  # in a name of its own: calling it as a method would look it up the slow way
@@ -63,6 +64,7 @@ def {name}({parameters}):
     return out
 """
 _NAMES = {
+    "FLOAT32_THERE": FLOAT32_THERE,
     "LARGE": LARGE_IF_CHEAP,
     "NO_ATTRIBUTES": NO_ATTRIBUTES,
     "REFUSED": REFUSED,
@@ -162,6 +164,28 @@ apply_to_tensor_and_number = _short_path(
     forward="forward(x._array, number)",
     wants_gradient="x._requires_grad",
     inputs="x, number",
+)
+
+
+apply_ternary = _short_path(
+    "apply_ternary",
+    "Do what `apply` does for a Tensor and two more, or None in the place of one.",
+    parameters="op, a, b, c, attributes=NO_ATTRIBUTES",
+    is_view="is_view(a) or (b is not None and is_view(b)) or (c is not None and is_view(c))",
+    is_exposed="True",
+    or_uncommon=" or op.floating",
+    apply="apply(op, a, b, c, **attributes)",
+    arrays="a._array, None if b is None else b._array, None if c is None else c._array",
+    first="a._array",
+    forward="forward(a._array, None if b is None else b._array, None if c is None else c._array, **attributes)",
+    wants_gradient=(
+        "a._requires_grad or (b is not None and b._requires_grad) or (c is not None and c._requires_grad)"
+    ),
+    inputs="a, b, c",
+    attributes="attributes",
+    look_for_a_view="""
+    if data.base is not None:
+        note_view(out, a, op, attributes, mode.enabled)""",
 )
 
 

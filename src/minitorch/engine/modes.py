@@ -32,7 +32,8 @@ _mode: ContextVar[Mode] = ContextVar("minitorch_mode", default=USUAL)
 current = _mode.get
 
 # What short paths must look out for, as long as there is any of it: a recording (compiler/trace), views whose base was
-# written into (versions.py), complex numbers (complex.py), somebody who observes. Nearly always nothing.
+# written into (versions.py), complex numbers (complex.py), autocast on a GPU, somebody who observes. Nearly always
+# nothing.
 attention: list[Any] = []
 # Filled at the first autocast of this process: from then on, functions that it concerns ask for the mode's precision.
 autocasting: list[bool] = []

@@ -13,7 +13,7 @@ import numpy as np
 
 from minitorch.engine import bfloat16, errors, gpu, watch
 from minitorch.engine import complex as complex_numbers
-from minitorch.engine.dtypes import get_default_dtype, kind_of
+from minitorch.engine.dtypes import float16, float32, get_default_dtype, is_bfloat16, kind_of
 from minitorch.engine.modes import Mode, current
 from minitorch.engine.node import Node, new_tensor, write_down
 from minitorch.engine.quiet import hush, restore
@@ -22,12 +22,15 @@ from minitorch.engine.recording import recordings
 from minitorch.engine.versions import note_view, rebased, synced
 from minitorch.ops.native import LARGE_IF_CHEAP
 from minitorch.ops.op import Op
+from minitorch.ops.rounding import CAST
 
 
 def apply(op: Op, *inputs: Any, **attributes: Any) -> Any:
     """Run `op` on Tensors and Python numbers, and record it if a gradient may be asked for."""
-    arrays = _arrays_of(op, inputs)
     mode = current()
+    if mode.precision is not None and op.name in FLOAT32_THERE:
+        inputs = tuple([_widened_there(each) for each in inputs])
+    arrays = _arrays_of(op, inputs)
     data = forward(op, arrays, attributes)
     if mode.enabled and op.differentiable and _wants_gradient(inputs):
         out = new_tensor(data, op, inputs, attributes)
@@ -40,6 +43,23 @@ def apply(op: Op, *inputs: Any, **attributes: Any) -> Any:
     if mode.observers:
         tell(mode, op, inputs, attributes, out)
     return out
+
+
+# Ops that autocast lets a GPU compute in float32, as PyTorch does: their results leave float16's range, or lose by it.
+FLOAT32_THERE = {
+    "acos", "asin", "cosh", "cumprod", "cumsum", "erfinv", "exp", "expm1", "log", "log10", "log1p", "log2",
+    "log_softmax", "logsumexp", "norm", "pow", "prod", "reciprocal", "rsqrt", "sinh", "softmax", "softplus", "square",
+    "sum", "tan",
+}  # fmt: skip
+
+
+def _widened_there(thing: Any) -> Any:
+    """Return a Tensor of half precision that lies on a GPU in float32; anything else as it is."""
+    if not isinstance(thing, Node):
+        return thing
+    array = thing._data
+    is_half = array.dtype == float16 or is_bfloat16(array.dtype)
+    return apply(CAST, thing, dtype=float32) if is_half and gpu.device_of(array) is not None else thing
 
 
 def _arrays_of(op: Op, inputs: Sequence[Any]) -> list[Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
 
@@ -86,6 +86,9 @@ class Recorder(Protocol):
 
     def stepped(self) -> None:
         """Be told that an optimiser has made a step."""
+
+    def unless(self, condition: Any, step: Callable[[], Any], states: Mapping[Any, Any]) -> Any:
+        """Let an optimiser step, or not, as a condition says at each call. states: the optimiser's."""
 
     def replay(self, effect: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Do something to Python's objects now, and again at every call."""
@@ -201,6 +204,18 @@ def fixed(array: Any) -> Any:
     if (active := recorder()) is not None:
         return active.fixed(array)
     return array
+
+
+def unless(condition: Any, step: Callable[[], Any], states: Mapping[Any, Any]) -> Any:
+    """Let an optimiser step, unless an array of one element is true. states: the optimiser's, by parameter.
+
+    >>> import numpy as np
+    >>> unless(np.array(False), lambda: "stepped", {})
+    'stepped'
+    """
+    if (active := recorder()) is not None:
+        return active.unless(condition, step, states)
+    return None if bool(condition) else step()
 
 
 def drawing(method: F) -> F:

@@ -31,10 +31,12 @@ Place = str | os.PathLike[str] | IO[bytes]
 
 
 class _Memory:
-    """A storage to be written once: its number in the file, its bytes, and what kind of numbers they are."""
+    """A storage to be written once: its number in the file, its bytes, what kind of numbers they are, and where they
+    were.
+    """
 
-    def __init__(self, key: int, flat: np.ndarray) -> None:
-        self.key, self.flat = str(key), flat
+    def __init__(self, key: int, flat: np.ndarray, location: str = "cpu") -> None:
+        self.key, self.flat, self.location = str(key), flat, location
 
 
 class _Pickler(pickle.Pickler):
@@ -42,7 +44,9 @@ class _Pickler(pickle.Pickler):
 
     def __init__(self, file: IO[bytes], protocol: int) -> None:
         super().__init__(file, protocol)
-        self.memories: dict[int, _Memory] = {}  # by the address of the first byte
+        self.memories: dict[
+            Any, _Memory
+        ] = {}  # by the address of the first byte; on a device, and by the shape
 
     def persistent_id(self, obj: Any) -> Any:
         """Name a storage by the file its bytes are in."""
@@ -50,7 +54,7 @@ class _Pickler(pickle.Pickler):
             raw = obj.untyped()._bytes
             obj = self._memory(raw.view(obj.dtype) if isinstance(obj, TypedStorage) else raw)[0]
         if isinstance(obj, _Memory):
-            return ("storage", STORAGES[obj.flat.dtype.name], obj.key, "cpu", int(obj.flat.size))
+            return ("storage", STORAGES[obj.flat.dtype.name], obj.key, obj.location, int(obj.flat.size))
         return None
 
     def reducer_override(self, obj: Any) -> Any:
@@ -67,7 +71,7 @@ class _Pickler(pickle.Pickler):
             if obj.is_sparse_csr:
                 made = (obj.crow_indices(), obj.col_indices(), obj._values(), tuple(obj.shape))
                 return (_utils._rebuild_sparse_tensor, (obj.layout, made))
-            memory, offset, array = self._seen(obj.cpu()._data)
+            memory, offset, array = self._seen(obj)
             steps = tuple(step // array.itemsize for step in array.strides)
             made = (memory, offset, tuple(array.shape), steps, obj.requires_grad, OrderedDict())
             return (_utils._rebuild_tensor_v2, made)
@@ -77,9 +81,15 @@ class _Pickler(pickle.Pickler):
             return obj.name  # by its name in torch
         return NotImplemented
 
-    def _seen(self, array: np.ndarray) -> tuple[_Memory, int, np.ndarray]:
-        """Return the memory an array lies in, where it begins there, and the array: a copy, if it lies too oddly."""
-        root = array
+    def _seen(self, tensor: Any) -> tuple[_Memory, int, np.ndarray]:
+        """Return the memory a Tensor lies in, where it begins there, and its array: a copy, if it lies too oddly."""
+        if tensor.is_cuda:
+            key = (str(tensor.device), tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
+            array = np.ascontiguousarray(tensor.cpu()._data)
+            if key not in self.memories:
+                self.memories[key] = _Memory(len(self.memories), array.reshape(-1), str(tensor.device))
+            return self.memories[key], 0, array
+        root = array = tensor._data
         while isinstance(root.base, np.ndarray):
             root = root.base
         odd = root.dtype != array.dtype or not (root.flags.c_contiguous or root.flags.f_contiguous)

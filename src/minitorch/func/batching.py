@@ -160,7 +160,7 @@ def _one_by_one(
     start = default_generator.get_state() if randomness != "different" else None
     for i in range(size):
         if randomness == "same" and i:
-            default_generator.set_state(start)  # type: ignore[arg-type]
+            default_generator.set_state(start)
         result = call(_example(ends, axes, i))
         parts, rebuild, places = _outputs(result, out_dims)
         results.append(parts)

@@ -11,12 +11,12 @@ import math
 import numpy as np
 
 from minitorch.ops import fast
-from minitorch.ops.op import Array, Op
+from minitorch.ops.op import Array, Op, unchanged
 
 # --- sums, products, quotients -------------------------------------------------------------------
 
-ADD = Op("add", np.add, lambda g, out, x, y: g, lambda g, out, x, y: g)
-SUB = Op("sub", np.subtract, lambda g, out, x, y: g, lambda g, out, x, y: -g)
+ADD = Op("add", np.add, unchanged, unchanged)
+SUB = Op("sub", np.subtract, unchanged, lambda g, out, x, y: -g)
 MUL = Op("mul", np.multiply, lambda g, out, x, y: g * y, lambda g, out, x, y: g * x)
 DIV = Op(
     "div",

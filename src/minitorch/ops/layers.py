@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from minitorch.ops.op import Array, Op, count_of, in_axis_order, keep_axes
+from minitorch.ops.op import Array, Op, count_of, in_axis_order, keep_axes, unchanged
 from minitorch.ops.products import EINSUM, MATMUL
 from minitorch.ops.sums import HALF, total
 
@@ -36,7 +36,8 @@ LINEAR = Op(
     _linear,
     lambda g, out, x, weight, bias=None: MATMUL(g, weight),
     lambda g, out, x, weight, bias=None: _rows(g).swapaxes(0, 1) @ _rows(x),
-    lambda g, out, x, weight, bias=None: g,
+    unchanged,
+    there=True,
 )
 
 # --- (x - mean) / √(variance + ε) · weight + bias -----------------------------------------------
@@ -178,6 +179,16 @@ def _total(x: Array, axes: tuple[int, ...]) -> Array:
 
 
 NORMALIZE = Op("normalize", _normalize, joint=_normalize_rules, native=True)
+
+# The first of the three alone, where nobody asks for the others, nor for a gradient.
+NORMALIZED = Op(
+    "normalize",
+    lambda x, weight=None, bias=None, *, axes, eps, centre: _normalize(
+        x, weight, bias, axes=axes, eps=eps, centre=centre
+    )[0],
+    native=True,
+    register=False,
+)
 
 # --- x·scale + shift, both of a few numbers: normalisation whose mean and variance are known ------
 

@@ -24,6 +24,9 @@ Compute = Callable[[Callable[..., Any], Callable[..., Any], tuple[Any, ...], dic
 # A function, inputs and attributes: what it gives, by a kernel that was used before; None if there is none.
 Quick = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
+# A function, what computes it otherwise, and `busy`: what computes it on a device, by a kernel that was used before.
+Shortcut = Callable[[Callable[..., Any], Callable[..., Any], list[str]], Callable[..., Any]]
+
 # Kernels for arrays of any lengths; of any shape, if it is the same for all, and each element is computed from those at
 # its place; of any length of the first axis, of all that have as many axes as the first array, or of that alone.
 ANY, ELEMENTWISE, BATCH, FIRST = "any", "elementwise", "batch", "first"
@@ -47,6 +50,8 @@ _in_use: list[Compute] = []  # the same, or empty
 _offered_there: list[Compute] = []  # by whom on a device, at most one
 _quick: list[Quick] = []  # what finds kernels that were used before, at most one
 _of_devices: set[type] = set()  # the classes of devices' arrays that were met so far
+# Why kernels are not to be looked for on a device at this moment: they are switched off, or one is being made.
+busy: list[str] = []
 # Whether NumPy is computing a function in this thread: what that calls is a part of its kernel.
 _inside: ContextVar[bool] = ContextVar("inside", default=False)
 
@@ -105,10 +110,12 @@ def _computed_there(
     if _quick and (found := _quick[0](function, inputs, attributes)) is not None:
         return found
     before = _inside.set(True)
+    busy.append("making")
     try:
         found = _offered_there[0](function, plain, inputs, attributes, lengths)
         return plain(*inputs, **attributes) if found is None else found
     finally:
+        busy.remove("making")
         _inside.reset(before)
 
 
@@ -145,13 +152,35 @@ def natively_there(function: Callable[..., Any], lengths: str = ANY) -> Callable
     """Return a function of arrays that hands those of a device over, and computes all others itself."""
 
     @functools.wraps(function)
-    def run(first: Any, *others: Any, **attributes: Any) -> Any:
-        array = others[0] if others and first.__class__ is float else first
+    def run(*inputs: Any, **attributes: Any) -> Any:
+        array = inputs[1] if inputs[0].__class__ is float and len(inputs) > 1 else inputs[0]
         if array.__class__ in _of_devices:
-            return _computed_there(function, function, (first, *others), attributes, lengths)
-        return function(first, *others, **attributes)
+            return _computed_there(function, function, inputs, attributes, lengths)
+        return function(*inputs, **attributes)
 
+    run.kernels_of = function  # type: ignore[attr-defined]
     return run
+
+
+LARGE_THERE = 1 << 20  # elements, from which on a kernel copies sooner than a device's own library does
+_copy_there: Callable[..., Any] = natively_there(lambda x: x * 1, ELEMENTWISE)
+
+
+def copied(array: Any, order: Any = "C") -> Any:
+    """Return a copy of an array: of large floats on a device by a kernel. order: as of NumPy's."""
+    large = is_of_device(array) and array.size >= LARGE_THERE
+    if large and array.dtype.kind == "f" and array.flags.c_contiguous:
+        return _copy_there(array)
+    return array.copy(order)
+
+
+def shortened(run: Callable[..., Any] | None, shortcut: Shortcut) -> Callable[..., Any] | None:
+    """Return a shorter way to what kernels of a device compute, and a way to the same for all else; of others the same.
+
+    run: what `natively` or `natively_there` returned.
+    """
+    function = getattr(run, "kernels_of", None)
+    return run if run is None or function is None else shortcut(function, run, busy)
 
 
 def set_native_ops(enabled: bool) -> None:
@@ -164,6 +193,8 @@ def set_native_ops(enabled: bool) -> None:
     >>> set_native_ops(True)
     """
     _in_use[:] = _offered if enabled else []
+    if enabled == ("off" in busy):
+        (busy.remove if enabled else busy.append)("off")
 
 
 def are_native_ops_enabled() -> bool:
@@ -189,21 +220,24 @@ def natively(
 
     def run(*inputs: Any, **attributes: Any) -> Any:
         large = inputs[0]
-        if large.__class__ is not ndarray and isinstance(large, list):
-            large = large[0]  # (a rule of several results gets their gradients in a list)
-        if large.__class__ is not ndarray or large.size < (LARGE_IF_COSTLY if costly else LARGE):
+        if large.__class__ is not ndarray:
+            if isinstance(large, list):
+                large = large[0]  # (a rule of several results gets their gradients in a list)
             if large.__class__ in _of_devices:
                 return _computed_there(function, plain, inputs, attributes, lengths)
+            if large.__class__ is not ndarray:
+                return plain(*inputs, **attributes)
+        if large.size < (LARGE_IF_COSTLY if costly else LARGE):
             return plain(*inputs, **attributes)
         return computed(large.size, inputs, attributes)
 
     def run_one(x: Any) -> Any:  # the same, of one array: half as long before anything is computed
-        if x.__class__ is not ndarray or x.size < (LARGE_IF_COSTLY if costly else LARGE):
-            return (
-                _computed_there(function, plain, (x,), {}, lengths)
-                if x.__class__ in _of_devices
-                else plain(x)
-            )
+        if x.__class__ is not ndarray:
+            if x.__class__ in _of_devices:
+                return _computed_there(function, plain, (x,), {}, lengths)
+            return plain(x)
+        if x.size < (LARGE_IF_COSTLY if costly else LARGE):
+            return plain(x)
         return computed(x.size, (x,), {})
 
     def computed(size: int, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
@@ -226,7 +260,7 @@ def natively(
             _inside.reset(before)
 
     chosen = functools.wraps(plain)(run_one if _takes_one(plain) else run)
-    chosen.is_native = True  # type: ignore[attr-defined]
+    chosen.is_native, chosen.kernels_of = True, function  # type: ignore[attr-defined]
     return chosen
 
 

@@ -25,14 +25,23 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.ops.native import ANY, ELEMENTWISE, natively, natively_there, when_large
-from minitorch.ops.sums import total
+from minitorch.ops.native import (
+    ANY,
+    ELEMENTWISE,
+    Shortcut,
+    natively,
+    natively_there,
+    shortened,
+    when_large,
+)
+from minitorch.ops.sums import total, total_there
 
 # An array of any kind that speaks NumPy's protocols: numpy.ndarray, cupy.ndarray, Tensor, …
 Array = Any
 Rule = Callable[..., Any]
 
 OPS: dict[str, Op] = {}
+UNLISTED: list[Op] = []  # further ones that may be kernels
 
 # What an op's rules make of complex numbers: it refuses them; its rules, written for real numbers, are the
 # derivative of an analytic function, and the engine conjugates around them; its rules say all themselves.
@@ -86,6 +95,7 @@ class Op:
         "gives_own_arrays",
         "joint",
         "name",
+        "native",
         "of_large",
         "plain",
         "reads",
@@ -140,10 +150,13 @@ class Op:
         # The rules give new arrays, or g itself, or a view: this library's do. Others' may give any array they hold.
         self.gives_own_arrays = register
         self.plain = len(rules) in (1, 2) and None not in rules  # the engine's short way is for these
+        self.native = bool(native)
         if register:
             if name in OPS:
                 raise ValueError(f"an op named {name!r} exists already")
             OPS[name] = self
+        elif native:
+            UNLISTED.append(self)
 
     def open_to_devices(self) -> None:
         """Let kernels of a device compute forward and rules: called when arrays on one are first met."""
@@ -151,13 +164,21 @@ class Op:
             lengths = ELEMENTWISE if self.elementwise else ANY
             self.forward = natively_there(self.forward, lengths)
             if not isinstance(self.there, str):
-                self.rules = tuple(None if r is None else natively_there(r, lengths) for r in self.rules)
+                self.rules = tuple(
+                    r if r is None or r is unchanged else natively_there(r, lengths) for r in self.rules
+                )
             self.there = False
+
+    def shorten(self, shortcut: Shortcut) -> None:
+        """Let kernels of a device that were used before be called by a shortcut, in forward and rules."""
+        self.forward = shortened(self.forward, shortcut) or self.forward
+        self.rules = tuple(shortened(rule, shortcut) for rule in self.rules)
+        self.joint = shortened(self.joint, shortcut)
 
     def open_to_large(self) -> None:
         """Let kernels compute a ufunc of NumPy's, and its rules, on large arrays: called when such are first met."""
         if self.ufunc is not None and self.ufunc.signature is None and self.differentiable:
-            if hasattr(self.forward, "is_native"):
+            if self.native:
                 return
             self.of_large = natively(self.forward, ELEMENTWISE, cheap=self.ufunc in _CHEAP)
             # (They are mostly products, cheap as well, or g itself.)
@@ -200,6 +221,11 @@ class Op:
         return [lambda *args, _i=i, **attributes: each(_i, *args, **attributes) for i in range(count)]
 
 
+def unchanged(g: Array, out: Array, x: Any, y: Any, z: Any = None) -> Array:
+    """Return the gradient as it is: the rule of an input that is added."""
+    return g
+
+
 def _open_to_large() -> None:
     for op in list(OPS.values()):
         op.open_to_large()
@@ -230,7 +256,8 @@ def unbroadcast(gradient: Array, shape: tuple[int, ...]) -> Array:
         i + extra for i, n in enumerate(shape) if n == 1 and have[i + extra] != 1
     )
     if stretched:
-        gradient = total(gradient, axis=stretched, keepdims=True)
+        add_up = total if gradient.__class__ is np.ndarray else total_there
+        gradient = add_up(gradient, axis=stretched, keepdims=True)
     return gradient.reshape(shape)
 
 

@@ -43,7 +43,7 @@ def _matmul_right(g: Array, out: Array, x: Array, y: Array) -> Array:
     return _product(x.swapaxes(-1, -2), g)
 
 
-MATMUL = Op("matmul", matmul, _matmul_left, _matmul_right)
+MATMUL = Op("matmul", matmul, _matmul_left, _matmul_right, there=True)
 
 # --- einsum --------------------------------------------------------------------------------------
 

@@ -38,6 +38,7 @@ SUM = Op(
     "sum",
     total,
     lambda g, out, x, *, axis, keepdims: _spread(g, x.shape, axis),
+    there="forward",
 )
 MEAN = Op(
     "mean",
@@ -45,6 +46,7 @@ MEAN = Op(
         lambda x, *, axis, keepdims: total(x, axis=axis, keepdims=keepdims) / count_of(x.shape, axis)
     ),
     lambda g, out, x, *, axis, keepdims: _spread(g / count_of(x.shape, axis), x.shape, axis),
+    there="forward",
 )
 CUMSUM = Op(
     "cumsum",

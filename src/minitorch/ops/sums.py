@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.ops.native import natively_there
+
 Array = Any
 
 HALF = np.dtype(np.float16)
@@ -31,6 +33,9 @@ def total(x: Array, *, axis: int | Sequence[int] | None, keepdims: bool) -> Arra
             return _over_rows(x, axes[0], axes[-1] + 1, keepdims)
     out = _add_reduce(x, axis, None, None, keepdims)
     return out if keepdims or out.ndim < 2 or out.flags.c_contiguous else out.copy()
+
+
+total_there = natively_there(total)  # the same; of a device's arrays by a kernel
 
 
 def _over_rows(x: np.ndarray, start: int, end: int, keepdims: bool) -> np.ndarray:

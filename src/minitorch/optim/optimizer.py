@@ -742,7 +742,7 @@ def descend(x: Array, rate: float, direction: Array, v: Array, eps: float, s: Ar
 
 
 def _copied(value: Any, p: Tensor | None) -> Any:
-    """Return a deep copy; an array in the state of p as a Tensor of p's dtype, single numbers in their own."""
+    """Return a copy; an array in the state of p as a Tensor of p's dtype, where p is; single numbers in their own."""
     if isinstance(value, dict):
         return {k: _copied(v, p) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
@@ -758,4 +758,5 @@ def _copied(value: Any, p: Tensor | None) -> Any:
         return as_tensor(array)
     if array.ndim and array.dtype.kind == "f":
         array = array.astype(p.dtype)
-    return as_tensor(array)
+    # (Single numbers, a count of steps, stay on the host: nobody shall wait for them.)
+    return as_tensor(array).to(p.device) if array.ndim else as_tensor(array)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import os
@@ -9,6 +10,7 @@ import tokenize
 import warnings
 import zipfile
 import zlib
+from collections.abc import Callable
 from pickle import UnpicklingError
 from typing import IO, Any
 
@@ -18,8 +20,9 @@ from minitorch.serialization.archive import open_archive
 from minitorch.serialization.atomic import atomically
 from minitorch.serialization.nest import put_together, take_apart
 from minitorch.tensor import Tensor
-from minitorch.tensor.devices import default_device, get_default_device
+from minitorch.tensor.devices import default_device, get_default_device, has_gpu
 from minitorch.tensor.storage import UntypedStorage
+from minitorch.tensor.torch_types import pytorchs
 
 Place = str | os.PathLike[str] | IO[bytes]
 
@@ -79,8 +82,9 @@ def load(
     The file's content tells its format. No code in the file is ever run; one that is damaged, or that
     wants anything but Tensors, numbers, strings and containers, is refused with an error that says why.
 
-    map_location: the device for all Tensors; without it, the default device, wherever they were saved from. The forms
-        PyTorch takes are accepted: a name, a dict of names, a function of a storage and its place.
+    map_location: the device for all Tensors; without it, the default device, wherever they were saved from (under
+        PyTorch's types: where they were saved from, if that is there). The forms PyTorch takes are accepted: a name, a
+        dict of names, a function of a storage and its place.
     weights_only: what False would allow in PyTorch, running code of the file, never happens here; what needs no
         code is read either way. pickle_module and mmap are accepted too.
 
@@ -92,16 +96,14 @@ def load(
     {'weight': tensor([[0., 0.],
             [0., 0.]])}
     """
-    device = _device(map_location)
+    place = functools.partial(_device, map_location)
     if isinstance(f, (str, os.PathLike)):
         with open(f, "rb") as file:
-            nest = _read(file, os.fspath(f))
-    else:
-        nest = _read(f, getattr(f, "name", "the file"))
-    return nest if device == "cpu" and default_device() is None else _moved(nest, device)
+            return _read(file, os.fspath(f), place)
+    return _read(f, getattr(f, "name", "the file"), place)
 
 
-def _read(file: IO[bytes], name: Any) -> Any:
+def _read(file: IO[bytes], name: Any, place: Callable[[str], Any]) -> Any:
     if not file.seekable() or file.tell() != 0:
         file = io.BytesIO(file.read())
     size = file.seek(0, io.SEEK_END)
@@ -109,7 +111,7 @@ def _read(file: IO[bytes], name: Any) -> Any:
     start = file.read(16)
     file.seek(0)
     try:
-        return _read_as_it_is(file, size, start)
+        return _read_as_it_is(file, size, start, place)
     except UnpicklingError as error:
         raise UnpicklingError(f"{error} (in {name})") from None
     except DAMAGE as error:
@@ -123,20 +125,20 @@ def _said(error: Exception) -> str:
     return "its JSON is broken" if isinstance(error, json.JSONDecodeError) else f"{error}"
 
 
-def _read_as_it_is(file: IO[bytes], size: int, start: bytes) -> Any:
+def _read_as_it_is(file: IO[bytes], size: int, start: bytes, place: Callable[[str], Any]) -> Any:
     if not size:
         raise RuntimeError("it is empty")
     if start.startswith(b"PK\x03\x04"):
         with open_archive(file, size) as archive:
             if pytorch.is_checkpoint(archive):
-                nest, widened = pytorch.read(archive)
+                nest, widened = pytorch.read(archive, place)
                 _tell_of_bfloat16(widened)
                 return nest
-            return put_together(*npz.read(archive))
+            return _moved(put_together(*npz.read(archive)), place("cpu"))
     if safetensors.looks_like(start):
         arrays, skeleton, names = safetensors.read(file, size)
         _tell_of_bfloat16(len(names))
-        return put_together(arrays, skeleton)
+        return _moved(put_together(arrays, skeleton), place("cpu"))
     if start.startswith(b"\x80"):
         raise RuntimeError(
             "it is a bare pickle (or a checkpoint from before PyTorch 1.6), which can run any code and is not read; "
@@ -157,18 +159,23 @@ def _tell_of_bfloat16(count: int) -> None:
         )
 
 
-def _device(map_location: Any) -> Any:
-    """Return where Tensors of a file, which lie on the CPU when they are read, shall be."""
+def _device(map_location: Any, location: str) -> Any:
+    """Return where Tensors of a file shall be that were saved from a place."""
+    saved_from = location if location.startswith("cuda") and has_gpu() else "cpu"
     if isinstance(map_location, dict):  # {"cuda:0": "cpu"}: where things were → where they shall be
-        return map_location.get("cpu", "cpu")
+        return map_location.get(location, saved_from)
     if callable(
         map_location
     ):  # lambda storage, location: storage.cuda(1), and whatever else returns a storage
-        return getattr(map_location(UntypedStorage(1), "cpu"), "device", "cpu")
-    return get_default_device() if map_location is None else map_location
+        return getattr(map_location(UntypedStorage(1), location), "device", saved_from)
+    if map_location is None:
+        return saved_from if pytorchs.on and saved_from != "cpu" else get_default_device()
+    return map_location
 
 
 def _moved(nest: Any, device: Any) -> Any:
+    if device == "cpu" and default_device() is None:
+        return nest
     if isinstance(nest, Parameter):
         return Parameter(nest.detach().to(device), requires_grad=nest.requires_grad)
     if isinstance(nest, Tensor):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import pickletools
 import zipfile
+from collections.abc import Callable
 from pickle import UnpicklingError
 from typing import Any, Literal
 
@@ -62,10 +63,11 @@ class _Allowed:
 class _Storage:
     """A flat run of elements that several tensors may look at."""
 
-    __slots__ = ("array",)
+    __slots__ = ("array", "location")
 
-    def __init__(self, array: np.ndarray) -> None:
+    def __init__(self, array: np.ndarray, location: str) -> None:
         self.array = array
+        self.location = location  # the device it was saved from
 
 
 MARK = _Mark()
@@ -91,8 +93,11 @@ def is_checkpoint(archive: zipfile.ZipFile) -> bool:
     return any(name.split("/")[-1] == "data.pkl" for name in archive.namelist())
 
 
-def read(archive: zipfile.ZipFile) -> tuple[Any, int]:
-    """Read a checkpoint; return it and how many storages were bfloat16 and are float32 now."""
+def read(archive: zipfile.ZipFile, place: Callable[[str], Any] = lambda location: "cpu") -> tuple[Any, int]:
+    """Read a checkpoint; return it and how many storages were bfloat16 and are float32 now.
+
+    place: the device for Tensors, by the name of the one they were saved from.
+    """
     names = [name for name in archive.namelist() if name.split("/")[-1] == "data.pkl"]
     if len(names) != 1:
         raise RuntimeError(f"it has {len(names)} pickles where a checkpoint has one")
@@ -103,17 +108,20 @@ def read(archive: zipfile.ZipFile) -> tuple[Any, int]:
     order: Order = "<"
     if f"{folder}byteorder" in archive.namelist():
         order = ">" if archive.read(f"{folder}byteorder") == b"big" else "<"
-    machine = _Machine(archive, folder, order)
+    machine = _Machine(archive, folder, order, place)
     return machine.run(archive.read(names[0])), machine.widened
 
 
 class _Machine:
     """The stack machine: instructions in, one value out."""
 
-    def __init__(self, archive: zipfile.ZipFile, folder: str, order: Order) -> None:
+    def __init__(
+        self, archive: zipfile.ZipFile, folder: str, order: Order, place: Callable[[str], Any]
+    ) -> None:
         self.archive = archive
         self.folder = folder
         self.order = order
+        self.place = place
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
         self.storages: dict[str, _Storage] = {}
@@ -236,7 +244,7 @@ class _Machine:
         """Read the elements that a persistent id describes: ('storage', kind, key, device, count)."""
         if not isinstance(description, tuple) or len(description) != 5 or description[0] != "storage":
             raise RuntimeError("its pickle describes a storage in an unknown way")
-        _, kind, key, _, count = description
+        _, kind, key, location, count = description
         if not isinstance(kind, _Allowed) or not isinstance(key, str) or type(count) is not int:
             raise RuntimeError("its pickle describes a storage in an unknown way")
         if key in self.storages:
@@ -253,8 +261,13 @@ class _Machine:
         if bfloat16:
             array = of_bfloat16(array)
             self.widened += array.dtype == np.float32
-        self.storages[key] = _Storage(array)
+        self.storages[key] = _Storage(array, str(location))
         return self.storages[key]
+
+    def placed(self, tensor: Tensor, storage: _Storage) -> Tensor:
+        """Return a Tensor where it shall be."""
+        device = self.place(storage.location)
+        return tensor if device == "cpu" else tensor.detach().to(device).requires_grad_(tensor.requires_grad)
 
     def call(self, called: Any, arguments: Any) -> Any:
         """Carry out one of the few calls a checkpoint needs."""
@@ -275,7 +288,7 @@ class _Machine:
             case "_rebuild_parameter", (Tensor() as data, bool() as requires_grad, _):
                 return Parameter(data, requires_grad=requires_grad)
             case "_rebuild_tensor_v2", (_Storage() as storage, offset, size, stride, bool() as flag, *_):
-                return _tensor(storage.array, offset, size, stride, flag)
+                return self.placed(_tensor(storage.array, offset, size, stride, flag), storage)
             case "_get_layout", ("torch.sparse_coo" | "torch.sparse_csr" as name,):
                 return name
             case "_rebuild_sparse_tensor", (
@@ -303,7 +316,7 @@ class _Machine:
                     raise RuntimeError(f"its pickle has a tensor of {dtype.name}, which NumPy does not have")
                 kind = np.dtype(code).newbyteorder(self.order)
                 array = storage.array.view(kind).astype(kind.newbyteorder("="))
-                return _tensor(array, offset, size, stride, bool(flag))
+                return self.placed(_tensor(array, offset, size, stride, bool(flag)), storage)
         raise RuntimeError(f"its pickle calls {called.name} with arguments it does not take")
 
 

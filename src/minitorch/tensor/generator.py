@@ -18,11 +18,21 @@ import numpy as np
 from minitorch.engine import gpu
 from minitorch.engine.dtypes import float32, float64, is_bfloat16
 from minitorch.engine.modes import current
+from minitorch.engine.node import new_tensor
 from minitorch.engine.recording import drawing, recorder, refuse_inside_recording, replayed
 from minitorch.tensor import philox
 from minitorch.tensor.devices import CPU, gpu_of, numbered
 from minitorch.tensor.devices import device as Device
+from minitorch.tensor.torch_types import pytorchs
 
+# A CPU generator's state as PyTorch lays it out: how many words of the block are left, the next one's place, the words,
+# and the second of a pair of normals, where one waits.
+_PYTORCHS = np.dtype(
+    [
+        ("seed", "<u8"), ("left", "<i4"), ("seeded", "<i4"), ("next", "<u8"), ("words", "<u8", 624), ("x", "<f8"),
+        ("normal", "<f8"), ("rho", "<f8"), ("has_normal", "<i8"), ("single", "<f4"), ("has_single", "<i4"),
+    ]
+)  # fmt: skip
 FEW = 256  # numbers that NumPy draws as fast as anybody
 
 
@@ -39,6 +49,20 @@ _native: list[NativeSource] = []
 def draw_natively(source: NativeSource) -> None:
     """Let all generators draw by this from now on; the numbers are the same. (The compiler gives its machine code.)"""
     _native[:] = [source]
+
+
+def _of_bytes(state: np.ndarray) -> dict[str, Any]:
+    """Return what PyTorch's bytes of a CPU generator's state say."""
+    if state.dtype != np.uint8 or state.size != _PYTORCHS.itemsize:
+        raise TypeError(
+            f"the state of a CPU generator is a dict, or {_PYTORCHS.itemsize} bytes (uint8) as PyTorch has them; got "
+            f"{state.dtype} of shape {state.shape}"
+        )
+    found = np.ascontiguousarray(state).reshape(-1).view(_PYTORCHS)[0]
+    place = 625 - int(found["left"])
+    bits = {"bit_generator": "MT19937", "state": {"key": found["words"].astype(np.uint32), "pos": place}}
+    normal = float(found["normal"]) if found["has_normal"] else None
+    return {"seed": int(found["seed"]), "bits": bits, "next_normal": normal}
 
 
 class Generator:
@@ -87,14 +111,26 @@ class Generator:
         refuse_inside_recording("the seed of a random generator")
         return self._seed
 
-    def get_state(self) -> dict[str, Any]:
-        """Return everything that determines the numbers to come; give it to set_state."""
+    def get_state(self) -> Any:
+        """Return everything that determines the numbers to come; give it to set_state. Under PyTorch's types it is
+        PyTorch's: a Tensor of 5056 bytes.
+        """
         refuse_inside_recording("the state of a random generator")
-        return {"seed": self._seed, "bits": self._bits.state, "next_normal": self._next_normal}
+        bits = self._bits.state
+        if not pytorchs.on:
+            return {"seed": self._seed, "bits": bits, "next_normal": self._next_normal}
+        made = np.zeros(1, _PYTORCHS)
+        place, normal = bits["state"]["pos"], self._next_normal
+        made["seed"], made["seeded"], made["words"] = self._seed, 1, bits["state"]["key"]
+        made["left"], made["next"] = 625 - place, place
+        made["has_normal"], made["normal"] = normal is not None, normal or 0.0
+        return new_tensor(made.view(np.uint8))
 
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Continue from a state that get_state returned."""
+    def set_state(self, state: Any) -> None:
+        """Continue from a state that get_state, or PyTorch's, returned."""
         refuse_inside_recording("the state of a random generator")
+        if not isinstance(state, dict):
+            state = _of_bytes(np.array(state.cpu() if hasattr(state, "cpu") else state))
         self._seed = state["seed"]
         self._bits.state = state["bits"]
         self._next_normal = state["next_normal"]
@@ -352,7 +388,8 @@ class DeviceGenerator(Generator):
     def get_state(self) -> Any:
         """Return the 16 bytes of its seed and its offset."""
         refuse_inside_recording("the state of a random generator")
-        return self.state.view(np.uint8).copy()
+        made = self.state.view(np.uint8).copy()
+        return new_tensor(made) if pytorchs.on else made
 
     def set_state(self, state: Any) -> None:
         """Continue from a state that get_state returned."""

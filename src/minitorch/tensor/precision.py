@@ -3,9 +3,9 @@
 Enters: a function of Tensors. Leaves: the same function, that first casts what it is given.
 
 PyTorch names three kinds of functions. Products and convolutions gain from half precision (`in_lower_precision`).
-Losses, long products and the like lose by it (`in_float32`). All others take what comes, and so do some products
-(`in_given_precision`). Besides, what PyTorch computes in one piece rounds its result once, and not at every op on the
-way (`rounded_once`), autocast or not.
+Losses, long products and the like lose by it (`in_float32`; on a GPU more of them: `in_float32_there`, and the ops of
+engine/record.py). All others take what comes, and so do some products (`in_given_precision`). Besides, what PyTorch
+computes in one piece rounds its result once, and not at every op on the way (`rounded_once`), autocast or not.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from minitorch.engine import bfloat16, modes
+from minitorch.engine import modes
 from minitorch.engine.dtypes import float16, float32, is_bfloat16
+from minitorch.engine.gpu import device_of
 from minitorch.engine.node import Node
 from minitorch.tensor.convert import cast
 
@@ -74,6 +75,39 @@ def in_float32(function: F) -> F:
     return run  # type: ignore[return-value]
 
 
+def in_float32_there(function: F) -> F:
+    """Compute a function in float32 where autocast gave it half precision on a GPU."""
+    wide = in_float32(function)
+
+    @functools.wraps(function)
+    def run(*args: Any, **options: Any) -> Any:
+        return (wide if is_autocast_there(*args[:1]) else function)(*args, **options)
+
+    return run  # type: ignore[return-value]
+
+
+def refused_there(why: str) -> Callable[[F], F]:
+    """Refuse to compute a function under autocast on a GPU."""
+
+    def decorated(function: F) -> F:
+        @functools.wraps(function)
+        def run(*args: Any, **options: Any) -> Any:
+            if is_autocast_there(*args[:1]):
+                raise RuntimeError(why)
+            return function(*args, **options)
+
+        return run  # type: ignore[return-value]
+
+    return decorated
+
+
+def is_autocast_there(tensor: Any = None) -> bool:
+    """Tell whether autocast is on, and a tensor on a GPU."""
+    if not modes.autocasting or modes.current().precision is None or not isinstance(tensor, Node):
+        return False
+    return device_of(tensor._data) is not None
+
+
 def in_given_precision(function: F) -> F:
     """Compute a function without autocast, though others that it calls would heed it."""
 
@@ -88,12 +122,16 @@ def in_given_precision(function: F) -> F:
 
 
 def rounded_once(function: F) -> F:
-    """Compute a function of bfloat16 in float32, and round its result."""
+    """Compute a function of half precision in float32, and round its result."""
 
     @functools.wraps(function)
     def run(*args: Any, **options: Any) -> Any:
         first = args[0] if args else None
-        if not bfloat16.met or not isinstance(first, Node) or not is_bfloat16(first._array.dtype):
+        if (
+            not isinstance(first, Node)
+            or first._array.dtype.itemsize != 2
+            or not _is_half(first._array.dtype)
+        ):
             return function(*args, **options)
         return cast(function(*_each(_widened, args), **_each_named(_widened, options)), first._array.dtype)
 

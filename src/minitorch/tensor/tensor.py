@@ -21,6 +21,7 @@ from minitorch.engine.record import apply, made_by
 from minitorch.engine.recording import changed, recorder
 from minitorch.engine.versions import copy_past, inputs_of, let_views_follow, note_viewed, rebased, synced
 from minitorch.ops import arithmetic, comparison
+from minitorch.ops.native import copied
 from minitorch.ops.op import Op
 from minitorch.ops.shape import CLONE
 from minitorch.ops.sparse import Coo
@@ -304,7 +305,7 @@ class Tensor(
             )
         seed = seed_gradient(self, gradient, "backward")
         if gradient is not None:
-            seed = seed.copy()  # gradients of this walk may share it; the given array stays the giver's own
+            seed = copied(seed)  # gradients of this walk may share it; the given array stays the giver's own
         if create_graph:
             start = gradient if isinstance(gradient, Node) else new_tensor(seed)
             keep_graphs([self], [start], inputs, retain_graph)

@@ -174,6 +174,8 @@ class Writing(RandomFills):
         """Write at x[key]: into its memory, and, where x or the value has a graph, as a recorded op."""
         x: Any = versions.synced(self)
         value = operand(value, spelling)
+        if isinstance(value, Node) and not (value._array.__class__ is x._array.__class__ is np.ndarray):
+            value = value.to(x.device)  # type: ignore[attr-defined]
         integers, key = index_key(key, x._data)
         _make_room(x, key, value)
         tracked = _is_tracked(x, (value,))

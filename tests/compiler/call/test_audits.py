@@ -313,3 +313,18 @@ def test_without_verifying_there_are_none(compile):
     for _ in range(5):
         f(mt.ones(3))
     assert f.cache.audits == 0
+
+
+def test_a_call_that_raises_is_no_disagreement(compile):
+    table = mt.arange(5.0)
+
+    def pick(index):
+        with mt.no_grad():  # which sees the error pass
+            return table[index] * 2
+
+    run = compile(pick)
+    run(mt.tensor([0, 1]))
+    with pytest.raises(IndexError, match="out of bounds"):  # in the call that is audited
+        run(mt.tensor([0, 5]))
+    assert run(mt.tensor([4, 1])).tolist() == [8.0, 2.0]
+    assert run.compilations == 1

@@ -1,5 +1,8 @@
 """Compiled functions among eager graphs: gradients from outside, modes, checkpoint, compiled inside compiled."""
 
+from importlib.util import find_spec
+
+import numpy as np
 import pytest
 
 import minitorch as mt
@@ -143,3 +146,25 @@ def test_recursion(compile):
         return [power(mt.ones(2) * 2, n) for n in (3, 3, 5, 1, 3)]
 
     both(scenario, compile)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_gradients_of_halves_from_outside(compile, dtype):
+    if dtype == "bfloat16" and find_spec("ml_dtypes") is None:
+        pytest.skip("ml_dtypes is not installed")
+    x, y, weights = (
+        mt.tensor(each).to(getattr(mt, dtype)).requires_grad_()
+        for each in np.random.default_rng(0).normal(size=(3, 4, 5)).astype(np.float32)
+    )
+
+    def function(x, y):
+        return (x * y).exp()
+
+    def gradients(run):
+        return mt.autograd.grad((run(x, y) * weights).float().sum(), [x, y])
+
+    compiled = compile(function)
+    for _ in range(3):
+        for found, expected in zip(gradients(compiled), gradients(function), strict=True):
+            assert found.dtype == expected.dtype
+            np.testing.assert_allclose(found.float().numpy(), expected.float().numpy(), rtol=0.01, atol=0.01)

@@ -10,20 +10,21 @@ from cases import floats
 from compiled import BACKENDS
 from minitorch.compiler.backends.llvm.driver import aligned
 from minitorch.compiler.call import device_kernels
+from minitorch.engine import bfloat16, modes
 from minitorch.engine.node import new_tensor
 from minitorch.nn import functional as F
 from minitorch.ops import native
-from minitorch.ops.op import OPS
+from minitorch.ops.op import OPS, UNLISTED
 from minitorch.proof.table import CASES
 from standin import DeviceArray
-from standin_kernels import StandinLauncher
+from standin_kernels import MachineCodeLauncher, StandinLauncher
 from tensors import weights
 
 pytestmark = pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is not installed")
 SHOWN = {
     "add", "mul", "div", "exp", "log1p", "tanh", "relu", "sigmoid", "gelu", "silu", "softplus", "softmax",
     "log_softmax", "normalize", "cross_entropy", "maximum", "argsort", "cumsum", "cumprod", "cummax_places",
-    "cummin_places", "logcumsumexp",
+    "cummin_places", "logcumsumexp", "sum", "mean", "matmul", "linear",
 }  # fmt: skip
 
 
@@ -99,12 +100,19 @@ def launches(launcher, call):
 def test_an_op_is_one_kernel(launcher):
     x = there(np.random.default_rng(0).normal(size=(6, 8)).astype(np.float32), requires_grad=True)
     g, labels = there(np.ones((6, 8), np.float32))._data, there(np.arange(6) % 8)
+    weight = there(np.random.default_rng(1).normal(size=(8, 8)).astype(np.float32))
     for call in (
         F.gelu,
         F.relu,
         lambda x: minitorch.softmax(x, -1),
         lambda x: F.layer_norm(x, (8,)),
+        lambda x: F.layer_norm(x, (8,), x[0].detach(), x[1].detach()),
         lambda x: x + x,
+        lambda x: x.sum(),
+        lambda x: x.sum(0, keepdim=True),
+        lambda x: x.mean(-1),
+        lambda x: x @ weight,
+        lambda x: F.linear(x, weight, weight[0].detach()),
     ):
         assert launches(launcher, lambda call=call: call(x.detach())) == 1
     assert launches(launcher, lambda: F.gelu(x).backward(g)) == 3  # the last adds to x.grad
@@ -118,6 +126,9 @@ def test_numbers_and_shapes_have_kernels_of_their_own(launcher):
     assert (x * 3.0).tolist() == [[3.0] * 3] * 4
     assert (x + there(np.arange(3, dtype=np.float32)))[0].tolist() == [1.0, 2.0, 3.0]
     assert (x * 0).tolist() == (x * False).tolist() == [[0.0] * 3] * 4
+    for number, other in ((0.0, -0.0), (-0.0, 0.0)):
+        assert launches(launcher, lambda number=number: x * number) == 1
+        assert np.signbit((x * other)._data.host).all() == np.signbit(other)
 
 
 @pytest.mark.parametrize(
@@ -183,8 +194,34 @@ def test_other_lengths_take_no_other_kernels(launcher, monkeypatch, name):
         for found, expected in zip(*results, strict=True):
             np.testing.assert_allclose(found.host, expected, rtol=1e-4, atol=1e-5)
         counted.append(len(made))
-    assert counted[0] < counted[1]  # for one length, for all of them,
+    # For one length, for all of them (columns' gradients are added up, as rows of other lengths were before),
+    assert counted[0] < counted[1] or name == "columns"
     assert set(counted[2:]) == {counted[1]}  # and no more
+
+
+def test_much_of_the_same_lengths_gets_a_kernel_of_its_own(launcher, monkeypatch):
+    monkeypatch.setattr(device_kernels, "LARGE", 100)
+    monkeypatch.setattr(device_kernels, "MUCH", 3 * 40 * 96)
+    made, load = [], launcher.load
+    monkeypatch.setattr(launcher, "load", lambda kernels: made.append(len(kernels)) or load(kernels))
+    counted = []
+    for n, m in ((5, 7), (40, 96), (40, 96), (40, 96), (40, 96), (40, 96), (6, 9), (4, 8)):
+        array = np.random.default_rng(n).normal(size=(n, m)).astype(np.float32)
+        found, expected = (make(array).softmax(1)._data for make in (there, minitorch.tensor))
+        np.testing.assert_allclose(found.host, expected, rtol=1e-5, atol=1e-6)
+        counted.append(len(made))
+    # For one length, for all, and when those have computed much, for these.
+    assert counted == [1, 2, 2, 2, 3, 3, 3, 3]
+
+
+def test_copies_of_large_arrays_are_a_kernels(launcher, monkeypatch):
+    monkeypatch.setattr(native, "LARGE_THERE", 8)
+    x = there(np.array([[1.5, -0.0, np.nan, np.inf], [-np.inf, 1e-45, 3e38, 0.0]], np.float32))
+    for _ in range(2):
+        copy = native.copied(x._data)
+    np.testing.assert_array_equal(copy.host.view(np.int32), x._data.host.view(np.int32))
+    assert launches(launcher, lambda: native.copied(x._data)) == 1
+    assert not np.may_share_memory(copy.host, x._data.host)
 
 
 def test_lengths_of_other_axes_do_not_pass_for_those_that_vary(launcher):
@@ -356,7 +393,7 @@ def test_small_kernels_that_wait_for_each_other_are_one_launch(launcher):
 def test_a_wrong_kernel_is_not_used(launcher, monkeypatch):
     monkeypatch.setattr(device_kernels, "_agrees", lambda *args: False)
     x = there(np.ones(4, np.float32))
-    with pytest.warns(UserWarning, match="does not give what CuPy gives"):
+    with pytest.warns(UserWarning, match="does not give what its steps give"):
         minitorch.sigmoid(x)
     minitorch.sigmoid(x)
     assert launcher.launched == 0
@@ -385,3 +422,69 @@ def test_kernels_that_were_used_are_found_by_shapes_alone(launcher, monkeypatch)
     skewed = there(np.concatenate([x.ravel(), [0.0]]).astype(np.float32))[1:].reshape(6, 5)
     with pytest.raises(AssertionError, match="found before"):  # where kernels read four numbers at once
         skewed + b
+
+
+@pytest.fixture
+def by_machine_code(launcher, monkeypatch):
+    """The same, where machine code finds kernels that were used before."""
+    ops = [*OPS.values(), *UNLISTED]
+    before = [(op.forward, op.rules, op.joint) for op in ops]
+    # What tests before have met (bfloat16, say) is looked out for, in longer ways.
+    met = [(each, each[:]) for each in (bfloat16.met, modes.attention)]
+    for each, _ in met:
+        each.clear()
+    found = MachineCodeLauncher()
+    device_kernels.use(found)
+    yield found
+    for each, content in met:
+        each[:] = content
+    for op, (op.forward, op.rules, op.joint) in zip(ops, before, strict=True):
+        assert op.differentiable == bool(op.rules or op.each or op.joint)
+
+
+def test_a_kernel_that_was_used_before_is_found_by_machine_code(by_machine_code, monkeypatch):
+    draw = np.random.default_rng(0)
+    arrays = [draw.normal(size=shape).astype(np.float32) for shape in ((6, 8), (8, 8), (8,))]
+    calls = {
+        "add": lambda x, w, b: x + x,
+        "broadcast": lambda x, w, b: x + b,
+        "gelu": lambda x, w, b: F.gelu(x),
+        "softmax": lambda x, w, b: minitorch.softmax(x, -1),
+        "layer_norm": lambda x, w, b: F.layer_norm(x, (8,), b, b),
+        "sum": lambda x, w, b: x.sum(),
+        "rows": lambda x, w, b: x.sum(-1, keepdim=True),
+        "linear": lambda x, w, b: F.linear(x, w, b),
+    }
+    on_device = [there(each) for each in arrays]
+    expected = {name: call(*map(minitorch.tensor, arrays))._data for name, call in calls.items()}
+    for _ in range(2):
+        for call in calls.values():
+            call(*on_device)
+    monkeypatch.setattr(native, "_computed_there", lambda function, *rest: pytest.fail(f"{function}"))
+    before = by_machine_code.launched
+    found = {name: call(*on_device)._data for name, call in calls.items()}
+    assert by_machine_code.launched - before == len(calls)
+    for name, mine in found.items():
+        np.testing.assert_allclose(mine.host, expected[name], rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+def test_machine_code_leaves_gradients_and_all_else_as_they_were(by_machine_code):
+    draw = np.random.default_rng(0)
+    start = [draw.normal(size=shape).astype(np.float32) for shape in ((6, 8), (5, 8), (5,))]
+    labels = np.arange(6) % 5
+
+    def gradients(make, labels):
+        x, w, b = (make(each) for each in start)
+        loss = F.cross_entropy(F.linear(F.gelu(x * 2.0), w, b), labels) + (x[:, 1:] * x[:, 1:]).mean()
+        loss.backward()
+        return [each.grad for each in (x, w, b)]
+
+    wanted = gradients(lambda a: minitorch.tensor(a, requires_grad=True), minitorch.tensor(labels))
+    for enabled in (True, True, True, False, True):
+        minitorch.set_native_ops(enabled)
+        for mine, other in zip(gradients(lambda a: there(a, True), there(labels)), wanted, strict=True):
+            np.testing.assert_allclose(mine.host, other, rtol=1e-3, atol=1e-5)
+    before = by_machine_code.launched
+    minitorch.set_native_ops(False)
+    gradients(lambda a: there(a, True), there(labels))
+    assert by_machine_code.launched == before

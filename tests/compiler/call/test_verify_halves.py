@@ -35,6 +35,21 @@ def test_a_neighbour_of_a_half_is_right(dtype):
 
 
 @pytest.mark.parametrize("dtype", [minitorch.bfloat16, np.float16])
+def test_a_mistake_that_all_elements_share_is_noticed_sooner(dtype):
+    """A single one may be 8 neighbours off; that most of them are 2 off is no rounding."""
+    program, inputs, expected = rounded_and_not(dtype)
+    eps = float(minitorch.finfo(np.dtype(dtype)).eps)
+    for factor, wrong in ((1 + 0.5 * eps, []), (1 + 2 * eps, [0]), (1 - 2 * eps, [0])):
+        found = [expected[0] * np.float32(factor), expected[1].copy()]
+        assert differing(program, RUNNER, inputs, found, expected) == wrong
+    narrow = Program(program.inputs, [program.outputs[0].inputs[0]])  # the half itself
+    expected = interpret(narrow, inputs)
+    for factor, wrong in ((1.0, []), (1 + 3 * eps, [0])):
+        found = [(expected[0].astype(np.float32) * np.float32(factor)).astype(expected[0].dtype)]
+        assert differing(narrow, RUNNER, inputs, found, expected) == wrong
+
+
+@pytest.mark.parametrize("dtype", [minitorch.bfloat16, np.float16])
 def test_what_was_never_a_half_is_compared_as_before(dtype):
     program, inputs, expected = rounded_and_not(dtype)
     found = [a.copy() for a in expected]

@@ -6,7 +6,7 @@ What the function writes on the way is put back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -187,6 +187,10 @@ class _SameDraws:
     def exchange(self, exchange: Any, arrays: Any) -> Any:
         """Begin a collective."""
         return exchange.start_now(arrays)
+
+    def unless(self, condition: Any, step: Callable[[], Any], states: Mapping[Any, Any]) -> Any:
+        """Let an optimiser step, if a condition does not hold."""
+        return None if bool(condition) else step()
 
     def replay(self, effect: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Do something to Python's objects."""

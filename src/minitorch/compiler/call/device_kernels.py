@@ -3,9 +3,9 @@
 The function runs once on arrays that record (trace/) and of which only shapes are known; what it writes down becomes
 one kernel, or a few, of the backend for GPUs, which are launched one after the other on the current stream. They are
 kept by dtypes, shapes and attributes; where a function comes with other lengths again and again, the axes that differ
-vary from then on, and the same kernels serve all their lengths. What they give the first time is compared with what
-CuPy gives. None is the answer where CuPy is to compute: llvmlite is not installed, an order in memory that kernels do
-not know, a part of the function for which there is no kernel.
+vary from then on, and the same kernels serve all their lengths. The first calls are computed value by value, and what
+kernels give the first time is compared with that. None is the answer where CuPy is to compute: llvmlite is not
+installed, an order in memory that kernels do not know, a part of the function for which there is no kernel.
 """
 
 from __future__ import annotations
@@ -13,10 +13,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import functools
-import operator
-import struct
 import threading
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -32,58 +29,59 @@ from minitorch.compiler.backends.cuda.convolutions import (
 )
 from minitorch.compiler.backends.cuda.devices import ALIGNMENT, MOST_DYNAMIC_SHARED, Cuda
 from minitorch.compiler.backends.cuda.in_turn import in_turn
+from minitorch.compiler.backends.cuda.launching import DRIVER, Finder, address_of, launching
 from minitorch.compiler.backends.cuda.lower import FAILED
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.ptx import ptx
 from minitorch.compiler.backends.cuda.words import SHARED_BYTES, SIZE, Kernel, gpu_text
 from minitorch.compiler.backends.interface import Task
+from minitorch.compiler.call import verify
 from minitorch.compiler.call.kernels import Fixed, Function, recorded, warn
-from minitorch.compiler.call.update_kernels import FLOATS, NoKernel, changes, fixed_numbers
+from minitorch.compiler.call.there import computing
+from minitorch.compiler.call.update_kernels import FLOATS, Changes, NoKernel, changes, fixed_numbers
+from minitorch.compiler.ir.elsewhere import Elsewhere, lies_here
 from minitorch.compiler.ir.halves import HALVES
 from minitorch.compiler.ir.polynomial import LEAST
-from minitorch.compiler.ir.program import Value
+from minitorch.compiler.ir.program import Program, Value, interpret
 from minitorch.compiler.ir.sizes import Binding, Size, evaluated, surely_less
 from minitorch.compiler.schedule.memory import MemoryPlan
 from minitorch.compiler.schedule.schedule import Schedule
 from minitorch.compiler.trace.promised import NumbersMissing, promise
 from minitorch.compiler.trace.refusal import CompileError
-from minitorch.engine import recording
+from minitorch.engine import gpu, recording
 from minitorch.engine.dtypes import is_bfloat16, kind_of
 from minitorch.engine.precision import may_round
 from minitorch.ops.native import ELEMENTWISE
+from minitorch.ops.op import OPS, UNLISTED
 
 DTYPES = frozenset(np.dtype(t) for t in (np.float32, np.float64, np.int32, np.int64, np.bool_)).union(HALVES)
 CALLS = 3  # of one kind, before a kernel is made for it
 MOST_SHAPES = 64  # that kernels of one function are made for
+NO_CONTEXT = 201  # the driver's code of a thread that has not met the GPU yet
 MOST_FLOPS = 1 << 28  # of a product, or a convolution, that is a kernel of our own
 LEAST_CONVOLVED = 1 << 20  # multiplications of a library's convolution: below, its call takes longer
 MOST_QUICK = 4096  # that are found without a second look
 MOST_TRIES = 3  # to make kernels of a function for all lengths
+LARGE = 1 << 20  # elements, from which on a kernel takes longer than its launch
+MUCH = 1 << 30  # elements, after which large arrays of the same lengths are worth a kernel of their own
 MOST_NUMBERS = 8  # sets of numbers that are kept on the device
 
 _met: dict[Any, int] = {}
 _kernels: dict[Any, DeviceKernel | None] = {}
 _shapes: dict[Any, int] = {}  # how many kernels a function has
-# Kernels by the shapes, strides and dtypes of arrays alone; with them: the results' shape, whether all inputs are
-# arrays, and of which class those are.
-_quick: dict[Any, tuple[DeviceKernel, Any, bool, Any]] = {}
+# Kernels by the classes, shapes and dtypes of arrays, which lie in the order of their axes; with them: the results'
+# shape, and what to do where that is one launch: this, the shape and dtype of the array that it makes, what makes one,
+# and what knows the stream.
+_quick: dict[Any, tuple[DeviceKernel, Any, tuple[Step, Any, Any, Any, Any] | None]] = {}
 _lengths: dict[Any, _Lengths] = {}  # what is known of a function's lengths, by all but those
 _sized: dict[Any, DeviceKernel] = {}  # kernels for all lengths, as they are for some
+_recorded: dict[Any, tuple[Program, list[int | None], bool] | None] = {}  # functions before they have kernels
+_computed: dict[Any, int] = {}  # how many elements these have computed of some lengths
 Shapes = tuple[tuple[int, ...], ...]
+Step = Callable[..., None]  # a launch: of a stream, and of addresses
 _NUMBERS = {float, int, bool, type(None)}
 _making = threading.Lock()
 _UNKNOWN: Any = object()
-
-
-class _Arguments:
-    """What the driver reads a kernel's arguments from. pack: puts them there. at: its address."""
-
-    def __init__(self, count: int) -> None:
-        self._values = (ctypes.c_int64 * count)()
-        first = ctypes.addressof(self._values)
-        self._places = (ctypes.c_void_p * count)(*range(first, first + 8 * count, 8))
-        self.at = ctypes.addressof(self._places)
-        self.pack = functools.partial(struct.Struct(f"{count}q").pack_into, self._values, 0)
 
 
 class Launcher:
@@ -93,43 +91,40 @@ class Launcher:
         self.device = Cuda()
         self.device.require()
         self._cupy = self.device.cupy
-        self._loaded: Any = (
-            weakref.WeakKeyDictionary()
-        )  # what `load` has returned, with the driver's functions
-        self.empty: Any = self._cupy.ndarray  # makes an array, of a shape and a dtype
+        self._driver = address_of(ctypes.CDLL(DRIVER).cuLaunchKernel)
+        self._fail: Any = self._cupy.cuda.driver.check_status  # raises what a code of the driver's means
+        self.empty: Any = _maker(self._cupy.ndarray)  # makes an array, of a shape and a dtype
+        self.stream: Any = self._cupy.cuda.get_current_stream  # which has a `ptr`
+        # What does as `quick` does, in machine code; None: this CuPy makes its arrays in another way.
+        kind = self._cupy.ndarray
+        self.finder = Finder(kind, self.stream) if hasattr(kind, "_init") else None
 
     def load(self, kernels: list[Kernel]) -> list[Any]:
-        """Return kernels as functions of their operands' addresses and a stream."""
+        """Return kernels as the driver's functions."""
         module = self._cupy.cuda.function.Module()
         module.load(ptx(gpu_text(kernels), self.device.processor))
-        names = [f"kernel{number}" for number in range(len(kernels))]
-        return [self._run(module.get_function(n), each) for n, each in zip(names, kernels, strict=True)]
+        found = [module.get_function(f"kernel{number}") for number in range(len(kernels))]
+        for function, kernel in zip(found, kernels, strict=True):
+            if kernel.shared > SHARED_BYTES:
+                self._cupy.cuda.driver.funcSetAttribute(function.ptr, MOST_DYNAMIC_SHARED, kernel.shared)
+        return found
 
-    def again(self, run: Any, kernel: Kernel) -> Any:
-        """Return what `load` has returned for a kernel, for the same one with another number of blocks."""
-        return self._run(self._loaded[run], kernel)
+    def step(self, function: Any, kernel: Kernel, operands: list[tuple[int, int]], count: int) -> Step:
+        """Return a launch of what `load` has returned for a kernel, or for the same with another number of blocks.
 
-    def _run(self, function: Any, kernel: Kernel) -> Callable[[Sequence[int], int], None]:
-        """Return one of them. (The driver is called as it is: what CuPy makes of arguments takes as long again.)"""
-        driver = self._cupy.cuda.driver
-        launch = driver.launchKernel
-        blocks, threads, count = kernel.blocks, kernel.threads, len(kernel.operands)
+        operands: which of the addresses each lies at (-1: none), and how many bytes from there. count: of addresses.
+        """
         more = kernel.shared if kernel.shared > SHARED_BYTES else 0
-        if more:
-            driver.funcSetAttribute(function.ptr, MOST_DYNAMIC_SHARED, more)
-        free: list[_Arguments] = []  # that no thread is using
+        grid = kernel.blocks, kernel.threads, more
+        prepare, fail = self._prepare, self._fail
+        return launching(self._driver, function.ptr, grid, count, operands, prepare, fail, function)
 
-        def run(addresses: Sequence[int], stream: int) -> None:
-            try:
-                arguments = free.pop()
-            except IndexError:
-                arguments = _Arguments(count)
-            arguments.pack(*addresses)
-            launch(function.ptr, blocks, 1, 1, threads, 1, 1, more, stream, arguments.at, 0)
-            free.append(arguments)
-
-        self._loaded[run] = function
-        return run
+    def _prepare(self, code: int) -> None:
+        """Raise what a code of the driver's means; but a thread that has not met the GPU yet is introduced to it."""
+        if code != NO_CONTEXT:
+            self._fail(code)
+        self._cupy.cuda.Device().use()
+        self._cupy.cuda.runtime.memGetInfo()
 
     def multiply(self, product: LibraryProduct, addresses: Sequence[int], stream: int) -> None:
         """Let a library compute a product."""
@@ -149,18 +144,38 @@ class Launcher:
         return array.data.ptr
 
     def sent(self, array: np.ndarray) -> Any:
-        """Return a constant on the device."""
-        return self._cupy.asarray(array)
-
-    def stream(self) -> int:
-        """Return the current stream."""
-        return self._cupy.cuda.get_current_stream().ptr
+        """Return an array on the device. (The driver keeps a copy of it, and nobody waits.)"""
+        found, runtime = self.empty(array.shape, array.dtype), self._cupy.cuda.runtime
+        stream = self.stream().ptr
+        runtime.memcpyAsync(
+            found.data.ptr, array.ctypes.data, array.nbytes, runtime.memcpyHostToDevice, stream
+        )
+        return found
 
     def words(self, count: int) -> np.ndarray:
         """Return numbers of the host's, all 0, that kernels can write to: the GPU sees pinned memory too."""
         words = np.frombuffer(self._cupy.cuda.alloc_pinned_memory(8 * count), np.int64, count)
         words[:] = 0
         return words
+
+    def computing(self) -> Elsewhere:
+        """Return what computes values one by one."""
+        return computing(gpu.memory())
+
+
+def _maker(kind: Any) -> Callable[[Any, Any], Any]:
+    """Return what makes a CuPy array of a shape and a dtype."""
+    start = getattr(kind, "_init", None)
+    if start is None:  # (a CuPy without it)
+        return kind
+    new = kind.__mro__[1].__new__
+
+    def make(shape: Any, dtype: Any) -> Any:  # what kind(shape, dtype) does, in two thirds of the time
+        array = new(kind)
+        array._init(shape, dtype)
+        return array
+
+    return make
 
 
 class EagerBackend(CudaBackend):
@@ -172,6 +187,11 @@ class EagerBackend(CudaBackend):
     def __init__(self, launcher: Any) -> None:
         super().__init__(launcher.device)
         self.launcher = launcher
+
+    @functools.cached_property
+    def by_values(self) -> Elsewhere:
+        """What computes values one by one, by kernels that know no lengths."""
+        return self.launcher.computing()
 
     def convolves(self, product: Value, found: Convolution) -> bool:
         """Whether a convolution is a library's: it takes one launch."""
@@ -227,7 +247,8 @@ class Launches:
         self._launcher, self._binding = launcher, binding or {}
         outputs = enumerate(schedule.program.outputs)
         self._outputs = [
-            (tuple(evaluated(o.shape, self._binding)), o.dtype)
+            # (Letters, where NumPy has them, are what CuPy takes the fastest.)
+            (tuple(evaluated(o.shape, self._binding)), o.dtype if is_bfloat16(o.dtype) else o.dtype.char)
             for i, o in outputs
             if i not in schedule.updates
         ]
@@ -254,41 +275,34 @@ class Launches:
         kernels = [task.kernel for task in tasks if isinstance(task.kernel, Kernel)]
         kernels += [each.exact for each in kernels if each.exact is not None]
         different = {id(kernel.items): kernel for kernel in kernels}
-        if loaded is None:
+        functions = loaded
+        if functions is None:
             functions = dict(zip(different, launcher.load(list(different.values())), strict=True))
-        else:
-            functions = {each: launcher.again(loaded[each], kernel) for each, kernel in different.items()}
-        # What operands are found in: inputs, outputs, scratch if there is any, then addresses that stay the same, then
-        # those that lie some bytes into others.
-        self._fixed: list[int] = []
-        first = self._inputs + len(self._outputs) + bool(self._scratch)
-        places = [[self._place(each, schedule, plan, first) for each in t.kernel.operands] for t in tasks]
-        inside = dict.fromkeys(place for each in places for place in each if place[1])
-        self._inside = list(inside)
-        numbers = {place: number for number, place in enumerate(inside, first + len(self._fixed))}
-        self._steps: list[tuple[Any, Any]] = []  # functions, and which of these are their operands
-        for task, found in zip(tasks, places, strict=True):
+        # What operands are found in: inputs, outputs, scratch if there is any.
+        count = self._inputs + len(self._outputs) + bool(self._scratch)
+        self._steps: list[Step] = []
+        for task in tasks:
             kernel = task.kernel
+            operands = [self._place(each, schedule, plan) for each in kernel.operands]
             if isinstance(kernel, Kernel):
-                function = functions[id(kernel.items)]
+                step = launcher.step(functions[id(kernel.items)], kernel, operands, count)
                 if kernel.exact is not None:
-                    function = functools.partial(_either, function, functions[id(kernel.exact.items)])
+                    exact = launcher.step(functions[id(kernel.exact.items)], kernel.exact, operands, count)
+                    step = functools.partial(_either, step, exact)
             else:
                 library = launcher.multiply if isinstance(kernel, LibraryProduct) else launcher.convolve
-                function = functools.partial(library, kernel)
-            self._steps.append((function, _picked([numbers.get(place, place[0]) for place in found])))
+                step = functools.partial(_by_library, library, kernel, operands)
+            self._steps.append(step)
 
-    def _place(self, operand: Any, schedule: Schedule, plan: MemoryPlan, first: int) -> tuple[int, int]:
-        """Return what an operand lies in, and how many bytes into it. first: of the addresses that stay the same."""
+    def _place(self, operand: Any, schedule: Schedule, plan: MemoryPlan) -> tuple[int, int]:
+        """Return what an operand lies in, and how many bytes into it; -1, and its address, if that stays the same."""
         value, offset = operand if isinstance(operand, tuple) else (operand, 0)
         offset = evaluated(offset, self._binding)
         if value == SIZE:
-            self._fixed.append(offset)
-            return first + len(self._fixed) - 1, 0
+            return -1, offset
         if value == FAILED:
             address = self._launcher.address
-            self._fixed.append(self._words.ctypes.data + 8 * offset if offset else address(self._failed))
-            return first + len(self._fixed) - 1, 0
+            return -1, self._words.ctypes.data + 8 * offset if offset else address(self._failed)
         argument = schedule.arguments.get(value)
         if argument is not None and argument in self._numbers:  # of each its float64 and its float32
             place = 16 * self._numbers.index(argument) + 8 * (value.dtype.itemsize == 4)
@@ -296,9 +310,8 @@ class Launches:
         if argument is not None:
             return argument, offset
         if isinstance(value, Value) and value.primitive == "constant":
-            self._constants.append(self._launcher.sent(np.asarray(value.attributes["array"])))
-            self._fixed.append(self._launcher.address(self._constants[-1]) + offset)
-            return first + len(self._fixed) - 1, 0
+            self._constants.append(self._launcher.sent(np.ascontiguousarray(value.attributes["array"])))
+            return -1, self._launcher.address(self._constants[-1]) + offset
         return self._inputs + len(self._outputs), plan.offsets[value] + offset
 
     def __call__(
@@ -308,30 +321,27 @@ class Launches:
 
         addresses: of the arrays, if they are known. (Of numbers, there is one array for all.)
         """
-        empty, address = self._launcher.empty, self._launcher.address
+        launcher = self._launcher
         if self._checks and self._seen != self._none:
             self._fail()
-        made = [empty(own if shape is None else shape, dtype) for own, dtype in self._outputs]
+        made = [launcher.empty(own if shape is None else shape, dtype) for own, dtype in self._outputs]
+        address = launcher.address
         if addresses is None:
             addresses = [0 if each is None else address(each) for each in arrays]
         given = [*addresses, *[address(each) for each in made]]
         if self._scratch:
-            _held, at = self._launcher.scratch(self._scratch)
+            _held, at = launcher.scratch(self._scratch)
             given.append(at)
-        given += self._fixed
-        if self._inside:
-            given += [given[place] + offset for place, offset in self._inside]
-        stream = self._launcher.stream()
-        for function, pick in self._steps:
-            function(pick(given), stream)
+        stream = launcher.stream().ptr
+        for step in self._steps:
+            step(stream, *given)
         return made
 
-    def only_step(self) -> tuple[Any, ...] | None:
-        """Return what to do where that is one launch with whole arrays, of which one is made; None if it is more."""
-        if len(self._steps) != 1 or len(self._outputs) != 1 or self._scratch or self._fixed or self._inside:
+    def only_step(self) -> tuple[Step, Any, Any] | None:
+        """Return the launch, where it is the only one and makes one array, of which shape and dtype; else None."""
+        if len(self._steps) != 1 or len(self._outputs) != 1 or self._scratch:
             return None
-        launcher = self._launcher
-        return launcher.empty, *self._outputs[0], launcher.address, launcher.stream, *self._steps[0]
+        return self._steps[0], *self._outputs[0]
 
     def _fail(self) -> None:
         """Raise what an earlier run has found."""
@@ -345,16 +355,16 @@ class Launches:
         )
 
 
-def _either(rounding: Any, exact: Any, addresses: Sequence[int], stream: int) -> None:
+def _either(rounding: Step, exact: Step, *given: int) -> None:
     """Launch a kernel, or the one that rounds no factors."""
-    (rounding if may_round() else exact)(addresses, stream)
+    (rounding if may_round() else exact)(*given)
 
 
-def _picked(places: list[int]) -> Callable[[Sequence[int]], Sequence[int]]:
-    """Return a function that picks some of what it is given."""
-    if len(places) == 1:
-        return lambda given: (given[places[0]],)
-    return operator.itemgetter(*places)
+def _by_library(
+    library: Callable[..., None], what: Any, operands: list[tuple[int, int]], stream: int, *given: int
+) -> None:
+    """Let a library compute something."""
+    library(what, [offset if at < 0 else given[at] + offset for at, offset in operands], stream)
 
 
 class DeviceKernel:
@@ -362,19 +372,13 @@ class DeviceKernel:
 
     def __init__(self, run: Launches, results: list[int | None], alone: bool) -> None:
         self.run, self.results, self.alone = run, results, alone
-        self._only = run.only_step() if alone and results == [-1] else None
+        # The launch, where it is the only one, with the shape and the dtype of the array that it makes.
+        self.only = run.only_step() if alone and results == [-1] else None
 
     def __call__(
         self, arrays: Sequence[Any], shape: tuple[int, ...] | None, addresses: Sequence[int] | None = None
     ) -> Any:
         """Run it. shape: of the results, where the arrays were laid out in a row. addresses: if they are known."""
-        if self._only is not None:
-            empty, own, dtype, address, stream, function, pick = self._only
-            out = empty(own if shape is None else shape, dtype)
-            if addresses is None:
-                addresses = [address(each) for each in arrays]
-            function(pick((*addresses, address(out))), stream())
-            return out
         made = self.run(arrays, shape, addresses)
         if self.alone:
             (only,) = self.results
@@ -391,11 +395,14 @@ class DeviceKernel:
 def update(function: Callable[..., None], arrays: list[Any], numbers: tuple[Any, ...]) -> bool:
     """Do function(arrays, numbers), which changes some of the arrays, by a kernel; return whether it was done."""
     kind, shape, dtype = arrays[0].__class__, arrays[0].shape, arrays[0].dtype
+    addresses = []
     for array in arrays:
         if array.__class__ is not kind or array.shape != shape or array.dtype != dtype:
             return False
-        if not array.flags.c_contiguous:
+        address = array.data.ptr
+        if address % ALIGNMENT or not array._c_contiguous:
             return False
+        addresses.append(address)
     fixed = fixed_numbers(numbers)
     key = (function, dtype, shape, len(arrays), fixed)
     try:
@@ -406,10 +413,7 @@ def update(function: Callable[..., None], arrays: list[Any], numbers: tuple[Any,
         return False
     if kernel is _UNKNOWN:
         return _update_later(key, function, arrays, numbers, fixed)
-    for array in arrays:
-        if kernel.address(array) % ALIGNMENT:
-            return False
-    kernel(arrays, numbers)
+    kernel(addresses, numbers)
     return True
 
 
@@ -418,19 +422,19 @@ class Update:
 
     def __init__(self, run: Launches, changed: list[int], tells: list[Callable[..., float]]) -> None:
         self.run, self.changed, self.tells = run, changed, tells
-        self.address = run._launcher.address
 
-    def __call__(self, arrays: list[Any], numbers: tuple[Any, ...]) -> None:
-        """Run it."""
-        given = tuple([tell(numbers) for tell in self.tells])
-        self.run([*arrays, *self._sent(given)])
+    def __call__(self, addresses: list[int], numbers: tuple[Any, ...]) -> None:
+        """Run it, on arrays that begin at these addresses."""
+        if self.tells:
+            held = self._sent(tuple([tell(numbers) for tell in self.tells]))
+            address = self.run._launcher.address(held)
+            addresses = addresses + [address] * len(self.tells)  # (they are all in one array)
+        self.run((), None, addresses)
 
-    def _sent(self, numbers: tuple[float, ...]) -> list[Any]:
-        """Return numbers on the device, in one array, which stands first."""
-        if not numbers:
-            return []
+    def _sent(self, numbers: tuple[float, ...]) -> Any:
+        """Return numbers on the device, in one array."""
         launcher = self.run._launcher
-        key = (launcher.stream(), numbers)
+        key = (launcher.stream().ptr, numbers)
         found = _numbers.get(key)
         if found is None:
             if len(_numbers) >= MOST_NUMBERS:
@@ -438,10 +442,11 @@ class Update:
             pairs = np.zeros(len(numbers), [("wide", "f8"), ("narrow", "f4"), ("", "f4")])
             pairs["wide"] = pairs["narrow"] = numbers
             found = _numbers[key] = launcher.sent(pairs.view(np.int64))
-        return [found, *[None] * (len(numbers) - 1)]
+        return found
 
 
 _updates: dict[Any, Update | None] = {}
+_changes: dict[Any, Changes] = {}  # what has no kernels yet
 _numbers: dict[Any, Any] = {}  # sent lately: the parameters of a group are told the same
 
 
@@ -452,40 +457,54 @@ def _update_later(
     numbers: tuple[Any, ...],
     fixed: tuple[Any, ...],
 ) -> bool:
-    """Count a call for which there is no kernel; make one at the last of some."""
+    """Do it value by value, there being no kernel yet; make one at the last of some calls."""
     met = _met[key] = _met.get(key, 0) + 1
-    if met < CALLS:
-        return False
     with _making:
-        _updates[key] = None
-        backend = _backend()
+        backend, _updates[key] = _backend(), None
         if backend is None or _shapes.get(function, 0) >= MOST_SHAPES or arrays[0].dtype not in FLOATS:
             return False
-        _shapes[function] = _shapes.get(function, 0) + 1
+        kernel = copies = None
         try:
-            kernel = _made_update(backend, function, arrays, numbers, fixed)
+            found = _recorded_change(key, function, arrays, numbers, fixed)
+            if met >= CALLS:
+                _shapes[function] = _shapes.get(function, 0) + 1
+                kernel = Update(
+                    backend.build(found.program, found.updates, found.numbers), found.changed, found.tells
+                )
         except (NoKernel, NumbersMissing, CompileError):
             return False
-        copies = [a.copy() for a in arrays]
-        sizes = [(_largest(a), a.size) for a in arrays]
-        kernel(copies, numbers)
-        function(arrays, numbers)
-        if all(bool(_close(copies[i], arrays[i], sizes)) for i in kernel.changed):
+        compute = backend.by_values
+        if kernel is not None:
+            copies = [a.copy() for a in arrays]
+            sizes = [(_largest(a, compute), a.size) for a in arrays]
+            kernel([each.data.ptr for each in copies], numbers)
+        compute.prepare(found.program.values())
+        told = [np.asarray(tell(numbers), arrays[0].dtype) for tell in found.tells]
+        rows = [array.reshape(-1) for array in arrays]
+        for i, made in zip(
+            found.changed, interpret(found.program, [*rows, *told], compute=compute), strict=True
+        ):
+            np.copyto(rows[i], compute.to_device(made) if lies_here(made) else made)
+        if copies is None:
+            del _updates[key]
+        elif all(_close(copies[i], arrays[i], sizes, compute) for i in found.changed):
             _updates[key] = kernel
+            del _changes[key]
         else:
-            warn(function, "does not give what CuPy gives", "CuPy")
+            warn(function, "does not give what its steps give", "CuPy")
         return True
 
 
-def _made_update(
-    backend: EagerBackend, function: Callable[..., None], arrays: list[Any], numbers: Any, fixed: Any
-) -> Update:
-    """Return a function that changes arrays as kernels."""
-    shape = (arrays[0].size,)
-    inputs = [Value("input", (), {"index": i}, shape, a.dtype) for i, a in enumerate(arrays)]
-    promised = [promise(shape, a.dtype) for a in arrays]
-    found = changes(function, inputs, promised, numbers, fixed)
-    return Update(backend.build(found.program, found.updates, found.numbers), found.changed, found.tells)
+def _recorded_change(
+    key: Any, function: Callable[..., None], arrays: list[Any], numbers: Any, fixed: Any
+) -> Changes:
+    """Return a function that changes arrays as a program."""
+    if key not in _changes:
+        shape = (arrays[0].size,)
+        inputs = [Value("input", (), {"index": i}, shape, a.dtype) for i, a in enumerate(arrays)]
+        promised = [promise(shape, a.dtype) for a in arrays]
+        _changes[key] = changes(function, inputs, promised, numbers, fixed)
+    return _changes[key]
 
 
 # --- what they are made by ------------------------------------------------------------------------------------
@@ -496,7 +515,22 @@ _backends: list[EagerBackend] = []
 def use(launcher: Any) -> None:
     """Choose what kernels are launched by, from now on: a GPU, unless somebody says otherwise."""
     _backends[:] = [EagerBackend(launcher)]
-    for each in (_met, _kernels, _shapes, _quick, _lengths, _sized, _updates, _numbers):
+    if launcher.finder is not None:
+        for op in (*OPS.values(), *UNLISTED):
+            op.shorten(launcher.finder.shortcut)
+    for each in (
+        _met,
+        _kernels,
+        _shapes,
+        _quick,
+        _lengths,
+        _sized,
+        _recorded,
+        _computed,
+        _updates,
+        _changes,
+        _numbers,
+    ):
         each.clear()
 
 
@@ -509,31 +543,61 @@ def _backend() -> EagerBackend | None:
     return _backends[0]
 
 
-def _quick_key(function: Function, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-    key = [(x.__class__, x) if x.__class__ in _NUMBERS else (x.shape, x.strides, x.dtype) for x in inputs]
-    return (function, *key, *attributes.items()) if attributes else (function, *key)
-
-
 def quick(function: Function, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     """Return what a function gives of arrays of which it has met the like, as they are."""
+    key: list[Any] = [function]
+    addresses = []
     try:
-        found = _quick.get(_quick_key(function, inputs, attributes))
+        for each in inputs:
+            kind = each.__class__
+            if kind in _NUMBERS:
+                key += kind, each or str(each)  # (0.0 is no -0.0)
+                continue
+            address = each.data.ptr
+            if address % ALIGNMENT or not each._c_contiguous:  # (`flags` would take five times as long)
+                return None
+            addresses.append(address)
+            key += kind, each.shape, each.dtype
+        if attributes:
+            key += attributes.items()
+        found = _quick.get(tuple(key))
     except (AttributeError, TypeError):  # a list of arrays; an attribute that cannot be a part of a key
         return None
     if found is None:
         return None
-    kernel, shape, are_arrays, kind = found
-    if not are_arrays:
-        inputs = tuple([each for each in inputs if each.__class__ not in _NUMBERS])
-    addresses = []
-    for array in inputs:
-        if array.__class__ is not kind:
-            return None
-        address = array.data.ptr
-        if address % ALIGNMENT:
-            return None
-        addresses.append(address)
-    return kernel(inputs, shape, addresses)
+    kernel, shape, only = found
+    if only is None:
+        return kernel([each for each in inputs if each.__class__ not in _NUMBERS], shape, addresses)
+    step, shape, dtype, empty, stream = only
+    out = empty(shape, dtype)
+    step(stream().ptr, *addresses, out.data.ptr)
+    return out
+
+
+def _keep_for_quick(
+    function: Function, inputs: tuple[Any, ...], attributes: dict[str, Any], kernel: DeviceKernel, shape: Any
+) -> None:
+    """Let `quick` find a kernel. shape: of the results, where the arrays were laid out in a row."""
+    launcher = kernel.run._launcher
+    finder = launcher.finder
+    if len(_quick) >= MOST_QUICK:
+        _quick.clear()
+        if finder is not None:
+            finder.entries.clear()
+    key: list[Any] = [function]
+    for each in inputs:
+        kind = each.__class__
+        key += (kind, each or str(each)) if kind in _NUMBERS else (kind, each.shape, each.dtype)
+    only = None
+    if kernel.only is not None:
+        step, own, dtype = kernel.only
+        made = own if shape is None else shape
+        only = step, made, dtype, launcher.empty, launcher.stream
+        if finder is not None and not any(each.__class__ in _NUMBERS for each in inputs):
+            named = [part for pair in attributes.items() for part in pair]
+            parts = [part for each in inputs for part in (each.shape, each.dtype)]
+            finder.keep((function, *parts, *named), step, made, dtype)
+    _quick[*key, *attributes.items()] = kernel, shape, only
 
 
 def compute(
@@ -554,7 +618,7 @@ def compute(
             tree.append(len(each))
             arrays += each
         elif each.__class__ in (float, int, bool):
-            tree.append(Fixed(each, each.__class__))
+            tree.append(Fixed(each, each.__class__ if each else str(each)))
         else:
             return None
     pattern = []
@@ -582,16 +646,16 @@ def compute(
         return None
     if kernel is _UNKNOWN:
         kernel = _for_all_lengths(key, arrays, shape)
+        if kernel is not _UNKNOWN and max([array.size for array in arrays]) >= LARGE:
+            as_they_are = False  # (what is found quickly is not counted)
+            kernel = _of_its_own(key, arrays, attributes, shape, kernel)
     if kernel is not _UNKNOWN:
         address = kernel.run._launcher.address
         for array in arrays:
             if address(array) % ALIGNMENT:
                 return None
         if as_they_are and not any(isinstance(each, (list, tuple)) for each in inputs):
-            if len(_quick) >= MOST_QUICK:
-                _quick.clear()
-            are_arrays = len(arrays) == len(inputs)
-            _quick[_quick_key(function, inputs, attributes)] = kernel, shape, are_arrays, kind
+            _keep_for_quick(function, inputs, attributes, kernel, shape)
         return kernel(arrays, shape)
     return _later(key, function, plain, inputs, arrays, tuple(tree), attributes, shape)
 
@@ -613,9 +677,11 @@ def _later(
     lengths = _in_a_row(arrays, shape)
     known = _lengths.setdefault(_without_lengths(key, arrays, lengths), _Lengths(lengths))
     vary = known.vary(lengths)
+    expected = _value_by_value(key, arrays, attributes, shape)
     if met < CALLS and not vary:
-        return None
-    expected = plain(*inputs, **attributes)
+        return expected
+    if expected is None:
+        expected = plain(*inputs, **attributes)
     with _making:
         kernel, before = None, known.many
         if _shapes.get(function, 0) < MOST_SHAPES and all(a.dtype in DTYPES for a in arrays):
@@ -624,9 +690,46 @@ def _later(
             kernel = _made(function, arrays, tree, attributes, lengths, named, known)
             if kernel is not None and not _is_right(function, kernel, arrays, shape, expected):
                 kernel, known.many = None, before
-        if kernel is not None or not vary:
+        if kernel is not None and known.many is not before:
+            _sized[key] = kernel
+        elif kernel is not None or not vary:
             _kernels[key] = kernel
+        if kernel is not None:
+            _recorded.pop(key, None)
     return expected
+
+
+def _value_by_value(key: Any, arrays: list[Any], attributes: dict[str, Any], shape: Any) -> Any:
+    """Return what a function gives, each value by a kernel that knows no lengths; None if CuPy is to compute it.
+
+    CuPy's kernels are made when they are first called, each in a tenth of a second.
+    """
+    backend, (function, tree, *_) = _backend(), key
+    if backend is None or not all(array.dtype in DTYPES for array in arrays):
+        return None
+    if key not in _recorded:
+        lengths = _in_a_row(arrays, shape)
+        promised = [promise(length, a.dtype) for length, a in zip(lengths, arrays, strict=True)]
+        try:
+            _recorded[key] = recorded(function, promised, [list(n) for n in lengths], tree, attributes)
+        except Exception:  # if anything is wrong, CuPy says so
+            _recorded[key] = None
+    before = _recorded[key]
+    if before is None:
+        return None
+    program, results, alone = before
+    given = arrays if shape is None else [array.reshape(-1) for array in arrays]
+    compute = backend.by_values
+    compute.prepare(program.values())
+    try:
+        found = interpret(program, given, compute=compute)
+    except IndexError:  # CuPy's way tells which
+        return None
+    made = [compute.to_device(array) if lies_here(array) else array for array in found]
+    if shape is not None:
+        made = [array.reshape(shape) for array in made]
+    outputs = [None if i is None else arrays[i] if i >= 0 else made[~i] for i in results]
+    return outputs[0] if alone else tuple(outputs)
 
 
 class _Lengths:
@@ -700,6 +803,28 @@ def _for_all_lengths(key: Any, arrays: list[Any], shape: Any) -> Any:
     return kernel
 
 
+def _of_its_own(
+    key: Any, arrays: list[Any], attributes: dict[str, Any], shape: Any, general: DeviceKernel
+) -> DeviceKernel:
+    """Return the kernels for all lengths; when they have computed much of the same ones, kernels for these alone."""
+    function, tree, *_ = key
+    met = _computed[key] = _computed.get(key, 0) + max([array.size for array in arrays])
+    if met < MUCH or recording.recorder() is not None:
+        return general
+    with _making:
+        kernel = None
+        if _shapes.get(function, 0) < MOST_SHAPES:
+            _shapes[function] = _shapes.get(function, 0) + 1
+            lengths = _in_a_row(arrays, shape)
+            kernel = _made(function, arrays, tree, attributes, lengths, lengths, _Lengths(lengths))
+            with recording.rehearsal():
+                expected = general(arrays, shape)
+            if kernel is not None and not _is_right(function, kernel, arrays, shape, expected):
+                kernel = None
+        kernel = _kernels[key] = general if kernel is None else kernel
+    return kernel
+
+
 def _made(
     function: Function,
     arrays: list[Any],
@@ -741,7 +866,7 @@ def _is_right(function: Function, kernel: DeviceKernel, arrays: list[Any], shape
         warn(function, f"could not be run ({type(problem).__name__}: {problem})", "CuPy")
         return False
     if not right:
-        warn(function, "does not give what CuPy gives", "CuPy")
+        warn(function, "does not give what its steps give", "CuPy")
     return right
 
 
@@ -750,13 +875,14 @@ def _agrees(kernel: DeviceKernel, arrays: list[Any], shape: Any, expected: Any) 
     wanted: Sequence[Any] = [expected] if kernel.alone else expected
     with recording.rehearsal():  # (CuPy rounds no factors)
         found = kernel(arrays, shape)
-    sizes = [(_largest(_widened(a)), a.size) for a in arrays if kind_of(a.dtype) == "f"]
+    compute = kernel.run._launcher.computing()
+    sizes = [(_largest(_widened(a), compute), a.size) for a in arrays if kind_of(a.dtype) == "f"]
     for mine, other in zip([found] if kernel.alone else found, wanted, strict=True):
         if mine is None and other is None:
             continue
         if mine is None or other is None or mine.dtype != other.dtype or mine.shape != other.shape:
             return False
-        if not bool(_close(mine, other, sizes)):
+        if not _close(mine, other, sizes, compute):
             return False
     return True
 
@@ -766,23 +892,37 @@ def _widened(array: Any) -> Any:
     return array.astype(np.float32) if is_bfloat16(array.dtype) else array
 
 
-def _largest(array: Any) -> Any:
+def _largest(array: Any, compute: Elsewhere) -> float:
     """Return the largest finite number of an array, by its size."""
-    return np.where(np.isfinite(array), np.absolute(array), 0).max()
+    largest = float(compute.map("absolute", array).max())
+    return largest if np.isfinite(largest) else _largest(_finite(array, array, compute), compute)
 
 
-def _close(mine: Any, other: Any, sizes: Sequence[tuple[Any, int]]) -> Any:
+def _finite(array: Any, where: Any, compute: Elsewhere) -> Any:
+    """Return an array with 0 where another is not finite."""
+    zero = np.broadcast_to(compute.to_device(np.zeros((), array.dtype)), array.shape)
+    return compute.map("where", compute.map("isfinite", where), array, zero)
+
+
+@np.errstate(all="ignore")
+def _close(mine: Any, other: Any, sizes: Sequence[tuple[float, int]], compute: Elsewhere) -> bool:
     """Tell whether two arrays differ by rounding alone.
 
     sizes: of what they were computed from, the largest number, and how many there are.
     """
-    if kind_of(other.dtype) != "f":
-        return (mine == other).all()
+    if kind_of(other.dtype) != "f" or not other.size:
+        return verify.close(mine, other, 0.0, compute)
     rough = {2: 1e-2, 4: 1e-4, 8: 1e-10}[other.dtype.itemsize]
     mine, other = _widened(mine), _widened(other)
-    finite = np.isfinite(other)
     # What cancels out may leave the rounding of what it was; the more, the more was added up.
-    scale = _largest(other) + sum(size * max(1, count / other.size) ** 0.5 for size, count in sizes) / 10
-    apart = np.absolute(np.where(finite, mine - other, 0))
-    near = apart <= rough * (np.absolute(np.where(finite, other, 0)) + scale)
-    return (near & (np.isfinite(mine) == finite)).all()
+    scale = _largest(other, compute) + sum(s * max(1, n / other.size) ** 0.5 for s, n in sizes) / 10
+    apart = compute.map("subtract", mine, other)
+    if not np.isfinite(float(apart.sum())):
+        finite = [compute.map("isfinite", each) for each in (mine, other)]
+        if not verify.close(finite[0], finite[1], 0.0, compute):
+            return False
+        mine, other = _finite(mine, other, compute), _finite(other, other, compute)
+        apart = compute.map("subtract", mine, other)
+    factor = np.broadcast_to(compute.to_device(np.asarray(rough, other.dtype)), other.shape)
+    allowed = compute.map("multiply", compute.map("absolute", other), factor)
+    return float(compute.map("subtract", compute.map("absolute", apart), allowed).max()) <= rough * scale

@@ -454,8 +454,9 @@ class _DeviceEntryWriter(_EntryWriter):
         sizes = "".join(f"{name}, " for name in program.names)  # (by their names)
         call = f"{s.bind(native.launch)}(({given}), ({numbers}){f', ({sizes})' if sizes else ''})"
         if native.reads:
-            read = ", ".join(inputs[i] for i in native.reads)
-            call += f"; {s.bind(native.here_runs)}([{read}])"
+            brought = [f"{s.bind(on_host)}(r{i})" for i in native.asked]
+            read = ", ".join([*(inputs[i] for i in native.reads), *brought])
+            call += f"; failed is not None or {s.bind(native.here_runs)}([{read}])"
         for i in native.brought:
             call += f"; r{i} = {s.bind(on_host)}(r{i})"
         return [], call

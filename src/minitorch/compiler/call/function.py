@@ -345,6 +345,9 @@ class CompiledFunction:
                 program.runner.settle()
                 cache.audits += 1
                 return outcome.results
+            if (outcome.refused is not None and not outcome.is_done) or outcome.sizes_cannot_vary:
+                # Where it raises, this was why it could not be recorded: no fault of the program's.
+                outcome.results = self.function(*arguments.args, **arguments.options)
             cache.forget(program)
             cache.reasons.append(f"an audit: {differs}")
             warnings.warn(
@@ -353,8 +356,6 @@ class CompiledFunction:
                 Disagreement,
                 stacklevel=_level_outside(),
             )
-            if (outcome.refused is not None and not outcome.is_done) or outcome.sizes_cannot_vary:
-                return self.function(*arguments.args, **arguments.options)
             if outcome.program is not None:
                 cache.add(outcome.program)
             return outcome.results

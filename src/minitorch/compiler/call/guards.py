@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.amp import GradScaler
 from minitorch.compiler.call.conditions import (
     ATTRIBUTE,
     CONTAINS,
@@ -181,6 +182,7 @@ class Environment:
         self.numbers: list[tuple[Any, Any, Any]] = []  # changeable numbers met: holder, key, what it was
         self.optimizers: list[Any] = []
         self.schedulers: list[Any] = []
+        self.scalers: list[Any] = []
         self.tensors: list[Any] = []
         self.streams: list[Any] = []  # this library's generators of random numbers
         self.met: dict[int, Any] = {}  # by id; kept alive, so that its id stays its own
@@ -314,6 +316,12 @@ class Environment:
             self.look(thing.optimizer)
             for inner in getattr(thing, "_schedulers", ()):
                 self.look(inner)
+        elif isinstance(thing, GradScaler):
+            self.scalers.append(thing)
+            for name in list(vars(thing)):
+                now = self._item(f"GradScaler.{name}", vars(thing), name)
+                if isinstance(now, Node):
+                    self._look_into(f"GradScaler.{name}", now)
 
     def _look_at_tensor(self, words: str, tensor: Any) -> None:
         self.tensors.append(tensor)

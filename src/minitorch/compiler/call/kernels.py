@@ -221,7 +221,7 @@ class Fixed(NamedTuple):
     """A number among the inputs, which a kernel is for."""
 
     number: Any
-    kind: type  # (0 is no 0.0, nor False)
+    kind: type | str  # (0 is no 0.0, nor -0.0, nor False)
 
 
 def _put_together(arrays: Sequence[Any], tree: Any) -> list[Any]:

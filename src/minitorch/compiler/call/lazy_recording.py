@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -303,6 +303,10 @@ class LazyRecording:
         with self._unrecorded():
             drawn = method(source, *given)
         return self.input(np.asarray(drawn))
+
+    def unless(self, condition: Any, step: Callable[[], Any], states: Mapping[Any, Any]) -> Any:
+        """Let an optimiser step, if a condition does not hold."""
+        return None if bool(condition) else step()
 
     def replay(self, effect: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Do something to Python's objects."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.amp import GradScaler
 from minitorch.compiler.call.containers import parts_of
 from minitorch.compiler.call.guards import Environment, can_be_placed
 from minitorch.compiler.call.undo import Before
@@ -28,7 +29,7 @@ from minitorch.random import Generator
 from minitorch.tensor import Tensor
 from minitorch.tensor.plain import PlainArray
 
-MEETABLE = (Node, Module, Optimizer, LRScheduler, Generator)
+MEETABLE = (Node, Module, Optimizer, LRScheduler, Generator, GradScaler)
 
 
 class KnownObjects:
@@ -44,9 +45,10 @@ class KnownObjects:
         if isinstance(thing, Node) and self.active.is_fresh(thing):
             return False
         if isinstance(thing, MEETABLE):
-            met = self.environment.optimizers, self.environment.schedulers, self.environment.streams
+            known = self.environment
+            met = known.optimizers, known.schedulers, known.scalers, known.streams
             count = list(map(len, met))
-            self.environment.look(thing)
+            known.look(thing)
             if count != list(map(len, met)):
                 self.before.look(self.environment)
         elif isinstance(thing, type(self.active)):

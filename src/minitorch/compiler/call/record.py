@@ -717,7 +717,8 @@ class _Run:
             node = self.arguments.leaves[rebind.tensor] if isinstance(rebind.tensor, int) else rebind.tensor
             if rebind.output is not None and device_of(node._array) is None:
                 outputs.add(rebind.output)
-        return LieHere(inputs, outputs)
+        asked = {each.value for each in active.asked_here}
+        return LieHere(inputs, outputs, [i for i, v in enumerate(recorded.program.outputs) if v in asked])
 
     def _refuse_what_is_split(self, found: list[Any], recorded: Recorded, backward: Backward | None) -> None:
         """Refuse, where arrays lie on a device, what is not made anew there as it is."""

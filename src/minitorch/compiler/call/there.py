@@ -7,7 +7,7 @@ single numbers of the host's are sent along with each call.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,10 +25,14 @@ _NUMBERS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 class LieHere(NamedTuple):
-    """Which inputs, and which outputs, of a device's program lie on the host."""
+    """Which inputs, and which outputs, of a device's program lie on the host.
+
+    asked: outputs, of one element each, that it computes and the host asks about.
+    """
 
     inputs: set[int]
     outputs: set[int]
+    asked: Sequence[int] = ()
 
 
 def computing(memory: DeviceMemory) -> Elsewhere:
@@ -56,7 +60,7 @@ def program_there(
     numbers: inputs that are Python's. results, kept: how many outputs are the function's, and which a backward needs.
     """
     read = {*range(results), *kept, *(u.output for u in recorded.updates)}
-    read |= {rebind.output for rebind in recorded.rebinds if rebind.output is not None}
+    read |= {rebind.output for rebind in recorded.rebinds if rebind.output is not None} | {*here.asked}
     unread = [i for i in range(len(recorded.program.outputs)) if i not in read]
     return DeviceProgram(backend, recorded, numbers, here, unread)
 
@@ -78,10 +82,12 @@ class DeviceProgram:
         self.here, self.unread = here, unread  # (what is unread is not computed)
         self._count = len(program.outputs)
         self.brought = sorted(here.outputs)  # outputs that are brought to the host
+        self.asked = here.asked
+        asked = {program.outputs[i] for i in here.asked}
         own = {
             output: target
             for output, target in self.updates.items()
-            if target in here.inputs and _is_made_from(program, output, here.inputs)
+            if target in here.inputs and _is_made_from(program, output, here.inputs, asked)
         }
         self._rest = [i for i in range(self._count) if i not in own]
         moved = {old: new for new, old in enumerate(self._rest)}
@@ -112,9 +118,10 @@ class DeviceProgram:
 
     def _compile_here(self, program: Program, own: dict[int, int]) -> None:
         outputs = [program.outputs[i] for i in own]
-        needed = set(in_order(outputs))
+        asked = [program.outputs[i] for i in self.asked]
+        needed = set(in_order(outputs, lambda v: () if v in asked else v.inputs))
         self.reads = [i for i, v in enumerate(program.inputs) if v in needed or i in own.values()]
-        inputs, mapped = _inputs_of(program, self.reads, outputs)
+        inputs, mapped = _inputs_of([*(program.inputs[i] for i in self.reads), *asked], outputs)
         updates = {number: self.reads.index(target) for number, target in enumerate(own.values())}
         numbers = [place for place, i in enumerate(self.reads) if i in self.numbers]
         self._here = backends.named("native").compile(Program(inputs, mapped), updates, numbers)
@@ -132,18 +139,18 @@ class DeviceProgram:
     def __call__(self, inputs: list[Any]) -> list[Any]:
         """Run it. Inputs that are updated change in place; returns the outputs, None for updates."""
         made = self.device(inputs)
-        if self.reads:
-            self.here_runs([inputs[i] for i in self.reads])
         outputs: list[Any] = [None] * self._count
         for i, array in zip(self._rest, made, strict=True):
             outputs[i] = array
+        if self.reads:
+            self.here_runs([*(inputs[i] for i in self.reads), *(on_host(outputs[i]) for i in self.asked)])
         for i in self.brought:
             if outputs[i] is not None:
                 outputs[i] = on_host(outputs[i])
         return outputs
 
     def here_runs(self, inputs: list[Any]) -> None:
-        """Do what is done on the host, when the device has begun. inputs: those that it reads."""
+        """Do what is done on the host, when the device has begun. inputs: those that it reads, and what it asks."""
         assert self._here is not None
         self._here(inputs)
 
@@ -160,19 +167,19 @@ class DeviceProgram:
         return self.device.text()
 
 
-def _is_made_from(program: Program, output: int, inputs: Collection[int]) -> bool:
-    """Tell whether an output is made from these inputs alone."""
+def _is_made_from(program: Program, output: int, inputs: Collection[int], asked: Collection[Value]) -> bool:
+    """Tell whether an output is made from these inputs, and what is asked of the device, alone."""
     numbers = {v: i for i, v in enumerate(program.inputs)}
-    return all(numbers[v] in inputs for v in in_order([program.outputs[output]]) if v in numbers)
+    made_from = in_order([program.outputs[output]], lambda v: () if v in asked else v.inputs)
+    return all(numbers[v] in inputs for v in made_from if v in numbers)
 
 
-def _inputs_of(program: Program, read: list[int], outputs: list[Any]) -> tuple[list[Any], list[Any]]:
+def _inputs_of(read: list[Value], outputs: list[Any]) -> tuple[list[Any], list[Any]]:
     """Return inputs of a program of their own, and the same outputs made from those."""
     made: dict[Any, Any] = {}
-    for place, i in enumerate(read):
-        old = program.inputs[i]
+    for place, old in enumerate(read):
         made[old] = Value("input", (), {"index": place}, old.shape, old.dtype)
-    for value in in_order(outputs):
+    for value in in_order(outputs, lambda v: () if v in made else v.inputs):
         if value not in made:
             made[value] = Value(
                 value.primitive,
@@ -181,4 +188,4 @@ def _inputs_of(program: Program, read: list[int], outputs: list[Any]) -> tuple[l
                 value.shape,
                 value.dtype,
             )
-    return [made[program.inputs[i]] for i in read], [made[o] for o in outputs]
+    return [made[old] for old in read], [made[o] for o in outputs]

@@ -90,7 +90,8 @@ def differing(
     if compute is None:
         results = [None if a is None else on_host(a) for a in results]
     moved = [np.zeros_like(expected[i], _DISTANCE.get(expected[i].dtype.char, "d")) for i in wrong]
-    coarse = compute is not None or any(value.dtype in HALVES for value in program.values())
+    halves = any(value.dtype in HALVES for value in program.values())
+    coarse = compute is not None or halves
     for seed in range(5):
         shake = _Shake(seed, compute)
         outputs = interpret(part, [shake.moved(a) for a in inputs], shake, compute)
@@ -107,6 +108,7 @@ def differing(
             i
             for i, m in zip(wrong, moved, strict=True)
             if not close(results[i], expected[i], _spread(m), compute)
+            or (halves and not _on_the_whole(results[i], expected[i], m))
         ]
         if still and coarse:
             # What agrees now may be gradients that the rest is made of; it agrees within so much that they may be of
@@ -135,6 +137,22 @@ def _not_made_from_the_others(
     compute = _computing(known.values())
     outputs = interpret(part, list(known.values()), compute=compute)
     return [i for i, a in zip(wrong, outputs, strict=True) if not close(results[i], a, 0.0, compute)]
+
+
+def _on_the_whole(a: Any, b: Any, moved: Any) -> bool:
+    """Tell whether most floats are as near to others as rounding on the way takes them.
+
+    Between two halves there is so much room that one element alone may be far off; but rounding errors are each of
+    their own, and a mistake that all elements share is seen in the one in the middle.
+    """
+    if kind_of(a.dtype) != "f" or a.size < FEW:
+        return True
+    step = 1 + a.size // _SAMPLE
+    few = [on_host(np.ravel(each)[::step]).astype(np.float64) for each in (a, b, moved)]
+    with np.errstate(all="ignore"):
+        apart, size = np.nan_to_num(np.abs(few[0] - few[1])), np.nan_to_num(np.abs(few[1]), posinf=0.0)
+    allowed = ON_THE_WHOLE * np.median(few[2]) + _RTOL["f"] * (np.median(size) + 0.05 * size.max())
+    return bool(np.median(apart) <= allowed)
 
 
 def _of_the_same_size(a: Any, b: Any, compute: Elsewhere | None) -> bool:
@@ -221,10 +239,14 @@ _DISTANCE = {
     "F": "f",
 }  # in which dtype how far two are apart is kept: a large model's have to fit
 # What is allowed without asking further; more where further questions are not understood: they are about real numbers.
-_RTOL = {"E": 3e-2, "e": 1e-2, "f": 2e-5, "d": 1e-11, "F": 2e-4, "D": 1e-9, "g": 1e-11, "G": 1e-9}
+_RTOL = {"E": 8e-3, "e": 2e-3, "f": 2e-5, "d": 1e-11, "F": 2e-4, "D": 1e-9, "g": 1e-11, "G": 1e-9}
 # So many rounding errors are made at once on everything on the way: long sums in another order differ by as many.
 # And so many times as far as that takes a result may it be from what the function gave.
 ERRORS, FARTHER = 16, 8
+# Where halves are on the way, the element in the middle may be no farther than so many times as far as that one was
+# moved. (Of two runs that round independently of each other it would be 0.7 times; measured: at most 0.3, in 700 random
+# programs and in training steps of 8 layers and of 4 blocks under autocast.)
+ON_THE_WHOLE, FEW, _SAMPLE = 1.5, 32, 1 << 16
 # On a device sums are long, are added up in orders of their own, and to ask further takes seconds.
 FARTHER_THERE = 5
 PIECE, PIECE_THERE = 1 << 16, 1 << 26  # elements that are compared at once: on the host, and on a device
@@ -253,7 +275,7 @@ def close(a: Any, b: Any, spread: Any = 0.0, compute: Elsewhere | None = None) -
     if lies_here(a) != lies_here(b):
         a, b = on_host(a), on_host(b)
     rtol = _RTOL.get(a.dtype.char)
-    if rtol is not None and (compute is not None or not lies_here(a)):
+    if rtol is not None and a.dtype not in HALVES and (compute is not None or not lies_here(a)):
         rtol *= FARTHER_THERE
     if is_bfloat16(a.dtype):
         a, b = a.astype(np.float32), b.astype(np.float32)

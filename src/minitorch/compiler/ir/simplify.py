@@ -7,11 +7,13 @@ x · 1, x - 0 and x / 4 → x · ¼ are exact. Sums alone may change their order
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
 
 from minitorch.compiler.ir import builder
+from minitorch.compiler.ir.bounds import order
 from minitorch.compiler.ir.program import CALLS, Program, Value, evaluate
 from minitorch.compiler.ir.sizes import symbols_of
 
@@ -93,11 +95,14 @@ def _folded(value: Value) -> Value:
     """Compute what depends on constants alone; one number in many places stays one number."""
     if not value.inputs or value.primitive in CALLS or value.primitive == "expand":
         return value
-    if all(i.primitive == "constant" for i in value.inputs):
+    known = [i.primitive == "constant" for i in value.inputs]
+    one_number = [value.primitive == "map" and number(i) is not None for i in value.inputs]
+    if any(known) and all(map(operator.or_, known, one_number)):
         if symbols_of([value.shape, value.attributes]) or value.size > FOLDED:
             return value
+        arrays = [i.attributes["array"] if k else number(i) for i, k in zip(value.inputs, known, strict=True)]
         with np.errstate(all="ignore"):
-            array = evaluate(value, [i.attributes["array"] for i in value.inputs])
+            array = evaluate(value, arrays)
         return builder.constant(np.ascontiguousarray(array))
     return value
 
@@ -168,6 +173,8 @@ def _without_effect(function: str, inputs: tuple[Value, ...], numbers: list[Any]
     if len(inputs) != 2:
         return None
     y, (left, right) = inputs[1], numbers
+    if (certain := order(function, x, y)) is not None:
+        return builder.full(x.shape, certain, np.bool_)
     if function == "multiply":
         for one, other in ((left, y), (right, x)):
             if one is not None and one == 1:

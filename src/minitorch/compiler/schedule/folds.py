@@ -13,6 +13,7 @@ from minitorch.compiler.ir.sizes import typical
 from minitorch.compiler.schedule.groups import PARTIAL, Group
 from minitorch.compiler.schedule.machine import Figures
 
+FEW_ROWS = 8  # of a block that sums columns
 LEAST_COLUMNS = 16  # side by side, so that memory is read in pieces of some length
 
 
@@ -97,10 +98,13 @@ def _divide(group: Group, reduced: set[Dim], kept: set[Dim], at_once: bool, figu
         first_kept = min(i for i, d in enumerate(order) if d in kept)
         last_reduced = max(i for i, d in enumerate(order) if d in reduced)
         if last_reduced < first_kept and elements * 4 > figures.column_bytes:
-            group.outer = [d for d in order if d in reduced]
-            group.inner = [d for d in order if d in kept]
-            group.blocks = _block_count(group, total(group.outer), figures)
-            return "column"
+            rows, columns = ([d for d in order if d in dims] for dims in (reduced, kept))
+            blocks = _block_count(group, total(rows), figures)
+            # (Where a block has few rows, its sums are nearly as much to write as those are to read.)
+            worthwhile = min(blocks, 1 + typical(total(rows)) // FEW_ROWS)
+            if typical(total(columns)) < worthwhile * figures.columns_of_a_block:
+                group.outer, group.inner, group.blocks = rows, columns, blocks
+                return "column"
     group.outer = [d for d in order if d in kept]
     group.inner = [d for d in order if d in reduced]
     return "row"

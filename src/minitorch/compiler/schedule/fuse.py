@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from minitorch.compiler.ir.bounds import bounds
 from minitorch.compiler.ir.halves import HALVES
 from minitorch.compiler.ir.index import (
     Affine,
@@ -25,7 +26,7 @@ from minitorch.compiler.ir.index import (
     split_map,
 )
 from minitorch.compiler.ir.program import Program, Shape, Value
-from minitorch.compiler.ir.sizes import surely_equal, typical
+from minitorch.compiler.ir.sizes import surely_equal, surely_less, typical
 from minitorch.compiler.schedule.folds import fold_axes, fold_scope
 from minitorch.compiler.schedule.grouping import Grouping, is_checked_index, is_number
 from minitorch.compiler.schedule.groups import (
@@ -127,7 +128,7 @@ class Fuser(Grouping):
         for leaf in leaves:
             self.reads(group, leaf)
         if value.primitive == "gather":
-            self.after(group, self.checks[_check_of(value)])
+            self.after_check(group, _check_of(value))
 
     # --- views that are written out -------------------------------------------------------------------------
 
@@ -213,8 +214,10 @@ class Fuser(Grouping):
     def try_map(self, group: Group, value: Value) -> bool:
         """Let a value join a group if everything agrees."""
         figures = self.machine.figures
-        if value.primitive == "gather" and self.checks[_check_of(value)].comes_after(group):
-            return False
+        if value.primitive == "gather":
+            check = self.checks.get(_check_of(value))
+            if check is not None and check.comes_after(group):
+                return False
         is_product = group.kind == "contract"
         most = figures.most_after(group.product) if is_product else figures.largest_group
         if is_product and not most:
@@ -507,7 +510,7 @@ class Fuser(Grouping):
                 self.reads(group, leaf)
         group.members.append(value)
         self.group_of[value] = group
-        self.after(group, self.checks[check])
+        self.after_check(group, check)
 
     def place_concatenate(self, value: Value) -> None:
         """Each part is written to its place in the whole, wherever it is computed."""
@@ -534,9 +537,17 @@ class Fuser(Grouping):
             self.force(value.inputs[0])
         self.add_check(_check_of(value))
 
+    def after_check(self, group: Group, check: Check) -> None:
+        """Have a group wait until indices were looked at, if that is needed."""
+        if check in self.checks:
+            self.after(group, self.checks[check])
+
     def add_check(self, check: Check) -> None:
         """See to it that indices are looked at before they are used."""
-        if check in self.checks:
+        known = bounds(check.indices)
+        if check in self.checks or (
+            known is not None and known[0] >= 0 and surely_less(known[1], check.bound)
+        ):
             return
         leaves = self.leaves_of(check.indices)
         group = self.new_group("check")

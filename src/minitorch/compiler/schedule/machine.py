@@ -24,7 +24,8 @@ class Figures:
     Of reductions: one over at most `serial_elements` is done in one go; larger ones in at most `most_blocks`
     blocks of rows, each with partial sums of its own; so is one of more than `rows_of_a_block` rows that have sums of
     their own, and `most_long_rows` of more than `serial_elements` may each be a block. One over the first axes of more
-    than `column_bytes` goes through memory row by row.
+    than `column_bytes` goes through memory row by row, unless there are `columns_of_a_block` columns or more for each
+    block: those are summed one by one.
     Sums over columns are not made in a kernel that folds along rows, where they are `columns_apart`.
     Of groups: at most `largest_group` values, and at most `longest_epilogue` functions on a product's result (0
     leaves every product alone, for a library to compute; so is one of `alone_from` multiplications or more, unless
@@ -54,6 +55,7 @@ class Figures:
     far_inputs: int = 1 << 20
     rows_of_a_block: int = 1 << 62
     most_long_rows: int = 0
+    columns_of_a_block: int = 1 << 62
     finishes: bool = False
     columns_apart: bool = False
     panel_bytes: int = 0

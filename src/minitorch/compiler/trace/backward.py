@@ -129,9 +129,16 @@ def _joint(
             f"compiled: since the call, what its gradients rely on has changed: {backward.relies_on.violation()}; "
             "call backward() inside the compiled function, or before that changes"
         )
-    # (A gradient without axes stays one.)
-    given = [np.asarray(each, order="C") if device_of(each) is None else each for each in g]
+    # (A gradient without axes stays one, and of bfloat16 it comes in float32.)
+    seeds = backward.program.inputs[len(kept) : len(kept) + len(g)]
+    given = [_as_recorded(each, seed.dtype) for each, seed in zip(g, seeds, strict=True)]
     return backward.runner([*kept, *given, *sizes])
+
+
+def _as_recorded(gradient: Any, dtype: np.dtype) -> Any:
+    """Return a gradient as the program was recorded with it."""
+    narrow = gradient if gradient.dtype == dtype else gradient.astype(dtype)
+    return np.asarray(narrow, order="C") if device_of(narrow) is None else narrow
 
 
 def differentiate(

@@ -121,6 +121,7 @@ class Recording(OnDevices):
         self.script: list[ReadNumber | Draw | Effect] = []
         self.decisions: list[tuple[Callable[[], Any], Any]] = []
         self.checks: list[Traced] = []
+        self.asked_here: list[Traced] = []  # conditions of a device's that the host asks about
         self.symbolic: set[tuple[int, str]] = set()
         self.asked: dict[
             int, tuple[Any, bool]
@@ -500,11 +501,67 @@ class Recording(OnDevices):
     def stepped(self) -> None:
         """Nothing depends on where an optimiser's step ends."""
 
+    def unless(self, condition: Any, step: Callable[[], Any], states: Mapping[Any, Any]) -> Any:
+        """Let an optimiser step, and choose then, for everything that it has written, what was there before where the
+        condition holds.
+        """
+        condition = here = as_traced(condition)
+        before = {slot: (now, now.value, now.array) for slot, (now, _) in self._writeable().items()}
+        lengths, done = _lengths(states), self._done_outside()
+        result = step()
+        if result is not None or self._done_outside() != done:
+            raise self.refusal(
+                "GradScaler may leave this optimiser's step out, and it does more than to write into Tensors (in its "
+                "own step, or in a hook)"
+            )
+        if _lengths(states) != lengths:
+            # Where the first step is left out there is no state after it: such a call is not recorded.
+            self._must_not_hold(condition)
+        for slot, (now, first) in self._writeable().items():
+            if slot not in before and first is None:
+                continue  # made by the step itself
+            known = before.get(slot) or (now, first, self.concrete[first.attributes["index"]])
+            was, value, array = known
+            if now is not was:
+                raise self.refusal(
+                    "GradScaler may leave a step out that gives a Tensor other memory (p.data = …)"
+                )
+            if now.value is value:
+                continue
+            lies_there = self.lies_on(now.value) is not None
+            if not lies_there and here is condition and self.lies_on(condition.value) is not None:
+                # (A count of steps: one number is brought for all of them.)
+                here = self.moved(condition, None)
+                self.asked_here.append(here)
+            now.assign(as_traced(np.where(condition if lies_there else here, Traced(value, array), now)))
+        return None
+
+    def _writeable(self) -> dict[tuple[int, str], tuple[Traced, Any]]:
+        """Return what Tensors and arrays show now, and which inputs they were at first (None: made in this run)."""
+        found: dict[tuple[int, str], tuple[Any, Any]] = {
+            (key, "array"): (array, self._at_first[key]) for key, array in self._arrays.items()
+        }
+        for node in self._nodes_made():
+            found |= {(id(node), slot): (getattr(node, slot), None) for slot in ("_array", "_gradient")}
+        for slot, holding in (("_array", self._data), ("_gradient", self._grads)):
+            found |= {(id(held.node), slot): (held.now, held.value) for held in holding.values()}
+        return {slot: pair for slot, pair in found.items() if isinstance(pair[0], Traced)}
+
+    def _done_outside(self) -> tuple[int, ...]:
+        """Return how much was done so far that is not written into Tensors."""
+        done = [step for step in self.script if not isinstance(step, ReadNumber)]
+        changes = [] if self.observer is None else self.observer.changes
+        return len(done), len(self.collectives), len(changes)
+
     def check(self, condition: Traced) -> None:
         """Note a condition that must not hold when the program runs."""
         # Looking 0 up in a table of one element goes well, looking up 1 does not: a check without its own primitive.
         flag = make.cast(make.reshape(condition.value, (1,)), np.int64)
         self.checks.append(Traced(make.gather(make.iota(1), flag, 0), np.zeros(1, np.int64)))
+        self._must_not_hold(condition)
+
+    def _must_not_hold(self, condition: Traced) -> None:
+        """Give this run up if a condition holds in it."""
         if self.is_promised(condition.value):
             self._conditions.append(Traced(condition.value, condition.array))  # as it is now
         elif bool(condition.array):
@@ -718,8 +775,9 @@ class Recording(OnDevices):
                 outputs.append(held.now.value)
                 self.after.append(held.now.array)
         last = [] if self._last_start is None else [self._last_start]
-        outputs += [c.value for c in (*self.checks, *last)]
-        self.after += [c.array for c in (*self.checks, *last)]
+        more = (*self.checks, *last, *self.asked_here)
+        outputs += [each.value for each in more]
+        self.after += [each.array for each in more]
         self.is_finished = True
         moved = self._drop_unread(outputs, {u.input for u in updates})
         updates = [Update(u.output, moved[u.input]) for u in updates]
@@ -845,7 +903,8 @@ class Recording(OnDevices):
     def forget(self, arguments: list[Any]) -> None:
         """Let go of the arrays of this run. arguments: where decisions on numbers find those of a call from now on."""
         self.arguments = arguments
-        self.concrete, self.before, self.after, self.checks, self._fresh = [], [], [], [], []
+        self.concrete, self.before, self.after, self._fresh = [], [], [], []
+        self.checks, self.asked_here = [], []
         self.live = {}
         held_things = (self._data, self._grads, self.asked, self._arrays, self._at_first, self._numbers)
         there = (
@@ -888,6 +947,11 @@ class Recording(OnDevices):
 def _own(array: Any) -> Any:
     """Return a copy of an array of the host's; what a device has computed is nobody else's."""
     return np.array(array) if isinstance(array, np.ndarray) else array
+
+
+def _lengths(states: Mapping[Any, Any]) -> list[int]:
+    """Return how many states there are, and how much is in each."""
+    return [len(states), *(len(state) for state in states.values() if isinstance(state, dict))]
 
 
 def _value_of(traced: Traced) -> Value:

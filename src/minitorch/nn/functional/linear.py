@@ -8,6 +8,7 @@ import numpy as np
 
 from minitorch.creation import one_hot
 from minitorch.engine import watch
+from minitorch.engine.fast import apply_ternary
 from minitorch.engine.gpu import device_of, on_host
 from minitorch.engine.modes import autocasting, is_grad_enabled, no_grad
 from minitorch.engine.record import apply
@@ -18,7 +19,7 @@ from minitorch.ops.sparse import LOOK_UP
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor, promoted
 from minitorch.tensor.methods.sparse import refuse_to_record
-from minitorch.tensor.precision import in_given_precision, lowered_by_autocast
+from minitorch.tensor.precision import in_float32_there, in_given_precision, lowered_by_autocast
 
 __all__ = [
     "bilinear", "cosine_similarity", "embedding", "embedding_bag", "linear", "one_hot", "pairwise_distance",
@@ -54,7 +55,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
     if x.dtype != w.dtype or (b is not None and b.dtype != w.dtype):
         x, w, *rest = promoted(x, w) if b is None else promoted(x, w, b)
         b = rest[0] if rest else None
-    return apply(LINEAR, x, w) if b is None else apply(LINEAR, x, w, b)
+    return apply(LINEAR, x, w) if b is None else apply_ternary(LINEAR, x, w, b)
 
 
 @in_given_precision
@@ -222,6 +223,7 @@ def _shorten(table: Tensor, named: Any, max_norm: float, norm_type: float) -> No
         watch.touch(table._data)
 
 
+@in_float32_there
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """⟨a, b⟩ / (‖a‖·‖b‖) along an axis, each length at least eps (and then a constant to the derivative).
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.engine.dtypes import kind_of
+from minitorch.engine.fast import apply_ternary
 from minitorch.engine.node import new_tensor
 from minitorch.engine.record import apply
 from minitorch.engine.recording import recorder
@@ -22,7 +23,7 @@ from minitorch.ops.native import is_of_device
 from minitorch.ops.op import certain, possible, violated
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor, cast, one_int, operand, to_floating
-from minitorch.tensor.precision import in_float32
+from minitorch.tensor.precision import in_float32, refused_there
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -218,20 +219,21 @@ def cross_entropy(
     if not 0 <= label_smoothing <= 1:
         raise RuntimeError(f"cross_entropy: label_smoothing must be between 0 and 1, got {label_smoothing}")
     ignore_index = one_int(ignore_index, "cross_entropy", "ignore_index")
-    logits, goal = (as_tensor(operand(each, "cross_entropy")) for each in (input, target))
+    logits, goal = as_tensor(operand(input, "cross_entropy")), as_tensor(operand(target, "cross_entropy"))
     logits = to_floating(logits)
-    if logits._data.ndim == 0:
+    shape = logits._data.shape
+    if not shape:
         raise RuntimeError("cross_entropy: logits need a class axis: shape (C,), (N, C) or (N, C, d1, …)")
-    classes = logits._data.shape[0 if logits._data.ndim == 1 else 1]
+    classes = shape[0 if len(shape) == 1 else 1]
     if weight is not None:
         weight = class_weights("cross_entropy", weight, classes, logits._data.dtype)
-    if goal._data.shape == logits._data.shape:
+    if goal._data.shape == shape:
         if ignore_index >= 0:
             raise RuntimeError(
                 "cross_entropy: ignore_index is for class indices; probabilities have none to ignore"
             )
         return _with_probabilities(logits, goal, weight, reduction, label_smoothing)
-    return _with_indices(logits, goal, weight, ignore_index, reduction, label_smoothing, classes)
+    return _with_indices(logits, goal, weight, ignore_index, reduction, label_smoothing, shape)
 
 
 def _with_probabilities(logits: Any, goal: Any, weight: Any, reduction: str, smoothing: float) -> Tensor:
@@ -251,30 +253,38 @@ def _with_probabilities(logits: Any, goal: Any, weight: Any, reduction: str, smo
 
 
 def _with_indices(
-    logits: Any, goal: Any, weight: Any, ignore: int, reduction: str, smoothing: float, classes: int
+    logits: Any,
+    goal: Any,
+    weight: Any,
+    ignore: int,
+    reduction: str,
+    smoothing: float,
+    shape: tuple[int, ...],
 ) -> Tensor:
-    shape = logits._data.shape
+    target = goal._data
+    classes = shape[0 if len(shape) == 1 else 1]
     expected = shape[:1] + shape[2:] if len(shape) > 1 else ()
-    if goal._data.shape != expected:
+    if target.shape != expected:
         raise ValueError(
             f"cross_entropy: logits of shape {shape} need class indices of shape {expected} (or "
-            f"probabilities of shape {shape}), got {goal._data.shape}"
+            f"probabilities of shape {shape}), got {target.shape}"
         )
-    if goal._data.dtype.kind not in "iu":
+    if target.dtype.kind not in "iu":
         raise RuntimeError(
-            f"cross_entropy: class indices must be integers, got {goal._data.dtype}; write y.long()"
+            f"cross_entropy: class indices must be integers, got {target.dtype}; write y.long()"
         )
     if weight is not None and weight.requires_grad:
         raise RuntimeError("cross_entropy: class weights have no derivative here; write weight.detach()")
-    if not is_of_device(goal._data):  # (there the op does it, without waiting)
-        refuse_targets(goal._data, classes, ignore)
+    if not is_of_device(target):  # (there the op does it, without waiting)
+        refuse_targets(target, classes, ignore)
     # (N, C, d1, …) → (N·d1·…, C): one row per prediction.
     rows = logits.reshape(1, -1) if len(shape) == 1 else logits
     if len(shape) > 2:
         rows = rows.movedim(1, -1).reshape(-1, classes)
     flat = goal if len(expected) == 1 else goal.reshape(-1)
     if reduction == "mean" and is_of_device(rows._data):
-        return apply(CROSS_ENTROPY, rows, flat, weight, smoothing=float(smoothing), ignore=ignore, mean=True)
+        attributes = {"smoothing": float(smoothing), "ignore": ignore, "mean": True}
+        return apply_ternary(CROSS_ENTROPY, rows, flat, weight, attributes)
     losses = apply(CROSS_ENTROPY, rows, flat, weight, smoothing=float(smoothing), ignore=ignore)
     if reduction == "none":
         return losses.reshape(expected)
@@ -350,6 +360,10 @@ def class_labels(name: str, y: Tensor, classes: int, ignore: int | None = None) 
     return y
 
 
+@refused_there(
+    "binary_cross_entropy and BCELoss are unsafe to autocast: a float16 near 1 is 1; write "
+    "binary_cross_entropy_with_logits or BCEWithLogitsLoss, which take what a sigmoid would be given"
+)
 @in_float32
 def binary_cross_entropy(
     input: Any,

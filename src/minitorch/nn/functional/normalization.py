@@ -18,13 +18,14 @@ import numpy as np
 
 from minitorch.engine import watch
 from minitorch.engine.dtypes import kind_of
-from minitorch.engine.modes import current
+from minitorch.engine.fast import apply_ternary
+from minitorch.engine.modes import attention, current
 from minitorch.engine.record import apply, apply_many
 from minitorch.functions import pad
-from minitorch.ops.layers import AFFINE, NORMALIZE
+from minitorch.ops.layers import AFFINE, NORMALIZE, NORMALIZED
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor, promoted, to_floating
-from minitorch.tensor.precision import rounded_once
+from minitorch.tensor.precision import in_float32_there, rounded_once
 
 __all__ = [
     "batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize", "rms_norm",
@@ -35,12 +36,35 @@ def _normalized(
     x: Tensor, axes: tuple[int, ...], eps: float, weight: Any = None, bias: Any = None, centre: bool = True
 ) -> tuple[Tensor, ...]:
     """Normalise, scale and shift in one op; weight and bias broadcast against x. Also the mean and variance."""
-    given = [as_tensor(each) for each in (weight, bias) if each is not None]
-    if any(each.dtype != x.dtype for each in given):
-        x, *given = promoted(x, *given)
-    scale = given.pop(0) if weight is not None else None
-    shift = given.pop(0) if bias is not None else None
-    return apply_many(NORMALIZE, x, scale, shift, axes=axes, eps=float(eps), centre=centre)
+    inputs = _of_one_dtype(x, weight, bias)
+    return apply_many(NORMALIZE, *inputs, axes=axes, eps=float(eps), centre=centre)
+
+
+def _normalized_alone(
+    x: Tensor, axes: tuple[int, ...], eps: float, weight: Any = None, bias: Any = None, centre: bool = True
+) -> Tensor:
+    """Do the same, without the mean and variance."""
+    x, weight, bias = inputs = _of_one_dtype(x, weight, bias)
+    attributes = {"axes": axes, "eps": float(eps), "centre": centre}
+    wanted = (
+        x._requires_grad
+        or (weight is not None and weight._requires_grad)
+        or (bias is not None and bias._requires_grad)
+    )
+    if attention or (wanted and current().enabled):
+        return apply_many(NORMALIZE, *inputs, **attributes)[0]
+    return apply_ternary(NORMALIZED, x, weight, bias, attributes)
+
+
+def _of_one_dtype(x: Tensor, weight: Any, bias: Any) -> tuple[Any, Any, Any]:
+    """Return tensors, or None, in the dtype they are computed in together."""
+    weight = None if weight is None else as_tensor(weight)
+    bias = None if bias is None else as_tensor(bias)
+    dtype = x._array.dtype
+    if (weight is None or weight._array.dtype is dtype) and (bias is None or bias._array.dtype is dtype):
+        return x, weight, bias
+    x, *given = promoted(*(each for each in (x, weight, bias) if each is not None))
+    return x, given.pop(0) if weight is not None else None, given.pop(0) if bias is not None else None
 
 
 def _shaped(member: Any, shape: Sequence[int]) -> Any:
@@ -172,19 +196,21 @@ def instance_norm(
 
 def _last_axes(x: Tensor, normalized_shape: Any, name: str, **members: Any) -> tuple[int, ...]:
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-    if not shape or x.shape[x.ndim - len(shape) :] != shape:
+    lengths = x._data.shape
+    if not shape or lengths[len(lengths) - len(shape) :] != shape:
         raise RuntimeError(
             f"{name}: given normalized_shape={list(shape)}, expected an input whose last axes have these lengths, "
             f"got shape {x.shape}"
         )
     for what, given in members.items():
-        if given is not None and tuple(given.shape) != shape:
+        if given is not None and (given._data if isinstance(given, Tensor) else given).shape != shape:
             raise RuntimeError(
                 f"{name}: {what} must have the shape normalized_shape={list(shape)}, got {tuple(given.shape)}"
             )
-    return tuple(range(x.ndim - len(shape), x.ndim))
+    return tuple(range(len(lengths) - len(shape), len(lengths)))
 
 
+@in_float32_there
 @rounded_once
 def layer_norm(
     input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5
@@ -197,9 +223,10 @@ def layer_norm(
     """
     x = to_floating(as_tensor(input))
     axes = _last_axes(x, normalized_shape, "layer_norm", weight=weight, bias=bias)
-    return _normalized(x, axes, eps, weight, bias)[0]
+    return _normalized_alone(x, axes, eps, weight, bias)
 
 
+@in_float32_there
 @rounded_once
 def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Tensor:
     """Divide each sample by the root of its mean square over the last axes.
@@ -212,9 +239,10 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
     x = to_floating(as_tensor(input))
     axes = _last_axes(x, normalized_shape, "rms_norm", weight=weight)
     smallest = float(np.finfo(x.dtype).eps) if eps is None else eps
-    return _normalized(x, axes, smallest, weight, centre=False)[0]
+    return _normalized_alone(x, axes, smallest, weight, centre=False)
 
 
+@in_float32_there
 @rounded_once
 def group_norm(
     input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
@@ -244,9 +272,9 @@ def group_norm(
     # (N, C, …) → (N, G, C/G, positions): a group's channels and positions are the last two axes.
     grouped = (samples, num_groups, channels // num_groups, math.prod(x.shape[2:]))
     per_channel = (1, num_groups, channels // num_groups, 1)
-    out = _normalized(
+    out = _normalized_alone(
         x.reshape(grouped), (2, 3), eps, _shaped(weight, per_channel), _shaped(bias, per_channel)
-    )[0]
+    )
     return out.reshape(x.shape)
 
 

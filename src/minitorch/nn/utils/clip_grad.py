@@ -53,7 +53,7 @@ def clip_grads_with_norm_(
     """
     total = total_norm._data if isinstance(total_norm, Tensor) else np.asarray(total_norm)
     with np.errstate(all="ignore"):
-        factor = np.minimum(total.dtype.type(max_norm) / (total + total.dtype.type(1e-6)), 1)
+        factor = np.minimum(float(max_norm) / (total + 1e-6), 1)
         if certain(factor == 1):
             return
         for gradient in _gradients(parameters):

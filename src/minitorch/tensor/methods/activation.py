@@ -90,7 +90,7 @@ class Activations(Node):
         """
         if approximate not in ("none", "tanh"):
             raise RuntimeError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
-        return apply(ops.GELU if approximate == "none" else ops.GELU_TANH, self)
+        return apply_unary(ops.GELU if approximate == "none" else ops.GELU_TANH, self)
 
     def softplus(self, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
         """log(1 + e^{βx}) / β; x itself where βx is above the threshold.   dx = g·σ(βx)
@@ -120,14 +120,15 @@ class Activations(Node):
 
 
 def _normalised(x: Any, op: Op, axis: int | None, dim: int | None, dtype: Any) -> Tensor:
-    axis = choose(axis, dim)
+    axis = axis if dim is None else choose(axis, dim)
     if axis is None:
         raise TypeError(f"{op.name}: missing argument: axis (or dim), the axis that shall sum to 1")
     x = x if dtype is None else cast(x, dtype)
-    at = one_axis(axis, x._array.ndim, op.name)
-    if x._array.ndim == 0:
+    ndim = x._array.ndim
+    at = axis % ndim if axis.__class__ is int and -ndim <= axis < ndim else one_axis(axis, ndim, op.name)
+    if ndim == 0:
         return apply(op, x.reshape(1), axis=0).reshape(())
-    return apply(op, x, axis=at)
+    return apply_unary(op, x, {"axis": at})
 
 
 # --- as functions: minitorch.f(x) is x.f() -------------------------------------------------------

@@ -450,10 +450,13 @@ def var_mean(
 def _over(x: Node, axis: Axis, dim: Axis, keepdims: bool, keepdim: bool, name: str) -> dict[str, Any]:
     """Return the attributes of a reduction."""
     axis = axis if dim is None else choose(axis, dim)
-    if axis is None or (axis.__class__ is int and 0 <= axis < x._array.ndim):
-        return {"axis": axis, "keepdims": keepdims or keepdim}
-    axes = reduction_axis(axis, x._array.ndim, name)
-    if axes == () and x._array.ndim:
+    if axis is None:
+        return {"axis": None, "keepdims": keepdims or keepdim}
+    ndim = x._array.ndim
+    if axis.__class__ is int and -ndim <= axis < ndim:
+        return {"axis": axis % ndim, "keepdims": keepdims or keepdim}
+    axes = reduction_axis(axis, ndim, name)
+    if axes == () and ndim:
         axes = None  # PyTorch reads an empty list of axes as all of them
     return {"axis": axes, "keepdims": keepdims or keepdim}
 
@@ -468,7 +471,8 @@ def _along_one(op: Op, x: Any, axis: Any, dtype: Any) -> Tensor:
     at = required_axis(x, axis, op.name)
     x = _summable(x, dtype)
     out = apply(op, x, axis=at) if x._array.ndim else x.clone()
-    return cast(out, x._array.dtype)  # NumPy's sums of small integers are int64
+    # NumPy's sums of small integers are int64.
+    return cast(out, x._array.dtype) if x._array.dtype.kind in "iub" else out
 
 
 def _question(x: Any, op: Op, axis: Any, keepdims: bool) -> Tensor:

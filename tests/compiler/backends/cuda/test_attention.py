@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import minitorch
-from compiled import BACKENDS
+from compiled import BACKENDS, assert_same
 from minitorch.compiler.backends.cuda import finding_attention, tiles
+from minitorch.compiler.backends.cuda.devices import Emulated
 from minitorch.compiler.backends.cuda.ptx import ptx
 from minitorch.compiler.backends.cuda.words import gpu_text
 from minitorch.compiler.ir.program import Value
@@ -86,7 +87,7 @@ def compared(function, *arrays, backend="gpu", verify=True):
     run(*arrays)
     found, expected = run(*arrays), function(*arrays)
     for a, b in zip(found, expected, strict=True):
-        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-4, atol=1e-5)
+        assert_same(a, b, slack=4)
     (program,) = run.cache.all()
     return program.runner, str(run.explain())
 
@@ -154,8 +155,8 @@ def in_bfloat16(size):
 
 
 @pytest.mark.skipif(find_spec("ml_dtypes") is None, reason="ml_dtypes is not installed")
-def test_bfloat16_is_multiplied_as_such(tmp_path):
-    size = 32
+@pytest.mark.parametrize("size", [32, 64, 128])
+def test_bfloat16_is_multiplied_as_such(size, tmp_path):
     x, w = numbers(2, 70, 24), numbers(24, 6 * size, seed=1)
     step = in_bfloat16(size)
     run = minitorch.compile(step, backend="gpu")
@@ -170,9 +171,52 @@ def test_bfloat16_is_multiplied_as_such(tmp_path):
     kernels = [t.kernel for t in program.runner.tasks if getattr(t.kernel, "variables", ())]
     read = [each for kernel in kernels for each in kernel.operands if isinstance(each, Value)]
     assert {each.dtype for each in read if each.shape[-1] == 6 * size} == {np.dtype(minitorch.bfloat16)}
-    code = assembled(kernels, "sm_80", tmp_path)
-    assert b"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32" in code
-    assert b"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16" in code
+    if size == 32:
+        code = assembled(kernels, "sm_80", tmp_path)
+        assert b"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32" in code
+        assert b"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16" in code
+    else:  # by four warps together
+        code = assembled(kernels, "sm_90a", tmp_path)
+        assert b"wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16" in code
+        assert b"mma.sync" not in code
+
+
+@pytest.mark.skipif(find_spec("ml_dtypes") is None, reason="ml_dtypes is not installed")
+def test_bfloat16_where_four_warps_cannot_multiply_together(monkeypatch, tmp_path):
+    monkeypatch.setattr(Emulated, "in_groups", False)
+    x, w = numbers(2, 70, 24), numbers(24, 6 * 64, seed=1)
+    step = in_bfloat16(64)
+    run = minitorch.compile(step, backend="gpu")
+    run(x, w)
+    for found, expected in zip(run(x, w), step(x, w), strict=True):
+        a, b = (each.detach().float().numpy() for each in (found, expected))
+        np.testing.assert_allclose(a, b, atol=0.02 * np.abs(b).max())
+    (program,) = run.cache.all()
+    code = assembled(
+        [t.kernel for t in program.runner.tasks if getattr(t.kernel, "variables", ())], "sm_80", tmp_path
+    )
+    assert b"wgmma" not in code
+    assert b"mma.sync" in code
+
+
+@pytest.mark.parametrize("size", [32, 64])
+def test_float16_is_multiplied_as_such(size, tmp_path):
+    def step(q, k, v):
+        made = causal(*(each.float() for each in (q, k, v))).to(q.dtype)
+        return made, *minitorch.autograd.grad((made * made.detach().cos()).float().sum(), [q, k, v])
+
+    wide = [numbers(1, 2, 70, size, seed=seed) for seed in range(3)]
+    halves = [each.detach().half().requires_grad_() for each in wide]
+    run = minitorch.compile(step, backend="gpu")
+    run(*halves)
+    for found, expected in zip(run(*halves), step(*wide), strict=True):
+        assert found.dtype == np.float16
+        a, b = (each.detach().float().numpy() for each in (found, expected))
+        np.testing.assert_allclose(a, b, atol=0.003 * np.abs(b).max())
+    (program,) = run.cache.all()
+    kernels = [t.kernel for t in program.runner.tasks if getattr(t.kernel, "variables", ())]
+    code = assembled(kernels, "sm_80" if size == 32 else "sm_90a", tmp_path)
+    assert (b".m16n8k16.row.col.f32.f16.f16.f32" if size == 32 else b".m64n64k16.f32.f16.f16") in code
 
 
 def test_layers_that_are_alike_have_one_text():
@@ -222,7 +266,7 @@ def test_a_mask_that_is_an_array_may_leave_a_row_nothing(half):
             made = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         return made, *minitorch.autograd.grad((made * made.detach().cos()).float().sum(), [q, k, v])
 
-    arrays = [numbers(2, 1, 70, 32, seed=seed) for seed in range(3)]
+    arrays = [numbers(2, 1, 70, 64 if half else 32, seed=seed) for seed in range(3)]
     run = minitorch.compile(masked, backend="gpu")
     for _ in range(3):
         found = run(*arrays)

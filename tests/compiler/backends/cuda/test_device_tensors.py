@@ -27,6 +27,11 @@ pytestmark = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def no_audit_at_the_second_call():
+    """Audits are a part of what is tested here: let them be."""
+
+
 @pytest.fixture
 def nothing_here(monkeypatch):
     """No array of a device's is small enough for the host."""
@@ -248,6 +253,24 @@ def test_an_index_out_of_range_changes_nothing_on_the_device(where):
     assert (numbers(table) != before).any()
 
 
+@pytest.mark.skipif(REAL, reason="a GPU does not wait: it tells at the next call")
+def test_a_step_that_fails_is_not_counted():
+    table = nn.Embedding(5, 3).to("cuda")
+    optimizer = minitorch.optim.AdamW(table.parameters())
+
+    def step(index):
+        optimizer.zero_grad()
+        table(index).sum().backward()
+        optimizer.step()
+
+    run = minitorch.compile(step, fullgraph=True)
+    for index in ([0, 1], [4, 1], [2, 2]):
+        run(minitorch.tensor(index).to("cuda"))
+    with pytest.raises(IndexError):
+        run(minitorch.tensor([0, 5]).to("cuda"))
+    assert optimizer.state[table.weight]["step"].item() == 3
+
+
 def test_memory_that_two_tensors_share_is_refused_where_it_is_written():
     whole = minitorch.tensor(normal(6)).to("cuda")
     part = whole[1:4].detach()
@@ -456,3 +479,46 @@ def test_a_few_numbers_that_rounding_moves_are_compared_by_how_far(shape):
     for found, wrong in ((2e-3, []), (1e3, [0])):
         results = [minitorch.full(shape, found, device="cuda")._data]
         assert differing(program, runner, inputs, results, expected) == wrong
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_step_that_is_left_out_where_gradients_overflow(optimizer, where):
+    """GradScaler asks nobody: nothing is brought back, and it is the eager CPU's step that counts, or does not."""
+
+    def train(device):
+        minitorch.manual_seed(0)
+        model = mlp().to(device)
+        step_by = OPTIMIZERS[optimizer](model.parameters())
+        scaler = minitorch.amp.GradScaler(device, init_scale=4.0, growth_interval=2)
+
+        def step(x, y, factor):
+            step_by.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            scaler.scale(loss * factor).backward()
+            scaler.unscale_(step_by)
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(step_by)
+            scaler.update()
+            return loss
+
+        run = minitorch.compile(step, fullgraph=True) if device == "cuda" else step
+        seen = []
+        for i, factor in enumerate((float("inf"), 1.0, 1.0, float("nan"), 2.0, float("inf"), 1.0, 1.0)):
+            given = (*MODELS["mlp"][1](i), np.float32(factor))
+            x, y, factor = (minitorch.tensor(each, device=device) for each in given)
+            moved.clear()
+            loss = run(x, y, factor)
+            assert (
+                i < 4 or sum(moved) <= 1 or REAL
+            )  # whether it is left out: adamw counts its steps on the host
+            states = step_by.state_dict()["state"]
+            seen.append([numbers(loss), scaler.get_scale(), scaler.state_dict()["_growth_tracker"]])
+            seen[-1] += [numbers(p) for p in model.parameters()]
+            seen[-1] += [numbers(each) for state in states.values() for each in state.values()]
+        return seen, run
+
+    (found, run), (expected, _) = train("cuda"), train("cpu")
+    assert run.compilations == 1
+    for ours, eager in zip(found, expected, strict=True):
+        for one, other in zip(ours, eager, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)

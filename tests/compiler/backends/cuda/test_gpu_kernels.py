@@ -12,7 +12,7 @@ import pytest
 
 import minitorch
 from compiled import BACKENDS, assert_same
-from minitorch.compiler.backends.cuda import convolutions, sorting
+from minitorch.compiler.backends.cuda import convolutions, loops, lower, sorting
 from minitorch.compiler.backends.cuda import products as products_module
 from minitorch.compiler.backends.cuda import ptx as machine_code
 from minitorch.compiler.backends.cuda.backend import CudaBackend
@@ -107,6 +107,15 @@ def test_a_large_sum_is_shared_out_among_blocks(backend):
     assert "blocks of" in str(run.explain())
 
 
+@pytest.mark.parametrize("shape", [(3, 70000), (20, 8192), (800, 96)], ids=str)
+def test_many_short_columns_are_summed_by_a_thread_each(shape):
+    x = minitorch.tensor(numbers(*shape))
+    run = minitorch.compile(lambda x: (x * x).sum(0) * 2, backend="gpu")
+    run(x)
+    assert_same(run(x + 1), ((x + 1) * (x + 1)).sum(0) * 2)
+    assert ("partial" in str(run.explain())) == (shape[0] > shape[1])
+
+
 @pytest.mark.parametrize("elements", [1 << 18, (1 << 18) + 300])
 def test_a_thread_computes_some_elements_side_by_side(elements):
     x = minitorch.tensor(numbers(elements))
@@ -114,6 +123,31 @@ def test_a_thread_computes_some_elements_side_by_side(elements):
     run(x)
     for a, b in zip(run(x + 1), (x * 2 + 1, (x + 2).reshape(2, -1).T), strict=True):
         assert_same(a, b)
+
+
+@pytest.mark.parametrize("backend", BOTH)
+@pytest.mark.parametrize("length", [128, 392, 516, 518], ids=str)
+def test_rows_that_threads_keep_are_read_and_written_some_elements_at_once(length, backend, monkeypatch):
+    monkeypatch.setattr(loops, "LEAST_THREADS_THAT_KEEP", 1)
+    written = []
+    write = lambda *given: written.append(loops.write_loop(*given)) or written[-1]
+    monkeypatch.setattr(lower, "write_loop", write)
+
+    def function(x, w, there):
+        masked = minitorch.where(there, x, -1e9)
+        normed = minitorch.nn.functional.layer_norm(x, x.shape[-1:], w[1], w[2])
+        return masked.softmax(1), normed, normed > 0, (x * w[0]).double().log_softmax(1), x.half().softmax(1)
+
+    given = [minitorch.tensor(numbers(*shape)) for shape in ((6, length), (3, length))]
+    given.append(given[0] > -0.5)
+    run = minitorch.compile(function, backend=backend)
+    run(*given)
+    for a, b in zip(run(*given), function(*given), strict=True):
+        assert_same(a, b)
+    kept = [kernel for kernel in written if kernel.kept]
+    lines = [line for kernel in kept for phase in kernel.items for line in phase.lines]
+    stored = {kind for kind in ("float", "double", "i8") if any(f"store <4 x {kind}>" in o for o in lines)}
+    assert stored == ({"float", "double", "i8"} if length % 4 == 0 else set())
 
 
 @pytest.mark.parametrize("backend", BOTH)
@@ -586,7 +620,7 @@ def test_convolutions_are_a_librarys(how, small_ones_too):
     run = minitorch.compile(function, backend="gpu")
     run(x, w)
     for made, expected in zip(run(x, w), function(x, w), strict=True):
-        np.testing.assert_allclose(made.detach().numpy(), expected.detach().numpy(), rtol=1e-4, atol=1e-4)
+        assert_same(made, expected)
     assert len(library_convolutions(run)) == 3
 
 

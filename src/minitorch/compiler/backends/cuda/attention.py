@@ -21,14 +21,8 @@ SIZES = (32, 64, 128)  # of heads
 COPIED = 16  # bytes that are copied at once, and that everything has to be a multiple of
 FLOAT32 = np.dtype(np.float32)
 LOOKS = {"reshape", "permute", "expand", "slice"}
-
-
-def is_bfloat16(dtype: np.dtype) -> bool:
-    """Whether a dtype is bfloat16."""
-    return dtype.name == "bfloat16"
-
-
 ROW_NUMBERS = ("m", "l")  # results of which there is one for each query: see Attention
+SUM = "t"  # and one more, of gradients, that nobody else reads: the sum of "g" times "o" along a head
 
 
 @dataclass(frozen=True)
@@ -67,8 +61,8 @@ class Attention(Composite):
     head. product, scores, slope: the values q @ kᵀ, f(q @ kᵀ) and, in the backward pass, the gradient of q @ kᵀ as it
     is made from `inner`, that of the scores. leaves: the values that are read. written: where results go, by what they
     are: "o", "m", each row's largest score, and "l", the logarithm (to base 2) of its sum of e to the scores less that;
-    "q", "k" and "v". g: the gradient of "o". of_queries: what else is read, a number for each query: "m", "l", and the
-    sum of g times "o" along a head. whole: the one array that all results are pieces of, if they are.
+    "q", "k" and "v". g: the gradient of "o". of_queries: what else is read there: "m", "l" and "o". whole: the one
+    array that all results are pieces of, if they are. in_groups: whether four warps can multiply together.
     """
 
     index: Index
@@ -89,6 +83,7 @@ class Attention(Composite):
     inner: Value | None = None
     slope: Value | None = None
     whole: Value | None = None
+    in_groups: bool = False
 
     @property
     def __name__(self) -> str:

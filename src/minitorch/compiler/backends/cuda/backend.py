@@ -100,7 +100,7 @@ class CudaBackend(ScheduledBackend):
         """Schedule a program."""
         program, rounds = widened(program), precision() != "highest"
         if self.fuse and rounds:
-            program = with_attention(program, self.device.tile_bytes)
+            program = with_attention(program, self.device.tile_bytes, self.device.in_groups)
         if self.fuse:
             with comparing_surely(program.guards):
                 program = channels_last(program, self.turns)

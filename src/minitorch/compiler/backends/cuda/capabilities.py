@@ -35,6 +35,7 @@ GPU_FIGURES = Figures(
     is_small=is_small,
     rows_of_a_block=8,
     most_long_rows=1 << 13,
+    columns_of_a_block=256,  # its threads: with more columns, a thread for each is more of them
     finishes=True,
     reads_padded=True,  # (a kernel that brings factors to where a library wants them does that, too)
 )

@@ -35,6 +35,7 @@ from minitorch.compiler.backends.llvm.target import host, require_llvmlite
 from minitorch.engine.precision import convolutions_are, may_round
 
 ALIGNMENT = 16  # of arrays that kernels read
+MULTIPLIES_IN_GROUPS = "90"  # compute capability: wgmma, which neither earlier nor later ones have
 LEAST_FOR_TILES = 80  # compute capability: TF32, bfloat16 and copies while threads go on
 MOST_DYNAMIC_SHARED = 8  # what the driver calls the limit of shared memory that a launch asks for
 
@@ -90,6 +91,10 @@ class Device(Protocol):
     @property
     def tile_bytes(self) -> int:
         """How much shared memory a block can have that multiplies tiles; 0: there is nothing to multiply them with."""
+
+    @property
+    def in_groups(self) -> bool:
+        """Whether four warps can multiply together, what lies in shared memory."""
 
     def require(self) -> None:
         """Raise ImportError, and say what is missing, if there is no such device."""
@@ -159,6 +164,7 @@ class Emulated:
     waits = True
     rounds = False
     tile_bytes = 227 << 10
+    in_groups = True
     convolves = True
 
     def __init__(self, backwards: bool = False) -> None:
@@ -375,9 +381,15 @@ class Cuda:
         return int(device.attributes.get("MaxSharedMemoryPerBlockOptin", SHARED_BYTES))
 
     @property
+    def in_groups(self) -> bool:
+        """Whether four warps can multiply together, what lies in shared memory."""
+        return self.cupy.cuda.Device().compute_capability == MULTIPLIES_IN_GROUPS
+
+    @property
     def processor(self) -> str:
-        """LLVM's name for the GPU."""
-        return f"sm_{self.cupy.cuda.Device().compute_capability}"
+        """LLVM's name for the GPU (with an a: also what later ones no longer do)."""
+        number = self.cupy.cuda.Device().compute_capability
+        return f"sm_{number}a" if number == MULTIPLIES_IN_GROUPS else f"sm_{number}"
 
     def load(self, kernels: list[Kernel]) -> list[Any]:
         """Make kernels ready to be launched."""

@@ -20,11 +20,11 @@ from minitorch.compiler.backends.cuda.attention import (
     SIZES,
     Attention,
     Rows,
-    is_bfloat16,
     leaves_of,
 )
 from minitorch.compiler.backends.cuda.masks import band_of, is_map, opened
 from minitorch.compiler.ir import builder
+from minitorch.compiler.ir.halves import FLOAT16, HALVES
 from minitorch.compiler.ir.index import (
     Dim,
     Index,
@@ -50,7 +50,7 @@ class _Other(Exception):
 
 
 class _Mixed(Exception):
-    """Only some of the factors are bfloat16."""
+    """Only some of the factors are halves."""
 
 
 @dataclass
@@ -58,15 +58,13 @@ class Found:
     """Attention as a program has it.
 
     results: what each of its products is, by the product. orders: in which order of its axes each is written, by the
-    same. gradient: of the result, its axes in this order. none: where the result is 0 whatever is computed, if
-    anywhere: in rows of which all is masked.
+    same. none: where the result is 0 whatever is computed, if anywhere: in rows of which all is masked.
     """
 
     forward: Attention
     backward: Attention | None
     results: dict[Value, str]
     orders: dict[Value, tuple[int, ...]]
-    gradient: Value | None
     none: Value | None
 
 
@@ -76,12 +74,13 @@ def _need(condition: object) -> None:
 
 
 def _half_below(value: Value) -> Value | None:
-    """Return the bfloat16 whose numbers a value has, in float32 or once more, if need be in another order."""
-    if is_bfloat16(value.dtype) and is_map(value, "cast"):
-        return _half_below(value.inputs[0])
+    """Return the halves whose numbers a value has, in float32 or once more, if need be in another order."""
+    if value.dtype in HALVES and is_map(value, "cast"):
+        below = _half_below(value.inputs[0])
+        return below if below is not None and below.dtype == value.dtype else None
     while value.primitive in LOOKS:
         value = value.inputs[0]
-    is_half = value.dtype == FLOAT32 and is_map(value, "cast") and is_bfloat16(value.inputs[0].dtype)
+    is_half = value.dtype == FLOAT32 and is_map(value, "cast") and value.inputs[0].dtype in HALVES
     return value.inputs[0] if is_half else None
 
 
@@ -211,7 +210,7 @@ class _Search:
         v = self.rows(v_value, v_index, key)
         _need(self.result.shape and self.head_size(v_index) == size)
         self.of_one_dtype(q, k, v)
-        self.halves = q.dtype if is_bfloat16(q.dtype) else None
+        self.halves = q.dtype if q.dtype in HALVES else None
         band, left_out = band_of(self.scores, self.inside, product)
         scores = self.scores
         if left_out is not None:
@@ -231,7 +230,7 @@ class _Search:
             v,
         )
         forward.written["o"] = self.target(self.result, self.matrix)
-        backward, gradient = self.backward(forward, results, left_out)
+        backward = self.backward(forward, results, left_out)
         for value in self.seen - set(results):
             _need(value not in self.outputs)
             _need(all(reader in self.seen or reader in results for reader in self.readers.get(value, ())))
@@ -243,9 +242,9 @@ class _Search:
             for each, name in results.items()
         }
         none = self.in_rows(self.result_index(), self.result.shape)
-        return Found(forward, backward, results, orders, gradient, none)
+        return Found(forward, backward, results, orders, none)
 
-    narrow = True  # whether factors are read as bfloat16, where they are
+    narrow = True  # whether factors are read as halves, where they are
     halves: np.dtype | None = None  # if all are
 
     def of_one_dtype(self, *rows: Rows) -> None:
@@ -401,18 +400,22 @@ class _Search:
         return self.placed(None, start, dict(terms), row, dtype=self.read_as(product))
 
     def read_as(self, product: Value) -> np.dtype:
-        """Return bfloat16, if everything is and all who read a product round it to that; if not, float32."""
+        """Return the halves' dtype, if all are and all who read a product round it to that; if not, float32."""
         return self.halves if self.halves is not None and self.is_rounded(product) else FLOAT32
 
     def is_rounded(self, value: Value) -> bool:
-        """Whether all that read a value round it to bfloat16, if need be after a power of two has multiplied it."""
+        """Whether all that read a value round it to halves, if need be after a power of two has multiplied it.
+
+        (Not before that to float16, where small numbers have fewer digits, and large ones are infinite.)
+        """
 
         def rounds(reader: Value) -> bool:
             if is_map(reader, "cast"):
-                return is_bfloat16(reader.dtype)
+                return reader.dtype == self.halves
             if reader.primitive in ("permute", "reshape"):
                 return self.is_rounded(reader)
-            factor = number(reader.inputs[1]) if is_map(reader, "multiply") else None
+            scales = is_map(reader, "multiply") and self.halves != FLOAT16
+            factor = number(reader.inputs[1]) if scales else None
             return factor is not None and abs(math.frexp(factor)[0]) == 0.5 and self.is_rounded(reader)
 
         readers = self.readers.get(value, [])
@@ -468,15 +471,15 @@ class _Search:
 
     def backward(
         self, forward: Attention, results: dict[Value, str], left_out: np.ndarray | None
-    ) -> tuple[Attention | None, Value | None]:
-        """Return the products of the derivative, if there are any, and the gradient that they begin with."""
+    ) -> Attention | None:
+        """Return the products of the derivative, if there are any."""
         softmax = self.softmax
         sums = [r for r in self.reading(softmax) if r.primitive == "map" and r not in self.between]
         products = [
             r for r in self.reading(self.matrix) if r.primitive == "contract" and r is not self.result
         ]
         if not sums and not products:
-            return None, None
+            return None
         inner, gained = self.inner_gradient(sums)
         slope = self.outer_gradient(inner)
         self.slope = slope
@@ -484,8 +487,9 @@ class _Search:
         made.inner, made.slope = inner, slope
         if left_out is not None:
             made.slope = opened(slope, self.made_of(slope, {*self.inside, inner}) - {inner}, left_out, 0.0)
-        gradient, values = self.gradient(gained, forward)
-        made.g, made.of_queries = gradient, self.one_by_query()
+        gradient = self.gradient(gained, forward)
+        plain = self.one_by_query()
+        made.g, made.of_queries = gradient, (plain, plain, forward.written["o"])
         self.of_one_dtype(forward.q, gradient)
         for product in products:
             g_value, g_index, _ = self.other(product, self.matrix, self.query)
@@ -504,7 +508,7 @@ class _Search:
         made.leaves = leaves_of(made)
         with contextlib.suppress(_Other, Inexpressible, Split):  # (Then each is an array of its own.)
             self.join(made, results)
-        return made, values
+        return made
 
     def join(self, made: Attention, results: dict[Value, str]) -> None:
         """Let gradients that only become pieces of one array, as those of one product's parts do, be written there."""
@@ -611,8 +615,8 @@ class _Search:
             value = maps[0]
         raise _Other
 
-    def gradient(self, gained: Value, forward: Attention) -> tuple[Rows, Value]:
-        """Return where the result's gradient lies, a factor of that of the probabilities; and itself."""
+    def gradient(self, gained: Value, forward: Attention) -> Rows:
+        """Return where the result's gradient lies, a factor of that of the probabilities."""
         first, second = self.factors(gained, self.index)
         if self.key in first[2]:
             first, second = second, first
@@ -620,10 +624,7 @@ class _Search:
         _need(self.rows(*second[:2], self.key) == forward.v)
         value, where = first[:2]
         self.whole_gradient = self.rows(value, where, self.query)
-        value = self.without_rows(value, where)
-        order = [self.result_index()[axis] for axis in self.layout(self.result)]
-        axes = [where.index(each) if each in where else self.head_of(where) for each in order]
-        return self.rows(value, where, self.query), builder.permute(value, axes)
+        return self.rows(self.without_rows(value, where), where, self.query)
 
     def result_index(self) -> Index:
         """Return the index of the result."""
@@ -634,14 +635,7 @@ class _Search:
         own = {*self.batches, self.query, self.key}
         return next(n for n, each in enumerate(index) if not own & set(dims_of([each])))
 
-    def one_by_query(self) -> tuple[Rows, Rows, Rows]:
-        """Return where numbers lie that there is one of for each query: by batches, and as the result has them."""
+    def one_by_query(self) -> Rows:
+        """Return where numbers lie that there is one of for each query."""
         sizes = [d.size for d in (*self.batches, self.query)]
-        plain = Rows(None, 0, strides_of(tuple(sizes))[:-1], 1)
-        own, axes = self.result_index(), self.layout(self.result)[:-1]
-        start, terms = offset(
-            tuple(own[axis] for axis in axes), tuple(self.result.shape[axis] for axis in axes)
-        )
-        steps = dict(terms)
-        as_result = Rows(None, start, tuple(steps.get(d, 0) for d in self.batches), steps[self.query])
-        return plain, plain, as_result
+        return Rows(None, 0, strides_of(tuple(sizes))[:-1], 1)

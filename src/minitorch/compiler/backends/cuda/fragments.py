@@ -9,8 +9,9 @@ same everywhere, and this one lets a thread read two neighbours at once, and thr
   neighbour, and can be a factor without moving if rows of the other are taken in this order;
 - two results side by side have the even and the odd columns of 16: four neighbours for a thread.
 
-In bfloat16 it is 16 × 16 × 8 elements at a time, two of them in a slot. There are instructions that bring matrices of
-8 × 8 of them, transposed or not, to where they are wanted, and everything comes in its own order.
+Of halves it is 16 × 16 × 8 elements at a time, two of them in a slot. There are instructions that bring matrices of
+8 × 8 of them, transposed or not, to where they are wanted, and everything comes in its own order. Where four warps
+multiply together (`GroupProduct` in words.py), they find factors in shared memory by themselves.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.compiler.backends.cuda.words import BlockWriter
+from minitorch.compiler.backends.cuda.words import BlockWriter, GroupProduct
 from minitorch.compiler.backends.llvm.control import add, multiply
 from minitorch.compiler.backends.llvm.text import TYPES, literal
 
 STRIP = 16  # rows
 APART = 8  # elements between two rows in shared memory: so threads that read side by side find all banks
+PANEL = 64  # elements of a row that lie side by side where four warps multiply
 ZERO = literal(0.0, np.dtype(np.float32))
 
 Slots = list[list[int]]  # of a fragment: of its elements, and of what is left of them when they are rounded
@@ -59,8 +61,8 @@ class Fragments:
         first = multiply(e, warp, STRIP * self.strips)
         return first, e.op(f"lshr i64 {lane}, 2"), e.op(f"and i64 {lane}, 3")
 
-    def near(self, buffer: str, row: str, column: str) -> str:
-        """Return where an element lies in shared memory."""
+    def near(self, buffer: str, row: str, column: str, rows: int) -> str:
+        """Return where an element lies in shared memory, in a buffer of so many rows."""
         e = self.e
         place = add(e, multiply(e, row, self.stride), column)
         begin = e.op(f"getelementptr i8, ptr %shared, i64 {buffer}")
@@ -111,6 +113,9 @@ class Fragments:
     ) -> None:
         """Add to the results earlier ones times what is in a buffer: summed along a row."""
         raise NotImplementedError
+
+    def multiplied(self) -> None:
+        """See to it that products are there."""
 
     def write_row(self, base: str, results: list[list[int]], half: int, factor: str, dtype: Any) -> None:
         """Write what a thread has of a row, times a factor, to memory."""
@@ -172,7 +177,7 @@ class Tf32(Fragments):
     def of_warp(self, buffer: str) -> str:
         """Return where the first of a warp's rows lie in shared memory."""
         first, place, part = self.lanes()
-        return self.near(buffer, add(self.e, first, place), multiply(self.e, part, 2))
+        return self.near(buffer, add(self.e, first, place), multiply(self.e, part, 2), 0)
 
     def hold(self, slots: list[list[Slots]], buffer: str) -> None:
         """Write phases that read the rows of each warp from shared memory; slots: by strips and steps along a head."""
@@ -204,7 +209,7 @@ class Tf32(Fragments):
                         self.first_factor(fragment, near, strip, step)
                 _, place, part = self.lanes()
                 row = e.op(f"xor i64 {place}, {e.op(f'lshr i64 {place}, 2')}")
-                near = self.near(buffer(), row, multiply(e, part, 2))
+                near = self.near(buffer(), row, multiply(e, part, 2), 0)
                 for number in range(count):
                     for k, name in enumerate(self.read(near, 8 * number * self.stride + 8 * step)):
                         self.put(second[number], k, name)
@@ -231,7 +236,7 @@ class Tf32(Fragments):
                 _, place, part = self.lanes()
                 column, base = multiply(e, place, 2), buffer()
                 for k, row in enumerate(self.pair(part)):
-                    near = self.near(base, row, column)
+                    near = self.near(base, row, column, 0)
                     for number in range(0, count, 2):
                         for odd, name in enumerate(self.read(near, 8 * step * self.stride + 8 * number)):
                             self.put(second[number + odd], k, name)
@@ -252,8 +257,8 @@ class Tf32(Fragments):
             e.line(f"store <4 x float> {four}, ptr {target}, align 16")
 
 
-class Bfloat16(Fragments):
-    """Products of bfloat16, summed in float32."""
+class Halves(Fragments):
+    """Products of float16 or bfloat16, summed in float32."""
 
     depth = 16
 
@@ -272,7 +277,7 @@ class Bfloat16(Fragments):
 
     def pack(self, x: str, y: str) -> str:
         """Return two numbers in one register."""
-        return self.e.call("fast.pack_bfloat16", "i32", [("float", x), ("float", y)])
+        return self.e.call(f"fast.pack_{self.dtype.name}", "i32", [("float", x), ("float", y)])
 
     def point(self, slot: int, buffer: str, first: str, rows_first: bool) -> None:
         """Keep where the row begins that a thread says of four matrices of 8 × 8: two by two, down or across first."""
@@ -350,7 +355,7 @@ class Bfloat16(Fragments):
         for number in range(len(made[0])):
             for strip, fragment in enumerate(first):
                 slots = [*made[strip][number], *fragment, *second[number][0]]
-                self.block.together("multiply_bfloat16", slots)
+                self.block.together(f"multiply_{self.dtype.name}", slots)
 
     def write_row(self, base: str, results: list[list[int]], half: int, factor: str, dtype: Any) -> None:
         """Write what a thread has of a row, times a factor, to memory."""
@@ -365,3 +370,83 @@ class Bfloat16(Fragments):
             first = e.op(f"insertelement <2 x float> poison, float {pair[0]}, i32 0")
             both = e.op(f"insertelement <2 x float> {first}, float {pair[1]}, i32 1")
             e.line(f"store <2 x float> {both}, ptr {target}, align 8")
+
+
+class Groups(Halves):
+    """Products of halves by four warps together, of a block's rows in shared memory. rows: how many it has."""
+
+    def __init__(self, block: BlockWriter, dtype: Any, size: int, rows: int, tile: int) -> None:
+        super().__init__(block, dtype, size, 1, False)
+        self.stride, self.rows, self.tile = PANEL, rows, tile
+        self.waiting: list[GroupProduct] = []
+
+    @property
+    def row_bytes(self) -> int:
+        """How many bytes of shared memory a row takes."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def panels(self) -> tuple[int, int]:
+        """How far apart in shared memory a row's 64 elements are from the next 64: of a block's rows, of a tile's."""
+        return self.rows * 2 * PANEL, self.tile * 2 * PANEL
+
+    def near(self, buffer: str, row: str, column: str, rows: int) -> str:
+        """Return where an element lies in shared memory, in a buffer of so many rows."""
+        e = self.e
+        panel, inside = e.op(f"lshr i64 {column}, 6"), e.op(f"and i64 {column}, {PANEL - 1}")
+        moved = e.op(f"xor i64 {inside}, {multiply(e, e.op(f'and i64 {row}, 7'), 8)}")
+        place = add(e, add(e, multiply(e, panel, rows * PANEL), multiply(e, row, PANEL)), moved)
+        begin = e.op(f"getelementptr i8, ptr %shared, i64 {buffer}")
+        return e.op(f"getelementptr {self.element}, ptr {begin}, i64 {place}")
+
+    def keep_place(self, buffer: str) -> int:
+        """Keep where rows begin in shared memory."""
+        slot = self.block.variable("i32")
+        self.block.keep(slot, self.e.op(f"trunc i64 {add(self.e, buffer, '0')} to i32"))
+        return slot
+
+    def multiply_along(
+        self,
+        made: Results,
+        held: list[list[Slots]],
+        mine: str,
+        second: list[Slots],
+        buffer: Callable[[], str],
+    ) -> None:
+        """Have the results be a block's rows times those in a buffer: summed along a head."""
+        e = self.e
+        with self.block.phase(waits=False):
+            group = multiply(e, e.op("lshr i64 %thread, 7"), 64 * 2 * PANEL)
+            a, b = self.keep_place(add(e, group, mine)), self.keep_place(buffer())
+        (sums,) = made
+        c = tuple(slot for four in sums for slot in four)
+        self.waiting.append(GroupProduct(self.dtype, c, (a,), b, self.size, False, self.panels))
+
+    def multiply_across(
+        self,
+        made: Results,
+        first: Results,
+        factors: list[Slots],
+        second: list[Slots],
+        buffer: Callable[[], str],
+    ) -> None:
+        """Add to the results earlier ones times what is in a buffer: summed along a row."""
+        (sums,), (scores,) = made, first
+        fragments = []
+        with self.block.phase(waits=False):
+            b = self.keep_place(buffer())
+            for step in range(len(scores) // 2):
+                (slots,) = self.slots(4)
+                for k, slot in enumerate(slots):
+                    two = scores[2 * step + k // 2][2 * (k % 2) :][:2]
+                    self.block.keep(slot, self.pack(*(self.block.kept(each) for each in two)))
+                fragments += slots
+        c = tuple(slot for four in sums for slot in four)
+        self.waiting.append(
+            GroupProduct(self.dtype, c, tuple(fragments), b, 8 * len(scores), True, self.panels)
+        )
+
+    def multiplied(self) -> None:
+        """See to it that products are there."""
+        self.block.group_products(self.waiting)
+        self.waiting = []

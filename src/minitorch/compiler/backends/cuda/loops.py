@@ -61,6 +61,10 @@ WARP = 32  # threads that run together
 WIDE_TEAM = 128  # threads for a row, where rows are enough
 MOST_KEPT = 16  # of a row, by one thread
 MOST_TEAM_THAT_KEEPS, LEAST_THREADS_THAT_KEEP = 512, 1 << 13
+LEAST_KEPT_ROW = 64
+# Threads of a block, and elements of its rows, at most, where there are several: blocks that begin and end at different
+# times keep memory busy.
+KEEPING_THREADS, KEPT_BY_A_BLOCK = 128, 1 << 10
 FOLDED_AT_ONCE = FOLDED_BY_ALL = 8  # what so many threads know, one folds; and in the end everybody
 SIDE_BY_SIDE = 4  # elements of a thread: it waits for memory once for all of them
 DEAR = 32.0  # what an element costs from where on a thread takes twice as many: it computes while others wait
@@ -219,32 +223,40 @@ def _arrange_to_keep(loop: Loop, nodes: list[Expression]) -> Arrangement | None:
     space.join_all(inner)
     rows, length = total(outer), total(inner)
     blocks = loop.blocks if by_blocks else 0
-    if not is_fixed(length) or length < 2 * WARP or (blocks and (rows % blocks or rows == 1)):
+    if not is_fixed(length) or length < LEAST_KEPT_ROW or (blocks and (rows % blocks or rows == 1)):
         return None
     along = set(inner)
     inside = {n: any(space.now[d] in along for d in n.dims) for n in nodes}
     kept = keeping(loop, find_stages(loop, nodes), inside)
     if not kept.most:
         return None
-    team = WARP
+    mine = rows // blocks if blocks else rows
+    team = min(WARP, _power(length // SIDE_BY_SIDE))
+    if mine % (WARP // team):
+        team = WARP
     while -(-length // team) * kept.most > MOST_KEPT:
         team *= 2
     busy = typical(rows) * team >= LEAST_THREADS_THAT_KEEP
     if team > MOST_TEAM_THAT_KEEPS or not busy or len(kept.nodes) > MOST_KEPT:
         return None
-    mine = rows // blocks if blocks else rows
-    teams = max(1, BLOCK_THREADS // team) if blocks or team <= WARP else 1
+    most = BLOCK_THREADS if blocks else min(KEEPING_THREADS, KEPT_BY_A_BLOCK // length * team)
+    teams = max(1, _power(most // team + 1) // 2)
     while mine % teams:
         teams //= 2
     if not blocks:
         blocks, mine = rows // teams, teams
-    return Arrangement(space, outer, inner, team, team * teams, blocks, mine, by_blocks, 0, keeps=True)
+    whole = length >= SIDE_BY_SIDE * team and length % SIDE_BY_SIDE == 0
+    vectors = SIDE_BY_SIDE if whole and _in_vectors(loop, nodes, space, inner) else 1
+    return Arrangement(
+        space, outer, inner, team, team * teams, blocks, mine, by_blocks, 0, vectors=vectors, keeps=True
+    )
 
 
 def _in_vectors(loop: Loop, nodes: list[Expression], space: Space, dims: list[Dim]) -> bool:
     """Whether neighbours in all that is stored, and in something that is read, are neighbours in memory."""
     reads = [n for n in nodes if n.kind == "load" and _is_vector(loop, space, dims, n)]
-    stores = all(_is_along(loop, space, dims, s.operand, s.where) for s in loop.stores)
+    along = [s for s in loop.stores if any(space.factor(s.where, d) for d in dims)]
+    stores = all(_is_along(loop, space, dims, s.operand, s.where) for s in along)
     return bool(reads) and stores and (len(dims) == 1 or dims[-1].size % SIDE_BY_SIDE == 0)
 
 
@@ -371,7 +383,10 @@ class _LoopWriter:
                 self.slots[fold] = Slots(self.e, fold, self.shared)
                 self.shared += self.slots[fold].size * arrangement.threads
         self.keeping = keeping(loop, self.stages, self.inside) if arrangement.keeps else None
-        self.each = -(-total(arrangement.inner) // arrangement.team)  # elements of a row for a thread
+        # Elements of a row for a thread.
+        self.each = (
+            -(-total(arrangement.inner) // (arrangement.vectors * arrangement.team)) * arrangement.vectors
+        )
         self.kept_count = len(self.keeping.nodes) * self.each if self.keeping is not None else 0
         self.rows = [f for f in loop.folds if f.scope == "row"]
         self.totals = [f for f in loop.folds if f.scope in ("total", "rows")]
@@ -456,21 +471,22 @@ class _LoopWriter:
             self.w.counters.update(zip(self.a.outer, counters, strict=True))
             writers.append(self.w)
             if vectors > 1 and place % vectors == 0:
-                read = self.read_vectors(order, vectors)
+                read = self.read_vectors(order, self.a.outer, vectors)
             if vectors > 1:
                 self.w.scopes[-1].update(read[place % vectors])
             for node in order:
                 self.w.write(node)
         for place in range(0, len(writers), vectors):
+            self.w = writers[place]
             for store in self.loop.stores:
-                self.store_vector(store, writers[place : place + vectors])
+                self.store_vector(store, [w.single(store.node) for w in writers[place : place + vectors]])
 
-    def read_vectors(self, order: list[Expression], count: int) -> list[dict[Any, str]]:
+    def read_vectors(self, order: list[Expression], dims: list[Dim], count: int) -> list[dict[Any, str]]:
         """Read neighbours at once where they lie side by side; of each what is known then."""
         e, a = self.e, self.a
         known: list[dict[Any, str]] = [{} for _ in range(count)]
         for node in order:
-            if node.kind == "load" and _is_vector(self.loop, a.space, a.outer, node):
+            if node.kind == "load" and _is_vector(self.loop, a.space, dims, node):
                 kind = memory_type(node.dtype)
                 place = self.w.pointer(node.data.operand, node.data.where, kind)
                 align = min(node.dtype.itemsize * count, VECTOR_BYTES)
@@ -480,16 +496,15 @@ class _LoopWriter:
                     names[node] = e.op(f"trunc i8 {name} to i1") if node.dtype.kind == "b" else name
         return known
 
-    def store_vector(self, store: Store, writers: list[Writer]) -> None:
-        """Write a store of neighbours."""
-        e, count, self.w = self.e, len(writers), writers[0]
-        if count == 1:
-            self.store(store)
-            return
+    def store_vector(self, store: Store, names: list[str]) -> None:
+        """Write a store of neighbours, the first of which is where the writer is."""
+        e, count = self.e, len(names)
         dtype, kind = store.node.dtype, memory_type(store.node.dtype)
+        if count == 1:
+            self.w.store_name(names[0], dtype, store.operand, store.where)
+            return
         whole = "poison"
-        for lane, w in enumerate(writers):
-            name = w.single(store.node)
+        for lane, name in enumerate(names):
             name = e.op(f"zext i1 {name} to i8") if dtype.kind == "b" else name
             whole = e.op(f"insertelement <{count} x {kind}> {whole}, {kind} {name}, i32 {lane}")
         place = self.w.pointer(store.operand, store.where, kind)
@@ -685,44 +700,61 @@ class _LoopWriter:
     ) -> None:
         """Write the way along a row without a loop; what a later pass needs again is kept."""
         e, a, w = self.e, self.a, self.w
-        length = total(a.inner)
+        length, count = total(a.inner), a.vectors
         names = [name for fold in folds for name in nothing(fold)]
-        for k in range(self.each):
-            place = add(e, lane, str(k * a.team))
+        first = multiply(e, lane, count)
+        for k in range(0, self.each, count):
+            place = add(e, first, str(k * a.team))
             exists = None
-            if (k + 1) * a.team > length:  # some threads have no element any more, and look at the last one
+            if (k + count) * a.team > length:  # some have no element any more, and look at the last ones
                 exists = e.op(f"icmp ult i64 {place}, {length}")
-                place = e.op(f"select i1 {exists}, i64 {place}, i64 {length - 1}")
-            w.scopes.append({})
-            self.go_to(place, a.inner)
-            for node in keeping.used[number]:
-                slot = keeping.nodes.index(node) * self.each + k
-                w.scopes[-1][node] = e.op(f"kept {slot} {TYPES[node.dtype]}")
-            for node in keeping.computed[number]:
-                self.write_inside(node)
-                if node in keeping.nodes:
-                    slot = keeping.nodes.index(node) * self.each + k
-                    e.line(f"keep {slot} {TYPES[node.dtype]} {w.single(node)}")
-            after, known = [], iter(names)
-            for fold in folds:
-                so_far = [next(known) for _ in kinds(fold)]
-                new = together(e, fold, so_far, [w.single(fold.source)])
-                if exists is not None:
-                    kind = TYPES[fold.dtype]
-                    new = [e.op(f"select i1 {exists}, {kind} {new[0]}, {kind} {so_far[0]}")]
-                after += new
-            names = after
+                place = e.op(f"select i1 {exists}, i64 {place}, i64 {length - count}")
+            stored: list[list[str]] = [[] for _ in stores]
+            for neighbour in range(count):
+                w.scopes.append({})
+                self.go_to(add(e, place, str(neighbour)), a.inner)
+                if count > 1:
+                    if neighbour == 0:
+                        read = self.read_vectors(keeping.computed[number], a.inner, count)
+                    w.scopes[-1].update(read[neighbour])
+                self.at_kept_place(keeping, number, k + neighbour)
+                after, known = [], iter(names)
+                for fold in folds:
+                    so_far = [next(known) for _ in kinds(fold)]
+                    new = together(e, fold, so_far, [w.single(fold.source)])
+                    if exists is not None:
+                        kind = TYPES[fold.dtype]
+                        new = [e.op(f"select i1 {exists}, {kind} {new[0]}, {kind} {so_far[0]}")]
+                    after += new
+                names = after
+                for found, store in zip(stored, stores, strict=True):
+                    found.append(w.single(store.node))
+                w.scopes.pop()
 
-            def store_all() -> None:
-                for store in stores:
-                    self.store(store)
+            def store_all(place: str = place, stored: list[list[str]] = stored) -> None:
+                w.scopes.append({})
+                self.go_to(place, a.inner)
+                for store, found in zip(stores, stored, strict=True):
+                    self.store_vector(store, found)
+                w.scopes.pop()
 
             if exists is None:
                 store_all()
             elif stores:
                 when(e, exists, store_all)
-            w.scopes.pop()
         self.leave(folds, names)
+
+    def at_kept_place(self, keeping: Keeping, number: int, k: int) -> None:
+        """Write what is computed in a pass at a thread's k-th place; what was kept of it is known."""
+        e, w = self.e, self.w
+        for node in keeping.used[number]:
+            slot = keeping.nodes.index(node) * self.each + k
+            w.scopes[-1][node] = e.op(f"kept {slot} {TYPES[node.dtype]}")
+        for node in keeping.computed[number]:
+            self.write_inside(node)
+            if node in keeping.nodes:
+                slot = keeping.nodes.index(node) * self.each + k
+                e.line(f"keep {slot} {TYPES[node.dtype]} {w.single(node)}")
 
     def at_places(
         self,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.compiler.backends.cuda.attention import ROW_NUMBERS, Attention
+from minitorch.compiler.backends.cuda.attention import ROW_NUMBERS, SUM, Attention
 from minitorch.compiler.backends.cuda.capabilities import Gpu
 from minitorch.compiler.backends.cuda.convolutions import (
     Convolution,
@@ -222,9 +222,10 @@ class GpuLowering(Lowering):
         def operand(key: Any) -> Any:
             first, *rest = key if isinstance(key, tuple) else (key,)
             if first == RESULT:
-                size = attention.query.size if key[1] in ("o", "q", *ROW_NUMBERS) else attention.key.size
-                size *= attention.count * (1 if key[1] in ROW_NUMBERS else attention.size)
-                return written[key[1]] or unread.setdefault(key[1], Scratch(size * 4))
+                one_each = (*ROW_NUMBERS, SUM)
+                size = attention.query.size if key[1] in ("o", "q", *one_each) else attention.key.size
+                size *= attention.count * (1 if key[1] in one_each else attention.size)
+                return written.get(key[1]) or unread.setdefault(key[1], Scratch(size * 4))
             if first == ROW:
                 return rows[key[1]]
             return (given[first], *rest) if rest else given[first]

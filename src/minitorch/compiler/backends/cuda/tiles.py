@@ -17,13 +17,13 @@ import numpy as np
 from minitorch.compiler.backends.cuda.attention import (
     COPIED,
     ROW_NUMBERS,
+    SUM,
     Attention,
     Rows,
     expressions,
-    is_bfloat16,
 )
 from minitorch.compiler.backends.cuda.exact import supplied
-from minitorch.compiler.backends.cuda.fragments import STRIP, Bfloat16, Results, Tf32
+from minitorch.compiler.backends.cuda.fragments import STRIP, Fragments, Groups, Halves, Results, Tf32
 from minitorch.compiler.backends.cuda.words import WARP, BlockWriter, Kernel
 from minitorch.compiler.backends.llvm import functions
 from minitorch.compiler.backends.llvm.body import Expression, addresses_in, in_order
@@ -31,9 +31,9 @@ from minitorch.compiler.backends.llvm.control import add, larger, multiply, smal
 from minitorch.compiler.backends.llvm.space import Space
 from minitorch.compiler.backends.llvm.text import TYPES, literal
 from minitorch.compiler.backends.llvm.writer import Writer
+from minitorch.compiler.ir.halves import HALVES
 
 WARPS = 4
-THREADS = WARP * WARPS
 FLOAT32 = np.dtype(np.float32)
 LOG2_E = literal(math.log2(math.e), FLOAT32)
 NOTHING, ZERO, ONE = literal(-math.inf, FLOAT32), literal(0.0, FLOAT32), literal(1.0, FLOAT32)
@@ -42,9 +42,14 @@ NOTHING, ZERO, ONE = literal(-math.inf, FLOAT32), literal(0.0, FLOAT32), literal
 FORWARD = {32: (1, 64, True), 64: (1, 64, True), 128: (1, 32, False)}
 OF_KEYS = {32: (1, 32, True), 64: (1, 32, True), 128: (1, 16, False)}
 OF_QUERIES = {32: (1, 32, True), 64: (1, 32, True), 128: (1, 16, False)}
-BFLOAT16_FORWARD = {32: (1, 64, True), 64: (1, 64, True), 128: (1, 64, True)}
-BFLOAT16_OF_KEYS = {32: (1, 64, True), 64: (1, 64, True), 128: (1, 32, False)}
-BFLOAT16_OF_QUERIES = {32: (1, 64, True), 64: (1, 64, True), 128: (1, 32, True)}
+HALF_FORWARD = {32: (1, 64, True), 64: (1, 64, True), 128: (1, 64, True)}
+HALF_OF_KEYS = {32: (1, 64, True), 64: (1, 64, True), 128: (1, 32, False)}
+HALF_OF_QUERIES = {32: (1, 64, True), 64: (1, 64, True), 128: (1, 32, True)}
+# Where four warps multiply together: how many warps a block has, how many of the others are gone along at once, and how
+# many blocks a multiprocessor has at once.
+GROUPS_FORWARD = {64: (4, 64, 4), 128: (8, 64, 2)}
+GROUPS_OF_KEYS = {64: (4, 64, 3), 128: (4, 64, 2)}
+GROUPS_OF_QUERIES = {64: (4, 64, 4), 128: (4, 64, 2)}
 RESULT, ROW = "result", "row"  # operands that are no values of the program when a kernel is written
 
 
@@ -53,15 +58,15 @@ def kernels_of(attention: Attention) -> list[Kernel]:
     if attention.g is None:
         return [kernel_of(attention, lambda a, exact: _Forward(a, exact))]
     return [
-        kernel_of(attention, lambda a, exact: _Backward(a, exact, of_keys=True)),
         kernel_of(attention, lambda a, exact: _Backward(a, exact, of_keys=False)),
+        kernel_of(attention, lambda a, exact: _Backward(a, exact, of_keys=True)),
     ]
 
 
 def kernel_of(attention: Attention, writer: Callable[[Attention, bool], _Tiles]) -> Kernel:
     """Return a kernel, with the one that runs where nothing may be rounded."""
     kernel = writer(attention, False).kernel()
-    if not is_bfloat16(attention.dtype):
+    if attention.dtype not in HALVES:
         kernel.exact = writer(attention, True).kernel()
     return kernel
 
@@ -89,9 +94,16 @@ class _Tiles:
         self.e = self.block.e
         self.body, self.named = expressions(attention)
         self.shared = 0
-        self.strips, self.tile, in_registers = self.shape()
-        kind = Bfloat16 if is_bfloat16(attention.dtype) else Tf32
-        self.f = kind(self.block, attention.dtype, attention.size, self.strips, in_registers)
+        size, dtype = attention.size, attention.dtype
+        self.f: Fragments
+        if attention.in_groups and dtype in HALVES and size in GROUPS_FORWARD:
+            self.strips, (self.warps, self.tile, self.at_once) = 1, self.group_shape()
+            self.f = Groups(self.block, dtype, size, self.rows, self.tile)
+        else:
+            self.warps, self.at_once = WARPS, 1
+            self.strips, self.tile, in_registers = self.shape()
+            kind = Halves if dtype in HALVES else Tf32
+            self.f = kind(self.block, dtype, size, self.strips, in_registers)
         if isinstance(self.f, Tf32):
             self.f.exact = exact
 
@@ -99,12 +111,21 @@ class _Tiles:
         """Return strips of rows for a warp, how many of the others are gone along at once, and where own rows are."""
         raise NotImplementedError
 
+    def group_shape(self) -> tuple[int, int, int]:
+        """Return warps of a block, how many of the others are gone along at once, and blocks of a multiprocessor."""
+        raise NotImplementedError
+
     # --- a kernel ---
 
     @property
     def rows(self) -> int:
         """How many rows a block has."""
-        return STRIP * self.strips * WARPS
+        return STRIP * self.strips * self.warps
+
+    @property
+    def threads(self) -> int:
+        """How many threads a block has."""
+        return WARP * self.warps
 
     @property
     def own_tiles(self) -> int:
@@ -137,7 +158,7 @@ class _Tiles:
             self.block.items,
             self.body.operands,
             blocks,
-            THREADS,
+            self.threads,
             self.shared,
             supplied(self.e.externs),
             2.0 * self.products * elements * self.a.size,
@@ -145,6 +166,7 @@ class _Tiles:
             elements,
             kept=len(self.block.variables),
             variables=self.block.variables,
+            at_once=self.at_once,
         )
 
     def buffer(self, rows: int) -> int:
@@ -196,23 +218,60 @@ class _Tiles:
         key = rows.source if not rows.start else (rows.source, rows.start * rows.dtype.itemsize)
         return self.matrix(rows, key, counters)
 
-    def copy(self, rows: Rows, first: str, count: int, limit: str, buffer: str) -> None:
-        """Begin to copy some rows to a place in shared memory; those beyond a limit are 0 there."""
+    def copy(self, rows: Rows, first: str, count: int, limit: str | None, buffer: str) -> None:
+        """Begin to copy some rows to a place in shared memory; those beyond a limit, if there is one, are 0 there."""
         e, chunk, element = self.e, COPIED // rows.dtype.itemsize, TYPES[rows.dtype]
         chunks = self.a.size // chunk
         base = self.given(rows, self.at()[1])
         mine = e.op(f"lshr i64 %thread, {chunks.bit_length() - 1}")
         column = multiply(e, e.op(f"and i64 %thread, {chunks - 1}"), chunk)
-        near = self.f.near(buffer, mine, column)
-        for turn in range(count * chunks // THREADS):
-            below = turn * (THREADS // chunks)
+        near = self.f.near(buffer, mine, column, count)
+        place = add(e, multiply(e, add(e, first, mine), rows.row), column)
+        begin = e.op(f"getelementptr {element}, ptr {base}, i64 {place}")
+        for turn in range(count * chunks // self.threads):
+            below = turn * (self.threads // chunks)
+            target = e.op(f"getelementptr {element}, ptr {near}, i64 {below * self.f.stride}")
+            if limit is None:
+                further = below * rows.row
+                e.line(f"copy {target} {e.op(f'getelementptr {element}, ptr {begin}, i64 {further}')} 16")
+                continue
             row = add(e, add(e, first, mine), str(below))
             inside = e.op(f"icmp slt i64 {row}, {limit}")
             place = add(e, multiply(e, row, rows.row), column)
             there = e.op(f"getelementptr {element}, ptr {base}, i64 {place}")
             source = e.op(f"select i1 {inside}, ptr {there}, ptr {base}")
-            target = e.op(f"getelementptr {element}, ptr {near}, i64 {below * self.f.stride}")
             e.line(f"copy {target} {source} {e.op(f'select i1 {inside}, i32 16, i32 0')}")
+
+    def limit(self, total: int, count: int) -> str | None:
+        """Return up to where there are rows, of which so many at a time are copied; None if each time all exist."""
+        return str(total) if total % count else None
+
+    def near(self, buffers: int, turn: str, which: int) -> str:
+        """Return where the rows lie that are met in a turn, of two kinds: there are two buffers for each."""
+        size = self.tile * self.f.row_bytes
+        side = self.e.op(f"and i64 {turn}, 1")
+        return add(self.e, multiply(self.e, side, 2 * size), str(buffers + which * size))
+
+    def copy_met(self, met: tuple[Rows, Rows], buffers: int, turn: str) -> None:
+        """Begin to copy what is met in a turn."""
+        first = multiply(self.e, turn, self.tile)
+        for which, rows in enumerate(met):
+            limit = self.limit(self.along, self.tile)
+            self.copy(rows, first, self.tile, limit, self.near(buffers, turn, which))
+        self.e.line("commit")
+
+    def copy_next(self, met: tuple[Rows, Rows], buffers: int, turn: str) -> None:
+        """Begin to copy what is met in the turn after this one, if there is one."""
+        e, (_, stop) = self.e, self.bounds()
+        following = add(e, turn, "1")
+        more = e.op(f"icmp slt i64 {following}, {stop}")
+        when(e, more, lambda: self.copy_met(met, buffers, following))
+
+    def arrived(self) -> None:
+        """Wait for what was copied."""
+        self.e.line("wait 0")
+        if isinstance(self.f, Groups):
+            self.e.line("shown")
 
     # --- scores ---
 
@@ -234,6 +293,23 @@ class _Tiles:
         for node in nodes:
             w.write(node)
         return w.single(root)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether scores are products times a factor, and halves: then e to them takes two instructions."""
+        scaled = self.named["scores"] is self.named["product"] and self.factor > 0
+        return self.a.dtype in HALVES and scaled
+
+    @property
+    def factor(self) -> float:
+        """What products are to be multiplied with."""
+        return self.a.q.factor * self.a.k.factor
+
+    def plain_power(self, product: str, less: str) -> str:
+        """Return 2 to what a plain score is to the base 2, less what is given."""
+        e, factor = self.e, literal(np.float32(self.factor * math.log2(math.e)), FLOAT32)
+        given = [("float", product), ("float", factor), ("float", e.op(f"fneg float {less}"))]
+        return e.call("fast.exp2", "float", [("float", e.call("llvm.fma.f32", "float", given))])
 
     def within(self, number: str, turn: str, write: Callable[[bool], None]) -> None:
         """Write what is done with a tile twice: where some of it may be masked, or beyond the last column; and not."""
@@ -296,6 +372,20 @@ class _Tiles:
         """Return the larger of two numbers."""
         return self.e.call("llvm.maxnum.f32", "float", [("float", x), ("float", y)])
 
+    def sum_of(self, x: str, y: str) -> str:
+        """Return the sum of two numbers."""
+        return self.e.op(f"fadd float {x}, {y}")
+
+    def exchange(self, mine: list[int], theirs: list[int], combine: Callable[[str, str], str]) -> None:
+        """Write phases that combine what the four threads of a row have."""
+        block = self.block
+        for distance in (1, 2):
+            for one, other in zip(mine, theirs, strict=True):
+                block.together("exchange", [one, other], distance)
+            with block.phase(waits=False):
+                for one, other in zip(mine, theirs, strict=True):
+                    block.keep(one, combine(block.kept(one), block.kept(other)))
+
     def clear(self, *made: Results) -> None:
         """Set results to 0."""
         for slot in [slot for results in made for strip in results for result in strip for slot in result]:
@@ -356,13 +446,20 @@ class _Forward(_Tiles):
 
     def shape(self) -> tuple[int, int, bool]:
         """Return strips of rows for a warp, how many of the others are gone along at once, and where own rows are."""
-        return (BFLOAT16_FORWARD if is_bfloat16(self.a.dtype) else FORWARD)[self.a.size]
+        return (HALF_FORWARD if self.a.dtype in HALVES else FORWARD)[self.a.size]
+
+    def group_shape(self) -> tuple[int, int, int]:
+        """Return warps of a block, how many of the others are gone along at once, and blocks of a multiprocessor."""
+        return GROUPS_FORWARD[self.a.size]
 
     def write(self) -> None:
         """Write the phases."""
         a, block, e = self.a, self.block, self.e
-        keys = self.buffer(self.tile)
-        values = self.buffer(max(self.tile, self.rows) if self.f.in_registers else self.tile)
+        ahead = isinstance(
+            self.f, Groups
+        )  # whether keys and values are copied while those before them are met
+        keys = self.buffer(4 * self.tile if ahead else self.tile)
+        values = keys if ahead else self.buffer(max(self.tile, self.rows if self.f.in_registers else 0))
         queries = values if self.f.in_registers else self.buffer(self.rows)
         held = self.f.held()
         second = [self.f.slots(2) for _ in range(max(a.size, self.tile) // 8)]
@@ -371,40 +468,42 @@ class _Forward(_Tiles):
         # For each row of a thread:
         most, total, mine, theirs = ([block.variable() for _ in range(2 * self.strips)] for _ in range(4))
 
-        def all_exchanged(combine: Callable[[str, str], str]) -> None:
-            """Combine what the threads of a row have."""
-            for distance in (1, 2):
-                for one, other in zip(mine, theirs, strict=True):
-                    block.together("exchange", [one, other], distance)
-                with block.phase(waits=False):
-                    for one, other in zip(mine, theirs, strict=True):
-                        block.keep(one, combine(block.kept(one), block.kept(other)))
-
         with block.phase():
             number = self.at()[0]
-            self.copy(a.q, multiply(e, number, self.rows), self.rows, str(self.own), str(queries))
+            limit = self.limit(self.own, self.rows)
+            self.copy(a.q, multiply(e, number, self.rows), self.rows, limit, str(queries))
             start, _ = self.bounds(number)
-            self.copy(a.k, multiply(e, start, self.tile), self.tile, str(self.along), str(keys))
-            e.line("commit")
+            if ahead:
+                self.copy_met((a.k, a.v), keys, start)
+            else:
+                self.copy(a.k, multiply(e, start, self.tile), self.tile, str(self.along), str(keys))
+                e.line("commit")
             self.clear(result)
             for one, other in zip(most, total, strict=True):
                 block.keep(one, NOTHING)
                 block.keep(other, ZERO)
-            e.line("wait 0")
+            self.arrived()
         if self.f.in_registers:
             self.f.hold(held, str(queries))
         with block.turns_between(self.bounds) as turn:
             with block.phase():
-                e.line("wait 0")
+                self.arrived()
             with block.phase(waits=False):
-                self.copy(a.v, multiply(e, turn, self.tile), self.tile, str(self.along), str(values))
-                e.line("commit")
+                if ahead:
+                    self.copy_next((a.k, a.v), keys, turn)
+                else:
+                    self.copy(a.v, multiply(e, turn, self.tile), self.tile, str(self.along), str(values))
+                    e.line("commit")
                 self.clear(scores)
-            self.f.multiply_along(scores, held, str(queries), second, lambda: str(keys))
+            places: list[Callable[[], str]] = [lambda: str(keys), lambda: str(values)]
+            if ahead:
+                places = [functools.partial(self.near, keys, turn, which) for which in range(2)]
+            self.f.multiply_along(scores, held, str(queries), second, places[0])
+            self.f.multiplied()
             with block.phase(waits=False):
                 number = self.at()[0]
                 self.within(number, turn, functools.partial(self.take_scores, scores, number, turn, mine))
-            all_exchanged(self.larger_of)
+            self.exchange(mine, theirs, self.larger_of)
             with block.phase(waits=False):
                 for strip in range(self.strips):
                     for half in range(2):
@@ -414,19 +513,21 @@ class _Forward(_Tiles):
                             half,
                             *(x[2 * strip + half] for x in (most, total, mine)),
                         )
-            with block.phase():
-                e.line("wait 0")
-            with block.phase(waits=False):
-                _, stop = self.bounds()
-                following = multiply(e, add(e, turn, "1"), self.tile)
-                limit = smaller(e, multiply(e, stop, self.tile), str(self.along))
-                self.copy(a.k, following, self.tile, limit, str(keys))
-                e.line("commit")
-            self.f.multiply_across(result, scores, factors, second, lambda: str(values))
+            if not ahead:
+                with block.phase():
+                    self.arrived()
+                with block.phase(waits=False):
+                    _, stop = self.bounds()
+                    following = multiply(e, add(e, turn, "1"), self.tile)
+                    limit = smaller(e, multiply(e, stop, self.tile), str(self.along))
+                    self.copy(a.k, following, self.tile, limit, str(keys))
+                    e.line("commit")
+            self.f.multiply_across(result, scores, factors, second, places[1])
+            self.f.multiplied()
         with block.phase(waits=False):
             for one, other in zip(mine, total, strict=True):
                 block.keep(one, block.kept(other))
-        all_exchanged(lambda x, y: e.op(f"fadd float {x}, {y}"))
+        self.exchange(mine, theirs, self.sum_of)
         with block.phase(waits=False):
             whole = literal(np.float32(a.v.factor), FLOAT32)
             sums = [block.kept(each) for each in mine]
@@ -439,7 +540,7 @@ class _Forward(_Tiles):
 
     def take_scores(self, scores: Results, number: str, turn: str, largest: list[int], masked: bool) -> None:
         """Take f of the products of a tile, and each row's largest."""
-        a, e, block = self.a, self.e, self.block
+        e, block = self.e, self.block
         _, counters = self.at()
         rows, columns, apart = self.places(number, turn)
         for strip, results in enumerate(scores):
@@ -447,9 +548,11 @@ class _Forward(_Tiles):
             for n, result in enumerate(results):
                 for k, slot in enumerate(result):
                     half, column = k // 2, columns[k % 2]
-                    product = self.scaled(block.kept(slot), a.q.factor * a.k.factor)
-                    j = add(e, column, str(8 * n))
-                    score = self.expression("scores", counters, rows[strip][half], j, {"product": product})
+                    score = block.kept(slot)
+                    if not self.is_plain:
+                        known = {"product": self.scaled(score, self.factor)}
+                        j = add(e, column, str(8 * n))
+                        score = self.expression("scores", counters, rows[strip][half], j, known)
                     distance = apart[strip][half][k % 2]
                     for holds in self.conditions(distance, column, 8 * n) if masked else ():
                         score = e.op(f"select i1 {holds}, float {score}, float {NOTHING}")
@@ -468,11 +571,17 @@ class _Forward(_Tiles):
         block.keep(most, after)
         is_none = e.op(f"fcmp oeq float {after}, {NOTHING}")
         least = e.op(f"select i1 {is_none}, float {ZERO}, float {after}")
-        smaller_by = self.power(before, least)
+        if self.is_plain:
+            factor = literal(np.float32(self.factor * math.log2(math.e)), FLOAT32)
+            less = e.op(f"fmul float {least}, {factor}")
+        power_of = (
+            (lambda x: self.plain_power(x, less)) if self.is_plain else (lambda x: self.power(x, least))
+        )
+        smaller_by = power_of(before)
         so_far = e.op(f"fmul float {block.kept(total)}, {smaller_by}")
         for tile in scores:
             for slot in tile[2 * half : 2 * half + 2]:
-                power = self.power(block.kept(slot), least)
+                power = power_of(block.kept(slot))
                 block.keep(slot, power)
                 so_far = e.op(f"fadd float {so_far}, {power}")
         block.keep(total, so_far)
@@ -490,7 +599,8 @@ class _Forward(_Tiles):
         rows, _, _ = self.places(number, "0")
         for row, total, largest in zip([each for strip in rows for each in strip], sums, most, strict=True):
             log = functions.emit_function(e, "log", [total], FLOAT32, 1)
-            numbers = {"m": self.block.kept(largest), "l": e.op(f"fmul float {log}, {LOG2_E}")}
+            most_scaled = self.scaled(self.block.kept(largest), self.factor if self.is_plain else 1.0)
+            numbers = {"m": most_scaled, "l": e.op(f"fmul float {log}, {LOG2_E}")}
             exists = e.op(f"icmp slt i64 {row}, {self.own}")
             targets = {n: self.row_of((RESULT, n), self.a.written[n], counters, row) for n in ROW_NUMBERS}
 
@@ -523,14 +633,17 @@ class _Backward(_Tiles):
 
     def shape(self) -> tuple[int, int, bool]:
         """Return strips of rows for a warp, how many of the others are gone along at once, and where own rows are."""
-        if is_bfloat16(self.a.dtype):
-            return (BFLOAT16_OF_KEYS if self.of_keys else BFLOAT16_OF_QUERIES)[self.a.size]
+        if self.a.dtype in HALVES:
+            return (HALF_OF_KEYS if self.of_keys else HALF_OF_QUERIES)[self.a.size]
         return (OF_KEYS if self.of_keys else OF_QUERIES)[self.a.size]
+
+    def group_shape(self) -> tuple[int, int, int]:
+        """Return warps of a block, how many of the others are gone along at once, and blocks of a multiprocessor."""
+        return (GROUPS_OF_KEYS if self.of_keys else GROUPS_OF_QUERIES)[self.a.size]
 
     def write(self) -> None:
         """Write the phases."""
         a, block, e = self.a, self.block, self.e
-        size = self.tile * self.f.row_bytes
         buffers = self.buffer(4 * self.tile)  # two to read from, and two to copy to meanwhile
         if self.f.in_registers:
             assert 4 * self.tile >= 2 * self.rows
@@ -542,51 +655,74 @@ class _Backward(_Tiles):
         scores, slopes = (self.f.results(self.tile // 8) for _ in range(2))
         results = [self.f.results(a.size // 8) for _ in range(2 if self.of_keys else 1)]
         factors = [self.f.slots(4) for _ in range(self.strips)]
-        of_rows = [[block.variable() for _ in range(2 * len(a.of_queries))] for _ in range(self.strips)]
+        of_rows = [[block.variable() for _ in range(2 * self.numbers)] for _ in range(self.strips)]
+        coming = [block.variable() for _ in range(self.numbers)]
+        listed = self.shared  # what there is one of for each query that is met, and will be in the next turn
+        self.shared += 2 * self.tile * self.listed_bytes if self.of_keys else 0
 
-        def near(turn: str, which: int) -> str:
-            side = e.op(f"and i64 {turn}, 1")
-            return add(e, multiply(e, side, 2 * size), str(buffers + which * size))
+        def load_listed(number: str) -> None:
+            """Read the numbers of one query in each thread: of a tile to come."""
+            mine = add(e, multiply(e, number, self.tile), e.op(f"and i64 %thread, {self.tile - 1}"))
+            counters, query = self.at()[1], smaller(e, mine, str(self.along - 1))
+            found = [*self.of_query(counters, query), self.sum_of_query(counters, query)]
+            for slot, name in zip(coming, found, strict=True):
+                block.keep(slot, name)
 
-        def copy_both(number: str, limit: str) -> None:
-            first = multiply(e, number, self.tile)
-            for which, rows in enumerate(self.met):
-                self.copy(rows, first, self.tile, limit, near(number, which))
-            e.line("commit")
+        def store_listed(number: str) -> None:
+            def todo() -> None:
+                near = self.listed(listed, number, "%thread")
+                for which, slot in enumerate(coming):
+                    place = e.op(f"getelementptr float, ptr {near}, i64 {which}")
+                    e.line(f"store float {block.kept(slot)}, ptr {place}, align 4")
+
+            when(e, e.op(f"icmp ult i64 %thread, {self.tile}"), todo)
 
         with block.phase():
             number, counters = self.at()
             for which, rows in enumerate(self.mine):
                 first = multiply(e, number, self.rows)
-                self.copy(rows, first, self.rows, str(self.own), str(places[which]))
+                self.copy(rows, first, self.rows, self.limit(self.own, self.rows), str(places[which]))
             e.line("commit")
             self.clear(*results)
             if not self.of_keys:
                 self.keep_rows(of_rows, number, counters)
-            e.line("wait 0")
+            self.arrived()
+        if not self.of_keys:
+            totals = [slot for slots in of_rows for slot in slots[-2:]]
+            self.exchange(totals, [block.variable() for _ in totals], self.sum_of)
+            with block.phase(waits=False):
+                self.store_sums(of_rows)
         if self.f.in_registers:
             for which in range(2):
                 self.f.hold(held[which], str(places[which]))
         with block.phase(waits=False):
             start, _ = self.bounds()
-            copy_both(start, str(self.along))
+            self.copy_met(self.met, buffers, start)
+            if self.of_keys:
+                load_listed(start)
+                store_listed(start)
         with block.turns_between(self.bounds) as turn:
             with block.phase():
-                e.line("wait 0")
+                self.arrived()
             with block.phase(waits=False):
-                _, stop = self.bounds()
-                limit = smaller(e, multiply(e, stop, self.tile), str(self.along))
-                copy_both(add(e, turn, "1"), limit)
+                self.copy_next(self.met, buffers, turn)
                 self.clear(scores, slopes)
-            buffer = [functools.partial(near, turn, which) for which in range(2)]
+                if self.of_keys:
+                    load_listed(add(e, turn, "1"))
+            buffer = [functools.partial(self.near, buffers, turn, which) for which in range(2)]
             for which, made in enumerate((scores, slopes)):
                 self.f.multiply_along(made, held[which], str(places[which]), second, buffer[which])
+            self.f.multiplied()
             with block.phase(waits=False):
                 number = self.at()[0]
-                todo = functools.partial(self.take_slopes, scores, slopes, number, turn, of_rows)
+                todo = functools.partial(self.take_slopes, scores, slopes, number, turn, of_rows, listed)
                 self.within(number, turn, todo)
             for which, made in enumerate((slopes, scores)[: len(results)]):
                 self.f.multiply_across(results[which], made, factors, second, buffer[which])
+            self.f.multiplied()
+            if self.of_keys:
+                with block.phase(waits=False):
+                    store_listed(add(e, turn, "1"))
         with block.phase(waits=False):
             number = self.at()[0]
             for name, made, rows in zip("kv" if self.of_keys else "q", results, self.met, strict=False):
@@ -595,21 +731,97 @@ class _Backward(_Tiles):
             e.line("wait 0")
 
     def keep_rows(self, slots: list[list[int]], number: str, counters: list[str]) -> None:
-        """Keep what there is one of for each query: of the queries of each thread."""
+        """Keep what there is one of for each query, of the queries of each thread; of sums what this thread adds."""
         rows, _, _ = self.places(number, "0")
         for strip, halves in enumerate(rows):
             for half, row in enumerate(halves):
                 existing = smaller(self.e, row, str(self.own - 1))
-                for which, name in enumerate(self.of_query(counters, existing)):
+                numbers = [*self.of_query(counters, existing), self.part_of_sum(counters, existing)]
+                for which, name in enumerate(numbers):
                     self.block.keep(slots[strip][2 * which + half], name)
 
-    def of_query(self, counters: list[str], query: str) -> list[str]:
-        """Return what there is one of for each query: its largest score, its sum's logarithm and Σ p·g."""
+    def part_of_sum(self, counters: list[str], query: str) -> str:
+        """Return a thread's part of the sum of "g" times "o" along a head: some 16 bytes of a row at a time."""
+        a, e = self.a, self.e
+        assert a.g is not None
+        chunk = COPIED // a.g.dtype.itemsize
+        column = multiply(e, self.f.lanes()[2], chunk)
+        total = ZERO
+        bases = [self.given(a.g, counters), self.matrix(a.of_queries[2], (ROW, 2), counters)]
+        for step in range(0, a.size, 4 * chunk):
+            both = []
+            for rows, base in zip((a.g, a.of_queries[2]), bases, strict=True):
+                place = add(e, add(e, multiply(e, query, rows.row), column), str(step))
+                both.append(self.read_chunk(rows.dtype, base, place, chunk))
+            for x, y in zip(*both, strict=True):
+                total = e.call("llvm.fma.f32", "float", [("float", x), ("float", y), ("float", total)])
+        return self.scaled(total, a.g.factor)
+
+    def read_chunk(self, dtype: np.dtype, base: str, place: str, count: int) -> list[str]:
+        """Return some neighbours in memory as float32."""
         e = self.e
-        places = [
-            self.row_of((ROW, which), rows, counters, query) for which, rows in enumerate(self.a.of_queries)
-        ]
-        return [e.op(f"load float, ptr {place}, align 4") for place in places]
+        there = e.op(f"getelementptr {TYPES[dtype]}, ptr {base}, i64 {place}")
+        kind = f"<{count} x {TYPES[dtype]}>"
+        found = e.op(f"load {kind}, ptr {there}, align {min(COPIED, count * dtype.itemsize)}")
+        each = [e.op(f"extractelement {kind} {found}, i32 {k}") for k in range(count)]
+        return [functions.emit_function(e, "cast", [one], dtype, 1, to=FLOAT32) for one in each]
+
+    def store_sums(self, slots: list[list[int]]) -> None:
+        """Write the sums of the queries of each thread, for the gradients of keys."""
+        e, block = self.e, self.block
+        number, counters = self.at()
+        rows, _, _ = self.places(number, "0")
+        is_mine = e.op(f"icmp eq i64 {self.f.lanes()[2]}, 0")
+        for strip, halves in enumerate(rows):
+            for half, row in enumerate(halves):
+                total = block.kept(slots[strip][2 * (self.numbers - 1) + half])
+                target = self.row_of((RESULT, SUM), self.a.of_queries[0], counters, row)
+                exists = e.op(f"icmp slt i64 {row}, {self.own}")
+
+                def todo(total: str = total, target: str = target) -> None:
+                    e.line(f"store float {total}, ptr {target}, align 4")
+
+                when(e, e.op(f"and i1 {is_mine}, {exists}"), todo)
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers there are of each query."""
+        return 2 if self.is_plain else 3
+
+    @property
+    def listed_bytes(self) -> int:
+        """How many bytes they take in shared memory."""
+        return 8 if self.is_plain else 16
+
+    def of_query(self, counters: list[str], query: str) -> list[str]:
+        """Return what is subtracted from a query's scores: the largest, and to the base 2 the logarithm of their sum.
+
+        Of plain scores the two as one, to the base 2.
+        """
+        e = self.e
+        places = [self.row_of((ROW, n), self.a.of_queries[n], counters, query) for n in range(2)]
+        most, log = (e.op(f"load float, ptr {place}, align 4") for place in places)
+        if not self.is_plain:
+            return [most, log]
+        return [e.call("llvm.fma.f32", "float", [("float", most), ("float", LOG2_E), ("float", log)])]
+
+    def sum_of_query(self, counters: list[str], query: str) -> str:
+        """Return Σ p·g along the keys, of the probabilities and their gradient: that of "g" times "o" along a head."""
+        place = self.row_of((RESULT, SUM), self.a.of_queries[0], counters, query)
+        return self.e.op(f"load float, ptr {place}, align 4")
+
+    def listed(self, first: int, turn: str, number: str) -> str:
+        """Return where the numbers of a tile's query lie in shared memory."""
+        e = self.e
+        place = add(e, multiply(e, e.op(f"and i64 {turn}, 1"), self.tile), number)
+        where = add(e, multiply(e, place, self.listed_bytes), str(first))
+        return e.op(f"getelementptr i8, ptr %shared, i64 {where}")
+
+    def read_listed(self, near: str) -> list[str]:
+        """Return the numbers of a query from shared memory."""
+        e, count = self.e, self.listed_bytes // 4
+        all_ = e.op(f"load <{count} x float>, ptr {near}, align {self.listed_bytes}")
+        return [e.op(f"extractelement <{count} x float> {all_}, i32 {k}") for k in range(self.numbers)]
 
     def take_slopes(
         self,
@@ -618,32 +830,41 @@ class _Backward(_Tiles):
         number: str,
         turn: str,
         of_rows: list[list[int]],
+        listed: int,
         masked: bool,
     ) -> None:
-        """Make probabilities of the scores, and of their gradients those of the products."""
+        """Make probabilities of the scores, and of their gradients those of the products.
+
+        of_rows, listed: where the numbers are that there are of each query, of a thread's rows or its columns.
+        """
         a, e, block = self.a, self.e, self.block
         assert a.g is not None
         _, counters = self.at()
         rows, columns, apart = self.places(number, turn)
+        near = [self.listed(listed, turn, each) for each in self.f.pair(self.f.lanes()[2])]
         for n in range(len(scores[0])):
             known: list[list[str]] = []
             moved = [add(e, column, str(8 * n)) for column in columns]
             if self.of_keys:
-                existing = [smaller(e, each, str(self.along - 1)) if masked else each for each in moved]
-                known = [self.of_query(counters, each) for each in existing]
+                further = 8 * n * self.listed_bytes
+                places = [e.op(f"getelementptr i8, ptr {each}, i64 {further}") for each in near]
+                known = [self.read_listed(each) for each in places]
             for strip in range(self.strips):
                 for k, (slot, other) in enumerate(zip(scores[strip][n], slopes[strip][n], strict=True)):
                     half, across, down = k // 2, moved[k % 2], rows[strip][k // 2]
                     i, j = (across, down) if self.of_keys else (down, across)
                     if self.of_keys:
-                        most, log, total = known[k % 2]
+                        *less, total = known[k % 2]
                     else:
-                        most, log, total = (
-                            block.kept(of_rows[strip][2 * which + half]) for which in range(3)
+                        *less, total = (
+                            block.kept(of_rows[strip][2 * which + half]) for which in range(self.numbers)
                         )
-                    product = self.scaled(block.kept(slot), a.q.factor * a.k.factor)
-                    score = self.expression("scores", counters, i, j, {"product": product})
-                    power = self.power(score, most, log)
+                    product = self.scaled(block.kept(slot), self.factor)
+                    if self.is_plain:
+                        power = self.plain_power(block.kept(slot), less[0])
+                    else:
+                        score = self.expression("scores", counters, i, j, {"product": product})
+                        power = self.power(score, *less)
                     slope = self.scaled(block.kept(other), a.v.factor * a.g.factor)
                     inner = e.op(f"fmul float {power}, {e.op(f'fsub float {slope}, {total}')}")
                     outer = self.expression("slope", counters, i, j, {"product": product, "inner": inner})

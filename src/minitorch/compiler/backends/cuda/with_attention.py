@@ -21,19 +21,19 @@ LEAST_SHARED = {(bytes_, size): 48 << 10 for bytes_ in (2, 4) for size in SIZES}
 }
 
 
-def with_attention(program: Program, shared: int) -> Program:
+def with_attention(program: Program, shared: int, in_groups: bool) -> Program:
     """Return a program in which attention is computed as a whole, wherever it is found.
 
-    shared: how much shared memory a block of threads can have.
+    shared: how much shared memory a block of threads can have. in_groups: whether four warps can multiply together.
     """
     if not shared or program.symbols or sum(v.primitive == "contract" for v in program.values()) < 2:
         return program  # (Kernels are written for tiles of sizes that are known.)
     plain = _with_ones(simplify(program))
-    made = _with_attention(plain, shared)
+    made = _with_attention(plain, shared, in_groups)
     return program if made is plain else made
 
 
-def _with_attention(program: Program, shared: int) -> Program:
+def _with_attention(program: Program, shared: int, in_groups: bool) -> Program:
     readers: dict[Value, list[Value]] = {}
     for value in program.values():
         for each in dict.fromkeys(value.inputs):
@@ -42,6 +42,9 @@ def _with_attention(program: Program, shared: int) -> Program:
     for product in [v for v in program.values() if v.primitive == "contract"]:
         found = find_attention(product, readers, set(program.outputs))
         if found is not None and shared >= LEAST_SHARED[found.forward.dtype.itemsize, found.forward.size]:
+            for attention in (found.forward, found.backward):
+                if attention is not None:
+                    attention.in_groups = in_groups
             taken |= dict.fromkeys(found.results, found)
     return _rewritten(program, taken) if taken else program
 
@@ -112,8 +115,7 @@ def _rewritten(program: Program, taken: dict[Value, Found]) -> Program:
         if found.results[value] == "o":
             return [*found.forward.leaves, *([found.none] if found.none is not None else [])]
         assert found.backward is not None
-        assert found.gradient is not None
-        return [*found.backward.leaves, found.gradient, firsts[id(found)]]
+        return [*found.backward.leaves, firsts[id(found)]]
 
     new: dict[Value, Value] = {}
     sums: dict[int, list[Value]] = {}
@@ -130,6 +132,8 @@ def _rewritten(program: Program, taken: dict[Value, Found]) -> Program:
                 shape = tuple(products[name].shape[axis] for axis in found.orders[products[name]])
             examples.append(np.broadcast_to(np.zeros((), dtype), shape))
         named = dict(zip(dtypes, builder.call(attention, inputs, examples, single=False), strict=True))
+        if "l" in named:
+            sums[id(found)] = [*(named[name] for name in ROW_NUMBERS), named["o"]]
         for name in [each for each in named if each not in ROW_NUMBERS]:
             for each in (named[name], named[name].inputs[0]):
                 each.line = products[name].line
@@ -151,17 +155,10 @@ def _rewritten(program: Program, taken: dict[Value, Found]) -> Program:
             if found.none is not None:
                 zeros = builder.full(value.shape, 0.0, FLOAT32)
                 new[value] = builder.where(new[found.none], zeros, named["o"])
-            if "l" in named:
-                sums[id(found)] = [named[name] for name in ROW_NUMBERS]
             continue
         if id(found) not in calls:
             assert found.backward is not None
-            assert found.gradient is not None
-            result = builder.permute(new[products["o"]], found.orders[products["o"]])
-            times = builder.map_values("multiply", new[found.gradient], result)
-            # Σ p·g along the keys, of the probabilities and their gradient, is this sum along a head.
-            delta = builder.reduce("add", times, (times.ndim - 1,))
-            inputs = [*(new[leaf] for leaf in found.backward.leaves), *sums[id(found)], delta]
+            inputs = [*(new[leaf] for leaf in found.backward.leaves), *sums[id(found)]]
             calls[id(found)] = call(found.backward, inputs, found)
         new[value] = calls[id(found)][found.results[value]]
     return Program(program.inputs, [new[each] for each in program.outputs], program.guards)

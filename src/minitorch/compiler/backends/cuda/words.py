@@ -14,6 +14,7 @@ register, so it must not be kept inside a branch or a loop. A kernel that has `v
 What the 32 threads of a warp do together (multiply matrices, look at what another keeps) comes between two phases, too,
 and concerns variables. `copy` brings 16 bytes (the last of them 0 where there are fewer) to shared memory while a
 thread goes on, `commit` ends a bundle of copies, and `wait` waits until at most so many bundles are on their way.
+Four warps multiply what lies in shared memory (`GroupProducts`): what was written there has to be `shown` to them.
 """
 
 from __future__ import annotations
@@ -24,13 +25,32 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from minitorch.compiler.backends.cuda.exact import renamed
+from minitorch.compiler.backends.llvm import functions
 from minitorch.compiler.backends.llvm.control import add, multiply, repeat, when
 from minitorch.compiler.backends.llvm.text import Emitter
+from minitorch.compiler.ir.halves import FLOAT32, HALVES
 from minitorch.compiler.ir.sizes import Size, spelled
+from minitorch.engine.dtypes import bfloat16
 
 TRIPLE = "nvptx64-nvidia-cuda"
 SHARED_BYTES = 48 << 10  # what every GPU gives a block
+SHARED_ALIGNMENT = 1024  # of shared memory that four warps multiply from
+
+
+def _packing(half: np.dtype, name: str) -> str:
+    """Return a function that has two float32 in one register as halves, the first in its lower bits."""
+    e = Emitter()
+    e.label("entry")
+    bits = [functions.emit_function(e, "cast", [each], FLOAT32, 1, to=half) for each in ("%x", "%y")]
+    low, high = (e.op(f"zext i16 {each} to i32") for each in bits)
+    both = e.op(f"or i32 {low}, {e.op(f'shl i32 {high}, 16')}")
+    head = f"define internal i32 @{name}(float %x, float %y) nounwind {{"
+    return "\n".join([head, *e.lines, f"  ret i32 {both}", "}"])
+
+
 # Instructions that are right to two units in the last place, and what they are elsewhere.
 INSTRUCTIONS = {
     "fast.exp2": (
@@ -50,16 +70,14 @@ INSTRUCTIONS = {
         'asm "mul.rn.f32 $0, $1, 0f3F800B8B;", "=f,f"',
         "define internal float @fast.tf32(float %x) nounwind {\n  ret float %x\n}",
     ),
-    # Two numbers of bfloat16 in one register, the first in its lower bits.
+    # Two halves in one register, the first in its lower bits.
     "fast.pack_bfloat16": (
         'asm "cvt.rn.bf16x2.f32 $0, $2, $1;", "=r,f,f"',
-        "define internal i32 @fast.narrow(float %x) nounwind {\n"
-        "  %b = bitcast float %x to i32\n  %l = lshr i32 %b, 16\n  %o = and i32 %l, 1\n"
-        "  %h = add i32 %o, 32767\n  %s = add i32 %b, %h\n  %r = lshr i32 %s, 16\n"
-        "  %n = fcmp uno float %x, %x\n  %z = select i1 %n, i32 32767, i32 %r\n  ret i32 %z\n}\n"
-        "define internal i32 @fast.pack_bfloat16(float %x, float %y) nounwind {\n"
-        "  %a = call i32 @fast.narrow(float %x)\n  %b = call i32 @fast.narrow(float %y)\n"
-        "  %c = shl i32 %b, 16\n  %r = or i32 %a, %c\n  ret i32 %r\n}",
+        _packing(bfloat16, "fast.pack_bfloat16") if bfloat16 in HALVES else "",
+    ),
+    "fast.pack_float16": (
+        'asm "cvt.rn.f16x2.f32 $0, $2, $1;", "=r,f,f"',
+        _packing(np.dtype(np.float16), "fast.pack_float16"),
     ),
     "fast.divide": (
         'asm "div.full.f32 $0, $1, $2;", "=f,f,f"',
@@ -73,6 +91,7 @@ _KEEP = re.compile(r"  keep (\d+) (\w+) (\S+)")
 _KEPT = re.compile(r"  (\S+) = kept (\d+) (\w+)")
 _COPY = re.compile(r"  copy (\S+) (\S+) (\S+)")
 _WAIT = re.compile(r"  (commit|wait) ?(\d*)")
+_SHOWN = "  shown"
 KEPT_BYTES = 8  # of what is kept, where it lies in memory
 WARP = 32
 SIZE = "size"  # (SIZE, size): an operand that is no address, but what a size is
@@ -97,7 +116,8 @@ class Together:
     """What the threads of each warp do together with their variables.
 
     'multiply': c += a @ b, of 16 × 8 and 8 × 8 elements in TF32; slots: four of c, four of a and two of b, as
-    mma.m16n8k8 has them. 'multiply_bfloat16': the same of 16 × 16 and 16 × 8 elements, two in a slot of a and b.
+    mma.m16n8k8 has them. 'multiply_bfloat16' and 'multiply_float16': the same of 16 × 16 and 16 × 8 elements, two in a
+    slot of a and b.
     'exchange': the second is what the thread `distance` away (exclusive or) has in the first. 'matrices': four matrices
     of 8 × 8 elements of two bytes from shared memory, two elements of each in a slot. The fifth slot says where: of the
     8·n-th thread and the seven after it, where the rows of matrix n begin, in bytes, but for `distance`. In
@@ -108,6 +128,34 @@ class Together:
     kind: str
     slots: tuple[int, ...]
     distance: int = 0
+
+
+@dataclass(frozen=True)
+class GroupProduct:
+    """A product of four warps, 64 rows by some columns of halves: c += a @ b, or c = a @ bᵀ.
+
+    c: four slots for each eight columns, of 16 rows for each warp as 'multiply_bfloat16' has them. a: slots of
+    fragments likewise, four for each 16 that are summed; or the one that says where its rows begin in shared memory.
+    b: the slot that says so of b's. summed: how many. across: c += a @ b. panels: how far apart in shared memory
+    columns 0 and 64 of a row are, of a and of b: 64 columns lie side by side there, and eighths of them (16 bytes) in
+    an order in which threads find all banks: eighth n of row i where n xor i % 8 says.
+    """
+
+    dtype: np.dtype
+    c: tuple[int, ...]
+    a: tuple[int, ...]
+    b: int
+    summed: int
+    across: bool
+    panels: tuple[int, int] = (0, 0)
+
+
+@dataclass
+class GroupProducts:
+    """Products that each four warps of a block multiply together, one beside the other."""
+
+    number: int
+    products: list[GroupProduct]
 
 
 @dataclass
@@ -126,7 +174,7 @@ class Turns:
     stop: str = ""
 
 
-Item = Phase | Turns | Together
+Item = Phase | Turns | Together | GroupProducts
 
 
 @dataclass
@@ -138,7 +186,8 @@ class Kernel:
     that has no phases of its own, the kernels that it runs side by side. kept: how many things a thread keeps.
     variables: their types, if they are kept for as long as the kernel runs. exact: the same, but nothing is rounded to
     TF32 in it.
-    sizes: how many of its operands, the last ones, are sizes; blocks and elements may vary with them.
+    sizes: how many of its operands, the last ones, are sizes; blocks and elements may vary with them. at_once: for how
+    many blocks a multiprocessor is to have registers, at least.
     """
 
     items: list[Item]
@@ -155,6 +204,7 @@ class Kernel:
     variables: Sequence[str] = ()
     exact: Kernel | None = None
     sizes: int = 0
+    at_once: int = 1
 
 
 def with_sizes(write: Callable[[], Kernel]) -> Kernel:
@@ -219,6 +269,11 @@ class BlockWriter:
         self._open[-1].append(Together(self._count, kind, tuple(slots), distance))
         self._count += 1
 
+    def group_products(self, products: list[GroupProduct]) -> None:
+        """Let each four warps multiply."""
+        self._open[-1].append(GroupProducts(self._count, products))
+        self._count += 1
+
     @contextmanager
     def turns_between(self, bounds: Callable[[], tuple[str, str]]) -> Iterator[str]:
         """Write phases that are gone through for all numbers between two, which `bounds` computes from `%block`."""
@@ -269,13 +324,17 @@ def _gpu_kernel(kernel: Kernel, number: int) -> list[str]:
     lines = []
     if kernel.shared:
         kind = f"[{kernel.shared} x i8]"
+        aligned = SHARED_ALIGNMENT if any(_products(kernel.items)) else 16
         lines.append(
-            f"@shared{number} = internal addrspace(3) global {kind} undef, align 16"
+            f"@shared{number} = internal addrspace(3) global {kind} undef, align {aligned}"
             if kernel.shared <= SHARED_BYTES
-            else f"@shared{number} = external addrspace(3) global [0 x i8], align 16"
+            else f"@shared{number} = external addrspace(3) global [0 x i8], align {aligned}"
         )
+    limits = f'"nvvm.maxntid"="{kernel.threads}"' + (
+        f' "nvvm.minctasm"="{kernel.at_once}"' * (kernel.at_once > 1)
+    )
     lines += [
-        f'define ptx_kernel void @kernel{number}({parameters}) "nvvm.maxntid"="{kernel.threads}" {{',
+        f"define ptx_kernel void @kernel{number}({parameters}) {limits} {{",
         "entry:",
         f"  %tid = call i32 @{_THREAD}()",
         "  %thread = zext i32 %tid to i64",
@@ -430,6 +489,8 @@ def _gpu_items(
         elif (wait := _WAIT.fullmatch(line)) is not None:
             asked = f"{wait[1]}_group {wait[2]}".strip()
             yield f'  call void asm sideeffect "cp.async.{asked};", "~{{memory}}"()'
+        elif line == _SHOWN:
+            yield '  call void asm sideeffect "fence.proxy.async.shared::cta;", "~{memory}"()'
         else:
             yield _with_instructions(line)
 
@@ -444,6 +505,9 @@ def _gpu_items(
             continue
         if isinstance(item, Together):
             lines += _gpu_together(item)
+            continue
+        if isinstance(item, GroupProducts):
+            lines += _gpu_group_products(item)
             continue
         name = item.counter[1:]
         inside = _gpu_items(item.items, None, known, variables)
@@ -492,6 +556,7 @@ def _gpu_copy(target: str, source: str, count: str, name: str) -> list[str]:
 _PRODUCTS = {
     "multiply": "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32",
     "multiply_bfloat16": "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32",
+    "multiply_float16": "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
 }
 _FOUR = "{ float, float, float, float }"
 
@@ -551,6 +616,91 @@ def _gpu_together(item: Together) -> list[str]:
     ]
 
 
+_SUMMED_AT_ONCE, _PANEL = 16, 64  # elements
+_SHORT = {"bfloat16": "bf16", "float16": "f16"}
+# How wgmma is told where a matrix lies: its address and steps in 16 bytes; eight rows begin 1,024 bytes further on.
+_MATRIX = 1 << 62 | (1024 >> 4) << 32
+
+
+def _gpu_group_products(item: GroupProducts) -> list[str]:
+    """Write products as one instruction after the other, and wait for them."""
+    name = f"%w{item.number}"
+    lines = [
+        f"  {name}.near = addrspacecast ptr %shared to ptr addrspace(3)",
+        f"  {name}.base = ptrtoint ptr addrspace(3) {name}.near to i32",
+    ]
+    made = [slot for product in item.products for slot in product.c]
+    given: list[str] = []  # after what is made: the sums so far, fragments and places
+    kinds: list[str] = []
+
+    def operand(text: str, kind: str) -> str:
+        given.append(text)
+        kinds.append(kind)
+        return f"${len(made) + len(given) - 1}"
+
+    def loaded(slot: int, kind: str) -> str:
+        lines.append(f"  {name}.of{len(lines)} = load {kind}, ptr %slot{slot}")
+        return f"{name}.of{len(lines) - 1}"
+
+    def place(slot: int, panel: int) -> str:
+        """Return how a matrix is told that begins where a slot says."""
+        where, at = loaded(slot, "i32"), f"{name}.at{len(lines)}"
+        lines.extend(
+            [
+                f"  {at}.bytes = add i32 {name}.base, {where}",
+                f"  {at}.short = lshr i32 {at}.bytes, 4",
+                f"  {at}.low = and i32 {at}.short, 16383",
+                f"  {at}.wide = zext i32 {at}.low to i64",
+                f"  {at} = or i64 {at}.wide, {_MATRIX | (max(panel, 16) >> 4) << 16}",
+            ]
+        )
+        return at
+
+    def further(at: str, distance: int) -> str:
+        lines.append(f"  {name}.on{len(lines)} = add i64 {at}, {distance >> 4}")
+        return operand(f"i64 {name}.on{len(lines) - 1}", "l")
+
+    asked, first = ["wgmma.fence.sync.aligned;"], 0
+    for p in item.products:
+        columns = 2 * len(p.c)
+        sums = ", ".join(f"${first + k}" for k in range(len(p.c)))
+        if p.across:
+            for k, slot in enumerate(p.c):
+                operand(f"float {loaded(slot, 'float')}", str(first + k))
+        first += len(p.c)
+        b = place(p.b, p.panels[1])
+        a = place(p.a[0], p.panels[0]) if len(p.a) == 1 else ""
+        for step in range(p.summed // _SUMMED_AT_ONCE):
+            panel, inside = divmod(_SUMMED_AT_ONCE * step, _PANEL)
+            if a:
+                left = further(a, panel * p.panels[0] + 2 * inside)
+            else:
+                four = [operand(f"i32 {loaded(slot, 'i32')}", "r") for slot in p.a[4 * step : 4 * step + 4]]
+                left = f"{{{', '.join(four)}}}"
+            apart = _SUMMED_AT_ONCE * step * 2 * _PANEL if p.across else panel * p.panels[1] + 2 * inside
+            adds = "more" if p.across or step else "none"
+            turned, kind = f"{'0, ' if a else ''}{int(p.across)}", _SHORT[p.dtype.name]
+            asked.append(
+                f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{kind}.{kind} "
+                f"{{{sums}}}, {left}, {further(b, apart)}, {adds}, 1, 1, {turned};"
+            )
+    asked += ["wgmma.commit_group.sync.aligned;", "wgmma.wait_group.sync.aligned 0;"]
+    text = (
+        "{ .reg .pred more, none; setp.eq.b32 more, 0, 0; setp.ne.b32 none, 0, 0; " + " ".join(asked) + " }"
+    )
+    constraints = ",".join([*(["=&f"] * len(made)), *kinds, "~{memory}"])
+    result = f"{{ {', '.join(['float'] * len(made))} }}"
+    lines.append(
+        f'  {name} = call {result} asm sideeffect "{text}", "{constraints}"({", ".join(given)}) convergent'
+    )
+    for k, slot in enumerate(made):
+        lines += [
+            f"  {name}.to{k} = extractvalue {result} {name}, {k}",
+            f"  store float {name}.to{k}, ptr %slot{slot}",
+        ]
+    return lines
+
+
 # --- for a CPU ----------------------------------------------------------------------------------------------
 
 
@@ -588,6 +738,10 @@ def cpu_text(kernel: Kernel, backwards: bool = False) -> str:
         slots = "".join(f", i64 {slot}" for slot in given)
         e.line(f"call void @words.{item.kind}(ptr %shared, i64 {warp}{slots})")
 
+    def products(item: GroupProducts, warp: str) -> None:
+        for number in range(len(item.products)):
+            e.line(f"call void @words.products{item.number}.{number}(ptr %shared, i64 {warp})")
+
     def items(listed: Sequence[Item], block: str, names: dict[str, str]) -> None:
         for item in listed:
             if isinstance(item, Turns):
@@ -606,6 +760,9 @@ def cpu_text(kernel: Kernel, backwards: bool = False) -> str:
                 continue
             if isinstance(item, Together):
                 repeat(e, "0", str(kernel.threads // WARP), lambda warp, item=item: together(item, warp))  # type: ignore[misc]
+                continue
+            if isinstance(item, GroupProducts):
+                repeat(e, "0", str(kernel.threads // WARP), lambda warp, item=item: products(item, warp))  # type: ignore[misc]
                 continue
             given = "".join(f", i64 {turn}" for turn in names.values())
             call = f"call void @phase{item.number}(ptr %all, ptr %shared, i64 {block}, i64 "
@@ -664,7 +821,7 @@ def _cpu_line(line: str, kernel: Kernel, number: int) -> list[str]:
         return ["  ret void"]
     if (copy := _COPY.fullmatch(line)) is not None:
         return [f"  call void @words.copy(ptr {copy[1]}, ptr {copy[2]}, i32 {copy[3]})"]
-    if _WAIT.fullmatch(line) is not None:
+    if _WAIT.fullmatch(line) is not None or line == _SHOWN:
         return []
     keep, kept = _KEEP.fullmatch(line), _KEPT.fullmatch(line)
     if keep is None and kept is None:
@@ -711,13 +868,18 @@ def _cpu_words(kernel: Kernel) -> str:
     kinds = {item.kind for item in _together(kernel.items)}
     for kind in sorted(kinds & set(_PRODUCTS)):
         begun(f"@words.{kind}(ptr %shared, i64 %warp, {', '.join(f'i64 %{slot}' for slot in _OF_PRODUCT)})")
-        _cpu_multiply(e, cell, kind == "multiply_bfloat16")
+        _cpu_multiply(e, cell, kind.removeprefix("multiply").removeprefix("_"))
         ended()
     for kind in sorted(kind for kind in kinds if kind.startswith("matrices")):
         slots = [f"i64 %to{k}" for k in range(4)]
         begun(f"@words.{kind}(ptr %shared, i64 %warp, {', '.join(slots)}, i64 %where, i64 %distance)")
         _cpu_matrices(e, cell, kind == "matrices_transposed")
         ended()
+    for products in _products(kernel.items):
+        for number, product in enumerate(products.products):
+            begun(f"@words.products{products.number}.{number}(ptr %shared, i64 %warp)")
+            _cpu_group_product(e, cell, product)
+            ended()
     e.lines += [
         "define internal void @words.copy(ptr %to, ptr %from, i32 %bytes) nounwind {",
         "entry:",
@@ -740,12 +902,25 @@ def _together(items: Sequence[Item]) -> Iterator[Together]:
             yield from _together(item.items)
 
 
+def _products(items: Sequence[Item]) -> Iterator[GroupProducts]:
+    for item in items:
+        if isinstance(item, GroupProducts):
+            yield item
+        elif isinstance(item, Turns):
+            yield from _products(item.items)
+
+
 _OF_PRODUCT = [*(f"c{k}" for k in range(4)), *(f"a{k}" for k in range(4)), "b0", "b1"]
 Cell = Callable[[str, str], str]  # where what a thread keeps in a slot lies
 
 
-def _cpu_multiply(e: Emitter, cell: Cell, half: bool) -> None:
-    """Write a product of what the threads of a warp keep; half: of bfloat16, not float32."""
+def _widened(e: Emitter, bits: str, dtype: np.dtype) -> str:
+    """Return a half as a float32."""
+    return functions.emit_function(e, "cast", [bits], dtype, 1, to=FLOAT32)
+
+
+def _cpu_multiply(e: Emitter, cell: Cell, half: str) -> None:
+    """Write a product of what the threads of a warp keep; half: the name of the dtype, if it is not float32."""
     e.line(f"%slots = alloca [{len(_OF_PRODUCT)} x i64]")
     for number, slot in enumerate(_OF_PRODUCT):
         place = e.op(f"getelementptr i64, ptr %slots, i64 {number}")
@@ -769,8 +944,7 @@ def _cpu_multiply(e: Emitter, cell: Cell, half: bool) -> None:
         if not half:
             return e.op(f"load float, ptr {where}")
         bits = e.op(f"load i16, ptr {e.op(f'getelementptr i16, ptr {where}, i64 {odd}')}")
-        wide = e.op(f"shl i32 {e.op(f'zext i16 {bits} to i32')}, 16")
-        return e.op(f"bitcast i32 {wide} to float")
+        return _widened(e, bits, next(each for each in HALVES if each.name == half))
 
     def entry(row: str, column: str) -> None:
         below, place = split(row, 3)
@@ -786,6 +960,71 @@ def _cpu_multiply(e: Emitter, cell: Cell, half: bool) -> None:
         repeat(e, "0", "16" if half else "8", step)
 
     repeat(e, "0", "16", lambda row: repeat(e, "0", "8", lambda column: entry(row, column)))
+
+
+def _cpu_group_product(e: Emitter, cell: Cell, product: GroupProduct) -> None:
+    """Write what one of the four warps has of a product: each thread of it has two rows of the result."""
+    p = product
+
+    def near(slot: int, panel: int, row: str, column: str) -> str:
+        """Read an element from shared memory."""
+        found = e.op(f"load i32, ptr {cell('0', str(slot))}")
+        begin = e.op(f"zext i32 {found} to i64")
+        eighth = e.op(f"and i64 {e.op(f'lshr i64 {column}, 3')}, 7")
+        moved = e.op(f"xor i64 {eighth}, {e.op(f'and i64 {row}, 7')}")
+        place = add(e, begin, multiply(e, e.op(f"lshr i64 {column}, 6"), panel))
+        place = add(e, add(e, place, multiply(e, row, 128)), multiply(e, moved, 16))
+        place = add(e, place, multiply(e, e.op(f"and i64 {column}, 7"), 2))
+        return e.op(f"load i16, ptr {e.op(f'getelementptr i8, ptr %shared, i64 {place}')}")
+
+    def kept(lane: str, below: int, k: str) -> str:
+        """Return an element of what a thread's row has in fragments."""
+        step, inside = e.op(f"lshr i64 {k}, 4"), e.op(f"and i64 {k}, 15")
+        beyond, within = e.op(f"lshr i64 {inside}, 3"), e.op(f"and i64 {inside}, 7")
+        number = add(e, add(e, multiply(e, step, 4), multiply(e, beyond, 2)), str(below))
+        slot = e.op(f"load i64, ptr {e.op(f'getelementptr i64, ptr %fragments, i64 {number}')}")
+        thread = add(e, e.op(f"and i64 {lane}, 28"), e.op(f"lshr i64 {within}, 1"))
+        odd = e.op(f"and i64 {within}, 1")
+        return e.op(f"load i16, ptr {e.op(f'getelementptr i16, ptr {cell(thread, slot)}, i64 {odd}')}")
+
+    if len(p.a) > 1:
+        e.line(f"%fragments = alloca [{len(p.a)} x i64]")
+        for number, slot in enumerate(p.a):
+            e.line(f"store i64 {slot}, ptr {e.op(f'getelementptr i64, ptr %fragments, i64 {number}')}")
+    e.line(f"%sums = alloca [{len(p.c)} x i64]")
+    for number, slot in enumerate(p.c):
+        e.line(f"store i64 {slot}, ptr {e.op(f'getelementptr i64, ptr %sums, i64 {number}')}")
+    first = multiply(e, e.op("and i64 %warp, 3"), 16)
+
+    def entry(lane: str, number: str, below: int, odd: int) -> None:
+        """Add up what a thread has of eight columns, in one of its two rows and columns."""
+        row = add(e, add(e, first, e.op(f"lshr i64 {lane}, 2")), str(8 * below))
+        column = add(e, multiply(e, number, 8), multiply(e, e.op(f"and i64 {lane}, 3"), 2))
+        column = add(e, column, str(odd))
+        place = add(e, multiply(e, number, 4), str(2 * below + odd))
+        slot = e.op(f"load i64, ptr {e.op(f'getelementptr i64, ptr %sums, i64 {place}')}")
+        target = cell(lane, slot)
+        if not p.across:
+            e.line(f"store float 0.0, ptr {target}")
+
+        def step(k: str) -> None:
+            a = near(p.a[0], p.panels[0], row, k) if len(p.a) == 1 else kept(lane, below, k)
+            b = near(p.b, p.panels[1], *((k, column) if p.across else (column, k)))
+            x, y = _widened(e, a, p.dtype), _widened(e, b, p.dtype)
+            so_far, more = e.op(f"load float, ptr {target}"), e.op(f"fmul float {x}, {y}")
+            e.line(f"store float {e.op(f'fadd float {so_far}, {more}')}, ptr {target}")
+
+        repeat(e, "0", str(p.summed), step)
+
+    def lane(number: str) -> None:
+        def eight(columns: str) -> None:
+            for below in range(2):
+                for odd in range(2):
+                    entry(number, columns, below, odd)
+
+        repeat(e, "0", str(len(p.c) // 4), eight)
+
+    repeat(e, "0", str(WARP), lane)
 
 
 def _cpu_matrices(e: Emitter, cell: Cell, transposed: bool) -> None:

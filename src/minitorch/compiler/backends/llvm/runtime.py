@@ -12,11 +12,12 @@ import sys
 import sysconfig
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from minitorch.compiler.backends.llvm import threads
-from minitorch.compiler.backends.llvm.machine import compile_module
+from minitorch.compiler.backends.llvm.machine import MachineCode, compile_module
 from minitorch.compiler.backends.llvm.target import Target, host
 from minitorch.compiler.backends.llvm.templates import fill
 
@@ -59,16 +60,16 @@ def text(target: Target) -> str:
         attributes=target.attributes,
         pool_threads=threads.THREADS_OFFSET,
         step_size=STEP_BYTES,
-        wrong_number=_c_string(WRONG_NUMBER),
-        wrong_type=_c_string(WRONG_TYPE),
+        wrong_number=c_string(WRONG_NUMBER),
+        wrong_type=c_string(WRONG_TYPE),
     )
     return threads.text(target) + program
 
 
-def _c_string(message: str) -> str:
-    r"""A constant as C has it.
+def c_string(message: str) -> str:
+    r"""Return a constant as C has it.
 
-    >>> print(_c_string("no"))
+    >>> print(c_string("no"))
     [3 x i8] c"no\00"
     """
     return f'[{len(message) + 1} x i8] c"{message}\\00"'
@@ -85,7 +86,7 @@ class _MethodDef(ctypes.Structure):
     )
 
 
-_METH_FASTCALL = 0x0080
+_METH_FASTCALL, _METH_KEYWORDS = 0x0080, 0x0002
 _pointer = ctypes.c_void_p
 _new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, _pointer, _pointer, _pointer)(
     ("PyCapsule_New", ctypes.pythonapi)
@@ -93,6 +94,23 @@ _new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, _pointer, _pointer, _pointer)
 _new_function = ctypes.PYFUNCTYPE(
     ctypes.py_object, ctypes.POINTER(_MethodDef), ctypes.py_object, ctypes.py_object
 )(("PyCFunction_NewEx", ctypes.pythonapi))
+
+
+class Builtin:
+    """Machine code as builtin functions of Python's (METH_FASTCALL); it is never unloaded.
+
+    keywords: whether it takes arguments by their names too (METH_KEYWORDS).
+    """
+
+    def __init__(self, name: bytes, code: MachineCode, entry: str, keywords: bool = False) -> None:
+        self._kept = code
+        flags = _METH_FASTCALL | _METH_KEYWORDS if keywords else _METH_FASTCALL
+        self._method = _MethodDef(name, code.address(entry), flags, None)
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
+
+    def function(self, memory: int, owner: object) -> Callable[..., Any]:
+        """Return a function whose `self` leads to some memory and whose module is all that must live with it."""
+        return _new_function(ctypes.byref(self._method), _new_capsule(memory, None, None), owner)
 
 
 class Runtime:
@@ -106,14 +124,10 @@ class Runtime:
         self.run_keeping = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(run)
         self.run_releasing = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(run)
         self.fast = objects_are_as_expected()
-        self.method = _MethodDef(b"program", self.code.address("entry"), _METH_FASTCALL, None)
+        self.entry = Builtin(b"program", self.code, "entry").function  # of a program, and its owner
         self.start = self.pool.start
         for kept in (self, self.start):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
-
-    def entry(self, program: int, owner: object) -> Callable[..., int | None]:
-        """Return a builtin function whose `self` leads to a program and whose module is all that must live with it."""
-        return _new_function(ctypes.byref(self.method), _new_capsule(program, None, None), owner)
 
 
 _runtime: Runtime | None = None

@@ -1,0 +1,397 @@
+; The builtin functions through which Python launches kernels of a GPU (METH_FASTCALL). What of a launch is the same every
+; time lies in memory; `cuda/launching.py` says where.
+@wrong_number = private constant $wrong_number
+declare ptr @PyCapsule_GetPointer(ptr, ptr)
+declare ptr @PyCFunction_GetSelf(ptr)
+declare ptr @PyDict_GetItemWithError(ptr, ptr)
+declare void @PyErr_Clear()
+declare ptr @PyErr_Occurred()
+declare void @PyErr_SetString(ptr, ptr)
+declare ptr @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(ptr)
+declare i64 @PyLong_AsLongLong(ptr)
+declare i64 @PyList_Size(ptr)
+declare ptr @PyLong_FromLongLong(i64)
+declare ptr @PyObject_CallFunctionObjArgs(ptr, ...)
+declare ptr @PyObject_CallMethodObjArgs(ptr, ptr, ...)
+declare ptr @PyObject_GetAttr(ptr, ptr)
+declare ptr @PyObject_Type(ptr)
+declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
+declare ptr @PyTuple_GetItem(ptr, i64)
+declare ptr @PyTuple_New(i64)
+declare i32 @PyTuple_SetItem(ptr, i64, ptr)
+declare i64 @PyTuple_Size(ptr)
+declare void @Py_DecRef(ptr)
+declare void @Py_IncRef(ptr)
+
+; Launch a kernel. bases: 0, then addresses. False, and a Python exception, if the driver refuses.
+define internal i1 @go(ptr %step, ptr %bases, i64 %stream) $attributes {
+entry:
+  %count_at = getelementptr i8, ptr %step, i64 $count
+  %count = load i64, ptr %count_at, align 8
+  %values = alloca i64, i64 %count, align 16
+  %places = alloca ptr, i64 %count, align 16
+  %operands = getelementptr i8, ptr %step, i64 $operands
+  br label %each
+each:
+  %j = phi i64 [ 0, %entry ], [ %j_next, %one ]
+  %left = icmp ult i64 %j, %count
+  br i1 %left, label %one, label %run
+one:
+  %pair = mul i64 %j, 2
+  %place_at = getelementptr i64, ptr %operands, i64 %pair
+  %offset_at = getelementptr i64, ptr %place_at, i64 1
+  %place = load i64, ptr %place_at, align 8
+  %offset = load i64, ptr %offset_at, align 8
+  %from = getelementptr i64, ptr %bases, i64 %place
+  %start = load i64, ptr %from, align 8
+  %value = add i64 %start, %offset
+  %value_at = getelementptr i64, ptr %values, i64 %j
+  store i64 %value, ptr %value_at, align 8
+  %operand_at = getelementptr ptr, ptr %places, i64 %j
+  store ptr %value_at, ptr %operand_at, align 8
+  %j_next = add i64 %j, 1
+  br label %each
+
+; The driver waits where its queue is full, perhaps for something that needs Python's lock.
+run:
+  %driver_at = getelementptr i8, ptr %step, i64 $driver
+  %driver = load ptr, ptr %driver_at, align 8
+  %function_at = getelementptr i8, ptr %step, i64 $function
+  %function = load ptr, ptr %function_at, align 8
+  %blocks_at = getelementptr i8, ptr %step, i64 $blocks
+  %blocks = load i32, ptr %blocks_at, align 8
+  %threads_at = getelementptr i8, ptr %step, i64 $threads
+  %threads = load i32, ptr %threads_at, align 8
+  %shared_at = getelementptr i8, ptr %step, i64 $shared
+  %shared = load i32, ptr %shared_at, align 8
+  br label %try
+try:
+  %handler_at = phi i64 [ $prepare, %run ], [ $fail, %again ]
+  %saved = call ptr @PyEval_SaveThread()
+  %code = call i32 %driver(ptr %function, i32 %blocks, i32 1, i32 1, i32 %threads, i32 1, i32 1, i32 %shared,
+                           i64 %stream, ptr %places, ptr null)
+  call void @PyEval_RestoreThread(ptr %saved)
+  %failed = icmp ne i32 %code, 0
+  br i1 %failed, label %tell, label %fine
+tell:
+  %wide = sext i32 %code to i64
+  %told = call ptr @PyLong_FromLongLong(i64 %wide)
+  %nothing = icmp eq ptr %told, null
+  br i1 %nothing, label %raised, label %ask
+ask:
+  %at = getelementptr i8, ptr %step, i64 %handler_at
+  %handler = load ptr, ptr %at, align 8
+  %answer = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %handler, ptr %told, ptr null)
+  call void @Py_DecRef(ptr %told)
+  %gives_up = icmp eq ptr %answer, null
+  br i1 %gives_up, label %raised, label %again
+again:
+  call void @Py_DecRef(ptr %answer)
+  br label %try
+raised:
+  ret i1 false
+fine:
+  ret i1 true
+}
+
+; Of a stream and addresses, all of them Python's ints: launch a kernel.
+define ptr @launch(ptr %self, ptr %arguments, i64 %given) $attributes {
+entry:
+  %step = call ptr @PyCapsule_GetPointer(ptr %self, ptr null)
+  %wanted_at = getelementptr i8, ptr %step, i64 $given
+  %wanted = load i64, ptr %wanted_at, align 8
+  %bases = alloca i64, i64 %given, align 16
+  %right = icmp eq i64 %wanted, %given
+  br i1 %right, label %next, label %wrong
+wrong:
+  %type_error_at = getelementptr i8, ptr %step, i64 $type_error
+  %type_error = load ptr, ptr %type_error_at, align 8
+  call void @PyErr_SetString(ptr %type_error, ptr @wrong_number)
+  ret ptr null
+next:
+  %i = phi i64 [ 0, %entry ], [ %i_next, %store ]
+  %more = icmp ult i64 %i, %given
+  br i1 %more, label %read, label %launch
+read:
+  %argument_at = getelementptr ptr, ptr %arguments, i64 %i
+  %argument = load ptr, ptr %argument_at, align 8
+  %number = call i64 @PyLong_AsLongLong(ptr %argument)
+  %doubtful = icmp eq i64 %number, -1
+  br i1 %doubtful, label %look, label %store
+look:
+  %problem = call ptr @PyErr_Occurred()
+  %raised = icmp ne ptr %problem, null
+  br i1 %raised, label %null, label %store
+store:
+  %base_at = getelementptr i64, ptr %bases, i64 %i
+  store i64 %number, ptr %base_at, align 8
+  %i_next = add i64 %i, 1
+  br label %next
+launch:
+  %stream = load i64, ptr %bases, align 8
+  store i64 0, ptr %bases, align 8
+  %done = call i1 @go(ptr %step, ptr %bases, i64 %stream)
+  br i1 %done, label %fine, label %null
+null:
+  ret ptr null
+fine:
+  %none_at = getelementptr i8, ptr %step, i64 $none
+  %none = load ptr, ptr %none_at, align 8
+  call void @Py_IncRef(ptr %none)
+  ret ptr %none
+}
+
+; Return the int that an object has under a name; -1, and an exception, if it has none.
+define internal i64 @number_of(ptr %object, ptr %name) $attributes {
+entry:
+  %found = call ptr @PyObject_GetAttr(ptr %object, ptr %name)
+  %missing = icmp eq ptr %found, null
+  br i1 %missing, label %none, label %read
+none:
+  ret i64 -1
+read:
+  %number = call i64 @PyLong_AsLongLong(ptr %found)
+  call void @Py_DecRef(ptr %found)
+  ret i64 %number
+}
+
+; Return where an array begins; -1, and an exception, if it is none.
+define internal i64 @address_of(ptr %finder, ptr %array) $attributes {
+entry:
+  %data_at = getelementptr i8, ptr %finder, i64 $data
+  %data_name = load ptr, ptr %data_at, align 8
+  %data = call ptr @PyObject_GetAttr(ptr %array, ptr %data_name)
+  %missing = icmp eq ptr %data, null
+  br i1 %missing, label %none, label %read
+none:
+  ret i64 -1
+read:
+  %ptr_at = getelementptr i8, ptr %finder, i64 $ptr
+  %ptr_name = load ptr, ptr %ptr_at, align 8
+  %address = call i64 @number_of(ptr %data, ptr %ptr_name)
+  call void @Py_DecRef(ptr %data)
+  ret i64 %address
+}
+
+; Put what an object has under a name into a tuple that is being made; false, and an exception, if it has none.
+define internal i1 @put(ptr %tuple, i64 %place, ptr %object, ptr %name_at) $attributes {
+entry:
+  %name = load ptr, ptr %name_at, align 8
+  %found = call ptr @PyObject_GetAttr(ptr %object, ptr %name)
+  %missing = icmp eq ptr %found, null
+  br i1 %missing, label %none, label %keep
+none:
+  ret i1 false
+keep:
+  %code = call i32 @PyTuple_SetItem(ptr %tuple, i64 %place, ptr %found)
+  %fine = icmp eq i32 %code, 0
+  ret i1 %fine
+}
+
+; Launch the kernel that is known for a function of arrays that are like these, and return the array that it makes; null if
+; there is none, or anything is uncommon, or with an exception.
+define internal ptr @made(ptr %finder, ptr %function, ptr %arrays, i64 %count, ptr %names, ptr %items,
+                          i64 %options) $attributes {
+entry:
+  %room = add i64 %count, 2
+  %bases = alloca i64, i64 %room, align 16
+  store i64 0, ptr %bases, align 8
+  %things = add i64 %count, %options
+  %twice = mul i64 %things, 2
+  %length = add i64 %twice, 1
+  %key = call ptr @PyTuple_New(i64 %length)
+  %no_key = icmp eq ptr %key, null
+  br i1 %no_key, label %null, label %start
+null:
+  ret ptr null
+start:
+  call void @Py_IncRef(ptr %function)
+  %put_function = call i32 @PyTuple_SetItem(ptr %key, i64 0, ptr %function)
+  %kind_at = getelementptr i8, ptr %finder, i64 $kind
+  %kind = load ptr, ptr %kind_at, align 8
+  %contiguous_at = getelementptr i8, ptr %finder, i64 $contiguous
+  %contiguous_name = load ptr, ptr %contiguous_at, align 8
+  %true_at = getelementptr i8, ptr %finder, i64 $true
+  %true = load ptr, ptr %true_at, align 8
+  %shape_at = getelementptr i8, ptr %finder, i64 $shape
+  %dtype_at = getelementptr i8, ptr %finder, i64 $dtype
+  br label %each
+
+; The key: the function, then of each array its shape and its dtype, then of each attribute its name and what it is.
+each:
+  %i = phi i64 [ 0, %start ], [ %i_next, %keep ]
+  %place = phi i64 [ 1, %start ], [ %place_next, %keep ]
+  %more = icmp ult i64 %i, %count
+  br i1 %more, label %look_at, label %attributes
+look_at:
+  %array_at = getelementptr ptr, ptr %arrays, i64 %i
+  %array = load ptr, ptr %array_at, align 8
+  %type = call ptr @PyObject_Type(ptr %array)
+  call void @Py_DecRef(ptr %type)
+  %is_one = icmp eq ptr %type, %kind
+  br i1 %is_one, label %where, label %leave
+where:
+  %address = call i64 @address_of(ptr %finder, ptr %array)
+  %low = and i64 %address, $misaligned
+  %aligned = icmp eq i64 %low, 0
+  br i1 %aligned, label %order, label %leave
+order:
+  %contiguous = call ptr @PyObject_GetAttr(ptr %array, ptr %contiguous_name)
+  %unknown = icmp eq ptr %contiguous, null
+  br i1 %unknown, label %leave, label %ordered
+ordered:
+  call void @Py_DecRef(ptr %contiguous)
+  %is_contiguous = icmp eq ptr %contiguous, %true
+  br i1 %is_contiguous, label %shape, label %leave
+shape:
+  %has_shape = call i1 @put(ptr %key, i64 %place, ptr %array, ptr %shape_at)
+  br i1 %has_shape, label %dtype, label %leave
+dtype:
+  %place_of_dtype = add i64 %place, 1
+  %has_dtype = call i1 @put(ptr %key, i64 %place_of_dtype, ptr %array, ptr %dtype_at)
+  br i1 %has_dtype, label %keep, label %leave
+keep:
+  %i_next = add i64 %i, 1
+  %place_next = add i64 %place, 2
+  %base_at = getelementptr i64, ptr %bases, i64 %i_next
+  store i64 %address, ptr %base_at, align 8
+  br label %each
+attributes:
+  %j = phi i64 [ 0, %each ], [ %j_next, %named ]
+  %at = phi i64 [ %place, %each ], [ %at_next, %named ]
+  %left = icmp ult i64 %j, %options
+  br i1 %left, label %named, label %look
+named:
+  %name_at = getelementptr ptr, ptr %names, i64 %j
+  %name = load ptr, ptr %name_at, align 8
+  %item_at = getelementptr ptr, ptr %items, i64 %j
+  %item = load ptr, ptr %item_at, align 8
+  call void @Py_IncRef(ptr %name)
+  %put_name = call i32 @PyTuple_SetItem(ptr %key, i64 %at, ptr %name)
+  %at_item = add i64 %at, 1
+  call void @Py_IncRef(ptr %item)
+  %put_item = call i32 @PyTuple_SetItem(ptr %key, i64 %at_item, ptr %item)
+  %j_next = add i64 %j, 1
+  %at_next = add i64 %at, 2
+  br label %attributes
+leave:
+  call void @Py_DecRef(ptr %key)
+  call void @PyErr_Clear()
+  ret ptr null
+
+; What is known: the builtin function that launches, and the shape and the dtype of what it makes.
+look:
+  %entries_at = getelementptr i8, ptr %finder, i64 $entries
+  %entries = load ptr, ptr %entries_at, align 8
+  %known = call ptr @PyDict_GetItemWithError(ptr %entries, ptr %key)
+  %is_new = icmp eq ptr %known, null
+  br i1 %is_new, label %leave, label %met
+met:
+  call void @Py_IncRef(ptr %known)
+  call void @Py_DecRef(ptr %key)
+  %launch = call ptr @PyTuple_GetItem(ptr %known, i64 0)
+  %made_shape = call ptr @PyTuple_GetItem(ptr %known, i64 1)
+  %made_dtype = call ptr @PyTuple_GetItem(ptr %known, i64 2)
+  %capsule = call ptr @PyCFunction_GetSelf(ptr %launch)
+  %step = call ptr @PyCapsule_GetPointer(ptr %capsule, ptr null)
+  %new_at = getelementptr i8, ptr %finder, i64 $new
+  %new = load ptr, ptr %new_at, align 8
+  %out = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %new, ptr %kind, ptr null)
+  %no_out = icmp eq ptr %out, null
+  br i1 %no_out, label %failed, label %fill
+fill:
+  %init_at = getelementptr i8, ptr %finder, i64 $init
+  %init = load ptr, ptr %init_at, align 8
+  %filled = call ptr (ptr, ptr, ...) @PyObject_CallMethodObjArgs(ptr %out, ptr %init, ptr %made_shape,
+                                                                 ptr %made_dtype, ptr null)
+  %no_memory = icmp eq ptr %filled, null
+  br i1 %no_memory, label %drop, label %place_out
+place_out:
+  call void @Py_DecRef(ptr %filled)
+  %own_address = call i64 @address_of(ptr %finder, ptr %out)
+  %nowhere = icmp eq i64 %own_address, -1
+  br i1 %nowhere, label %drop, label %ask_stream
+ask_stream:
+  %last = add i64 %count, 1
+  %last_at = getelementptr i64, ptr %bases, i64 %last
+  store i64 %own_address, ptr %last_at, align 8
+  %current_at = getelementptr i8, ptr %finder, i64 $stream
+  %current = load ptr, ptr %current_at, align 8
+  %stream = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %current, ptr null)
+  %no_stream = icmp eq ptr %stream, null
+  br i1 %no_stream, label %drop, label %go
+go:
+  %ptr_at = getelementptr i8, ptr %finder, i64 $ptr
+  %ptr_name = load ptr, ptr %ptr_at, align 8
+  %number = call i64 @number_of(ptr %stream, ptr %ptr_name)
+  call void @Py_DecRef(ptr %stream)
+  %nameless = icmp eq i64 %number, -1
+  br i1 %nameless, label %drop, label %run
+run:
+  %done = call i1 @go(ptr %step, ptr %bases, i64 %number)
+  br i1 %done, label %fine, label %drop
+fine:
+  call void @Py_DecRef(ptr %known)
+  ret ptr %out
+drop:
+  call void @Py_DecRef(ptr %out)
+  br label %failed
+failed:
+  call void @Py_DecRef(ptr %known)
+  ret ptr null
+}
+
+; Of arrays, and attributes by their names (METH_KEYWORDS): what a function gives of them, by the kernel that is known for
+; arrays that are like these; where there is none, or anything is uncommon, `otherwise` is called in its place.
+define ptr @shortcut(ptr %self, ptr %arguments, i64 %count, ptr %keywords) $attributes {
+entry:
+  %own = call ptr @PyCapsule_GetPointer(ptr %self, ptr null)
+  %busy_at = getelementptr i8, ptr %own, i64 $busy
+  %busy = load ptr, ptr %busy_at, align 8
+  %hindrances = call i64 @PyList_Size(ptr %busy)
+  %hindered = icmp ne i64 %hindrances, 0
+  br i1 %hindered, label %ask, label %begin
+begin:
+  %plain = icmp eq ptr %keywords, null
+  br i1 %plain, label %look, label %name
+name:
+  %found = call i64 @PyTuple_Size(ptr %keywords)
+  br label %look
+look:
+  %options = phi i64 [ 0, %begin ], [ %found, %name ]
+  %names = alloca ptr, i64 %options, align 16
+  br label %next
+next:
+  %i = phi i64 [ 0, %look ], [ %i_next, %one ]
+  %more = icmp slt i64 %i, %options
+  br i1 %more, label %one, label %make
+one:
+  %keyword = call ptr @PyTuple_GetItem(ptr %keywords, i64 %i)
+  %keyword_at = getelementptr ptr, ptr %names, i64 %i
+  store ptr %keyword, ptr %keyword_at, align 8
+  %i_next = add i64 %i, 1
+  br label %next
+make:
+  %finder_at = getelementptr i8, ptr %own, i64 $finder
+  %finder = load ptr, ptr %finder_at, align 8
+  %of_at = getelementptr i8, ptr %own, i64 $of
+  %function = load ptr, ptr %of_at, align 8
+  %items = getelementptr ptr, ptr %arguments, i64 %count
+  %out = call ptr @made(ptr %finder, ptr %function, ptr %arguments, i64 %count, ptr %names, ptr %items, i64 %options)
+  %is_none = icmp eq ptr %out, null
+  br i1 %is_none, label %why, label %fine
+fine:
+  ret ptr %out
+why:
+  %problem = call ptr @PyErr_Occurred()
+  %is_new = icmp eq ptr %problem, null
+  br i1 %is_new, label %ask, label %null
+null:
+  ret ptr null
+ask:
+  %otherwise_at = getelementptr i8, ptr %own, i64 $otherwise
+  %otherwise = load ptr, ptr %otherwise_at, align 8
+  %answer = call ptr @PyObject_Vectorcall(ptr %otherwise, ptr %arguments, i64 %count, ptr %keywords)
+  ret ptr %answer
+}

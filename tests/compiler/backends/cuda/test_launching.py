@@ -1,0 +1,234 @@
+"""Launching kernels in machine code, with a function of Python's in the driver's place."""
+
+import ctypes
+import gc
+import sys
+import weakref
+
+import pytest
+
+from compiled import BACKENDS
+from minitorch.compiler.backends.cuda.launching import Finder, address_of, launching
+
+pytestmark = pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is not installed")
+WORDS = ctypes.POINTER(ctypes.POINTER(ctypes.c_int64))
+DRIVER = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, ctypes.c_int64, WORDS, ctypes.c_void_p
+)
+
+
+class Driver:
+    """A driver that answers with some codes, one after the other, and remembers what it was told."""
+
+    def __init__(self, *codes):
+        self.codes, self.launches, self.told = list(codes), [], []
+        self.function = DRIVER(self.launch)
+
+    def launch(self, function, bx, by, bz, tx, ty, tz, shared, stream, operands, extra):
+        grid = (bx, by, bz), (tx, ty, tz), shared
+        self.launches.append((function, grid, stream, [operands[i][0] for i in range(3)]))
+        assert extra is None
+        return self.codes.pop(0) if self.codes else 0
+
+    def prepare(self, code):
+        if code != 201:
+            raise ValueError(code)
+        self.told.append(code)
+
+    def fail(self, code):
+        raise RuntimeError(code)
+
+    def kernel(self, owner=None):
+        operands = [(1, 0), (0, 8), (-1, -7)]
+        at = address_of(self.function)
+        return launching(at, 77, (5, 64, 1024), 2, operands, self.prepare, self.fail, owner)
+
+
+def test_the_driver_is_told_the_kernel_the_grid_the_stream_and_the_operands():
+    driver = Driver()
+    assert driver.kernel()(3, 1 << 46, 1000) is None
+    assert driver.launches == [(77, ((5, 1, 1), (64, 1, 1), 1024), 3, [1000, (1 << 46) + 8, -7])]
+
+
+def test_what_the_driver_complains_of_is_raised():
+    driver = Driver(700)
+    with pytest.raises(ValueError, match="700"):
+        driver.kernel()(0, 16, 32)
+    assert len(driver.launches) == 1
+
+
+def test_it_is_tried_once_more_if_something_can_be_done_about_it():
+    driver = Driver(201)
+    driver.kernel()(0, 16, 32)
+    assert (driver.told, len(driver.launches)) == ([201], 2)
+    driver = Driver(201, 201)
+    with pytest.raises(RuntimeError, match="201"):
+        driver.kernel()(0, 16, 32)
+    assert len(driver.launches) == 2
+
+
+def test_wrong_arguments_are_refused_and_nothing_is_launched():
+    driver = Driver()
+    kernel = driver.kernel()
+    with pytest.raises(TypeError, match="wrong number of addresses"):
+        kernel(0, 16)
+    with pytest.raises(TypeError):
+        kernel(0, 16, "somewhere")
+    with pytest.raises(OverflowError):
+        kernel(0, 16, 1 << 70)
+    kernel(0, 16, -1)  # (which is what a failure looks like)
+    assert [launch[3] for launch in driver.launches] == [[-1, 24, -7]]
+
+
+def test_what_it_needs_lives_as_long_as_it_does():
+    class Module:
+        pass
+
+    module = Module()
+    kernel, seen = Driver().kernel(module), weakref.ref(module)
+    del module
+    gc.collect()
+    assert seen() is not None
+    del kernel
+    gc.collect()
+    assert seen() is None
+
+
+class Base:
+    """What arrays of CuPy's are in Python: a class, whose own __new__ is passed by."""
+
+    def _init(self, shape, dtype):
+        if shape == (13,):
+            raise MemoryError("13")
+        self.shape, self.dtype, self._c_contiguous = shape, dtype, True
+        self.data = Pointer(4096)
+
+
+class Array(Base):
+    def __new__(cls, shape, dtype, address, contiguous=True):
+        array = Base.__new__(cls)
+        array._init(shape, dtype)
+        array.data, array._c_contiguous = Pointer(address), contiguous
+        return array
+
+
+class Pointer:
+    def __init__(self, ptr):
+        self.ptr = ptr
+
+
+class Found:
+    """A finder, with a driver, that knows a launch for two arrays of shape (2, 3)."""
+
+    def __init__(self, *codes):
+        self.driver, self.asked = Driver(*codes), []
+        self.finder, self.busy = Finder(Array, lambda: Pointer(5)), []
+        operands = [(2, 0), (0, 0), (1, 4)]
+        driver = self.driver
+        at = address_of(driver.function)
+        self.launch = launching(at, 77, (1, 32, 0), 3, operands, driver.prepare, driver.fail, None)
+        self.keep(max, (2, 3), (2, 3))
+
+    def keep(self, function, shape, made, *attributes):
+        self.finder.keep((function, shape, "f", shape, "f", *attributes), self.launch, made, "d")
+
+    def shortcut(self, function=max):
+        return self.finder.shortcut(function, lambda *x, **a: self.asked.append((function, x, a)), self.busy)
+
+    def __call__(self, *inputs, function=max, **attributes):
+        return self.shortcut(function)(*inputs, **attributes)
+
+
+def test_a_launch_is_found_by_what_arrays_are_like():
+    found = Found()
+    x, y = Array((2, 3), "f", 16), Array((2, 3), "f", 32)
+    out = found(x, y)
+    assert (type(out), out.shape, out.dtype) == (Array, (2, 3), "d")
+    assert [launch[2:] for launch in found.driver.launches] == [(5, [4096, 16, 36])]
+    assert not found.asked
+
+
+def test_all_else_is_asked_for_elsewhere():
+    found = Found()
+    x = Array((2, 3), "f", 16)
+    for call in (
+        (x,),
+        (x, Array((3, 2), "f", 16)),
+        (x, Array((2, 3), "d", 16)),
+        (x, Array((2, 3), "f", 24)),
+        (x, Array((2, 3), "f", 32, contiguous=False)),
+        (x, 1.5),
+        (x, None),
+        (x, object()),
+        ([x], x),
+    ):
+        assert found(*call) is None
+        assert found.asked.pop() == (max, call, {})
+    assert found(x, x, function=min) is None
+    assert found(x, x, axis=1) is None
+    assert found(x, x, axis=[1]) is None  # (which cannot be a part of a key)
+    assert found.asked == [(min, (x, x), {}), (max, (x, x), {"axis": 1}), (max, (x, x), {"axis": [1]})]
+    assert not found.driver.launches
+
+
+def test_nothing_is_looked_for_meanwhile():
+    found = Found()
+    x = Array((2, 3), "f", 16)
+    shortcut = found.shortcut()
+    found.busy.append("making")
+    assert shortcut(x, x) is None
+    found.busy.clear()
+    assert shortcut(x, x).shape == (2, 3)
+    assert found.asked == [(max, (x, x), {})]
+
+
+def test_attributes_are_a_part_of_what_is_looked_for():
+    found = Found()
+    x = Array((2, 3), "f", 16)
+    found.keep(max, (2, 3), (2,), "axis", 1, "keep", False)
+    assert found(x, x, axis=1, keep=False).shape == (2,)
+    assert found(x, x, axis=1, keep=True) is None
+    assert found(x, x).shape == (2, 3)
+
+
+def test_what_goes_wrong_on_the_way_is_raised():
+    found = Found(700)
+    x = Array((2, 3), "f", 16)
+    with pytest.raises(ValueError, match="700"):
+        found(x, x)
+    found.keep(min, (2, 3), (13,))
+    with pytest.raises(MemoryError):
+        found(x, x, function=min)
+    assert found(x, x).shape == (2, 3)
+
+
+def test_finding_keeps_nothing():
+    found = Found()
+    x, y = Array((2, 3), "f", 16), Array((7, 7), "f", 16)
+    odd = {"axis": [1]}
+    things = [
+        x,
+        y,
+        x.shape,
+        y.shape,
+        max,
+        odd,
+        odd["axis"],
+        found.launch,
+        found.finder.entries,
+        Array,
+        "axis",
+    ]
+
+    shortcut = found.shortcut()
+
+    def many():
+        for _ in range(100):
+            shortcut(x, x), shortcut(y, x), shortcut(x, x, **odd), shortcut(x, 1.5)
+            found.asked.clear()
+            found.driver.launches.clear()
+
+    many()
+    before = [sys.getrefcount(each) for each in things]
+    many()
+    assert [sys.getrefcount(each) for each in things] == before
