@@ -40,6 +40,7 @@ from minitorch.compiler.call.kernels import Fixed, Function, recorded, warn
 from minitorch.compiler.call.there import computing
 from minitorch.compiler.call.update_kernels import FLOATS, Changes, NoKernel, changes, fixed_numbers
 from minitorch.compiler.ir.elsewhere import Elsewhere, lies_here
+from minitorch.compiler.ir.halves import HALVES
 from minitorch.compiler.ir.polynomial import LEAST
 from minitorch.compiler.ir.program import Program, Value, interpret
 from minitorch.compiler.ir.sizes import Binding, Size, evaluated, surely_less
@@ -48,11 +49,12 @@ from minitorch.compiler.schedule.schedule import Schedule
 from minitorch.compiler.trace.promised import NumbersMissing, promise
 from minitorch.compiler.trace.refusal import CompileError
 from minitorch.engine import gpu, recording
+from minitorch.engine.dtypes import is_bfloat16, kind_of
 from minitorch.engine.precision import may_round
 from minitorch.ops.native import ELEMENTWISE
 from minitorch.ops.op import OPS, UNLISTED
 
-DTYPES = frozenset(np.dtype(t) for t in (np.float16, np.float32, np.float64, np.int32, np.int64, np.bool_))
+DTYPES = frozenset(np.dtype(t) for t in (np.float32, np.float64, np.int32, np.int64, np.bool_)).union(HALVES)
 CALLS = 3  # of one kind, before a kernel is made for it
 MOST_SHAPES = 64  # that kernels of one function are made for
 NO_CONTEXT = 201  # the driver's code of a thread that has not met the GPU yet
@@ -245,7 +247,8 @@ class Launches:
         self._launcher, self._binding = launcher, binding or {}
         outputs = enumerate(schedule.program.outputs)
         self._outputs = [
-            (tuple(evaluated(o.shape, self._binding)), o.dtype.char)  # (which CuPy takes the fastest)
+            # (Letters, where NumPy has them, are what CuPy takes the fastest.)
+            (tuple(evaluated(o.shape, self._binding)), o.dtype if is_bfloat16(o.dtype) else o.dtype.char)
             for i, o in outputs
             if i not in schedule.updates
         ]
@@ -879,7 +882,7 @@ def _agrees(kernel: DeviceKernel, arrays: list[Any], shape: Any, expected: Any) 
     with recording.rehearsal():  # (CuPy rounds no factors)
         found = kernel(arrays, shape)
     compute = kernel.run._launcher.computing()
-    sizes = [(_largest(a, compute), a.size) for a in arrays if a.dtype.kind == "f"]
+    sizes = [(_largest(_widened(a), compute), a.size) for a in arrays if kind_of(a.dtype) == "f"]
     for mine, other in zip([found] if kernel.alone else found, wanted, strict=True):
         if mine is None and other is None:
             continue
@@ -888,6 +891,11 @@ def _agrees(kernel: DeviceKernel, arrays: list[Any], shape: Any, expected: Any) 
         if not _close(mine, other, sizes, compute):
             return False
     return True
+
+
+def _widened(array: Any) -> Any:
+    """Return an array whose numbers can be compared: bfloat16 is told by NumPy to be none."""
+    return array.astype(np.float32) if is_bfloat16(array.dtype) else array
 
 
 def _largest(array: Any, compute: Elsewhere) -> float:
@@ -908,9 +916,10 @@ def _close(mine: Any, other: Any, sizes: Sequence[tuple[float, int]], compute: E
 
     sizes: of what they were computed from, the largest number, and how many there are.
     """
-    if other.dtype.kind != "f" or not other.size:
+    if kind_of(other.dtype) != "f" or not other.size:
         return verify.close(mine, other, 0.0, compute)
     rough = {2: 1e-2, 4: 1e-4, 8: 1e-10}[other.dtype.itemsize]
+    mine, other = _widened(mine), _widened(other)
     # What cancels out may leave the rounding of what it was; the more, the more was added up.
     scale = _largest(other, compute) + sum(s * max(1, n / other.size) ** 0.5 for s, n in sizes) / 10
     apart = compute.map("subtract", mine, other)
