@@ -556,7 +556,8 @@ class Recording(OnDevices):
             }
         for slot, holding in (("_array", self._data), ("_gradient", self._grads)):
             found |= {
-                (id(held.node), slot): (held.now, held.at_first, held.value, False) for held in holding.values()
+                (id(held.node), slot): (held.now, held.at_first, held.value, False)
+                for held in holding.values()
             }
         return {slot: each for slot, each in found.items() if each[0] is None or isinstance(each[0], Traced)}
 
