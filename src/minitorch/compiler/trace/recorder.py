@@ -507,7 +507,7 @@ class Recording(OnDevices):
         """
         condition = here = as_traced(condition)
         kept = list(self._nodes_made())  # so that no node of the step's gets the id of one of these
-        before = {
+        before: dict[Any, tuple[Any, Any, Any]] = {
             slot: (now, None, None) if now is None else (now, now.value, now.array)
             for slot, (now, *_) in self._writeable().items()
         }
