@@ -503,3 +503,17 @@ def test_machine_code_leaves_gradients_and_all_else_as_they_were(by_machine_code
     minitorch.set_native_ops(False)
     gradients(lambda a: there(a, True), there(labels))
     assert by_machine_code.launched == before
+
+
+@pytest.mark.parametrize("kind", ["launcher", "by_machine_code"])
+def test_numbers_that_are_equal_are_not_the_same(kind, request):
+    """1, True and 1.0 make results of other dtypes, and 0.0 and -0.0 of other signs."""
+    request.getfixturevalue(kind)
+    whole, wide = np.array([-2, 0, 3]), np.array([-2.0, 0.5, 3.0], np.float32)
+    for array, slopes in ((whole, (1, 1.0, True)), (wide, (0.0, -0.0))):
+        for slope in slopes * 3:
+            found = F.leaky_relu(there(array), slope)._data.host
+            expected = F.leaky_relu(minitorch.tensor(array), slope).numpy()
+            assert found.dtype == expected.dtype
+            np.testing.assert_array_equal(found, expected)
+            np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))

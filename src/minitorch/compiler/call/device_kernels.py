@@ -561,7 +561,7 @@ def quick(function: Function, inputs: tuple[Any, ...], attributes: dict[str, Any
             addresses.append(address)
             key += kind, each.shape, each.dtype
         if attributes:
-            key += attributes.items()
+            key += _apart(attributes)
         found = _quick.get(tuple(key))
     except (AttributeError, TypeError):  # a list of arrays; an attribute that cannot be a part of a key
         return None
@@ -595,11 +595,24 @@ def _keep_for_quick(
         step, own, dtype = kernel.only
         made = own if shape is None else shape
         only = step, made, dtype, launcher.empty, launcher.stream
-        if finder is not None and not any(each.__class__ in _NUMBERS for each in inputs):
-            named = [part for pair in attributes.items() for part in pair]
+        told = attributes.values()
+        if finder is not None and not any(
+            [each.__class__ in _NUMBERS for each in inputs] + [_is_zero(each) for each in told]
+        ):
+            named = [part for name, each in attributes.items() for part in (name, each, type(each))]
             parts = [part for each in inputs for part in (each.shape, each.dtype)]
             finder.keep((function, *parts, *named), step, made, dtype)
-    _quick[*key, *attributes.items()] = kernel, shape, only
+    _quick[*key, *_apart(attributes)] = kernel, shape, only
+
+
+def _apart(attributes: dict[str, Any]) -> tuple[Any, ...]:
+    """Return attributes as a part of a key, in which 1, True and 1.0 differ, and 0.0 and -0.0."""
+    told = attributes.items()
+    return tuple([(name, each.__class__, str(each) if _is_zero(each) else each) for name, each in told])
+
+
+def _is_zero(each: Any) -> bool:
+    return each.__class__ is float and not each
 
 
 def compute(
@@ -639,7 +652,7 @@ def compute(
     if flat and len(pattern[0][1]) != 1:
         shape = pattern[0][1]
         pattern = [(dtype, arrays[0].size) for dtype, _ in pattern]
-    key = (function, tuple(tree), tuple(pattern), tuple(attributes.items()) if attributes else ())
+    key = (function, tuple(tree), tuple(pattern), _apart(attributes) if attributes else ())
     try:
         kernel = _kernels.get(key, _UNKNOWN)
     except TypeError:  # an attribute that cannot be a part of a key
