@@ -9,7 +9,7 @@ alone, for a library, say; and what `Machine.computes` refuses goes to NumPy.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,7 +18,7 @@ from minitorch.compiler.ir.sizes import Undecided, comparing_surely
 from minitorch.compiler.schedule.groups import Contradiction, Group
 from minitorch.compiler.schedule.machine import Machine
 from minitorch.compiler.schedule.memory import MemoryPlan, Placed, plan_memory
-from minitorch.compiler.schedule.report import BuildReport
+from minitorch.compiler.schedule.report import BuildReport, group_in_words
 from minitorch.compiler.schedule.schedule import Schedule, schedule_program
 
 
@@ -83,6 +83,30 @@ class Task:
     group: Group
     touches: Sequence[Placed]
     kernel: Any = None
+
+
+def tasks_of(
+    schedule: Schedule,
+    kernels_of: Callable[[Group], Sequence[Any] | None],
+    touched: Callable[[Any], Sequence[Placed]],
+) -> list[Task]:
+    """Return the steps of all groups, in their order: their kernels, or, where there are none, a call back.
+
+    kernels_of: a group's kernels, if it can have some. touched: what a kernel finds in memory.
+    """
+    tasks = []
+    for group in schedule.groups:
+        try:
+            kernels = kernels_of(group) if group.kind != "call" else None
+        except Undecided as why:  # code for all sizes would have to know more of them
+            kernels = None
+            schedule.report.undecided |= dict.fromkeys(group_in_words(group), str(why))
+        if kernels is None:
+            read, written = schedule.call_operands(group)
+            tasks.append(Task(group, [*read, *written]))
+        else:
+            tasks += [Task(group, touched(kernel), kernel) for kernel in kernels]
+    return tasks
 
 
 class ScheduledBackend(ABC):

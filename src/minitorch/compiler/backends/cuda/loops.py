@@ -43,6 +43,7 @@ from minitorch.compiler.backends.llvm.control import (
     smaller,
     take_apart,
     when,
+    when_all,
 )
 from minitorch.compiler.backends.llvm.loops.folds import beginning
 from minitorch.compiler.backends.llvm.loops.loop import Loop, LoopFold, Store
@@ -565,13 +566,7 @@ class _LoopWriter:
         if self.guard is not None:
             found = e.op(f"load i64, ptr %operand{self.guard}, align 8")
             conditions.append(e.op(f"icmp eq i64 {found}, 0"))
-        if not conditions:
-            there()
-            return
-        holds = conditions[0]
-        for condition in conditions[1:]:
-            holds = e.op(f"and i1 {holds}, {condition}")
-        when(e, holds, there)
+        when_all(e, conditions, there)
 
     def team_and_lane(self) -> tuple[str, str]:
         """Return which of its block's teams this thread belongs to, and as which of that team's threads."""
