@@ -20,7 +20,6 @@ import numpy as np
 from minitorch.creation import tensor
 from minitorch.engine import dtypes, modes
 from minitorch.engine.backward import own_gradient
-from minitorch.engine.gpu import device_of
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.recording import unless
 from minitorch.ops.sparse import Coo
@@ -227,9 +226,9 @@ class GradScaler:
                         "GradScaler.unscale_: gradients are float16; keep the parameters in float32"
                     )
                 numbers = g.values if isinstance(g, Coo) else g
-                there = device_of(numbers)
+                there = p.device
                 if there not in inverses:
-                    inverses[there] = inverse.to(p.device)._data
+                    inverses[there] = inverse.to(there)._data
                 # (The smallest: CuPy has that ready, and for `all` would have to make a kernel, in seconds.)
                 if numbers.size:
                     finite.setdefault(there, []).append(np.isfinite(numbers).astype(np.uint8).min())

@@ -504,6 +504,22 @@ def test_a_step_with_a_scaler(cupy):
         assert (model.weight.tolist() == before) == (counted == 0)
 
 
+def test_a_scaler_of_parameters_on_two_devices(cupy):
+    """And a scale that leaves float32's range stays what it is, as in PyTorch."""
+    weights = [nn.Parameter(minitorch.ones(2, device=device)) for device in ("cuda:0", "cuda:1", "cpu")]
+    optimizer, scaler = minitorch.optim.SGD(weights, lr=1e38), minitorch.amp.GradScaler(init_scale=3e38)
+    scaler.set_growth_interval(1)
+    for factor, left in ((1e-38, False), (float("inf"), True)):
+        before = [w.tolist() for w in weights]
+        optimizer.zero_grad()
+        for w in weights:
+            scaler.scale(w.sum() * (factor if w is weights[1] else 1e-38)).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        assert ([w.tolist() for w in weights] == before) == left
+        assert scaler.get_scale() == pytest.approx(1.5e38 if left else 3e38)
+
+
 def test_writing_across_devices(cupy):
     here, there = minitorch.tensor([1.0, 2.0]), minitorch.tensor([3.0, 4.0], device="cuda")
     assert minitorch.zeros(2).copy_(there, non_blocking=True).tolist() == [3.0, 4.0]

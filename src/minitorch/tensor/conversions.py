@@ -262,6 +262,17 @@ class Conversions(Node):
     def __dlpack_device__(self) -> Any:
         return self._data.__dlpack_device__()
 
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        """What other libraries read of an array on a GPU; on the CPU there is none."""
+        array = self._data
+        if self.requires_grad or not gpu.is_on_gpu(array):
+            raise AttributeError(
+                "__cuda_array_interface__: of tensors on a GPU that do not require grad; write x.detach().cuda()"
+            )
+        watch.share(array)
+        return array.__cuda_array_interface__
+
     def __float__(self) -> Any:
         return float(self._scalar("float(x)"))
 

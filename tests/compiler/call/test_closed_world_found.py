@@ -1753,3 +1753,27 @@ def test_two_views_are_returned_of_which_one_was_written_through(compile):
         return found
 
     both(scenario, compile)
+
+
+def test_objects_of_this_library_are_changed_between_calls(compile):
+    """Its own code, which is not observed, reads their attributes: a distribution's, a dataset's, a context's."""
+
+    def scenario(compile):
+        chances = mt.distributions.Categorical(logits=mt.zeros(3))
+        data = mt.utils.data.TensorDataset(mt.arange(6.0).reshape(2, 3))
+        stacked = mt.utils.data.ConcatDataset([data, data])
+        f = compile(lambda x: chances.log_prob(mt.tensor([0, 1, 2])) + data[1][0] + stacked[2][0] * x)
+        found = []
+        for i in range(6):
+            if i == 2:
+                chances.logits = mt.tensor([5.0, 0.0, 1.0])
+            if i == 3:
+                data.tensors = (mt.ones(2, 3) * 7,)
+            if i == 4:
+                stacked.datasets[1] = mt.utils.data.TensorDataset(mt.ones(2, 3) * 9)
+            if i == 5:
+                data.tensors[0].add_(1)
+            found.append(f(mt.ones(3)))
+        return found
+
+    both(scenario, compile)

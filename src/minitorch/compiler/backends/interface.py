@@ -68,6 +68,9 @@ class Backend(Protocol):
     ) -> Executable:
         """Return a program as something that runs (see `Executable` for updates and numbers)."""
 
+    def made_again(self, program: Program) -> Collection[Value]:
+        """Return the values that a program of gradients had better compute itself than be given by this one."""
+
 
 @dataclass(frozen=True)
 class Task:
@@ -123,6 +126,10 @@ class ScheduledBackend(ABC):
     @abstractmethod
     def link(self, schedule: Schedule, tasks: list[Task], plan: MemoryPlan) -> Any:
         """Return steps and the places of what they touch as one program, with the schedule's report filled in."""
+
+    def made_again(self, program: Program) -> Collection[Value]:
+        """Return the values that a program of gradients had better compute itself than be given by this one."""
+        return ()
 
     def compile(
         self, program: Program, updates: Mapping[int, int], numbers: Collection[int] = ()

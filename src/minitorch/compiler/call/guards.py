@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.amp import GradScaler
 from minitorch.compiler.call.conditions import (
     ATTRIBUTE,
     CONTAINS,
@@ -75,6 +74,14 @@ _DEFINED = (
     types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType, np.ufunc,
 )  # fmt: skip
 MOST = 1 << 53  # the largest whole number of which all smaller ones are float64s
+
+
+def is_object_of_ours(thing: Any) -> bool:
+    """Tell whether a thing is an object of a class of this library's, which that library's code reads unobserved."""
+    kind = type(thing)
+    if isinstance(thing, (*PLAIN, np.ndarray)) or not kind.__module__.startswith("minitorch."):
+        return False
+    return hasattr(thing, "__dict__") and is_trusted_class(kind)
 
 
 def is_place_of_number(fact: Fact) -> bool:
@@ -182,7 +189,7 @@ class Environment:
         self.numbers: list[tuple[Any, Any, Any]] = []  # changeable numbers met: holder, key, what it was
         self.optimizers: list[Any] = []
         self.schedulers: list[Any] = []
-        self.scalers: list[Any] = []
+        self.objects: list[Any] = []  # others of this library's: scalers, distributions, datasets
         self.tensors: list[Any] = []
         self.streams: list[Any] = []  # this library's generators of random numbers
         self.met: dict[int, Any] = {}  # by id; kept alive, so that its id stays its own
@@ -316,12 +323,21 @@ class Environment:
             self.look(thing.optimizer)
             for inner in getattr(thing, "_schedulers", ()):
                 self.look(inner)
-        elif isinstance(thing, GradScaler):
-            self.scalers.append(thing)
+        elif is_object_of_ours(thing):
+            self.objects.append(thing)
             for name in list(vars(thing)):
-                now = self._item(f"GradScaler.{name}", vars(thing), name)
-                if isinstance(now, Node):
-                    self._look_into(f"GradScaler.{name}", now)
+                self._look_at_part(f"{type(thing).__name__}.{name}", vars(thing), name)
+
+    def _look_at_part(self, words: str, holder: Any, key: Any) -> None:
+        """Guard an attribute of an object, and what is in it."""
+        now = self._item(words, holder, key)
+        if type(now) is list:
+            self._guard(words, "{0}", now, expected=list(now), test="identical")
+        for each in now if type(now) in (list, tuple) else (now,):
+            if isinstance(each, (Node, Module)):
+                self._look_into(words, each)
+            elif is_object_of_ours(each):
+                self.look(each)
 
     def _look_at_tensor(self, words: str, tensor: Any) -> None:
         self.tensors.append(tensor)

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.amp import GradScaler
 from minitorch.compiler.call.containers import parts_of
-from minitorch.compiler.call.guards import Environment, can_be_placed
+from minitorch.compiler.call.guards import Environment, can_be_placed, is_object_of_ours
 from minitorch.compiler.call.undo import Before
 from minitorch.compiler.trace.number import Number, as_float
 from minitorch.compiler.trace.observe.observer import MISSING
@@ -29,7 +28,12 @@ from minitorch.random import Generator
 from minitorch.tensor import Tensor
 from minitorch.tensor.plain import PlainArray
 
-MEETABLE = (Node, Module, Optimizer, LRScheduler, Generator, GradScaler)
+_MEETABLE = (Node, Module, Optimizer, LRScheduler, Generator)
+
+
+def can_be_met(thing: Any) -> bool:
+    """Tell whether a thing is an object of this library's, which is guarded as a whole."""
+    return isinstance(thing, _MEETABLE) or is_object_of_ours(thing)
 
 
 class KnownObjects:
@@ -44,9 +48,9 @@ class KnownObjects:
         """Guard an object that this library's code may read. Return whether it was there before the run."""
         if isinstance(thing, Node) and self.active.is_fresh(thing):
             return False
-        if isinstance(thing, MEETABLE):
+        if can_be_met(thing):
             known = self.environment
-            met = known.optimizers, known.schedulers, known.scalers, known.streams
+            met = known.optimizers, known.schedulers, known.objects, known.streams
             count = list(map(len, met))
             known.look(thing)
             if count != list(map(len, met)):

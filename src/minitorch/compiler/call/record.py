@@ -32,7 +32,7 @@ from minitorch.compiler.call.guards import (
     is_place_of_number,
 )
 from minitorch.compiler.call.key import Arguments, CacheKey, Layout, is_record
-from minitorch.compiler.call.library import MEETABLE, KnownObjects
+from minitorch.compiler.call.library import KnownObjects, can_be_met
 from minitorch.compiler.call.names import describe
 from minitorch.compiler.call.shapes import places_of
 from minitorch.compiler.call.specialisation import Result, Specialisation
@@ -157,7 +157,7 @@ def record_call(
     tells which of the ints among them may be sizes. where: where a device's numbers are computed in this run.
     """
     began = time.perf_counter()
-    run = _Run(function, arguments, key, promoted, may_be_size, where)
+    run = _Run(function, arguments, key, promoted, may_be_size, where, backend)
     mode = current()
     failure: Exception | None = None
     elsewhere: Where | None = None
@@ -312,8 +312,10 @@ class _Run:
         promoted: set[tuple[int, Any]],
         may_be_size: Callable[[ReadNumber, int], bool],
         where: Where,
+        backend: str,
     ) -> None:
         self.function = function
+        self.backend = backend  # unless what is read lies on a device
         self.arguments = arguments
         self.inputs = key.inputs
         self.strided = {i for i, leaf in enumerate(key.leaves) if isinstance(leaf.contiguous, Layout)}
@@ -429,7 +431,9 @@ class _Run:
         facts, observer.facts = observer.facts, {}
         try:
             with watched_by(observer), watchdog(observer):
-                backward = differentiate(active, recorded, results, self.arguments.leaves)
+                name = self.backend if active.memory is None else active.memory.backend
+                again = backends.named(name).made_again
+                backward = differentiate(active, recorded, results, self.arguments.leaves, again)
         finally:
             read, observer.facts = observer.facts, {**observer.facts, **facts}
         if (len(observer.changes), len(active.script), len(active.inputs)) != before or not all(
@@ -652,12 +656,7 @@ class _Run:
         unread = {id(tensor): tensor for tensor in self.active.unread}
         for thing in list(self.environment.met.values()):
             is_fresh = isinstance(thing, Node) and self.active.is_fresh(thing)
-            if (
-                id(thing) in given
-                or is_fresh
-                or not isinstance(thing, MEETABLE)
-                or id(thing) in self.active.placed
-            ):
+            if id(thing) in given or is_fresh or not can_be_met(thing) or id(thing) in self.active.placed:
                 continue
             environment.look(thing)
             if isinstance(thing, Node) and id(thing) not in is_input:

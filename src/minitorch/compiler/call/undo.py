@@ -12,7 +12,8 @@ from minitorch.tensor.generator import StreamState
 
 
 class Before:
-    """What a call that fails leaves as it was, beside the Tensors: optimisers' state, schedules, scalers, generators.
+    """What a call that fails leaves as it was, beside the Tensors: optimisers' state, schedules, generators, and other
+    objects of this library's (a GradScaler).
 
     A recording keeps what is written to Tensors aside, and a program is refused before it writes.
     """
@@ -29,7 +30,7 @@ class Before:
             if id(stream) not in self._streams:
                 self._streams[id(stream)] = StreamState(stream)
         groups = {id(g): g for o in environment.optimizers for g in o.param_groups}
-        dicts = [*groups.values(), *map(vars, (*environment.schedulers, *environment.scalers))]
+        dicts = [*groups.values(), *map(vars, (*environment.schedulers, *environment.objects))]
         dicts += [o.state for o in environment.optimizers]
         dicts += [values for o in environment.optimizers for values in o.state.values()]
         for each in dicts:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from minitorch.compiler.call.there import DeviceProgram, computing
+from minitorch.compiler.call.there import FEW_NUMBERS, DeviceProgram, computing
 from minitorch.compiler.ir.elsewhere import Elsewhere, lies_here
 from minitorch.compiler.ir.halves import HALVES
-from minitorch.compiler.ir.program import Program, Value, evaluate, interpret
+from minitorch.compiler.ir.program import Program, Value, evaluate, interpret, numpy_function
 from minitorch.compiler.trace.recorder import Recording
 from minitorch.engine.dtypes import finfo, is_bfloat16, kind_of
 from minitorch.engine.gpu import device_of, on_host
@@ -87,11 +88,14 @@ def differing(
     # How far do these outputs move when the inputs and everything on the way move by some rounding errors? Asked up
     # to five times: not all directions show it.
     part = Program(program.inputs, [program.outputs[i] for i in wrong])
-    if compute is None:
-        results = [None if a is None else on_host(a) for a in results]
+    # (What is small is looked at here.)
+    near = lambda a: a is not None and (compute is None or a.nbytes <= FEW_NUMBERS)
+    results, expected = ([on_host(a) if near(a) else a for a in each] for each in (results, expected))
     moved = [np.zeros_like(expected[i], _DISTANCE.get(expected[i].dtype.char, "d")) for i in wrong]
     halves = any(value.dtype in HALVES for value in program.values())
     coarse = compute is not None or halves
+    if compute is not None:
+        compute.prepare(_shaken_by({v.dtype for v in program.values() if v.dtype in _FLOATS}))
     for seed in range(5):
         shake = _Shake(seed, compute)
         outputs = interpret(part, [shake.moved(a) for a in inputs], shake, compute)
@@ -99,16 +103,12 @@ def differing(
             shaken, outputs[k] = outputs[k], None  # it may go when it was looked at
             if compute is not None and lies_here(shaken) != lies_here(there):
                 shaken = on_host(shaken) if lies_here(there) else compute.to_device(shaken)
-            with np.errstate(all="ignore"):
-                # (An index, a count or a truth may be another one after a rounding error: where, is what counts.)
-                is_float = kind_of(there.dtype) in "fc"
-                apart = np.abs(shaken - there).astype(moved[k].dtype) if is_float else shaken != there
-            moved[k] = np.maximum(moved[k], np.nan_to_num(apart))
+            moved[k] = _mapped(compute, "maximum", moved[k], _apart(shaken, there, moved[k].dtype, compute))
         still = [
             i
             for i, m in zip(wrong, moved, strict=True)
-            if not close(results[i], expected[i], _spread(m), compute)
-            or (halves and not _on_the_whole(results[i], expected[i], m))
+            if not close(results[i], expected[i], _spread(m, compute), compute)
+            or (halves and not _on_the_whole(results[i], expected[i], m, compute))
         ]
         if still and coarse:
             # What agrees now may be gradients that the rest is made of; it agrees within so much that they may be of
@@ -121,6 +121,41 @@ def differing(
         if not still:
             break
     return still
+
+
+def _apart(a: Any, b: Any, dtype: np.dtype, compute: Elsewhere | None) -> Any:
+    """Return how far arrays are apart, in a dtype; what is no number in one of them is nowhere."""
+    kind = kind_of(a.dtype)
+    with np.errstate(all="ignore"):
+        if kind == "c":
+            return np.nan_to_num(np.abs(a - b).astype(dtype))
+        if kind != "f":
+            # (An index, a count or a truth may be another one after a rounding error: where, is what counts.)
+            return _mapped(compute, "cast", _mapped(compute, "not_equal", a, b), to=dtype)
+        a, b = (_mapped(compute, "cast", each, to=dtype) for each in (a, b))
+        gap = _mapped(compute, "absolute", _mapped(compute, "subtract", a, b))
+        gap = _mapped(compute, "minimum", gap, float(np.finfo(dtype).max))
+        return _mapped(compute, "where", _mapped(compute, "isnan", gap), 0.0, gap)
+
+
+def _mapped(compute: Elsewhere | None, function: str, *operands: Any, to: Any = None) -> Any:
+    """Return an elementwise function of arrays of one shape, and of numbers: of a device's by few kernels of our own.
+
+    (CuPy would make one for each function and dtype, in a tenth of a second.)
+    """
+    arrays = [each for each in operands if not isinstance(each, float)]
+    if compute is None or lies_here(arrays[-1]):
+        return operands[0].astype(to) if to is not None else numpy_function(function)(*operands)
+    like = arrays[-1]
+    given = [
+        np.broadcast_to(compute.to_device(np.asarray(each, like.dtype)), like.shape)
+        if isinstance(each, float)
+        else each
+        for each in operands
+    ]
+    if to is not None and like.dtype == to:
+        return like
+    return compute.map(function, *given, to=to)
 
 
 def _not_made_from_the_others(
@@ -139,7 +174,7 @@ def _not_made_from_the_others(
     return [i for i, a in zip(wrong, outputs, strict=True) if not close(results[i], a, 0.0, compute)]
 
 
-def _on_the_whole(a: Any, b: Any, moved: Any) -> bool:
+def _on_the_whole(a: Any, b: Any, moved: Any, compute: Elsewhere | None) -> bool:
     """Tell whether most floats are as near to others as rounding on the way takes them.
 
     Between two halves there is so much room that one element alone may be far off; but rounding errors are each of
@@ -147,8 +182,7 @@ def _on_the_whole(a: Any, b: Any, moved: Any) -> bool:
     """
     if kind_of(a.dtype) != "f" or a.size < FEW:
         return True
-    step = 1 + a.size // _SAMPLE
-    few = [on_host(np.ravel(each)[::step]).astype(np.float64) for each in (a, b, moved)]
+    few = [_sample(each, _SAMPLE, compute).astype(np.float64) for each in (a, b, moved)]
     with np.errstate(all="ignore"):
         apart, size = np.nan_to_num(np.abs(few[0] - few[1])), np.nan_to_num(np.abs(few[1]), posinf=0.0)
     allowed = ON_THE_WHOLE * np.median(few[2]) + _RTOL["f"] * (np.median(size) + 0.05 * size.max())
@@ -159,7 +193,7 @@ def _of_the_same_size(a: Any, b: Any, compute: Elsewhere | None) -> bool:
     """Tell whether floats are no farther from others than twice as far as those are large: all but a sign agrees."""
     if kind_of(a.dtype) != "f":
         return True
-    size = _size(b.astype(np.float32) if is_bfloat16(b.dtype) else b)
+    size = _size(_mapped(compute, "cast", b, to=np.float32) if is_bfloat16(b.dtype) else b, compute)
     return close(a, b, 2 * size / FARTHER, compute)
 
 
@@ -179,17 +213,22 @@ class _Shake:
             return array
         if value.attributes.get("function") == "cast" and value.dtype in HALVES:
             error = float(finfo(value.dtype).eps)
-            return self.moved(array.astype(np.float32), error=error).astype(value.dtype)
+            wide = self.moved(_mapped(self._compute, "cast", array, to=np.float32), error=error)
+            return _mapped(self._compute, "cast", wide, to=value.dtype)
         if value.attributes.get("function") in _EXACT:  # what is compared for equality later stays equal
             return array
         kind = (value.primitive, value.attributes.get("function"))
         summed = value.primitive == "contract" or kind == ("reduce", "add")
         if summed and getattr(array, "dtype", None) in _FLOATS:
             # Squared relative to the largest of each: squares of small numbers would vanish.
-            sizes = [_size(i) or 1.0 for i in inputs]
-            squares = [np.square(i / s) for i, s in zip(inputs, sizes, strict=True)]
-            size = np.sqrt((self._compute or evaluate)(value, squares)) * math.prod(sizes)
-            return self.moved(array, np.maximum(size, np.abs(array)))
+            of = functools.partial(_mapped, self._compute)
+            sizes = [_size(i, self._compute) or 1.0 for i in inputs]
+            squares = [of("square", of("divide", i, s)) for i, s in zip(inputs, sizes, strict=True)]
+            summed = (self._compute or evaluate)(value, squares)
+            if self._compute is not None and lies_here(summed) != lies_here(array):
+                summed = on_host(summed) if lies_here(array) else self._compute.to_device(np.asarray(summed))
+            size = of("multiply", of("sqrt", summed), math.prod(sizes))
+            return self.moved(array, of("maximum", size, of("absolute", array)))
         return self.moved(array)
 
     def moved(self, array: Any, sized: Any = None, error: float = 0.0) -> Any:
@@ -199,6 +238,8 @@ class _Shake:
         error = error or ERRORS * float(np.finfo(array.dtype).eps)
         # In few arrays of its own dtype: a large model has to be shaken too.
         drawn = np.float32 if array.dtype == np.float16 else array.dtype
+        if not lies_here(array) and array.nbytes <= FEW_NUMBERS:
+            array, sized = on_host(array), None if sized is None else on_host(sized)
         if not lies_here(array):
             return self._moved_there(array, sized, drawn, error)
         moved = np.asarray(self.noise.random(array.shape, drawn)).astype(array.dtype, copy=False)
@@ -222,12 +263,14 @@ class _Shake:
             noise = self._there[array.dtype] = self._compute.to_device(few)
         first = int(self.noise.integers(_NOISE))
         times = 1 + -(-array.size // _NOISE)
-        noise = np.broadcast_to(noise, (times, _NOISE)).reshape(-1)[first : first + array.size]
-        noise = noise.reshape(array.shape) * float(array.dtype.type(2 * error))
-        size = np.abs(array if sized is None else sized)
-        size = np.where(array != 0, np.maximum(size, float(np.finfo(array.dtype).tiny)), size)
-        moved = (noise * size + array).astype(array.dtype, copy=False)
-        return np.where(np.isfinite(moved), moved, array)
+        noise = self._compute.laid_out(np.broadcast_to(noise, (times, _NOISE))).reshape(-1)
+        of = functools.partial(_mapped, self._compute)
+        noise = of("multiply", noise[first : first + array.size].reshape(array.shape), 2 * error)
+        size = of("absolute", array if sized is None else sized)
+        least = of("maximum", size, float(np.finfo(array.dtype).tiny))
+        size = of("where", of("not_equal", array, 0.0), least, size)
+        moved = of("add", of("multiply", noise, size), array)
+        return of("where", of("isfinite", moved), moved, array)
 
 
 _NOISE = 1 << 20  # numbers that are drawn for an array on a device
@@ -256,12 +299,34 @@ _EXACT = {
 }  # fmt: skip
 
 
-def _spread(moved: np.ndarray) -> Any:
+def _spread(moved: np.ndarray, compute: Elsewhere | None) -> Any:
     # Where a quarter of the elements are so sensitive (a gradient of 0 but for rounding, made ±1 by Adam) all are.
     if not moved.size:
         return moved
-    few = moved if lies_here(moved) else on_host(np.ravel(moved)[:: 1 + moved.size // _NOISE])
-    return np.maximum(moved, float(np.quantile(few, 0.75)))
+    few = moved if lies_here(moved) else _sample(moved, _NOISE, compute)
+    return _mapped(compute, "maximum", moved, float(np.quantile(few, 0.75)))
+
+
+def _sample(array: Any, most: int, compute: Elsewhere | None) -> np.ndarray:
+    """Return some of an array's elements, here."""
+    few = np.ravel(array)[:: 1 + array.size // most]
+    return few if lies_here(few) or compute is None else on_host(compute.laid_out(few))
+
+
+def _shaken_by(dtypes: Iterable[np.dtype]) -> list[Value]:
+    """Return what is computed, on a device, to shake values of some dtypes and to see how far they move."""
+    found, many, truth = [], (1 << 24,), np.dtype(bool)
+    for dtype in {*dtypes, np.dtype(np.float32)}:
+        value, flag = (Value("input", (), {"index": 0}, many, each) for each in (dtype, truth))
+        takes = {"add": 2, "subtract": 2, "multiply": 2, "divide": 2, "maximum": 2, "minimum": 2}
+        takes |= {"absolute": 1, "square": 1, "sqrt": 1}
+        found += [_map(function, (value,) * n, dtype) for function, n in takes.items()]
+        found += [
+            _map(function, (value,) * n, truth)
+            for function, n in (("not_equal", 2), ("isfinite", 1), ("isnan", 1))
+        ]
+        found.append(_map("where", (flag, value, value), dtype))
+    return found
 
 
 def close(a: Any, b: Any, spread: Any = 0.0, compute: Elsewhere | None = None) -> bool:
@@ -278,12 +343,12 @@ def close(a: Any, b: Any, spread: Any = 0.0, compute: Elsewhere | None = None) -
     if rtol is not None and a.dtype not in HALVES and (compute is not None or not lies_here(a)):
         rtol *= FARTHER_THERE
     if is_bfloat16(a.dtype):
-        a, b = a.astype(np.float32), b.astype(np.float32)
+        a, b = (_mapped(compute, "cast", each, to=np.float32) for each in (a, b))
     if np.ndim(spread):
         spread = np.ravel(np.broadcast_to(spread, a.shape))
     a, b = np.ravel(a), np.ravel(b)
-    if compute is not None and not lies_here(a) and a.size and not np.ndim(spread) and not spread:
-        at_once = _close_at_once(a, b, rtol, compute)
+    if compute is not None and not lies_here(a) and a.size:
+        at_once = _close_at_once(a, b, rtol, spread, compute)
         if at_once is not None:
             return at_once
     # Piece by piece: what is computed on the way stays small, and near.
@@ -296,19 +361,23 @@ def close(a: Any, b: Any, spread: Any = 0.0, compute: Elsewhere | None = None) -
     return all(_close(a[p], b[p], rtol, scale, of(spread, p)) for p in pieces)
 
 
-def _close_at_once(a: Any, b: Any, rtol: Any, compute: Elsewhere) -> bool | None:
+def _close_at_once(a: Any, b: Any, rtol: Any, spread: Any, compute: Elsewhere) -> bool | None:
     """Tell the same by few of a device's kernels, looking at the farthest elements; None if that does not tell."""
-    if a.dtype.kind in "biu":
+    if a.dtype.kind in "biu" and not np.ndim(spread):
         return bool(compute.map("cast", compute.map("equal", a, b), to=np.uint8).min())
     if a.dtype.kind != "f":
         return None
     gap, size = compute.map("subtract", a, b), compute.map("absolute", b)
     if not np.isfinite(float(gap.sum())) or not np.isfinite(scale := float(size.max())):
         return None
-    factor = np.broadcast_to(compute.to_device(np.asarray(rtol, a.dtype)), a.shape)
-    allowed = compute.map("multiply", size, factor)
+    allowed, more = _mapped(compute, "multiply", size, rtol), 0.0
+    if np.ndim(spread):
+        spread = _mapped(compute, "cast", spread, to=a.dtype)
+        allowed = _mapped(compute, "add", allowed, _mapped(compute, "multiply", spread, float(FARTHER)))
+    else:
+        more = FARTHER * float(spread)
     farthest = compute.map("subtract", compute.map("absolute", gap), allowed).max()
-    return float(farthest) <= 0.05 * rtol * scale + _least(a.dtype)
+    return float(farthest) <= 0.05 * rtol * scale + more + _least(a.dtype)
 
 
 def _looked_at(value: Value) -> list[Value]:
@@ -329,10 +398,10 @@ def _least(dtype: np.dtype) -> float:
     return 64 * float(np.finfo(dtype).smallest_subnormal)
 
 
-def _size(array: Any) -> float:
-    size = np.abs(array)
+def _size(array: Any, compute: Elsewhere | None = None) -> float:
+    size = _mapped(compute, "absolute", array)
     if not lies_here(size):
-        return float(np.where(np.isfinite(size), size, 0).max())
+        return float(_mapped(compute, "where", _mapped(compute, "isfinite", size), size, 0.0).max())
     return float(np.max(size, where=np.isfinite(size), initial=0.0))
 
 

@@ -38,7 +38,7 @@ from minitorch.compiler.backends.cuda.lower import FAILED, GpuLowering
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.side_by_side import side_by_side
 from minitorch.compiler.backends.cuda.value_kernels import ValueKernels
-from minitorch.compiler.backends.cuda.with_attention import with_attention
+from minitorch.compiler.backends.cuda.with_attention import inside_attention, with_attention
 from minitorch.compiler.backends.cuda.words import SIZE, Kernel, gpu_text
 from minitorch.compiler.backends.interface import ScheduledBackend, Task, tasks_of
 from minitorch.compiler.ir.elsewhere import Elsewhere, lies_here
@@ -94,6 +94,12 @@ class CudaBackend(ScheduledBackend):
     def value_kernels(self) -> ValueKernels:
         """What computes values of a recording on the device, one by one."""
         return ValueKernels(self.device)
+
+    def made_again(self, program: Program) -> Collection[Value]:
+        """Return the values that a program of gradients had better compute itself: all between attention's factors."""
+        if not self.fuse or precision() == "highest" or not self.device.tile_bytes or program.symbols:
+            return ()
+        return inside_attention(program)
 
     def build(self, program: Program, updates: Mapping[int, int], numbers: Collection[int] = ()) -> Any:
         """Schedule a program."""

@@ -21,6 +21,7 @@ from minitorch.compiler.backends.cuda.words import BlockWriter, Kernel
 from minitorch.compiler.backends.llvm.control import repeat, when
 from minitorch.compiler.backends.llvm.functions import emit_function, supported
 from minitorch.compiler.backends.llvm.text import TYPES, Emitter, memory_type
+from minitorch.compiler.ir.halves import FLOAT32, HALVES
 from minitorch.compiler.ir.program import Value
 
 BLOCKS, THREADS = 1056, 256  # of every kernel: eight blocks for each multiprocessor of the largest GPUs
@@ -146,8 +147,15 @@ def _joined(shape: Sequence[int], steps: list[list[int]]) -> list[tuple[int, ...
 
 
 def _mapping(function: str, operands: tuple[np.dtype, ...], result: np.dtype) -> Kind | None:
-    known = all(dtype in TYPES for dtype in (*operands, result)) and supported(function, operands[-1])
+    known = all(dtype in TYPES for dtype in (*operands, result)) and supported(
+        function, _computed_in(function, operands[-1])
+    )
     return (write_map, (function, operands, result)) if known else None
+
+
+def _computed_in(function: str, dtype: np.dtype) -> np.dtype:
+    """Return the dtype that a function computes in: halves are widened on the way, and the result is rounded once."""
+    return FLOAT32 if dtype in HALVES and function != "cast" else dtype
 
 
 def _copying(dtype: np.dtype) -> Kind | None:
@@ -208,8 +216,13 @@ def write_map(kind: tuple[str, tuple[np.dtype, ...], np.dtype]) -> Kernel:
         for number, dtype in enumerate(operands):
             at = e.op(f"mul i64 {place}, %given{2 * number + 1}")
             name = _read(e, memory_type(dtype), 2 * number, at)
-            names.append(e.op(f"trunc i8 {name} to i1") if dtype.kind == "b" else name)
-        found = emit_function(e, function, names, operands[-1], 1, to=result)
+            name = e.op(f"trunc i8 {name} to i1") if dtype.kind == "b" else name
+            wide = _computed_in(function, dtype)
+            names.append(name if wide == dtype else emit_function(e, "cast", [name], dtype, 1, to=wide))
+        wide = _computed_in(function, result)
+        found = emit_function(e, function, names, _computed_in(function, operands[-1]), 1, to=wide)
+        if wide != result:
+            found = emit_function(e, "cast", [found], wide, 1, to=result)
         found = e.op(f"zext i1 {found} to i8") if result.kind == "b" else found
         _write(e, memory_type(result), 2 * len(operands), place, found)
 
