@@ -1,4 +1,4 @@
-"""Models of a few parameters that several tests train. Enters: a batch. Leaves: scores of three classes."""
+"""Models of a few parameters that several tests train, and a step of it. Enters: a batch. Leaves: scores of classes."""
 
 import minitorch.nn.functional as F
 from minitorch import nn
@@ -21,3 +21,16 @@ class Recurrent(nn.Module):
 
     def forward(self, x):
         return self.out(self.cell(x)[0][:, -1])
+
+
+def training_step(model, optimizer):
+    """One step on a batch and its classes, which returns the loss."""
+
+    def step(x, y):
+        loss = F.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step

@@ -7,6 +7,7 @@ import minitorch
 from minitorch import nn
 from minitorch.tensor import philox
 from pytorch import torch
+from small_nets import training_step
 
 cupy = pytest.importorskip("cupy")
 if not minitorch.cuda.is_available() or not torch.cuda.is_available():
@@ -165,14 +166,8 @@ def trained(device, steps=5):
     model = nn.Sequential(nn.Linear(20, 64), nn.GELU(), nn.LayerNorm(64), nn.Linear(64, 5)).to(device)
     optimizer = minitorch.optim.AdamW(model.parameters(), lr=1e-2)
     x, labels = minitorch.randn(32, 20).to(device), minitorch.randint(0, 5, (32,)).to(device)
-    losses = []
-    for _ in range(steps):
-        optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(model(x), labels)
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return model, optimizer, losses
+    step = training_step(model, optimizer)
+    return model, optimizer, [step(x, labels).item() for _ in range(steps)]
 
 
 def test_training_as_on_the_cpu():

@@ -18,7 +18,7 @@ from minitorch.compiler.ir import builder, elsewhere
 from minitorch.compiler.ir.program import Program, Value
 from minitorch.compiler.trace.recorder import Recording
 from minitorch.nn import functional as F
-from small_nets import ConvNet, Recurrent
+from small_nets import ConvNet, Recurrent, training_step
 from some_gpu import REAL, gpu, moved, numbers, there
 
 pytestmark = [
@@ -60,7 +60,7 @@ class Gpt(nn.Module):
         length = tokens.shape[1]
         x = self.tokens(tokens) + self.places(minitorch.arange(length).to(tokens.device))
         mask = nn.Transformer.generate_square_subsequent_mask(length).to(tokens.device)
-        return self.head(self.norm(self.block(x, src_mask=mask, is_causal=True)))
+        return self.head(self.norm(self.block(x, src_mask=mask, is_causal=True))).flatten(0, 1)
 
 
 def mlp(dropout=0.0):
@@ -75,7 +75,7 @@ MODELS = {
     "mlp": (mlp, lambda i: (normal(20, 9, seed=i), classes(4, 20, i))),
     "conv": (ConvNet, lambda i: (normal(3, 2, 8, 8, seed=i), classes(3, 3, i))),
     "lstm": (Recurrent, lambda i: (normal(3, 6, 3, seed=i), classes(3, 3, i))),
-    "gpt": (Gpt, lambda i: (classes(11, (3, 6), i), classes(11, (3, 6), i + 1))),
+    "gpt": (Gpt, lambda i: (classes(11, (3, 6), i), classes(11, 18, i + 1))),
 }
 OPTIMIZERS = {
     "sgd": lambda p: minitorch.optim.SGD(p, lr=0.1, momentum=0.9),
@@ -89,16 +89,7 @@ def trained(model, optimizer, batch, on_device, steps=4):
     model = model()
     if on_device:
         model.to("cuda")
-    optimizer = optimizer(model.parameters())
-
-    def step(x, y):
-        out = model(x)
-        loss = F.cross_entropy(out.reshape(-1, out.shape[-1]), y.reshape(-1))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss
-
+    step = training_step(model, optimizer(model.parameters()))
     if on_device:
         step = minitorch.compile(step, fullgraph=True)
     losses = []

@@ -12,7 +12,7 @@ import pytest
 
 import minitorch
 from compiled import BACKENDS, assert_same
-from minitorch.compiler.backends.cuda import convolutions, loops, lower, sorting
+from minitorch.compiler.backends.cuda import arrangement, convolutions, loops, lower, sorting
 from minitorch.compiler.backends.cuda import products as products_module
 from minitorch.compiler.backends.cuda import ptx as machine_code
 from minitorch.compiler.backends.cuda.backend import CudaBackend
@@ -134,7 +134,7 @@ def test_a_thread_computes_some_elements_side_by_side(elements):
 def test_rows_that_threads_keep_are_read_and_written_some_elements_at_once(
     rows, length, backend, monkeypatch
 ):
-    monkeypatch.setattr(loops, "LEAST_THREADS_THAT_KEEP", 1)
+    monkeypatch.setattr(arrangement, "LEAST_THREADS_THAT_KEEP", 1)
     written = []
     write = lambda *given: written.append(loops.write_loop(*given)) or written[-1]
     monkeypatch.setattr(lower, "write_loop", write)

@@ -15,7 +15,7 @@ import pytest
 import minitorch as mt
 from compiled import BACKENDS
 from minitorch import nn
-from minitorch.compiler.backends.cuda import backend, loops, lower, products, transposed
+from minitorch.compiler.backends.cuda import arrangement, backend, lower, products, transposed
 from minitorch.compiler.backends.cuda.backend import CudaBackend
 from minitorch.compiler.backends.cuda.devices import Cuda, Emulated, Launch
 from minitorch.compiler.backends.cuda.products import LibraryProduct
@@ -26,7 +26,7 @@ from minitorch.compiler.ir import builder as b
 from minitorch.compiler.ir.program import Program, interpret
 from minitorch.compiler.ir.sizes import Symbol
 from random_ir import close, given
-from small_nets import ConvNet, Recurrent
+from small_nets import ConvNet, Recurrent, training_step
 from some_gpu import REAL, gpu, numbers, there
 from varying import CASES, RandomVarying, arrays_for, fixed, varying
 
@@ -56,8 +56,8 @@ def for_small_sizes(monkeypatch):
         (products, "LEAST_FOR_A_LIBRARY"),
         (lower, "LEAST_WORTH_PACKING"),
         (transposed, "LEAST_ELEMENTS"),
-        (loops, "BUSY_THREADS"),
-        (loops, "LEAST_THREADS_THAT_KEEP"),
+        (arrangement, "BUSY_THREADS"),
+        (arrangement, "LEAST_THREADS_THAT_KEEP"),
     ):
         monkeypatch.setattr(room, name, 8)
     return {"serial_elements": 16, "column_bytes": 64, "most_blocks": 5, "alone_from": 8}
@@ -233,15 +233,7 @@ MODELS = {
 def trained(model, batch, sizes, on_device):
     mt.manual_seed(0)
     model = model().to("cuda" if on_device else "cpu")
-    optimizer = mt.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-
-    def step(x, y):
-        loss = F.cross_entropy(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss
-
+    step = training_step(model, mt.optim.SGD(model.parameters(), lr=0.1, momentum=0.9))
     if on_device:
         step = mt.compile(step, fullgraph=True)
     losses = []

@@ -33,7 +33,7 @@ from minitorch.compiler.backends.cuda.convolutions import (
 )
 from minitorch.compiler.backends.cuda.devices import Cuda, Device, Launch, OneByOne, Sequence
 from minitorch.compiler.backends.cuda.in_turn import in_turn
-from minitorch.compiler.backends.cuda.loops import MOST_COUNTED
+from minitorch.compiler.backends.cuda.loop_writer import MOST_COUNTED
 from minitorch.compiler.backends.cuda.lower import FAILED, GpuLowering
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.side_by_side import side_by_side

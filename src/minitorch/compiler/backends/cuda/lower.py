@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from minitorch.compiler.backends.cuda.arrangement import is_aligned
 from minitorch.compiler.backends.cuda.attention import ROW_NUMBERS, SUM, Attention
 from minitorch.compiler.backends.cuda.capabilities import Gpu
 from minitorch.compiler.backends.cuda.convolutions import (
@@ -22,7 +23,7 @@ from minitorch.compiler.backends.cuda.convolutions import (
     sizes_of,
     swapped,
 )
-from minitorch.compiler.backends.cuda.loops import is_aligned, write_loop
+from minitorch.compiler.backends.cuda.loops import write_loop
 from minitorch.compiler.backends.cuda.products import (
     DTYPES,
     LEAST_MULTIPLICATIONS,
