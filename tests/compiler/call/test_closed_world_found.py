@@ -1777,3 +1777,40 @@ def test_objects_of_this_library_are_changed_between_calls(compile):
         return found
 
     both(scenario, compile)
+
+
+def test_objects_of_classes_made_from_this_librarys_are_changed_between_calls(compile):
+    """What they inherit is this library's code, and reads their attributes unobserved."""
+
+    class Chances(mt.distributions.Normal):
+        pass
+
+    class Scaler(mt.amp.GradScaler):
+        def update(self, new_scale=None):
+            super().update(new_scale)
+
+    def scenario(compile):
+        chances = Chances(mt.tensor(0.0), mt.tensor(1.0))
+        scaler = Scaler("cpu", init_scale=4.0, growth_interval=2)
+        p = mt.nn.Parameter(mt.ones(3))
+        optimizer = mt.optim.SGD([p], lr=0.1)
+
+        def step(x):
+            scaler.scale((p * x).sum()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            return chances.log_prob(x)
+
+        f = compile(step)
+        found = []
+        for i in range(9):
+            if i == 4:
+                chances.loc = mt.tensor(2.0)
+                scaler.set_growth_interval(3)
+            if i == 6:
+                chances.scale.fill_(3.0)
+                scaler.set_growth_factor(8.0)
+            found += [f(mt.ones(3)), scaler.get_scale(), p.detach().clone()]
+        return found
+
+    both(scenario, compile)

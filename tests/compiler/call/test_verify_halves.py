@@ -93,3 +93,17 @@ def test_what_is_made_of_a_vanished_number_is_noticed(dtype):
     found[0][place] = 0
     found[1][place] *= np.sqrt(expected[0][place]) / 1e-8  # the right function of this 0
     assert differing(program, RUNNER, inputs, list(found), expected) == [1]
+
+
+def test_a_product_with_halves_may_round_its_other_factor():
+    half = np.dtype(minitorch.bfloat16)
+    a, b = (np.random.default_rng(n).normal(size=(60, 60)).astype(np.float32) for n in (1, 2))
+    x = Value("input", (), {"index": 0}, (60, 60), np.dtype(np.float32))
+    y = Value("input", (), {"index": 1}, (60, 60), half)
+    program = Program([x, y], [builder.matmul(x, builder.permute(builder.cast(y, np.float32), (1, 0)))])
+    inputs = [a, b.astype(half)]
+    expected = interpret(program, inputs)
+    found = a.astype(half).astype(np.float32) @ inputs[1].astype(np.float32).T
+    assert np.abs(found - expected[0]).max() > 1e-3
+    assert differing(program, RUNNER, inputs, [found], expected) == []
+    assert differing(program, RUNNER, inputs, [expected[0] * np.float32(1.05)], expected) == [0]

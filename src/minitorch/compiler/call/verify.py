@@ -12,7 +12,8 @@ import numpy as np
 from minitorch.compiler.call.there import FEW_NUMBERS, DeviceProgram, computing
 from minitorch.compiler.ir.elsewhere import Elsewhere, lies_here
 from minitorch.compiler.ir.halves import HALVES
-from minitorch.compiler.ir.program import Program, Value, evaluate, interpret, numpy_function
+from minitorch.compiler.ir.program import VIEWS, Program, Value, evaluate, interpret, numpy_function
+from minitorch.compiler.ir.simplify import number
 from minitorch.compiler.trace.recorder import Recording
 from minitorch.engine.dtypes import finfo, is_bfloat16, kind_of
 from minitorch.engine.gpu import device_of, on_host
@@ -228,6 +229,9 @@ class _Shake:
             if self._compute is not None and lies_here(summed) != lies_here(array):
                 summed = on_host(summed) if lies_here(array) else self._compute.to_device(np.asarray(summed))
             size = of("multiply", of("sqrt", summed), math.prod(sizes))
+            half = _rounds_a_factor_to(value)
+            if half is not None:
+                array = self.moved(array, size, float(finfo(half).eps))
             return self.moved(array, of("maximum", size, of("absolute", array)))
         return self.moved(array)
 
@@ -271,6 +275,25 @@ class _Shake:
         size = of("where", of("not_equal", array, 0.0), least, size)
         moved = of("add", of("multiply", noise, size), array)
         return of("where", of("isfinite", moved), moved, array)
+
+
+def _rounds_a_factor_to(product: Value) -> np.dtype | None:
+    """Return the half that a product may round one of its factors to, because the other one is such."""
+    if product.primitive != "contract":
+        return None
+    first, second = map(_half_of, product.inputs)
+    return (first or second) if first is None or second is None else None
+
+
+def _half_of(value: Value) -> np.dtype | None:
+    """Return which half a float32 was, but for a number that it is multiplied by."""
+    while value.dtype not in HALVES:
+        function = value.attributes.get("function")
+        scales = function == "multiply" and number(value.inputs[1]) is not None
+        if value.primitive not in VIEWS and function != "cast" and not scales:
+            return None
+        value = value.inputs[0]
+    return value.dtype
 
 
 _NOISE = 1 << 20  # numbers that are drawn for an array on a device
