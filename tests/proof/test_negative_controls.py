@@ -64,12 +64,12 @@ def path(request, monkeypatch):
 
 
 def test_missing_accumulation_is_caught(monkeypatch, path):
-    short = path is fast_rules
+    otherwise = "" if path is fast_rules else " if added else contribution"
     mutate(
         monkeypatch,
         path,
         "pull_back",
-        "= before + contribution" if short else "= pending[parent] + contribution if added else contribution",
+        f"= added_up(pending[parent], contribution){otherwise}",
         "= contribution",
     )
     assert not diamond_gradient()

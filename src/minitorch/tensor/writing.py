@@ -175,7 +175,10 @@ class Writing(RandomFills):
         x: Any = versions.synced(self)
         value = operand(value, spelling)
         if isinstance(value, Node) and not (value._array.__class__ is x._array.__class__ is np.ndarray):
-            value = value.to(x.device)  # type: ignore[attr-defined]
+            there: Any = (
+                value  # (moved only where it must be: of x[mask] while recording there is no array yet)
+            )
+            value = there.to(x.device) if there.device != x.device else value
         integers, key = index_key(key, x._data)
         _make_room(x, key, value)
         tracked = _is_tracked(x, (value,))

@@ -69,6 +69,7 @@ class Masked(Traced):
     size = property(lambda self: math.prod(self.shape))
     dtype = property(lambda self: self.rows.dtype)
     ndim = property(lambda self: self.rows.ndim)
+    __minitorch_device__ = property(lambda self: self.rows.__minitorch_device__)
 
     def __len__(self) -> int:
         raise _refusal()

@@ -74,12 +74,19 @@ def watchdog(observer: Observer) -> Iterator[None]:
                 raise refusal  # before its first line: what it would do could not be undone
 
     collects = gc.isenabled()
-    gc.disable()  # what it calls back, and what it finalises, is nothing the function does
-    put(look)
-    try:
-        yield
-    finally:
-        if get() is look:  # (a breakpoint puts the debugger's in its place)
-            put(None)
+
+    def end() -> None:
         if collects:
             gc.enable()
+        if get() is look:  # (a breakpoint puts the debugger's in its place)
+            put(None)
+
+    try:  # (Twice: Ctrl-C may come at the end, too.)
+        try:
+            gc.disable()  # what it calls back, and what it finalises, is nothing the function does
+            put(look)
+            yield
+        finally:
+            end()
+    finally:
+        end()
