@@ -14,11 +14,11 @@ demo: .venv/app.stamp
 
 # One BLAS thread per worker: the workers share the cores already.
 test: lint
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 # Two to three minutes on two cores: every test, of those with many cases each twentieth, none that is marked as slow; no doctests.
 test-quick: .venv/test.stamp
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --quick tests
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal --quick tests
 
 # Packages built on PyTorch, installed without it, on minitorch: numbers against those PyTorch gave. ECOSYSTEM names some:
 # make test-ecosystem ECOSYSTEM='timm_ pyro_'

@@ -14,6 +14,8 @@ import sys
 import time
 from typing import Any
 
+ROUNDS = 7
+
 
 def rows(t: Any) -> dict[str, Any]:
     """Return what is measured, by name: functions that make a function of nothing."""
@@ -123,7 +125,7 @@ def main() -> None:
             calls = mine[name](), theirs[name]()
             for _ in range(4):  # kernels are made
                 calls[0]()
-            rounds = [(timed(calls[0], waits[0]), timed(calls[1], waits[1])) for _ in range(3)]
+            rounds = [(timed(calls[0], waits[0]), timed(calls[1], waits[1])) for _ in range(ROUNDS)]
         except Exception as error:
             print(f"{name:38}{type(error).__name__}: {error}"[:150], flush=True)
             continue

@@ -1,18 +1,21 @@
 """Training steps on a GPU, one contender in this process: what `minitorch bench --device cuda` asks.
 
-    python benchmarks/gpu.py CONTENDER ROW [--seconds 1] [--steps]
+    python benchmarks/gpu.py CONTENDER ROW... [--seconds 1] [--steps]
 
-Prints one line of JSON: `us`, the median microseconds per step, and `first`, the seconds of the first call. Products of
-float32 may round their factors to TF32 in all contenders alike. --steps: where a compiled step spends its time.
+Prints one line of JSON for each row: `us`, the median microseconds per step, and `first`, the seconds of the first
+call; or `error`. Products of float32 may round their factors to TF32 in all contenders alike. --steps: where a compiled
+step spends its time.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import statistics
 import sys
 import time
+import traceback
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,7 +33,9 @@ def numbers(row: str) -> tuple[np.ndarray, np.ndarray | None]:
     random = np.random.default_rng(1)
 
     def normal(*shape: int) -> np.ndarray:
-        return random.standard_normal(shape, dtype=np.float32)
+        # (Some millions are drawn, and repeated: all of them would take longer than what is measured.)
+        some = random.standard_normal(min(int(np.prod(shape)), (1 << 22) + 1), dtype=np.float32)
+        return np.resize(some, shape)
 
     if row in LAYERS:
         rows, width, _, classes = LAYERS[row]
@@ -158,8 +163,17 @@ def pytorchs(contender: str, row: str) -> tuple[Any, Any]:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     step = step_of(torch, row)
     if contender == "torch.compile":
-        step = torch.compile(step)
-    return (in_a_graph(torch, step) if contender == "pytorch graph" else step), torch.cuda.synchronize
+        return torch.compile(step), torch.cuda.synchronize
+    if contender == "pytorch graph":
+        captured: list[Any] = []
+
+        def replay() -> None:
+            if not captured:  # (a part of the first call)
+                captured.append(in_a_graph(torch, step))
+            captured[0]()
+
+        return replay, torch.cuda.synchronize
+    return step, torch.cuda.synchronize
 
 
 def minitorchs(contender: str, row: str, verify: bool = True) -> tuple[Any, Any]:
@@ -340,28 +354,55 @@ def tell_steps(step: Any) -> None:
             print(f"{each.seconds * 1e6:9.1f} us {each.kind:9} {each.note:40} {words}", file=sys.stderr)
 
 
+def prepared(contender: str, row: str, verify: bool) -> tuple[Any, Any]:
+    """Return a contender's step, and how to wait for it."""
+    if contender == "jax":
+        return jaxs(row)
+    if contender in ("compiled", "minitorch"):
+        return minitorchs(contender, row, verify)
+    return pytorchs(contender, row)
+
+
+def forget() -> None:
+    """Give a row's memory back to the device, and what was compiled for it, before the next one."""
+    gc.collect()
+    if "cupy" in sys.modules:
+        sys.modules["cupy"].get_default_memory_pool().free_all_blocks()
+    if "torch" in sys.modules:
+        sys.modules["torch"].compiler.reset()
+        sys.modules["torch"].cuda.empty_cache()
+    if "jax" in sys.modules:
+        sys.modules["jax"].clear_caches()
+
+
 def main() -> None:
     """Measure what the command line names."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("contender", choices=CONTENDERS)
-    parser.add_argument("row", choices=ROWS)
+    parser.add_argument("rows", choices=ROWS, nargs="+", metavar="ROW", help=", ".join(ROWS))
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--steps", action="store_true")
     parser.add_argument("--unverified", action="store_true", help="compile without comparing the first call")
     asked = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
-    if asked.contender == "jax":
-        step, wait = jaxs(asked.row)
-    else:
-        ours = asked.contender in ("compiled", "minitorch")
-        step, wait = (
-            minitorchs(asked.contender, asked.row, not asked.unverified)
-            if ours
-            else pytorchs(asked.contender, asked.row)
-        )
-    print(json.dumps(measured(step, wait, asked.seconds)), flush=True)
-    if asked.steps and asked.contender == "compiled":
-        tell_steps(step)
+    library = {"compiled": "minitorch", "minitorch": "minitorch", "jax": "jax"}.get(asked.contender, "torch")
+    failed = False
+    for row in asked.rows:
+        step = wait = None
+        try:
+            step, wait = prepared(asked.contender, row, not asked.unverified)
+            answer: dict[str, Any] = measured(step, wait, asked.seconds)
+        except Exception as error:  # what it cannot do is an answer too, and the next row is asked
+            traceback.print_exc()
+            answer = {"error": (str(error).splitlines() or [type(error).__name__])[0]}
+            failed = True
+        version = getattr(sys.modules.get(library), "__version__", "")
+        print(json.dumps({"row": row, "version": version, **answer}), flush=True)
+        if asked.steps and asked.contender == "compiled" and "us" in answer:
+            tell_steps(step)
+        del step, wait
+        forget()
+    sys.exit(failed)
 
 
 if __name__ == "__main__":

@@ -477,23 +477,50 @@ def test_a_busy_machine_is_named():
 def test_a_gpu_is_asked_row_by_row(tmp_path, monkeypatch):
     """The contenders that are installed answer in processes of their own; who cannot is left out, and why."""
     (tmp_path / "gpu.py").write_text(
-        "import json, sys\n"
-        "if sys.argv[1] == 'minitorch': sys.exit('no memory left')\n"
-        "print(json.dumps({'us': 10.0 if sys.argv[1] == 'compiled' else 25.0, 'first': 0.5}))\n"
+        "import json, sys, time\n"
+        "rows = sys.argv[2 : sys.argv.index('--seconds')]\n"
+        "for row in rows:\n"
+        "    if sys.argv[1] == 'minitorch' and row == 'block': sys.exit('no memory left')\n"
+        "    if sys.argv[1] == 'jax' and row == 'block': time.sleep(60)\n"
+        "    if sys.argv[1] == 'jax' and row == 'gelu': print(json.dumps({'error': 'what is gelu?'}), flush=True); continue\n"
+        "    print('hello')\n"
+        "    us = 10.0 if sys.argv[1] == 'compiled' else 25.0\n"
+        "    print(json.dumps({'us': us, 'first': 0.5, 'version': '7'}), flush=True)\n"
     )
     asked = {"compiled": ("minitorch", "numpy"), "minitorch": ("minitorch eager", "numpy")}
     asked |= {"jax": ("JAX", "numpy"), "none": ("another", "no_such_module")}
     monkeypatch.setattr(gpu, "CONTENDERS", asked)
     monkeypatch.setattr(gpu, "get_device_name", lambda: "a GPU")
     found, said = Results({"minitorch": "1", "cpu": "a CPU", "cores": 1, "system": "", "python": ""}), []
-    gpu.bench_gpu(tmp_path, found, 2, 0.1, "softmax", lambda: None, said.append)
-    (row,) = found.sections["gpu"].rows.values()
-    assert row.values == {"minitorch": [1e-5, 1e-5], "JAX": [2.5e-5, 2.5e-5]}
-    assert row.ratio == 2.5
-    assert [line.split(":")[0] for line in found.left_out] == [
-        "softmax 65536×1024, minitorch eager",
-        "another",
+    rows = ["block", "softmax", "gelu"]
+    gpu.bench_gpu(
+        tmp_path, found, 1, 0.1, lambda: None, said.append, rows=rows, contenders=list(asked), longest=3.0
+    )
+    measured = {name: row.values for name, row in found.sections["gpu"].rows.items()}
+    ours, eager, jax = (
+        {name: [us]} for name, us in (("minitorch", 1e-5), ("minitorch eager", 2.5e-5), ("JAX", 2.5e-5))
+    )
+    assert measured == {
+        "transformer block 16×1024×768": ours,
+        "softmax 65536×1024": ours | eager | jax,
+        "gelu(x)·2 + tanh(x), 2²⁸": ours | eager,
+    }
+    assert found.sections["gpu"].rows["softmax 65536×1024"].ratio == 2.5
+    assert found.versions == {"minitorch": "7", "minitorch eager": "7", "JAX": "7"}
+    assert found.left_out == [
+        "transformer block 16×1024×768, minitorch eager: no memory left",
+        "transformer block 16×1024×768, JAX: it took more than 3 s",
+        "gelu(x)·2 + tanh(x), 2²⁸, JAX: what is gelu?",
+        "another: no_such_module is not installed",
     ]
-    assert len(said) == 6
+    assert len([line for line in said if line.startswith("round")]) == 3
     assert "25.0 µs" in table.text(found)
     assert "<svg" in page.page(found)
+
+
+def test_the_gpus_limits_are_refused_elsewhere(capsys):
+    assert command.main(["bench", "--seconds", "1"]) == 2
+    assert "--device cuda" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        command.main(["bench", "--device", "cuda", "--seconds", "none"])
+    assert "expects seconds" in capsys.readouterr().err

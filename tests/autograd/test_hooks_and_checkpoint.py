@@ -629,3 +629,23 @@ def test_segments_are_recomputed_one_at_a_time():
     loss.backward()
     np.testing.assert_allclose(x.grad, 1.01**40)
     assert most <= 12
+
+
+def test_what_a_graph_keeps_is_not_packed():
+    """Hooks that would pack it are refused; where it is only to lie elsewhere, the gradients are PyTorch's."""
+    found = []
+    for t in (minitorch, torch):
+        x = t.tensor([1.0, 2.0], requires_grad=True)
+        with t.autograd.graph.save_on_cpu():
+            y = (x.exp() * x).sum()
+        y.backward()
+        found.append(list(map(float, x.grad)))
+        with (
+            t.autograd.graph.disable_saved_tensors_hooks("not here"),
+            pytest.raises(RuntimeError, match="^not here$"),
+            t.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x),
+        ):
+            pass
+    np.testing.assert_allclose(*found, rtol=1e-6)
+    with pytest.raises(NotImplementedError, match="checkpoint"):
+        autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x)

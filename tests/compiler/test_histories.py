@@ -6,7 +6,7 @@ from compiled import BACKENDS
 from histories import backend_of, check, generate
 
 EACH = 10  # histories in one test
-COUNT = 200
+COUNT = 120
 
 
 @pytest.mark.parametrize("first", range(0, COUNT, EACH))

@@ -638,6 +638,74 @@ def test_hooks_of_every_module(m):
     np.testing.assert_allclose(plain.detach().numpy(), np.tanh([2.25, 2.25]), rtol=1e-6)
 
 
+@pytest.mark.parametrize("replacing", [False, True])
+def test_hooks_see_what_any_module_is_given(replacing):
+    """Parameters, buffers and children, by every way in; what a hook returns is taken in their place."""
+    found = []
+    for t in (minitorch, torch):
+        seen = []
+
+        def note(module, name, value, t=t, seen=seen):
+            seen.append((type(module).__name__, name, type(value).__name__))
+            if replacing and name in ("scale", "steps", "part") and value is not None:
+                made = {
+                    "scale": lambda: t.nn.Parameter(t.full((2,), 7.0)),
+                    "steps": lambda: t.full((1,), 7.0),
+                }
+                return made.get(name, t.nn.Tanh)()
+            return None
+
+        where = t.nn.modules.module
+        kinds = ("parameter", "buffer", "module")
+        handles = [getattr(where, f"register_module_{kind}_registration_hook")(note) for kind in kinds]
+        m = t.nn.Module()
+        m.scale = t.nn.Parameter(t.ones(2))
+        m.register_parameter("bias", None)
+        m.register_parameter("bias", t.nn.Parameter(t.ones(1)))
+        m.bias = None
+        m.register_buffer("steps", t.zeros(1))
+        m.steps = t.ones(1)
+        m.steps = None
+        m.register_buffer("none", None)
+        m.part = t.nn.ReLU()
+        m.part = None
+        m.add_module("part", t.nn.ReLU())
+        m.register_module("another", None)
+        t.nn.Sequential(t.nn.Linear(1, 1), t.nn.BatchNorm1d(1))
+        for handle in handles:
+            handle.remove()
+        m.after = t.nn.Parameter(t.ones(1))
+        state = {name: value.tolist() for name, value in m.state_dict().items()}
+        found.append((seen, state, repr(m)))
+    assert found[0] == found[1]
+
+
+def test_a_module_compiles_itself():
+    minitorch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3))
+    twin = copy.deepcopy(net)
+    calls = []
+    for each in (net, twin):
+        each.register_forward_hook(lambda module, args, out: out * 2)
+    assert net.compile(backend="numpy", fullgraph=True) is None
+    for seed in range(4):
+        x = minitorch.tensor(np.random.default_rng(seed).normal(size=(5, 4)).astype(np.float32))
+        for each in (net, twin):
+            each(x).square().sum().backward()
+        np.testing.assert_allclose(net(x).detach().numpy(), twin(x).detach().numpy(), rtol=1e-5, atol=1e-6)
+    for a, b in zip(net.parameters(), twin.parameters(), strict=True):
+        np.testing.assert_allclose(a.grad, b.grad, rtol=1e-5)
+    assert net._compiled_call_impl.compilations >= 1
+    net[0].register_forward_hook(lambda *_: calls.append(1))
+    net(x)
+    assert len(calls) == 1  # what changes is noticed
+    assert list(net.state_dict()) == list(twin.state_dict())
+    plain = nn.Linear(2, 1)
+    plain.compile()
+    for copied in (copy.copy(net), copy.deepcopy(net), pickle.loads(pickle.dumps(plain))):
+        assert "_compiled_call_impl" not in vars(copied)
+
+
 def test_compiled_models_notice_hooks_of_every_module():
     model, seen = nn.Linear(2, 2), []
     compiled = minitorch.compile(lambda x: model(x))

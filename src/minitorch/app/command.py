@@ -125,7 +125,24 @@ def parser() -> argparse.ArgumentParser:
     bench.add_argument(
         "--device", choices=("cpu", "cuda"), default="cpu", help="cuda: training steps on a GPU, instead"
     )
-    bench.add_argument("--only", metavar="WORD", help="only groups or rows with WORD in their name")
+    bench.add_argument(
+        "--only", metavar="WORD", help="only groups or rows with WORD in their name (on a GPU: WORD,WORD,...)"
+    )
+    bench.add_argument(
+        "--contenders", metavar="WORD,...", help="with --device cuda: only these, as compiled,pytorch,jax"
+    )
+    bench.add_argument(
+        "--seconds",
+        type=_seconds,
+        metavar="S",
+        help="with --device cuda: how long each row is measured (0.5)",
+    )
+    bench.add_argument(
+        "--longest",
+        type=_seconds,
+        metavar="S",
+        help="with --device cuda: leave out a row that takes longer (120)",
+    )
     bench.add_argument("--rounds", type=_positive, metavar="N", help="ask each contender N times")
     bench.add_argument(
         "--json", type=Path, metavar="FILE", help="write every round there (else to runs/bench-DATE.json)"
@@ -214,6 +231,16 @@ def _positive(text: str) -> int:
     number = int(text) if text.isdecimal() else 0
     if number < 1:
         raise argparse.ArgumentTypeError(f"expects a whole number from 1 on, got {text!r}")
+    return number
+
+
+def _seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < 1e6:
+        raise argparse.ArgumentTypeError(f"expects seconds, more than none, got {text!r}")
     return number
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any
 
 from minitorch.tensor import Tensor
 
@@ -76,7 +79,9 @@ def dot(root: Tensor) -> str:
 
 
 class save_on_cpu(contextlib.nullcontext[None]):
-    """Keep what backward needs in the CPU's memory: where it lies already.
+    """Compute as outside: a graph keeps the tensors themselves, and they stay where they lie.
+
+    Gradients are PyTorch's, which copies to the CPU what a GPU's graph keeps; `autograd.checkpoint` keeps less.
 
     >>> with save_on_cpu():
     ...     y = minitorch.ones(2, requires_grad=True).exp()
@@ -84,3 +89,34 @@ class save_on_cpu(contextlib.nullcontext[None]):
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
         super().__init__()
+
+
+_disabled: ContextVar[str | None] = ContextVar("minitorch_saved_tensors_hooks", default=None)
+
+
+class saved_tensors_hooks(contextlib.nullcontext[None]):
+    """Refuse: a graph here keeps the tensors themselves, and no copies that hooks could pack and unpack."""
+
+    def __init__(self, pack_hook: Callable[..., Any], unpack_hook: Callable[..., Any]) -> None:
+        if (message := _disabled.get()) is not None:
+            raise RuntimeError(message)
+        raise NotImplementedError(
+            "saved_tensors_hooks: a graph keeps the tensors themselves, there is nothing to pack; write "
+            "autograd.checkpoint(function, ...), which keeps less, or an autograd.Function, which keeps what it likes"
+        )
+
+
+@contextlib.contextmanager
+def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
+    """Inside, saved_tensors_hooks raises a RuntimeError with a message.
+
+    >>> with disable_saved_tensors_hooks("not here"):
+    ...     saved_tensors_hooks(lambda x: x, lambda x: x)
+    Traceback (most recent call last):
+    RuntimeError: not here
+    """
+    token = _disabled.set(error_message)
+    try:
+        yield
+    finally:
+        _disabled.reset(token)

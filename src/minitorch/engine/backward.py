@@ -216,7 +216,7 @@ class Walk:
                 g = Outputs(
                     np.zeros_like(o) if each is None else each for each, o in zip(g, out, strict=True)
                 )
-        if bfloat16.met and not self.create_graph:
+        if bfloat16.met and not self.create_graph and not bfloat16.has_kernels(op, g):
             g, out, arguments = bfloat16.widened(g), bfloat16.widened(out), bfloat16.widened(arguments)
         # For an analytic function the gradient is g·conj(f'(z)) (ops/complex.py says why).
         conjugated = complex_numbers.met and complex_numbers.is_conjugated(op, g)

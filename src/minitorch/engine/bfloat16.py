@@ -14,6 +14,7 @@ import numpy as np
 
 from minitorch.engine.dtypes import is_bfloat16
 from minitorch.engine.modes import attention
+from minitorch.ops.native import is_of_device
 from minitorch.ops.op import Op
 
 # Filled at the first bfloat16 tensor of this process: from then on ops and backward look out for them.
@@ -23,6 +24,10 @@ _AS_IT_IS = {
     "broadcast_to", "cast", "clone", "diagonal", "getitem", "index_put", "permute", "reshape", "select",
     "split", "to_int", "unbind", "unfold", "write_through",
 }  # fmt: skip
+
+# And these, on a device: there are kernels that read and write bfloat16, and their own lines widen it where there are
+# none.
+_BY_KERNELS = {"convolution", "convolution_transpose", "convolution_weight"}
 
 
 def meet_bfloat16(dtype: Any) -> None:
@@ -34,7 +39,14 @@ def meet_bfloat16(dtype: Any) -> None:
 
 def is_computed_in_float32(op: Op, arrays: Sequence[Any]) -> bool:
     """Tell whether an op is to be given other arrays than these."""
-    return op.name not in _AS_IT_IS and any(_is_narrow(each) for each in arrays)
+    if op.name in _AS_IT_IS or has_kernels(op, arrays[0]):
+        return False
+    return any(_is_narrow(each) for each in arrays)
+
+
+def has_kernels(op: Op, array: Any) -> bool:
+    """Tell whether an op, and its rules, take such an array as it is."""
+    return op.name in _BY_KERNELS and is_of_device(array) and _is_narrow(array)
 
 
 def widened(thing: Any) -> Any:

@@ -188,3 +188,38 @@ def register_module_full_backward_hook(hook: Callable[..., Any]) -> HookHandle:
 
 
 register_module_backward_hook = register_module_full_backward_hook
+
+
+# --- what a module is given ------------------------------------------------------------------------------
+
+registrations: dict[int, Any] = {}  # of every module: (of parameters, buffers or modules, the hook)
+
+
+def registered(module: Any, kind: str, name: str, value: Any) -> Any:
+    """Return what hooks make of a parameter, a buffer or a child that a module is about to have."""
+    for of, hook in list(registrations.values()):
+        if of == kind and (answer := observed(hook)(module, name, value)) is not None:
+            value = answer
+    return value
+
+
+def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> HookHandle:
+    """Call hook(module, name, parameter) whenever any module is given one; what it returns takes its place.
+
+    >>> handle = register_module_parameter_registration_hook(lambda module, name, parameter: print(name))
+    >>> layer = minitorch.nn.Linear(2, 1)
+    weight
+    bias
+    >>> handle.remove()
+    """
+    return add_hook(registrations, ("parameter", hook))
+
+
+def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> HookHandle:
+    """Call hook(module, name, buffer) whenever any module is given one; what it returns takes its place."""
+    return add_hook(registrations, ("buffer", hook))
+
+
+def register_module_module_registration_hook(hook: Callable[..., Any]) -> HookHandle:
+    """Call hook(module, name, child) whenever any module is given one; what it returns takes its place."""
+    return add_hook(registrations, ("module", hook))

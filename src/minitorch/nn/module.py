@@ -20,14 +20,23 @@ from minitorch.engine.backward import own_gradient
 from minitorch.engine.dtypes import kind_of
 from minitorch.engine.modes import no_grad, observed
 from minitorch.engine.node import new_tensor
-from minitorch.engine.recording import changed, recordings
-from minitorch.nn.hooks import add_hook, call_with_hooks, everywhere
+from minitorch.engine.recording import changed, compilers, recordings
+from minitorch.nn.hooks import add_hook, call_with_hooks, everywhere, registered, registrations
 from minitorch.nn.hooks import register_module_backward_hook as register_module_backward_hook
+from minitorch.nn.hooks import (
+    register_module_buffer_registration_hook as register_module_buffer_registration_hook,
+)
 from minitorch.nn.hooks import register_module_forward_hook as register_module_forward_hook
 from minitorch.nn.hooks import register_module_forward_pre_hook as register_module_forward_pre_hook
 from minitorch.nn.hooks import register_module_full_backward_hook as register_module_full_backward_hook
 from minitorch.nn.hooks import (
     register_module_full_backward_pre_hook as register_module_full_backward_pre_hook,
+)
+from minitorch.nn.hooks import (
+    register_module_module_registration_hook as register_module_module_registration_hook,
+)
+from minitorch.nn.hooks import (
+    register_module_parameter_registration_hook as register_module_parameter_registration_hook,
 )
 from minitorch.nn.loading import EXTRA_STATE, IncompatibleKeys, load_all, plan_own
 from minitorch.nn.parameter import Buffer, Parameter
@@ -35,6 +44,8 @@ from minitorch.tensor import HookHandle, Tensor
 from minitorch.tensor.torch_types import is_dtype
 
 __all__ = ["Module"]
+
+_COMPILED = "_compiled_call_impl"  # the attribute with what compile() has made of a module's call
 
 Self = TypeVar("Self", bound="Module")
 
@@ -113,6 +124,8 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run forward, and the hooks around it."""
         own = self.__dict__
+        if _COMPILED in own:
+            return own[_COMPILED](*args, **kwargs)
         try:
             hooked = (
                 own["_forward_hooks"]
@@ -128,6 +141,12 @@ class Module:
         if not hooked:
             return (observed(self.forward) if recordings else self.forward)(*args, **kwargs)
         return call_with_hooks(self, args, kwargs)
+
+    def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
+        return call_with_hooks(self, args, kwargs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != _COMPILED}
 
     # --- attributes -----------------------------------------------------------------------------
 
@@ -151,12 +170,12 @@ class Module:
             if "_modules" not in own:
                 raise AttributeError(_not_begun(self, "cannot assign module before Module.__init__() call"))
             self._forget(name, "_modules")
-            own["_modules"][name] = value
+            own["_modules"][name] = registered(self, "module", name, value) if registrations else value
             return
         if name in own.get("_modules", ()):
             if value is not None:
                 raise TypeError(_cannot_assign(value, name, "child module", "minitorch.nn.Module"))
-            own["_modules"][name] = None
+            own["_modules"][name] = registered(self, "module", name, None) if registrations else None
             return
         if isinstance(value, Buffer) and name not in own.get("_buffers", ()):
             if "_buffers" not in own:
@@ -167,7 +186,7 @@ class Module:
         if name in own.get("_buffers", ()):
             if value is not None and not isinstance(value, Tensor):
                 raise TypeError(_cannot_assign(value, name, "buffer", "minitorch.Tensor"))
-            own["_buffers"][name] = value
+            own["_buffers"][name] = registered(self, "buffer", name, value) if registrations else value
             return
         super().__setattr__(name, value)
 
@@ -231,6 +250,8 @@ class Module:
                 f"cannot assign a computed Tensor to parameter '{name}': parameters are leaves; compute what "
                 "depends on others in forward()"
             )
+        if registrations and param is not None:
+            param = registered(self, "parameter", name, param)
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
@@ -248,7 +269,7 @@ class Module:
         self._check_name(name, "buffer", self._buffers)
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(_cannot_assign(tensor, name, "buffer", "minitorch.Tensor"))
-        self._buffers[name] = tensor
+        self._buffers[name] = registered(self, "buffer", name, tensor) if registrations else tensor
         (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(
             name
         )
@@ -264,7 +285,7 @@ class Module:
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{type(module).__name__} is not a Module subclass")
         self._check_name(name, "module", self._modules)
-        self._modules[name] = module
+        self._modules[name] = registered(self, "module", name, module) if registrations else module
 
     def register_module(self, name: str, module: Module | None) -> None:
         """Do what add_module does, by its other name."""
@@ -516,10 +537,13 @@ class Module:
         return self
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Refuse: compile a function over the model instead (see minitorch.compile)."""
-        raise NotImplementedError(
-            "Module.compile: write step = minitorch.compile(function) over a function that calls the model"
-        )
+        """Compile what a call of this module does, by minitorch.compile with these options. Copies are not compiled.
+
+        >>> net = minitorch.nn.Linear(2, 1); net.compile(backend="numpy")
+        >>> net(minitorch.ones(3, 2)).shape
+        (3, 1)
+        """
+        vars(self)[_COMPILED] = compilers[0](self._call_impl, *args, **kwargs)
 
     def _as_floats(self: Self, dtype: Any) -> Self:
         return self._apply(lambda t: t.to(dtype) if kind_of(t.dtype) == "f" else t)

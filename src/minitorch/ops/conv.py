@@ -17,14 +17,15 @@ same pair is taken away, so that output_padding is simply less taken away behind
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from minitorch.ops import pieces
-from minitorch.ops.native import BATCH, FIRST, natively
+from minitorch.ops.native import BATCH, FIRST, is_of_device, natively
 from minitorch.ops.op import Array, Op, zeros
 
 Sizes = tuple[int, ...]
@@ -213,6 +214,19 @@ def _product(a: Array, b: Array) -> Array:
     return a * b if a.shape[-1] == 1 else a @ b
 
 
+def _widely(compute: Callable[..., Array]) -> Callable[..., Array]:
+    """Compute in float32, and round once, what nothing multiplies: bfloat16, which a device's arrays may be."""
+
+    @functools.wraps(compute)
+    def run(first: Array, *others: Array | None, **how: Any) -> Array:
+        if first.dtype.kind != "V":
+            return compute(first, *others, **how)
+        wide = [None if each is None else each.astype(np.float32) for each in (first, *others)]
+        return compute(*wide, **how).astype(first.dtype)
+
+    return run
+
+
 def _is_plain(kernel: Sizes, stride: Sizes, padding: Pairs) -> bool:
     """Tell whether each window is one element, so that the image is its own columns: 1×1, stride 1."""
     return all(k == 1 for k in kernel) and all(s == 1 for s in stride) and not any(a or b for a, b in padding)
@@ -346,9 +360,9 @@ def _depthwise_columns_weight(
     return found.sum(axis=0)
 
 
-_depthwise = natively(_by_taps, BATCH, _depthwise_columns)
-_depthwise_transposed = natively(_by_taps_transposed, BATCH, _depthwise_columns_transposed)
-_depthwise_weight = natively(_by_taps_weight, BATCH, _depthwise_columns_weight)
+_depthwise = natively(_widely(_by_taps), BATCH, _widely(_depthwise_columns))
+_depthwise_transposed = natively(_widely(_by_taps_transposed), BATCH, _widely(_depthwise_columns_transposed))
+_depthwise_weight = natively(_widely(_by_taps_weight), BATCH, _widely(_depthwise_columns_weight))
 
 
 # --- the three ops --------------------------------------------------------------------------------
@@ -368,7 +382,8 @@ def _convolution(
     if x.shape[1] == w.shape[0] == groups and not _is_plain(kernel, stride, padding):
         taken = w.reshape((groups, math.prod(kernel)))
         return _depthwise(x, taken, bias, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
-    way = _by_columns if _is_plain(kernel, stride, padding) else _convolved
+    alone = _is_plain(kernel, stride, padding) and not is_of_device(x)
+    way = _plain if alone else _convolved
     return way(x, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
@@ -411,7 +426,8 @@ def _convolution_transpose(
         taken = w.reshape((groups, math.prod(kernel)))
         how = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
         return _depthwise_transposed(y, taken, **how)
-    way = _from_columns if _is_plain(kernel, stride, padding) else _convolved_transposed
+    alone = _is_plain(kernel, stride, padding) and not is_of_device(y)
+    way = _plain_transposed if alone else _convolved_transposed
     return way(y, w, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
@@ -444,7 +460,8 @@ def _convolution_weight(
     if x.shape[1] == y.shape[1] == groups and not _is_plain(kernel, stride, padding):
         how = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
         return _depthwise_weight(x, y, **how).reshape((groups, 1, *kernel))
-    way = _columns_weight if _is_plain(kernel, stride, padding) else _convolved_weight
+    alone = _is_plain(kernel, stride, padding) and not is_of_device(x)
+    way = _plain_weight if alone else _convolved_weight
     return way(x, y, kernel=kernel, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
@@ -488,12 +505,18 @@ def _convolution_w(g: Array, out: Array, x: Array, w: Array, bias: Array | None 
     return CONVOLUTION_WEIGHT(x, g, kernel=w.shape[2:], **how)
 
 
+@_widely
+def _summed(g: Array) -> Array:
+    """Return the gradient of a bias."""
+    return g.sum(axis=(0, *range(2, g.ndim)))
+
+
 CONVOLUTION: Op = Op(
     "convolution",
     _convolution,
     _convolution_x,
     _convolution_w,
-    lambda g, out, x, w, bias, **how: g.sum(axis=(0, *range(2, g.ndim))),
+    lambda g, out, x, w, bias, **how: _summed(g),
     whole=True,
 )
 CONVOLUTION_TRANSPOSE: Op = Op(
@@ -529,13 +552,17 @@ CONVOLUTION_WEIGHT: Op = Op(
     whole=True,
 )
 
-# Large ones by native kernels, in which a product reads its windows where they lie; NumPy lays them out as columns.
-_convolved = natively(lambda *arrays, **how: CONVOLUTION(*arrays, **how), FIRST, _by_columns)
+# Large ones by native kernels, in which a product reads its windows where they lie; NumPy lays them out as columns. On
+# a device those of single elements are kernels' too: a library for convolutions has other ways than one for products.
+_plain, _plain_transposed, _plain_weight = (
+    _widely(each) for each in (_by_columns, _from_columns, _columns_weight)
+)
+_convolved = natively(_widely(lambda *arrays, **how: CONVOLUTION(*arrays, **how)), FIRST, _plain)
 _convolved_transposed = natively(
-    lambda *arrays, **how: CONVOLUTION_TRANSPOSE(*arrays, **how), FIRST, _from_columns
+    _widely(lambda *arrays, **how: CONVOLUTION_TRANSPOSE(*arrays, **how)), FIRST, _plain_transposed
 )
 _convolved_weight = natively(
-    lambda *arrays, **how: CONVOLUTION_WEIGHT(*arrays, **how), BATCH, _columns_weight
+    _widely(lambda *arrays, **how: CONVOLUTION_WEIGHT(*arrays, **how)), BATCH, _plain_weight
 )
 
 # --- the columns by themselves --------------------------------------------------------------------

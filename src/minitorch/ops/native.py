@@ -52,6 +52,7 @@ _quick: list[Quick] = []  # what finds kernels that were used before, at most on
 _of_devices: set[type] = set()  # the classes of devices' arrays that were met so far
 # Why kernels are not to be looked for on a device at this moment: they are switched off, or one is being made.
 busy: list[str] = []
+_behind: dict[Any, Callable[..., Any]] = {}  # shorter ways, with what each is a way to
 # Whether NumPy is computing a function in this thread: what that calls is a part of its kernel.
 _inside: ContextVar[bool] = ContextVar("inside", default=False)
 
@@ -177,10 +178,15 @@ def copied(array: Any, order: Any = "C") -> Any:
 def shortened(run: Callable[..., Any] | None, shortcut: Shortcut) -> Callable[..., Any] | None:
     """Return a shorter way to what kernels of a device compute, and a way to the same for all else; of others the same.
 
-    run: what `natively` or `natively_there` returned.
+    run: what `natively` or `natively_there` returned, or a shorter way to that.
     """
+    run = _behind.get(run, run)
     function = getattr(run, "kernels_of", None)
-    return run if run is None or function is None else shortcut(function, run, busy)
+    if run is None or function is None:
+        return run
+    short = shortcut(function, run, busy)
+    _behind[short] = run
+    return short
 
 
 def set_native_ops(enabled: bool) -> None:

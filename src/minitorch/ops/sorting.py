@@ -204,6 +204,9 @@ def _searchsorted(sequence: Array, values: Array, *, right: bool) -> Array:
     # How many of the sequence stand before each value: all smaller ones, with `right` the equal ones too.
     # NumPy searches one sequence; several are searched row by row.
     side: Any = "right" if right else "left"
+    recorded = hasattr(sequence, "__decide__") or hasattr(values, "__decide__")
+    if recorded and type(sequence.shape[-1]) is int and 0 not in sequence.shape and values.size:
+        return _by_halves(sequence, values, right)
     if sequence.ndim == 1:
         return np.searchsorted(sequence, values, side=side)
     if 0 in values.shape:
@@ -214,4 +217,28 @@ def _searchsorted(sequence: Array, values: Array, *, right: bool) -> Array:
     return np.stack(found).reshape(values.shape)
 
 
-SEARCHSORTED = Op("searchsorted", _searchsorted)
+def _by_halves(sequence: Array, values: Array, right: bool) -> Array:
+    """The same by steps that kernels know: how many stand before, from the largest power of two down to one more."""
+    count, length = math.prod(sequence.shape[:-1]), sequence.shape[-1]
+    elements = sequence.reshape(-1)
+    first: Any = 0
+    if sequence.ndim > 1:
+        first = np.arange(count).reshape(-1, 1) * length
+        first = np.broadcast_to(first, (count, math.prod(values.shape) // count)).reshape(values.shape)
+    nowhere = np.isnan(values) if values.dtype.kind == "f" else None  # (nan stands behind all others)
+    found: Any = np.zeros_like(values, dtype=np.int64)
+    step = 1 << (length.bit_length() - 1)
+    while step:
+        more = found + step
+        each = elements[first + np.minimum(more, length) - 1]
+        before = each <= values if right else each < values
+        if nowhere is not None:
+            before = (
+                before | nowhere if right or each.dtype.kind != "f" else before | (nowhere & ~np.isnan(each))
+            )
+        found = np.where(before & (more <= length), more, found)
+        step >>= 1
+    return found
+
+
+SEARCHSORTED = Op("searchsorted", _searchsorted, there=True)

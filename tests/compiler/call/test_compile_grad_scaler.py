@@ -59,7 +59,8 @@ class Training:
     def look(self, *more):
         self.seen += [*more, self.scaler.state_dict(), self.scaler.get_scale()]
         self.seen += [parameters(model) for model in self.models]
-        self.seen += [p.grad.copy() for model in self.models for p in model.parameters()]
+        gradients = [p.grad for model in self.models for p in model.parameters()]
+        self.seen += [None if g is None else mt.as_tensor(g).numpy().copy() for g in gradients]
         self.seen += [copy.deepcopy(optimizer.state_dict()) for optimizer in self.optimizers]
 
 
@@ -195,8 +196,34 @@ class Rebinding(Counting):
                 p.data = p.data - 0.1 * p.grad
 
 
+class Clearing(Counting):
+    """Descends, and takes the gradients away."""
+
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.data.sub_(group["lr"] * mt.as_tensor(p.grad))
+                p.grad = None
+
+
+class Exchanging(Counting):
+    """Descends, and leaves other gradients behind."""
+
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.data.sub_(group["lr"] * mt.as_tensor(p.grad))
+                p.grad = mt.zeros_like(p)
+
+
 @pytest.mark.parametrize(
-    ("make", "said"), [(Counting, "does more than to write"), (Rebinding, "other memory")]
+    ("make", "said"),
+    [
+        (Counting, "does more than to write"),
+        (Rebinding, "other memory"),
+        (Clearing, "another gradient or none"),
+        (Exchanging, "another gradient or none"),
+    ],
 )
 def test_a_step_that_does_more_than_to_write_is_not_compiled(make, said):
     def scenario(compile):

@@ -10,6 +10,7 @@ from cases import floats
 from compiled import BACKENDS
 from minitorch.compiler.backends.llvm.driver import aligned
 from minitorch.compiler.call import device_kernels
+from minitorch.engine import bfloat16, modes
 from minitorch.engine.node import new_tensor
 from minitorch.nn import functional as F
 from minitorch.ops import native
@@ -198,6 +199,18 @@ def test_other_lengths_take_no_other_kernels(launcher, monkeypatch, name):
     assert set(counted[2:]) == {counted[1]}  # and no more
 
 
+def test_halves_of_other_lengths_and_channels_are_no_mistake(launcher):
+    draw = np.random.default_rng(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for channels, length in ((8, 5), (16, 6), (12, 7), (20, 9), (24, 8)):
+            x, w = (draw.normal(size=s).astype(np.float16) for s in ((3, channels, length), (channels, 2, 3)))
+            found = F.conv_transpose1d(there(x), there(w), padding=1, groups=4)
+            wide = (minitorch.tensor(each.astype(np.float32)) for each in (x, w))
+            expected = F.conv_transpose1d(*wide, padding=1, groups=4)
+            np.testing.assert_allclose(found._data.host, expected._data, rtol=2e-3, atol=2e-2)
+
+
 def test_much_of_the_same_lengths_gets_a_kernel_of_its_own(launcher, monkeypatch):
     monkeypatch.setattr(device_kernels, "LARGE", 100)
     monkeypatch.setattr(device_kernels, "MUCH", 3 * 40 * 96)
@@ -285,6 +298,24 @@ def test_a_convolution_is_one_of_a_library_where_there_is_one(launcher, size, ho
     assert launches(launcher, both) in ([3] if "stride" not in how else [5, 6])
 
 
+@pytest.mark.parametrize("taps", [(1, 3), (3, 1), (1, 1), (12, 1)], ids=str)
+@pytest.mark.parametrize("count", [1, 2])
+def test_filters_of_one_row_or_column_are_no_other_matter(launcher, taps, count, monkeypatch):
+    monkeypatch.setattr(device_kernels, "LEAST_CONVOLVED", 1)
+    draw = np.random.default_rng(0)
+    with_bias = lambda x, w, **how: F.conv2d(x, w, w.sum((1, 2, 3)), **how)
+    for channels, groups in ((6, 1), (6, 3), (1, 1)):
+        shapes = [(count, channels, 12, 11), (9, channels // groups, *taps)]
+        images, kernel = (draw.normal(size=s).astype(np.float32) for s in shapes)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = list(of_both(images, kernel, {"groups": groups}, with_bias))
+        for mine, other in zip(*found, strict=True):
+            np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-4)
+        x, w = there(images, True), there(kernel, True)
+        assert launches(launcher, lambda x=x, w=w, groups=groups: F.conv2d(x, w, groups=groups)) == 1
+
+
 @pytest.mark.parametrize("how", [{}, {"stride": 2}, {"stride": 2, "padding": 1, "groups": 3}], ids=str)
 @pytest.mark.parametrize("size", [(11,), (12, 11), (5, 4, 6)], ids=len)
 def test_so_is_a_transposed_one(launcher, size, how, monkeypatch):
@@ -300,15 +331,25 @@ def test_so_is_a_transposed_one(launcher, size, how, monkeypatch):
     assert not products  # of windows
 
 
-@pytest.mark.parametrize("how", WAYS, ids=str)
-def test_a_convolution_of_halves_is_one_of_a_library(launcher, how, monkeypatch):
+@pytest.mark.parametrize("how", [*WAYS, {"groups": 6}], ids=str)
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_a_convolution_of_halves_is_one_of_a_library(launcher, name, how, monkeypatch):
+    if name == "bfloat16":
+        pytest.importorskip("ml_dtypes")
     monkeypatch.setattr(device_kernels, "LEAST_CONVOLVED", 1)
+    dtype, rough = np.dtype(getattr(minitorch, name)), {"float16": 2e-3, "bfloat16": 1.6e-2}[name]
     draw = np.random.default_rng(0)
-    shapes = [(2, 6, 12, 11), (9, 6 // how.get("groups", 1), 3, 3)]
-    images, kernel = (draw.normal(size=s).astype(np.float16) for s in shapes)
-    for mine, other in zip(*of_both(images, kernel, how, F.conv2d), strict=True):
-        assert mine.dtype == np.float16
-        np.testing.assert_allclose(mine, other, rtol=2e-3, atol=2e-3)
+    shapes = [(2, 6, 12, 11), (6, 6 // how.get("groups", 1), 3, 3)]
+    images, kernel = (draw.normal(size=s).astype(dtype) for s in shapes)
+    minitorch.zeros(1, dtype=dtype)
+    bias = lambda like: like.sum((1, 2, 3))
+    call = lambda x, w, **how: F.conv2d(x, w, bias(w), **how)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = list(of_both(images, kernel, how, call))
+    for mine, other in zip(*found, strict=True):
+        assert mine.dtype == dtype
+        np.testing.assert_allclose(mine.astype(np.float32), other, rtol=rough, atol=10 * rough)
     x, w = there(images, True), there(kernel, True)
     assert launches(launcher, lambda: F.conv2d(x, w, **how)) == 1
 
@@ -334,6 +375,17 @@ def test_a_convolution_whose_windows_are_written_out_has_room_for_them(launcher,
             found = F.conv2d(x, w, padding=1)
     expected = F.conv2d(minitorch.tensor(x._data.host), minitorch.tensor(w._data.host), padding=1)
     np.testing.assert_allclose(found._data.host, expected._data, rtol=1e-3, atol=1e-3)
+
+
+def test_an_index_out_of_range_is_told_of_by_a_single_kernel(launcher):
+    pick = native.natively_there(lambda x, i: x[i])
+    x = there(np.arange(12, dtype=np.float32).reshape(3, 4))._data
+    good, bad = (there(np.array([i, 0]))._data for i in (2, 3))
+    assert launches(launcher, lambda: pick(x, good)) == 1
+    pick(x, bad)
+    with pytest.raises(IndexError, match="axis of length 3, in an earlier call on the GPU"):
+        pick(x, good)
+    assert pick(x, good).tolist() == [[8.0, 9.0, 10.0, 11.0], [0.0, 1.0, 2.0, 3.0]]
 
 
 def test_a_label_that_is_no_class_is_told_of(launcher):
@@ -400,9 +452,15 @@ def by_machine_code(launcher, monkeypatch):
     """The same, where machine code finds kernels that were used before."""
     ops = [*OPS.values(), *UNLISTED]
     before = [(op.forward, op.rules, op.joint) for op in ops]
+    # What tests before have met (bfloat16, say) is looked out for, in longer ways.
+    met = [(each, each[:]) for each in (bfloat16.met, modes.attention)]
+    for each, _ in met:
+        each.clear()
     found = MachineCodeLauncher()
     device_kernels.use(found)
     yield found
+    for each, content in met:
+        each[:] = content
     for op, (op.forward, op.rules, op.joint) in zip(ops, before, strict=True):
         assert op.differentiable == bool(op.rules or op.each or op.joint)
 
@@ -422,6 +480,10 @@ def test_a_kernel_that_was_used_before_is_found_by_machine_code(by_machine_code,
     }
     on_device = [there(each) for each in arrays]
     expected = {name: call(*map(minitorch.tensor, arrays))._data for name, call in calls.items()}
+    for _ in range(2):
+        for call in calls.values():
+            call(*on_device)
+    device_kernels.use(by_machine_code)  # (again: what was a shortcut has another one now)
     for _ in range(2):
         for call in calls.values():
             call(*on_device)
@@ -453,3 +515,17 @@ def test_machine_code_leaves_gradients_and_all_else_as_they_were(by_machine_code
     minitorch.set_native_ops(False)
     gradients(lambda a: there(a, True), there(labels))
     assert by_machine_code.launched == before
+
+
+@pytest.mark.parametrize("kind", ["launcher", "by_machine_code"])
+def test_numbers_that_are_equal_are_not_the_same(kind, request):
+    """1, True and 1.0 make results of other dtypes, and 0.0 and -0.0 of other signs."""
+    request.getfixturevalue(kind)
+    whole, wide = np.array([-2, 0, 3]), np.array([-2.0, 0.5, 3.0], np.float32)
+    for array, slopes in ((whole, (1, 1.0, True)), (wide, (0.0, -0.0))):
+        for slope in slopes * 3:
+            found = F.leaky_relu(there(array), slope)._data.host
+            expected = F.leaky_relu(minitorch.tensor(array), slope).numpy()
+            assert found.dtype == expected.dtype
+            np.testing.assert_array_equal(found, expected)
+            np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))

@@ -476,7 +476,9 @@ def a_step(features=6):
 def test_four_hundred_batch_sizes_in_any_order(compile):
     rng = np.random.default_rng(0)
     step = compile(a_step())
-    for n in rng.permutation(np.arange(2, 402)).tolist():
+    # (How often is compiled is decided before any backend is asked: one of them sees them all.)
+    some = 400 if compile.keywords["backend"] == "numpy" else 40
+    for n in rng.permutation(np.arange(2, 402)).tolist()[:some]:
         step(mt.randn(n, 6), mt.randint(0, 3, (n,)))
     assert step.compilations <= 3
     assert step.cache.eager_calls == 0

@@ -8,8 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
-from minitorch.app.bench import measure, plan, table
-from minitorch.app.bench.gpu import bench_gpu
+from minitorch.app.bench import gpu, measure, plan, table
 from minitorch.app.bench.page import page
 from minitorch.app.bench.ranks import bench_ranks
 from minitorch.app.bench.results import Results, busy, comparable, compare, load, machine
@@ -130,6 +129,14 @@ def bench(chosen: Any) -> int:
         on_gpu = getattr(chosen, "device", "cpu") == "cuda"
         if on_gpu and not is_available():
             return refuse("--device cuda needs a GPU, and CuPy (pip install '.[cuda]' in this folder)")
+        if not on_gpu and any(getattr(chosen, name, None) for name in ("contenders", "seconds", "longest")):
+            return refuse("--contenders, --seconds and --longest are for --device cuda")
+        rows = gpu.chosen_from(list(gpu.ROWS), chosen.only) if on_gpu else []
+        asked = gpu.chosen_from(list(gpu.CONTENDERS), getattr(chosen, "contenders", None)) if on_gpu else []
+        if on_gpu and not (rows and asked):
+            return refuse(
+                f"there are the rows {', '.join(gpu.ROWS)}; the contenders {', '.join(gpu.CONTENDERS)}"
+            )
         groups = [] if on_gpu else plan.choose(plan.load(where), chosen.only, chosen.quick, chosen.rounds)
         if not groups and not on_gpu:
             return refuse(f"no group and no row has {chosen.only!r} in its name")
@@ -139,9 +146,17 @@ def bench(chosen: Any) -> int:
         begun = time.monotonic()
         try:
             if on_gpu:
-                rounds, seconds = chosen.rounds or (1 if chosen.quick else 3), 0.3 if chosen.quick else 1.0
-                tell = StageLines(sys.stderr).note
-                bench_gpu(where, results, rounds, seconds, chosen.only, lambda: results.save(target), tell)
+                gpu.bench_gpu(
+                    where,
+                    results,
+                    chosen.rounds or 1,
+                    chosen.seconds or (0.2 if chosen.quick else 0.5),
+                    lambda: results.save(target),
+                    StageLines(sys.stderr).note,
+                    rows=rows,
+                    contenders=asked,
+                    longest=chosen.longest or gpu.LONGEST,
+                )
             else:
                 measure.run(groups, where, results, choose_progress(), lambda: results.save(target))
             doubtful = {(c.section, c.row) for c in compare(old, results).slower} if old else set()
@@ -187,4 +202,6 @@ def _command(chosen: Any) -> str:
     words += ["--quick"] if chosen.quick else []
     words += [f"--only {chosen.only!r}"] if chosen.only else []
     words += [f"--rounds {chosen.rounds}"] if chosen.rounds else []
+    for name in ("contenders", "seconds", "longest"):
+        words += [f"--{name} {given!r}"] if (given := getattr(chosen, name, None)) else []
     return " ".join(words)

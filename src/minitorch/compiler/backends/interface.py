@@ -9,7 +9,7 @@ alone, for a library, say; and what `Machine.computes` refuses goes to NumPy.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,7 +18,7 @@ from minitorch.compiler.ir.sizes import Undecided, comparing_surely
 from minitorch.compiler.schedule.groups import Contradiction, Group
 from minitorch.compiler.schedule.machine import Machine
 from minitorch.compiler.schedule.memory import MemoryPlan, Placed, plan_memory
-from minitorch.compiler.schedule.report import BuildReport
+from minitorch.compiler.schedule.report import BuildReport, group_in_words
 from minitorch.compiler.schedule.schedule import Schedule, schedule_program
 
 
@@ -68,6 +68,9 @@ class Backend(Protocol):
     ) -> Executable:
         """Return a program as something that runs (see `Executable` for updates and numbers)."""
 
+    def made_again(self, program: Program) -> Collection[Value]:
+        """Return the values that a program of gradients had better compute itself than be given by this one."""
+
 
 @dataclass(frozen=True)
 class Task:
@@ -80,6 +83,30 @@ class Task:
     group: Group
     touches: Sequence[Placed]
     kernel: Any = None
+
+
+def tasks_of(
+    schedule: Schedule,
+    kernels_of: Callable[[Group], Sequence[Any] | None],
+    touched: Callable[[Any], Sequence[Placed]],
+) -> list[Task]:
+    """Return the steps of all groups, in their order: their kernels, or, where there are none, a call back.
+
+    kernels_of: a group's kernels, if it can have some. touched: what a kernel finds in memory.
+    """
+    tasks = []
+    for group in schedule.groups:
+        try:
+            kernels = kernels_of(group) if group.kind != "call" else None
+        except Undecided as why:  # code for all sizes would have to know more of them
+            kernels = None
+            schedule.report.undecided |= dict.fromkeys(group_in_words(group), str(why))
+        if kernels is None:
+            read, written = schedule.call_operands(group)
+            tasks.append(Task(group, [*read, *written]))
+        else:
+            tasks += [Task(group, touched(kernel), kernel) for kernel in kernels]
+    return tasks
 
 
 class ScheduledBackend(ABC):
@@ -99,6 +126,10 @@ class ScheduledBackend(ABC):
     @abstractmethod
     def link(self, schedule: Schedule, tasks: list[Task], plan: MemoryPlan) -> Any:
         """Return steps and the places of what they touch as one program, with the schedule's report filled in."""
+
+    def made_again(self, program: Program) -> Collection[Value]:
+        """Return the values that a program of gradients had better compute itself than be given by this one."""
+        return ()
 
     def compile(
         self, program: Program, updates: Mapping[int, int], numbers: Collection[int] = ()

@@ -40,6 +40,7 @@ from minitorch.compiler.call.kernels import Fixed, Function, recorded, warn
 from minitorch.compiler.call.there import computing
 from minitorch.compiler.call.update_kernels import FLOATS, Changes, NoKernel, changes, fixed_numbers
 from minitorch.compiler.ir.elsewhere import Elsewhere, lies_here
+from minitorch.compiler.ir.halves import HALVES
 from minitorch.compiler.ir.polynomial import LEAST
 from minitorch.compiler.ir.program import Program, Value, interpret
 from minitorch.compiler.ir.sizes import Binding, Size, evaluated, surely_less
@@ -48,11 +49,12 @@ from minitorch.compiler.schedule.schedule import Schedule
 from minitorch.compiler.trace.promised import NumbersMissing, promise
 from minitorch.compiler.trace.refusal import CompileError
 from minitorch.engine import gpu, recording
+from minitorch.engine.dtypes import is_bfloat16, kind_of
 from minitorch.engine.precision import may_round
 from minitorch.ops.native import ELEMENTWISE
 from minitorch.ops.op import OPS, UNLISTED
 
-DTYPES = frozenset(np.dtype(t) for t in (np.float16, np.float32, np.float64, np.int32, np.int64, np.bool_))
+DTYPES = frozenset(np.dtype(t) for t in (np.float32, np.float64, np.int32, np.int64, np.bool_)).union(HALVES)
 CALLS = 3  # of one kind, before a kernel is made for it
 MOST_SHAPES = 64  # that kernels of one function are made for
 NO_CONTEXT = 201  # the driver's code of a thread that has not met the GPU yet
@@ -245,7 +247,8 @@ class Launches:
         self._launcher, self._binding = launcher, binding or {}
         outputs = enumerate(schedule.program.outputs)
         self._outputs = [
-            (tuple(evaluated(o.shape, self._binding)), o.dtype.char)  # (which CuPy takes the fastest)
+            # (Letters, where NumPy has them, are what CuPy takes the fastest.)
+            (tuple(evaluated(o.shape, self._binding)), o.dtype if is_bfloat16(o.dtype) else o.dtype.char)
             for i, o in outputs
             if i not in schedule.updates
         ]
@@ -336,7 +339,7 @@ class Launches:
 
     def only_step(self) -> tuple[Step, Any, Any] | None:
         """Return the launch, where it is the only one and makes one array, of which shape and dtype; else None."""
-        if len(self._steps) != 1 or len(self._outputs) != 1 or self._scratch:
+        if len(self._steps) != 1 or len(self._outputs) != 1 or self._scratch or self._checks:
             return None
         return self._steps[0], *self._outputs[0]
 
@@ -475,12 +478,14 @@ def _update_later(
             copies = [a.copy() for a in arrays]
             sizes = [(_largest(a, compute), a.size) for a in arrays]
             kernel([each.data.ptr for each in copies], numbers)
-        compute.prepare(found.program.values())
         told = [np.asarray(tell(numbers), arrays[0].dtype) for tell in found.tells]
         rows = [array.reshape(-1) for array in arrays]
-        for i, made in zip(
-            found.changed, interpret(found.program, [*rows, *told], compute=compute), strict=True
-        ):
+        try:
+            compute.prepare(found.program.values())
+            outputs = interpret(found.program, [*rows, *told], compute=compute)
+        except MemoryError:  # CuPy takes less
+            return False
+        for i, made in zip(found.changed, outputs, strict=True):
             np.copyto(rows[i], compute.to_device(made) if lies_here(made) else made)
         if copies is None:
             del _updates[key]
@@ -556,7 +561,7 @@ def quick(function: Function, inputs: tuple[Any, ...], attributes: dict[str, Any
             addresses.append(address)
             key += kind, each.shape, each.dtype
         if attributes:
-            key += attributes.items()
+            key += _apart(attributes)
         found = _quick.get(tuple(key))
     except (AttributeError, TypeError):  # a list of arrays; an attribute that cannot be a part of a key
         return None
@@ -590,11 +595,24 @@ def _keep_for_quick(
         step, own, dtype = kernel.only
         made = own if shape is None else shape
         only = step, made, dtype, launcher.empty, launcher.stream
-        if finder is not None and not any(each.__class__ in _NUMBERS for each in inputs):
-            named = [part for pair in attributes.items() for part in pair]
+        told = attributes.values()
+        if finder is not None and not any(
+            [each.__class__ in _NUMBERS for each in inputs] + [_is_zero(each) for each in told]
+        ):
+            named = [part for name, each in attributes.items() for part in (name, each, type(each))]
             parts = [part for each in inputs for part in (each.shape, each.dtype)]
             finder.keep((function, *parts, *named), step, made, dtype)
-    _quick[*key, *attributes.items()] = kernel, shape, only
+    _quick[*key, *_apart(attributes)] = kernel, shape, only
+
+
+def _apart(attributes: dict[str, Any]) -> tuple[Any, ...]:
+    """Return attributes as a part of a key, in which 1, True and 1.0 differ, and 0.0 and -0.0."""
+    told = attributes.items()
+    return tuple([(name, each.__class__, str(each) if _is_zero(each) else each) for name, each in told])
+
+
+def _is_zero(each: Any) -> bool:
+    return each.__class__ is float and not each
 
 
 def compute(
@@ -634,7 +652,7 @@ def compute(
     if flat and len(pattern[0][1]) != 1:
         shape = pattern[0][1]
         pattern = [(dtype, arrays[0].size) for dtype, _ in pattern]
-    key = (function, tuple(tree), tuple(pattern), tuple(attributes.items()) if attributes else ())
+    key = (function, tuple(tree), tuple(pattern), _apart(attributes) if attributes else ())
     try:
         kernel = _kernels.get(key, _UNKNOWN)
     except TypeError:  # an attribute that cannot be a part of a key
@@ -717,10 +735,14 @@ def _value_by_value(key: Any, arrays: list[Any], attributes: dict[str, Any], sha
     program, results, alone = before
     given = arrays if shape is None else [array.reshape(-1) for array in arrays]
     compute = backend.by_values
-    compute.prepare(program.values())
     try:
+        compute.prepare(program.values())
         found = interpret(program, given, compute=compute)
-    except IndexError:  # CuPy's way tells which
+    except (IndexError, MemoryError):  # CuPy's way tells which, or takes less
+        return None
+    except Exception as problem:  # CuPy computes it all the same
+        warn(function, f"could not be computed value by value ({type(problem).__name__}: {problem})", "CuPy")
+        _recorded[key] = None
         return None
     made = [compute.to_device(array) if lies_here(array) else array for array in found]
     if shape is not None:
@@ -873,7 +895,7 @@ def _agrees(kernel: DeviceKernel, arrays: list[Any], shape: Any, expected: Any) 
     with recording.rehearsal():  # (CuPy rounds no factors)
         found = kernel(arrays, shape)
     compute = kernel.run._launcher.computing()
-    sizes = [(_largest(a, compute), a.size) for a in arrays if a.dtype.kind == "f"]
+    sizes = [(_largest(_widened(a), compute), a.size) for a in arrays if kind_of(a.dtype) == "f"]
     for mine, other in zip([found] if kernel.alone else found, wanted, strict=True):
         if mine is None and other is None:
             continue
@@ -882,6 +904,11 @@ def _agrees(kernel: DeviceKernel, arrays: list[Any], shape: Any, expected: Any) 
         if not _close(mine, other, sizes, compute):
             return False
     return True
+
+
+def _widened(array: Any) -> Any:
+    """Return an array whose numbers can be compared: bfloat16 is told by NumPy to be none."""
+    return array.astype(np.float32) if is_bfloat16(array.dtype) else array
 
 
 def _largest(array: Any, compute: Elsewhere) -> float:
@@ -902,9 +929,10 @@ def _close(mine: Any, other: Any, sizes: Sequence[tuple[float, int]], compute: E
 
     sizes: of what they were computed from, the largest number, and how many there are.
     """
-    if other.dtype.kind != "f" or not other.size:
+    if kind_of(other.dtype) != "f" or not other.size:
         return verify.close(mine, other, 0.0, compute)
     rough = {2: 1e-2, 4: 1e-4, 8: 1e-10}[other.dtype.itemsize]
+    mine, other = _widened(mine), _widened(other)
     # What cancels out may leave the rounding of what it was; the more, the more was added up.
     scale = _largest(other, compute) + sum(s * max(1, n / other.size) ** 0.5 for s, n in sizes) / 10
     apart = compute.map("subtract", mine, other)

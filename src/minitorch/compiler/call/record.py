@@ -157,7 +157,7 @@ def record_call(
     tells which of the ints among them may be sizes. where: where a device's numbers are computed in this run.
     """
     began = time.perf_counter()
-    run = _Run(function, arguments, key, promoted, may_be_size, where)
+    run = _Run(function, arguments, key, promoted, may_be_size, where, backend)
     mode = current()
     failure: Exception | None = None
     elsewhere: Where | None = None
@@ -312,8 +312,10 @@ class _Run:
         promoted: set[tuple[int, Any]],
         may_be_size: Callable[[ReadNumber, int], bool],
         where: Where,
+        backend: str,
     ) -> None:
         self.function = function
+        self.backend = backend  # unless what is read lies on a device
         self.arguments = arguments
         self.inputs = key.inputs
         self.strided = {i for i, leaf in enumerate(key.leaves) if isinstance(leaf.contiguous, Layout)}
@@ -429,7 +431,9 @@ class _Run:
         facts, observer.facts = observer.facts, {}
         try:
             with watched_by(observer), watchdog(observer):
-                backward = differentiate(active, recorded, results, self.arguments.leaves)
+                name = self.backend if active.memory is None else active.memory.backend
+                again = backends.named(name).made_again
+                backward = differentiate(active, recorded, results, self.arguments.leaves, again)
         finally:
             read, observer.facts = observer.facts, {**observer.facts, **facts}
         if (len(observer.changes), len(active.script), len(active.inputs)) != before or not all(

@@ -15,24 +15,39 @@ from minitorch.compiler.ir.program import VIEWS, Value
 from minitorch.compiler.ir.sizes import is_fixed
 
 Bounds = tuple[int, int]
-MOST_STEPS = 24  # that are looked back
+MOST_STEPS = 256  # that are looked back
 MOST_ELEMENTS = 1 << 16  # of a constant that is looked at
 
 
-def bounds(value: Value, steps: int = MOST_STEPS) -> Bounds | None:
+def bounds(value: Value) -> Bounds | None:
     """Return the least and the largest integer that a value may hold; None if that is not known.
 
     >>> from minitorch.compiler.ir import builder
     >>> bounds(builder.map_values("add", builder.iota(5), builder.full((5,), 3, "i8")))
     (3, 7)
     """
-    if value.dtype.kind not in "iu" or not steps or not is_fixed(*value.shape) or not value.size:
-        return None
-    found = _found(value, steps - 1)
-    if found is None:
-        return None
+    known: dict[Value, Bounds | None] = {}
+    waiting = [value]
+    while waiting and len(known) < MOST_STEPS:
+        latest = waiting[-1]
+        before = [] if not _is_known(latest) else [each for each in latest.inputs if each not in known]
+        if before:
+            waiting += before
+            continue
+        waiting.pop()
+        known[latest] = _limited(latest, known) if _is_known(latest) else None
+    return known.get(value)
+
+
+def _is_known(value: Value) -> bool:
+    return value.dtype.kind in "iu" and is_fixed(*value.shape) and value.size > 0
+
+
+def _limited(value: Value, known: dict[Value, Bounds | None]) -> Bounds | None:
+    """Return the bounds of a value by those of its inputs, unless some do not fit into its dtype."""
+    found = _found(value, known)
     limits = np.iinfo(value.dtype)
-    return found if limits.min <= found[0] and found[1] <= limits.max else None
+    return found if found is not None and limits.min <= found[0] and found[1] <= limits.max else None
 
 
 def order(function: str, x: Value, y: Value) -> bool | None:
@@ -64,7 +79,7 @@ _COMPARED: dict[str, Callable[[Bounds, Bounds], bool | None]] = {
 }
 
 
-def _found(value: Value, steps: int) -> Bounds | None:
+def _found(value: Value, known: dict[Value, Bounds | None]) -> Bounds | None:
     primitive, attributes, inputs = value.primitive, value.attributes, value.inputs
     if primitive == "constant":
         array = attributes["array"]
@@ -76,22 +91,15 @@ def _found(value: Value, steps: int) -> Bounds | None:
         return (0, length - 1) if is_fixed(length) else None
     one_of_them = primitive == "reduce" and attributes["function"] in ("minimum", "maximum")
     if primitive in VIEWS or primitive == "gather" or one_of_them:
-        return bounds(inputs[0], steps)
+        return known[inputs[0]]
     if primitive == "map" and attributes["function"] in _MAPPED:
-        return _of(_MAPPED[attributes["function"]], inputs, steps)
-    return _of(_widest, inputs, steps) if primitive == "concatenate" else None
+        return _of(_MAPPED[attributes["function"]], inputs, known)
+    return _of(_widest, inputs, known) if primitive == "concatenate" else None
 
 
-def _of(function: Callable[..., Bounds], inputs: Any, steps: int) -> Bounds | None:
-    known = []
-    for each in inputs:
-        if each.dtype.kind == "b":  # what `where` chooses by
-            continue
-        found = bounds(each, steps)
-        if found is None:
-            return None
-        known.append(found)
-    return function(*known) if known else None
+def _of(function: Callable[..., Bounds], inputs: Any, known: dict[Value, Bounds | None]) -> Bounds | None:
+    found = [known[each] for each in inputs if each.dtype.kind != "b"]  # (`where` chooses by those)
+    return function(*found) if found and None not in found else None
 
 
 def _widest(*known: Bounds) -> Bounds:

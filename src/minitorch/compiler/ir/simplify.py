@@ -7,7 +7,6 @@ x · 1, x - 0 and x / 4 → x · ¼ are exact. Sums alone may change their order
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
@@ -95,16 +94,15 @@ def _folded(value: Value) -> Value:
     """Compute what depends on constants alone; one number in many places stays one number."""
     if not value.inputs or value.primitive in CALLS or value.primitive == "expand":
         return value
-    known = [i.primitive == "constant" for i in value.inputs]
-    one_number = [value.primitive == "map" and number(i) is not None for i in value.inputs]
-    if any(known) and all(map(operator.or_, known, one_number)):
-        if symbols_of([value.shape, value.attributes]) or value.size > FOLDED:
-            return value
-        arrays = [i.attributes["array"] if k else number(i) for i, k in zip(value.inputs, known, strict=True)]
-        with np.errstate(all="ignore"):
-            array = evaluate(value, arrays)
-        return builder.constant(np.ascontiguousarray(array))
-    return value
+    if not any(i.primitive == "constant" for i in value.inputs):
+        return value
+    one_number = number if value.primitive == "map" else lambda i: None
+    arrays = [i.attributes["array"] if i.primitive == "constant" else one_number(i) for i in value.inputs]
+    if any(a is None for a in arrays) or symbols_of([value.shape, value.attributes]) or value.size > FOLDED:
+        return value
+    with np.errstate(all="ignore"):
+        array = evaluate(value, arrays)
+    return builder.constant(np.ascontiguousarray(array))
 
 
 def number(value: Value) -> Any:

@@ -6,7 +6,7 @@ what the first one keeps for it) to the gradients of the Tensors it was computed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -142,9 +142,16 @@ def _as_recorded(gradient: Any, dtype: np.dtype) -> Any:
 
 
 def differentiate(
-    active: Recording, recorded: Recorded, results: list[Any], arguments: list[Any]
+    active: Recording,
+    recorded: Recorded,
+    results: list[Any],
+    arguments: list[Any],
+    made_again: Callable[[Program], Collection[Value]] = lambda program: (),
 ) -> Backward | None:
-    """Record the way back, while the recording still runs; adds to the first program's outputs what is to be kept."""
+    """Record the way back, while the recording still runs; adds to the first program's outputs what is to be kept.
+
+    made_again: tells which values of a program the second one computes itself.
+    """
     numbers = [i for i, r in enumerate(results) if _has_graph(r, active) and not is_consumed(r)]
     if not numbers:
         return None
@@ -159,7 +166,8 @@ def differentiate(
     found = backpropagate(roots, seeds, wanted=reached, boundary=reached, retain_graph=True)
     wanted = [node for node in older if node in found]
     gradients = [found[node].value for node in wanted]
-    program, kept, sizes = _split(recorded, [s.value for s in seeds], gradients)
+    again = set(made_again(recorded.program))
+    program, kept, sizes = _split(recorded, [s.value for s in seeds], gradients, again)
     expected = [found[node].array for node in wanted]
     outputs = recorded.program.outputs
     needed = {_memory_of(outputs[i]) for i in kept}
@@ -225,9 +233,9 @@ def sizes_as_inputs(program: Program) -> list[Value]:
 
 
 def _split(
-    recorded: Recorded, seeds: list[Value], gradients: list[Value]
+    recorded: Recorded, seeds: list[Value], gradients: list[Value], again: set[Value]
 ) -> tuple[Program, list[int], list[Symbol]]:
-    """Cut the way back off the way there: what crosses the cut is kept."""
+    """Cut the way back off the way there: what crosses the cut is kept, unless it is cheap or made `again`."""
     there = set(in_order(recorded.program.outputs)) | set(recorded.program.inputs)
     depends = set(seeds)
     order = in_order(gradients)
@@ -244,7 +252,8 @@ def _split(
         several = (
             value.primitive == "item" and value.inputs[0] in there
         )  # a call's results are kept one by one
-        if value.primitive in _CHEAP or (value not in there and value.primitive != "input" and not several):
+        elsewhere = value not in there and value.primitive != "input" and not several
+        if value.primitive in _CHEAP or value in again or elsewhere:
             new = Value(
                 value.primitive,
                 tuple(crossing(i) for i in value.inputs),

@@ -506,7 +506,11 @@ class Recording(OnDevices):
         condition holds.
         """
         condition = here = as_traced(condition)
-        before = {slot: (now, now.value, now.array) for slot, (now, _) in self._writeable().items()}
+        kept = list(self._nodes_made())  # so that no node of the step's gets the id of one of these
+        before: dict[Any, tuple[Any, Any, Any]] = {
+            slot: (now, None, None) if now is None else (now, now.value, now.array)
+            for slot, (now, *_) in self._writeable().items()
+        }
         lengths, done = _lengths(states), self._done_outside()
         result = step()
         if result is not None or self._done_outside() != done:
@@ -517,16 +521,18 @@ class Recording(OnDevices):
         if _lengths(states) != lengths:
             # Where the first step is left out there is no state after it: such a call is not recorded.
             self._must_not_hold(condition)
-        for slot, (now, first) in self._writeable().items():
-            if slot not in before and first is None:
+        for slot, (now, at_first, first, is_new) in self._writeable().items():
+            if slot not in before and is_new:
                 continue  # made by the step itself
-            known = before.get(slot) or (now, first, self.concrete[first.attributes["index"]])
+            index = None if first is None else first.attributes["index"]
+            known = before.get(slot) or (at_first, first, None if index is None else self.concrete[index])
             was, value, array = known
             if now is not was:
                 raise self.refusal(
-                    "GradScaler may leave a step out that gives a Tensor other memory (p.data = …)"
+                    "GradScaler may leave a step out that gives a Tensor other memory, or another gradient or none "
+                    "(p.data = …, p.grad = …)"
                 )
-            if now.value is value:
+            if now is None or now.value is value:
                 continue
             lies_there = self.lies_on(now.value) is not None
             if not lies_there and here is condition and self.lies_on(condition.value) is not None:
@@ -534,18 +540,26 @@ class Recording(OnDevices):
                 here = self.moved(condition, None)
                 self.asked_here.append(here)
             now.assign(as_traced(np.where(condition if lies_there else here, Traced(value, array), now)))
+        del kept
         return None
 
-    def _writeable(self) -> dict[tuple[int, str], tuple[Traced, Any]]:
-        """Return what Tensors and arrays show now, and which inputs they were at first (None: made in this run)."""
-        found: dict[tuple[int, str], tuple[Any, Any]] = {
-            (key, "array"): (array, self._at_first[key]) for key, array in self._arrays.items()
+    def _writeable(self) -> dict[tuple[int, str], tuple[Any, Any, Any, bool]]:
+        """Return what Tensors and arrays show now, what at first, which inputs that was, and whether they were made in
+        this run. (None: no gradient.)
+        """
+        found: dict[tuple[int, str], tuple[Any, Any, Any, bool]] = {
+            (key, "array"): (array, array, self._at_first[key], False) for key, array in self._arrays.items()
         }
         for node in self._nodes_made():
-            found |= {(id(node), slot): (getattr(node, slot), None) for slot in ("_array", "_gradient")}
+            found |= {
+                (id(node), slot): (getattr(node, slot), None, None, True) for slot in ("_array", "_gradient")
+            }
         for slot, holding in (("_array", self._data), ("_gradient", self._grads)):
-            found |= {(id(held.node), slot): (held.now, held.value) for held in holding.values()}
-        return {slot: pair for slot, pair in found.items() if isinstance(pair[0], Traced)}
+            found |= {
+                (id(held.node), slot): (held.now, held.at_first, held.value, False)
+                for held in holding.values()
+            }
+        return {slot: each for slot, each in found.items() if each[0] is None or isinstance(each[0], Traced)}
 
     def _done_outside(self) -> tuple[int, ...]:
         """Return how much was done so far that is not written into Tensors."""

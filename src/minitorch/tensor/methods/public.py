@@ -47,6 +47,8 @@ def function(
 
     @functools.wraps(method)
     def run(input: Any, *args: P.args, **kwargs: P.kwargs) -> R:
+        if not (asked or kwargs) and isinstance(input, left_alone):
+            return method(input, *args)  # type: ignore[call-arg]  # as nearly always, and as quick as can be
         if asked and (those := givers((input, *args), kwargs)):
             return ask(run, those, (input, *args), kwargs)
         if not isinstance(input, left_alone):

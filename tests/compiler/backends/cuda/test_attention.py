@@ -73,6 +73,14 @@ def padded_with_bias(q, k, v):
     return attend((scores(q, k) + minitorch.tensor(BIAS)).masked_fill(~mask, -INFINITY), v)
 
 
+SEEN = np.random.default_rng(3).random((70, 70)) < 0.7
+SEEN[3] = False
+
+
+def dropped_and_masked(q, k, v):
+    return functional.scaled_dot_product_attention(q, k, v, attn_mask=minitorch.tensor(SEEN), dropout_p=0.3)
+
+
 def with_gradients(function):
     def run(*arrays):
         made = function(*arrays)
@@ -147,8 +155,8 @@ def test_queries_keys_and_values_of_one_product_are_read_where_they_lie():
 def in_bfloat16(size):
     def step(x, w):
         with minitorch.autocast("cpu", dtype=minitorch.bfloat16):
-            q, k, v = (part.view(2, 70, 2, size).transpose(1, 2) for part in (x @ w).split(2 * size, dim=2))
-            made = causal(q, k, v).transpose(1, 2).reshape(2, 70, 2 * size)
+            q, k, v = (part.view(1, 70, 2, size).transpose(1, 2) for part in (x @ w).split(2 * size, dim=2))
+            made = causal(q, k, v).transpose(1, 2).reshape(1, 70, 2 * size)
         return made, *minitorch.autograd.grad((made * made.detach().cos()).sum(), [x, w])
 
     return step
@@ -157,7 +165,7 @@ def in_bfloat16(size):
 @pytest.mark.skipif(find_spec("ml_dtypes") is None, reason="ml_dtypes is not installed")
 @pytest.mark.parametrize("size", [32, 64, 128])
 def test_bfloat16_is_multiplied_as_such(size, tmp_path):
-    x, w = numbers(2, 70, 24), numbers(24, 6 * size, seed=1)
+    x, w = numbers(1, 70, 24), numbers(24, 6 * size, seed=1)
     step = in_bfloat16(size)
     run = minitorch.compile(step, backend="gpu")
     run(x, w)
@@ -184,7 +192,7 @@ def test_bfloat16_is_multiplied_as_such(size, tmp_path):
 @pytest.mark.skipif(find_spec("ml_dtypes") is None, reason="ml_dtypes is not installed")
 def test_bfloat16_where_four_warps_cannot_multiply_together(monkeypatch, tmp_path):
     monkeypatch.setattr(Emulated, "in_groups", False)
-    x, w = numbers(2, 70, 24), numbers(24, 6 * 64, seed=1)
+    x, w = numbers(1, 70, 24), numbers(24, 6 * 64, seed=1)
     step = in_bfloat16(64)
     run = minitorch.compile(step, backend="gpu")
     run(x, w)
@@ -217,6 +225,68 @@ def test_float16_is_multiplied_as_such(size, tmp_path):
     kernels = [t.kernel for t in program.runner.tasks if getattr(t.kernel, "variables", ())]
     code = assembled(kernels, "sm_80" if size == 32 else "sm_90a", tmp_path)
     assert (b".m16n8k16.row.col.f32.f16.f16.f32" if size == 32 else b".m64n64k16.f32.f16.f16") in code
+
+
+@pytest.mark.parametrize(
+    ("function", "half"),
+    [(causal, True), (causal, False), (padded_with_bias, False), (dropped_and_masked, False)],
+)
+def test_gradients_from_outside_compute_attention_again(function, half):
+    if half and find_spec("ml_dtypes") is None:
+        pytest.skip("ml_dtypes is not installed")
+
+    def attended(q, k, v):
+        with minitorch.autocast("cpu", dtype=minitorch.bfloat16, enabled=half):
+            return function(q, k, v)
+
+    def gradients(run):
+        minitorch.manual_seed(3)
+        made = run(*arrays)
+        return made, *minitorch.autograd.grad((made * made.detach().cos()).float().sum(), arrays)
+
+    arrays = [numbers(2, 3, 70, 32, seed=seed) for seed in range(3)]
+    run = minitorch.compile(attended, backend="gpu")
+    for _ in range(3):
+        found = gradients(run)
+    for a, b in zip(found, gradients(attended), strict=True):
+        a, b = (each.detach().float().numpy() for each in (a, b))
+        np.testing.assert_allclose(a, b, atol=(0.03 if half else 1e-4) * np.abs(b).max())
+    there, back = str(run.explain()).split("the way back:")
+    assert "(attention, tiles of" in there
+    assert "gradients of queries of attention" in back
+    (program,) = run.cache.all()
+    kept = [each for each in program.backward.program.inputs if each.size >= 2 * 3 * 70 * 70]
+    assert all(each.dtype == np.bool_ for each in kept)  # no scores, only what was dropped
+
+
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+def test_some_probabilities_are_dropped(half, masked):
+    if half and find_spec("ml_dtypes") is None:
+        pytest.skip("ml_dtypes is not installed")
+    mask = minitorch.tensor(SEEN) if masked else None
+
+    def step(q, k, v):
+        with minitorch.autocast("cpu", dtype=minitorch.bfloat16, enabled=half):
+            made = functional.scaled_dot_product_attention(
+                q, k, v, attn_mask=mask, is_causal=not masked, dropout_p=0.3
+            )
+        return made, *minitorch.autograd.grad((made * made.detach().cos()).float().sum(), [q, k, v])
+
+    def seeded(run):
+        minitorch.manual_seed(3)
+        return run(*arrays)
+
+    arrays = [numbers(1, 2, 70, 64 if half else 32, seed=seed) for seed in range(3)]
+    run = minitorch.compile(step, backend="gpu")
+    for _ in range(3):
+        found = seeded(run)
+    for a, b in zip(found, seeded(step), strict=True):
+        a, b = (each.detach().float().numpy() for each in (a, b))
+        np.testing.assert_allclose(a, b, atol=(0.03 if half else 1e-4) * np.abs(b).max())
+    text = str(run.explain())
+    assert "(attention, tiles of" in text
+    assert "gradients of queries of attention" in text
 
 
 def test_layers_that_are_alike_have_one_text():

@@ -126,8 +126,14 @@ def test_a_thread_computes_some_elements_side_by_side(elements):
 
 
 @pytest.mark.parametrize("backend", BOTH)
-@pytest.mark.parametrize("length", [128, 392, 516, 518], ids=str)
-def test_rows_that_threads_keep_are_read_and_written_some_elements_at_once(length, backend, monkeypatch):
+@pytest.mark.parametrize(
+    ("rows", "length"),
+    [(5, 392), (9, 64), (3, 518), (130, 16), (70, 24), (512, 64)],
+    ids=str,
+)
+def test_rows_that_threads_keep_are_read_and_written_some_elements_at_once(
+    rows, length, backend, monkeypatch
+):
     monkeypatch.setattr(loops, "LEAST_THREADS_THAT_KEEP", 1)
     written = []
     write = lambda *given: written.append(loops.write_loop(*given)) or written[-1]
@@ -136,14 +142,26 @@ def test_rows_that_threads_keep_are_read_and_written_some_elements_at_once(lengt
     def function(x, w, there):
         masked = minitorch.where(there, x, -1e9)
         normed = minitorch.nn.functional.layer_norm(x, x.shape[-1:], w[1], w[2])
-        return masked.softmax(1), normed, normed > 0, (x * w[0]).double().log_softmax(1), x.half().softmax(1)
+        return (
+            masked.softmax(1),
+            normed,
+            normed > 0,
+            (x * w[0]).double().log_softmax(1),
+            x.half().softmax(1),
+            x.var(1),
+        )
 
-    given = [minitorch.tensor(numbers(*shape)) for shape in ((6, length), (3, length))]
+    def sums(x, w, there):
+        return (x.log_softmax(1) * w[0]).square().sum(), (x * w[2]).logsumexp(1).mean()
+
+    given = [minitorch.tensor(numbers(*shape)) for shape in ((rows, length), (3, length))]
     given.append(given[0] > -0.5)
-    run = minitorch.compile(function, backend=backend)
-    run(*given)
-    for a, b in zip(run(*given), function(*given), strict=True):
-        assert_same(a, b)
+    for each in (sums, function):
+        written.clear()
+        run = minitorch.compile(each, backend=backend)
+        run(*given)
+        for a, b in zip(run(*given), each(*given), strict=True):
+            assert_same(a, b)
     kept = [kernel for kernel in written if kernel.kept]
     lines = [line for kernel in kept for phase in kernel.items for line in phase.lines]
     stored = {kind for kind in ("float", "double", "i8") if any(f"store <4 x {kind}>" in o for o in lines)}
@@ -327,7 +345,7 @@ def test_rows_of_products_lie_apart_where_their_length_is_odd(backend):
 @pytest.mark.usefixtures("librarys")
 def test_steps_are_measured_one_by_one():
     x, w = minitorch.tensor(numbers(100, 80)), minitorch.tensor(numbers(80, 90))
-    run = minitorch.compile(lambda x, w: minitorch.searchsorted(x[0] * 0, x.exp() @ w).sum(), backend="gpu")
+    run = minitorch.compile(lambda x, w: minitorch.linalg.det((x.exp() @ w)[:90]), backend="gpu")
     run(x, w)
     (program,) = run.cache.all()
     program.runner.measure([x.numpy(), w.numpy()], 3)
@@ -657,7 +675,7 @@ class Beside(minitorch.nn.Module):
 def networks(nn):
     convolution = functools.partial(nn.Conv2d, kernel_size=3, padding=1)
     return {
-        "residual": (11, lambda: nn.Sequential(Residual(8, 1), nn.MaxPool2d(2), Residual(8, 2))),
+        "residual": (16, lambda: nn.Sequential(Residual(8, 1), nn.MaxPool2d(2), Residual(8, 2))),
         "transposed": (
             5,
             lambda: nn.Sequential(convolution(8, 8), nn.ConvTranspose2d(8, 8, 3, stride=2), nn.ReLU()),
@@ -682,6 +700,18 @@ def networks(nn):
                 nn.ConvTranspose1d(16, 8, 3),
             ),
         ),
+        "one image": (
+            11,
+            lambda: nn.Sequential(
+                nn.Unflatten(0, (1, 2)),
+                nn.Flatten(1, 2),
+                nn.Conv2d(16, 8, (1, 3)),
+                nn.ReLU(),
+                nn.Conv2d(8, 8, (3, 1), groups=2),
+                nn.Conv2d(8, 8, (10, 1)),
+                nn.Conv2d(8, 16, 1),
+            ),
+        ),
         "of three axes": (
             8,
             lambda: nn.Sequential(
@@ -689,7 +719,7 @@ def networks(nn):
                 nn.Conv3d(8, 8, 3, padding=1),
                 nn.BatchNorm3d(8),
                 nn.ReLU(),
-                nn.Conv3d(8, 16, (3, 2, 3), dilation=(2, 1, 1), groups=2),
+                nn.Conv3d(8, 16, (3, 1, 3), dilation=(2, 1, 1), groups=2),
                 nn.ConvTranspose3d(16, 8, 2),
             ),
         ),
@@ -767,3 +797,31 @@ def test_one_kernel_brings_images_to_a_convolution_and_none_takes_results_back(s
         if sum(each.nbytes == 4 * x.numel() for each in task.touches) > 1
     ]
     assert len(whole) == 2 + 2  # the copy, the convolution; the loss with its gradient, the filters' gradient
+
+
+@pytest.mark.parametrize("backend", ["numpy", "gpu"])
+@pytest.mark.parametrize("length", [1, 70])
+def test_places_in_sorted_sequences_are_one_kernel(length, backend):
+    draw = np.random.default_rng(length)
+    one, whole = (
+        np.sort(draw.integers(0, 20, length)).astype(np.float32),
+        np.sort(draw.integers(0, 9, length)),
+    )
+    one[length // 2 + 1 :] = np.nan
+    rows = np.sort(draw.normal(size=(2, 3, length)), -1)
+    values = np.array([-1.0, 3.0, 7.5, 19.0, 25.0, np.nan, np.inf, -np.inf], np.float32)
+    given = [one, values, whole, draw.integers(-1, 10, (4, 5)), rows, draw.normal(size=(2, 3, 4))]
+
+    def function(one, values, whole, numbers, rows, each):
+        pairs = ((one, values), (whole, numbers), (whole, values), (rows, each))
+        return [minitorch.searchsorted(*pair, right=right) for pair in pairs for right in (False, True)]
+
+    given = [minitorch.tensor(array) for array in given]
+    run = minitorch.compile(function, backend=backend)
+    run(*given)
+    for a, b in zip(run(*given), function(*given), strict=True):
+        assert_same(a, b)
+    if backend == "gpu":
+        told = str(run.explain())
+        assert "indices below" not in told
+        assert "CuPy" not in told

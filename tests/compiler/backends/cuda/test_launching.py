@@ -185,9 +185,10 @@ def test_nothing_is_looked_for_meanwhile():
 def test_attributes_are_a_part_of_what_is_looked_for():
     found = Found()
     x = Array((2, 3), "f", 16)
-    found.keep(max, (2, 3), (2,), "axis", 1, "keep", False)
+    found.keep(max, (2, 3), (2,), "axis", 1, int, "keep", False, bool)
     assert found(x, x, axis=1, keep=False).shape == (2,)
-    assert found(x, x, axis=1, keep=True) is None
+    for axis, keep in ((1, True), (1, 0), (1, 0.0), (1.0, False), (True, False)):
+        assert found(x, x, axis=axis, keep=keep) is None
     assert found(x, x).shape == (2, 3)
 
 

@@ -62,7 +62,8 @@ class Attention(Composite):
     is made from `inner`, that of the scores. leaves: the values that are read. written: where results go, by what they
     are: "o", "m", each row's largest score, and "l", the logarithm (to base 2) of its sum of e to the scores less that;
     "q", "k" and "v". g: the gradient of "o". of_queries: what else is read there: "m", "l" and "o". whole: the one
-    array that all results are pieces of, if they are. in_groups: whether four warps can multiply together.
+    array that all results are pieces of, if they are. kept: which probabilities are not dropped, if some are, but
+    multiplied with a factor. in_groups: whether four warps can multiply together.
     """
 
     index: Index
@@ -83,6 +84,8 @@ class Attention(Composite):
     inner: Value | None = None
     slope: Value | None = None
     whole: Value | None = None
+    kept: Value | None = None
+    kept_factor: float = 1.0
     in_groups: bool = False
 
     @property
@@ -120,7 +123,8 @@ def leaves_of(attention: Attention) -> list[Value]:
 def expressions(attention: Attention) -> tuple[Body, dict[str, object]]:
     """Return the scores as a function of the product and, in the backward pass, its gradient as one of the scores'."""
     a = attention
-    body = Body(_is_read)
+    drawn = None if a.kept is None else seen_in(a.kept)
+    body = Body(lambda value: value is drawn or _is_read(value))
     dims = frozenset(dims_of(a.index))
     named: dict[str, object] = {"product": body.result(a.product, dims)}
     body.give(a.product, a.index, named["product"])  # type: ignore[arg-type]
@@ -129,7 +133,16 @@ def expressions(attention: Attention) -> tuple[Body, dict[str, object]]:
         named["inner"] = body.result(a.inner, dims)
         body.give(a.inner, a.index, named["inner"])  # type: ignore[arg-type]
         named["slope"] = body.at(a.slope, a.index)
+    if a.kept is not None:
+        named["kept"] = body.at(a.kept, a.index)
     return body, named
+
+
+def seen_in(value: Value) -> Value:
+    """Return what a value is a look at."""
+    while value.primitive in LOOKS:
+        value = value.inputs[0]
+    return value
 
 
 def _is_read(value: Value) -> bool:

@@ -38,16 +38,15 @@ from minitorch.compiler.backends.cuda.lower import FAILED, GpuLowering
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.side_by_side import side_by_side
 from minitorch.compiler.backends.cuda.value_kernels import ValueKernels
-from minitorch.compiler.backends.cuda.with_attention import with_attention
+from minitorch.compiler.backends.cuda.with_attention import inside_attention, with_attention
 from minitorch.compiler.backends.cuda.words import SIZE, Kernel, gpu_text
-from minitorch.compiler.backends.interface import ScheduledBackend, Task
+from minitorch.compiler.backends.interface import ScheduledBackend, Task, tasks_of
 from minitorch.compiler.ir.elsewhere import Elsewhere, lies_here
 from minitorch.compiler.ir.halves import widened, with_products_of_halves
 from minitorch.compiler.ir.program import VIEWS, Program, Value
 from minitorch.compiler.ir.sizes import (
     Binding,
     Size,
-    Undecided,
     comparing_surely,
     evaluated,
     formulas,
@@ -96,16 +95,22 @@ class CudaBackend(ScheduledBackend):
         """What computes values of a recording on the device, one by one."""
         return ValueKernels(self.device)
 
+    def made_again(self, program: Program) -> Collection[Value]:
+        """Return the values that a program of gradients had better compute itself: all between attention's factors."""
+        if not self.fuse or precision() == "highest" or not self.device.tile_bytes or program.symbols:
+            return ()
+        return inside_attention(program)
+
     def build(self, program: Program, updates: Mapping[int, int], numbers: Collection[int] = ()) -> Any:
         """Schedule a program."""
         program, rounds = widened(program), precision() != "highest"
         if self.fuse and rounds:
             program = with_attention(program, self.device.tile_bytes, self.device.in_groups)
-        if self.fuse:
-            with comparing_surely(program.guards):
+        with comparing_surely(program.guards):
+            if self.fuse:
                 program = channels_last(program, self.turns)
-        program = narrowed(with_products_of_halves(program, rounds, self._is_a_librarys), numbers)
-        return super().build(program, updates, numbers)
+            program = with_products_of_halves(program, rounds, self._is_a_librarys)
+        return super().build(narrowed(program, numbers), updates, numbers)
 
     def _is_a_librarys(self, product: Value) -> bool:
         """Whether a product of windows is a library's convolution, as it lies."""
@@ -142,20 +147,7 @@ class CudaBackend(ScheduledBackend):
 
     def tasks(self, schedule: Schedule) -> list[Task]:
         """Return the steps of all groups, in their order."""
-        lowering = GpuLowering(schedule, self.convolves)
-        tasks = []
-        for group in schedule.groups:
-            try:
-                kernels = lowering.kernels(group) if group.kind != "call" else None
-            except Undecided as why:  # code for all sizes would have to know more of them
-                kernels = None
-                schedule.report.undecided |= dict.fromkeys(group_in_words(group), str(why))
-            if kernels is None:
-                read, written = schedule.call_operands(group)
-                tasks.append(Task(group, [*read, *written]))
-            else:
-                tasks += [Task(group, _touched(k), k) for k in kernels]
-        return tasks
+        return tasks_of(schedule, GpuLowering(schedule, self.convolves).kernels, _touched)
 
     def link(self, schedule: Schedule, tasks: list[Task], plan: MemoryPlan) -> GpuProgram:
         """Return kernels and the places of what they touch as one program."""

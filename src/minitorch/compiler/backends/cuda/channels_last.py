@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from minitorch.compiler.backends.cuda.convolutions import Convolution, convolution
+from minitorch.compiler.backends.cuda.convolutions import Convolution, convolution, present, sizes_of
 from minitorch.compiler.ir import builder
 from minitorch.compiler.ir.program import Program, Shape, Value
 from minitorch.compiler.ir.simplify import simplify
@@ -84,12 +84,10 @@ def _with_smaller_border(
     grouped = whole is not product
     if grouped and (readers[product] != [whole] or not _joins_groups(whole, product, found)):
         return None
-    if not grouped and product.inputs[0] is not found.window:
-        return None
     window, image = found.window.attributes, found.window.inputs[0]
-    out = product.attributes["spec"].partition("->")[2]
-    places = found.places[-len(found.taps) :]
-    across = dict(zip((out.index(c) - grouped for c in places), window["axes"], strict=True))
+    parts, _, out = product.attributes["spec"].partition("->")
+    along = {c: axis for c, axis in zip(found.places[1:], window["axes"], strict=True) if c in out}
+    across = {out.index(c) - grouped: axis for c, axis in along.items()}
     if (
         image.primitive != "pad"
         or any(step != 1 for step in window["strides"])
@@ -108,8 +106,10 @@ def _with_smaller_border(
     padded = builder.pad(now[image.inputs[0]], low, high, image.attributes["value"])
     names = ("axes", "sizes", "strides", "dilations")
     windows = builder.window(padded, *(window[name] for name in names))
-    if grouped:
-        windows = builder.reshape(windows, (*product.inputs[0].shape[:3], *windows.shape[2:]))
+    first = parts.partition(",")[0]
+    sizes = dict(zip(first, product.inputs[0].shape, strict=True))
+    sizes |= {c: windows.shape[axis] for c, axis in along.items()}
+    windows = builder.reshape(windows, tuple(sizes[c] for c in first))
     made = builder.contract(product.attributes["spec"], windows, now[found.other])
     if grouped:
         made = builder.reshape(made, (*whole.shape[:2], *made.shape[3:]))
@@ -120,9 +120,8 @@ def _with_smaller_border(
 def _joins_groups(whole: Value, product: Value, found: Convolution) -> bool:
     """Whether a reshape makes one axis, the second, of the groups of a convolution and of what each of them makes."""
     out = product.attributes["spec"].partition("->")[2]
-    batch, places = found.places[: -len(found.taps)], found.places[-len(found.taps) :]
-    first = bool(batch and found.group) and found.channels_first
-    as_known = out == batch + found.group + found.made + places
+    first = bool(found.group) and found.channels_first
+    as_known = out == found.places[0] + found.group + found.made + found.places[1:]
     kept = (*product.shape[:1], *product.shape[3:])
     return first and as_known and surely_equal((*whole.shape[:1], *whole.shape[2:]), kept)
 
@@ -169,10 +168,10 @@ class _Turning:
         inputs = value.inputs
         if value in self.chosen:
             found = self.chosen[value]
-            if found.of_filters or len(found.made) > 1 or value.ndim != len(found.taps) + 2:
+            if found.of_filters or len(found.made) > 1 or found.group or value.ndim != len(found.taps) + 2:
                 return None
             return self.convolved(value, found, turned=True)
-        if value.primitive == "reshape" and inputs[0] in self.chosen and inputs[0].ndim != value.ndim:
+        if value.primitive == "reshape" and inputs[0] in self.chosen and inputs[0] not in self.last:
             found = self.chosen[inputs[0]]  # in groups, or of one image
             whole = not found.of_filters and len(found.made) == 1 and value.ndim == len(found.taps) + 2
             return self.view(self.of(value)) if whole else None
@@ -247,25 +246,22 @@ class _Turning:
         factor = self.now[found.other]
         filters, results = group + found.made + found.taps + found.channel, found.places + group + found.made
         wanted, result = (results, filters) if found.of_filters else (filters, results)
-        sizes = dict(zip(second, factor.shape, strict=True)) | dict(zip(out, value.shape, strict=True))
+        sizes = sizes_of(value, found)
         count = math.prod(sizes[c] for c in found.made)
-        ordered = builder.permute(factor, [second.index(c) for c in wanted])
-        together = ordered.shape
-        if len(found.made) > 1:
-            rest = [sizes[c] for c in wanted if c not in found.made]
-            first = len(rest) if found.of_filters else len(group)
-            together = (*rest[:first], count, *rest[first:])
+        ordered = builder.permute(factor, [second.index(c) for c in present(wanted)])
+        rest = [sizes[c] for c in wanted if c not in found.made]
+        first = len(rest) if found.of_filters else len(group)
+        together = (*rest[:first], count, *rest[first:])
         g, places, taps = "g" if group else "", "uvw"[:dims], "xyz"[:dims]
         letters = f"{g}o{taps}c", f"n{places}{g}o"
         spec = f"n{places}{g}c{taps}," + "->".join(reversed(letters) if found.of_filters else letters)
         if group:
             outer, inner = windows.shape[: dims + 1], windows.shape[dims + 2 :]
             windows = builder.reshape(windows, (*outer, sizes[group], sizes[found.channel], *inner))
-        if found.of_filters and len(found.places) == dims:
-            together = (1, *together)
         made = builder.contract(spec, windows, builder.reshape(ordered, together))
         if turned:
             return made
+        result = present(result)
         made = builder.reshape(made, tuple(sizes[c] for c in result))
         return builder.permute(made, [result.index(c) for c in out])
 

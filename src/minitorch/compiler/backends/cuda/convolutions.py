@@ -115,8 +115,9 @@ def convolve(convolution: LibraryConvolution, images: Any, factor: Any, made: An
 class Convolution:
     """A product of windows with filters (of_filters: with results, which gives the gradient of filters).
 
-    Letters of its spec: places (batch, if it is not 1, rows and columns of results), group (if there are any), channel
-    (of images, in a group), taps (rows and columns of a filter), and made: of what filters make, its channels last.
+    Letters of its spec: places (batch, rows and columns of results), group (if there are any), channel (of images, in a
+    group), taps (rows and columns of a filter), and made: of what filters make, its channels last. Those of places and
+    taps (and a channel) are digits where the spec does without them, because their length is 1.
     """
 
     window: Value
@@ -149,27 +150,46 @@ def convolution(product: Value) -> Convolution | None:
     ):
         return None
     parts, _, out = product.attributes["spec"].partition("->")
-    cut, second = parts.split(",")
+    first, second = parts.split(",")
     (place,) = set(range(1, dims + 2)) - set(axes)
-    group, shape = "", window.shape
-    if grouped is not window and surely_equal(grouped.shape, shape[1:]):  # a batch of one image
-        cut = " " + cut
-    elif grouped is not window:
-        others = grouped.shape[:place] + grouped.shape[place + 2 :]
-        if grouped.ndim != window.ndim + 1 or not surely_equal(others, shape[:place] + shape[place + 1 :]):
-            return None
-        group, cut = cut[place], cut[:place] + cut[place + 1 :]
+    named = _named(window, grouped, first, place)
+    if named is None:
+        return None
+    cut, group = named
     channel, taps = cut[place], cut[dims + 2 :]
-    places = (cut[0] + "".join(cut[axis] for axis in axes)).strip()
-    made = "".join(c for c in out if c not in cut and c != group)
+    places = cut[0] + "".join(cut[axis] for axis in axes)
+    made = "".join(c for c in out if c not in first)
     made = made[1:] + made[:1]
     for of_filters, factor, result in (
         (False, group + made + taps + channel, places + group + made),
         (True, places + group + made, group + made + taps + channel),
     ):
-        if made and sorted(second) == sorted(factor) and sorted(out) == sorted(result):
+        if made and sorted(second) == sorted(present(factor)) and sorted(out) == sorted(present(result)):
             return Convolution(window, other, of_filters, places, group, channel, taps, made)
     return None
+
+
+def _named(window: Value, factor: Value, letters: str, place: int) -> tuple[str, str] | None:
+    """Return the letter of each axis of a window, and of the groups in which its channels lie in a factor; or None.
+
+    An axis of length 1 that the factor, a reshaped window, does without has a digit.
+    """
+    cut, group, at, sizes = "", "", 0, factor.shape
+    for axis, n in enumerate(window.shape):
+        if at < len(sizes) and surely_equal(sizes[at], n):
+            cut, at = cut + letters[at], at + 1
+        elif surely_equal(n, 1):
+            cut += str(axis)
+        elif axis == place and at + 1 < len(sizes) and surely_equal(sizes[at] * sizes[at + 1], n):
+            cut, group, at = cut + letters[at + 1], letters[at], at + 2
+        else:
+            return None
+    return (cut, group) if at == len(sizes) else None
+
+
+def present(letters: str) -> str:
+    """Return letters without the digits of axes that a product does without."""
+    return "".join(c for c in letters if not c.isdigit())
 
 
 def multiplications(product: Value, found: Convolution) -> int:
@@ -188,11 +208,18 @@ def has_aligned_channels(product: Value, found: Convolution) -> bool:
     return all(surely_multiple(count, NEIGHBOURS) for count in _sizes(product, found))
 
 
-def _sizes(product: Value, found: Convolution) -> tuple[int, int]:
-    """Return how many channels images and results have."""
+def sizes_of(product: Value, found: Convolution) -> dict[str, int]:
+    """Return the length of the axis of each letter."""
     parts, _, out = product.attributes["spec"].partition("->")
     second = parts.partition(",")[2]
-    sizes = dict(zip(second, found.other.shape, strict=True)) | dict(zip(out, product.shape, strict=True))
+    sizes = dict.fromkeys(found.places + found.channel + found.taps, 1)
+    sizes |= zip(second, found.other.shape, strict=True)
+    return sizes | dict(zip(out, product.shape, strict=True))
+
+
+def _sizes(product: Value, found: Convolution) -> tuple[int, int]:
+    """Return how many channels images and results have."""
+    sizes = sizes_of(product, found)
     return sizes[found.channel], math.prod(sizes[c] for c in found.made)
 
 
@@ -206,7 +233,7 @@ def as_it_lies(product: Value) -> Convolution | None:
     if found is None or (found.of_filters and len(found.made) > 1):
         return None
     found = dataclasses.replace(found, made="".join(c for c in out if c in found.made))
-    cut, filters, results = orders(found)
+    cut, filters, results = map(present, orders(found))
     second, made = (results, filters) if found.of_filters else (filters, results)
     first, other = parts.split(",")
     return found if first == cut and out == made and (other == second or not found.of_filters) else None
@@ -214,8 +241,7 @@ def as_it_lies(product: Value) -> Convolution | None:
 
 def orders(found: Convolution) -> tuple[str, str, str]:
     """Return the letters of windows, filters and results in the order in which they lie for a library."""
-    dims = len(found.taps)
-    batch, places = found.places[:-dims], found.places[-dims:]
+    batch, places = found.places[0], found.places[1:]
 
     def lie(outer: str, inner: str, channels: str) -> str:
         return outer + channels + inner if found.channels_first else outer + inner + channels

@@ -10,6 +10,7 @@ import contextlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -108,31 +109,93 @@ def find_attention(product: Value, readers: dict[Value, list[Value]], outputs: s
         below = operand
         while below.primitive == "permute":
             below = below.inputs[0]
-        # Rows of which all is masked may be made 0 after the softmax.
-        softmax = below.inputs[2] if is_map(below, "where") and number(below.inputs[1]) == 0 else below
+        weights, dropped = before_dropout(below)
+        softmax = weights.inputs[2] if some_rows_are_0(weights) else weights
         if is_map(softmax, "divide"):
             try:
-                return _Search(product, softmax, below, readers, outputs).found()
+                return _Search(product, softmax, weights, below, dropped, readers, outputs).found()
             except (_Other, Inexpressible):
                 continue
     return None
 
 
+def results_of_gradients(products: list[Value], readers: dict[Value, list[Value]]) -> list[Value]:
+    """Return what attention's results would be that a program has gradients of: it may not compute them itself.
+
+    Of a gradient of the probabilities, g @ vᵀ, the values are known.
+    """
+    made = []
+    for gained in products:
+        maps = [gained]
+        for _ in range(3):  # (some may be dropped, and some rows made 0)
+            near = [reader for each in maps for reader in readers.get(each, [])]
+            maps += [each for each in near if is_map(each, "multiply") or is_map(each, "where")]
+        for softmax in {i: None for each in maps for i in each.inputs if is_map(i, "divide")}:
+            left, _, out = gained.attributes["spec"].partition("->")
+            parts = left.split(",")
+            of_keys = [n for n, part in enumerate(parts) if out[-1:] in part]
+            summed = [c for c in parts[0] if c in parts[1] and c not in out]
+            if len(of_keys) != 1 or len(summed) != 1 or gained.shape != softmax.shape:
+                continue
+            part, values = parts[of_keys[0]], gained.inputs[of_keys[0]]
+            weights = next((r for r in readers[softmax] if some_rows_are_0(r)), softmax)
+            matrix = next((r for r in readers[weights] if before_dropout(r)[1] is not None), weights)
+            spec = {"spec": f"{out},{part}->{out[:-1]}{summed[0]}"}
+            shape = (*gained.shape[:-1], values.shape[part.index(summed[0])])
+            made.append(Value("contract", (matrix, values), spec, shape, FLOAT32))
+    return made
+
+
+def are_enough(scores: Value) -> bool:
+    """Whether there are so many scores that it pays not to write them."""
+    return scores.dtype == FLOAT32 and scores.size >= LEAST_SCORES and scores.ndim >= 2
+
+
+def some_rows_are_0(value: Value) -> bool:
+    """Whether some rows of a softmax are made 0: those of which all is masked."""
+    return is_map(value, "where") and number(value.inputs[1]) == 0
+
+
+class Dropped(NamedTuple):
+    """What drops probabilities: numbers to multiply with, a factor where something is kept, and 0 elsewhere."""
+
+    numbers: Value
+    kept: Value
+    factor: float
+
+
+def before_dropout(matrix: Value) -> tuple[Value, Dropped | None]:
+    """Return what probabilities were before some were dropped, and how."""
+    for weights, numbers in [matrix.inputs, matrix.inputs[::-1]] if is_map(matrix, "multiply") else []:
+        kept, factor = numbers, 1.0
+        while is_map(kept, "cast") or (is_map(kept, "multiply") and number(kept.inputs[1]) is not None):
+            factor *= 1.0 if is_map(kept, "cast") else float(number(kept.inputs[1]))
+            kept = kept.inputs[0]
+        is_kept = kept.dtype == np.bool_ and kept.shape == matrix.shape
+        if is_kept and (is_map(weights, "divide") or some_rows_are_0(weights)):
+            return weights, Dropped(numbers, kept, factor)
+    return matrix, None
+
+
 class _Search:
     """Looks for attention around the probabilities.
 
-    matrix: what is multiplied with values: the softmax, or that with some rows made 0.
+    weights: the softmax, or that with some rows made 0. matrix: what is multiplied with values: these, or what is left
+    of them where some are dropped.
     """
 
     def __init__(
         self,
         result: Value,
         softmax: Value,
+        weights: Value,
         matrix: Value,
+        dropped: Dropped | None,
         readers: dict[Value, list[Value]],
         outputs: set[Value],
     ) -> None:
         self.readers, self.outputs, self.matrix = readers, outputs, matrix
+        self.weights, self.dropped = weights, dropped
         exp, total = softmax.inputs
         _need(is_map(exp, "exp") and _folded_row(total, "add") is exp)
         below = exp.inputs[0]
@@ -140,9 +203,10 @@ class _Search:
         self.softmax, self.result = softmax, result
         self.scores = below.inputs[0]
         _need(_folded_row(below.inputs[1], "maximum") is self.scores)
-        _need(softmax.dtype == FLOAT32 and softmax.size >= LEAST_SCORES and softmax.ndim >= 2)
+        _need(are_enough(softmax))
         self.between = {
             softmax,
+            weights,
             matrix,
             exp,
             below,
@@ -229,6 +293,8 @@ class _Search:
             k,
             v,
         )
+        if self.dropped is not None:
+            forward.kept, forward.kept_factor = self.dropped.kept, self.dropped.factor
         forward.written["o"] = self.target(self.result, self.matrix)
         backward = self.backward(forward, results, left_out)
         for value in self.seen - set(results):
@@ -432,9 +498,9 @@ class _Search:
 
     def rows_of_matrix(self) -> Value | None:
         """Return which rows are made 0, with an axis of length 1 for the keys; None: none are."""
-        if self.matrix is self.softmax:
+        if self.weights is self.softmax:
             return None
-        condition = self.matrix.inputs[0]
+        condition = self.weights.inputs[0]
         _need(condition.primitive == "expand" and condition.inputs[0].shape[-1] == 1)
         return condition.inputs[0]
 
@@ -458,10 +524,10 @@ class _Search:
 
     def before_rows(self, value: Value) -> Value:
         """Return what the rows were taken from that are made 0, the same as those of the probabilities."""
-        if self.matrix is self.softmax or not is_map(value, "where"):
+        if self.weights is self.softmax or not is_map(value, "where"):
             return value
         condition, first, second = value.inputs
-        below, other = _origin(condition), _origin(self.matrix.inputs[0])
+        below, other = _origin(condition), _origin(self.weights.inputs[0])
         inverted = is_map(below, "invert") or is_map(below, "logical_not")
         if inverted and _origin(below.inputs[0]) is other and number(second) == 0:
             return first
@@ -583,7 +649,11 @@ class _Search:
             if not is_map(times, "multiply"):
                 continue
             of_softmax = next((each for each in times.inputs if each is not softmax), softmax)
-            gained = self.before_rows(of_softmax)
+            gained = left = self.before_rows(of_softmax)
+            if self.dropped is not None:
+                if not is_map(left, "multiply") or self.dropped.numbers not in left.inputs:
+                    continue
+                gained = next(each for each in left.inputs if each is not self.dropped.numbers)
             if gained.primitive != "contract" or gained.shape != softmax.shape:
                 continue
             for second in sums:
@@ -597,7 +667,7 @@ class _Search:
                     continue
                 for last in self.readers.get(second, ()):
                     if is_map(last, "subtract") and last.inputs == (times, second):
-                        self.seen |= {times, second, of_softmax, gained, last, *self.spread(spread)}
+                        self.seen |= {times, second, of_softmax, left, gained, last, *self.spread(spread)}
                         return last, gained
         raise _Other
 

@@ -84,8 +84,8 @@ def _builtins() -> tuple[Builtin, Builtin]:
 class Finder:
     """Finds launches that make one array of others, by what these are like. kind: their class.
 
-    entries: by a function, the shape and the dtype of each array, and the names and values of attributes, all in a row:
-    the launch, and the shape and the dtype of what it makes.
+    entries: by a function, the shape and the dtype of each array, and the names, values and classes of attributes, all
+    in a row: the launch, and the shape and the dtype of what it makes.
     """
 
     def __init__(self, kind: Any, stream: Callable[[], Any]) -> None:

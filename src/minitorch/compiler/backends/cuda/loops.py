@@ -43,6 +43,7 @@ from minitorch.compiler.backends.llvm.control import (
     smaller,
     take_apart,
     when,
+    when_all,
 )
 from minitorch.compiler.backends.llvm.loops.folds import beginning
 from minitorch.compiler.backends.llvm.loops.loop import Loop, LoopFold, Store
@@ -59,15 +60,17 @@ BUSY_THREADS = 1 << 16  # so many keep a GPU busy
 FEW_COLUMNS = 64  # a thread has one of them, and its sum in shared memory
 WARP = 32  # threads that run together
 WIDE_TEAM = 128  # threads for a row, where rows are enough
-MOST_KEPT = 16  # of a row, by one thread
+LEAST_KEPT, MOST_KEPT = 8, 16  # of a row, by one thread
 MOST_TEAM_THAT_KEEPS, LEAST_THREADS_THAT_KEEP = 512, 1 << 13
-LEAST_KEPT_ROW = 64
+LEAST_KEPT_ROW = 16
 # Threads of a block, and elements of its rows, at most, where there are several: blocks that begin and end at different
 # times keep memory busy.
 KEEPING_THREADS, KEPT_BY_A_BLOCK = 128, 1 << 10
 FOLDED_AT_ONCE = FOLDED_BY_ALL = 8  # what so many threads know, one folds; and in the end everybody
 SIDE_BY_SIDE = 4  # elements of a thread: it waits for memory once for all of them
-DEAR = 32.0  # what an element costs from where on a thread takes twice as many: it computes while others wait
+# What an element costs from where on a thread takes twice as many, and a block has fewer threads: some compute while
+# others wait.
+DEAR, DEAR_THREADS = 32.0, 128
 LONG_ROW, LONG_SIDE_BY_SIDE = 32, 8  # elements of a thread's row, from which on it takes more of them
 MOST_COUNTED = (1 << 31) - 1  # elements whose numbers 32 bits hold
 PER_ROW, PER_ELEMENT = 2, 3  # how many scopes deep: what is known of a row, and of an element of it
@@ -107,6 +110,17 @@ class Arrangement:
     def several(self) -> bool:
         """Whether there may be more than one block."""
         return not is_fixed(self.blocks) or self.blocks > 1
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether some of those who keep what they have read may have no row."""
+        rows = total(self.outer)
+        return (
+            self.keeps
+            and not self.by_blocks
+            and self.teams > 1
+            and not (is_fixed(rows) and rows % self.teams == 0)
+        )
 
     @property
     def turns(self) -> int:
@@ -190,11 +204,9 @@ def _arrange(loop: Loop, nodes: list[Expression], guarded: bool) -> Arrangement:
     if plain and not guarded and usual_rows >= BUSY_THREADS * SIDE_BY_SIDE:
         vectors = SIDE_BY_SIDE if is_fixed(rows) and _in_vectors(loop, nodes, space, outer) else 1
         dear = vectors > 1 and sum(cost(n) for n in nodes if n.kind == "map") >= DEAR
-        each = SIDE_BY_SIDE * (2 if dear else 1)
-        blocks = -(-rows // (BLOCK_THREADS * each))
-        return Arrangement(
-            space, outer, inner, 1, BLOCK_THREADS, blocks, BLOCK_THREADS, False, 0, each, vectors
-        )
+        each, threads = (2 * SIDE_BY_SIDE, DEAR_THREADS) if dear else (SIDE_BY_SIDE, BLOCK_THREADS)
+        blocks = -(-rows // (threads * each))
+        return Arrangement(space, outer, inner, 1, threads, blocks, threads, False, 0, each, vectors)
     team = 1 if in_order_along or not inner else _team(loop, nodes, space, inner, usual_rows, usual_length)
     team = min(team, most)
     needed = _power(usual_rows * team) if is_fixed(rows) else BLOCK_THREADS
@@ -231,8 +243,8 @@ def _arrange_to_keep(loop: Loop, nodes: list[Expression]) -> Arrangement | None:
     if not kept.most:
         return None
     mine = rows // blocks if blocks else rows
-    team = min(WARP, _power(length // SIDE_BY_SIDE))
-    if mine % (WARP // team):
+    team = min(WARP, _power(length // LEAST_KEPT))
+    if by_blocks and mine % (WARP // team):
         team = WARP
     while -(-length // team) * kept.most > MOST_KEPT:
         team *= 2
@@ -241,10 +253,10 @@ def _arrange_to_keep(loop: Loop, nodes: list[Expression]) -> Arrangement | None:
         return None
     most = BLOCK_THREADS if blocks else min(KEEPING_THREADS, KEPT_BY_A_BLOCK // length * team)
     teams = max(1, _power(most // team + 1) // 2)
-    while mine % teams:
+    while by_blocks and mine % teams:
         teams //= 2
-    if not blocks:
-        blocks, mine = rows // teams, teams
+    if not by_blocks:
+        blocks, mine = -(-rows // teams), teams
     whole = length >= SIDE_BY_SIDE * team and length % SIDE_BY_SIDE == 0
     vectors = SIDE_BY_SIDE if whole and _in_vectors(loop, nodes, space, inner) else 1
     return Arrangement(
@@ -390,6 +402,7 @@ class _LoopWriter:
         self.kept_count = len(self.keeping.nodes) * self.each if self.keeping is not None else 0
         self.rows = [f for f in loop.folds if f.scope == "row"]
         self.totals = [f for f in loop.folds if f.scope in ("total", "rows")]
+        self.has_row: str | None = None  # whether this thread's team has one, where that is not sure
         self.w = self.writer()
 
     def writer(self) -> Writer:
@@ -525,7 +538,13 @@ class _LoopWriter:
         mine = add(e, multiply(e, turn, a.teams), mine)  # among the rows of this block
         number = mine if a.piece or a.blocks == 1 else add(e, multiply(e, "%block", a.rows), mine)
         conditions = []
-        if number != "0" and total(a.outer) != a.blocks * a.turns * a.teams:
+        self.has_row = None
+        if (
+            a.is_ragged
+        ):  # what is kept is kept by all: teams without a row look at the last one, and store nothing
+            self.has_row = e.op(f"icmp ult i64 {number}, {total(a.outer)}")
+            number = smaller(e, number, f"{total(a.outer) - 1}")
+        elif number != "0" and total(a.outer) != a.blocks * a.turns * a.teams:
             conditions.append(e.op(f"icmp ult i64 {number}, {total(a.outer)}"))
             if a.several and a.rows % a.teams:
                 conditions.append(e.op(f"icmp ult i64 {mine}, {a.rows}"))
@@ -547,13 +566,7 @@ class _LoopWriter:
         if self.guard is not None:
             found = e.op(f"load i64, ptr %operand{self.guard}, align 8")
             conditions.append(e.op(f"icmp eq i64 {found}, 0"))
-        if not conditions:
-            there()
-            return
-        holds = conditions[0]
-        for condition in conditions[1:]:
-            holds = e.op(f"and i1 {holds}, {condition}")
-        when(e, holds, there)
+        when_all(e, conditions, there)
 
     def team_and_lane(self) -> tuple[str, str]:
         """Return which of its block's teams this thread belongs to, and as which of that team's threads."""
@@ -605,7 +618,8 @@ class _LoopWriter:
             if self.a.team == 1:
                 once()
             else:
-                when(e, e.op(f"icmp eq i64 {lane}, 0"), once)
+                first = e.op(f"icmp eq i64 {lane}, 0")
+                when(e, first if self.has_row is None else e.op(f"and i1 {first}, {self.has_row}"), once)
         along_folds = [f for f in folds if f.scope != "rows"]
         for fold in along_folds:
             if fold.scope == "check":
@@ -738,6 +752,9 @@ class _LoopWriter:
                     self.store_vector(store, found)
                 w.scopes.pop()
 
+            if exists is not None and self.has_row is not None:
+                exists = e.op(f"and i1 {exists}, {self.has_row}")
+            exists = exists or self.has_row
             if exists is None:
                 store_all()
             elif stores:

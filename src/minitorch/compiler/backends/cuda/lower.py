@@ -18,6 +18,8 @@ from minitorch.compiler.backends.cuda.convolutions import (
     LibraryConvolution,
     as_it_lies,
     orders,
+    present,
+    sizes_of,
     swapped,
 )
 from minitorch.compiler.backends.cuda.loops import is_aligned, write_loop
@@ -265,8 +267,10 @@ class GpuLowering(Lowering):
         if last is value:
             return True
         where = Body(self.is_stored, self.rows).place(last, group.index[last])
-        alone = len(group.members) == 2 and value not in self.schedule.stored
-        return alone and where == offset(group.index[value], value.shape)
+        alone = len(group.members) == 2 and last.attributes.get("function") == "cast"
+        return (
+            alone and value not in self.schedule.stored and where == offset(group.index[value], value.shape)
+        )
 
     def by_a_library(self, group: Group, value: Value, indices: list[Index], summed: list[Dim]) -> list[Any]:
         """Return a product as a library's, with what is done to its result; [] if it is none."""
@@ -325,23 +329,20 @@ class GpuLowering(Lowering):
             if low == high and sum(low) == sum(low[axis] for axis in how["axes"]) and number == 0.0:
                 padding = tuple(low[axis] for axis in how["axes"])
                 images = images.inputs[0]
-        factor = found.other
+        factor, sizes = found.other, sizes_of(value, found)
+        _, of_filters, of_results = orders(found)
         if not found.of_filters:
             letters = value.attributes["spec"].partition("->")[0].partition(",")[2]
-            factor = builder.permute(factor, [letters.index(c) for c in orders(found)[1]])
-        filters, results = (value.shape, factor.shape) if found.of_filters else (factor.shape, value.shape)
+            factor = builder.permute(factor, [letters.index(c) for c in present(of_filters)])
         reach = [d * (k - 1) for d, k in zip(how["dilations"], how["sizes"], strict=True)]
         unturned = None
         within = all(surely_at_most(p, r) for p, r in zip(padding, reach, strict=True))
         alone = not found.of_filters and len(found.made) == 1
         if within and alone and all(step == 1 for step in how["strides"]):
-            unturned = self.unturned(factor, found)
+            unturned = self.unturned(factor, found, sizes)
         if unturned is not None:
-            letters = orders(found)[1]
-            sizes = dict(zip(letters, factor.shape, strict=True))
-            filters = tuple(sizes[c] for c in swapped(letters, found))
-        if len(found.places) == len(found.taps):  # of one image
-            results = (1, *results)
+            of_filters = swapped(of_filters, found)
+        filters, results = (tuple(sizes[c] for c in letters) for letters in (of_filters, of_results))
         joined = len(found.group + found.made)  # axes that are one for a library
         filters = (math.prod(filters[:joined]), *filters[joined:])
         at = 1 if found.channels_first else len(results) - joined
@@ -363,10 +364,10 @@ class GpuLowering(Lowering):
         )
         return steps
 
-    def unturned(self, factor: Value, found: Convolution) -> Value | None:
+    def unturned(self, factor: Value, found: Convolution, sizes: dict[str, int]) -> Value | None:
         """Return what filters are if they are others, that lie in memory, turned round, as a gradient has them."""
         letters = orders(found)[1]
-        index = dict(zip(letters, new_index(factor.shape), strict=True))
+        index: dict[str, Affine] = dict(zip(present(letters), new_index(factor.shape), strict=True))
         body = Body(self.is_stored, self.rows)
         try:
             node = body.at(factor, tuple(index.values()))
@@ -374,10 +375,9 @@ class GpuLowering(Lowering):
             return None
         if node.kind != "load" or node.data.conditions or node.args:
             return None
-        sizes = dict(zip(letters, factor.shape, strict=True))
-        for tap in found.taps:
+        for tap in present(found.taps):
             index[tap] = shifted(index[tap], sizes[tap] - 1, -1) if index[tap] != ZERO else ZERO
-        order = swapped(letters, found)
+        order = present(swapped(letters, found))
         expected = offset(tuple(index[c] for c in order), tuple(sizes[c] for c in order))
         operand = body.operands[node.data.operand]
         value, first = operand if isinstance(operand, tuple) else (operand, 0)

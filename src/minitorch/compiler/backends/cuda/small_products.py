@@ -11,7 +11,7 @@ from minitorch.compiler.backends.cuda.exact import supplied
 from minitorch.compiler.backends.cuda.products import DTYPES, LEAST_SIDE
 from minitorch.compiler.backends.cuda.words import BlockWriter, Kernel
 from minitorch.compiler.backends.llvm.body import Expression, cost, in_order
-from minitorch.compiler.backends.llvm.control import add, multiply, smaller, take_apart, when
+from minitorch.compiler.backends.llvm.control import add, multiply, smaller, take_apart, when_all
 from minitorch.compiler.backends.llvm.loops.loop import Loop
 from minitorch.compiler.backends.llvm.space import Space
 from minitorch.compiler.backends.llvm.text import TYPES, literal
@@ -235,10 +235,4 @@ class _Tiles:
             for store in self.loop.stores:
                 w.store(store.node, store.operand, store.where, [])
 
-        if not conditions:
-            here()
-            return
-        holds = conditions[0]
-        for condition in conditions[1:]:
-            holds = e.op(f"and i1 {holds}, {condition}")
-        when(e, holds, here)
+        when_all(e, conditions, here)

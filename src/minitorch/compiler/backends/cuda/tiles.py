@@ -253,19 +253,17 @@ class _Tiles:
         return add(self.e, multiply(self.e, side, 2 * size), str(buffers + which * size))
 
     def copy_met(self, met: tuple[Rows, Rows], buffers: int, turn: str) -> None:
-        """Begin to copy what is met in a turn."""
-        first = multiply(self.e, turn, self.tile)
-        for which, rows in enumerate(met):
-            limit = self.limit(self.along, self.tile)
-            self.copy(rows, first, self.tile, limit, self.near(buffers, turn, which))
-        self.e.line("commit")
-
-    def copy_next(self, met: tuple[Rows, Rows], buffers: int, turn: str) -> None:
-        """Begin to copy what is met in the turn after this one, if there is one."""
+        """Begin to copy what is met in a turn, if there is such a turn."""
         e, (_, stop) = self.e, self.bounds()
-        following = add(e, turn, "1")
-        more = e.op(f"icmp slt i64 {following}, {stop}")
-        when(e, more, lambda: self.copy_met(met, buffers, following))
+
+        def copy() -> None:
+            first = multiply(e, turn, self.tile)
+            for which, rows in enumerate(met):
+                limit = self.limit(self.along, self.tile)
+                self.copy(rows, first, self.tile, limit, self.near(buffers, turn, which))
+            e.line("commit")
+
+        when(e, e.op(f"icmp slt i64 {turn}, {stop}"), copy)
 
     def arrived(self) -> None:
         """Wait for what was copied."""
@@ -286,6 +284,11 @@ class _Tiles:
         root: Any = self.named[what]
         nodes: list[Expression] = in_order([root])
         dims = [*self.a.batches, self.a.query, self.a.key]
+        if addresses_in(nodes):  # nothing is read from beyond the last row or column
+            i, j = (
+                smaller(self.e, n, str(d.size - 1)) if d.size % max(self.rows, self.tile) else n
+                for n, d in zip((i, j), dims[-2:], strict=True)
+            )
         pointers = [f"%operand{place}" for place in range(len(self.body.operands))]
         w = Writer(self.e, 1, None, Space(addresses_in(nodes), dims), {}, {}, pointers)
         w.counters = dict(zip(dims, [*counters, i, j], strict=True))
@@ -455,9 +458,8 @@ class _Forward(_Tiles):
     def write(self) -> None:
         """Write the phases."""
         a, block, e = self.a, self.block, self.e
-        ahead = isinstance(
-            self.f, Groups
-        )  # whether keys and values are copied while those before them are met
+        # Whether keys and values are copied while those before them are met.
+        ahead = isinstance(self.f, Groups)
         keys = self.buffer(4 * self.tile if ahead else self.tile)
         values = keys if ahead else self.buffer(max(self.tile, self.rows if self.f.in_registers else 0))
         queries = values if self.f.in_registers else self.buffer(self.rows)
@@ -490,7 +492,7 @@ class _Forward(_Tiles):
                 self.arrived()
             with block.phase(waits=False):
                 if ahead:
-                    self.copy_next((a.k, a.v), keys, turn)
+                    self.copy_met((a.k, a.v), keys, add(e, turn, "1"))
                 else:
                     self.copy(a.v, multiply(e, turn, self.tile), self.tile, str(self.along), str(values))
                     e.line("commit")
@@ -513,6 +515,9 @@ class _Forward(_Tiles):
                             half,
                             *(x[2 * strip + half] for x in (most, total, mine)),
                         )
+            if a.kept is not None:
+                with block.phase(waits=False):
+                    self.drop(scores, self.at()[0], turn)
             if not ahead:
                 with block.phase():
                     self.arrived()
@@ -529,7 +534,7 @@ class _Forward(_Tiles):
                 block.keep(one, block.kept(other))
         self.exchange(mine, theirs, self.sum_of)
         with block.phase(waits=False):
-            whole = literal(np.float32(a.v.factor), FLOAT32)
+            whole = literal(np.float32(a.v.factor * a.kept_factor), FLOAT32)
             sums = [block.kept(each) for each in mine]
             shares = [e.op(f"fdiv float {whole}, {each}") for each in sums]
             number = self.at()[0]
@@ -560,6 +565,18 @@ class _Forward(_Tiles):
                     found[half] = self.larger_of(found[half], score)
             for half in range(2):
                 block.keep(largest[2 * strip + half], found[half])
+
+    def drop(self, powers: Results, number: str, turn: str) -> None:
+        """Leave only those powers that are kept."""
+        e, block = self.e, self.block
+        _, counters = self.at()
+        rows, columns, _ = self.places(number, turn)
+        for strip, results in enumerate(powers):
+            for n, result in enumerate(results):
+                for k, slot in enumerate(result):
+                    j = add(e, columns[k % 2], str(8 * n))
+                    is_kept = self.expression("kept", counters, rows[strip][k // 2], j, {})
+                    block.keep(slot, e.op(f"select i1 {is_kept}, float {block.kept(slot)}, float {ZERO}"))
 
     def take_powers(
         self, scores: list[list[int]], result: list[list[int]], half: int, most: int, total: int, largest: int
@@ -705,7 +722,7 @@ class _Backward(_Tiles):
             with block.phase():
                 self.arrived()
             with block.phase(waits=False):
-                self.copy_next(self.met, buffers, turn)
+                self.copy_met(self.met, buffers, add(e, turn, "1"))
                 self.clear(scores, slopes)
                 if self.of_keys:
                     load_listed(add(e, turn, "1"))
@@ -726,7 +743,8 @@ class _Backward(_Tiles):
         with block.phase(waits=False):
             number = self.at()[0]
             for name, made, rows in zip("kv" if self.of_keys else "q", results, self.met, strict=False):
-                factor = literal(np.float32(rows.factor * a.written[name].factor), FLOAT32)
+                dropped = a.kept_factor if name == "v" else 1.0
+                factor = literal(np.float32(rows.factor * a.written[name].factor * dropped), FLOAT32)
                 self.store(name, made, [[factor] * 2] * self.strips, number)
             e.line("wait 0")
 
@@ -865,7 +883,11 @@ class _Backward(_Tiles):
                     else:
                         score = self.expression("scores", counters, i, j, {"product": product})
                         power = self.power(score, *less)
-                    slope = self.scaled(block.kept(other), a.v.factor * a.g.factor)
+                    slope = self.scaled(block.kept(other), a.v.factor * a.g.factor * a.kept_factor)
+                    is_kept = "true"
+                    if a.kept is not None:
+                        is_kept = self.expression("kept", counters, i, j, {})
+                        slope = e.op(f"select i1 {is_kept}, float {slope}, float {ZERO}")
                     inner = e.op(f"fmul float {power}, {e.op(f'fsub float {slope}, {total}')}")
                     outer = self.expression("slope", counters, i, j, {"product": product, "inner": inner})
                     distance = apart[strip][half][k % 2]
@@ -873,5 +895,7 @@ class _Backward(_Tiles):
                         power, outer = (
                             e.op(f"select i1 {holds}, float {each}, float {ZERO}") for each in (power, outer)
                         )
+                    if a.kept is not None:
+                        power = e.op(f"select i1 {is_kept}, float {power}, float {ZERO}")
                     block.keep(slot, power)
                     block.keep(other, outer)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from minitorch.compiler.backends.cuda.exact import supplied
 from minitorch.compiler.backends.cuda.words import BlockWriter, Kernel
 from minitorch.compiler.backends.llvm.body import Expression
-from minitorch.compiler.backends.llvm.control import add, multiply, take_apart, when
+from minitorch.compiler.backends.llvm.control import add, multiply, take_apart, when_all
 from minitorch.compiler.backends.llvm.loops.loop import Loop
 from minitorch.compiler.backends.llvm.space import Space
 from minitorch.compiler.backends.llvm.text import memory_type
@@ -127,10 +127,4 @@ class _Tiles:
                 for name, d in ((at, along), (beside, across))
                 if d.size % TILE
             ]
-            if not conditions:
-                here()
-            else:
-                holds = conditions[0]
-                for condition in conditions[1:]:
-                    holds = e.op(f"and i1 {holds}, {condition}")
-                when(e, holds, here)
+            when_all(e, conditions, here)

@@ -7,18 +7,27 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from minitorch.compiler.backends.cuda.attention import FLOAT32, ROW_NUMBERS, SIZES, Attention
-from minitorch.compiler.backends.cuda.finding_attention import Found, find_attention
-from minitorch.compiler.backends.cuda.masks import remade
+from minitorch.compiler.backends.cuda.attention import FLOAT32, LOOKS, ROW_NUMBERS, SIZES, Attention
+from minitorch.compiler.backends.cuda.finding_attention import (
+    Found,
+    are_enough,
+    before_dropout,
+    find_attention,
+    results_of_gradients,
+    some_rows_are_0,
+)
+from minitorch.compiler.backends.cuda.masks import is_map, remade
 from minitorch.compiler.ir import builder
+from minitorch.compiler.ir.halves import HALVES
 from minitorch.compiler.ir.program import Program, Value, in_order
-from minitorch.compiler.ir.simplify import simplify
+from minitorch.compiler.ir.simplify import number, simplify
 
 # What kernels need, by the bytes of an element and the size of a head.
 LEAST_SHARED = {(bytes_, size): 48 << 10 for bytes_ in (2, 4) for size in SIZES} | {
     (2, 128): 70 << 10,
     (4, 128): 105 << 10,
 }
+MOST_INSIDE = 64  # values that attention is made of
 
 
 def with_attention(program: Program, shared: int, in_groups: bool) -> Program:
@@ -39,14 +48,92 @@ def _with_attention(program: Program, shared: int, in_groups: bool) -> Program:
         for each in dict.fromkeys(value.inputs):
             readers.setdefault(each, []).append(value)
     taken: dict[Value, Found] = {}
-    for product in [v for v in program.values() if v.primitive == "contract"]:
+    products = [v for v in program.values() if v.primitive == "contract"]
+    for product in [*products, *results_of_gradients(products, readers)]:
         found = find_attention(product, readers, set(program.outputs))
-        if found is not None and shared >= LEAST_SHARED[found.forward.dtype.itemsize, found.forward.size]:
+        if found is None or not taken.keys().isdisjoint(found.results):
+            continue
+        if shared >= LEAST_SHARED[found.forward.dtype.itemsize, found.forward.size]:
             for attention in (found.forward, found.backward):
                 if attention is not None:
                     attention.in_groups = in_groups
             taken |= dict.fromkeys(found.results, found)
     return _rewritten(program, taken) if taken else program
+
+
+def inside_attention(program: Program) -> set[Value]:
+    """Return what lies between the factors of attention and its results, in a program as it was recorded.
+
+    Whoever computes gradients finds attention only where all of it is; and to compute it takes less time than to read
+    it. (So does a half in float32.)
+    """
+    readers: dict[Value, list[Value]] = {}
+    made_of: dict[Value, str] = {}  # "product": among others; "nothing": of what is known without any input
+    found: set[Value] = set()
+    for value in program.values():
+        kinds = [made_of[each] for each in value.inputs]
+        for each in dict.fromkeys(value.inputs):
+            readers.setdefault(each, []).append(value)
+        if value.primitive in ("contract", "constant", "iota"):
+            made_of[value] = "product" if value.primitive == "contract" else "nothing"
+        elif value.primitive in ("map", "reduce", *LOOKS) and "product" in kinds:
+            made_of[value] = "product"
+        else:
+            made_of[value] = "nothing" if kinds and set(kinds) == {"nothing"} else "others"
+    for value in program.values():
+        if is_map(value, "divide") and are_enough(value) and value not in program.outputs:
+            found |= _inside(value, readers, made_of)
+        elif is_map(value, "cast") and value.dtype == FLOAT32 and value.inputs[0].dtype in HALVES:
+            found.add(value)
+    return found
+
+
+def _inside(softmax: Value, readers: dict[Value, list[Value]], made_of: dict[Value, str]) -> set[Value]:
+    """Return what a softmax is made of, down to a product's factors; nothing if it is no attention's."""
+    reading, found = list(readers.get(softmax, [])), set[Value]()
+    for each in reading:
+        dropped = before_dropout(each)[1]
+        if dropped is not None:
+            found.add(each)
+            numbers = dropped.numbers
+            while numbers is not dropped.kept:
+                found.add(numbers)
+                numbers = numbers.inputs[0]
+        elif some_rows_are_0(each):
+            found.add(each)
+        elif each.primitive == "contract":
+            continue
+        elif each.primitive not in LOOKS:
+            return set()
+        reading += readers.get(each, [])
+    products, stack = [], [softmax]
+    while stack and len(found) < MOST_INSIDE:
+        value = stack.pop()
+        if value in found or made_of[value] == "others":
+            continue
+        found.add(value)
+        if value.primitive == "contract":
+            products.append(value)
+        else:
+            stack += value.inputs
+    if stack or len(products) != 1:
+        return set()
+    (product,) = products
+    left, _, out = product.attributes["spec"].partition("->")
+    (first, second), length = left.split(","), product.inputs[0].shape
+    summed = [n for c, n in zip(first, length, strict=True) if c in second and c not in out]
+    if len(summed) != 1 or summed[0] not in SIZES:
+        return set()
+    for factor in product.inputs:
+        while factor.primitive in LOOKS or is_map(factor, "cast") or _is_scaled(factor):
+            found.add(factor)
+            factor = factor.inputs[0]
+    return found
+
+
+def _is_scaled(value: Value) -> bool:
+    """Whether a value is another one times a number."""
+    return is_map(value, "multiply") and number(value.inputs[1]) is not None
 
 
 def _with_ones(program: Program) -> Program:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minitorch.compiler.backends.interface import ScheduledBackend, Task
+from minitorch.compiler.backends.interface import ScheduledBackend, Task, tasks_of
 from minitorch.compiler.backends.llvm import linked as kept
 from minitorch.compiler.backends.llvm.capabilities import Cpu
 from minitorch.compiler.backends.llvm.driver import (
@@ -44,7 +44,6 @@ from minitorch.compiler.ir.program import Program, Value
 from minitorch.compiler.ir.sizes import (
     Binding,
     Symbol,
-    Undecided,
     comparing_surely,
     evaluated,
     is_fixed,
@@ -187,20 +186,7 @@ class Assembler(ScheduledBackend):
 
     def tasks(self, schedule: Schedule) -> list[Task]:
         """Return the steps of all groups, in their order."""
-        lowering = Lowering(schedule, self.target)
-        tasks = []
-        for group in schedule.groups:
-            try:
-                kernels = lowering.kernels(group) if group.kind != "call" else None
-            except Undecided as why:  # code for all sizes would have to know more of them
-                kernels = None
-                schedule.report.undecided |= dict.fromkeys(group_in_words(group), str(why))
-            if kernels is None:
-                read, written = schedule.call_operands(group)
-                tasks.append(Task(group, [*read, *written]))
-            else:
-                tasks += [Task(group, self._touched(k), k) for k in kernels]
-        return tasks
+        return tasks_of(schedule, Lowering(schedule, self.target).kernels, self._touched)
 
     def _touched(self, kernel: Kernel) -> list[Placed]:
         """Return what a kernel finds in memory, the operands' slots aside."""

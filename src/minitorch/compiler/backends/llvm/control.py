@@ -147,6 +147,17 @@ def when(
     e.label(end)
 
 
+def when_all(e: Emitter, conditions: Sequence[str], then: Callable[[], None]) -> None:
+    """Write `if` all conditions hold: `then()`; without any, `then()` alone."""
+    if not conditions:
+        then()
+        return
+    holds = conditions[0]
+    for condition in conditions[1:]:
+        holds = e.op(f"and i1 {holds}, {condition}")
+    when(e, holds, then)
+
+
 def counted_loop(
     e: Emitter,
     start: str,

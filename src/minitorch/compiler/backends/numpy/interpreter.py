@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.compiler.ir.program import Program, interpret
+from minitorch.compiler.ir.program import Program, Value, interpret
 from minitorch.compiler.schedule.report import BuildReport
 
 
@@ -27,6 +27,10 @@ class Numpy:
     ) -> Interpreter:
         """Return a program as something that runs."""
         return Interpreter(program, updates, numbers)
+
+    def made_again(self, program: Program) -> Collection[Value]:
+        """Return the values that a program of gradients had better compute itself: none."""
+        return ()
 
 
 class Interpreter:

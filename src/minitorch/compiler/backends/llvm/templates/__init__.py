@@ -2,7 +2,8 @@
 
 The files beside this one are LLVM's language, to be read as a whole; `$name` is a place to fill in. The thread pool
 (`pool.ll`), what runs a program (`program.ll`), and what both need of the system: waiting for a word of memory to
-change (`wait_futex.ll`, `wait_polling.ll`), the clock and giving way (`system_posix.ll`, `system_windows.ll`).
+change (`wait_futex.ll`, `wait_polling.ll`), the clock and giving way (`system_posix.ll`, `system_windows.ll`). And what
+launches a GPU's kernels (`launch.ll`).
 """
 
 from __future__ import annotations

@@ -197,9 +197,10 @@ entry:
   %room = add i64 %count, 2
   %bases = alloca i64, i64 %room, align 16
   store i64 0, ptr %bases, align 8
-  %things = add i64 %count, %options
-  %twice = mul i64 %things, 2
-  %length = add i64 %twice, 1
+  %twice = mul i64 %count, 2
+  %thrice = mul i64 %options, 3
+  %both = add i64 %twice, %thrice
+  %length = add i64 %both, 1
   %key = call ptr @PyTuple_New(i64 %length)
   %no_key = icmp eq ptr %key, null
   br i1 %no_key, label %null, label %start
@@ -218,7 +219,8 @@ start:
   %dtype_at = getelementptr i8, ptr %finder, i64 $dtype
   br label %each
 
-; The key: the function, then of each array its shape and its dtype, then of each attribute its name and what it is.
+; The key: the function, then of each array its shape and its dtype, then of each attribute its name, what it is, and its
+; class (1, True and 1.0 are equal).
 each:
   %i = phi i64 [ 0, %start ], [ %i_next, %keep ]
   %place = phi i64 [ 1, %start ], [ %place_next, %keep ]
@@ -272,8 +274,11 @@ named:
   %at_item = add i64 %at, 1
   call void @Py_IncRef(ptr %item)
   %put_item = call i32 @PyTuple_SetItem(ptr %key, i64 %at_item, ptr %item)
+  %at_class = add i64 %at, 2
+  %class = call ptr @PyObject_Type(ptr %item)
+  %put_class = call i32 @PyTuple_SetItem(ptr %key, i64 %at_class, ptr %class)
   %j_next = add i64 %j, 1
-  %at_next = add i64 %at, 2
+  %at_next = add i64 %at, 3
   br label %attributes
 leave:
   call void @Py_DecRef(ptr %key)
