@@ -199,6 +199,18 @@ def test_other_lengths_take_no_other_kernels(launcher, monkeypatch, name):
     assert set(counted[2:]) == {counted[1]}  # and no more
 
 
+def test_halves_of_other_lengths_and_channels_are_no_mistake(launcher):
+    draw = np.random.default_rng(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for channels, length in ((8, 5), (16, 6), (12, 7), (20, 9), (24, 8)):
+            x, w = (draw.normal(size=s).astype(np.float16) for s in ((3, channels, length), (channels, 2, 3)))
+            found = F.conv_transpose1d(there(x), there(w), padding=1, groups=4)
+            wide = (minitorch.tensor(each.astype(np.float32)) for each in (x, w))
+            expected = F.conv_transpose1d(*wide, padding=1, groups=4)
+            np.testing.assert_allclose(found._data.host, expected._data, rtol=2e-3, atol=2e-2)
+
+
 def test_much_of_the_same_lengths_gets_a_kernel_of_its_own(launcher, monkeypatch):
     monkeypatch.setattr(device_kernels, "LARGE", 100)
     monkeypatch.setattr(device_kernels, "MUCH", 3 * 40 * 96)

@@ -106,11 +106,11 @@ class CudaBackend(ScheduledBackend):
         program, rounds = widened(program), precision() != "highest"
         if self.fuse and rounds:
             program = with_attention(program, self.device.tile_bytes, self.device.in_groups)
-        if self.fuse:
-            with comparing_surely(program.guards):
+        with comparing_surely(program.guards):
+            if self.fuse:
                 program = channels_last(program, self.turns)
-        program = narrowed(with_products_of_halves(program, rounds, self._is_a_librarys), numbers)
-        return super().build(program, updates, numbers)
+            program = with_products_of_halves(program, rounds, self._is_a_librarys)
+        return super().build(narrowed(program, numbers), updates, numbers)
 
     def _is_a_librarys(self, product: Value) -> bool:
         """Whether a product of windows is a library's convolution, as it lies."""
