@@ -1762,9 +1762,14 @@ def test_objects_of_this_library_are_changed_between_calls(compile):
         chances = mt.distributions.Categorical(logits=mt.zeros(3))
         data = mt.utils.data.TensorDataset(mt.arange(6.0).reshape(2, 3))
         stacked = mt.utils.data.ConcatDataset([data, data])
-        f = compile(lambda x: chances.log_prob(mt.tensor([0, 1, 2])) + data[1][0] + stacked[2][0] * x)
+        named = mt.utils.data.StackDataset(a=data, b=data)
+
+        @compile
+        def f(x):
+            return chances.log_prob(mt.tensor([0, 1, 2])) + data[1][0] + stacked[2][0] * x + named[0]["a"][0]
+
         found = []
-        for i in range(6):
+        for i in range(7):
             if i == 2:
                 chances.logits = mt.tensor([5.0, 0.0, 1.0])
             if i == 3:
@@ -1773,6 +1778,8 @@ def test_objects_of_this_library_are_changed_between_calls(compile):
                 stacked.datasets[1] = mt.utils.data.TensorDataset(mt.ones(2, 3) * 9)
             if i == 5:
                 data.tensors[0].add_(1)
+            if i == 6:
+                named.datasets["a"] = mt.utils.data.TensorDataset(mt.ones(2, 3) * 11)
             found.append(f(mt.ones(3)))
         return found
 

@@ -333,6 +333,10 @@ class Environment:
     def _look_at_part(self, words: str, holder: Any, key: Any) -> None:
         """Guard an attribute of an object, and what is in it."""
         now = self._item(words, holder, key)
+        if type(now) is dict:
+            self._keys(words, now)
+            for each in list(now):
+                self._look_at_part(f"{words}[{each!r}]", now, each)
         if type(now) is list:
             self._guard(words, "{0}", now, expected=list(now), test="identical")
         for each in now if type(now) in (list, tuple) else (now,):

@@ -11,11 +11,13 @@ import pytest
 import minitorch
 from compiled import BACKENDS, assert_same
 from minitorch import nn
-from minitorch.compiler.backends.cuda import sorting
+from minitorch.compiler.backends.cuda import sorting, value_kernels
+from minitorch.compiler.call import verify
 from minitorch.compiler.call.there import computing
 from minitorch.compiler.call.verify import differing
 from minitorch.compiler.ir import builder, elsewhere
-from minitorch.compiler.ir.program import Program, Value
+from minitorch.compiler.ir.halves import HALVES
+from minitorch.compiler.ir.program import Program, Value, interpret
 from minitorch.compiler.trace.recorder import Recording
 from minitorch.nn import functional as F
 from small_nets import ConvNet, Recurrent, training_step
@@ -470,6 +472,27 @@ def test_a_few_numbers_that_rounding_moves_are_compared_by_how_far(shape):
     for found, wrong in ((2e-3, []), (1e3, [0])):
         results = [minitorch.full(shape, found, device="cuda")._data]
         assert differing(program, runner, inputs, results, expected) == wrong
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_halves_are_compared_on_the_device(dtype, monkeypatch):
+    """As large ones are: a mistake that all elements share is noticed there, too."""
+    monkeypatch.setattr(verify, "FEW_NUMBERS", 0)
+    monkeypatch.setattr(verify, "_NOISE", 1 << 11)
+    if not REAL:
+        monkeypatch.setattr(value_kernels, "BLOCKS", 4)  # which a processor runs thread after thread
+    x, y = (Value("input", (), {"index": i}, (40, 40), np.dtype(np.float32)) for i in (0, 1))
+    rounded = builder.cast(builder.matmul(x, y), dtype)
+    total = builder.reduce("add", builder.cast(rounded, np.float32), (1,), False)
+    program = Program([x, y], [builder.cast(rounded, np.float32), rounded, total])
+    inputs = [minitorch.tensor(normal(40, 40, seed=i), device="cuda")._data for i in (1, 2)]
+    expected = interpret(program, [numbers(a) for a in inputs])
+    there = lambda arrays: [minitorch.tensor(a).to("cuda")._data for a in arrays]
+    runner, eps = SimpleNamespace(settle=lambda: None), float(minitorch.finfo(dtype).eps)
+    for factor, wrong in ((1 + 0.3 * eps, []), (1 + 3 * eps, [0, 1])):
+        found = [(a.astype(np.float32) * np.float32(factor)).astype(a.dtype) for a in expected[:2]]
+        found.append(expected[2] + np.float32(0.1 * eps))
+        assert differing(program, runner, inputs, there(found), there(expected)) == wrong
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

@@ -173,7 +173,10 @@ def test_values_stay_on_the_device(name, by, kernels):
 
 
 def test_ptx():
-    maps = [write_map((f, dtypes, BOOL if f == "less" else dtypes[-1])) for f, dtypes in CASES[:8]]
+    halves = [("exp", (half,)) for half in HALVES] + [("less", (half, half)) for half in HALVES]
+    cases = [*CASES[:8], *halves, ("cast", (BOOL,)), ("not_equal", (F4, F4))]
+    results = {"less": BOOL, "not_equal": BOOL, "cast": F8}
+    maps = [write_map((f, dtypes, results.get(f, dtypes[-1]))) for f, dtypes in cases]
     code = ptx(gpu_text([*maps, write_copy(4), write_gather(2), write_add(F4)]), "sm_90")
     assert code.count(b".visible .entry") == len(maps) + 3
     assert b".approx" not in code  # a quick instruction
