@@ -12,6 +12,7 @@ from minitorch.compiler.backends.llvm import linked
 from minitorch.compiler.call import function, when_needed
 
 collect_ignore = ["support"]  # helpers, without doctests
+collect_ignore_glob = ["*conftest.py"]  # not for doctests: there are several modules of this name
 
 # The suite runs on shared, noisy machines: an example's time says nothing.
 common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
