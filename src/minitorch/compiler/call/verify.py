@@ -326,7 +326,9 @@ def _spread(moved: np.ndarray, compute: Elsewhere | None) -> Any:
     # Where a quarter of the elements are so sensitive (a gradient of 0 but for rounding, made ±1 by Adam) all are.
     if not moved.size:
         return moved
-    few = moved if lies_here(moved) else _sample(moved, _SAMPLE, compute)  # (of a million it would take 10 ms)
+    few = (
+        moved if lies_here(moved) else _sample(moved, _SAMPLE, compute)
+    )  # (of a million it would take 10 ms)
     return _mapped(compute, "maximum", moved, float(np.quantile(few, 0.75)))
 
 
