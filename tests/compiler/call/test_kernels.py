@@ -287,9 +287,9 @@ def test_large_arithmetic(used, dtype):
     expected = by_numpy(lambda: gradients(call, x, y, row))
     for _ in range(2):
         for mine, other in zip(gradients(call, x, y, row), expected, strict=True):
-            np.testing.assert_allclose(
-                mine, other, rtol=1e-12 if dtype == np.float64 else 1e-5, atol=1e-5 * (dtype == np.float32)
-            )
+            # The gradient of `row` is sums whose terms nearly cancel: what is left of them is rounding of the terms.
+            bound = 1e-12 if dtype == np.float64 else 1e-5
+            np.testing.assert_allclose(mine, other, rtol=bound, atol=bound)
     assert used
     whole = minitorch.tensor(np.arange(9, dtype=np.uint8))
     np.testing.assert_array_equal((whole * whole).numpy(), np.arange(9, dtype=np.uint8) ** 2)

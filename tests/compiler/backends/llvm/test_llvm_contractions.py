@@ -31,6 +31,11 @@ DTYPES = [np.dtype(np.float32), np.dtype(np.float64)]
 GUARD = 64  # elements around each array: nan, so that using them shows
 
 
+def panel_widths(which):
+    """How many times as many columns make as many panels as there are with 256 bits."""
+    return max(1, which.vector_bytes // 32)
+
+
 def machine(which):
     return llvm.Target.from_triple(which.triple).create_target_machine(
         cpu=which.name, features=which.features, opt=2, reloc="pic", codemodel="small", jit=True
@@ -346,20 +351,22 @@ def test_rows_that_are_far_apart_are_copied_too(which, monkeypatch):
 
 @pytest.mark.parametrize("which", TARGETS, ids=lambda t: t.name)
 def test_lines_that_find_no_place_in_the_cache_are_copied(which):
-    """128 floats are 512 bytes: of lines that far apart the nearest cache holds 64."""
-    for m, k in [(130, 70), (31, 66)]:
-        assert check(product(m, k, 128), which, pieces=3).packing == "copy"
-    assert check(product(130, 60, 128), which).packing is None
+    """128 floats are 512 bytes: of lines that far apart the nearest cache holds 64; of twice as long ones, half."""
+    times = panel_widths(which)
+    n, held = 128 * times, 64 // times
+    for m, k in [(130, held + 6), (31, held + 2)]:
+        assert check(product(m, k, n), which, pieces=3).packing == "copy"
+    assert check(product(130, held - 4, n), which).packing is None
     assert check(product(130, 70, 100), which).packing is None
-    for m, n in [(128, 300), (257, 131)]:
+    for m, n in [(128, 300 * times), (257, 131 * times)]:
         assert check(product(m, 600, n, "TN"), which, pieces=3).packs_a
-    assert not check(product(128, 60, 300, "TN"), which).packs_a
+    assert not check(product(128, 60, 300 * times, "TN"), which).packs_a
 
 
 @pytest.mark.parametrize("which", TARGETS, ids=lambda t: t.name)
 def test_rows_whose_lines_are_at_several_distances(which):
     """A sequence's states but for the last, beside gradients but for the first: k is two loops that do not join."""
-    batch, length, m, n = 12, 90, 64, 80
+    batch, length, m, n = 12, 90, 64, 80 * panel_widths(which)
     loops = (StridedLoop(batch, length * m, length * n), StridedLoop(length - 1, m, n))
     f4 = np.dtype(np.float32)
     c = Contraction(f4, (), (StridedLoop(m, 1, 0),), (StridedLoop(n, 0, 1),), loops)
