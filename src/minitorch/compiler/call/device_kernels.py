@@ -28,12 +28,13 @@ from minitorch.compiler.backends.cuda.convolutions import (
     multiplications,
 )
 from minitorch.compiler.backends.cuda.devices import ALIGNMENT, MOST_DYNAMIC_SHARED, Cuda
+from minitorch.compiler.backends.cuda.gpu_text import gpu_text
 from minitorch.compiler.backends.cuda.in_turn import in_turn
 from minitorch.compiler.backends.cuda.launching import DRIVER, Finder, address_of, launching
 from minitorch.compiler.backends.cuda.lower import FAILED
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.ptx import ptx
-from minitorch.compiler.backends.cuda.words import SHARED_BYTES, SIZE, Kernel, gpu_text
+from minitorch.compiler.backends.cuda.words import SHARED_BYTES, SIZE, Kernel
 from minitorch.compiler.backends.interface import Task
 from minitorch.compiler.call import verify
 from minitorch.compiler.call.kernels import Fixed, Function, recorded, warn

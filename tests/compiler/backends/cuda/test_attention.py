@@ -12,8 +12,8 @@ import minitorch
 from compiled import BACKENDS, assert_same
 from minitorch.compiler.backends.cuda import finding_attention, tiles
 from minitorch.compiler.backends.cuda.devices import Emulated
+from minitorch.compiler.backends.cuda.gpu_text import gpu_text
 from minitorch.compiler.backends.cuda.ptx import ptx
-from minitorch.compiler.backends.cuda.words import gpu_text
 from minitorch.compiler.ir.program import Value
 from minitorch.nn import functional
 
