@@ -233,7 +233,9 @@ def _value_by_value(key: Any, arrays: list[Any], attributes: dict[str, Any], sha
         promised = [promise(length, a.dtype) for length, a in zip(lengths, arrays, strict=True)]
         try:
             _recorded[key] = recorded(function, promised, [list(n) for n in lengths], tree, attributes)
-        except Exception:  # if anything is wrong, CuPy says so
+        except Exception:
+            # Any error: what the function refuses it refuses again when CuPy runs it, and that is the user's to see;
+            # what only a recording fails at, `_made` records again, and warns of.
             _recorded[key] = None
     before = _recorded[key]
     if before is None:
