@@ -91,6 +91,49 @@ def test_the_same_numbers_by_kernels(launcher, case):
             np.testing.assert_allclose(mine.host, other, rtol=1e-9, atol=1e-9)
 
 
+class Interrupted:
+    """A list or a context variable; Ctrl-C comes as soon as one of its methods has done what it does, once."""
+
+    def __init__(self, of, method):
+        self.of, self.method = of, method
+
+    def __getattr__(self, name):
+        found = getattr(self.of, name)
+
+        def call(*args):
+            result = found(*args)
+            if name == self.method:
+                self.method = None
+                raise KeyboardInterrupt
+            return result
+
+        return call
+
+    def __contains__(self, each):
+        return each in self.of
+
+
+@pytest.mark.parametrize(("name", "method"), [("busy", "append"), ("busy", "remove"), ("_inside", "set")])
+def test_ctrl_c_leaves_nothing_that_keeps_kernels_from_being_used(launcher, monkeypatch, name, method):
+    x = there(np.ones((3, 4), np.float32))
+    before = getattr(native, name)
+    with monkeypatch.context() as patched:
+        patched.setattr(native, name, Interrupted(before, method))
+        with pytest.raises(KeyboardInterrupt):
+            x.exp()
+    assert (native.busy, native._inside.get()) == ([], False)
+    assert launches(launcher, x.exp) == 1
+
+
+def test_ctrl_c_leaves_large_arrays_to_kernels(monkeypatch):
+    run = native.natively(np.exp)
+    with monkeypatch.context() as patched:
+        patched.setattr(native, "_inside", Interrupted(native._inside, "set"))
+        with pytest.raises(KeyboardInterrupt):
+            run(np.ones(native.LARGE))
+    assert not native._inside.get()
+
+
 def launches(launcher, call):
     call(), call()
     before = launcher.launched
