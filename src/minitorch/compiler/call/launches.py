@@ -1,4 +1,4 @@
-"""Programs as kernels that are launched one after the other. Enters: a schedule's tasks. Leaves: a function of arrays."""
+"""Kernels that are launched one after the other. Enters: a schedule's tasks. Leaves: a function of arrays."""
 
 from __future__ import annotations
 
