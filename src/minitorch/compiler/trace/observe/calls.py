@@ -29,7 +29,7 @@ import numpy as np
 from minitorch.compiler.ir.sizes import Size
 from minitorch.compiler.trace.deferred import deferred
 from minitorch.compiler.trace.number import Number, as_size, of_math, settled
-from minitorch.compiler.trace.observe import hooks
+from minitorch.compiler.trace.observe import attributes, items, operators
 from minitorch.compiler.trace.observe.builtin_functions import (
     AS_ITEMS,
     SPECIAL_BUILTINS,
@@ -39,7 +39,17 @@ from minitorch.compiler.trace.observe.builtin_functions import (
     log,
     store_plainly,
 )
-from minitorch.compiler.trace.observe.hooks import CONTAINERS, lookup, own_method, rewriter
+from minitorch.compiler.trace.observe.hooks import rewriter
+from minitorch.compiler.trace.observe.methods import (
+    CONTAINERS,
+    HEAP_TYPE,
+    IMMUTABLE_TYPE,
+    PLAIN_TYPES,
+    TENSORS,
+    lookup,
+    observed_method,
+    own_method,
+)
 from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, Library, Observer, brief
 from minitorch.compiler.trace.observe.whose import is_trusted, is_trusted_class
 from minitorch.compiler.trace.refusal import CheckFailed, CompileError, Refused
@@ -229,7 +239,7 @@ class CallObserver(Observer):
     def _passed(self, thing: Any, by_value: bool, depth: int = 0) -> Any:
         """Return what is given to this library's or NumPy's code in place of a thing."""
         kind = type(thing)
-        if kind in hooks._PLAIN_TYPES or isinstance(thing, (Node, Traced)):
+        if kind in PLAIN_TYPES or isinstance(thing, (Node, Traced)):
             if isinstance(thing, Node) and self.is_outside(thing):
                 self.meet(thing)
             return thing
@@ -274,9 +284,9 @@ class CallObserver(Observer):
     def _calls_getter(self, function: Any, args: tuple[Any, ...]) -> Any:
         _, parts = function.__reduce__()[:2]
         if isinstance(function, operator.attrgetter):
-            found = [functools.reduce(hooks.attribute, name.split("."), args[0]) for name in parts]
+            found = [functools.reduce(attributes.attribute, name.split("."), args[0]) for name in parts]
         elif isinstance(function, operator.itemgetter):
-            found = [hooks.item(args[0], key) for key in parts]
+            found = [items.item(args[0], key) for key in parts]
         else:
             raise self.refuse("it calls an operator.methodcaller; write the call")
         return found[0] if len(found) == 1 else tuple(found)
@@ -352,7 +362,7 @@ class CallObserver(Observer):
 
     def read(self, thing: Any) -> Any:
         """Return what a function in C that looks at the whole of a thing is given in its place."""
-        if type(thing) in hooks._PLAIN_TYPES or isinstance(thing, (Node, Traced, tuple)):
+        if type(thing) in PLAIN_TYPES or isinstance(thing, (Node, Traced, tuple)):
             return thing
         if isinstance(thing, np.ndarray):
             if self.is_outside(thing) and id(thing) not in self.given:
@@ -361,7 +371,7 @@ class CallObserver(Observer):
         if isinstance(thing, (types.FunctionType, types.MethodType, functools.partial)):
             return self.observed(thing)
         if own_method(thing, "__iter__") is not None or own_method(thing, "__next__") is not None:
-            return hooks.iterator(thing)
+            return items.iterator(thing)
         self.whole(thing)
         return thing
 
@@ -395,7 +405,7 @@ class CallObserver(Observer):
         ):
             return self._calls_new(function, owner, args, options)
         if isinstance(owner, str) and name in ("format", "join"):
-            parts = (*args, *options.values()) if name == "format" else tuple(hooks.iterator(args[0]))
+            parts = (*args, *options.values()) if name == "format" else tuple(items.iterator(args[0]))
             parts = tuple(map(as_number, parts))
             if any(isinstance(part, Number) for part in parts):
                 count, names = len(args), tuple(options)
@@ -446,11 +456,11 @@ class CallObserver(Observer):
         if isinstance(owner, dict) and name in AS_ITEMS and (self.is_outside(owner) or self.is_given(owner)):
             return AS_ITEMS[name](self, owner, *args, **options)
         if name == "__contains__":
-            return hooks.contains(args[0], owner, False)
+            return operators.contains(args[0], owner, False)
         if name == "__getitem__":
-            return hooks.item(owner, args[0])
+            return items.item(owner, args[0])
         if name == "__setitem__":
-            return hooks.store_item((args[1], owner, args[0]))
+            return items.store_item((args[1], owner, args[0]))
         if name == "__len__":
             return length(self, owner)
         if self.is_given(owner) and name not in _READERS:
@@ -466,7 +476,7 @@ class CallObserver(Observer):
                     "collections",
                 ):
                     raise self.refuse(f"it changes a {type(owner).__name__} from outside; do that outside")
-                given = tuple([hooks._copied(a) for a in args]) if name in _TAKE_ALL_OF_IT else args
+                given = tuple([items.copied(a) for a in args]) if name in _TAKE_ALL_OF_IT else args
                 if isinstance(owner, collections.deque) and owner.maxlen is not None:
                     self.fact("the length of a deque", "attribute", owner, "maxlen", owner.maxlen)
                 self.restructured(owner, function, given, options)
@@ -500,7 +510,7 @@ class CallObserver(Observer):
             return special(self, kind, args, options)
         if issubclass(kind, BaseException) and not isinstance(lookup(kind, "__init__"), types.FunctionType):
             return self.made(kind(*args, **options))
-        if kind in hooks._PLAIN_TYPES or kind in (object, property, np.ndarray):
+        if kind in PLAIN_TYPES or kind in (object, property, np.ndarray):
             for name in (
                 "__float__",
                 "__int__",
@@ -511,9 +521,9 @@ class CallObserver(Observer):
                 "__complex__",
             ):
                 if args and name.strip("_") == kind.__name__ and own_method(args[0], name):
-                    return kind(hooks.observed_method(self, args[0], name))
+                    return kind(observed_method(self, args[0], name))
             if kind is bool and args:
-                return hooks.truth(args[0])
+                return operators.truth(args[0])
             if kind is str and args:
                 return deferred(str, *map(as_number, args))
             if kind in (int, float) and len(args) == 1 and isinstance(args[0], (Node, Traced)):
@@ -538,7 +548,7 @@ class CallObserver(Observer):
         new, begin = lookup(kind, "__new__"), lookup(kind, "__init__")
         new = new.__func__ if isinstance(new, staticmethod) else new
         for name in ("__new__", "__init__"):
-            if not kind.__flags__ & hooks._IMMUTABLE_TYPE and self.is_outside(kind):
+            if not kind.__flags__ & IMMUTABLE_TYPE and self.is_outside(kind):
                 self.type_fact(kind, name, lookup(kind, name))
         if isinstance(new, types.FunctionType):
             thing = self.calls(new, (kind, *args), options)
@@ -549,9 +559,7 @@ class CallObserver(Observer):
                 else kind(*args, **options)
             )
         elif (
-            isinstance(begin, types.FunctionType)
-            or not kind.__flags__ & hooks._HEAP_TYPE
-            or type(kind) is not type
+            isinstance(begin, types.FunctionType) or not kind.__flags__ & HEAP_TYPE or type(kind) is not type
         ):
             for each in (*args, *options.values()):
                 self.read(each)
@@ -576,7 +584,7 @@ class CallObserver(Observer):
 
     def whole(self, things: Any) -> None:
         """Note that everything in a container is looked at."""
-        if type(things) in hooks._PLAIN_TYPES or isinstance(things, (tuple, Node, Traced, str)):
+        if type(things) in PLAIN_TYPES or isinstance(things, (tuple, Node, Traced, str)):
             return
         if isinstance(things, types.GeneratorType):
             self.must_be_ours(things)
@@ -706,7 +714,7 @@ class CallObserver(Observer):
     def class_fact(self, thing: Any) -> None:
         """Note which class an object from outside is of, if that can be changed."""
         kind = type(thing)
-        if kind.__flags__ & hooks._HEAP_TYPE and self.is_outside(thing):
+        if kind.__flags__ & HEAP_TYPE and self.is_outside(thing):
             words = f"the class of a {kind.__name__}"
             self.fact(words, "class", thing, None, kind, self.is_managed(thing))
 
@@ -773,7 +781,7 @@ class CallObserver(Observer):
             if isinstance(each, CONTAINERS):
                 self.whole(each)
         self._note_shown((*args, *options.values()))
-        args = tuple([hooks._copied(a) for a in args])
+        args = tuple([items.copied(a) for a in args])
         self.happened(function, args, options)
 
     def _note_shown(self, things: Any) -> None:
@@ -781,7 +789,7 @@ class CallObserver(Observer):
         for each in things:
             if isinstance(each, (list, tuple, dict)):
                 self._note_shown(each.values() if isinstance(each, dict) else each)
-            elif isinstance(each, hooks.TENSORS):
+            elif isinstance(each, TENSORS):
                 self._shown.append((each, _state_of(each)))
 
     def refuse_what_was_shown_and_changed(self) -> None:
