@@ -26,8 +26,8 @@ from minitorch.compiler.ir import builder as b
 from minitorch.compiler.ir.program import Program, interpret
 from minitorch.compiler.ir.sizes import Symbol
 from random_ir import close, given
-from small_nets import ConvNet, Recurrent, training_step
-from some_gpu import REAL, gpu, numbers, there
+from small_nets import ConvNet, Recurrent
+from some_gpu import REAL, gpu, numbers, there, trained
 from varying import CASES, RandomVarying, arrays_for, fixed, varying
 
 F = nn.functional
@@ -230,20 +230,6 @@ MODELS = {
 }
 
 
-def trained(model, batch, sizes, on_device):
-    mt.manual_seed(0)
-    model = model().to("cuda" if on_device else "cpu")
-    step = training_step(model, mt.optim.SGD(model.parameters(), lr=0.1, momentum=0.9))
-    if on_device:
-        step = mt.compile(step, fullgraph=True)
-    losses = []
-    for n, m in sizes:
-        x, y = mt.tensor(batch(n, m)), mt.tensor(np.arange(n) % 3)
-        losses.append(step(*((x.to("cuda"), y.to("cuda")) if on_device else (x, y))))
-    assert all(there(loss) == on_device for loss in losses)
-    return [*map(numbers, losses), *map(numbers, model.parameters())], step
-
-
 @pytest.mark.parametrize(
     ("name", "most_here"),
     [*((name, 1 << 23) for name in MODELS), *((name, 0) for name in ("a convolution", "padded rows"))],
@@ -251,9 +237,12 @@ def trained(model, batch, sizes, on_device):
 def test_training_on_batches_of_any_size(name, most_here, monkeypatch):
     monkeypatch.setattr(record, "MOST_HERE", most_here)  # (0: recordings compute on the device)
     sizes = [(7, 4), (5, 6), (5, 3), (11, 13), (13, 7), (2, 2), (7, 4), (19, 5)]
-    found, step = trained(*MODELS[name], sizes, True)
-    expected, _ = trained(*MODELS[name], sizes, False)
-    for a, e in zip(found, expected, strict=True):
+    model, batch = MODELS[name]
+    optimizer = lambda parameters: mt.optim.SGD(parameters, lr=0.1, momentum=0.9)
+    batches = [(batch(n, m), np.arange(n) % 3) for n, m in sizes]
+    losses, state, step = trained(model, optimizer, batches, True)
+    expected, others, _ = trained(model, optimizer, batches, False)
+    for a, e in zip([*losses, *state], [*expected, *others], strict=True):
         np.testing.assert_allclose(a, e, rtol=2e-3, atol=2e-4)
     assert step.compilations <= 3
     assert step.cache.eager_calls == 0
