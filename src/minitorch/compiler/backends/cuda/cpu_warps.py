@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
 from minitorch.compiler.backends.cuda.instructions import PRODUCTS
-from minitorch.compiler.backends.cuda.words import (
-    WARP,
-    GroupProduct,
-    Item,
-    Kernel,
-    Together,
-    Turns,
-    group_products,
-)
+from minitorch.compiler.backends.cuda.words import WARP, GroupProduct, GroupProducts, Kernel, Together, all_of
 from minitorch.compiler.backends.llvm import functions
 from minitorch.compiler.backends.llvm.control import add, multiply, repeat
 from minitorch.compiler.backends.llvm.text import Emitter
@@ -51,7 +43,7 @@ def cpu_warps(kernel: Kernel) -> str:
 
     repeat(e, "0", str(WARP), exchange)
     ended()
-    kinds = {item.kind for item in _together(kernel.items)}
+    kinds = {item.kind for item in all_of(Together, kernel.items)}
     for kind in sorted(kinds & set(PRODUCTS)):
         begun(f"@words.{kind}(ptr %shared, i64 %warp, {', '.join(f'i64 %{slot}' for slot in _OF_PRODUCT)})")
         _cpu_multiply(e, cell, kind.removeprefix("multiply").removeprefix("_"))
@@ -61,7 +53,7 @@ def cpu_warps(kernel: Kernel) -> str:
         begun(f"@words.{kind}(ptr %shared, i64 %warp, {', '.join(slots)}, i64 %where, i64 %distance)")
         _cpu_matrices(e, cell, kind == "matrices_transposed")
         ended()
-    for products in group_products(kernel.items):
+    for products in all_of(GroupProducts, kernel.items):
         for number, product in enumerate(products.products):
             begun(f"@words.products{products.number}.{number}(ptr %shared, i64 %warp)")
             _cpu_group_product(e, cell, product)
@@ -78,14 +70,6 @@ def cpu_warps(kernel: Kernel) -> str:
         "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
     ]
     return "\n".join(e.lines)
-
-
-def _together(items: Sequence[Item]) -> Iterator[Together]:
-    for item in items:
-        if isinstance(item, Together):
-            yield item
-        elif isinstance(item, Turns):
-            yield from _together(item.items)
 
 
 _OF_PRODUCT = [*(f"c{k}" for k in range(4)), *(f"a{k}" for k in range(4)), "b0", "b1"]

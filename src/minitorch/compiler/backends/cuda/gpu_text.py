@@ -23,7 +23,7 @@ from minitorch.compiler.backends.cuda.words import (
     Kernel,
     Phase,
     Together,
-    group_products,
+    all_of,
 )
 from minitorch.compiler.ir.sizes import spelled
 
@@ -49,7 +49,7 @@ def _gpu_kernel(kernel: Kernel, number: int) -> list[str]:
     lines = []
     if kernel.shared:
         kind = f"[{kernel.shared} x i8]"
-        aligned = SHARED_ALIGNMENT if any(group_products(kernel.items)) else 16
+        aligned = SHARED_ALIGNMENT if any(all_of(GroupProducts, kernel.items)) else 16
         lines.append(
             f"@shared{number} = internal addrspace(3) global {kind} undef, align {aligned}"
             if kernel.shared <= SHARED_BYTES

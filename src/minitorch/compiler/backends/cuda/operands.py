@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from minitorch.compiler.backends.cuda.words import Kernel
+from minitorch.compiler.backends.llvm.text import Emitter
 
 
 def name_sizes(kernel: Kernel) -> list[str]:
@@ -33,3 +34,11 @@ def find_operand(place: int) -> list[str]:
         f"  %address{place} = phi i64 [ %read{place}, %look{place} ], [ {given}, %there{place} ]",
         f"  %generic{place} = inttoptr i64 %address{place} to ptr",
     ]
+
+
+def nothing_failed(e: Emitter, guard: int | None) -> list[str]:
+    """Write the condition that no index was found out of range, which an operand says: none, without that operand."""
+    if guard is None:
+        return []
+    found = e.op(f"load i64, ptr %operand{guard}, align 8")
+    return [e.op(f"icmp eq i64 {found}, 0")]

@@ -23,7 +23,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -123,6 +123,7 @@ class Turns:
 
 
 Item = Phase | Turns | Together | GroupProducts
+Each = TypeVar("Each", bound=Item)
 
 
 @dataclass
@@ -248,10 +249,10 @@ class BlockWriter:
         self._open.pop()
 
 
-def group_products(items: Sequence[Item]) -> Iterator[GroupProducts]:
-    """Yield the products of four warps among these, and inside their turns."""
+def all_of(kind: type[Each], items: Sequence[Item]) -> Iterator[Each]:
+    """Yield what is of a kind among these, and inside their turns."""
     for item in items:
-        if isinstance(item, GroupProducts):
+        if isinstance(item, kind):
             yield item
         elif isinstance(item, Turns):
-            yield from group_products(item.items)
+            yield from all_of(kind, item.items)
