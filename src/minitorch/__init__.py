@@ -222,7 +222,7 @@ def _update(*call: _Any) -> _Any:
 
 def _device_update(*call: _Any) -> _Any:
     """Change a GPU's arrays by a kernel of our own; return whether that was done."""
-    kernels = _importlib.import_module("minitorch.compiler.call.device_kernels")
+    kernels = _importlib.import_module("minitorch.compiler.call.device_updates")
     _native.offer_updates_there(kernels.update)
     return kernels.update(*call)
 

@@ -66,6 +66,23 @@ def test_second_order_stays_on_the_device():
     np.testing.assert_allclose(curvature._data.host, 6 * np.array([0.5, -1.5, 2.0]))
 
 
+@pytest.mark.parametrize("place", [on_device, minitorch.tensor])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, n: x.elu(n),
+        lambda x, n: x.leaky_relu(n),
+        lambda x, n: x.softplus(beta=n, threshold=n * 50),
+        lambda x, n: x.norm(p=n),
+    ],
+)
+def test_a_number_of_numpys_neither_widens_a_result_nor_is_an_array(call, place):
+    x = np.linspace(-2, 2, 7).astype(np.float16)
+    found, expected = (call(place(x), number) for number in (np.float32(0.5), 0.5))
+    assert found.dtype == minitorch.float16
+    assert found.tolist() == expected.tolist()
+
+
 def test_the_standin_refuses_host_arrays():
     with pytest.raises(TypeError, match="host array"):
         DeviceArray(np.ones(3)) + np.ones(3)

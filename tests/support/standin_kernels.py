@@ -1,4 +1,4 @@
-"""A GPU's kernels of eager ops on `DeviceArray`s, run by this processor, thread after thread. For `device_kernels.use`."""
+"""A GPU's kernels of eager ops on `DeviceArray`s, run by this processor, thread after thread. For `eager_backend.use`."""
 
 import ctypes
 from types import SimpleNamespace
@@ -12,7 +12,7 @@ from standin import DeviceArray
 
 
 class StandinLauncher:
-    """In the place of device_kernels.Launcher; counts what it launches."""
+    """In the place of launcher.Launcher; counts what it launches."""
 
     finder = None  # (there is no machine code for DeviceArrays)
 

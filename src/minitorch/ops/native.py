@@ -25,7 +25,7 @@ Compute = Callable[[Callable[..., Any], Callable[..., Any], tuple[Any, ...], dic
 Quick = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
 # A function, what computes it otherwise, and `busy`: what computes it on a device, by a kernel that was used before.
-Shortcut = Callable[[Callable[..., Any], Callable[..., Any], list[str]], Callable[..., Any]]
+Shortcut = Callable[[Callable[..., Any], Callable[..., Any], list[object]], Callable[..., Any]]
 
 # Kernels for arrays of any lengths; of any shape, if it is the same for all, and each element is computed from those at
 # its place; of any length of the first axis, of all that have as many axes as the first array, or of that alone.
@@ -50,8 +50,8 @@ _in_use: list[Compute] = []  # the same, or empty
 _offered_there: list[Compute] = []  # by whom on a device, at most one
 _quick: list[Quick] = []  # what finds kernels that were used before, at most one
 _of_devices: set[type] = set()  # the classes of devices' arrays that were met so far
-# Why kernels are not to be looked for on a device at this moment: they are switched off, or one is being made.
-busy: list[str] = []
+# Why kernels are not to be looked for on a device at this moment: they are "off", or a call of its own is looking.
+busy: list[object] = []
 _behind: dict[Any, Callable[..., Any]] = {}  # shorter ways, with what each is a way to
 # Whether NumPy is computing a function in this thread: what that calls is a part of its kernel.
 _inside: ContextVar[bool] = ContextVar("inside", default=False)
@@ -110,14 +110,18 @@ def _computed_there(
         return plain(*inputs, **attributes)
     if _quick and (found := _quick[0](function, inputs, attributes)) is not None:
         return found
-    before = _inside.set(True)
-    busy.append("making")
-    try:
-        found = _offered_there[0](function, plain, inputs, attributes, lengths)
-        return plain(*inputs, **attributes) if found is None else found
+    mine = object()
+    try:  # (One thing to each `finally`, and all of it inside: Ctrl-C may come between any two calls.)
+        try:
+            busy.append(mine)
+            _inside.set(True)
+            found = _offered_there[0](function, plain, inputs, attributes, lengths)
+            return plain(*inputs, **attributes) if found is None else found
+        finally:
+            _inside.set(False)
     finally:
-        busy.remove("making")
-        _inside.reset(before)
+        if mine in busy:
+            busy.remove(mine)
 
 
 # A function that changes some of its arrays, those, and numbers; whether it was done.
@@ -250,8 +254,8 @@ def natively(
         nonlocal met
         if _inside.get():
             return plain(*inputs, **attributes)
-        before = _inside.set(True)
         try:
+            _inside.set(True)
             met += size
             if not large_was_met:
                 meet_large(size)
@@ -263,7 +267,7 @@ def natively(
                 return pieces.elementwise(plain, inputs, attributes)
             return plain(*inputs, **attributes)
         finally:
-            _inside.reset(before)
+            _inside.set(False)
 
     chosen = functools.wraps(plain)(run_one if _takes_one(plain) else run)
     chosen.is_native, chosen.kernels_of = True, function  # type: ignore[attr-defined]

@@ -195,6 +195,11 @@ def promoted(*operands: Any) -> list[Any]:
     return [cast(o, dtype) if isinstance(o, Node) else o for o in operands]
 
 
+def plain_number(value: Any) -> Any:
+    """Return a number of NumPy's as Python's, and all else as it is: an op's attribute must not widen its tensor."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def operand(value: Any, name: str = "operand") -> Any:
     """Return a Tensor or a Python number from whatever stands beside a Tensor, in the op `name`."""
     if isinstance(value, Node) or value.__class__ in (float, int, bool, complex):

@@ -9,7 +9,8 @@ import minitorch
 from cases import floats
 from compiled import BACKENDS
 from minitorch.compiler.backends.llvm.driver import aligned
-from minitorch.compiler.call import device_kernels
+from minitorch.compiler.call import device_kernels, eager_backend
+from minitorch.compiler.call import launches as launching
 from minitorch.engine import bfloat16, modes
 from minitorch.engine.node import new_tensor
 from minitorch.nn import functional as F
@@ -32,8 +33,8 @@ SHOWN = {
 def launcher(monkeypatch):
     """Kernels for DeviceArrays, made at the first call of a kind."""
     found = StandinLauncher()
-    device_kernels.use(found)
-    monkeypatch.setattr(device_kernels, "CALLS", 1)
+    eager_backend.use(found)
+    monkeypatch.setattr(eager_backend, "CALLS", 1)
     native.meet(DeviceArray)
     minitorch.set_native_ops(True)
     for op in OPS.values():
@@ -41,7 +42,7 @@ def launcher(monkeypatch):
     yield found
     native.forget(DeviceArray)
     minitorch.set_native_ops(False)
-    device_kernels.use(StandinLauncher())
+    eager_backend.use(StandinLauncher())
 
 
 def there(array, requires_grad=False):
@@ -88,6 +89,49 @@ def test_the_same_numbers_by_kernels(launcher, case):
         if other is not None:
             assert isinstance(mine, DeviceArray)
             np.testing.assert_allclose(mine.host, other, rtol=1e-9, atol=1e-9)
+
+
+class Interrupted:
+    """A list or a context variable; Ctrl-C comes as soon as one of its methods has done what it does, once."""
+
+    def __init__(self, of, method):
+        self.of, self.method = of, method
+
+    def __getattr__(self, name):
+        found = getattr(self.of, name)
+
+        def call(*args):
+            result = found(*args)
+            if name == self.method:
+                self.method = None
+                raise KeyboardInterrupt
+            return result
+
+        return call
+
+    def __contains__(self, each):
+        return each in self.of
+
+
+@pytest.mark.parametrize(("name", "method"), [("busy", "append"), ("busy", "remove"), ("_inside", "set")])
+def test_ctrl_c_leaves_nothing_that_keeps_kernels_from_being_used(launcher, monkeypatch, name, method):
+    x = there(np.ones((3, 4), np.float32))
+    before = getattr(native, name)
+    with monkeypatch.context() as patched:
+        patched.setattr(native, name, Interrupted(before, method))
+        with pytest.raises(KeyboardInterrupt):
+            x.exp()
+    assert (native.busy, native._inside.get()) == ([], False)
+    assert launches(launcher, x.exp) == 1
+
+
+def test_ctrl_c_leaves_large_arrays_to_kernels(monkeypatch):
+    run = native.natively(np.exp)
+    with monkeypatch.context() as patched:
+        patched.setattr(native, "_inside", Interrupted(native._inside, "set"))
+        with pytest.raises(KeyboardInterrupt):
+            run(np.ones(native.LARGE))
+    assert not native._inside.get()
 
 
 def launches(launcher, call):
@@ -246,13 +290,13 @@ def test_lengths_of_other_axes_do_not_pass_for_those_that_vary(launcher):
 def test_large_products_are_left_to_libraries(launcher, monkeypatch):
     x, w = there(np.ones((1, 2, 5, 5), np.float32)), there(np.ones((3, 2, 3, 3), np.float32))
     small = launches(launcher, lambda: F.conv2d(x, w))
-    monkeypatch.setattr(device_kernels, "MOST_FLOPS", 100)
-    device_kernels.use(launcher)
+    monkeypatch.setattr(launching, "MOST_FLOPS", 100)
+    eager_backend.use(launcher)
     assert (small > 0, launches(launcher, lambda: F.conv2d(x, w))) == (True, 0)
 
 
 def test_a_large_convolution_is_a_product_of_a_library(launcher, monkeypatch):
-    monkeypatch.setattr(device_kernels, "LEAST_CONVOLVED", 1 << 40)
+    monkeypatch.setattr(eager_backend, "LEAST_CONVOLVED", 1 << 40)
     draw = np.random.default_rng(0)
     images, kernel = draw.normal(size=(2, 16, 12, 12)), draw.normal(size=(32, 16, 3, 3))
     x, w = there(images.astype(np.float32)), there(kernel.astype(np.float32))
@@ -283,7 +327,7 @@ def of_both(images, kernel, how, call):
 @pytest.mark.parametrize("size", [(11,), (12, 11), (5, 4, 6)], ids=len)
 def test_a_convolution_is_one_of_a_library_where_there_is_one(launcher, size, how, monkeypatch):
     how = how | {"padding": how["padding"][-len(size) :]} if isinstance(how.get("padding"), tuple) else how
-    monkeypatch.setattr(device_kernels, "LEAST_CONVOLVED", 1)
+    monkeypatch.setattr(eager_backend, "LEAST_CONVOLVED", 1)
     draw = np.random.default_rng(0)
     shapes = [(2, 6, *size), (9, 6 // how.get("groups", 1), *[3] * len(size))]
     images, kernel = (draw.normal(size=s).astype(np.float32) for s in shapes)
@@ -301,7 +345,7 @@ def test_a_convolution_is_one_of_a_library_where_there_is_one(launcher, size, ho
 @pytest.mark.parametrize("taps", [(1, 3), (3, 1), (1, 1), (12, 1)], ids=str)
 @pytest.mark.parametrize("count", [1, 2])
 def test_filters_of_one_row_or_column_are_no_other_matter(launcher, taps, count, monkeypatch):
-    monkeypatch.setattr(device_kernels, "LEAST_CONVOLVED", 1)
+    monkeypatch.setattr(eager_backend, "LEAST_CONVOLVED", 1)
     draw = np.random.default_rng(0)
     with_bias = lambda x, w, **how: F.conv2d(x, w, w.sum((1, 2, 3)), **how)
     for channels, groups in ((6, 1), (6, 3), (1, 1)):
@@ -319,7 +363,7 @@ def test_filters_of_one_row_or_column_are_no_other_matter(launcher, taps, count,
 @pytest.mark.parametrize("how", [{}, {"stride": 2}, {"stride": 2, "padding": 1, "groups": 3}], ids=str)
 @pytest.mark.parametrize("size", [(11,), (12, 11), (5, 4, 6)], ids=len)
 def test_so_is_a_transposed_one(launcher, size, how, monkeypatch):
-    monkeypatch.setattr(device_kernels, "LEAST_CONVOLVED", 1)
+    monkeypatch.setattr(eager_backend, "LEAST_CONVOLVED", 1)
     products = []
     monkeypatch.setattr(launcher, "multiply", lambda *args: products.append(args))
     draw = np.random.default_rng(0)
@@ -336,7 +380,7 @@ def test_so_is_a_transposed_one(launcher, size, how, monkeypatch):
 def test_a_convolution_of_halves_is_one_of_a_library(launcher, name, how, monkeypatch):
     if name == "bfloat16":
         pytest.importorskip("ml_dtypes")
-    monkeypatch.setattr(device_kernels, "LEAST_CONVOLVED", 1)
+    monkeypatch.setattr(eager_backend, "LEAST_CONVOLVED", 1)
     dtype, rough = np.dtype(getattr(minitorch, name)), {"float16": 2e-3, "bfloat16": 1.6e-2}[name]
     draw = np.random.default_rng(0)
     shapes = [(2, 6, 12, 11), (6, 6 // how.get("groups", 1), 3, 3)]
@@ -365,7 +409,7 @@ def test_long_sums_that_cancel_out_may_be_rounded_differently(launcher):
 
 
 def test_a_convolution_whose_windows_are_written_out_has_room_for_them(launcher, monkeypatch):
-    monkeypatch.setattr(device_kernels, "LEAST_CONVOLVED", 1 << 40)
+    monkeypatch.setattr(eager_backend, "LEAST_CONVOLVED", 1 << 40)
     draw = np.random.default_rng(0)
     images, kernel = draw.normal(size=(4, 64, 8, 8)), draw.normal(size=(64, 64, 3, 3))
     x, w = there(images.astype(np.float32)), there(kernel.astype(np.float32))
@@ -414,7 +458,7 @@ def test_small_kernels_that_wait_for_each_other_are_one_launch(launcher):
 
 
 def test_a_wrong_kernel_is_not_used(launcher, monkeypatch):
-    monkeypatch.setattr(device_kernels, "_agrees", lambda *args: False)
+    monkeypatch.setattr(device_kernels, "agrees", lambda *args: False)
     x = there(np.ones(4, np.float32))
     with pytest.warns(UserWarning, match="does not give what its steps give"):
         minitorch.sigmoid(x)
@@ -457,7 +501,7 @@ def by_machine_code(launcher, monkeypatch):
     for each, _ in met:
         each.clear()
     found = MachineCodeLauncher()
-    device_kernels.use(found)
+    eager_backend.use(found)
     yield found
     for each, content in met:
         each[:] = content
@@ -483,7 +527,7 @@ def test_a_kernel_that_was_used_before_is_found_by_machine_code(by_machine_code,
     for _ in range(2):
         for call in calls.values():
             call(*on_device)
-    device_kernels.use(by_machine_code)  # (again: what was a shortcut has another one now)
+    eager_backend.use(by_machine_code)  # (again: what was a shortcut has another one now)
     for _ in range(2):
         for call in calls.values():
             call(*on_device)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from minitorch.compiler.trace.observe.hooks import lookup
+from minitorch.compiler.trace.observe.methods import lookup
 from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, brief
 from minitorch.engine.modes import current
 from minitorch.engine.watch import owner_of

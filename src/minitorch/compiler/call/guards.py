@@ -30,7 +30,7 @@ from minitorch.compiler.call.conditions import (
     first_violation,
     same,
 )
-from minitorch.compiler.trace.observe.hooks import lookup
+from minitorch.compiler.trace.observe.methods import lookup
 from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, Fact, brief, reported_places
 from minitorch.compiler.trace.observe.whose import is_trusted, is_trusted_class
 from minitorch.compiler.trace.recorded import FromPlace, ReadNumber, look_at

@@ -37,7 +37,7 @@ def can_be_met(thing: Any) -> bool:
 
 
 class KnownObjects:
-    """This library's objects, for an Observer (trace/observe/calls.py: Library)."""
+    """This library's objects, for an Observer (trace/observe/observer.py: Library)."""
 
     def __init__(self, active: Recording, environment: Environment, before: Before) -> None:
         self.active = active

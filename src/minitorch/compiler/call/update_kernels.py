@@ -2,7 +2,7 @@
 
 The function runs once on arrays that record. What it leaves in them is computed by one kernel, in their own memory; the
 numbers, a learning rate and the like, are told to it at each call. `update` does so for large arrays here, of any
-length; device_kernels.py for those of a GPU.
+length; device_updates.py for those of a GPU.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from minitorch.engine.node import Node
 from minitorch.engine.record import apply
 from minitorch.ops import activation as ops
 from minitorch.ops.op import Op
-from minitorch.tensor.convert import cast, choose, one_axis
+from minitorch.tensor.convert import cast, choose, one_axis, plain_number
 from minitorch.tensor.methods.public import function, in_place
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Activations(Node):
         >>> minitorch.tensor([-1.0, 2.0]).leaky_relu(0.1)
         tensor([-0.1000,  2.0000])
         """
-        return apply_unary(ops.LEAKY_RELU, self, {"slope": negative_slope})
+        return apply_unary(ops.LEAKY_RELU, self, {"slope": plain_number(negative_slope)})
 
     @in_place
     def elu(self, alpha: float = 1.0) -> Tensor:
@@ -69,7 +69,7 @@ class Activations(Node):
         >>> minitorch.tensor([-1.0, 2.0]).elu()
         tensor([-0.6321,  2.0000])
         """
-        return apply_unary(ops.ELU, self, {"alpha": alpha})
+        return apply_unary(ops.ELU, self, {"alpha": plain_number(alpha)})
 
     @in_place
     def silu(self) -> Tensor:
@@ -98,7 +98,7 @@ class Activations(Node):
         >>> minitorch.tensor([0.0, 30.0]).softplus()
         tensor([ 0.6931, 30.0000])
         """
-        return apply(ops.SOFTPLUS, self, beta=beta, threshold=threshold)
+        return apply(ops.SOFTPLUS, self, beta=plain_number(beta), threshold=plain_number(threshold))
 
     # --- softmax ---------------------------------------------------------------------------------
 

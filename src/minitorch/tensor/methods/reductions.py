@@ -21,7 +21,16 @@ from minitorch.ops.indexing import GATHER
 from minitorch.ops.linalg import SVDVALS
 from minitorch.ops.op import Op, count_of
 from minitorch.ops.shape import RESHAPE
-from minitorch.tensor.convert import binary, cast, choose, one_axis, reduction_axis, tensor_for, to_floating
+from minitorch.tensor.convert import (
+    binary,
+    cast,
+    choose,
+    one_axis,
+    plain_number,
+    reduction_axis,
+    tensor_for,
+    to_floating,
+)
 from minitorch.tensor.methods.arguments import as_row, required_axis
 from minitorch.tensor.methods.comparison import where
 from minitorch.tensor.methods.public import function, in_place
@@ -299,6 +308,7 @@ class Reductions(Node):
         tensor(5.)
         """
         x = to_floating(self if dtype is None else cast(self, dtype))
+        p = plain_number(p)
         if p == "nuc":
             return nuclear_norm(x, choose(axis, dim) or (-2, -1), keepdims or keepdim)
         x = x.abs() if x._array.dtype.kind == "c" else x

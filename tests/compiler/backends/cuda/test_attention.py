@@ -12,8 +12,8 @@ import minitorch
 from compiled import BACKENDS, assert_same
 from minitorch.compiler.backends.cuda import finding_attention, tiles
 from minitorch.compiler.backends.cuda.devices import Emulated
+from minitorch.compiler.backends.cuda.gpu_text import gpu_text
 from minitorch.compiler.backends.cuda.ptx import ptx
-from minitorch.compiler.backends.cuda.words import gpu_text
 from minitorch.compiler.ir.program import Value
 from minitorch.nn import functional
 
@@ -153,30 +153,31 @@ def test_queries_keys_and_values_of_one_product_are_read_where_they_lie():
 
 
 def in_bfloat16(size):
+    """Compile attention of heads of a size, and its gradients: its kernels, and what explain() says."""
+
     def step(x, w):
         with minitorch.autocast("cpu", dtype=minitorch.bfloat16):
             q, k, v = (part.view(1, 70, 2, size).transpose(1, 2) for part in (x @ w).split(2 * size, dim=2))
             made = causal(q, k, v).transpose(1, 2).reshape(1, 70, 2 * size)
         return made, *minitorch.autograd.grad((made * made.detach().cos()).sum(), [x, w])
 
-    return step
-
-
-@pytest.mark.skipif(find_spec("ml_dtypes") is None, reason="ml_dtypes is not installed")
-@pytest.mark.parametrize("size", [32, 64, 128])
-def test_bfloat16_is_multiplied_as_such(size, tmp_path):
     x, w = numbers(1, 70, 24), numbers(24, 6 * size, seed=1)
-    step = in_bfloat16(size)
     run = minitorch.compile(step, backend="gpu")
     run(x, w)
     for found, expected in zip(run(x, w), step(x, w), strict=True):
         a, b = (each.detach().float().numpy() for each in (found, expected))
         np.testing.assert_allclose(a, b, atol=0.02 * np.abs(b).max())
     (program,) = run.cache.all()
-    text = str(run.explain())
+    kernels = [t.kernel for t in program.runner.tasks if getattr(t.kernel, "variables", ())]
+    return kernels, str(run.explain())
+
+
+@pytest.mark.skipif(find_spec("ml_dtypes") is None, reason="ml_dtypes is not installed")
+@pytest.mark.parametrize("size", [32, 64, 128])
+def test_bfloat16_is_multiplied_as_such(size, tmp_path):
+    kernels, text = in_bfloat16(size)
     assert "(attention, tiles of" in text
     assert "gradients of queries of attention" in text
-    kernels = [t.kernel for t in program.runner.tasks if getattr(t.kernel, "variables", ())]
     read = [each for kernel in kernels for each in kernel.operands if isinstance(each, Value)]
     assert {each.dtype for each in read if each.shape[-1] == 6 * size} == {np.dtype(minitorch.bfloat16)}
     if size == 32:
@@ -192,17 +193,7 @@ def test_bfloat16_is_multiplied_as_such(size, tmp_path):
 @pytest.mark.skipif(find_spec("ml_dtypes") is None, reason="ml_dtypes is not installed")
 def test_bfloat16_where_four_warps_cannot_multiply_together(monkeypatch, tmp_path):
     monkeypatch.setattr(Emulated, "in_groups", False)
-    x, w = numbers(1, 70, 24), numbers(24, 6 * 64, seed=1)
-    step = in_bfloat16(64)
-    run = minitorch.compile(step, backend="gpu")
-    run(x, w)
-    for found, expected in zip(run(x, w), step(x, w), strict=True):
-        a, b = (each.detach().float().numpy() for each in (found, expected))
-        np.testing.assert_allclose(a, b, atol=0.02 * np.abs(b).max())
-    (program,) = run.cache.all()
-    code = assembled(
-        [t.kernel for t in program.runner.tasks if getattr(t.kernel, "variables", ())], "sm_80", tmp_path
-    )
+    code = assembled(in_bfloat16(64)[0], "sm_80", tmp_path)
     assert b"wgmma" not in code
     assert b"mma.sync" in code
 

@@ -20,8 +20,8 @@ from minitorch.compiler.ir.halves import HALVES
 from minitorch.compiler.ir.program import Program, Value, interpret
 from minitorch.compiler.trace.recorder import Recording
 from minitorch.nn import functional as F
-from small_nets import ConvNet, Recurrent, training_step
-from some_gpu import REAL, gpu, moved, numbers, there
+from small_nets import ConvNet, Recurrent
+from some_gpu import REAL, gpu, moved, numbers, there, trained
 
 pytestmark = [
     pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is not installed"),
@@ -85,30 +85,6 @@ OPTIMIZERS = {
 }
 
 
-def trained(model, optimizer, batch, on_device, steps=4):
-    """Losses, and everything a model has in the end; and the step."""
-    minitorch.manual_seed(0)
-    model = model()
-    if on_device:
-        model.to("cuda")
-    step = training_step(model, optimizer(model.parameters()))
-    if on_device:
-        step = minitorch.compile(step, fullgraph=True)
-    losses = []
-    for i in range(steps):
-        x, y = (minitorch.tensor(each) for each in batch(i))
-        if on_device:
-            x, y = x.to("cuda"), y.to("cuda")
-        moved.clear()
-        loss = step(x, y)
-        losses.append(float(numbers(loss)))
-        assert there(loss) == on_device
-    state = [*model.parameters(), *model.buffers()]
-    assert all(there(each) == on_device for each in state if each.ndim)
-    gradients = [p._grad for p in model.parameters()]
-    return losses, [numbers(each) for each in (*state, *gradients)], step
-
-
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("model", MODELS)
 def test_training(model, optimizer):
@@ -118,8 +94,8 @@ def test_training(model, optimizer):
             "sgd"  # the gradient of the keys' bias is 0 but for rounding, which Adam makes a whole step of
         )
     chosen = OPTIMIZERS[optimizer]
-    losses, state, step = trained(model, chosen, batch, True)
-    expected, others, _ = trained(model, chosen, batch, False)
+    losses, state, step = trained(model, chosen, map(batch, range(4)), True)
+    expected, others, _ = trained(model, chosen, map(batch, range(4)), False)
     np.testing.assert_allclose(losses, expected, rtol=1e-4)
     for a, b in zip(state, others, strict=True):
         assert_same(a, b, slack=20, floor=1e-6)
@@ -435,9 +411,9 @@ def test_training_recorded_on_the_device(model, nothing_here, monkeypatch):
     monkeypatch.setattr(
         Recording, "__init__", lambda self, *given: modes.append(given[-2:]) or begin(self, *given)
     )
-    losses, state, step = trained(model, OPTIMIZERS["sgd"], batch, True)
+    losses, state, step = trained(model, OPTIMIZERS["sgd"], map(batch, range(4)), True)
     assert set(modes) == {(None, 0), (computing, np.inf)}  # nowhere but on the device, when that is known
-    expected, others, _ = trained(model, OPTIMIZERS["sgd"], batch, False)
+    expected, others, _ = trained(model, OPTIMIZERS["sgd"], map(batch, range(4)), False)
     np.testing.assert_allclose(losses, expected, rtol=1e-4)
     for a, b in zip(state, others, strict=True):
         assert_same(a, b, slack=20, floor=1e-6)

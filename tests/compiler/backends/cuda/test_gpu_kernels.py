@@ -18,10 +18,12 @@ from minitorch.compiler.backends.cuda import ptx as machine_code
 from minitorch.compiler.backends.cuda.backend import CudaBackend
 from minitorch.compiler.backends.cuda.capabilities import GPU_FIGURES, Gpu
 from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution
+from minitorch.compiler.backends.cuda.cpu_text import cpu_text
 from minitorch.compiler.backends.cuda.devices import Emulated, Launch
+from minitorch.compiler.backends.cuda.gpu_text import gpu_text
 from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.ptx import assembled, assembler, ptx
-from minitorch.compiler.backends.cuda.words import BlockWriter, Kernel, cpu_text, gpu_text
+from minitorch.compiler.backends.cuda.words import BlockWriter, Kernel
 
 pytestmark = pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is not installed")
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import minitorch as mt
+import some_gpu
 from compiled import BACKENDS
 from minitorch import nn
 from minitorch.compiler.backends.cuda import arrangement, backend, lower, products, transposed
@@ -26,7 +27,7 @@ from minitorch.compiler.ir import builder as b
 from minitorch.compiler.ir.program import Program, interpret
 from minitorch.compiler.ir.sizes import Symbol
 from random_ir import close, given
-from small_nets import ConvNet, Recurrent, training_step
+from small_nets import ConvNet, Recurrent
 from some_gpu import REAL, gpu, numbers, there
 from varying import CASES, RandomVarying, arrays_for, fixed, varying
 
@@ -231,17 +232,10 @@ MODELS = {
 
 
 def trained(model, batch, sizes, on_device):
-    mt.manual_seed(0)
-    model = model().to("cuda" if on_device else "cpu")
-    step = training_step(model, mt.optim.SGD(model.parameters(), lr=0.1, momentum=0.9))
-    if on_device:
-        step = mt.compile(step, fullgraph=True)
-    losses = []
-    for n, m in sizes:
-        x, y = mt.tensor(batch(n, m)), mt.tensor(np.arange(n) % 3)
-        losses.append(step(*((x.to("cuda"), y.to("cuda")) if on_device else (x, y))))
-    assert all(there(loss) == on_device for loss in losses)
-    return [*map(numbers, losses), *map(numbers, model.parameters())], step
+    batches = [(batch(n, m), np.arange(n) % 3) for n, m in sizes]
+    optimizer = lambda parameters: mt.optim.SGD(parameters, lr=0.1, momentum=0.9)
+    losses, state, step = some_gpu.trained(model, optimizer, batches, on_device)
+    return [*losses, *state], step
 
 
 @pytest.mark.parametrize(

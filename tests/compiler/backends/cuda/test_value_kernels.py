@@ -5,6 +5,7 @@ import pytest
 
 from compiled import BACKENDS
 from minitorch.compiler.backends.cuda.backend import CudaBackend
+from minitorch.compiler.backends.cuda.gpu_text import gpu_text
 from minitorch.compiler.backends.cuda.ptx import ptx
 from minitorch.compiler.backends.cuda.value_kernels import (
     BLOCKS,
@@ -15,7 +16,6 @@ from minitorch.compiler.backends.cuda.value_kernels import (
     write_gather,
     write_map,
 )
-from minitorch.compiler.backends.cuda.words import gpu_text
 from minitorch.compiler.ir import builder as b
 from minitorch.compiler.ir.elsewhere import Elsewhere
 from minitorch.compiler.ir.halves import HALVES

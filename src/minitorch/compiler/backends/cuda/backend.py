@@ -32,6 +32,7 @@ from minitorch.compiler.backends.cuda.convolutions import (
     multiplications,
 )
 from minitorch.compiler.backends.cuda.devices import Cuda, Device, Launch, OneByOne, Sequence
+from minitorch.compiler.backends.cuda.gpu_text import gpu_text
 from minitorch.compiler.backends.cuda.in_turn import in_turn
 from minitorch.compiler.backends.cuda.loop_writer import MOST_COUNTED
 from minitorch.compiler.backends.cuda.lower import FAILED, GpuLowering
@@ -39,7 +40,7 @@ from minitorch.compiler.backends.cuda.products import LibraryProduct
 from minitorch.compiler.backends.cuda.side_by_side import side_by_side
 from minitorch.compiler.backends.cuda.value_kernels import ValueKernels
 from minitorch.compiler.backends.cuda.with_attention import inside_attention, with_attention
-from minitorch.compiler.backends.cuda.words import SIZE, Kernel, gpu_text
+from minitorch.compiler.backends.cuda.words import SIZE, Kernel
 from minitorch.compiler.backends.interface import ScheduledBackend, Task, tasks_of
 from minitorch.compiler.ir.elsewhere import Elsewhere, lies_here
 from minitorch.compiler.ir.halves import widened, with_products_of_halves

@@ -16,19 +16,15 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution, convolve
+from minitorch.compiler.backends.cuda.cpu_text import cpu_shared, cpu_text
 from minitorch.compiler.backends.cuda.cublas import Cublas
 from minitorch.compiler.backends.cuda.cudnn import Cudnn
 from minitorch.compiler.backends.cuda.cudnn import library as cudnn_library
+from minitorch.compiler.backends.cuda.gpu_text import gpu_text
+from minitorch.compiler.backends.cuda.operands import looked_up
 from minitorch.compiler.backends.cuda.products import LibraryProduct, Matrix
 from minitorch.compiler.backends.cuda.ptx import assembled, ptx
-from minitorch.compiler.backends.cuda.words import (
-    SHARED_BYTES,
-    Kernel,
-    cpu_shared,
-    cpu_text,
-    gpu_text,
-    looked_up,
-)
+from minitorch.compiler.backends.cuda.words import SHARED_BYTES, Kernel
 from minitorch.compiler.backends.llvm.driver import aligned, array_at
 from minitorch.compiler.backends.llvm.machine import compile_functions, cores
 from minitorch.compiler.backends.llvm.target import host, require_llvmlite

@@ -17,6 +17,7 @@ from minitorch.compiler.backends.cuda.folds import (
     kinds,
     together,
 )
+from minitorch.compiler.backends.cuda.operands import nothing_failed
 from minitorch.compiler.backends.cuda.small_products import VECTOR_BYTES
 from minitorch.compiler.backends.cuda.words import BlockWriter
 from minitorch.compiler.backends.llvm import functions
@@ -116,11 +117,7 @@ class LoopWriter:
 
     def where_all_hold(self, conditions: list[str], there: Callable[[], None]) -> None:
         """Write something under conditions, one of which is that no index was found out of range."""
-        e = self.e
-        if self.guard is not None:
-            found = e.op(f"load i64, ptr %operand{self.guard}, align 8")
-            conditions.append(e.op(f"icmp eq i64 {found}, 0"))
-        when_all(e, conditions, there)
+        when_all(self.e, conditions + nothing_failed(self.e, self.guard), there)
 
     def team_and_lane(self) -> tuple[str, str]:
         """Return which of its block's teams this thread belongs to, and as which of that team's threads."""

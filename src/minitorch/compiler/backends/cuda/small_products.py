@@ -8,6 +8,7 @@ product, its thread computes and stores.
 from __future__ import annotations
 
 from minitorch.compiler.backends.cuda.exact import supplied
+from minitorch.compiler.backends.cuda.operands import nothing_failed
 from minitorch.compiler.backends.cuda.products import DTYPES, LEAST_SIDE
 from minitorch.compiler.backends.cuda.words import BlockWriter, Kernel
 from minitorch.compiler.backends.llvm.body import Expression, cost, in_order
@@ -220,9 +221,7 @@ class _Tiles:
             for name, dims in ((row, self.rows), (column, self.columns))
             if total(dims) % TILE
         ]
-        if self.guard is not None:
-            flag = e.op(f"load i64, ptr %operand{self.guard}, align 8")
-            conditions.append(e.op(f"icmp eq i64 {flag}, 0"))
+        conditions += nothing_failed(e, self.guard)
 
         def here() -> None:
             w = self.writer(batch, self.counters(self.rows, row) | self.counters(self.columns, column))

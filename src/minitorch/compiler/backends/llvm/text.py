@@ -101,7 +101,7 @@ def multiples(factor: int, lanes: int) -> str:
 class Emitter:
     """The lines of one function while it is being written.
 
-    fast: the instructions, by name, that the machine has for a function of its own (see cuda/words.py).
+    fast: the instructions, by name, that the machine has for a function of its own (see cuda/instructions.py).
     """
 
     def __init__(self, fast: Collection[str] = ()) -> None:

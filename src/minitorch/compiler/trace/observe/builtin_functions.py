@@ -20,8 +20,9 @@ import numpy as np
 from minitorch.compiler.ir.sizes import Size
 from minitorch.compiler.trace.deferred import deferred
 from minitorch.compiler.trace.number import Number
-from minitorch.compiler.trace.observe import hooks
-from minitorch.compiler.trace.observe.hooks import CONTAINERS, lookup, own_method, rewriter
+from minitorch.compiler.trace.observe import attributes, hooks, items, operators
+from minitorch.compiler.trace.observe.hooks import rewriter
+from minitorch.compiler.trace.observe.methods import CONTAINERS, TENSORS, lookup, observed_method, own_method
 from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, brief
 from minitorch.compiler.trace.observe.whose import is_trusted_class
 from minitorch.compiler.trace.traced import Traced
@@ -31,7 +32,7 @@ from minitorch.engine.node import Node
 
 def length(o: Any, thing: Any) -> int:
     """Return len(thing)."""
-    found = hooks.observed_method(o, thing, "__len__")
+    found = observed_method(o, thing, "__len__")
     if found is not NotImplemented:
         return len(range(found))
     if o.is_outside(thing) and isinstance(thing, CONTAINERS):
@@ -44,7 +45,7 @@ def length(o: Any, thing: Any) -> int:
         and is_trusted_class(type(thing))
     ):
         o.meet(thing)
-    if isinstance(thing, hooks.TENSORS) and thing.ndim and type(thing.shape[0]) is Size:
+    if isinstance(thing, TENSORS) and thing.ndim and type(thing.shape[0]) is Size:
         return thing.shape[0]  # it may vary
     return len(thing)
 
@@ -80,7 +81,7 @@ def _type_of(o: Any, kind: Any, args: tuple[Any, ...], options: dict[str, Any]) 
 
 def _hasattr(o: Any, thing: Any, name: str) -> bool:
     try:
-        hooks.attribute(thing, name)
+        attributes.attribute(thing, name)
     except AttributeError:
         return False
     return True
@@ -89,7 +90,7 @@ def _hasattr(o: Any, thing: Any, name: str) -> bool:
 def _next(o: Any, iterating: Any, *default: Any) -> Any:
     if own_method(iterating, "__next__") is not None:
         try:
-            return hooks.observed_method(o, iterating, "__next__")
+            return observed_method(o, iterating, "__next__")
         except StopIteration:
             if default:
                 return default[0]
@@ -104,13 +105,13 @@ def _next(o: Any, iterating: Any, *default: Any) -> Any:
 def _iter(o: Any, thing: Any, *sentinel: Any) -> Any:
     if sentinel:
         raise o.refuse("it calls iter with two arguments")
-    return hooks.iterator(thing)
+    return items.iterator(thing)
 
 
 def _vars(o: Any, *thing: Any) -> Any:
     if not thing:
         return _locals(o)
-    return hooks.attribute(thing[0], "__dict__")
+    return attributes.attribute(thing[0], "__dict__")
 
 
 def _caller(level: int = 1) -> Any:
@@ -141,12 +142,12 @@ def _id(o: Any, thing: Any) -> int:
 
 
 def _repr(o: Any, thing: Any) -> Any:
-    found = hooks.observed_method(o, thing, "__repr__")
+    found = observed_method(o, thing, "__repr__")
     return deferred(repr, as_number(thing)) if found is NotImplemented else found
 
 
 def _hash(o: Any, thing: Any) -> int:
-    found = hooks.observed_method(o, thing, "__hash__")
+    found = observed_method(o, thing, "__hash__")
     if found is not NotImplemented:
         return found
     if isinstance(thing, (Node, Traced)) or lookup(type(thing), "__hash__") is object.__hash__:
@@ -162,16 +163,16 @@ def _over(function: Any) -> Any:
             options["key"] = o.observed(options["key"])
         if function is sum:
             total = args[1] if len(args) > 1 else options.get("start", 0)
-            for each in hooks.iterator(args[0]):
-                total = hooks.binary(total, each, "add")
+            for each in items.iterator(args[0]):
+                total = operators.binary(total, each, "add")
             return total
         if function in (any, all):
-            for each in hooks.iterator(args[0]):
-                if hooks.truth(each) is (function is any):
+            for each in items.iterator(args[0]):
+                if operators.truth(each) is (function is any):
                     return function is any
             return function is all
         if len(args) == 1:
-            args = (hooks.iterator(args[0]),)
+            args = (items.iterator(args[0]),)
         found = function(*args, **options)
         return o.made(found) if function is sorted else found
 
@@ -179,15 +180,15 @@ def _over(function: Any) -> Any:
 
 
 def _reduce(o: Any, function: Any, things: Any, *start: Any) -> Any:
-    return functools.reduce(lambda a, b: o.calls(function, (a, b), {}), hooks.iterator(things), *start)
+    return functools.reduce(lambda a, b: o.calls(function, (a, b), {}), items.iterator(things), *start)
 
 
 def _setattr(o: Any, thing: Any, name: str, value: Any) -> None:
-    hooks.store_attribute(value, thing, name)
+    attributes.store_attribute(value, thing, name)
 
 
 def _delattr(o: Any, thing: Any, name: str) -> None:
-    hooks.delete_attribute(thing, name)
+    attributes.delete_attribute(thing, name)
 
 
 def store_plainly(o: Any, thing: Any, name: str, value: Any) -> None:
@@ -195,12 +196,12 @@ def store_plainly(o: Any, thing: Any, name: str, value: Any) -> None:
     if not o.is_outside(thing):
         object.__setattr__(thing, name, value)
     else:
-        hooks.plain_store(o, thing, name, value)
+        attributes.plain_store(o, thing, name, value)
 
 
 def attribute_plainly(o: Any, thing: Any, name: str) -> Any:
     """Return object.__getattribute__(thing, name)."""
-    return hooks._of_object(o, thing, name)
+    return attributes.of_object(o, thing, name)
 
 
 def _super(o: Any, kind: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -276,23 +277,27 @@ def _refused(why: str) -> Any:
 def _container(o: Any, kind: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Make a container or an iterator of what is in others."""
     if kind is dict and args and not isinstance(args[0], dict) and hasattr(args[0], "keys"):
-        keys = list(hooks.iterator(o.calls(hooks.attribute(args[0], "keys"), (), {})))
-        return o.made({key: hooks.item(args[0], key) for key in keys} | options)
+        keys = list(items.iterator(o.calls(attributes.attribute(args[0], "keys"), (), {})))
+        return o.made({key: items.item(args[0], key) for key in keys} | options)
     if kind in (map, filter):
         function, *things = args
-        each = [hooks.iterator(thing) for thing in things]
+        each = [items.iterator(thing) for thing in things]
         if kind is map:
             return o.made(map(lambda *parts: o.calls(function, parts, {}), *each))
-        test = hooks.truth if function is None else lambda part: hooks.truth(o.calls(function, (part,), {}))
+        test = (
+            operators.truth
+            if function is None
+            else lambda part: operators.truth(o.calls(function, (part,), {}))
+        )
         return o.made(filter(test, *each))
     if kind is reversed:
-        found = hooks.observed_method(o, args[0], "__reversed__")
+        found = observed_method(o, args[0], "__reversed__")
         if found is not NotImplemented:
             return found
     options = dict(options)
     first = args[1:] if kind is collections.defaultdict else args
     read = [
-        o.read(a) if isinstance(a, CONTAINERS) or own_method(a, "__iter__") is None else hooks.iterator(a)
+        o.read(a) if isinstance(a, CONTAINERS) or own_method(a, "__iter__") is None else items.iterator(a)
         for a in first
     ]
     return o.made(kind(*(args[:1] if kind is collections.defaultdict else ()), *read, **options))
@@ -306,13 +311,13 @@ def _of_items(o: Any, things: Any, options: dict[str, Any]) -> dict[Any, Any]:
 
 def _update(o: Any, owner: Any, things: Any = None, /, **options: Any) -> None:
     for key, value in _of_items(o, things, options).items():
-        hooks.store_item((value, owner, key))
+        items.store_item((value, owner, key))
 
 
 def _setdefault(o: Any, owner: Any, key: Any, default: Any = None) -> Any:
-    if not hooks.contains(key, owner, False):
-        hooks.store_item((default, owner, key))
-    return hooks.item(owner, key)
+    if not operators.contains(key, owner, False):
+        items.store_item((default, owner, key))
+    return items.item(owner, key)
 
 
 def _get(o: Any, owner: Any, key: Any, default: Any = None) -> Any:
@@ -320,25 +325,25 @@ def _get(o: Any, owner: Any, key: Any, default: Any = None) -> Any:
         if not dict.__contains__(owner, key) and lookup(type(owner), "__missing__") is not MISSING:
             o.fact(f"[{brief(key)}]", "item", owner, key, MISSING, o.is_managed(owner))
             return default
-        return hooks.item(owner, key)
+        return items.item(owner, key)
     except KeyError:
         return default
 
 
 def _pop(o: Any, owner: Any, key: Any, *default: Any) -> Any:
-    if not hooks.contains(key, owner, False):
+    if not operators.contains(key, owner, False):
         if default:
             return default[0]
         raise KeyError(key)
-    found = hooks.item(owner, key)
-    hooks.delete_item(owner, key)
+    found = items.item(owner, key)
+    items.delete_item(owner, key)
     return found
 
 
 AS_ITEMS: dict[str, Any] = {"update": _update, "setdefault": _setdefault, "get": _get, "pop": _pop}
 
 SPECIAL_BUILTINS: dict[Any, Any] = {
-    getattr: lambda o, *args: hooks.attribute(*args),
+    getattr: lambda o, *args: attributes.attribute(*args),
     hasattr: _hasattr,
     setattr: _setattr,
     delattr: _delattr,

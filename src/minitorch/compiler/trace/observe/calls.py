@@ -9,7 +9,6 @@ from __future__ import annotations
 import collections
 import contextvars
 import functools
-import gc
 import inspect
 import io
 import logging
@@ -20,16 +19,15 @@ import sys
 import threading
 import types
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-from typing import Any, cast
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from minitorch.compiler.ir.sizes import Size
 from minitorch.compiler.trace.deferred import deferred
-from minitorch.compiler.trace.number import Number, as_size, of_math, settled
-from minitorch.compiler.trace.observe import hooks
+from minitorch.compiler.trace.number import Number, as_size, of_math
+from minitorch.compiler.trace.observe import attributes, items, operators
 from minitorch.compiler.trace.observe.builtin_functions import (
     AS_ITEMS,
     SPECIAL_BUILTINS,
@@ -39,12 +37,21 @@ from minitorch.compiler.trace.observe.builtin_functions import (
     log,
     store_plainly,
 )
-from minitorch.compiler.trace.observe.hooks import CONTAINERS, lookup, own_method, rewriter
-from minitorch.compiler.trace.observe.observer import MISSING, PLAIN, Library, Observer, brief
+from minitorch.compiler.trace.observe.hooks import rewriter
+from minitorch.compiler.trace.observe.methods import (
+    CONTAINERS,
+    HEAP_TYPE,
+    IMMUTABLE_TYPE,
+    PLAIN_TYPES,
+    lookup,
+    observed_method,
+    own_method,
+)
+from minitorch.compiler.trace.observe.observer import PLAIN, Library
+from minitorch.compiler.trace.observe.values import ValueObserver
 from minitorch.compiler.trace.observe.whose import is_trusted, is_trusted_class
-from minitorch.compiler.trace.refusal import CheckFailed, CompileError, Refused
 from minitorch.compiler.trace.traced import Traced
-from minitorch.compiler.trace.varying import SizeIsNeeded, as_number
+from minitorch.compiler.trace.varying import as_number
 from minitorch.engine.node import Node
 
 # Functions in C of these modules give what follows from their arguments alone.
@@ -81,24 +88,17 @@ _LOGGED = {
 }  # fmt: skip
 
 
-class CallObserver(Observer):
+class CallObserver(ValueObserver):
     """An Observer that follows calls."""
 
     def __init__(self, given: dict[int, Any], promoted: set[tuple[int, Any]], library: Library) -> None:
         super().__init__(given, promoted, library)
-        self.is_managed = library.is_managed
-        self.takes_plainly = library.takes_plainly
-        self._shown: list[tuple[Any, Any]] = []  # Tensors that are printed, or logged, and how they were then
-        # What stands for an array, and the array, by the id of the first.
-        self.originals: dict[int, tuple[Any, Any]] = {}
         self._of_functions: dict[int, Any] = {}
 
     def forget(self) -> None:
         """Let go of what was made, and of what was given, in this run."""
         super().forget()
         self._of_functions.clear()
-        self._shown.clear()
-        del self.is_managed, self.takes_plainly
 
     # --- calling --------------------------------------------------------------------------------------
 
@@ -229,7 +229,7 @@ class CallObserver(Observer):
     def _passed(self, thing: Any, by_value: bool, depth: int = 0) -> Any:
         """Return what is given to this library's or NumPy's code in place of a thing."""
         kind = type(thing)
-        if kind in hooks._PLAIN_TYPES or isinstance(thing, (Node, Traced)):
+        if kind in PLAIN_TYPES or isinstance(thing, (Node, Traced)):
             if isinstance(thing, Node) and self.is_outside(thing):
                 self.meet(thing)
             return thing
@@ -274,9 +274,9 @@ class CallObserver(Observer):
     def _calls_getter(self, function: Any, args: tuple[Any, ...]) -> Any:
         _, parts = function.__reduce__()[:2]
         if isinstance(function, operator.attrgetter):
-            found = [functools.reduce(hooks.attribute, name.split("."), args[0]) for name in parts]
+            found = [functools.reduce(attributes.attribute, name.split("."), args[0]) for name in parts]
         elif isinstance(function, operator.itemgetter):
-            found = [hooks.item(args[0], key) for key in parts]
+            found = [items.item(args[0], key) for key in parts]
         else:
             raise self.refuse("it calls an operator.methodcaller; write the call")
         return found[0] if len(found) == 1 else tuple(found)
@@ -352,7 +352,7 @@ class CallObserver(Observer):
 
     def read(self, thing: Any) -> Any:
         """Return what a function in C that looks at the whole of a thing is given in its place."""
-        if type(thing) in hooks._PLAIN_TYPES or isinstance(thing, (Node, Traced, tuple)):
+        if type(thing) in PLAIN_TYPES or isinstance(thing, (Node, Traced, tuple)):
             return thing
         if isinstance(thing, np.ndarray):
             if self.is_outside(thing) and id(thing) not in self.given:
@@ -361,7 +361,7 @@ class CallObserver(Observer):
         if isinstance(thing, (types.FunctionType, types.MethodType, functools.partial)):
             return self.observed(thing)
         if own_method(thing, "__iter__") is not None or own_method(thing, "__next__") is not None:
-            return hooks.iterator(thing)
+            return items.iterator(thing)
         self.whole(thing)
         return thing
 
@@ -395,7 +395,7 @@ class CallObserver(Observer):
         ):
             return self._calls_new(function, owner, args, options)
         if isinstance(owner, str) and name in ("format", "join"):
-            parts = (*args, *options.values()) if name == "format" else tuple(hooks.iterator(args[0]))
+            parts = (*args, *options.values()) if name == "format" else tuple(items.iterator(args[0]))
             parts = tuple(map(as_number, parts))
             if any(isinstance(part, Number) for part in parts):
                 count, names = len(args), tuple(options)
@@ -446,11 +446,11 @@ class CallObserver(Observer):
         if isinstance(owner, dict) and name in AS_ITEMS and (self.is_outside(owner) or self.is_given(owner)):
             return AS_ITEMS[name](self, owner, *args, **options)
         if name == "__contains__":
-            return hooks.contains(args[0], owner, False)
+            return operators.contains(args[0], owner, False)
         if name == "__getitem__":
-            return hooks.item(owner, args[0])
+            return items.item(owner, args[0])
         if name == "__setitem__":
-            return hooks.store_item((args[1], owner, args[0]))
+            return items.store_item((args[1], owner, args[0]))
         if name == "__len__":
             return length(self, owner)
         if self.is_given(owner) and name not in _READERS:
@@ -466,7 +466,7 @@ class CallObserver(Observer):
                     "collections",
                 ):
                     raise self.refuse(f"it changes a {type(owner).__name__} from outside; do that outside")
-                given = tuple([hooks._copied(a) for a in args]) if name in _TAKE_ALL_OF_IT else args
+                given = tuple([items.copied(a) for a in args]) if name in _TAKE_ALL_OF_IT else args
                 if isinstance(owner, collections.deque) and owner.maxlen is not None:
                     self.fact("the length of a deque", "attribute", owner, "maxlen", owner.maxlen)
                 self.restructured(owner, function, given, options)
@@ -500,7 +500,7 @@ class CallObserver(Observer):
             return special(self, kind, args, options)
         if issubclass(kind, BaseException) and not isinstance(lookup(kind, "__init__"), types.FunctionType):
             return self.made(kind(*args, **options))
-        if kind in hooks._PLAIN_TYPES or kind in (object, property, np.ndarray):
+        if kind in PLAIN_TYPES or kind in (object, property, np.ndarray):
             for name in (
                 "__float__",
                 "__int__",
@@ -511,9 +511,9 @@ class CallObserver(Observer):
                 "__complex__",
             ):
                 if args and name.strip("_") == kind.__name__ and own_method(args[0], name):
-                    return kind(hooks.observed_method(self, args[0], name))
+                    return kind(observed_method(self, args[0], name))
             if kind is bool and args:
-                return hooks.truth(args[0])
+                return operators.truth(args[0])
             if kind is str and args:
                 return deferred(str, *map(as_number, args))
             if kind in (int, float) and len(args) == 1 and isinstance(args[0], (Node, Traced)):
@@ -538,7 +538,7 @@ class CallObserver(Observer):
         new, begin = lookup(kind, "__new__"), lookup(kind, "__init__")
         new = new.__func__ if isinstance(new, staticmethod) else new
         for name in ("__new__", "__init__"):
-            if not kind.__flags__ & hooks._IMMUTABLE_TYPE and self.is_outside(kind):
+            if not kind.__flags__ & IMMUTABLE_TYPE and self.is_outside(kind):
                 self.type_fact(kind, name, lookup(kind, name))
         if isinstance(new, types.FunctionType):
             thing = self.calls(new, (kind, *args), options)
@@ -549,9 +549,7 @@ class CallObserver(Observer):
                 else kind(*args, **options)
             )
         elif (
-            isinstance(begin, types.FunctionType)
-            or not kind.__flags__ & hooks._HEAP_TYPE
-            or type(kind) is not type
+            isinstance(begin, types.FunctionType) or not kind.__flags__ & HEAP_TYPE or type(kind) is not type
         ):
             for each in (*args, *options.values()):
                 self.read(each)
@@ -572,276 +570,14 @@ class CallObserver(Observer):
             begin(thing, *args, **options)
         return thing
 
-    # --- looking at values ----------------------------------------------------------------------------
 
-    def whole(self, things: Any) -> None:
-        """Note that everything in a container is looked at."""
-        if type(things) in hooks._PLAIN_TYPES or isinstance(things, (tuple, Node, Traced, str)):
-            return
-        if isinstance(things, types.GeneratorType):
-            self.must_be_ours(things)
-            return
-        if not self.is_outside(things) or self.is_given(things):
-            return
-        if isinstance(things, (dict, types.MappingProxyType)):
-            reported = self.is_managed(things)
-            self.fact("the keys of a dict", "keys", things, "keys of it", tuple(things), reported)
-            for key, value in list(things.items()):
-                if self.library.option(things, key) is MISSING:
-                    self.fact(f"[{brief(key)}]", "item", things, key, value, reported, by_value=True)
-        elif isinstance(things, (list, collections.deque)):
-            rewritten = any(self.is_written(things, i) for i in range(len(things)))
-            if things and not rewritten and all(isinstance(i, PLAIN) for i in things):
-                self.fact("a list", "alike", things, "all of it", list(things))
-            else:
-                self.length_fact(things)
-                for i, each in enumerate(things):
-                    self.fact(f"[{i}]", "index", things, i, each, by_value=True)
-        elif isinstance(things, (set, frozenset)):
-            if type(things) is not frozenset:
-                self.fact("a set", "members", things, "all of it", list(things))
-        elif isinstance(things, (bytearray, memoryview)):
-            self.fact("some bytes", "bytes", things, "all of it", bytes(things))
-        elif isinstance(things, np.ndarray):
-            self.read_by_value(things)
-        elif isinstance(things, (types.MethodType, types.FunctionType, type, types.ModuleType)):
-            return
-        elif isinstance(
-            things, collections.abc.ItemsView | collections.abc.KeysView | collections.abc.ValuesView
-        ):
-            # Of a dict's own view, the dict itself, which is what is written and known by its place.
-            self.whole(
-                gc.get_referents(things)[0] if isinstance(things, _VIEWS) else cast(Any, things)._mapping
-            )
-        elif isinstance(things, Iterator):
-            raise self.refuse_iterator(things)
-        elif is_trusted_class(type(things)):
-            self.meet(things)
-        elif isinstance(things, collections.abc.Iterable) and own_method(things, "__iter__") is None:
-            raise self.refuse(f"it looks through a {type(things).__name__}, which is not understood")
-
-    def must_be_ours(self, generator: Any) -> None:
-        """Refuse a generator that was begun outside."""
-        if (
-            not rewriter.is_instrumented(generator.gi_code)
-            and not is_trusted(generator.gi_code)
-            and self.is_outside(generator)
-        ):
-            raise self.refuse_iterator(generator)
-
-    def refuse_iterator(self, thing: Any) -> CompileError:
-        """Return the refusal of something that gives another thing at each call."""
-        return self.refuse(
-            f"it takes from an iterator ({type(thing).__name__}), which has something else at each call; take what it "
-            "needs outside, and pass it as an argument"
-        )
-
-    def _refuse_draw(self) -> CompileError:
-        return self.refuse(
-            "it draws from Python's or NumPy's own random generator, whose numbers would be the same at every call; "
-            "draw by minitorch.rand, randn, randint, or outside the function"
-        )
-
-    def array(self, array: np.ndarray) -> None:
-        """Note that an array from outside was come across."""
-        if id(array) not in self.given:
-            self.arrays[id(array)] = array
-            self.fact(
-                "the layout of an array", "layout", array, "layout", (array.shape, array.dtype, array.strides)
-            )
-
-    def read_by_value(self, array: np.ndarray) -> None:
-        """Note that the content of an array from outside was looked at."""
-        if id(array) in self.given:
-            return
-        if array.dtype.hasobject:
-            raise self.refuse("it looks into a NumPy array of objects, which cannot be compared")
-        if array.nbytes > MOST_COMPARED:
-            raise self.refuse(
-                f"it looks into a NumPy array of {array.nbytes:,} bytes, too large to be compared at each call; make "
-                "it a Tensor (from_numpy), which is an input"
-            )
-        self.array(array)
-        self.fact("the content of an array", "content", array, "content", array.tobytes())
-
-    def of_array(self, array: Any, look: Callable[[Any], Any], key: Any = None) -> Any:
-        """Return what is found in an array from outside."""
-        if isinstance(key, (Node, Traced)) or (
-            type(key) is tuple and any(isinstance(k, (Node, Traced)) for k in key)
-        ):
-            return look(self.shown(array))
-        if self.is_outside(array) and id(array) not in self.given:
-            self.read_by_value(array)
-        return look(array)
-
-    def shown(self, thing: Any) -> Any:
-        """Return what stands for an array from outside; anything else as it is."""
-        if isinstance(thing, np.ndarray) and self.is_outside(thing) and id(thing) not in self.given:
-            self.array(thing)
-            shown = self.library.shown(thing)
-            self.originals[id(shown)] = shown, thing
-            return shown
-        return thing
-
-    def unshown(self, thing: Any) -> Any:
-        """Return the array that something stands for; anything else as it is."""
-        return self.originals.get(id(thing), (thing, thing))[1] if isinstance(thing, Traced) else thing
-
-    def index(self, key: Any) -> Any:
-        """Return an index with arrays from outside replaced by what stands for them."""
-        if type(key) is tuple:
-            return tuple([self.index(k) for k in key])
-        if isinstance(key, list):
-            self.whole(key)
-        if type(key) is slice:
-            return slice(*(settled(n, True) for n in (key.start, key.stop, key.step)))
-        return self.shown(settled(key, True))
-
-    def type_fact(self, kind: type, name: str, value: Any, by_value: bool = True) -> Any:
-        """Note what a class has under a name; return what stands for it. by_value: that is the thing itself."""
-        if not self.is_outside(kind):
-            return value
-        return self.fact(f"{kind.__name__}.{name}", "type", kind, name, value, by_value=by_value)
-
-    def class_fact(self, thing: Any) -> None:
-        """Note which class an object from outside is of, if that can be changed."""
-        kind = type(thing)
-        if kind.__flags__ & hooks._HEAP_TYPE and self.is_outside(thing):
-            words = f"the class of a {kind.__name__}"
-            self.fact(words, "class", thing, None, kind, self.is_managed(thing))
-
-    def length_fact(self, container: Any) -> None:
-        """Note how long a container from outside is."""
-        words = f"the length of a {type(container).__name__}"
-        self.fact(words, "length", container, None, len(container), self.is_managed(container))
-
-    def is_fresh_tensor(self, thing: Any) -> bool:
-        """Tell whether a Tensor was made in this run."""
-        return self.library.is_fresh(thing)
-
-    # --- what a call brings along ---------------------------------------------------------------------
-
-    def is_given(self, thing: Any) -> bool:
-        """Tell whether a container is among the arguments: known by the key, not by facts."""
-        return id(thing) in self.given
-
-    def is_outside(self, thing: Any) -> bool:
-        """Tell whether a thing was there before the run, and is not among the arguments."""
-        return id(thing) not in self.fresh and id(thing) not in self.given
-
-    def hashed(self, key: Any, container: Any) -> None:
-        """Note that a thing was looked up by its hash."""
-        parts = key if type(key) is tuple else (key,)
-        for part in parts:
-            if isinstance(part, (Node, Traced)) and id(part) in self.given and self.is_outside(container):
-                raise self.refuse(
-                    "it looks an argument up in a dict, by its identity, which is another one at each call"
-                )
-
-    def compare_with(self, one: Any, others: Any) -> None:
-        """Note that an argument was compared, by identity, with things from outside."""
-        if id(one) in self.given:
-            for other in others:
-                if id(other) not in self.given and not isinstance(other, PLAIN) and self.is_outside(other):
-                    self.compared[id(other)] = other
-
-    # --- storing --------------------------------------------------------------------------------------
-
-    def is_group(self, thing: Any) -> bool:
-        """Tell whether a dict is a parameter group."""
-        return type(thing) is not dict and self.is_managed(thing)
-
-    def takes_option(self, group: Any, key: Any, value: Any) -> bool:
-        """Tell whether a parameter group can be given an option at each call."""
-        return self.library.takes_plainly(group, key, value)
-
-    def group_option(self, group: Any, key: Any) -> Any:
-        """Return what stands for an option of a parameter group."""
-        return MISSING if self.is_written(group, key) else self.library.option(group, key)
-
-    def note_new_key(self, holder: Any) -> None:
-        """Note that a dict has a key more."""
-        self._grown[id(holder)] = holder
-
-    def note_written(self, holder: Any, key: Any) -> None:
-        """Note that a place has another name."""
-        self._written[id(holder), key] = (holder, key)
-
-    def happens(self, function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> None:
-        """Print, or log: at the end of this run, and of each call."""
-        for each in (*args, *options.values()):
-            if isinstance(each, CONTAINERS):
-                self.whole(each)
-        self._note_shown((*args, *options.values()))
-        args = tuple([hooks._copied(a) for a in args])
-        self.happened(function, args, options)
-
-    def _note_shown(self, things: Any) -> None:
-        """Note how Tensors are that will be shown at the end of the call."""
-        for each in things:
-            if isinstance(each, (list, tuple, dict)):
-                self._note_shown(each.values() if isinstance(each, dict) else each)
-            elif isinstance(each, hooks.TENSORS):
-                self._shown.append((each, _state_of(each)))
-
-    def refuse_what_was_shown_and_changed(self) -> None:
-        """Refuse a run that has changed a Tensor after it was printed, or logged: that happens at the end."""
-        if any(_state_of(each) != state for each, state in self._shown):
-            raise self.refuse("it changes a tensor after it has printed, or logged, it; print a clone()")
-
-    def caught(self, error: BaseException) -> None:
-        """Be told of an error that the function may be about to catch."""
-        self.made(error)
-        if isinstance(error, SizeIsNeeded):
-            return  # the recording is made anew, whatever the function makes of it
-        if isinstance(error, (CompileError, CheckFailed, Refused)):
-            if self.refusal is None:
-                self.refusal = (
-                    error if isinstance(error, CompileError) else CompileError("compile: a check failed")
-                )
-        elif _raised_by_tensors(error):
-            self.refuse(
-                f"it catches an error of a Tensor operation ({type(error).__name__}), which later calls need not raise"
-            )
-
-    def paused(self) -> AbstractContextManager[Any]:
-        """Let something be done that is not recorded, nor observed."""
-        return self.library.paused()
-
-
-MOST_COMPARED = 1 << 24  # bytes of an array that are compared at each call
 _IN_C = (
     types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType,
     types.ClassMethodDescriptorType,
 )  # fmt: skip
 _BY_CYTHON = type(np.random.default_rng)
-_VIEWS: Any = (type({}.keys()), type({}.values()), type({}.items()))
 _LRU_CACHE = type(functools.lru_cache(lambda: None))
 _LOCKS = (type(threading.Lock()), type(threading.RLock()))
-
-
-def _state_of(thing: Any) -> tuple[Any, ...]:
-    """Return what changes when a Tensor, or an array that is recorded, is written into."""
-    array = thing._data if isinstance(thing, Node) else thing
-    return id(array), getattr(array, "_version", None), getattr(thing, "_time", None)
-
-
-def _raised_by_tensors(error: BaseException) -> bool:
-    """Tell whether an error comes out of this library's or NumPy's code, and depends on numbers.
-
-    Shapes and dtypes are part of the key: an error about them is raised at every such call.
-    """
-    if not isinstance(error, (ArithmeticError, IndexError, np.linalg.LinAlgError)):
-        return False
-    trace = error.__traceback__
-    if trace is None:
-        return False
-    while trace.tb_next is not None:
-        trace = trace.tb_next
-    code = trace.tb_frame.f_code
-    return (
-        is_trusted(code) and "observe" not in code.co_filename and not code.co_filename.startswith("<frozen")
-    )
 
 
 def _home_of(function: Any) -> str:

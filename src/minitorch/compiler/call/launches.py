@@ -1,0 +1,208 @@
+"""Kernels that are launched one after the other. Enters: a schedule's tasks. Leaves: a function of arrays."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from minitorch.compiler.backends.cuda.backend import at_sizes
+from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution
+from minitorch.compiler.backends.cuda.in_turn import in_turn
+from minitorch.compiler.backends.cuda.lower import FAILED
+from minitorch.compiler.backends.cuda.products import LibraryProduct
+from minitorch.compiler.backends.cuda.words import SIZE, Kernel
+from minitorch.compiler.backends.interface import Task
+from minitorch.compiler.call.update_kernels import NoKernel
+from minitorch.compiler.ir.program import Value
+from minitorch.compiler.ir.sizes import Binding, Size, evaluated, surely_less
+from minitorch.compiler.schedule.memory import MemoryPlan
+from minitorch.compiler.schedule.schedule import Schedule
+from minitorch.engine.dtypes import is_bfloat16
+from minitorch.engine.precision import may_round
+
+MOST_FLOPS = 1 << 28  # of a product, or a convolution, that is a kernel of our own
+Step = Callable[..., None]  # a launch: of a stream, and of addresses
+
+
+class ManySizes:
+    """Kernels that serve all sizes: `at` has them for some."""
+
+    def __init__(self, schedule: Schedule, tasks: list[Task], plan: MemoryPlan, launcher: Any) -> None:
+        self.symbols = list(schedule.program.symbols)
+        self._made = schedule, tasks, plan, launcher
+        different = {id(task.kernel.items): task.kernel for task in tasks if isinstance(task.kernel, Kernel)}
+        self._loaded = dict(zip(different, launcher.load(list(different.values())), strict=True))
+        lengths = {n for v in schedule.program.values() for n in v.shape if isinstance(n, Size)}
+        self._lengths = [n for n in lengths if not surely_less(0, n)]
+
+    def at(self, sizes: Sequence[int]) -> Launches | None:
+        """Return them for some sizes; None if they are not made for those."""
+        schedule, tasks, plan, launcher = self._made
+        binding = dict(zip(self.symbols, sizes, strict=True))
+        kernels = [at_sizes(task.kernel, binding) for task in tasks]
+        if any(each is None for each in kernels) or any(evaluated(n, binding) < 1 for n in self._lengths):
+            return None
+        mine = [dataclasses.replace(task, kernel=each) for task, each in zip(tasks, kernels, strict=True)]
+        return Launches(schedule, mine, plan.at(binding), launcher, binding, self._loaded)
+
+
+class Launches:
+    """Kernels, one after the other. binding: what sizes that vary are here. loaded: the kernels, if they were."""
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        tasks: list[Task],
+        plan: MemoryPlan,
+        launcher: Any,
+        binding: Binding | None = None,
+        loaded: dict[int, Any] | None = None,
+    ) -> None:
+        self.report = schedule.report
+        self.launcher, self._binding = launcher, binding or {}
+        outputs = enumerate(schedule.program.outputs)
+        self._outputs = [
+            # (Letters, where NumPy has them, are what CuPy takes the fastest.)
+            (tuple(evaluated(o.shape, self._binding)), o.dtype if is_bfloat16(o.dtype) else o.dtype.char)
+            for i, o in outputs
+            if i not in schedule.updates
+        ]
+        self._scratch = plan.size
+        self._numbers = sorted(schedule.numbers)
+        self._constants: list[Any] = []  # kept as long as this
+        self._inputs = len(schedule.program.inputs)
+        for task in tasks:
+            if not isinstance(task.kernel, (Kernel, LibraryProduct, LibraryConvolution)):
+                raise NoKernel(f"there is no kernel for {task.group.kind}")
+            if (
+                isinstance(task.kernel, Kernel)
+                and task.group.kind == "contract"
+                and task.kernel.flops > MOST_FLOPS
+            ):
+                raise NoKernel("CuPy's libraries multiply large matrices faster")
+        self._checks = [task.group for task in tasks if task.group.kind == "check"]
+        # Whether a check has failed, which kernels look at; and which, which the host sees without waiting.
+        self._failed: Any = launcher.sent(np.zeros(1, np.int64)) if self._checks else None
+        words: Any = launcher.words(len(self._checks) + 1) if self._checks else np.zeros(1, np.int64)
+        self._words, self._seen, self._none = words, memoryview(words).cast("B"), bytes(words.nbytes)
+        if loaded is None:
+            tasks = in_turn(tasks)
+        kernels = [task.kernel for task in tasks if isinstance(task.kernel, Kernel)]
+        kernels += [each.exact for each in kernels if each.exact is not None]
+        different = {id(kernel.items): kernel for kernel in kernels}
+        functions = loaded
+        if functions is None:
+            functions = dict(zip(different, launcher.load(list(different.values())), strict=True))
+        # What operands are found in: inputs, outputs, scratch if there is any.
+        count = self._inputs + len(self._outputs) + bool(self._scratch)
+        self._steps: list[Step] = []
+        for task in tasks:
+            kernel = task.kernel
+            operands = [self._place(each, schedule, plan) for each in kernel.operands]
+            if isinstance(kernel, Kernel):
+                step = launcher.step(functions[id(kernel.items)], kernel, operands, count)
+                if kernel.exact is not None:
+                    exact = launcher.step(functions[id(kernel.exact.items)], kernel.exact, operands, count)
+                    step = functools.partial(_either, step, exact)
+            else:
+                library = launcher.multiply if isinstance(kernel, LibraryProduct) else launcher.convolve
+                step = functools.partial(_by_library, library, kernel, operands)
+            self._steps.append(step)
+
+    def _place(self, operand: Any, schedule: Schedule, plan: MemoryPlan) -> tuple[int, int]:
+        """Return what an operand lies in, and how many bytes into it; -1, and its address, if that stays the same."""
+        value, offset = operand if isinstance(operand, tuple) else (operand, 0)
+        offset = evaluated(offset, self._binding)
+        if value == SIZE:
+            return -1, offset
+        if value == FAILED:
+            address = self.launcher.address
+            return -1, self._words.ctypes.data + 8 * offset if offset else address(self._failed)
+        argument = schedule.arguments.get(value)
+        if argument is not None and argument in self._numbers:  # of each its float64 and its float32
+            place = 16 * self._numbers.index(argument) + 8 * (value.dtype.itemsize == 4)
+            return self._numbers[0], place + offset
+        if argument is not None:
+            return argument, offset
+        if isinstance(value, Value) and value.primitive == "constant":
+            self._constants.append(self.launcher.sent(np.ascontiguousarray(value.attributes["array"])))
+            return -1, self.launcher.address(self._constants[-1]) + offset
+        return self._inputs + len(self._outputs), plan.offsets[value] + offset
+
+    def __call__(
+        self, arrays: Sequence[Any], shape: Any = None, addresses: Sequence[int] | None = None
+    ) -> list[Any]:
+        """Run them; returns the outputs. shape: theirs, where the arrays were laid out in a row.
+
+        addresses: of the arrays, if they are known. (Of numbers, there is one array for all.)
+        """
+        launcher = self.launcher
+        if self._checks and self._seen != self._none:
+            self._fail()
+        made = [launcher.empty(own if shape is None else shape, dtype) for own, dtype in self._outputs]
+        address = launcher.address
+        if addresses is None:
+            addresses = [0 if each is None else address(each) for each in arrays]
+        given = [*addresses, *[address(each) for each in made]]
+        if self._scratch:
+            _held, at = launcher.scratch(self._scratch)
+            given.append(at)
+        stream = launcher.stream().ptr
+        for step in self._steps:
+            step(stream, *given)
+        return made
+
+    def only_step(self) -> tuple[Step, Any, Any] | None:
+        """Return the launch, where it is the only one and makes one array, of which shape and dtype; else None."""
+        if len(self._steps) != 1 or len(self._outputs) != 1 or self._scratch or self._checks:
+            return None
+        return self._steps[0], *self._outputs[0]
+
+    def _fail(self) -> None:
+        """Raise what an earlier run has found."""
+        check = self._checks[int(np.argmax(self._words[1:]))].check
+        assert check is not None
+        self._failed[...] = 0
+        self._words[:] = 0
+        raise IndexError(
+            f"an index was outside of an axis of length {evaluated(check.bound, self._binding)}, in an earlier call "
+            "on the GPU"
+        )
+
+
+def _either(rounding: Step, exact: Step, *given: int) -> None:
+    """Launch a kernel, or the one that rounds no factors."""
+    (rounding if may_round() else exact)(*given)
+
+
+def _by_library(
+    library: Callable[..., None], what: Any, operands: list[tuple[int, int]], stream: int, *given: int
+) -> None:
+    """Let a library compute something."""
+    library(what, [offset if at < 0 else given[at] + offset for at, offset in operands], stream)
+
+
+class DeviceKernel:
+    """A function of arrays as kernels. results, alone: as of call.kernels.Kernel."""
+
+    def __init__(self, run: Launches, results: list[int | None], alone: bool) -> None:
+        self.run, self.results, self.alone = run, results, alone
+        # The launch, where it is the only one, with the shape and the dtype of the array that it makes.
+        self.only = run.only_step() if alone and results == [-1] else None
+
+    def __call__(
+        self, arrays: Sequence[Any], shape: tuple[int, ...] | None, addresses: Sequence[int] | None = None
+    ) -> Any:
+        """Run it. shape: of the results, where the arrays were laid out in a row. addresses: if they are known."""
+        made = self.run(arrays, shape, addresses)
+        if self.alone:
+            (only,) = self.results
+            if only is not None and only < 0:
+                return made[~only]
+        given = arrays if shape is None else [each.reshape(shape) for each in arrays]
+        found = [None if i is None else given[i] if i >= 0 else made[~i] for i in self.results]
+        return found[0] if self.alone else tuple(found)
