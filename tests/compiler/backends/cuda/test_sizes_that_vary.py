@@ -15,7 +15,14 @@ import pytest
 import minitorch as mt
 from compiled import BACKENDS
 from minitorch import nn
-from minitorch.compiler.backends.cuda import arrangement, backend, lower, products, transposed
+from minitorch.compiler.backends.cuda import (
+    arrangement,
+    backend,
+    finding_attention,
+    lower,
+    products,
+    transposed,
+)
 from minitorch.compiler.backends.cuda.backend import CudaBackend
 from minitorch.compiler.backends.cuda.devices import Cuda, Emulated, Launch
 from minitorch.compiler.backends.cuda.products import LibraryProduct
@@ -304,3 +311,55 @@ def test_gradients_outside_and_an_index_out_of_range():
     if not REAL:  # (which tells of it at the next call)
         with pytest.raises(IndexError, match="out of bounds|outside"):
             run(mt.tensor([0, 7, 1]).to("cuda"))
+
+
+class Heads(nn.Module):
+    """Attention of heads that tensor cores multiply, causal or with keys that are padding, in float32 or bfloat16."""
+
+    def __init__(self, size, kind):
+        super().__init__()
+        self.size, self.kind = size, kind
+        self.parts, self.out = nn.Linear(24, 6 * size), nn.Linear(2 * size, 3)
+
+    def forward(self, x):
+        batch, length, _ = x.shape
+        with mt.autocast(x.device.type, dtype=mt.bfloat16, enabled=self.kind == "bfloat16"):
+            parts = self.parts(x).split(2 * self.size, dim=2)
+            q, k, v = (part.view(batch, length, 2, self.size).transpose(1, 2) for part in parts)
+            mask = (x[:, None, None, :, 0] > -1) if self.kind == "padded" else None
+            seen = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None)
+            made = self.out(seen.transpose(1, 2).reshape(batch, length, 2 * self.size))
+        return made.float().mean(1)
+
+
+@pytest.mark.parametrize(
+    ("size", "kind"), [(32, "causal"), (64, "padded"), (64, "bfloat16"), (128, "bfloat16"), (128, "causal")]
+)
+def test_attention_of_any_length(size, kind, monkeypatch):
+    if kind == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    if size == 128 and not REAL:
+        pytest.skip("this processor would take long")
+    monkeypatch.setattr(finding_attention, "LEAST_SCORES", 1)
+    before = mt.get_float32_matmul_precision()
+    mt.set_float32_matmul_precision("high")
+    try:
+        sizes = [
+            (3, 21),
+            (2, 33),
+            (2, 70),
+            (3, 5),
+            (2, 64),
+            *([(7, 300), (2, 1025), (33, 129)] if REAL else []),
+        ]
+        found, step = trained(lambda: Heads(size, kind), lambda n, m: normal(n, m, 24), sizes, True)
+        expected, _ = trained(lambda: Heads(size, kind), lambda n, m: normal(n, m, 24), sizes, False)
+    finally:
+        mt.set_float32_matmul_precision(before)
+    slack = 20 if kind == "bfloat16" else 4 if REAL else 1
+    for a, e in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, e, rtol=2e-3 * slack, atol=5e-4 * slack)
+    assert step.compilations <= 3
+    assert step.cache.eager_calls == 0
+    text = str(step.explain()).partition("sizes that vary: s0")[2]
+    assert "gradients of keys and values of attention, tiles of" in text
