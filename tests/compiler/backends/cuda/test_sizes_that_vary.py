@@ -166,6 +166,83 @@ def test_ptx(processor, tmp_path, for_small_sizes):
         assert done.returncode == 0, done.stderr
 
 
+def test_numbers_of_sizes_are_computed_where_they_are_used():
+    """A mean's 1 / n: neither is anybody waited for because of it, nor does it lie in memory."""
+    n = Symbol("s0", 40)
+
+    def program(n):
+        x = given((n, 24))
+        count = b.cast(b.size(n * 24), np.float32)
+        loss = b.map_values("divide", b.reduce("add", b.map_values("square", x), (0, 1)), count)
+        slope = b.map_values("divide", b.constant(np.float32(2)), count)
+        return Program([x], [loss, b.map_values("multiply", x, slope)])
+
+    runs = made_by().compile(program(n.size), {})
+    assert len(runs.tasks) == len(made_by().compile(program(40), {}).tasks) == 1
+    for length in (40, 3, 61):
+        one = program(length)
+        arrays = arrays_for(one)
+        for want, found in zip(interpret(one, arrays), runs(arrays), strict=True):
+            close(found, np.asarray(want), f"at {length}")
+
+
+def test_a_number_of_sizes_that_is_a_result_or_a_factor_lies_in_memory():
+    n = Symbol("s0", 40)
+
+    def program(n):
+        x, count = given((n, 4)), b.cast(b.size(n * 3), np.float32)
+        half = b.map_values("multiply", count, b.constant(np.float32(0.5)))
+        row = b.expand(b.reshape(half, (1, 1)), (1, n))
+        return Program([x], [count, b.matmul(row, x), b.map_values("add", x, half)])
+
+    runs = made_by().compile(program(n.size), {})
+    for length in (40, 3, 61):
+        one = program(length)
+        arrays = arrays_for(one)
+        for want, found in zip(interpret(one, arrays), runs(arrays), strict=True):
+            close(found, np.asarray(want), f"at {length}")
+
+
+@pytest.mark.parametrize("rows", [(40, 3), (300, 41), (41, 700)])
+def test_rows_that_are_kept_and_summed_by_blocks(rows, monkeypatch):
+    """Some blocks, and some teams of a block, may have no row: they keep what others do, and add nothing."""
+    monkeypatch.setattr(arrangement, "LEAST_THREADS_THAT_KEEP", 8)
+    first, n = rows[0], Symbol("s0", rows[0])
+
+    def program(n):
+        x = given((n, 40))
+        soft = b.map_values("exp", b.map_values("subtract", x, b.reduce("maximum", x, (1,), True)))
+        made = b.map_values("divide", soft, b.reduce("add", soft, (1,), True))
+        every = b.reduce("add", b.map_values("square", made), (0, 1))
+        return Program([x], [made, b.reduce("add", b.reduce("maximum", made, (1,)), (0,)), every])
+
+    runs = made_by().compile(program(n.size), {})
+    assert any(getattr(task.kernel, "kept", 0) for task in runs.tasks)
+    for length in (first, *rows[1:], 17, 1000):
+        one = program(length)
+        arrays = arrays_for(one)
+        for want, found in zip(interpret(one, arrays), runs(arrays), strict=True):
+            close(found, np.asarray(want), f"at {length}")
+
+
+@pytest.mark.parametrize("rows", [500, 9000, 20000])
+def test_a_loss_of_many_rows_goes_through_them_once(rows):
+    """How many targets count is known before the rows, and waits for none of them."""
+    logits, targets = given((rows, 30)), given((rows,), np.int64)
+    count = b.cast(
+        b.reduce("add", b.map_values("not_equal", targets, b.constant(np.int64(-1))), (0,)), np.float32
+    )
+    soft = b.map_values("exp", b.map_values("subtract", logits, b.reduce("maximum", logits, (1,), True)))
+    sums = b.reduce("add", soft, (1,), True)
+    loss = b.map_values("divide", b.reduce("add", b.map_values("log", sums), (0, 1)), count)
+    slope = b.map_values("divide", b.constant(np.float32(1)), count)
+    program = Program(
+        [logits, targets], [loss, b.map_values("multiply", b.map_values("divide", soft, sums), slope)]
+    )
+    made = made_by(serial_elements=1 << 13).compile(program, {})
+    assert sum(rows * 30 * 4 <= sum(each.nbytes for each in set(task.touches)) for task in made.tasks) == 1
+
+
 @pytest.mark.parametrize("perhaps_once", [False, True])
 def test_what_may_run_only_once_becomes_a_graph_the_second_time(perhaps_once):
     noted = []
