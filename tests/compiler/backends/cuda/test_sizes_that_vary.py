@@ -166,6 +166,45 @@ def test_ptx(processor, tmp_path, for_small_sizes):
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("length", [3, 40, 9000])
+@pytest.mark.parametrize("kind", ["f4", "i8"])
+def test_any_number_of_rows_sorted(length, kind):
+    n = Symbol("s0", 4)
+
+    def program(n):
+        x = given((n, length), np.dtype(kind))
+        places = b.Value("argsort", (x,), {"axis": 1}, x.shape, np.dtype(np.int64))
+        return Program([x], [b.Value("sort", (x,), {"axis": 1}, x.shape, x.dtype), places])
+
+    runs = made_by().compile(program(n.size), {})
+    assert all(task.kernel is not None for task in runs.tasks)
+    for rows in (4, 2, 7):
+        one = program(rows)
+        arrays = arrays_for(one)
+        arrays[0][0, 1:3] = arrays[0][0, 0]  # some are equal, and stay in their order
+        order = np.argsort(arrays[0], 1, kind="stable")
+        for want, found in zip([np.sort(arrays[0], 1), order], runs(arrays), strict=True):
+            np.testing.assert_array_equal(found, want)
+
+
+@pytest.mark.parametrize(("rows", "length"), [(3, 20), (2, 300), (70, 5)])
+def test_running_sums_of_any_length_are_a_teams(rows, length):
+    n, m = Symbol("s0", rows), Symbol("s1", length)
+
+    def program(n, m):
+        x = given((n, m))
+        return Program([x], [b.scan("add", x, 1), b.scan("maximum", x, 0)])
+
+    runs = made_by().compile(program(n.size, m.size), {})
+    kernels = [each.kernel for task in runs.tasks for each in (task.kernel.parts or [task])]
+    assert all("to a row" in kernel.note for kernel in kernels)
+    for sizes in ((rows, length), (2, 2), (5, 257), (3, 2100), (33, 64)):
+        one = program(*sizes)
+        arrays = arrays_for(one)
+        for want, found in zip(interpret(one, arrays), runs(arrays), strict=True):
+            close(found, np.asarray(want), f"at {sizes}")
+
+
 def test_numbers_of_sizes_are_computed_where_they_are_used():
     """A mean's 1 / n: neither is anybody waited for because of it, nor does it lie in memory."""
     n = Symbol("s0", 40)
