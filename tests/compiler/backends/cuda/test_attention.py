@@ -17,7 +17,7 @@ from minitorch.compiler.backends.cuda import finding_attention, tiles
 from minitorch.compiler.backends.cuda.backend import CudaBackend
 from minitorch.compiler.backends.cuda.devices import Emulated
 from minitorch.compiler.backends.cuda.ptx import ptx
-from minitorch.compiler.backends.cuda.words import gpu_text
+from minitorch.compiler.backends.cuda.words import gpu_text, with_sizes
 from minitorch.compiler.ir.program import Value
 from minitorch.nn import functional
 
@@ -93,10 +93,11 @@ def with_gradients(function):
     return run
 
 
-def compared(function, *arrays, backend="gpu", verify=True):
+def compared(function, *arrays, backend="gpu", verify=True, dynamic=None):
     """Run a function compiled and as it is, and return what tells about the compiled one."""
-    run = minitorch.compile(function, backend=backend, verify=verify)
+    run = minitorch.compile(function, backend=backend, verify=verify, dynamic=dynamic)
     run(*arrays)
+    put_off_audits(run)
     found, expected = run(*arrays), function(*arrays)
     for a, b in zip(found, expected, strict=True):
         assert_same(a, b, slack=4)
@@ -136,10 +137,14 @@ def test_whichever_thread_comes_first():
     assert "left out" in text
 
 
-def test_kernels_that_round_nothing(monkeypatch):
-    monkeypatch.setattr(tiles, "kernel_of", lambda attention, writer: writer(attention, True).kernel())
-    _, text = compared(with_gradients(causal), *(numbers(1, 1, 70, 32, seed=seed) for seed in range(3)))
+@pytest.mark.parametrize("varies", [False, True])
+def test_kernels_that_round_nothing(varies, monkeypatch):
+    exact = lambda attention, writer: with_sizes(lambda: writer(attention, True).kernel())
+    monkeypatch.setattr(tiles, "kernel_of", exact)
+    arrays = [numbers(2, 3, 70, 32, seed=seed) for seed in range(3)]
+    _, text = compared(with_gradients(causal), *arrays, dynamic=varies)
     assert "(attention, tiles of" in text
+    assert ("outside of a band" in text) == varies
 
 
 def test_queries_keys_and_values_of_one_product_are_read_where_they_lie():

@@ -18,7 +18,7 @@ from minitorch.compiler.ir.program import Program, Value, in_order, interpret
 from minitorch.compiler.ir.simplify import number
 from minitorch.compiler.ir.sizes import Undecided, is_fixed, surely_at_most
 
-Places = np.ndarray | Diagonals  # of scores, by query and key
+Places = Any  # of scores, by query and key: an array of bools, or `Diagonals`
 MOST_LOOKED_AT = 1 << 24  # elements of a mask that are computed to find out which tiles it leaves out
 
 

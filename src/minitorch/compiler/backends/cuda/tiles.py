@@ -69,6 +69,7 @@ def kernel_of(attention: Attention, writer: Callable[[Attention, bool], _Tiles])
     kernel = with_sizes(lambda: writer(attention, False).kernel())
     if attention.dtype not in HALVES:
         kernel.exact = with_sizes(lambda: writer(attention, True).kernel())
+        assert kernel.exact.operands == kernel.operands  # (a launch has one list for both)
     return kernel
 
 
