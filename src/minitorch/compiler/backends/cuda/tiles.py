@@ -24,7 +24,7 @@ from minitorch.compiler.backends.cuda.attention import (
 )
 from minitorch.compiler.backends.cuda.exact import supplied
 from minitorch.compiler.backends.cuda.fragments import STRIP, Fragments, Groups, Halves, Results, Tf32
-from minitorch.compiler.backends.cuda.words import WARP, BlockWriter, Kernel
+from minitorch.compiler.backends.cuda.words import WARP, BlockWriter, Kernel, with_sizes
 from minitorch.compiler.backends.llvm import functions
 from minitorch.compiler.backends.llvm.body import Expression, addresses_in, in_order
 from minitorch.compiler.backends.llvm.control import add, larger, multiply, smaller, when
@@ -32,6 +32,7 @@ from minitorch.compiler.backends.llvm.space import Space
 from minitorch.compiler.backends.llvm.text import TYPES, literal
 from minitorch.compiler.backends.llvm.writer import Writer
 from minitorch.compiler.ir.halves import HALVES
+from minitorch.compiler.ir.sizes import Size, is_fixed, surely_at_most, typical
 
 WARPS = 4
 FLOAT32 = np.dtype(np.float32)
@@ -65,9 +66,10 @@ def kernels_of(attention: Attention) -> list[Kernel]:
 
 def kernel_of(attention: Attention, writer: Callable[[Attention, bool], _Tiles]) -> Kernel:
     """Return a kernel, with the one that runs where nothing may be rounded."""
-    kernel = writer(attention, False).kernel()
+    kernel = with_sizes(lambda: writer(attention, False).kernel())
     if attention.dtype not in HALVES:
-        kernel.exact = writer(attention, True).kernel()
+        kernel.exact = with_sizes(lambda: writer(attention, True).kernel())
+        assert kernel.exact.operands == kernel.operands  # (a launch has one list for both)
     return kernel
 
 
@@ -145,15 +147,12 @@ class _Tiles:
         """Return the kernel."""
         self.write()
         blocks = self.a.count * self.own_tiles
-        visited = 0
-        for number in range(self.own_tiles):
-            first = max(0, number * self.rows - self.low) // self.tile
-            visited += max(
-                0, min(self.tiles, (number * self.rows + self.rows - 1 + self.high) // self.tile + 1) - first
-            )
-        elements = visited * self.a.count * self.rows * self.tile
-        left_out = self.own_tiles * self.tiles - visited
-        part = f", {left_out} of {self.own_tiles * self.tiles} left out" if left_out else ""
+        visited, left_out = self.visited()
+        part = f", {left_out} of {visited + left_out} left out" if left_out else ""
+        if not is_fixed(self.own, self.along):
+            whole = surely_at_most(self.along - 1, self.high) and surely_at_most(self.own - 1, self.low)
+            part = "" if whole else ", those outside of a band left out"
+        scores = visited * typical(self.a.count) * self.rows * self.tile
         return Kernel(
             self.block.items,
             self.body.operands,
@@ -161,13 +160,24 @@ class _Tiles:
             self.threads,
             self.shared,
             supplied(self.e.externs),
-            2.0 * self.products * elements * self.a.size,
+            2.0 * self.products * scores * self.a.size,
             f"{self.name}, tiles of {self.rows} by {self.tile}{part}",
-            elements,
+            blocks * self.rows,
             kept=len(self.block.variables),
             variables=self.block.variables,
             at_once=self.at_once,
         )
+
+    def visited(self) -> tuple[int, int]:
+        """Return how many tiles of a head are gone to, and how many are left out; where sizes vary, of typical ones."""
+        own_tiles, tiles = typical(self.own_tiles), typical(self.tiles)
+        low, high = typical(self.low), typical(self.high)
+        visited = 0
+        for number in range(own_tiles):
+            first = max(0, number * self.rows - low) // self.tile
+            last = (number * self.rows + self.rows - 1 + high) // self.tile
+            visited += max(0, min(tiles, last + 1) - first)
+        return visited, own_tiles * tiles - visited
 
     def buffer(self, rows: int) -> int:
         """Return where some rows have a place in shared memory."""
@@ -177,18 +187,24 @@ class _Tiles:
 
     # --- who and where a thread is; all this is asked in each phase ---
 
+    def narrow(self, n: int) -> str:
+        """Return a size in 32 bits, in which dividing takes a GPU fewer instructions."""
+        return self.e.op(f"trunc i64 {n} to i32") if isinstance(n, Size) else f"{n}"
+
     def at(self) -> tuple[str, list[str]]:
         """Return the number of the block's rows among those of a head, and the head's counters in the batches."""
         e = self.e
         block = e.op("trunc i64 %block to i32")
-        head = e.op(f"udiv i32 {block}, {self.own_tiles}")
-        number = e.op(f"sub i32 {block}, {e.op(f'mul i32 {head}, {self.own_tiles}')}")
+        tiles = self.narrow(self.own_tiles)
+        head = e.op(f"udiv i32 {block}, {tiles}")
+        number = e.op(f"sub i32 {block}, {e.op(f'mul i32 {head}, {tiles}')}")
         if self.heavy_last:  # those with most to do begin first
-            number = e.op(f"sub i32 {self.own_tiles - 1}, {number}")
+            number = e.op(f"sub i32 {self.narrow(self.own_tiles - 1)}, {number}")
         counters, rest = [], head
         for d in reversed(self.a.batches[1:]):
-            before = e.op(f"udiv i32 {rest}, {d.size}")
-            counters.append(e.op(f"sub i32 {rest}, {e.op(f'mul i32 {before}, {d.size}')}"))
+            size = self.narrow(d.size)
+            before = e.op(f"udiv i32 {rest}, {size}")
+            counters.append(e.op(f"sub i32 {rest}, {e.op(f'mul i32 {before}, {size}')}"))
             rest = before
         counters = [rest, *reversed(counters)][: len(self.a.batches)]
         wide = [e.op(f"zext i32 {each} to i64") for each in (number, *counters)]
@@ -198,9 +214,10 @@ class _Tiles:
         """Return from which tile to which one a block goes."""
         e = self.e
         first = multiply(e, number or self.at()[0], self.rows)
-        start = e.op(f"udiv i64 {larger(e, add(e, first, str(-self.low)), '0')}, {self.tile}")
-        last = larger(e, add(e, first, str(self.rows - 1 + self.high + self.tile)), "0")
-        return start, smaller(e, e.op(f"udiv i64 {last}, {self.tile}"), str(self.tiles))
+        before = larger(e, add(e, first, f"{-self.low}"), "0")
+        start = e.op(f"udiv i64 {before}, {self.tile}")
+        last = larger(e, add(e, first, f"{self.rows - 1 + self.high + self.tile}"), "0")
+        return start, smaller(e, e.op(f"udiv i64 {last}, {self.tile}"), f"{self.tiles}")
 
     # --- memory ---
 
@@ -208,7 +225,7 @@ class _Tiles:
         """Return where a head's matrix begins."""
         e = self.e
         pointer = f"%operand{self.body.operand(key)}"
-        where = str(rows.start if rows.source is None else 0)  # (of what is read, the operand begins there)
+        where = f"{rows.start if rows.source is None else 0}"  # (of what is read, the operand begins there)
         for counter, step in zip(counters, rows.batches, strict=True):
             where = add(e, where, multiply(e, counter, step))
         return e.op(f"getelementptr {TYPES[rows.dtype]}, ptr {pointer}, i64 {where}")
@@ -244,7 +261,7 @@ class _Tiles:
 
     def limit(self, total: int, count: int) -> str | None:
         """Return up to where there are rows, of which so many at a time are copied; None if each time all exist."""
-        return str(total) if total % count else None
+        return f"{total}" if total % count else None
 
     def near(self, buffers: int, turn: str, which: int) -> str:
         """Return where the rows lie that are met in a turn, of two kinds: there are two buffers for each."""
@@ -286,7 +303,7 @@ class _Tiles:
         dims = [*self.a.batches, self.a.query, self.a.key]
         if addresses_in(nodes):  # nothing is read from beyond the last row or column
             i, j = (
-                smaller(self.e, n, str(d.size - 1)) if d.size % max(self.rows, self.tile) else n
+                smaller(self.e, n, f"{d.size - 1}") if d.size % max(self.rows, self.tile) else n
                 for n, d in zip((i, j), dims[-2:], strict=True)
             )
         pointers = [f"%operand{place}" for place in range(len(self.body.operands))]
@@ -334,12 +351,12 @@ class _Tiles:
     @property
     def is_masked_above(self) -> bool:
         """Whether kernels mask what lies too far behind a row."""
-        return self.a.band.masks and self.high < self.along - 1
+        return self.a.band.masks and not surely_at_most(self.along - 1, self.high)
 
     @property
     def is_masked_below(self) -> bool:
         """Whether kernels mask what lies too far before a row."""
-        return self.a.band.masks and self.low < self.own - 1
+        return self.a.band.masks and not surely_at_most(self.own - 1, self.low)
 
     def conditions(self, apart: str, column: str, further: int) -> list[str]:
         """Return what has to hold of a score: there are so many columns, and it is not masked.
@@ -350,12 +367,16 @@ class _Tiles:
         narrow = e.op(f"trunc i64 {apart} to i32")
         if self.along % self.tile:
             there = e.op(f"trunc i64 {column} to i32")
-            found.append(e.op(f"icmp slt i32 {there}, {self.along - further}"))
+            found.append(e.op(f"icmp slt i32 {there}, {self.less(self.along, further)}"))
         if self.is_masked_above:
-            found.append(e.op(f"icmp sle i32 {narrow}, {self.high - further}"))
+            found.append(e.op(f"icmp sle i32 {narrow}, {self.less(self.high, further)}"))
         if self.is_masked_below:
-            found.append(e.op(f"icmp sge i32 {narrow}, {-self.low - further}"))
+            found.append(e.op(f"icmp sge i32 {narrow}, {self.less(-self.low, further)}"))
         return found
+
+    def less(self, n: int, number: int) -> str:
+        """Return a size less a number, in 32 bits. (A kernel is given the size alone, and not each of these.)"""
+        return self.e.op(f"sub i32 {self.narrow(n)}, {number}") if isinstance(n, Size) else f"{n - number}"
 
     def power(self, score: str, most: str, log: str | None = None) -> str:
         """Return e to the score less what is given, divided by what has the given logarithm to base 2.
@@ -478,7 +499,7 @@ class _Forward(_Tiles):
             if ahead:
                 self.copy_met((a.k, a.v), keys, start)
             else:
-                self.copy(a.k, multiply(e, start, self.tile), self.tile, str(self.along), str(keys))
+                self.copy(a.k, multiply(e, start, self.tile), self.tile, f"{self.along}", str(keys))
                 e.line("commit")
             self.clear(result)
             for one, other in zip(most, total, strict=True):
@@ -494,7 +515,7 @@ class _Forward(_Tiles):
                 if ahead:
                     self.copy_met((a.k, a.v), keys, add(e, turn, "1"))
                 else:
-                    self.copy(a.v, multiply(e, turn, self.tile), self.tile, str(self.along), str(values))
+                    self.copy(a.v, multiply(e, turn, self.tile), self.tile, f"{self.along}", str(values))
                     e.line("commit")
                 self.clear(scores)
             places: list[Callable[[], str]] = [lambda: str(keys), lambda: str(values)]
@@ -524,7 +545,7 @@ class _Forward(_Tiles):
                 with block.phase(waits=False):
                     _, stop = self.bounds()
                     following = multiply(e, add(e, turn, "1"), self.tile)
-                    limit = smaller(e, multiply(e, stop, self.tile), str(self.along))
+                    limit = smaller(e, multiply(e, stop, self.tile), f"{self.along}")
                     self.copy(a.k, following, self.tile, limit, str(keys))
                     e.line("commit")
             self.f.multiply_across(result, scores, factors, second, places[1])
@@ -680,7 +701,7 @@ class _Backward(_Tiles):
         def load_listed(number: str) -> None:
             """Read the numbers of one query in each thread: of a tile to come."""
             mine = add(e, multiply(e, number, self.tile), e.op(f"and i64 %thread, {self.tile - 1}"))
-            counters, query = self.at()[1], smaller(e, mine, str(self.along - 1))
+            counters, query = self.at()[1], smaller(e, mine, f"{self.along - 1}")
             found = [*self.of_query(counters, query), self.sum_of_query(counters, query)]
             for slot, name in zip(coming, found, strict=True):
                 block.keep(slot, name)
@@ -753,7 +774,7 @@ class _Backward(_Tiles):
         rows, _, _ = self.places(number, "0")
         for strip, halves in enumerate(rows):
             for half, row in enumerate(halves):
-                existing = smaller(self.e, row, str(self.own - 1))
+                existing = smaller(self.e, row, f"{self.own - 1}")
                 numbers = [*self.of_query(counters, existing), self.part_of_sum(counters, existing)]
                 for which, name in enumerate(numbers):
                     self.block.keep(slots[strip][2 * which + half], name)
