@@ -13,7 +13,7 @@ import minitorch
 from compiled import BACKENDS, assert_same, put_off_audits
 from fenced import Fenced
 from minitorch.compiler import backends
-from minitorch.compiler.backends.cuda import finding_attention, tiles
+from minitorch.compiler.backends.cuda import attention_kernels, finding_attention
 from minitorch.compiler.backends.cuda.backend import CudaBackend
 from minitorch.compiler.backends.cuda.devices import Emulated
 from minitorch.compiler.backends.cuda.gpu_text import gpu_text
@@ -141,7 +141,7 @@ def test_whichever_thread_comes_first():
 @pytest.mark.parametrize("varies", [False, True])
 def test_kernels_that_round_nothing(varies, monkeypatch):
     exact = lambda attention, writer: with_sizes(lambda: writer(attention, True).kernel())
-    monkeypatch.setattr(tiles, "kernel_of", exact)
+    monkeypatch.setattr(attention_kernels, "kernel_of", exact)
     arrays = [numbers(2, 3, 70, 32, seed=seed) for seed in range(3)]
     _, text = compared(with_gradients(causal), *arrays, dynamic=varies)
     assert "(attention, tiles of" in text

@@ -13,6 +13,7 @@ import numpy as np
 
 from minitorch.compiler.backends.cuda.arrangement import is_aligned
 from minitorch.compiler.backends.cuda.attention import ROW_NUMBERS, SUM, Attention
+from minitorch.compiler.backends.cuda.attention_kernels import kernels_of
 from minitorch.compiler.backends.cuda.capabilities import Gpu
 from minitorch.compiler.backends.cuda.convolutions import (
     Convolution,
@@ -40,7 +41,7 @@ from minitorch.compiler.backends.cuda.products import (
 )
 from minitorch.compiler.backends.cuda.scans import pieces_of, write_scan
 from minitorch.compiler.backends.cuda.sorting import Rows, scratch_bytes, write_sort
-from minitorch.compiler.backends.cuda.tiles import RESULT, ROW, kernels_of
+from minitorch.compiler.backends.cuda.tiles import RESULT, ROW
 from minitorch.compiler.backends.cuda.words import SIZE, TRIPLE, Item, with_sizes
 from minitorch.compiler.backends.llvm.body import Body
 from minitorch.compiler.backends.llvm.loops import Loop, LoopFold, Store
