@@ -16,6 +16,7 @@ import statistics
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -52,20 +53,27 @@ def numbers(row: str) -> tuple[np.ndarray, np.ndarray | None]:
 
 
 def step_of(torch: Any, row: str) -> Any:
-    """Return a row's step, as one writes it for PyTorch."""
-    nn, functional = torch.nn, torch.nn.functional
-    torch.manual_seed(0)
+    """Return a row's step."""
     given, targets = numbers(row)
     x = torch.tensor(given).to("cuda")
     y = None if targets is None else torch.tensor(targets).to("cuda")
-    if row == "softmax":
-        return lambda: torch.softmax(x, -1)
-    if row == "gelu":
-        return lambda: functional.gelu(x) * 2 + torch.tanh(x)
     if row == "cross-entropy":
         x.requires_grad_()
+    step = step_on(torch, row)
+    return lambda: step(x, y)
 
-        def entropy() -> Any:
+
+def step_on(torch: Any, row: str) -> Any:
+    """Return a row's step, as one writes it for PyTorch: a function of inputs and targets."""
+    nn, functional = torch.nn, torch.nn.functional
+    torch.manual_seed(0)
+    if row == "softmax":
+        return lambda x, y: torch.softmax(x, -1)
+    if row == "gelu":
+        return lambda x, y: functional.gelu(x) * 2 + torch.tanh(x)
+    if row == "cross-entropy":
+
+        def entropy(x: Any, y: Any) -> Any:
             x.grad = None
             loss = functional.cross_entropy(x, y)
             loss.backward()
@@ -98,7 +106,8 @@ def step_of(torch: Any, row: str) -> Any:
             self.register_buffer("order", torch.arange(512))
 
         def forward(self, tokens: Any) -> Any:
-            return self.head(self.norm(self.blocks(self.tokens(tokens) + self.places(self.order))))
+            places = self.places(self.order[: tokens.shape[1]])
+            return self.head(self.norm(self.blocks(self.tokens(tokens) + places)))
 
     class Lstm(nn.Module):
         def __init__(self) -> None:
@@ -123,7 +132,7 @@ def step_of(torch: Any, row: str) -> Any:
     kind = torch.optim.AdamW if row == "gpt" else torch.optim.SGD
     optimizer = kind(model.parameters(), lr=1e-3)
 
-    def step() -> Any:
+    def step(x: Any, y: Any) -> Any:
         optimizer.zero_grad()
         if row == "block bfloat16":
             with torch.autocast("cuda", dtype=torch.bfloat16):
@@ -344,14 +353,19 @@ def tell_steps(step: Any) -> None:
     """Print where a compiled step spends its time, kernel by kernel."""
     print(step.explain(), file=sys.stderr)
     for program in step.cache.all():
-        call = SimpleNamespace(arguments=[], script=[each.run() for each in program.recorded.script])
-        program.runner.measure([source.read(call) for source in program.recorded.sources], 3)
-        steps = sorted(program.runner.report.steps, key=lambda each: -each.seconds)
-        total = sum(each.seconds for each in steps)
-        print(f"{len(steps)} steps, {total * 1e6:.0f} us one by one", file=sys.stderr)
-        for each in steps[:14]:
-            words = ", ".join(each.values)[:110]
-            print(f"{each.seconds * 1e6:9.1f} us {each.kind:9} {each.note:40} {words}", file=sys.stderr)
+        tell_steps_of(program)
+
+
+def tell_steps_of(program: Any, arguments: Sequence[Any] = ()) -> None:
+    """Print where a program spends its time, kernel by kernel."""
+    call = SimpleNamespace(arguments=arguments, script=[each.run() for each in program.recorded.script])
+    program.runner.measure([source.read(call) for source in program.recorded.sources], 3)
+    steps = sorted(program.runner.report.steps, key=lambda each: -each.seconds)
+    total = sum(each.seconds for each in steps)
+    print(f"{len(steps)} steps, {total * 1e6:.0f} us one by one", file=sys.stderr)
+    for each in steps[:14]:
+        words = ", ".join(each.values)[:110]
+        print(f"{each.seconds * 1e6:9.1f} us {each.kind:9} {each.note:40} {words}", file=sys.stderr)
 
 
 def prepared(contender: str, row: str, verify: bool) -> tuple[Any, Any]:

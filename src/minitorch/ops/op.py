@@ -335,7 +335,10 @@ def order_of(x: Array) -> Any:
     """Return in which order a copy of an array lies in memory: in the array's own, or, if expanded, its axes'."""
     if x.flags.c_contiguous:
         return "K"
-    return "C" if any(not step and n > 1 for step, n in zip(x.strides, x.shape, strict=True)) else "K"
+    expanded = getattr(x, "expanded", None)  # (What is recorded knows it without its steps, which may vary.)
+    if expanded is None:
+        expanded = any(not step and n > 1 for step, n in zip(x.strides, x.shape, strict=True))
+    return "C" if expanded else "K"
 
 
 def axes_of(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:

@@ -70,6 +70,18 @@ def list_times_size(x):
     return x * len([0] * x.size(0))
 
 
+@case(lambda n: (mt.randn(n, 6),))
+def parts_of_an_array_copied(x):
+    first, second = x.split(3, dim=1)
+    return (
+        first.to(mt.float64),
+        second.half(),
+        first.clone(),
+        second.flip(0),
+        second[:, :1].expand(-1, 4).double(),
+    )
+
+
 @case(symbolic=False)
 def texts(x):
     return x * 2, str(x.shape), f"{x.shape}", repr(x.shape)

@@ -14,7 +14,7 @@ from minitorch.compiler.backends.cuda.convolutions import LibraryConvolution
 from minitorch.compiler.backends.cuda.in_turn import in_turn
 from minitorch.compiler.backends.cuda.lower import FAILED
 from minitorch.compiler.backends.cuda.products import LibraryProduct
-from minitorch.compiler.backends.cuda.words import SIZE, Kernel
+from minitorch.compiler.backends.cuda.words import SIZE, Item, Kernel
 from minitorch.compiler.backends.interface import Task
 from minitorch.compiler.call.update_kernels import NoKernel
 from minitorch.compiler.ir.program import Value
@@ -34,8 +34,7 @@ class ManySizes:
     def __init__(self, schedule: Schedule, tasks: list[Task], plan: MemoryPlan, launcher: Any) -> None:
         self.symbols = list(schedule.program.symbols)
         self._made = schedule, tasks, plan, launcher
-        different = {id(task.kernel.items): task.kernel for task in tasks if isinstance(task.kernel, Kernel)}
-        self._loaded = dict(zip(different, launcher.load(list(different.values())), strict=True))
+        self._loaded = Loaded(launcher)
         lengths = {n for v in schedule.program.values() for n in v.shape if isinstance(n, Size)}
         self._lengths = [n for n in lengths if not surely_less(0, n)]
 
@@ -50,8 +49,29 @@ class ManySizes:
         return Launches(schedule, mine, plan.at(binding), launcher, binding, self._loaded)
 
 
+class Loaded:
+    """Kernels as the driver's functions, by their instructions; those with the same instructions once.
+
+    texts: of kernels that are one because each of them takes one block: which those are depends on sizes.
+    """
+
+    def __init__(self, launcher: Any) -> None:
+        self._launcher = launcher
+        self.texts: dict[tuple[int, ...], list[Item]] = {}
+        self.functions: dict[int, Any] = {}
+
+    def load(self, tasks: Sequence[Task]) -> None:
+        """Load the kernels of some steps, also those that do not round, if they are not loaded yet."""
+        kernels = [task.kernel for task in tasks if isinstance(task.kernel, Kernel)]
+        kernels += [each.exact for each in kernels if each.exact is not None]
+        missing = {id(each.items): each for each in kernels if id(each.items) not in self.functions}
+        if missing:
+            found = self._launcher.load(list(missing.values()))
+            self.functions |= dict(zip(missing, found, strict=True))
+
+
 class Launches:
-    """Kernels, one after the other. binding: what sizes that vary are here. loaded: the kernels, if they were."""
+    """Kernels, one after the other. binding: what sizes that vary are here. loaded: kernels, if some were."""
 
     def __init__(
         self,
@@ -60,7 +80,7 @@ class Launches:
         plan: MemoryPlan,
         launcher: Any,
         binding: Binding | None = None,
-        loaded: dict[int, Any] | None = None,
+        loaded: Loaded | None = None,
     ) -> None:
         self.report = schedule.report
         self.launcher, self._binding = launcher, binding or {}
@@ -89,14 +109,10 @@ class Launches:
         self._failed: Any = launcher.sent(np.zeros(1, np.int64)) if self._checks else None
         words: Any = launcher.words(len(self._checks) + 1) if self._checks else np.zeros(1, np.int64)
         self._words, self._seen, self._none = words, memoryview(words).cast("B"), bytes(words.nbytes)
-        if loaded is None:
-            tasks = in_turn(tasks)
-        kernels = [task.kernel for task in tasks if isinstance(task.kernel, Kernel)]
-        kernels += [each.exact for each in kernels if each.exact is not None]
-        different = {id(kernel.items): kernel for kernel in kernels}
-        functions = loaded
-        if functions is None:
-            functions = dict(zip(different, launcher.load(list(different.values())), strict=True))
+        loaded = loaded or Loaded(launcher)
+        tasks = in_turn(tasks, loaded.texts)
+        loaded.load(tasks)
+        functions = loaded.functions
         # What operands are found in: inputs, outputs, scratch if there is any.
         count = self._inputs + len(self._outputs) + bool(self._scratch)
         self._steps: list[Step] = []

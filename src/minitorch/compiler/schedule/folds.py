@@ -9,7 +9,7 @@ import math
 
 from minitorch.compiler.ir.index import Dim, Index, dims_of, total
 from minitorch.compiler.ir.program import Value
-from minitorch.compiler.ir.sizes import typical
+from minitorch.compiler.ir.sizes import is_fixed, typical
 from minitorch.compiler.schedule.groups import PARTIAL, Group
 from minitorch.compiler.schedule.machine import Figures
 
@@ -65,22 +65,26 @@ def _over_rows(group: Group, scope: str, figures: Figures) -> str:
 
 def _block_count(group: Group, rows: int, figures: Figures) -> int:
     """Return into how many blocks rows are divided: where their number varies, some may be empty."""
-    rows, elements = typical(rows), typical(group.elements)
-    wanted, most = elements // figures.serial_elements, figures.most_blocks
+    usual, elements = typical(rows), typical(group.elements)
+    wanted, most, of_rows = elements // figures.serial_elements, figures.most_blocks, False
     if "row" in group.scope.values():
-        wanted = max(wanted, rows // figures.rows_of_a_block)
-        if elements > rows * figures.serial_elements:
+        wanted = max(wanted, usual // figures.rows_of_a_block)
+        if elements > usual * figures.serial_elements:
             most = max(most, figures.most_long_rows)
-    wanted = min(most, wanted, rows)
+        of_rows = figures.rows_of_a_block < usual and not is_fixed(rows)
+    wanted = min(most, wanted, usual)
     if wanted <= 1:
         return 1
-    return math.ceil(rows / math.ceil(rows / wanted))
+    if of_rows:  # (There may be many more of them another time, and a block without any costs little.)
+        return max(wanted, figures.most_blocks)
+    return math.ceil(usual / math.ceil(usual / wanted))
 
 
 def _divide(group: Group, reduced: set[Dim], kept: set[Dim], at_once: bool, figures: Figures) -> str:
     """Divide a group into rows and what lies along them, for its first fold; `at_once`: not in blocks."""
     order, elements = group.dims, typical(group.elements)
-    if not kept and not at_once and elements > figures.serial_elements:
+    # (One block alone knows the sum at once, and others may use it there.)
+    if not kept and not at_once and elements // figures.serial_elements > 1:
         inner: list[Dim] = []
         for dim in reversed(order):  # rows of a few thousand elements
             if inner and typical(total(inner) * dim.size) > figures.serial_elements // 2:

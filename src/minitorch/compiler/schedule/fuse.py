@@ -55,6 +55,41 @@ SPLITS = 6  # so often a group's loops are divided for one value, at most
 LeavesAt = Callable[[Index], Iterator[Read | Obstacle]]
 
 
+def _numbers_of_sizes(program: Program, machine: Machine) -> set[Value]:
+    """Return single numbers that are made of sizes alone (a mean's 1 / n), and that only elementwise functions read.
+
+    Each of those computes them for itself: to wait until another has would take longer.
+    """
+    found: set[Value] = set()
+    sizes: set[Value] = set()  # and looks at them
+    for value in program.values():
+        if value.primitive in ("size", "map", "reshape", "expand") and machine.computes(value):
+            below = all(i in sizes or is_number(i) for i in value.inputs)
+            varies = value.primitive == "size" or any(i in sizes for i in value.inputs)
+            if below and varies and (value.primitive != "map" or surely_equal(value.size, 1)):
+                sizes.add(value)
+                if value.primitive == "map":
+                    found.add(value)
+                continue
+        if value.primitive != "map" or not machine.computes(value):
+            for operand in value.inputs:
+                _leave_out(operand, found, sizes)
+    for output in program.outputs:
+        _leave_out(output, found, sizes)
+    return found
+
+
+def _leave_out(value: Value, found: set[Value], sizes: set[Value]) -> None:
+    """Take out what lies below something."""
+    stack = [value]
+    while stack:
+        each = stack.pop()
+        if each in sizes:
+            found.discard(each)
+            if each.primitive != "map":
+                stack += each.inputs
+
+
 def fuse_values(program: Program, machine: Machine, fuse: bool = True) -> Fuser:
     """Put every value of a program into a group; fuse=False: each into one of its own."""
     fuser = Fuser(program, machine, fuse)
@@ -76,8 +111,11 @@ class Fuser(Grouping):
     def place_all(self) -> None:
         """Put every value into a group."""
         heights: dict[Value | None, int] = {}
+        if self.fuse:
+            self.numbers = _numbers_of_sizes(self.program, self.machine)
+            self.inlined |= self.numbers
         for value in self.program.values():
-            if value.primitive in ("input", "constant") or value.size == 0:
+            if value.primitive in ("input", "constant") or value.size == 0 or value in self.inlined:
                 continue
             if value.primitive in VIRTUAL and self.machine.computes(value):
                 below = value.inputs[0] if value.inputs else None
@@ -166,8 +204,16 @@ class Fuser(Grouping):
 
     def place_map(self, value: Value) -> None:
         """Put an elementwise value (or a copy of a view, or a gather) where its operands are computed."""
-        if not (self.fuse and any(self.try_map(g, value) for g in self.candidates(value.inputs))):
+        groups = self.candidates(value.inputs) if self.fuse else []
+        if len(groups) > 1 and surely_equal(value.size, 1):
+            # A number is computed where most is waited for anyway: others may need the rest earlier.
+            groups.sort(key=self.waits_for, reverse=True)
+        if not any(self.try_map(group, value) for group in groups):
             self.begin_map(value)
+
+    def waits_for(self, group: Group) -> int:
+        """Return how many elements are gone through before a group can be."""
+        return sum(typical(each.elements) for each in self.groups if group.comes_after(each))
 
     def candidates(self, operands: Sequence[Value]) -> list[Group]:
         """Return the groups that compute what a value is made of, the latest first."""

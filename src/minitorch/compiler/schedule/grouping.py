@@ -18,7 +18,8 @@ class Grouping:
     """The groups of a program, while they grow and afterwards.
 
     group_of: who computes a value. readers: the groups that need a value another computes. checks: the groups
-    that look at indices. forced: views that are written out. inlined: values that each reader computes for itself.
+    that look at indices. forced: views that are written out. inlined: values that each reader computes for itself;
+    numbers: those of them that are made of sizes alone.
     """
 
     def __init__(self, program: Program, machine: Machine) -> None:
@@ -31,6 +32,7 @@ class Grouping:
         self.checks: dict[Check, Group] = {}
         self.forced: set[Value] = set()
         self.inlined: set[Value] = set()
+        self.numbers: set[Value] = set()
 
     # --- what is read, and where ------------------------------------------------------------------------------
 

@@ -120,7 +120,7 @@ def _recipe(grouping: Grouping, value: Value, stored: set[Value]) -> Recipe | No
             leaf = _plain_leaf(grouping, operand)
             if leaf is None:
                 return None
-            if leaf.primitive == "constant":
+            if leaf.primitive == "constant" or leaf in grouping.numbers:
                 continue
             if leaf.primitive == "input" or leaf in stored:
                 ingredients[leaf] = None
@@ -138,7 +138,8 @@ def _plain_leaf(grouping: Grouping, operand: Value) -> Value | None:
         below.primitive == "reshape" or (below.primitive == "expand" and below.inputs[0].size == 1)
     ):
         below = below.inputs[0]
-    return below if grouping.is_leaf(below) and below.size in (operand.size, 1) else None
+    known = grouping.is_leaf(below) or below in grouping.numbers
+    return below if known and below.size in (operand.size, 1) else None
 
 
 def _may_compute(user: Value, group: Group, value: Value, often: bool) -> bool:

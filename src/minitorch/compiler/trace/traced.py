@@ -231,6 +231,9 @@ class Traced:
     nbytes = property(lambda self: self.size * self._array.itemsize)
     flags = property(lambda self: self._array.flags)
     strides = property(lambda self: _strides(self._value.shape, self._array))
+    expanded = property(
+        lambda self: _is_expanded(self._array)
+    )  # whether an axis has all its elements in one place
     base = property(lambda self: self._source)  # NumPy's word for what a view looks at
     place = property(lambda self: self._place)  # which slice of that it is, if it is one
 
@@ -619,6 +622,10 @@ def _strides(shape: tuple[int, ...], array: np.ndarray) -> tuple[int, ...]:
         found[axis] = step
         step = step * shape[axis]
     return tuple(found)
+
+
+def _is_expanded(array: np.ndarray) -> bool:
+    return any(not step and n > 1 for step, n in zip(array.strides, array.shape, strict=True))
 
 
 # --- operands -------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Attention tile by tile: found in programs, and its kernels run by this processor, thread after thread."""
 
+import ctypes
 import math
 import shutil
 import subprocess
@@ -9,11 +10,15 @@ import numpy as np
 import pytest
 
 import minitorch
-from compiled import BACKENDS, assert_same
-from minitorch.compiler.backends.cuda import finding_attention, tiles
+from compiled import BACKENDS, assert_same, put_off_audits
+from fenced import Fenced
+from minitorch.compiler import backends
+from minitorch.compiler.backends.cuda import attention_kernels, finding_attention
+from minitorch.compiler.backends.cuda.backend import CudaBackend
 from minitorch.compiler.backends.cuda.devices import Emulated
 from minitorch.compiler.backends.cuda.gpu_text import gpu_text
 from minitorch.compiler.backends.cuda.ptx import ptx
+from minitorch.compiler.backends.cuda.words import with_sizes
 from minitorch.compiler.ir.program import Value
 from minitorch.nn import functional
 
@@ -89,10 +94,11 @@ def with_gradients(function):
     return run
 
 
-def compared(function, *arrays, backend="gpu", verify=True):
+def compared(function, *arrays, backend="gpu", verify=True, dynamic=None):
     """Run a function compiled and as it is, and return what tells about the compiled one."""
-    run = minitorch.compile(function, backend=backend, verify=verify)
+    run = minitorch.compile(function, backend=backend, verify=verify, dynamic=dynamic)
     run(*arrays)
+    put_off_audits(run)
     found, expected = run(*arrays), function(*arrays)
     for a, b in zip(found, expected, strict=True):
         assert_same(a, b, slack=4)
@@ -132,10 +138,14 @@ def test_whichever_thread_comes_first():
     assert "left out" in text
 
 
-def test_kernels_that_round_nothing(monkeypatch):
-    monkeypatch.setattr(tiles, "kernel_of", lambda attention, writer: writer(attention, True).kernel())
-    _, text = compared(with_gradients(causal), *(numbers(1, 1, 70, 32, seed=seed) for seed in range(3)))
+@pytest.mark.parametrize("varies", [False, True])
+def test_kernels_that_round_nothing(varies, monkeypatch):
+    exact = lambda attention, writer: with_sizes(lambda: writer(attention, True).kernel())
+    monkeypatch.setattr(attention_kernels, "kernel_of", exact)
+    arrays = [numbers(2, 3, 70, 32, seed=seed) for seed in range(3)]
+    _, text = compared(with_gradients(causal), *arrays, dynamic=varies)
     assert "(attention, tiles of" in text
+    assert ("outside of a band" in text) == varies
 
 
 def test_queries_keys_and_values_of_one_product_are_read_where_they_lie():
@@ -424,3 +434,149 @@ def test_rows_of_which_nothing_is_left_and_that_have_gradients(nothing):
         for a, b in zip(compiled(*arrays, given), run(*arrays, given), strict=True):
             np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-4, atol=1e-5)
     assert "attention" in str(compiled.explain())
+
+
+# --- lengths and batches that vary ------------------------------------------------------------------------------------
+
+
+def masked(q, k, v, mask):
+    return functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+def biased_and_padded(q, k, v, bias, kept):
+    return attend((scores(q, k) + bias).masked_fill(~kept, -INFINITY), v)
+
+
+def dropped(q, k, v):
+    return functional.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=0.3)
+
+
+def later_keys(q, k, v):
+    """The last query sees all keys: those before are seen by all, as where some were computed earlier."""
+    i, j = minitorch.arange(q.shape[-2])[:, None], minitorch.arange(k.shape[-2])[None]
+    return attend(scores(q, k).masked_fill(j > i + (k.shape[-2] - q.shape[-2]), -INFINITY), v)
+
+
+def more_of(function, batch, heads, queries, keys):
+    """What else a function is given, of these sizes."""
+    draw = np.random.default_rng([batch, queries])
+    if function is masked:
+        mask = draw.random((batch, 1, queries, keys)) < 0.7
+        mask[0, 0, 1] = False
+        return [minitorch.tensor(mask)]
+    if function is biased_and_padded:
+        kept = draw.random((batch, 1, 1, keys)) < 0.7
+        kept[..., 0] = True
+        bias = draw.normal(size=(heads, queries, keys)).astype(np.float32)
+        return [minitorch.tensor(bias), minitorch.tensor(kept)]
+    return []
+
+
+OF_ANY_LENGTH = {
+    plain: "",
+    causal: "left out",
+    window: "left out",
+    soft_capped_with_slopes: "",
+    masked: "",
+    biased_and_padded: "",
+    dropped: "left out",
+    later_keys: "",
+}
+# batch, heads, queries and keys: with and without a last tile that is not full, shorter than a tile, of one tile
+LENGTHS = [(3, 4, 21, 41), (2, 2, 70, 97), (3, 2, 5, 7), (2, 2, 64, 128)]
+
+
+@pytest.fixture
+def fenced(monkeypatch):
+    """Whoever reads or writes beyond an array's end ends the process."""
+    if not hasattr(ctypes.CDLL(None), "mprotect"):
+        pytest.skip("memory cannot be protected here")
+    monkeypatch.setitem(backends._BACKENDS, "gpu", CudaBackend(Fenced()))
+
+
+@pytest.mark.parametrize(
+    ("function", "size"),
+    [*((each, 32) for each in OF_ANY_LENGTH), (causal, 64), (masked, 128)],
+    ids=lambda each: getattr(each, "__name__", str(each)),
+)
+def test_one_program_for_all_lengths(function, size, fenced):
+    def step(q, k, v, *more):
+        assert q.shape[-1] == size  # (of heads alone a program is for one size)
+        made = function(q, k, v, *more)
+        return made, *minitorch.autograd.grad((made * made.detach().cos()).sum(), [q, k, v])
+
+    run = minitorch.compile(step, backend="gpu", dynamic=True)
+    alike = function in (causal, window, soft_capped_with_slopes, dropped)
+    for batch, heads, queries, keys in LENGTHS:
+        keys = queries if alike else max(keys, queries) if function is later_keys else keys
+        shapes = [(batch, heads, n, size) for n in (queries, keys, keys)]
+        arrays = [numbers(*shape, seed=seed) for seed, shape in enumerate(shapes)]
+        arrays += more_of(function, batch, heads, queries, keys)
+        minitorch.manual_seed(7)
+        expected = step(*arrays)
+        if not run.compilations:
+            run(*arrays)
+            continue
+        put_off_audits(run)
+        minitorch.manual_seed(7)
+        for a, b in zip(run(*arrays), expected, strict=True):
+            assert_same(a, b, f"{batch, heads, queries, keys}", slack=4)
+    assert run.compilations == 1
+    assert run.cache.eager_calls == 0
+    text = str(run.explain())
+    assert "sizes that vary: s0" in text
+    assert "(attention, tiles of" in text
+    assert "gradients of keys and values of attention, tiles of" in text
+    assert OF_ANY_LENGTH[function] in text
+    assert "a library's" not in text
+
+
+def of_one_product(size, half):
+    def attended(x, w):
+        batch, length, _ = x.shape
+        with minitorch.autocast("cpu", dtype=minitorch.bfloat16, enabled=half):
+            parts = (x @ w).split(2 * size, dim=2)
+            q, k, v = (part.view(batch, length, 2, size).transpose(1, 2) for part in parts)
+            return causal(q, k, v).transpose(1, 2).reshape(batch, length, 2 * size)
+
+    return attended
+
+
+@pytest.mark.parametrize(
+    ("size", "half", "outside"),
+    [(32, False, False), (32, False, True), (32, True, False), (64, True, False), (64, True, True)],
+)
+def test_one_program_for_all_lengths_of_a_layer(size, half, outside, fenced, tmp_path):
+    if half and find_spec("ml_dtypes") is None:
+        pytest.skip("ml_dtypes is not installed")
+    attended = of_one_product(size, half)
+
+    def gradients(function, x, w):
+        made = function(x, w)
+        loss = (made * made.detach().cos()).float().sum()
+        return made, *minitorch.autograd.grad(loss, [x, w])
+
+    def step(x, w):
+        return gradients(attended, x, w)
+
+    run = minitorch.compile(attended if outside else step, backend="gpu")
+    w = numbers(24, 6 * size, seed=1)
+    for batch, length in ((3, 21), (2, 33), (2, 70), (3, 5), (2, 64)):
+        x = numbers(batch, length, 24)
+        if run.compilations == 2:
+            put_off_audits(run)
+        found = gradients(run, x, w) if outside else run(x, w)
+        for a, b in zip(found, step(x, w), strict=True):
+            a, b = (each.detach().float().numpy() for each in (a, b))
+            np.testing.assert_allclose(a, b, atol=(0.03 if half else 1e-4) * np.abs(b).max())
+    assert run.compilations == 2
+    assert run.cache.eager_calls == 0
+    text = str(run.explain()).partition("sizes that vary: s0")[2]
+    assert "(attention, tiles of" in text
+    assert "gradients of keys and values of attention, tiles of" in text
+    assert "s1×s1" not in text
+    assert "place[" not in text
+    program = next(each for each in run.cache.all() if each.recorded.program.symbols)
+    kernels = [t.kernel for t in program.runner.tasks if getattr(t.kernel, "variables", ())]
+    code = assembled(kernels, "sm_90a" if half else "sm_90", tmp_path)
+    assert (b"wgmma" in code) == (half and size > 32)

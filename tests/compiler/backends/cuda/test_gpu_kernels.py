@@ -597,16 +597,14 @@ def test_without_cupy_it_says_what_is_missing():
 
 @pytest.mark.parametrize("backend", BOTH)
 def test_kernels_of_one_block_run_in_turn(backend):
-    def function(x, y):
-        loss = minitorch.nn.functional.cross_entropy(x.tanh(), y)
-        return loss, x.softmax(0).amax(1).sum() * loss
+    def function(x):
+        part = x.sum(1)
+        return (part / part.amax(0)).cumsum(0).exp().sum()
 
     run = minitorch.compile(function, backend=backend)
-    y = minitorch.tensor(np.arange(20) % 30)
     for scale in (1.0, 3.0):
         x = minitorch.tensor(scale * numbers(20, 30))
-        for mine, other in zip(run(x, y), function(x, y), strict=True):
-            assert_same(mine, other, slack=10)
+        assert_same(run(x), function(x), slack=10)
     (program,) = run.cache.all()
     (kernel,) = (task.kernel for task in program.runner.tasks if "one after the other" in task.kernel.note)
     assert b"bar.sync" in ptx(gpu_text([kernel]), "sm_80")

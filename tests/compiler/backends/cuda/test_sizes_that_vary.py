@@ -16,7 +16,14 @@ import minitorch as mt
 import some_gpu
 from compiled import BACKENDS
 from minitorch import nn
-from minitorch.compiler.backends.cuda import arrangement, backend, lower, products, transposed
+from minitorch.compiler.backends.cuda import (
+    arrangement,
+    backend,
+    finding_attention,
+    lower,
+    products,
+    transposed,
+)
 from minitorch.compiler.backends.cuda.backend import CudaBackend
 from minitorch.compiler.backends.cuda.devices import Cuda, Emulated, Launch
 from minitorch.compiler.backends.cuda.products import LibraryProduct
@@ -160,6 +167,122 @@ def test_ptx(processor, tmp_path, for_small_sizes):
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("length", [3, 40, 9000])
+@pytest.mark.parametrize("kind", ["f4", "i8"])
+def test_any_number_of_rows_sorted(length, kind):
+    n = Symbol("s0", 4)
+
+    def program(n):
+        x = given((n, length), np.dtype(kind))
+        places = b.Value("argsort", (x,), {"axis": 1}, x.shape, np.dtype(np.int64))
+        return Program([x], [b.Value("sort", (x,), {"axis": 1}, x.shape, x.dtype), places])
+
+    runs = made_by().compile(program(n.size), {})
+    assert all(task.kernel is not None for task in runs.tasks)
+    for rows in (4, 2, 7):
+        one = program(rows)
+        arrays = arrays_for(one)
+        arrays[0][0, 1:3] = arrays[0][0, 0]  # some are equal, and stay in their order
+        order = np.argsort(arrays[0], 1, kind="stable")
+        for want, found in zip([np.sort(arrays[0], 1), order], runs(arrays), strict=True):
+            np.testing.assert_array_equal(found, want)
+
+
+@pytest.mark.parametrize(("rows", "length"), [(3, 20), (2, 300), (70, 5)])
+def test_running_sums_of_any_length_are_a_teams(rows, length):
+    n, m = Symbol("s0", rows), Symbol("s1", length)
+
+    def program(n, m):
+        x = given((n, m))
+        return Program([x], [b.scan("add", x, 1), b.scan("maximum", x, 0)])
+
+    runs = made_by().compile(program(n.size, m.size), {})
+    kernels = [each.kernel for task in runs.tasks for each in (task.kernel.parts or [task])]
+    assert all("to a row" in kernel.note for kernel in kernels)
+    for sizes in ((rows, length), (2, 2), (5, 257), (3, 2100), (33, 64)):
+        one = program(*sizes)
+        arrays = arrays_for(one)
+        for want, found in zip(interpret(one, arrays), runs(arrays), strict=True):
+            close(found, np.asarray(want), f"at {sizes}")
+
+
+def test_numbers_of_sizes_are_computed_where_they_are_used():
+    """A mean's 1 / n: neither is anybody waited for because of it, nor does it lie in memory."""
+    n = Symbol("s0", 40)
+
+    def program(n):
+        x = given((n, 24))
+        count = b.cast(b.size(n * 24), np.float32)
+        loss = b.map_values("divide", b.reduce("add", b.map_values("square", x), (0, 1)), count)
+        slope = b.map_values("divide", b.constant(np.float32(2)), count)
+        return Program([x], [loss, b.map_values("multiply", x, slope)])
+
+    runs = made_by().compile(program(n.size), {})
+    assert len(runs.tasks) == len(made_by().compile(program(40), {}).tasks) == 1
+    for length in (40, 3, 61):
+        one = program(length)
+        arrays = arrays_for(one)
+        for want, found in zip(interpret(one, arrays), runs(arrays), strict=True):
+            close(found, np.asarray(want), f"at {length}")
+
+
+def test_a_number_of_sizes_that_is_a_result_or_a_factor_lies_in_memory():
+    n = Symbol("s0", 40)
+
+    def program(n):
+        x, count = given((n, 4)), b.cast(b.size(n * 3), np.float32)
+        half = b.map_values("multiply", count, b.constant(np.float32(0.5)))
+        row = b.expand(b.reshape(half, (1, 1)), (1, n))
+        return Program([x], [count, b.matmul(row, x), b.map_values("add", x, half)])
+
+    runs = made_by().compile(program(n.size), {})
+    for length in (40, 3, 61):
+        one = program(length)
+        arrays = arrays_for(one)
+        for want, found in zip(interpret(one, arrays), runs(arrays), strict=True):
+            close(found, np.asarray(want), f"at {length}")
+
+
+@pytest.mark.parametrize("rows", [(40, 3), (300, 41), (41, 700)])
+def test_rows_that_are_kept_and_summed_by_blocks(rows, monkeypatch):
+    """Some blocks, and some teams of a block, may have no row: they keep what others do, and add nothing."""
+    monkeypatch.setattr(arrangement, "LEAST_THREADS_THAT_KEEP", 8)
+    first, n = rows[0], Symbol("s0", rows[0])
+
+    def program(n):
+        x = given((n, 40))
+        soft = b.map_values("exp", b.map_values("subtract", x, b.reduce("maximum", x, (1,), True)))
+        made = b.map_values("divide", soft, b.reduce("add", soft, (1,), True))
+        every = b.reduce("add", b.map_values("square", made), (0, 1))
+        return Program([x], [made, b.reduce("add", b.reduce("maximum", made, (1,)), (0,)), every])
+
+    runs = made_by().compile(program(n.size), {})
+    assert any(getattr(task.kernel, "kept", 0) for task in runs.tasks)
+    for length in (first, *rows[1:], 17, 1000):
+        one = program(length)
+        arrays = arrays_for(one)
+        for want, found in zip(interpret(one, arrays), runs(arrays), strict=True):
+            close(found, np.asarray(want), f"at {length}")
+
+
+@pytest.mark.parametrize("rows", [500, 9000, 20000])
+def test_a_loss_of_many_rows_goes_through_them_once(rows):
+    """How many targets count is known before the rows, and waits for none of them."""
+    logits, targets = given((rows, 30)), given((rows,), np.int64)
+    count = b.cast(
+        b.reduce("add", b.map_values("not_equal", targets, b.constant(np.int64(-1))), (0,)), np.float32
+    )
+    soft = b.map_values("exp", b.map_values("subtract", logits, b.reduce("maximum", logits, (1,), True)))
+    sums = b.reduce("add", soft, (1,), True)
+    loss = b.map_values("divide", b.reduce("add", b.map_values("log", sums), (0, 1)), count)
+    slope = b.map_values("divide", b.constant(np.float32(1)), count)
+    program = Program(
+        [logits, targets], [loss, b.map_values("multiply", b.map_values("divide", soft, sums), slope)]
+    )
+    made = made_by(serial_elements=1 << 13).compile(program, {})
+    assert sum(rows * 30 * 4 <= sum(each.nbytes for each in set(task.touches)) for task in made.tasks) == 1
+
+
 @pytest.mark.parametrize("perhaps_once", [False, True])
 def test_what_may_run_only_once_becomes_a_graph_the_second_time(perhaps_once):
     noted = []
@@ -298,3 +421,55 @@ def test_gradients_outside_and_an_index_out_of_range():
     if not REAL:  # (which tells of it at the next call)
         with pytest.raises(IndexError, match="out of bounds|outside"):
             run(mt.tensor([0, 7, 1]).to("cuda"))
+
+
+class Heads(nn.Module):
+    """Attention of heads that tensor cores multiply, causal or with keys that are padding, in float32 or bfloat16."""
+
+    def __init__(self, size, kind):
+        super().__init__()
+        self.size, self.kind = size, kind
+        self.parts, self.out = nn.Linear(24, 6 * size), nn.Linear(2 * size, 3)
+
+    def forward(self, x):
+        batch, length, _ = x.shape
+        with mt.autocast(x.device.type, dtype=mt.bfloat16, enabled=self.kind == "bfloat16"):
+            parts = self.parts(x).split(2 * self.size, dim=2)
+            q, k, v = (part.view(batch, length, 2, self.size).transpose(1, 2) for part in parts)
+            mask = (x[:, None, None, :, 0] > -1) if self.kind == "padded" else None
+            seen = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None)
+            made = self.out(seen.transpose(1, 2).reshape(batch, length, 2 * self.size))
+        return made.float().mean(1)
+
+
+@pytest.mark.parametrize(
+    ("size", "kind"), [(32, "causal"), (64, "padded"), (64, "bfloat16"), (128, "bfloat16"), (128, "causal")]
+)
+def test_attention_of_any_length(size, kind, monkeypatch):
+    if kind == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    if size == 128 and not REAL:
+        pytest.skip("this processor would take long")
+    monkeypatch.setattr(finding_attention, "LEAST_SCORES", 1)
+    before = mt.get_float32_matmul_precision()
+    mt.set_float32_matmul_precision("high")
+    try:
+        sizes = [
+            (3, 21),
+            (2, 33),
+            (2, 70),
+            (3, 5),
+            (2, 64),
+            *([(7, 300), (2, 1025), (33, 129)] if REAL else []),
+        ]
+        found, step = trained(lambda: Heads(size, kind), lambda n, m: normal(n, m, 24), sizes, True)
+        expected, _ = trained(lambda: Heads(size, kind), lambda n, m: normal(n, m, 24), sizes, False)
+    finally:
+        mt.set_float32_matmul_precision(before)
+    slack = 20 if kind == "bfloat16" else 4 if REAL else 1
+    for a, e in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, e, rtol=2e-3 * slack, atol=5e-4 * slack)
+    assert step.compilations <= 3
+    assert step.cache.eager_calls == 0
+    text = str(step.explain()).partition("sizes that vary: s0")[2]
+    assert "gradients of keys and values of attention, tiles of" in text

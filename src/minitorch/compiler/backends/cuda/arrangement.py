@@ -73,12 +73,9 @@ class Arrangement:
     def is_ragged(self) -> bool:
         """Whether some of those who keep what they have read may have no row."""
         rows = total(self.outer)
-        return (
-            self.keeps
-            and not self.by_blocks
-            and self.teams > 1
-            and not (is_fixed(rows) and rows % self.teams == 0)
-        )
+        if not self.keeps or is_fixed(rows):
+            return self.keeps and not self.by_blocks and rows % self.teams != 0
+        return self.by_blocks or self.teams > 1
 
     @property
     def turns(self) -> int:
@@ -122,7 +119,7 @@ def arrange(loop: Loop, nodes: list[Expression], guarded: bool) -> Arrangement:
         return Arrangement(space, outer, inner, team, threads, loop.blocks, mine, True, piece)
     plain = not inner and not loop.folds and all(s.function == "set" and not s.places for s in loop.stores)
     if plain and not guarded and usual_rows >= BUSY_THREADS * SIDE_BY_SIDE:
-        vectors = SIDE_BY_SIDE if is_fixed(rows) and _in_vectors(loop, nodes, space, outer) else 1
+        vectors = SIDE_BY_SIDE if _in_vectors(loop, nodes, space, outer) else 1
         dear = vectors > 1 and sum(cost(n) for n in nodes if n.kind == "map") >= DEAR
         each, threads = (2 * SIDE_BY_SIDE, DEAR_THREADS) if dear else (SIDE_BY_SIDE, BLOCK_THREADS)
         blocks = -(-rows // (threads * each))
@@ -155,14 +152,17 @@ def arrange_to_keep(loop: Loop, nodes: list[Expression]) -> Arrangement | None:
     space.join_all(inner)
     rows, length = total(outer), total(inner)
     blocks = loop.blocks if by_blocks else 0
-    if not is_fixed(length) or length < LEAST_KEPT_ROW or (blocks and (rows % blocks or rows == 1)):
+    fixed = is_fixed(rows)
+    if not is_fixed(length) or length < LEAST_KEPT_ROW:
+        return None
+    if blocks and (rows == 1 or (fixed and rows % blocks)):
         return None
     along = set(inner)
     inside = {n: any(space.now[d] in along for d in n.dims) for n in nodes}
     kept = keeping(loop, find_stages(loop, nodes), inside)
     if not kept.most:
         return None
-    mine = rows // blocks if blocks else rows
+    mine = -(-rows // blocks) if blocks else rows
     team = min(WARP, _power(length // LEAST_KEPT))
     if by_blocks and mine % (WARP // team):
         team = WARP
@@ -173,7 +173,7 @@ def arrange_to_keep(loop: Loop, nodes: list[Expression]) -> Arrangement | None:
         return None
     most = BLOCK_THREADS if blocks else min(KEEPING_THREADS, KEPT_BY_A_BLOCK // length * team)
     teams = max(1, _power(most // team + 1) // 2)
-    while by_blocks and mine % teams:
+    while by_blocks and (mine % teams if fixed else typical(mine) <= teams // 2):
         teams //= 2
     if not by_blocks:
         blocks, mine = -(-rows // teams), teams

@@ -98,16 +98,17 @@ class CudaBackend(ScheduledBackend):
 
     def made_again(self, program: Program) -> Collection[Value]:
         """Return the values that a program of gradients had better compute itself: all between attention's factors."""
-        if not self.fuse or precision() == "highest" or not self.device.tile_bytes or program.symbols:
+        if not self.fuse or precision() == "highest" or not self.device.tile_bytes:
             return ()
-        return inside_attention(program)
+        with comparing_surely(program.guards):
+            return inside_attention(program)
 
     def build(self, program: Program, updates: Mapping[int, int], numbers: Collection[int] = ()) -> Any:
         """Schedule a program."""
         program, rounds = widened(program), precision() != "highest"
-        if self.fuse and rounds:
-            program = with_attention(program, self.device.tile_bytes, self.device.in_groups)
         with comparing_surely(program.guards):
+            if self.fuse and rounds:
+                program = with_attention(program, self.device.tile_bytes, self.device.in_groups)
             if self.fuse:
                 program = channels_last(program, self.turns)
             program = with_products_of_halves(program, rounds, self._is_a_librarys)

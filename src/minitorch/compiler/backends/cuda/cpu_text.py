@@ -54,7 +54,9 @@ def cpu_text(kernel: Kernel, backwards: bool = False) -> str:
             return "0", str(turns.count)
 
         def ours(text: str) -> str:
-            return re.sub(r"%[\w.]+", lambda found: names.get(found[0]) or f"%of.{found[0][1:]}", text)
+            return re.sub(
+                r"%(?!size\.)[\w.]+", lambda found: names.get(found[0]) or f"%of.{found[0][1:]}", text
+            )
 
         e.lines += [ours(line) for line in turns.lines]
         return ours(turns.start), ours(turns.stop)

@@ -23,7 +23,7 @@ from minitorch.compiler.backends.cuda.attention import (
     Rows,
     leaves_of,
 )
-from minitorch.compiler.backends.cuda.masks import band_of, is_map, opened
+from minitorch.compiler.backends.cuda.masks import Places, band_of, is_map, opened
 from minitorch.compiler.ir import builder
 from minitorch.compiler.ir.halves import FLOAT16, HALVES
 from minitorch.compiler.ir.index import (
@@ -41,6 +41,7 @@ from minitorch.compiler.ir.index import (
 )
 from minitorch.compiler.ir.program import Value
 from minitorch.compiler.ir.simplify import number
+from minitorch.compiler.ir.sizes import Undecided, is_fixed, surely_at_most, surely_less, typical
 
 LEAST_SCORES = 1 << 16  # fewer are as fast through memory
 LONGEST = 32  # values between the scores and what a softmax is taken of
@@ -114,7 +115,7 @@ def find_attention(product: Value, readers: dict[Value, list[Value]], outputs: s
         if is_map(softmax, "divide"):
             try:
                 return _Search(product, softmax, weights, below, dropped, readers, outputs).found()
-            except (_Other, Inexpressible):
+            except (_Other, Inexpressible, Undecided):
                 continue
     return None
 
@@ -148,7 +149,10 @@ def results_of_gradients(products: list[Value], readers: dict[Value, list[Value]
 
 def are_enough(scores: Value) -> bool:
     """Whether there are so many scores that it pays not to write them."""
-    return scores.dtype == FLOAT32 and scores.size >= LEAST_SCORES and scores.ndim >= 2
+    if scores.dtype != FLOAT32 or scores.ndim < 2:
+        return False
+    # (A length that varies may be any, whatever it was first.)
+    return not is_fixed(scores.shape[-2]) or typical(scores.size) >= LEAST_SCORES
 
 
 def some_rows_are_0(value: Value) -> bool:
@@ -391,7 +395,7 @@ class _Search:
             else:
                 break
             value = value.inputs[0]
-        _need(value.dtype == FLOAT32 and value.size > 1 and np.isfinite(factor))
+        _need(value.dtype == FLOAT32 and surely_less(1, value.size) and np.isfinite(factor))
         while self.narrow and (half := _half_below(value)) is not None:
             while value is not half:
                 if value.primitive in LOOKS:
@@ -418,7 +422,7 @@ class _Search:
         batches = tuple(steps.get(d, 0) for d in self.batches)
         found = Rows(source, start, batches, steps.get(row, 0), factor, dtype)
         _need(inner == [1] and not any(n * dtype.itemsize % COPIED for n in (start, found.row, *batches)))
-        _need(all(n >= 0 for n in (start, found.row, *batches)))
+        _need(all(surely_at_most(0, n) for n in (start, found.row, *batches)))
         return found
 
     def layout(self, product: Value) -> tuple[int, ...]:
@@ -536,7 +540,7 @@ class _Search:
     # The derivative.
 
     def backward(
-        self, forward: Attention, results: dict[Value, str], left_out: np.ndarray | None
+        self, forward: Attention, results: dict[Value, str], left_out: Places | None
     ) -> Attention | None:
         """Return the products of the derivative, if there are any."""
         softmax = self.softmax

@@ -13,6 +13,7 @@ import numpy as np
 
 from minitorch.compiler.backends.cuda.arrangement import is_aligned
 from minitorch.compiler.backends.cuda.attention import ROW_NUMBERS, SUM, Attention
+from minitorch.compiler.backends.cuda.attention_kernels import kernels_of
 from minitorch.compiler.backends.cuda.capabilities import Gpu
 from minitorch.compiler.backends.cuda.convolutions import (
     Convolution,
@@ -40,8 +41,8 @@ from minitorch.compiler.backends.cuda.products import (
 )
 from minitorch.compiler.backends.cuda.scans import pieces_of, write_scan
 from minitorch.compiler.backends.cuda.sorting import Rows, scratch_bytes, write_sort
-from minitorch.compiler.backends.cuda.tiles import RESULT, ROW, kernels_of
-from minitorch.compiler.backends.cuda.words import TRIPLE, Item, with_sizes
+from minitorch.compiler.backends.cuda.tiles import RESULT, ROW
+from minitorch.compiler.backends.cuda.words import SIZE, TRIPLE, Item, with_sizes
 from minitorch.compiler.backends.llvm.body import Body
 from minitorch.compiler.backends.llvm.loops import Loop, LoopFold, Store
 from minitorch.compiler.backends.llvm.lower import Lowering, loop_key, product_of
@@ -222,6 +223,8 @@ class GpuLowering(Lowering):
 
         def operand(key: Any) -> Any:
             first, *rest = key if isinstance(key, tuple) else (key,)
+            if first == SIZE:
+                return key
             if first == RESULT:
                 one_each = (*ROW_NUMBERS, SUM)
                 size = attention.query.size if key[1] in ("o", "q", *one_each) else attention.key.size

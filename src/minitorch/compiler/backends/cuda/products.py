@@ -104,7 +104,7 @@ class LibraryProduct:
         (Where neighbours in memory are not whole groups of four, a library may not use tensor cores as it could.)
         """
         a, b, c = self.a, self.b, self.c
-        even = not any(matrix.apart % NEIGHBOURS for matrix in (a, b, c))
+        even = not any(typical(matrix.apart) % NEIGHBOURS for matrix in (a, b, c))
         if self.flops < LEAST_WORTH_DIVIDING or self.dtype != np.float32 or not even or self.is_finished:
             return [self]
         sizes = {"rows": self.rows, "columns": self.columns, "summed": self.summed}

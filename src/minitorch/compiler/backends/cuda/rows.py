@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from minitorch.compiler.backends.cuda.arrangement import SIDE_BY_SIDE, Keeping
 from minitorch.compiler.backends.cuda.folds import FLOAT32, kinds, nothing, together
 from minitorch.compiler.backends.cuda.loop_writer import LoopWriter, counters_of
@@ -31,6 +33,9 @@ class RowWriter(LoopWriter):
             a.is_ragged
         ):  # what is kept is kept by all: teams without a row look at the last one, and store nothing
             self.has_row = e.op(f"icmp ult i64 {number}, {total(a.outer)}")
+            if a.by_blocks and a.teams > 1:
+                own = e.op(f"icmp ult i64 {mine}, {a.rows}")
+                self.has_row = e.op(f"and i1 {self.has_row}, {own}")
             number = smaller(e, number, f"{total(a.outer) - 1}")
         elif number != "0" and total(a.outer) != a.blocks * a.turns * a.teams:
             conditions.append(e.op(f"icmp ult i64 {number}, {total(a.outer)}"))
@@ -138,7 +143,9 @@ class RowWriter(LoopWriter):
         known = iter(names)
         for fold in folds:
             mine = [next(known) for _ in kinds(fold)]
-            if fold.scope == "total":
+            if fold.scope == "total" and self.has_row is not None:
+                when(self.e, self.has_row, functools.partial(self.take, fold, mine))
+            elif fold.scope == "total":
                 self.take(fold, mine)
             elif fold.scope == "row" and self.a.team == 1:
                 self.know(fold, mine)

@@ -20,7 +20,7 @@ from minitorch.compiler.backends.llvm.space import Space
 from minitorch.compiler.backends.llvm.text import TYPES
 from minitorch.compiler.backends.llvm.writer import Writer
 from minitorch.compiler.ir.index import Dim, total
-from minitorch.compiler.ir.sizes import is_fixed
+from minitorch.compiler.ir.sizes import is_fixed, surely_equal, typical
 
 WARP = 32
 EACH = 8  # neighbours of a thread
@@ -50,19 +50,21 @@ def write_scan(
         return None
     (fold,) = loop.folds
     rows, length = total(loop.outer), total(loop.inner)
-    if fold.scope != "scan" or not is_fixed(rows, length) or length < LEAST_LENGTH:
+    # (A length that varies may be any, whatever it was first.)
+    if fold.scope != "scan" or (is_fixed(length) and length < LEAST_LENGTH):
         return None
     nodes = loop.nodes()
     outer, inner = list(loop.outer), list(loop.inner)
     space = Space(loop.addresses(nodes), [*outer, *inner])
     space.join_all(outer)
     space.join_all(inner)
-    if len(inner) != 1 or (rows >= MANY_ROWS and abs(space.factor(fold.where, inner[0])) != 1):
+    apart = len(inner) == 1 and not surely_equal(abs(space.factor(fold.where, inner[0])), 1)
+    if len(inner) != 1 or (typical(rows) >= MANY_ROWS and apart):
         return None
     scan = _Scan(loop, fold, space, outer, inner[0], pieces, sums, before)
     scan.write()
     blocks, threads = -(-rows // scan.teams) * pieces, scan.team * scan.teams
-    flops = sum(cost(n) for n in nodes if n.kind == "map") * rows * length
+    flops = sum(cost(n) for n in nodes if n.kind == "map") * typical(rows * length)
     return Kernel(
         scan.block.items,
         loop.body.operands,
@@ -71,7 +73,7 @@ def write_scan(
         scan.shared,
         supplied(scan.e.externs),
         flops,
-        f"{blocks} blocks of {threads} threads, {scan.team} to a row",
+        f"{typical(blocks)} blocks of {threads} threads, {scan.team} to a row",
         rows * length,
     )
 
@@ -95,13 +97,14 @@ class _Scan:
         self.e = self.block.e
         self.rows, self.length = total(outer), along.size
         self.team = WARP
-        while self.team < MOST_THREADS and self.team * EACH < self.length:
+        while self.team < MOST_THREADS and self.team * EACH < typical(self.length):
             self.team *= 2
         self.teams = 1
-        while pieces == 1 and self.teams < self.rows and self.teams * self.team < MOST_THREADS:
+        while pieces == 1 and self.teams < typical(self.rows) and self.teams * self.team < MOST_THREADS:
             self.teams *= 2
         self.tile = self.team * EACH
         self.turns = -(-self.length // self.tile) if pieces == 1 else 1
+        self.several = not is_fixed(self.turns) or self.turns > 1
         threads = self.team * self.teams
         first = Slots(self.e, fold, 0)
         # What threads have come to, before a step and after it.
@@ -161,7 +164,7 @@ class _Scan:
         for k in range(EACH):
             place = add(self.e, first, str(k))
             if self.length % self.tile:
-                place = smaller(self.e, place, str(self.length - 1))
+                place = smaller(self.e, place, f"{self.length - 1}")
             w = Writer(self.e, 1, None, self.space, {}, {}, pointers)
             w.scopes.append({})
             w.counters.update(zip(self.outer, counters, strict=True))
@@ -199,7 +202,7 @@ class _Scan:
         """Go through this thread's neighbours from what comes before them."""
         e, fold, known = self.e, self.fold, self.known[0]
         names, lane, number = nothing(fold), self.lane(), self.number()
-        if self.turns > 1:
+        if self.several:
             odd = e.op(f"and i64 {turn}, 1")
             begun = e.op(f"icmp ne i64 {turn}, 0")
             slot = add(e, multiply(e, odd, self.teams), number)
@@ -232,7 +235,7 @@ class _Scan:
                 when(e, self.exists(first, k), store)
             else:
                 store()
-        if self.turns > 1:
+        if self.several:
             other = e.op(f"xor i64 {odd}, 1")
             next_slot = add(e, multiply(e, other, self.teams), number)
             is_last = e.op(f"icmp eq i64 {lane}, {self.team - 1}")

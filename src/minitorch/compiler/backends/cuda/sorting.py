@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from minitorch.compiler.backends.cuda.exact import supplied
-from minitorch.compiler.backends.cuda.words import SHARED_BYTES, BlockWriter, Kernel
+from minitorch.compiler.backends.cuda.words import SHARED_BYTES, BlockWriter, Kernel, with_sizes
 from minitorch.compiler.backends.llvm.body import Body, Expression, in_order
 from minitorch.compiler.backends.llvm.control import add, divide, multiply, smaller, take_apart, when
 from minitorch.compiler.backends.llvm.space import Space
@@ -24,7 +24,7 @@ from minitorch.compiler.backends.llvm.writer import Writer
 from minitorch.compiler.ir.halves import HALVES
 from minitorch.compiler.ir.index import Affine, Dim, total
 from minitorch.compiler.ir.program import Value
-from minitorch.compiler.ir.sizes import is_fixed
+from minitorch.compiler.ir.sizes import is_fixed, typical
 
 BITS = 3  # steps at once
 EACH = 1 << BITS  # elements of a thread
@@ -35,11 +35,12 @@ MOST_SCRATCH = 1 << 28  # bytes, for rows that do not fit into shared memory
 
 
 def is_sorted_here(value: Value) -> bool:
-    """Whether a sort is kernels of our own."""
+    """Whether a sort is kernels of our own: how many rows there are may vary, and how long they are not."""
     (x,) = value.inputs
-    if not is_fixed(*x.shape) or 0 in x.shape or x.dtype in HALVES or x.dtype not in TYPES:
+    length = x.shape[value.attributes["axis"]]
+    if not is_fixed(length) or 0 in x.shape or x.dtype in HALVES or x.dtype not in TYPES:
         return False
-    return scratch_bytes(x.dtype, x.size, x.shape[value.attributes["axis"]]) <= MOST_SCRATCH
+    return typical(scratch_bytes(x.dtype, x.size, length)) <= MOST_SCRATCH
 
 
 def scratch_bytes(dtype: np.dtype, size: int, length: int) -> int:
@@ -93,15 +94,17 @@ def write_sort(rows: Rows) -> list[Kernel]:
     """Write the kernels that sort rows."""
     bits, piece = _bits(rows.along.size), _piece_bits(rows.node.dtype)
     if bits <= piece:
-        return [_Piece(rows, bits, bits, _turns(range(1, bits + 1), bits), True, True).kernel()]
-    kernels = [_Piece(rows, bits, piece, _turns(range(1, piece + 1), piece), True, False).kernel()]
+        return [with_sizes(_Piece(rows, bits, bits, _turns(range(1, bits + 1), bits), True, True).kernel)]
+    first_piece = _Piece(rows, bits, piece, _turns(range(1, piece + 1), piece), True, False)
+    kernels = [with_sizes(first_piece.kernel)]
     for run in range(piece + 1, bits + 1):
         step = run - 1
         while step >= piece:
             first = min(max(piece, step + 1 - BITS), bits - BITS)
-            kernels.append(_Far(rows, bits, run, first).kernel())
+            kernels.append(with_sizes(_Far(rows, bits, run, first).kernel))
             step = first - 1
-        kernels.append(_Piece(rows, bits, piece, _turns([run], piece), False, run == bits).kernel())
+        merging = _Piece(rows, bits, piece, _turns([run], piece), False, run == bits)
+        kernels.append(with_sizes(merging.kernel))
     return kernels
 
 
@@ -134,9 +137,8 @@ class _Steps:
     def made(self, blocks: int, threads: int, shared: int, note: str) -> Kernel:
         """Return the kernel, when all is written."""
         externs, elements = supplied(self.e.externs), total(self.rows.outer) * self.bits << self.bits - BITS
-        return Kernel(
-            self.block.items, self.rows.body.operands, blocks, threads, shared, externs, 0.0, note, elements
-        )
+        operands = list(self.rows.body.operands)  # (each kernel has its own sizes after them)
+        return Kernel(self.block.items, operands, blocks, threads, shared, externs, 0.0, note, elements)
 
     def in_scratch(self, row: str, place: str) -> list[str]:
         """Return the addresses of an element's parts in memory."""
@@ -214,7 +216,8 @@ class _Far(_Steps):
             for each, names in zip(where, held, strict=True):
                 self.write_to(each, names)
         blocks = total(self.rows.outer) * threads // MERGING_THREADS
-        return self.made(blocks, MERGING_THREADS, 0, f"{blocks} blocks of {MERGING_THREADS} threads")
+        note = f"{typical(blocks)} blocks of {MERGING_THREADS} threads"
+        return self.made(blocks, MERGING_THREADS, 0, note)
 
 
 class _Piece(_Steps):
@@ -243,7 +246,7 @@ class _Piece(_Steps):
             self.for_piece(self.leave)
         pieces = total(self.rows.outer) << self.bits - self.piece
         blocks, threads = -(-pieces // self.teams), self.team * self.teams
-        note = f"{blocks} blocks of {threads} threads, {self.team} to a row"
+        note = f"{typical(blocks)} blocks of {threads} threads, {self.team} to a row"
         return self.made(blocks, threads, self.room * self.teams, note)
 
     # A thread's piece, and its elements.

@@ -1,4 +1,4 @@
-"""The kernels of attention. Enters: an `Attention`. Leaves: kernels that go through its scores tile by tile.
+"""What the kernels of attention have in common. Enters: an `Attention`. Leaves: phases that go through it by tiles.
 
 A block of threads has some rows, of queries or of keys, one or two strips of 16 for each of its warps, and goes along
 the others tile by tile: a tile of the scores is multiplied out, f of it is taken and what a row needs is added up, and
@@ -14,24 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.compiler.backends.cuda.attention import (
-    COPIED,
-    ROW_NUMBERS,
-    SUM,
-    Attention,
-    Rows,
-    expressions,
-)
+from minitorch.compiler.backends.cuda.attention import COPIED, Attention, Rows, expressions
 from minitorch.compiler.backends.cuda.exact import supplied
 from minitorch.compiler.backends.cuda.fragments import STRIP, Fragments, Groups, Halves, Results, Tf32
 from minitorch.compiler.backends.cuda.words import WARP, BlockWriter, Kernel
-from minitorch.compiler.backends.llvm import functions
 from minitorch.compiler.backends.llvm.body import Expression, addresses_in, in_order
 from minitorch.compiler.backends.llvm.control import add, larger, multiply, smaller, when
 from minitorch.compiler.backends.llvm.space import Space
 from minitorch.compiler.backends.llvm.text import TYPES, literal
 from minitorch.compiler.backends.llvm.writer import Writer
 from minitorch.compiler.ir.halves import HALVES
+from minitorch.compiler.ir.sizes import Size, is_fixed, surely_at_most, typical
 
 WARPS = 4
 FLOAT32 = np.dtype(np.float32)
@@ -53,25 +46,7 @@ GROUPS_OF_QUERIES = {64: (4, 64, 4), 128: (4, 64, 2)}
 RESULT, ROW = "result", "row"  # operands that are no values of the program when a kernel is written
 
 
-def kernels_of(attention: Attention) -> list[Kernel]:
-    """Return the kernels that compute attention, or its gradients."""
-    if attention.g is None:
-        return [kernel_of(attention, lambda a, exact: _Forward(a, exact))]
-    return [
-        kernel_of(attention, lambda a, exact: _Backward(a, exact, of_keys=False)),
-        kernel_of(attention, lambda a, exact: _Backward(a, exact, of_keys=True)),
-    ]
-
-
-def kernel_of(attention: Attention, writer: Callable[[Attention, bool], _Tiles]) -> Kernel:
-    """Return a kernel, with the one that runs where nothing may be rounded."""
-    kernel = writer(attention, False).kernel()
-    if attention.dtype not in HALVES:
-        kernel.exact = writer(attention, True).kernel()
-    return kernel
-
-
-class _Tiles:
+class Tiles:
     """Writes one kernel. exact: products are as exact as those of float32, of three in TF32.
 
     tile: how many of the others are gone along at once. strips: of rows, for a warp. own, along: how many rows there
@@ -145,15 +120,12 @@ class _Tiles:
         """Return the kernel."""
         self.write()
         blocks = self.a.count * self.own_tiles
-        visited = 0
-        for number in range(self.own_tiles):
-            first = max(0, number * self.rows - self.low) // self.tile
-            visited += max(
-                0, min(self.tiles, (number * self.rows + self.rows - 1 + self.high) // self.tile + 1) - first
-            )
-        elements = visited * self.a.count * self.rows * self.tile
-        left_out = self.own_tiles * self.tiles - visited
-        part = f", {left_out} of {self.own_tiles * self.tiles} left out" if left_out else ""
+        visited, left_out = self.visited()
+        part = f", {left_out} of {visited + left_out} left out" if left_out else ""
+        if not is_fixed(self.own, self.along):
+            whole = surely_at_most(self.along - 1, self.high) and surely_at_most(self.own - 1, self.low)
+            part = "" if whole else ", those outside of a band left out"
+        scores = visited * typical(self.a.count) * self.rows * self.tile
         return Kernel(
             self.block.items,
             self.body.operands,
@@ -161,13 +133,24 @@ class _Tiles:
             self.threads,
             self.shared,
             supplied(self.e.externs),
-            2.0 * self.products * elements * self.a.size,
+            2.0 * self.products * scores * self.a.size,
             f"{self.name}, tiles of {self.rows} by {self.tile}{part}",
-            elements,
+            blocks * self.rows,
             kept=len(self.block.variables),
             variables=self.block.variables,
             at_once=self.at_once,
         )
+
+    def visited(self) -> tuple[int, int]:
+        """Return how many tiles of a head are gone to, and how many are left out; where sizes vary, of typical ones."""
+        own_tiles, tiles = typical(self.own_tiles), typical(self.tiles)
+        low, high = typical(self.low), typical(self.high)
+        visited = 0
+        for number in range(own_tiles):
+            first = max(0, number * self.rows - low) // self.tile
+            last = (number * self.rows + self.rows - 1 + high) // self.tile
+            visited += max(0, min(tiles, last + 1) - first)
+        return visited, own_tiles * tiles - visited
 
     def buffer(self, rows: int) -> int:
         """Return where some rows have a place in shared memory."""
@@ -177,18 +160,24 @@ class _Tiles:
 
     # --- who and where a thread is; all this is asked in each phase ---
 
+    def narrow(self, n: int) -> str:
+        """Return a size in 32 bits, in which dividing takes a GPU fewer instructions."""
+        return self.e.op(f"trunc i64 {n} to i32") if isinstance(n, Size) else f"{n}"
+
     def at(self) -> tuple[str, list[str]]:
         """Return the number of the block's rows among those of a head, and the head's counters in the batches."""
         e = self.e
         block = e.op("trunc i64 %block to i32")
-        head = e.op(f"udiv i32 {block}, {self.own_tiles}")
-        number = e.op(f"sub i32 {block}, {e.op(f'mul i32 {head}, {self.own_tiles}')}")
+        tiles = self.narrow(self.own_tiles)
+        head = e.op(f"udiv i32 {block}, {tiles}")
+        number = e.op(f"sub i32 {block}, {e.op(f'mul i32 {head}, {tiles}')}")
         if self.heavy_last:  # those with most to do begin first
-            number = e.op(f"sub i32 {self.own_tiles - 1}, {number}")
+            number = e.op(f"sub i32 {self.narrow(self.own_tiles - 1)}, {number}")
         counters, rest = [], head
         for d in reversed(self.a.batches[1:]):
-            before = e.op(f"udiv i32 {rest}, {d.size}")
-            counters.append(e.op(f"sub i32 {rest}, {e.op(f'mul i32 {before}, {d.size}')}"))
+            size = self.narrow(d.size)
+            before = e.op(f"udiv i32 {rest}, {size}")
+            counters.append(e.op(f"sub i32 {rest}, {e.op(f'mul i32 {before}, {size}')}"))
             rest = before
         counters = [rest, *reversed(counters)][: len(self.a.batches)]
         wide = [e.op(f"zext i32 {each} to i64") for each in (number, *counters)]
@@ -198,9 +187,10 @@ class _Tiles:
         """Return from which tile to which one a block goes."""
         e = self.e
         first = multiply(e, number or self.at()[0], self.rows)
-        start = e.op(f"udiv i64 {larger(e, add(e, first, str(-self.low)), '0')}, {self.tile}")
-        last = larger(e, add(e, first, str(self.rows - 1 + self.high + self.tile)), "0")
-        return start, smaller(e, e.op(f"udiv i64 {last}, {self.tile}"), str(self.tiles))
+        before = larger(e, add(e, first, f"{-self.low}"), "0")
+        start = e.op(f"udiv i64 {before}, {self.tile}")
+        last = larger(e, add(e, first, f"{self.rows - 1 + self.high + self.tile}"), "0")
+        return start, smaller(e, e.op(f"udiv i64 {last}, {self.tile}"), f"{self.tiles}")
 
     # --- memory ---
 
@@ -208,7 +198,7 @@ class _Tiles:
         """Return where a head's matrix begins."""
         e = self.e
         pointer = f"%operand{self.body.operand(key)}"
-        where = str(rows.start if rows.source is None else 0)  # (of what is read, the operand begins there)
+        where = f"{rows.start if rows.source is None else 0}"  # (of what is read, the operand begins there)
         for counter, step in zip(counters, rows.batches, strict=True):
             where = add(e, where, multiply(e, counter, step))
         return e.op(f"getelementptr {TYPES[rows.dtype]}, ptr {pointer}, i64 {where}")
@@ -244,7 +234,7 @@ class _Tiles:
 
     def limit(self, total: int, count: int) -> str | None:
         """Return up to where there are rows, of which so many at a time are copied; None if each time all exist."""
-        return str(total) if total % count else None
+        return f"{total}" if total % count else None
 
     def near(self, buffers: int, turn: str, which: int) -> str:
         """Return where the rows lie that are met in a turn, of two kinds: there are two buffers for each."""
@@ -286,7 +276,7 @@ class _Tiles:
         dims = [*self.a.batches, self.a.query, self.a.key]
         if addresses_in(nodes):  # nothing is read from beyond the last row or column
             i, j = (
-                smaller(self.e, n, str(d.size - 1)) if d.size % max(self.rows, self.tile) else n
+                smaller(self.e, n, f"{d.size - 1}") if d.size % max(self.rows, self.tile) else n
                 for n, d in zip((i, j), dims[-2:], strict=True)
             )
         pointers = [f"%operand{place}" for place in range(len(self.body.operands))]
@@ -334,12 +324,12 @@ class _Tiles:
     @property
     def is_masked_above(self) -> bool:
         """Whether kernels mask what lies too far behind a row."""
-        return self.a.band.masks and self.high < self.along - 1
+        return self.a.band.masks and not surely_at_most(self.along - 1, self.high)
 
     @property
     def is_masked_below(self) -> bool:
         """Whether kernels mask what lies too far before a row."""
-        return self.a.band.masks and self.low < self.own - 1
+        return self.a.band.masks and not surely_at_most(self.own - 1, self.low)
 
     def conditions(self, apart: str, column: str, further: int) -> list[str]:
         """Return what has to hold of a score: there are so many columns, and it is not masked.
@@ -350,12 +340,16 @@ class _Tiles:
         narrow = e.op(f"trunc i64 {apart} to i32")
         if self.along % self.tile:
             there = e.op(f"trunc i64 {column} to i32")
-            found.append(e.op(f"icmp slt i32 {there}, {self.along - further}"))
+            found.append(e.op(f"icmp slt i32 {there}, {self.less(self.along, further)}"))
         if self.is_masked_above:
-            found.append(e.op(f"icmp sle i32 {narrow}, {self.high - further}"))
+            found.append(e.op(f"icmp sle i32 {narrow}, {self.less(self.high, further)}"))
         if self.is_masked_below:
-            found.append(e.op(f"icmp sge i32 {narrow}, {-self.low - further}"))
+            found.append(e.op(f"icmp sge i32 {narrow}, {self.less(-self.low, further)}"))
         return found
+
+    def less(self, n: int, number: int) -> str:
+        """Return a size less a number, in 32 bits. (A kernel is given the size alone, and not each of these.)"""
+        return self.e.op(f"sub i32 {self.narrow(n)}, {number}") if isinstance(n, Size) else f"{n - number}"
 
     def power(self, score: str, most: str, log: str | None = None) -> str:
         """Return e to the score less what is given, divided by what has the given logarithm to base 2.
@@ -429,473 +423,3 @@ class _Tiles:
         """Return where the number lies that there is of each query."""
         base = self.matrix(rows, key, counters)
         return self.e.op(f"getelementptr float, ptr {base}, i64 {multiply(self.e, query, rows.row)}")
-
-
-class _Forward(_Tiles):
-    """A block has queries, and goes along the keys.
-
-    Of each row the largest score so far is known, and the sum of e to the scores less that; where a larger one comes
-    up, what was added up so far is made smaller.
-    """
-
-    heavy_last = True
-    products = 2
-    name = "attention"
-
-    def __init__(self, attention: Attention, exact: bool) -> None:
-        super().__init__(attention, exact)
-        self.own, self.along = attention.query.size, attention.key.size
-        self.low, self.high = attention.band.below, attention.band.above
-
-    def shape(self) -> tuple[int, int, bool]:
-        """Return strips of rows for a warp, how many of the others are gone along at once, and where own rows are."""
-        return (HALF_FORWARD if self.a.dtype in HALVES else FORWARD)[self.a.size]
-
-    def group_shape(self) -> tuple[int, int, int]:
-        """Return warps of a block, how many of the others are gone along at once, and blocks of a multiprocessor."""
-        return GROUPS_FORWARD[self.a.size]
-
-    def write(self) -> None:
-        """Write the phases."""
-        a, block, e = self.a, self.block, self.e
-        # Whether keys and values are copied while those before them are met.
-        ahead = isinstance(self.f, Groups)
-        keys = self.buffer(4 * self.tile if ahead else self.tile)
-        values = keys if ahead else self.buffer(max(self.tile, self.rows if self.f.in_registers else 0))
-        queries = values if self.f.in_registers else self.buffer(self.rows)
-        held = self.f.held()
-        second = [self.f.slots(2) for _ in range(max(a.size, self.tile) // 8)]
-        scores, result = self.f.results(self.tile // 8), self.f.results(a.size // 8)
-        factors = [self.f.slots(4) for _ in range(self.strips)]
-        # For each row of a thread:
-        most, total, mine, theirs = ([block.variable() for _ in range(2 * self.strips)] for _ in range(4))
-
-        with block.phase():
-            number = self.at()[0]
-            limit = self.limit(self.own, self.rows)
-            self.copy(a.q, multiply(e, number, self.rows), self.rows, limit, str(queries))
-            start, _ = self.bounds(number)
-            if ahead:
-                self.copy_met((a.k, a.v), keys, start)
-            else:
-                self.copy(a.k, multiply(e, start, self.tile), self.tile, str(self.along), str(keys))
-                e.line("commit")
-            self.clear(result)
-            for one, other in zip(most, total, strict=True):
-                block.keep(one, NOTHING)
-                block.keep(other, ZERO)
-            self.arrived()
-        if self.f.in_registers:
-            self.f.hold(held, str(queries))
-        with block.turns_between(self.bounds) as turn:
-            with block.phase():
-                self.arrived()
-            with block.phase(waits=False):
-                if ahead:
-                    self.copy_met((a.k, a.v), keys, add(e, turn, "1"))
-                else:
-                    self.copy(a.v, multiply(e, turn, self.tile), self.tile, str(self.along), str(values))
-                    e.line("commit")
-                self.clear(scores)
-            places: list[Callable[[], str]] = [lambda: str(keys), lambda: str(values)]
-            if ahead:
-                places = [functools.partial(self.near, keys, turn, which) for which in range(2)]
-            self.f.multiply_along(scores, held, str(queries), second, places[0])
-            self.f.multiplied()
-            with block.phase(waits=False):
-                number = self.at()[0]
-                self.within(number, turn, functools.partial(self.take_scores, scores, number, turn, mine))
-            self.exchange(mine, theirs, self.larger_of)
-            with block.phase(waits=False):
-                for strip in range(self.strips):
-                    for half in range(2):
-                        self.take_powers(
-                            scores[strip],
-                            result[strip],
-                            half,
-                            *(x[2 * strip + half] for x in (most, total, mine)),
-                        )
-            if a.kept is not None:
-                with block.phase(waits=False):
-                    self.drop(scores, self.at()[0], turn)
-            if not ahead:
-                with block.phase():
-                    self.arrived()
-                with block.phase(waits=False):
-                    _, stop = self.bounds()
-                    following = multiply(e, add(e, turn, "1"), self.tile)
-                    limit = smaller(e, multiply(e, stop, self.tile), str(self.along))
-                    self.copy(a.k, following, self.tile, limit, str(keys))
-                    e.line("commit")
-            self.f.multiply_across(result, scores, factors, second, places[1])
-            self.f.multiplied()
-        with block.phase(waits=False):
-            for one, other in zip(mine, total, strict=True):
-                block.keep(one, block.kept(other))
-        self.exchange(mine, theirs, self.sum_of)
-        with block.phase(waits=False):
-            whole = literal(np.float32(a.v.factor * a.kept_factor), FLOAT32)
-            sums = [block.kept(each) for each in mine]
-            shares = [e.op(f"fdiv float {whole}, {each}") for each in sums]
-            number = self.at()[0]
-            self.store("o", result, [shares[2 * strip :] for strip in range(self.strips)], number)
-            if "l" in a.written:
-                self.store_sums(sums, most, number)
-            e.line("wait 0")
-
-    def take_scores(self, scores: Results, number: str, turn: str, largest: list[int], masked: bool) -> None:
-        """Take f of the products of a tile, and each row's largest."""
-        e, block = self.e, self.block
-        _, counters = self.at()
-        rows, columns, apart = self.places(number, turn)
-        for strip, results in enumerate(scores):
-            found = [NOTHING, NOTHING]
-            for n, result in enumerate(results):
-                for k, slot in enumerate(result):
-                    half, column = k // 2, columns[k % 2]
-                    score = block.kept(slot)
-                    if not self.is_plain:
-                        known = {"product": self.scaled(score, self.factor)}
-                        j = add(e, column, str(8 * n))
-                        score = self.expression("scores", counters, rows[strip][half], j, known)
-                    distance = apart[strip][half][k % 2]
-                    for holds in self.conditions(distance, column, 8 * n) if masked else ():
-                        score = e.op(f"select i1 {holds}, float {score}, float {NOTHING}")
-                    block.keep(slot, score)
-                    found[half] = self.larger_of(found[half], score)
-            for half in range(2):
-                block.keep(largest[2 * strip + half], found[half])
-
-    def drop(self, powers: Results, number: str, turn: str) -> None:
-        """Leave only those powers that are kept."""
-        e, block = self.e, self.block
-        _, counters = self.at()
-        rows, columns, _ = self.places(number, turn)
-        for strip, results in enumerate(powers):
-            for n, result in enumerate(results):
-                for k, slot in enumerate(result):
-                    j = add(e, columns[k % 2], str(8 * n))
-                    is_kept = self.expression("kept", counters, rows[strip][k // 2], j, {})
-                    block.keep(slot, e.op(f"select i1 {is_kept}, float {block.kept(slot)}, float {ZERO}"))
-
-    def take_powers(
-        self, scores: list[list[int]], result: list[list[int]], half: int, most: int, total: int, largest: int
-    ) -> None:
-        """Take e to a row's scores, less the largest so far, and add them up."""
-        e, block = self.e, self.block
-        before = block.kept(most)
-        after = self.larger_of(before, block.kept(largest))
-        block.keep(most, after)
-        is_none = e.op(f"fcmp oeq float {after}, {NOTHING}")
-        least = e.op(f"select i1 {is_none}, float {ZERO}, float {after}")
-        if self.is_plain:
-            factor = literal(np.float32(self.factor * math.log2(math.e)), FLOAT32)
-            less = e.op(f"fmul float {least}, {factor}")
-        power_of = (
-            (lambda x: self.plain_power(x, less)) if self.is_plain else (lambda x: self.power(x, least))
-        )
-        smaller_by = power_of(before)
-        so_far = e.op(f"fmul float {block.kept(total)}, {smaller_by}")
-        for tile in scores:
-            for slot in tile[2 * half : 2 * half + 2]:
-                power = power_of(block.kept(slot))
-                block.keep(slot, power)
-                so_far = e.op(f"fadd float {so_far}, {power}")
-        block.keep(total, so_far)
-        for tile in result:
-            for slot in tile[2 * half : 2 * half + 2]:
-                block.keep(slot, e.op(f"fmul float {block.kept(slot)}, {smaller_by}"))
-
-    def store_sums(self, sums: list[str], most: list[int], number: str) -> None:
-        """Write each row's largest score and the logarithm of its sum, which the gradients are computed from.
-
-        Apart from each other: where all scores are some -1e9 of a mask's, their sum would be lost in it.
-        """
-        e, counters = self.e, self.at()[1]
-        is_mine = e.op(f"icmp eq i64 {self.f.lanes()[2]}, 0")
-        rows, _, _ = self.places(number, "0")
-        for row, total, largest in zip([each for strip in rows for each in strip], sums, most, strict=True):
-            log = functions.emit_function(e, "log", [total], FLOAT32, 1)
-            most_scaled = self.scaled(self.block.kept(largest), self.factor if self.is_plain else 1.0)
-            numbers = {"m": most_scaled, "l": e.op(f"fmul float {log}, {LOG2_E}")}
-            exists = e.op(f"icmp slt i64 {row}, {self.own}")
-            targets = {n: self.row_of((RESULT, n), self.a.written[n], counters, row) for n in ROW_NUMBERS}
-
-            def todo(numbers: dict[str, str] = numbers, targets: dict[str, str] = targets) -> None:
-                for name in ROW_NUMBERS:
-                    e.line(f"store float {numbers[name]}, ptr {targets[name]}, align 4")
-
-            when(e, e.op(f"and i1 {is_mine}, {exists}"), todo)
-
-
-class _Backward(_Tiles):
-    """A block has keys, for the gradients of keys and values, and goes along the queries; or the other way round.
-
-    What it has is multiplied with what it meets, once for the scores and once for the gradients of the probabilities.
-    """
-
-    def __init__(self, attention: Attention, exact: bool, of_keys: bool) -> None:
-        self.of_keys = of_keys
-        super().__init__(attention, exact)
-        a = attention
-        assert a.g is not None
-        sizes = (a.query.size, a.key.size)
-        self.own, self.along = sizes[::-1] if of_keys else sizes
-        reach = (a.band.below, a.band.above)
-        self.low, self.high = reach[::-1] if of_keys else reach
-        self.heavy_last = not of_keys
-        self.products = 4 if of_keys else 3
-        self.name = f"gradients of {'keys and values' if of_keys else 'queries'} of attention"
-        self.mine, self.met = [(a.q, a.g), (a.k, a.v)][:: -1 if of_keys else 1]
-
-    def shape(self) -> tuple[int, int, bool]:
-        """Return strips of rows for a warp, how many of the others are gone along at once, and where own rows are."""
-        if self.a.dtype in HALVES:
-            return (HALF_OF_KEYS if self.of_keys else HALF_OF_QUERIES)[self.a.size]
-        return (OF_KEYS if self.of_keys else OF_QUERIES)[self.a.size]
-
-    def group_shape(self) -> tuple[int, int, int]:
-        """Return warps of a block, how many of the others are gone along at once, and blocks of a multiprocessor."""
-        return (GROUPS_OF_KEYS if self.of_keys else GROUPS_OF_QUERIES)[self.a.size]
-
-    def write(self) -> None:
-        """Write the phases."""
-        a, block, e = self.a, self.block, self.e
-        buffers = self.buffer(4 * self.tile)  # two to read from, and two to copy to meanwhile
-        if self.f.in_registers:
-            assert 4 * self.tile >= 2 * self.rows
-            places = [buffers + which * self.rows * self.f.row_bytes for which in range(2)]
-        else:
-            places = [self.buffer(self.rows) for _ in range(2)]
-        held = [self.f.held() for _ in range(2)]
-        second = [self.f.slots(2) for _ in range(max(a.size, self.tile) // 8)]
-        scores, slopes = (self.f.results(self.tile // 8) for _ in range(2))
-        results = [self.f.results(a.size // 8) for _ in range(2 if self.of_keys else 1)]
-        factors = [self.f.slots(4) for _ in range(self.strips)]
-        of_rows = [[block.variable() for _ in range(2 * self.numbers)] for _ in range(self.strips)]
-        coming = [block.variable() for _ in range(self.numbers)]
-        listed = self.shared  # what there is one of for each query that is met, and will be in the next turn
-        self.shared += 2 * self.tile * self.listed_bytes if self.of_keys else 0
-
-        def load_listed(number: str) -> None:
-            """Read the numbers of one query in each thread: of a tile to come."""
-            mine = add(e, multiply(e, number, self.tile), e.op(f"and i64 %thread, {self.tile - 1}"))
-            counters, query = self.at()[1], smaller(e, mine, str(self.along - 1))
-            found = [*self.of_query(counters, query), self.sum_of_query(counters, query)]
-            for slot, name in zip(coming, found, strict=True):
-                block.keep(slot, name)
-
-        def store_listed(number: str) -> None:
-            def todo() -> None:
-                near = self.listed(listed, number, "%thread")
-                for which, slot in enumerate(coming):
-                    place = e.op(f"getelementptr float, ptr {near}, i64 {which}")
-                    e.line(f"store float {block.kept(slot)}, ptr {place}, align 4")
-
-            when(e, e.op(f"icmp ult i64 %thread, {self.tile}"), todo)
-
-        with block.phase():
-            number, counters = self.at()
-            for which, rows in enumerate(self.mine):
-                first = multiply(e, number, self.rows)
-                self.copy(rows, first, self.rows, self.limit(self.own, self.rows), str(places[which]))
-            e.line("commit")
-            self.clear(*results)
-            if not self.of_keys:
-                self.keep_rows(of_rows, number, counters)
-            self.arrived()
-        if not self.of_keys:
-            totals = [slot for slots in of_rows for slot in slots[-2:]]
-            self.exchange(totals, [block.variable() for _ in totals], self.sum_of)
-            with block.phase(waits=False):
-                self.store_sums(of_rows)
-        if self.f.in_registers:
-            for which in range(2):
-                self.f.hold(held[which], str(places[which]))
-        with block.phase(waits=False):
-            start, _ = self.bounds()
-            self.copy_met(self.met, buffers, start)
-            if self.of_keys:
-                load_listed(start)
-                store_listed(start)
-        with block.turns_between(self.bounds) as turn:
-            with block.phase():
-                self.arrived()
-            with block.phase(waits=False):
-                self.copy_met(self.met, buffers, add(e, turn, "1"))
-                self.clear(scores, slopes)
-                if self.of_keys:
-                    load_listed(add(e, turn, "1"))
-            buffer = [functools.partial(self.near, buffers, turn, which) for which in range(2)]
-            for which, made in enumerate((scores, slopes)):
-                self.f.multiply_along(made, held[which], str(places[which]), second, buffer[which])
-            self.f.multiplied()
-            with block.phase(waits=False):
-                number = self.at()[0]
-                todo = functools.partial(self.take_slopes, scores, slopes, number, turn, of_rows, listed)
-                self.within(number, turn, todo)
-            for which, made in enumerate((slopes, scores)[: len(results)]):
-                self.f.multiply_across(results[which], made, factors, second, buffer[which])
-            self.f.multiplied()
-            if self.of_keys:
-                with block.phase(waits=False):
-                    store_listed(add(e, turn, "1"))
-        with block.phase(waits=False):
-            number = self.at()[0]
-            for name, made, rows in zip("kv" if self.of_keys else "q", results, self.met, strict=False):
-                dropped = a.kept_factor if name == "v" else 1.0
-                factor = literal(np.float32(rows.factor * a.written[name].factor * dropped), FLOAT32)
-                self.store(name, made, [[factor] * 2] * self.strips, number)
-            e.line("wait 0")
-
-    def keep_rows(self, slots: list[list[int]], number: str, counters: list[str]) -> None:
-        """Keep what there is one of for each query, of the queries of each thread; of sums what this thread adds."""
-        rows, _, _ = self.places(number, "0")
-        for strip, halves in enumerate(rows):
-            for half, row in enumerate(halves):
-                existing = smaller(self.e, row, str(self.own - 1))
-                numbers = [*self.of_query(counters, existing), self.part_of_sum(counters, existing)]
-                for which, name in enumerate(numbers):
-                    self.block.keep(slots[strip][2 * which + half], name)
-
-    def part_of_sum(self, counters: list[str], query: str) -> str:
-        """Return a thread's part of the sum of "g" times "o" along a head: some 16 bytes of a row at a time."""
-        a, e = self.a, self.e
-        assert a.g is not None
-        chunk = COPIED // a.g.dtype.itemsize
-        column = multiply(e, self.f.lanes()[2], chunk)
-        total = ZERO
-        bases = [self.given(a.g, counters), self.matrix(a.of_queries[2], (ROW, 2), counters)]
-        for step in range(0, a.size, 4 * chunk):
-            both = []
-            for rows, base in zip((a.g, a.of_queries[2]), bases, strict=True):
-                place = add(e, add(e, multiply(e, query, rows.row), column), str(step))
-                both.append(self.read_chunk(rows.dtype, base, place, chunk))
-            for x, y in zip(*both, strict=True):
-                total = e.call("llvm.fma.f32", "float", [("float", x), ("float", y), ("float", total)])
-        return self.scaled(total, a.g.factor)
-
-    def read_chunk(self, dtype: np.dtype, base: str, place: str, count: int) -> list[str]:
-        """Return some neighbours in memory as float32."""
-        e = self.e
-        there = e.op(f"getelementptr {TYPES[dtype]}, ptr {base}, i64 {place}")
-        kind = f"<{count} x {TYPES[dtype]}>"
-        found = e.op(f"load {kind}, ptr {there}, align {min(COPIED, count * dtype.itemsize)}")
-        each = [e.op(f"extractelement {kind} {found}, i32 {k}") for k in range(count)]
-        return [functions.emit_function(e, "cast", [one], dtype, 1, to=FLOAT32) for one in each]
-
-    def store_sums(self, slots: list[list[int]]) -> None:
-        """Write the sums of the queries of each thread, for the gradients of keys."""
-        e, block = self.e, self.block
-        number, counters = self.at()
-        rows, _, _ = self.places(number, "0")
-        is_mine = e.op(f"icmp eq i64 {self.f.lanes()[2]}, 0")
-        for strip, halves in enumerate(rows):
-            for half, row in enumerate(halves):
-                total = block.kept(slots[strip][2 * (self.numbers - 1) + half])
-                target = self.row_of((RESULT, SUM), self.a.of_queries[0], counters, row)
-                exists = e.op(f"icmp slt i64 {row}, {self.own}")
-
-                def todo(total: str = total, target: str = target) -> None:
-                    e.line(f"store float {total}, ptr {target}, align 4")
-
-                when(e, e.op(f"and i1 {is_mine}, {exists}"), todo)
-
-    @property
-    def numbers(self) -> int:
-        """How many numbers there are of each query."""
-        return 2 if self.is_plain else 3
-
-    @property
-    def listed_bytes(self) -> int:
-        """How many bytes they take in shared memory."""
-        return 8 if self.is_plain else 16
-
-    def of_query(self, counters: list[str], query: str) -> list[str]:
-        """Return what is subtracted from a query's scores: the largest, and to the base 2 the logarithm of their sum.
-
-        Of plain scores the two as one, to the base 2.
-        """
-        e = self.e
-        places = [self.row_of((ROW, n), self.a.of_queries[n], counters, query) for n in range(2)]
-        most, log = (e.op(f"load float, ptr {place}, align 4") for place in places)
-        if not self.is_plain:
-            return [most, log]
-        return [e.call("llvm.fma.f32", "float", [("float", most), ("float", LOG2_E), ("float", log)])]
-
-    def sum_of_query(self, counters: list[str], query: str) -> str:
-        """Return Σ p·g along the keys, of the probabilities and their gradient: that of "g" times "o" along a head."""
-        place = self.row_of((RESULT, SUM), self.a.of_queries[0], counters, query)
-        return self.e.op(f"load float, ptr {place}, align 4")
-
-    def listed(self, first: int, turn: str, number: str) -> str:
-        """Return where the numbers of a tile's query lie in shared memory."""
-        e = self.e
-        place = add(e, multiply(e, e.op(f"and i64 {turn}, 1"), self.tile), number)
-        where = add(e, multiply(e, place, self.listed_bytes), str(first))
-        return e.op(f"getelementptr i8, ptr %shared, i64 {where}")
-
-    def read_listed(self, near: str) -> list[str]:
-        """Return the numbers of a query from shared memory."""
-        e, count = self.e, self.listed_bytes // 4
-        all_ = e.op(f"load <{count} x float>, ptr {near}, align {self.listed_bytes}")
-        return [e.op(f"extractelement <{count} x float> {all_}, i32 {k}") for k in range(self.numbers)]
-
-    def take_slopes(
-        self,
-        scores: Results,
-        slopes: Results,
-        number: str,
-        turn: str,
-        of_rows: list[list[int]],
-        listed: int,
-        masked: bool,
-    ) -> None:
-        """Make probabilities of the scores, and of their gradients those of the products.
-
-        of_rows, listed: where the numbers are that there are of each query, of a thread's rows or its columns.
-        """
-        a, e, block = self.a, self.e, self.block
-        assert a.g is not None
-        _, counters = self.at()
-        rows, columns, apart = self.places(number, turn)
-        near = [self.listed(listed, turn, each) for each in self.f.pair(self.f.lanes()[2])]
-        for n in range(len(scores[0])):
-            known: list[list[str]] = []
-            moved = [add(e, column, str(8 * n)) for column in columns]
-            if self.of_keys:
-                further = 8 * n * self.listed_bytes
-                places = [e.op(f"getelementptr i8, ptr {each}, i64 {further}") for each in near]
-                known = [self.read_listed(each) for each in places]
-            for strip in range(self.strips):
-                for k, (slot, other) in enumerate(zip(scores[strip][n], slopes[strip][n], strict=True)):
-                    half, across, down = k // 2, moved[k % 2], rows[strip][k // 2]
-                    i, j = (across, down) if self.of_keys else (down, across)
-                    if self.of_keys:
-                        *less, total = known[k % 2]
-                    else:
-                        *less, total = (
-                            block.kept(of_rows[strip][2 * which + half]) for which in range(self.numbers)
-                        )
-                    product = self.scaled(block.kept(slot), self.factor)
-                    if self.is_plain:
-                        power = self.plain_power(block.kept(slot), less[0])
-                    else:
-                        score = self.expression("scores", counters, i, j, {"product": product})
-                        power = self.power(score, *less)
-                    slope = self.scaled(block.kept(other), a.v.factor * a.g.factor * a.kept_factor)
-                    is_kept = "true"
-                    if a.kept is not None:
-                        is_kept = self.expression("kept", counters, i, j, {})
-                        slope = e.op(f"select i1 {is_kept}, float {slope}, float {ZERO}")
-                    inner = e.op(f"fmul float {power}, {e.op(f'fsub float {slope}, {total}')}")
-                    outer = self.expression("slope", counters, i, j, {"product": product, "inner": inner})
-                    distance = apart[strip][half][k % 2]
-                    for holds in self.conditions(distance, columns[k % 2], 8 * n) if masked else ():
-                        power, outer = (
-                            e.op(f"select i1 {holds}, float {each}, float {ZERO}") for each in (power, outer)
-                        )
-                    if a.kept is not None:
-                        power = e.op(f"select i1 {is_kept}, float {power}, float {ZERO}")
-                    block.keep(slot, power)
-                    block.keep(other, outer)
