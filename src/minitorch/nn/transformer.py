@@ -11,12 +11,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from minitorch import functions
-from minitorch.creation import empty
+from minitorch.creation import empty, full
 from minitorch.engine.dtypes import get_default_dtype
-from minitorch.engine.node import new_tensor
 from minitorch.nn import init
 from minitorch.nn.containers import ModuleList
 from minitorch.nn.dropout import Dropout
@@ -471,9 +468,8 @@ class Transformer(Module):
                 [0., 0., -inf],
                 [0., 0., 0.]])
         """
-        kind = get_default_dtype() if dtype is None else np.dtype(dtype)
-        later = np.triu(np.full((sz, sz), -math.inf), 1)
-        return new_tensor(later.astype(kind)).to(device=device)
+        kind = get_default_dtype() if dtype is None else dtype
+        return full((sz, sz), -math.inf, dtype=kind, device=device).triu(1)
 
 
 __all__ = [

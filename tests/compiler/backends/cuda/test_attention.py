@@ -472,8 +472,14 @@ def more_of(function, batch, heads, queries, keys):
     return []
 
 
+def with_a_mask_of_the_transformers(q, k, v):
+    later = minitorch.nn.Transformer.generate_square_subsequent_mask(q.shape[-2])
+    return attend(scores(q, k) + later, v)
+
+
 OF_ANY_LENGTH = {
     plain: "",
+    with_a_mask_of_the_transformers: "left out",
     causal: "left out",
     window: "left out",
     soft_capped_with_slopes: "",
@@ -506,9 +512,14 @@ def test_one_program_for_all_lengths(function, size, fenced):
         return made, *minitorch.autograd.grad((made * made.detach().cos()).sum(), [q, k, v])
 
     run = minitorch.compile(step, backend="gpu", dynamic=True)
-    alike = function in (causal, window, soft_capped_with_slopes, dropped)
+    apart = (
+        plain,
+        masked,
+        biased_and_padded,
+        later_keys,
+    )  # whose queries and keys may be of different lengths
     for batch, heads, queries, keys in LENGTHS:
-        keys = queries if alike else max(keys, queries) if function is later_keys else keys
+        keys = max(keys, queries) if function is later_keys else keys if function in apart else queries
         shapes = [(batch, heads, n, size) for n in (queries, keys, keys)]
         arrays = [numbers(*shape, seed=seed) for seed, shape in enumerate(shapes)]
         arrays += more_of(function, batch, heads, queries, keys)
