@@ -607,8 +607,15 @@ def _keep_for_quick(
 
 def _apart(attributes: dict[str, Any]) -> tuple[Any, ...]:
     """Return attributes as a part of a key, in which 1, True and 1.0 differ, and 0.0 and -0.0."""
-    told = attributes.items()
-    return tuple([(name, each.__class__, str(each) if _is_zero(each) else each) for name, each in told])
+    told = (
+        attributes.items()
+    )  # (what `_is_zero` tells stands here: a call of it for each would take as long as the rest)
+    return tuple(
+        [
+            (name, each.__class__, str(each) if each.__class__ is float and not each else each)
+            for name, each in told
+        ]
+    )
 
 
 def _is_zero(each: Any) -> bool:

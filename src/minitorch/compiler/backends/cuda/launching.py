@@ -46,7 +46,8 @@ DRIVER = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"  # the libr
 FINDS = (
     "entries",  # a dict: launches, each with the shape and the dtype of what it makes
     "kind",  # the class of the arrays
-    "new",  # makes one that is empty inside, of the class
+    "new",  # C's function that makes one that is empty inside, of the class
+    "nothing",  # a tuple: the arguments of that
     "stream",  # returns the current one
     "true",
     # The names under which an array has these; `init` is a method, of a shape and a dtype.
@@ -65,6 +66,12 @@ SHORTCUT = (
     "busy",  # a list: while there is anything in it, that is called
 )
 NAMES = ("data", "ptr", "_c_contiguous", "shape", "dtype", "_init")
+
+
+_slot = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_int)(
+    ("PyType_GetSlot", ctypes.pythonapi)
+)
+_NEW = 65  # Python's number of a class's function that makes objects
 
 
 @functools.cache
@@ -90,10 +97,11 @@ class Finder:
 
     def __init__(self, kind: Any, stream: Callable[[], Any]) -> None:
         self.entries: dict[Any, tuple[Callable[..., None], Any, Any]] = {}
-        new = kind.__mro__[1].__new__
+        new = _slot(kind.__mro__[1], _NEW)
         names = [sys.intern(name) for name in NAMES]
-        objects = [self.entries, kind, new, stream, True, *names]
-        self._words = np.array([*map(id, objects)], np.int64)
+        objects = [self.entries, kind, (), stream, True, *names]
+        entries, of_kind, *others = map(id, objects)
+        self._words = np.array([entries, of_kind, new, *others], np.int64)
         self._kept = objects
 
     def keep(self, key: tuple[Any, ...], launch: Any, shape: Any, dtype: Any) -> None:

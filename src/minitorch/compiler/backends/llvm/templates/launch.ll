@@ -13,10 +13,11 @@ declare i64 @PyLong_AsLongLong(ptr)
 declare i64 @PyList_Size(ptr)
 declare ptr @PyLong_FromLongLong(i64)
 declare ptr @PyObject_CallFunctionObjArgs(ptr, ...)
-declare ptr @PyObject_CallMethodObjArgs(ptr, ptr, ...)
+declare ptr @PyObject_CallNoArgs(ptr)
 declare ptr @PyObject_GetAttr(ptr, ptr)
 declare ptr @PyObject_Type(ptr)
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
+declare ptr @PyObject_VectorcallMethod(ptr, ptr, i64, ptr)
 declare ptr @PyTuple_GetItem(ptr, i64)
 declare ptr @PyTuple_New(i64)
 declare i32 @PyTuple_SetItem(ptr, i64, ptr)
@@ -197,6 +198,7 @@ entry:
   %room = add i64 %count, 2
   %bases = alloca i64, i64 %room, align 16
   store i64 0, ptr %bases, align 8
+  %filling = alloca ptr, i64 3, align 16
   %twice = mul i64 %count, 2
   %thrice = mul i64 %options, 3
   %both = add i64 %twice, %thrice
@@ -302,14 +304,20 @@ met:
   %step = call ptr @PyCapsule_GetPointer(ptr %capsule, ptr null)
   %new_at = getelementptr i8, ptr %finder, i64 $new
   %new = load ptr, ptr %new_at, align 8
-  %out = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %new, ptr %kind, ptr null)
+  %nothing_at = getelementptr i8, ptr %finder, i64 $nothing
+  %nothing = load ptr, ptr %nothing_at, align 8
+  %out = call ptr %new(ptr %kind, ptr %nothing, ptr null)
   %no_out = icmp eq ptr %out, null
   br i1 %no_out, label %failed, label %fill
 fill:
   %init_at = getelementptr i8, ptr %finder, i64 $init
   %init = load ptr, ptr %init_at, align 8
-  %filled = call ptr (ptr, ptr, ...) @PyObject_CallMethodObjArgs(ptr %out, ptr %init, ptr %made_shape,
-                                                                 ptr %made_dtype, ptr null)
+  store ptr %out, ptr %filling, align 8
+  %shape_given = getelementptr ptr, ptr %filling, i64 1
+  store ptr %made_shape, ptr %shape_given, align 8
+  %dtype_given = getelementptr ptr, ptr %filling, i64 2
+  store ptr %made_dtype, ptr %dtype_given, align 8
+  %filled = call ptr @PyObject_VectorcallMethod(ptr %init, ptr %filling, i64 3, ptr null)
   %no_memory = icmp eq ptr %filled, null
   br i1 %no_memory, label %drop, label %place_out
 place_out:
@@ -323,7 +331,7 @@ ask_stream:
   store i64 %own_address, ptr %last_at, align 8
   %current_at = getelementptr i8, ptr %finder, i64 $stream
   %current = load ptr, ptr %current_at, align 8
-  %stream = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %current, ptr null)
+  %stream = call ptr @PyObject_CallNoArgs(ptr %current)
   %no_stream = icmp eq ptr %stream, null
   br i1 %no_stream, label %drop, label %go
 go:
