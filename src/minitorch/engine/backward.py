@@ -127,8 +127,9 @@ class Lent:
     @staticmethod
     def suits(array: Array) -> bool:
         """Tell whether an array is one that rules compute on right away, and a copy would take longer than all this."""
-        large = is_of_device(array) or (array.__class__ is np.ndarray and array.size >= LARGE)
-        return large and not recordings
+        if array.__class__ is np.ndarray:
+            return array.size >= LARGE and not recordings
+        return is_of_device(array) and not recordings
 
     def may_be_lent(self, order: Iterable[Node]) -> bool:
         """Tell whether these nodes leave the arrays as they are until the walk is done.

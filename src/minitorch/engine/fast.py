@@ -122,7 +122,7 @@ apply_unary = _short_path(
     # What note_view does. An op without attributes that gives a view (the real part) does not come here.
     if attributes and (base := data.base) is not None:
         if base is array or base is array.base:
-            out._view = x if out._requires_grad else (x, op, attributes, current().enabled)
+            out._view = x if out._requires_grad else (x, op, attributes, (mode := current()) is USUAL or mode.enabled)
             if x._view is None:
                 x._view = VIEWED
         else:

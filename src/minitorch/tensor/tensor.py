@@ -657,4 +657,4 @@ def seed_gradient(tensor: Node, gradient: Any, name: str) -> Any:
         raise RuntimeError(
             f"{name}: gradient has shape {tuple(array.shape)}, but the output has {tuple(data.shape)}"
         )
-    return array.astype(data.dtype, copy=False)
+    return array if array.dtype is data.dtype else array.astype(data.dtype, copy=False)
