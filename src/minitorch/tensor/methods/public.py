@@ -49,7 +49,9 @@ def function(
     def run(input: Any, *args: P.args, **kwargs: P.kwargs) -> R:
         if not (asked or kwargs) and isinstance(input, left_alone):
             # As nearly always, and as quick as can be: to hand on a tuple takes longer than its only element.
-            return method(input, args[0]) if len(args) == 1 else method(input, *args)  # type: ignore[call-arg]
+            if len(args) == 1:
+                return method(input, args[0])  # type: ignore[call-arg, arg-type]
+            return method(input, *args)  # type: ignore[call-arg]
         if asked and (those := givers((input, *args), kwargs)):
             return ask(run, those, (input, *args), kwargs)
         if not isinstance(input, left_alone):
