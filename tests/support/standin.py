@@ -5,6 +5,7 @@ CI has no GPU. An op that mixes a host array into a device computation fails her
 
 import math
 from types import SimpleNamespace
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -19,6 +20,9 @@ def aligned_empty(shape, dtype):
     return room[start : room.size - 16 + start].view(dtype).reshape(shape)
 
 
+_made = WeakValueDictionary()  # by the ids of what they hold
+
+
 class DeviceArray:
     """An array on a device that does not exist."""
 
@@ -27,6 +31,15 @@ class DeviceArray:
     def __init__(self, host):
         self.host = host if isinstance(host, np.ndarray) else np.asarray(host)
         self.device = type(self).made_on
+        _made[id(self.host)] = self
+
+    @property
+    def base(self):
+        """The array on the device that this one is a view of, as CuPy has it."""
+        owner = self.host.base
+        while isinstance(getattr(owner, "base", None), np.ndarray):
+            owner = owner.base
+        return owner if owner is None else _made.get(id(owner), owner)
 
     def _init(self, shape, dtype):  # what CuPy calls it, too
         self.__init__(aligned_empty(shape, dtype))

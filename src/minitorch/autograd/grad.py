@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.engine.backward import backpropagate, deposit
+from minitorch.engine.backward import Lent, backpropagate, deposit
 from minitorch.engine.node import Node, new_tensor
 from minitorch.ops.native import copied
 from minitorch.tensor import Tensor, seed_gradient
@@ -174,6 +174,14 @@ def backward(
         deposit(given)
         return
     seeds = _seeds(list(roots), grad_tensors, False, "backward")
-    if grad_tensors is not None:
-        seeds = [copied(seed) for seed in seeds]  # the given arrays stay the giver's own
-    backpropagate(roots, seeds, retain_graph=bool(retain_graph))
+    if grad_tensors is None:
+        backpropagate(roots, seeds, retain_graph=bool(retain_graph))
+        return
+    # The given arrays stay the giver's own.
+    lent = Lent(seeds) if all(map(Lent.suits, seeds)) else None
+    try:
+        given = seeds if lent is not None else [copied(seed) for seed in seeds]
+        backpropagate(roots, given, retain_graph=bool(retain_graph), lent=lent)
+    finally:
+        if lent is not None:
+            lent.give_back(drop=pytorchs.on)

@@ -6,6 +6,7 @@ Enters: results, and the gradient of each. Leaves: gradients, in `.grad` or retu
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import attrgetter
 from typing import Any
@@ -21,8 +22,9 @@ from minitorch.engine.node import Node
 from minitorch.engine.quiet import hush, restore
 from minitorch.engine.record import SELECT, Bundle, Outputs, select_all
 from minitorch.engine.recording import recordings
+from minitorch.engine.watch import owner_of
 from minitorch.ops.arithmetic import ADD
-from minitorch.ops.native import copied
+from minitorch.ops.native import LARGE, copied, is_of_device
 from minitorch.ops.op import Array, Op, unbroadcast
 
 _age = attrgetter("_time")
@@ -38,18 +40,22 @@ def backpropagate(
     boundary: Collection[Node] = (),
     retain_graph: bool = False,
     create_graph: bool = False,
+    lent: Lent | None = None,
 ) -> dict[Node, Array]:
     """Walk the graph from the roots to the leaves, applying the chain rule at each node.
 
     Without `wanted` every node keeps its gradient in `.grad`, accumulated. With it nothing is
     written: only the paths that lead to the wanted nodes are walked, and what arrives there is
     returned, as arrays of their own. The graph is consumed on the way unless it is to be retained. What lies on the
-    `boundary` belongs to an outer walk, which runs its hooks and goes on from there.
+    `boundary` belongs to an outer walk, which runs its hooks and goes on from there. lent: the gradients are somebody's
+    own arrays, which may be read, and are given back to by the caller.
     """
     order = collect(roots, boundary)
     if expected:
         order = _leaves_when_complete(order)
     errors.check_unchanged(order, boundary)
+    if lent is not None and not lent.may_be_lent(order):
+        gradients, lent = [copied(g) for g in gradients], None
     useful = None if wanted is None else _leading_to(wanted, order, boundary)
     if recordings and (recorder := current().recorder) is not None:
         passed = order if useful is None else [n for n in order if n in useful and _leads_on(n, useful)]
@@ -84,6 +90,8 @@ def backpropagate(
             if node._operation is None:
                 leaves.append((node, g, node in own))
             elif node not in boundary:
+                if lent is not None:
+                    lent.note(node, g)
                 if plainly and node._gradient is None and not versions.renewed:
                     node._gradient, node._grad_is_shared = g, True  # what `keep` does
                 elif wanted is None:
@@ -99,6 +107,64 @@ def backpropagate(
     if wanted is None:
         deposit(leaves)
     return found
+
+
+class Lent:
+    """Arrays that a person gives a walk as gradients, and may write into when it is done.
+
+    Rules only read what they are given, a leaf gets a copy, and most nodes are gone after the walk: so mostly no other
+    copy is needed. A node that keeps such an array, or a view of it, and that somebody holds when the walk is done,
+    gets its copy then (`give_back`).
+    """
+
+    __slots__ = ("_arrays", "_keepers", "_owners")
+
+    def __init__(self, arrays: Sequence[Array]) -> None:
+        self._arrays = arrays  # as long as this, so that the ids stay theirs
+        self._owners = {id(owner_of(array)) for array in arrays}
+        self._keepers: list[weakref.ref[Node]] = []
+
+    @staticmethod
+    def suits(array: Array) -> bool:
+        """Tell whether an array is one that rules compute on right away, and a copy would take longer than all this."""
+        if array.__class__ is np.ndarray:
+            return array.size >= LARGE and not recordings
+        return is_of_device(array) and not recordings
+
+    def may_be_lent(self, order: Iterable[Node]) -> bool:
+        """Tell whether these nodes leave the arrays as they are until the walk is done.
+
+        Code of a person's, in hooks and rules, may write into what it gets or knows, and a leaf's `.grad` is added to.
+        """
+        for node in order:
+            if node._hooks:
+                return False
+            if node._operation is None:
+                if node._gradient is not None and id(owner_of(node._gradient)) in self._owners:
+                    return False
+            elif not node._operation.gives_own_arrays and node._operation is not SELECT:
+                return False
+        return True
+
+    def note(self, node: Node, g: Array) -> None:
+        """Note that a node keeps a gradient. (Nobody can ask for that of a Bundle, which is a list.)"""
+        if id(owner_of(g)) in self._owners:
+            self._keepers.append(weakref.ref(node))
+
+    def give_back(self, drop: bool) -> None:
+        """Let nodes that somebody holds keep copies instead; drop: nothing."""
+        copies: dict[int, Array] = {}
+        for keeper in self._keepers:
+            node = keeper()
+            g = None if node is None else node._gradient
+            if node is None or g is None or id(owner_of(g)) not in self._owners:
+                continue
+            if drop:
+                node._gradient = None
+            else:
+                if id(g) not in copies:
+                    copies[id(g)] = copied(g)
+                node._gradient = copies[id(g)]
 
 
 def collect(roots: Iterable[Node], boundary: Collection[Node] = ()) -> list[Node]:

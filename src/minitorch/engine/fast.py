@@ -43,12 +43,15 @@ def {name}({parameters}):
         data = {forward}
     except TROUBLE as error:
         data = second_try(op, ({arrays}), {attributes}, error)
-    mode = current()
     out = new(node.result_class)
-    out._array = data if data.__class__ is ndarray or not isinstance(data, generic) else asarray(data)
+    kind = data.__class__
+    if kind is ndarray or kind is {first}.__class__ or not isinstance(data, generic):
+        out._array = data
+    else:
+        out._array = asarray(data)
     out._gradient = None
     out._hooks = None
-    if ({wants_gradient}) and (mode is USUAL or mode.enabled) and op.differentiable:
+    if ({wants_gradient}) and ((mode := current()) is USUAL or mode.enabled) and op.differentiable:
         out._requires_grad = True
         out._operation = op
         out._inputs = ({inputs})
@@ -119,11 +122,27 @@ apply_unary = _short_path(
     # What note_view does. An op without attributes that gives a view (the real part) does not come here.
     if attributes and (base := data.base) is not None:
         if base is array or base is array.base:
-            out._view = x if out._requires_grad else (x, op, attributes, mode is USUAL or mode.enabled)
+            out._view = x if out._requires_grad else (x, op, attributes, (mode := current()) is USUAL or mode.enabled)
             if x._view is None:
                 x._view = VIEWED
         else:
-            note_view(out, x, op, attributes, mode.enabled)""",
+            note_view(out, x, op, attributes, current().enabled)""",
+)
+apply_along = _short_path(
+    "apply_along",
+    "Do what `apply` does for one Tensor and an axis, of an op that gives no view.",
+    parameters="op, x, axis",
+    is_view="is_view(x)",
+    is_exposed="is_exposed(x)",
+    start="array = x._array",
+    or_uncommon=" or (op.floating and array.dtype.kind not in 'fc')",
+    apply="apply(op, x, axis=axis)",
+    arrays="array,",
+    first="array",
+    forward="forward(array, axis=axis)",  # (a dict of it, unpacked, would take a tenth of a small op)
+    wants_gradient="x._requires_grad",
+    inputs="x,",
+    attributes="{'axis': axis}",
 )
 apply_binary = _short_path(
     "apply_binary",
@@ -185,7 +204,7 @@ apply_ternary = _short_path(
     attributes="attributes",
     look_for_a_view="""
     if data.base is not None:
-        note_view(out, a, op, attributes, mode.enabled)""",
+        note_view(out, a, op, attributes, current().enabled)""",
 )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from minitorch.engine import gpu, watch
-from minitorch.engine.backward import backpropagate, deposit, own_gradient, step_back
+from minitorch.engine.backward import Lent, backpropagate, deposit, own_gradient, step_back
 from minitorch.engine.complex import meet_complex
 from minitorch.engine.dtypes import get_default_dtype, kind_of
 from minitorch.engine.node import Node, new_tensor, write_down
@@ -304,6 +304,15 @@ class Tensor(
                 "with requires_grad=True, and compute the loss from them outside no_grad()"
             )
         seed = seed_gradient(self, gradient, "backward")
+        if gradient is not None and inputs is None and not create_graph and Lent.suits(seed):
+            lent = Lent([seed])
+            try:
+                backpropagate([self], [seed], retain_graph=bool(retain_graph), lent=lent)
+            finally:
+                # `f(x).backward(g)`: then nobody holds this tensor any more, and nobody can ask for its gradient.
+                del self
+                lent.give_back(drop=pytorchs.on)
+            return
         if gradient is not None:
             seed = copied(seed)  # gradients of this walk may share it; the given array stays the giver's own
         if create_graph:
@@ -648,4 +657,4 @@ def seed_gradient(tensor: Node, gradient: Any, name: str) -> Any:
         raise RuntimeError(
             f"{name}: gradient has shape {tuple(array.shape)}, but the output has {tuple(data.shape)}"
         )
-    return array.astype(data.dtype, copy=False)
+    return array if array.dtype is data.dtype else array.astype(data.dtype, copy=False)

@@ -36,7 +36,8 @@ class Launcher:
         self.stream: Any = self._cupy.cuda.get_current_stream  # which has a `ptr`
         # What does as `quick` does, in machine code; None: this CuPy makes its arrays in another way.
         kind = self._cupy.ndarray
-        self.finder = Finder(kind, self.stream) if hasattr(kind, "_init") else None
+        pointer = self._cupy.cuda.MemoryPointer
+        self.finder = Finder(kind, self.stream, pointer) if hasattr(kind, "_init") else None
 
     def load(self, kernels: list[Kernel]) -> list[Any]:
         """Return kernels as the driver's functions."""

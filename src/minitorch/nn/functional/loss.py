@@ -14,7 +14,7 @@ import numpy as np
 
 from minitorch.engine.dtypes import kind_of
 from minitorch.engine.fast import apply_ternary
-from minitorch.engine.node import new_tensor
+from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply
 from minitorch.engine.recording import recorder
 from minitorch.functions import pad, stack, where
@@ -218,22 +218,27 @@ def cross_entropy(
         raise TypeError(f"cross_entropy: label_smoothing must be a number, got {label_smoothing!r}")
     if not 0 <= label_smoothing <= 1:
         raise RuntimeError(f"cross_entropy: label_smoothing must be between 0 and 1, got {label_smoothing}")
-    ignore_index = one_int(ignore_index, "cross_entropy", "ignore_index")
-    logits, goal = as_tensor(operand(input, "cross_entropy")), as_tensor(operand(target, "cross_entropy"))
-    logits = to_floating(logits)
-    shape = logits._data.shape
+    if ignore_index.__class__ is not int:
+        ignore_index = one_int(ignore_index, "cross_entropy", "ignore_index")
+    if not (isinstance(input, Node) and isinstance(target, Node)):
+        input, target = (
+            as_tensor(operand(input, "cross_entropy")),
+            as_tensor(operand(target, "cross_entropy")),
+        )
+    logits, goal = to_floating(input), target
+    shape, of_goal = logits._data.shape, goal._data.shape
     if not shape:
         raise RuntimeError("cross_entropy: logits need a class axis: shape (C,), (N, C) or (N, C, d1, …)")
     classes = shape[0 if len(shape) == 1 else 1]
     if weight is not None:
         weight = class_weights("cross_entropy", weight, classes, logits._data.dtype)
-    if goal._data.shape == shape:
+    if of_goal == shape:
         if ignore_index >= 0:
             raise RuntimeError(
                 "cross_entropy: ignore_index is for class indices; probabilities have none to ignore"
             )
         return _with_probabilities(logits, goal, weight, reduction, label_smoothing)
-    return _with_indices(logits, goal, weight, ignore_index, reduction, label_smoothing, shape)
+    return _with_indices(logits, goal, weight, ignore_index, reduction, label_smoothing, shape, of_goal)
 
 
 def _with_probabilities(logits: Any, goal: Any, weight: Any, reduction: str, smoothing: float) -> Tensor:
@@ -260,14 +265,15 @@ def _with_indices(
     reduction: str,
     smoothing: float,
     shape: tuple[int, ...],
+    of_goal: tuple[int, ...],
 ) -> Tensor:
     target = goal._data
     classes = shape[0 if len(shape) == 1 else 1]
     expected = shape[:1] + shape[2:] if len(shape) > 1 else ()
-    if target.shape != expected:
+    if of_goal != expected:
         raise ValueError(
             f"cross_entropy: logits of shape {shape} need class indices of shape {expected} (or "
-            f"probabilities of shape {shape}), got {target.shape}"
+            f"probabilities of shape {shape}), got {of_goal}"
         )
     if target.dtype.kind not in "iu":
         raise RuntimeError(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from minitorch.engine.fast import apply_unary
+from minitorch.engine.fast import apply_along, apply_unary
 from minitorch.engine.node import Node
 from minitorch.engine.record import apply
 from minitorch.ops import activation as ops
@@ -120,15 +120,18 @@ class Activations(Node):
 
 
 def _normalised(x: Any, op: Op, axis: int | None, dim: int | None, dtype: Any) -> Tensor:
-    axis = axis if dim is None else choose(axis, dim)
+    if dim is not None:
+        axis = choose(axis, dim)
+    ndim = x._array.ndim
+    if axis.__class__ is int and dtype is None and -ndim <= axis < ndim:  # as nearly always
+        return apply_along(op, x, axis % ndim)
     if axis is None:
         raise TypeError(f"{op.name}: missing argument: axis (or dim), the axis that shall sum to 1")
     x = x if dtype is None else cast(x, dtype)
-    ndim = x._array.ndim
-    at = axis % ndim if axis.__class__ is int and -ndim <= axis < ndim else one_axis(axis, ndim, op.name)
+    at = one_axis(axis, ndim, op.name)
     if ndim == 0:
         return apply(op, x.reshape(1), axis=0).reshape(())
-    return apply_unary(op, x, {"axis": at})
+    return apply_along(op, x, at)
 
 
 # --- as functions: minitorch.f(x) is x.f() -------------------------------------------------------

@@ -48,7 +48,10 @@ def function(
     @functools.wraps(method)
     def run(input: Any, *args: P.args, **kwargs: P.kwargs) -> R:
         if not (asked or kwargs) and isinstance(input, left_alone):
-            return method(input, *args)  # type: ignore[call-arg]  # as nearly always, and as quick as can be
+            # As nearly always, and as quick as can be: to hand on a tuple takes longer than its only element.
+            if len(args) == 1:
+                return method(input, args[0])  # type: ignore[call-arg, arg-type]
+            return method(input, *args)  # type: ignore[call-arg]
         if asked and (those := givers((input, *args), kwargs)):
             return ask(run, those, (input, *args), kwargs)
         if not isinstance(input, left_alone):

@@ -94,35 +94,55 @@ def test_what_it_needs_lives_as_long_as_it_does():
     assert seen() is None
 
 
-class Base:
-    """What arrays of CuPy's are in Python: a class, whose own __new__ is passed by."""
+def class_of_arrays(slotted):
+    """What arrays of CuPy's are in Python: a class, whose own __new__ is passed by. slotted: its attributes are C's."""
 
-    def _init(self, shape, dtype):
-        if shape == (13,):
-            raise MemoryError("13")
-        self.shape, self.dtype, self._c_contiguous = shape, dtype, True
-        self.data = Pointer(4096)
+    class Pointer:
+        if slotted:
+            __slots__ = ("ptr",)
+
+        def __init__(self, ptr):
+            self.ptr = ptr
+
+    class Base:
+        if slotted:
+            __slots__ = ("_c_contiguous", "data", "dtype", "shape")
+
+        def _init(self, shape, dtype):
+            if shape == (13,):
+                raise MemoryError("13")
+            self.shape, self.dtype, self._c_contiguous = shape, dtype, True
+            self.data = Pointer(4096)
+
+    class Array(Base):
+        __slots__ = ()
+        pointer = Pointer
+
+        def __new__(cls, shape, dtype, address, contiguous=True):
+            array = Base.__new__(cls)
+            array._init(shape, dtype)
+            array.data, array._c_contiguous = Pointer(address), contiguous
+            return array
+
+    return Array
 
 
-class Array(Base):
-    def __new__(cls, shape, dtype, address, contiguous=True):
-        array = Base.__new__(cls)
-        array._init(shape, dtype)
-        array.data, array._c_contiguous = Pointer(address), contiguous
-        return array
+@pytest.fixture(params=[False, True], ids=["asked by name", "read by C's functions"])
+def Array(request):
+    """A class of arrays."""
+    return class_of_arrays(request.param)
 
 
-class Pointer:
-    def __init__(self, ptr):
-        self.ptr = ptr
+class Stream:
+    ptr = 5
 
 
 class Found:
     """A finder, with a driver, that knows a launch for two arrays of shape (2, 3)."""
 
-    def __init__(self, *codes):
+    def __init__(self, kind, *codes):
         self.driver, self.asked = Driver(*codes), []
-        self.finder, self.busy = Finder(Array, lambda: Pointer(5)), []
+        self.finder, self.busy = Finder(kind, Stream, kind.pointer), []
         operands = [(2, 0), (0, 0), (1, 4)]
         driver = self.driver
         at = address_of(driver.function)
@@ -139,8 +159,8 @@ class Found:
         return self.shortcut(function)(*inputs, **attributes)
 
 
-def test_a_launch_is_found_by_what_arrays_are_like():
-    found = Found()
+def test_a_launch_is_found_by_what_arrays_are_like(Array):
+    found = Found(Array)
     x, y = Array((2, 3), "f", 16), Array((2, 3), "f", 32)
     out = found(x, y)
     assert (type(out), out.shape, out.dtype) == (Array, (2, 3), "d")
@@ -148,8 +168,8 @@ def test_a_launch_is_found_by_what_arrays_are_like():
     assert not found.asked
 
 
-def test_all_else_is_asked_for_elsewhere():
-    found = Found()
+def test_all_else_is_asked_for_elsewhere(Array):
+    found = Found(Array)
     x = Array((2, 3), "f", 16)
     for call in (
         (x,),
@@ -171,8 +191,23 @@ def test_all_else_is_asked_for_elsewhere():
     assert not found.driver.launches
 
 
-def test_nothing_is_looked_for_meanwhile():
-    found = Found()
+def test_other_kinds_of_addresses_are_asked_by_name(Array):
+    found = Found(Array)
+    x = Array((2, 3), "f", 16)
+    x.data = Stream()
+    assert found(x, x) is None  # 5 is no multiple of 16
+    x.data = Stream()
+    x.data.ptr = 64
+    assert found(x, x).shape == (2, 3)
+    assert found.driver.launches[0][3] == [4096, 64, 68]
+    x.data = object()
+    assert found(x, x) is None
+    del x.shape
+    assert found(x, x) is None
+
+
+def test_nothing_is_looked_for_meanwhile(Array):
+    found = Found(Array)
     x = Array((2, 3), "f", 16)
     shortcut = found.shortcut()
     found.busy.append("making")
@@ -182,8 +217,8 @@ def test_nothing_is_looked_for_meanwhile():
     assert found.asked == [(max, (x, x), {})]
 
 
-def test_attributes_are_a_part_of_what_is_looked_for():
-    found = Found()
+def test_attributes_are_a_part_of_what_is_looked_for(Array):
+    found = Found(Array)
     x = Array((2, 3), "f", 16)
     found.keep(max, (2, 3), (2,), "axis", 1, int, "keep", False, bool)
     assert found(x, x, axis=1, keep=False).shape == (2,)
@@ -192,8 +227,8 @@ def test_attributes_are_a_part_of_what_is_looked_for():
     assert found(x, x).shape == (2, 3)
 
 
-def test_what_goes_wrong_on_the_way_is_raised():
-    found = Found(700)
+def test_what_goes_wrong_on_the_way_is_raised(Array):
+    found = Found(Array, 700)
     x = Array((2, 3), "f", 16)
     with pytest.raises(ValueError, match="700"):
         found(x, x)
@@ -203,8 +238,8 @@ def test_what_goes_wrong_on_the_way_is_raised():
     assert found(x, x).shape == (2, 3)
 
 
-def test_finding_keeps_nothing():
-    found = Found()
+def test_finding_keeps_nothing(Array):
+    found = Found(Array)
     x, y = Array((2, 3), "f", 16), Array((7, 7), "f", 16)
     odd = {"axis": [1]}
     things = [
@@ -218,6 +253,7 @@ def test_finding_keeps_nothing():
         found.launch,
         found.finder.entries,
         Array,
+        Array.pointer,
         "axis",
     ]
 

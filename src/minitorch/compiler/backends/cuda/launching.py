@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Sequence
-from types import BuiltinFunctionType
+from types import BuiltinFunctionType, GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
 import numpy as np
@@ -46,16 +47,19 @@ DRIVER = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"  # the libr
 FINDS = (
     "entries",  # a dict: launches, each with the shape and the dtype of what it makes
     "kind",  # the class of the arrays
-    "new",  # makes one that is empty inside, of the class
+    "new",  # C's function that makes one that is empty inside, of the class
+    "nothing",  # a tuple: the arguments of that
     "stream",  # returns the current one
     "true",
-    # The names under which an array has these; `init` is a method, of a shape and a dtype.
-    "data",
-    "ptr",
-    "contiguous",
-    "shape",
-    "dtype",
-    "init",
+    "init",  # the name of an array's method, of a shape and a dtype
+    "pointer",  # the class of an array's `data`
+    # Attributes, of each: its name, what its class reads it with (C's function, or 0), and the descriptor that takes.
+    # `ptr` is one of a `data`, and of a stream.
+    *(
+        f"{name}{part}"
+        for name in ("data", "ptr", "contiguous", "shape", "dtype")
+        for part in ("", "_reader", "_of")
+    ),
 )
 # A shortcut, in memory.
 SHORTCUT = (
@@ -64,7 +68,24 @@ SHORTCUT = (
     "otherwise",  # called with the same, where there is no kernel
     "busy",  # a list: while there is anything in it, that is called
 )
-NAMES = ("data", "ptr", "_c_contiguous", "shape", "dtype", "_init")
+NAMES = ("data", "ptr", "_c_contiguous", "shape", "dtype")
+
+
+_slot = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_int)(
+    ("PyType_GetSlot", ctypes.pythonapi)
+)
+# Python's numbers of a class's functions: which makes objects, and by which its own objects, as descriptors, are asked.
+_NEW, _ASKED = 65, 54
+
+
+def _reader(kind: Any, name: str) -> tuple[int, Any]:
+    """Return C's function that reads an attribute of a class's objects, and what it takes first; 0 if it is unknown.
+
+    To ask an object by a name takes Python twice as long: it looks for the same descriptor every time.
+    """
+    found = inspect.getattr_static(kind, name, None)
+    is_known = isinstance(found, (GetSetDescriptorType, MemberDescriptorType))
+    return (_slot(type(found), _ASKED), found) if is_known else (0, None)
 
 
 @functools.cache
@@ -82,18 +103,22 @@ def _builtins() -> tuple[Builtin, Builtin]:
 
 
 class Finder:
-    """Finds launches that make one array of others, by what these are like. kind: their class.
+    """Finds launches that make one array of others, by what these are like. kind: their class. pointer: their `data`'s.
 
     entries: by a function, the shape and the dtype of each array, and the names, values and classes of attributes, all
     in a row: the launch, and the shape and the dtype of what it makes.
     """
 
-    def __init__(self, kind: Any, stream: Callable[[], Any]) -> None:
+    def __init__(self, kind: Any, stream: Callable[[], Any], pointer: Any = None) -> None:
         self.entries: dict[Any, tuple[Callable[..., None], Any, Any]] = {}
-        new = kind.__mro__[1].__new__
-        names = [sys.intern(name) for name in NAMES]
-        objects = [self.entries, kind, new, stream, True, *names]
-        self._words = np.array([*map(id, objects)], np.int64)
+        objects = [self.entries, kind, (), stream, True, sys.intern("_init"), pointer]
+        entries, of_kind, *others = map(id, objects)
+        words = [entries, of_kind, _slot(kind.__mro__[1], _NEW), *others]
+        for name in map(sys.intern, NAMES):
+            reader, descriptor = _reader(pointer if name == "ptr" else kind, name)
+            objects += [name, descriptor]
+            words += [id(name), reader, id(descriptor)]
+        self._words = np.array(words, np.int64)
         self._kept = objects
 
     def keep(self, key: tuple[Any, ...], launch: Any, shape: Any, dtype: Any) -> None:

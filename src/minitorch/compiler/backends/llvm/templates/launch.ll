@@ -13,10 +13,11 @@ declare i64 @PyLong_AsLongLong(ptr)
 declare i64 @PyList_Size(ptr)
 declare ptr @PyLong_FromLongLong(i64)
 declare ptr @PyObject_CallFunctionObjArgs(ptr, ...)
-declare ptr @PyObject_CallMethodObjArgs(ptr, ptr, ...)
+declare ptr @PyObject_CallNoArgs(ptr)
 declare ptr @PyObject_GetAttr(ptr, ptr)
 declare ptr @PyObject_Type(ptr)
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
+declare ptr @PyObject_VectorcallMethod(ptr, ptr, i64, ptr)
 declare ptr @PyTuple_GetItem(ptr, i64)
 declare ptr @PyTuple_New(i64)
 declare i32 @PyTuple_SetItem(ptr, i64, ptr)
@@ -146,6 +147,13 @@ fine:
 define internal i64 @number_of(ptr %object, ptr %name) $attributes {
 entry:
   %found = call ptr @PyObject_GetAttr(ptr %object, ptr %name)
+  %number = call i64 @as_number(ptr %found)
+  ret i64 %number
+}
+
+; Return an int, and let go of it; -1, and an exception, if it is none.
+define internal i64 @as_number(ptr %found) $attributes {
+entry:
   %missing = icmp eq ptr %found, null
   br i1 %missing, label %none, label %read
 none:
@@ -156,29 +164,60 @@ read:
   ret i64 %number
 }
 
-; Return where an array begins; -1, and an exception, if it is none.
-define internal i64 @address_of(ptr %finder, ptr %array) $attributes {
+; Return an attribute of an object: by what its class reads it with, if that is known, else by its name. Null, and an
+; exception, if it has none.
+define internal ptr @attribute(ptr %object, ptr %class, ptr %attribute) $attributes {
 entry:
-  %data_at = getelementptr i8, ptr %finder, i64 $data
-  %data_name = load ptr, ptr %data_at, align 8
-  %data = call ptr @PyObject_GetAttr(ptr %array, ptr %data_name)
-  %missing = icmp eq ptr %data, null
-  br i1 %missing, label %none, label %read
-none:
-  ret i64 -1
+  %reader_at = getelementptr i8, ptr %attribute, i64 8
+  %reader = load ptr, ptr %reader_at, align 8
+  %unknown = icmp eq ptr %reader, null
+  br i1 %unknown, label %ask, label %read
+ask:
+  %name = load ptr, ptr %attribute, align 8
+  %asked = call ptr @PyObject_GetAttr(ptr %object, ptr %name)
+  ret ptr %asked
 read:
-  %ptr_at = getelementptr i8, ptr %finder, i64 $ptr
-  %ptr_name = load ptr, ptr %ptr_at, align 8
-  %address = call i64 @number_of(ptr %data, ptr %ptr_name)
-  call void @Py_DecRef(ptr %data)
-  ret i64 %address
+  %descriptor_at = getelementptr i8, ptr %attribute, i64 16
+  %descriptor = load ptr, ptr %descriptor_at, align 8
+  %found = call ptr %reader(ptr %descriptor, ptr %object, ptr %class)
+  ret ptr %found
 }
 
-; Put what an object has under a name into a tuple that is being made; false, and an exception, if it has none.
-define internal i1 @put(ptr %tuple, i64 %place, ptr %object, ptr %name_at) $attributes {
+; Return where an array begins; -1, and an exception, if it is none.
+define internal i64 @address_of(ptr %finder, ptr %array, ptr %kind) $attributes {
 entry:
-  %name = load ptr, ptr %name_at, align 8
-  %found = call ptr @PyObject_GetAttr(ptr %object, ptr %name)
+  %data_at = getelementptr i8, ptr %finder, i64 $data
+  %data = call ptr @attribute(ptr %array, ptr %kind, ptr %data_at)
+  %missing = icmp eq ptr %data, null
+  br i1 %missing, label %none, label %look
+none:
+  ret i64 -1
+look:
+  %ptr_at = getelementptr i8, ptr %finder, i64 $ptr
+  %pointer_at = getelementptr i8, ptr %finder, i64 $pointer
+  %pointer = load ptr, ptr %pointer_at, align 8
+  %type = call ptr @PyObject_Type(ptr %data)
+  call void @Py_DecRef(ptr %type)
+  %is_one = icmp eq ptr %type, %pointer
+  br i1 %is_one, label %read, label %ask
+read:
+  %found = call ptr @attribute(ptr %data, ptr %pointer, ptr %ptr_at)
+  %address = call i64 @as_number(ptr %found)
+  br label %done
+ask:
+  %ptr_name = load ptr, ptr %ptr_at, align 8
+  %asked = call i64 @number_of(ptr %data, ptr %ptr_name)
+  br label %done
+done:
+  %answer = phi i64 [ %address, %read ], [ %asked, %ask ]
+  call void @Py_DecRef(ptr %data)
+  ret i64 %answer
+}
+
+; Put an attribute of an array into a tuple that is being made; false, and an exception, if it has none.
+define internal i1 @put(ptr %tuple, i64 %place, ptr %array, ptr %kind, ptr %attribute) $attributes {
+entry:
+  %found = call ptr @attribute(ptr %array, ptr %kind, ptr %attribute)
   %missing = icmp eq ptr %found, null
   br i1 %missing, label %none, label %keep
 none:
@@ -197,6 +236,7 @@ entry:
   %room = add i64 %count, 2
   %bases = alloca i64, i64 %room, align 16
   store i64 0, ptr %bases, align 8
+  %filling = alloca ptr, i64 3, align 16
   %twice = mul i64 %count, 2
   %thrice = mul i64 %options, 3
   %both = add i64 %twice, %thrice
@@ -212,7 +252,6 @@ start:
   %kind_at = getelementptr i8, ptr %finder, i64 $kind
   %kind = load ptr, ptr %kind_at, align 8
   %contiguous_at = getelementptr i8, ptr %finder, i64 $contiguous
-  %contiguous_name = load ptr, ptr %contiguous_at, align 8
   %true_at = getelementptr i8, ptr %finder, i64 $true
   %true = load ptr, ptr %true_at, align 8
   %shape_at = getelementptr i8, ptr %finder, i64 $shape
@@ -234,12 +273,12 @@ look_at:
   %is_one = icmp eq ptr %type, %kind
   br i1 %is_one, label %where, label %leave
 where:
-  %address = call i64 @address_of(ptr %finder, ptr %array)
+  %address = call i64 @address_of(ptr %finder, ptr %array, ptr %kind)
   %low = and i64 %address, $misaligned
   %aligned = icmp eq i64 %low, 0
   br i1 %aligned, label %order, label %leave
 order:
-  %contiguous = call ptr @PyObject_GetAttr(ptr %array, ptr %contiguous_name)
+  %contiguous = call ptr @attribute(ptr %array, ptr %kind, ptr %contiguous_at)
   %unknown = icmp eq ptr %contiguous, null
   br i1 %unknown, label %leave, label %ordered
 ordered:
@@ -247,11 +286,11 @@ ordered:
   %is_contiguous = icmp eq ptr %contiguous, %true
   br i1 %is_contiguous, label %shape, label %leave
 shape:
-  %has_shape = call i1 @put(ptr %key, i64 %place, ptr %array, ptr %shape_at)
+  %has_shape = call i1 @put(ptr %key, i64 %place, ptr %array, ptr %kind, ptr %shape_at)
   br i1 %has_shape, label %dtype, label %leave
 dtype:
   %place_of_dtype = add i64 %place, 1
-  %has_dtype = call i1 @put(ptr %key, i64 %place_of_dtype, ptr %array, ptr %dtype_at)
+  %has_dtype = call i1 @put(ptr %key, i64 %place_of_dtype, ptr %array, ptr %kind, ptr %dtype_at)
   br i1 %has_dtype, label %keep, label %leave
 keep:
   %i_next = add i64 %i, 1
@@ -302,19 +341,25 @@ met:
   %step = call ptr @PyCapsule_GetPointer(ptr %capsule, ptr null)
   %new_at = getelementptr i8, ptr %finder, i64 $new
   %new = load ptr, ptr %new_at, align 8
-  %out = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %new, ptr %kind, ptr null)
+  %nothing_at = getelementptr i8, ptr %finder, i64 $nothing
+  %nothing = load ptr, ptr %nothing_at, align 8
+  %out = call ptr %new(ptr %kind, ptr %nothing, ptr null)
   %no_out = icmp eq ptr %out, null
   br i1 %no_out, label %failed, label %fill
 fill:
   %init_at = getelementptr i8, ptr %finder, i64 $init
   %init = load ptr, ptr %init_at, align 8
-  %filled = call ptr (ptr, ptr, ...) @PyObject_CallMethodObjArgs(ptr %out, ptr %init, ptr %made_shape,
-                                                                 ptr %made_dtype, ptr null)
+  store ptr %out, ptr %filling, align 8
+  %shape_given = getelementptr ptr, ptr %filling, i64 1
+  store ptr %made_shape, ptr %shape_given, align 8
+  %dtype_given = getelementptr ptr, ptr %filling, i64 2
+  store ptr %made_dtype, ptr %dtype_given, align 8
+  %filled = call ptr @PyObject_VectorcallMethod(ptr %init, ptr %filling, i64 3, ptr null)
   %no_memory = icmp eq ptr %filled, null
   br i1 %no_memory, label %drop, label %place_out
 place_out:
   call void @Py_DecRef(ptr %filled)
-  %own_address = call i64 @address_of(ptr %finder, ptr %out)
+  %own_address = call i64 @address_of(ptr %finder, ptr %out, ptr %kind)
   %nowhere = icmp eq i64 %own_address, -1
   br i1 %nowhere, label %drop, label %ask_stream
 ask_stream:
@@ -323,7 +368,7 @@ ask_stream:
   store i64 %own_address, ptr %last_at, align 8
   %current_at = getelementptr i8, ptr %finder, i64 $stream
   %current = load ptr, ptr %current_at, align 8
-  %stream = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %current, ptr null)
+  %stream = call ptr @PyObject_CallNoArgs(ptr %current)
   %no_stream = icmp eq ptr %stream, null
   br i1 %no_stream, label %drop, label %go
 go:
