@@ -528,9 +528,13 @@ def test_writing_across_devices(cupy):
     assert there.tolist() == [2.0, 4.0]
 
 
-def test_graphs_by_hand_are_not_made(cupy):
-    with pytest.raises(NotImplementedError, match="compile"):
-        minitorch.cuda.make_graphed_callables(nn.Linear(1, 1), ())
+def test_graphs_are_captured_in_a_stream_of_their_own(cupy):
+    with pytest.raises(RuntimeError, match=r"default stream.*with torch.cuda.graph\(g\)"):
+        minitorch.cuda.CUDAGraph().capture_begin()
+    with pytest.raises(RuntimeError, match="nothing was captured"):
+        minitorch.cuda.CUDAGraph().replay()
+    with pytest.raises(RuntimeError, match="sample_args must be Tensors alone"):
+        minitorch.cuda.make_graphed_callables(nn.Linear(1, 1), (3,))
 
 
 def test_autocast_there(cupy):

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from minitorch.engine import gpu
+from minitorch.engine import capturing, gpu
 from minitorch.engine.dtypes import float32, float64, is_bfloat16
 from minitorch.engine.modes import current
 from minitorch.engine.node import new_tensor
@@ -412,8 +412,11 @@ class DeviceGenerator(Generator):
     def _draw(self, kind: str, count: int, beside: int = 1) -> Any:
         """Draw numbers of one of Philox's kinds, and move on."""
         plan = philox.layout(max(count, 1), philox.numbers_of(kind), self._most_threads, beside)
-        seed, offset = (int(each) for each in self.state)
+        capture = capturing.current()
         with gpu.working_on(self.device.index, f"{count:,} random numbers") as cupy:
+            if capture is not None:
+                return capture.of(self, lambda: _InGraph(self, capture)).draw(cupy, kind, count, plan)
+            seed, offset = (int(each) for each in self.state)
             drawn = philox.draw_there(cupy, kind, seed, offset, count, plan)
         if count:
             self.state[1] = offset + plan.words
@@ -487,6 +490,26 @@ class DeviceGenerator(Generator):
     def binomials(self, counts: Any, chances: Any) -> Any:
         """Draw, for each count and probability, how many succeed, on the CPU."""
         return gpu.sent(self._on_host().binomials(counts.get(), chances.get()), self.device.index)
+
+
+class _InGraph:
+    """A generator in a captured graph: its kernels look up where it is, and each replay moves it on by what they draw."""
+
+    def __init__(self, source: DeviceGenerator, capture: capturing.Capture) -> None:
+        self._source, self._words = source, 0
+        self._told, self._host = capture.cells(2, np.uint64)
+        capture.before_replay(self._tell)
+
+    def draw(self, cupy: Any, kind: str, count: int, plan: philox.Layout) -> Any:
+        """Draw numbers of one of Philox's kinds, at each replay others."""
+        drawn = philox.draw_told(cupy, kind, self._told, self._words, count, plan)
+        self._words += plan.words if count else 0
+        return drawn
+
+    def _tell(self) -> None:
+        seed, offset = (int(each) for each in self._source.state)
+        self._host[:] = seed, offset // philox.WORDS
+        self._source.state[1] = offset + self._words
 
 
 device_generators: dict[

@@ -19,6 +19,11 @@ import numpy as np
 from minitorch import creation
 from minitorch.amp import GradScaler, custom_bwd, custom_fwd
 from minitorch.amp import autocast as _autocast
+from minitorch.cuda.graphs import CUDAGraph as CUDAGraph
+from minitorch.cuda.graphs import graph as graph
+from minitorch.cuda.graphs import graph_pool_handle as graph_pool_handle
+from minitorch.cuda.graphs import is_current_stream_capturing as is_current_stream_capturing
+from minitorch.cuda.graphs import make_graphed_callables as make_graphed_callables
 from minitorch.engine import gpu
 from minitorch.engine.dtypes import bfloat16
 from minitorch.engine.gpu import OutOfMemoryError as OutOfMemoryError
@@ -583,29 +588,6 @@ class Event:
     def query(self) -> bool:
         """Tell whether it has come."""
         return self.event is None or bool(self.event.done)
-
-
-def is_current_stream_capturing() -> bool:
-    """Tell whether what is asked for is being recorded as a graph."""
-    return is_available() and bool(gpu.library().cuda.get_current_stream().is_capturing())
-
-
-class CUDAGraph:
-    """A recorded sequence of kernels, which PyTorch has; it can be named, not made."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        raise NotImplementedError(
-            "CUDAGraph: kernels are not recorded one by one; write minitorch.compile(function)"
-        )
-
-
-class graph(CUDAGraph):
-    """What records one, in PyTorch."""
-
-
-def make_graphed_callables(*args: Any, **options: Any) -> Any:
-    """Say what there is instead of functions whose kernels are recorded as a graph."""
-    return CUDAGraph()
 
 
 class ExternalStream(Stream):
