@@ -22,6 +22,8 @@ FLOORS = [
     ["signal", "amp", "backends", "quasirandom", "settings", "testing"],
     ["autograd"],
     ["cuda"],
+    ["cpu", "version"],
+    ["accelerator"],
     ["distributed"],
     ["nn"],
     ["optim", "utils", "serialization", "distributions", "func"],

@@ -97,7 +97,11 @@ def test_a_whole_training_step(kind, dropout):
             else:
                 loss = step()
             found.append(loss.item())
-        return found, [p.detach().cpu().numpy() for p in model.parameters()], minitorch.rand(1, device="cuda").item()
+        return (
+            found,
+            [p.detach().cpu().numpy() for p in model.parameters()],
+            minitorch.rand(1, device="cuda").item(),
+        )
 
     (mine, weights, drawn), (other, expected, wanted) = losses(True), losses(False)
     np.testing.assert_allclose(mine, other, rtol=1e-4)
@@ -125,15 +129,8 @@ def test_a_compiled_function_inside():
     function = minitorch.compile(lambda x: (x * 2).tanh())
     warmed_up(lambda: function(x))
     graph = cuda.CUDAGraph()
-    try:
-        with cuda.graph(graph):
-            out = function(x)
-    except RuntimeError as error:
-        assert "CUDAGraph" in str(error)
-    else:
-        x.fill_(0.25)
-        graph.replay()
-        np.testing.assert_allclose(out.cpu().numpy(), np.tanh(0.5), rtol=1e-5)
+    with pytest.raises(RuntimeError, match="CUDAGraph"), cuda.graph(graph):
+        function(x)
 
 
 def test_graphs_that_share_memory():
@@ -161,7 +158,9 @@ def test_convolutions():
         out = layer(x).relu()
     x.copy_(minitorch.randn(8, 16, 32, 32).cuda())
     graph.replay()
-    np.testing.assert_allclose(out.detach().cpu().numpy(), layer(x).relu().detach().cpu().numpy(), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(
+        out.detach().cpu().numpy(), layer(x).relu().detach().cpu().numpy(), rtol=1e-3, atol=1e-3
+    )
 
 
 @pytest.mark.parametrize("training", [True, False])

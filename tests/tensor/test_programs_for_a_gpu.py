@@ -289,7 +289,7 @@ def test_memory_and_properties(cupy):
     assert cuda.max_memory_allocated() == 164
     assert cuda.memory_stats()["allocated_bytes.all.peak"] == 164
     counter.__exit__()
-    cuda._peaks.clear()
+    cuda.memory._peaks.clear()
     cuda.empty_cache()
     assert cuda.memory_reserved() == 100
     assert "allocated_bytes.all.current" in cuda.memory_summary()

@@ -65,14 +65,16 @@ class CUDAGraph:
     def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
         """Write down what is asked for in the current stream from now on. pool: another graph's memory to share."""
         if self._capture is not None:
-            raise RuntimeError("CUDAGraph: it has captured something already; make a new one, or call reset()")
+            raise RuntimeError(
+                "CUDAGraph: it has captured something already; make a new one, or call reset()"
+            )
         stream = self._cupy.cuda.get_current_stream()
         if not stream.ptr:
             raise RuntimeError(
                 "CUDAGraph: the default stream cannot be captured; write `with torch.cuda.graph(g):`, or "
                 "capture in `with torch.cuda.stream(torch.cuda.Stream()):`"
             )
-        self._pool = self._cupy.cuda.MemoryPool() if pool is None else pool
+        self._pool = self._cupy.cuda.MemoryPool() if pool is None else getattr(pool, "pool", pool)
         self._allocator = self._cupy.cuda.using_allocator(self._pool.malloc)
         self._stream, self._capture = stream, capturing.Capture(self._cupy)
         # (Relaxed: memory that the pool has not yet may be asked for meanwhile.)
@@ -120,7 +122,9 @@ class CUDAGraph:
     def replay(self) -> None:
         """Run it again, in the current stream."""
         if self._graph is None or self._capture is None:
-            raise RuntimeError("CUDAGraph.replay: nothing was captured; write `with torch.cuda.graph(g):` first")
+            raise RuntimeError(
+                "CUDAGraph.replay: nothing was captured; write `with torch.cuda.graph(g):` first"
+            )
         self._capture.tell()
         self._graph.launch()
 
@@ -328,8 +332,12 @@ def _gradients_of(outputs: Any, inputs: Any, seeds: Any, unused: bool) -> list[A
 
 
 def _graphed(function: Any, arguments: Any, warm_ups: int, unused: bool, memory: Any) -> Any:
-    if any(getattr(function, name, None) for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")):
-        raise RuntimeError("make_graphed_callables: a Module with hooks cannot be captured; remove them first")
+    if any(
+        getattr(function, name, None) for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
+    ):
+        raise RuntimeError(
+            "make_graphed_callables: a Module with hooks cannot be captured; remove them first"
+        )
     cupy = gpu.library()
     parameters = tuple(function.parameters()) if hasattr(function, "parameters") else ()
     cupy.cuda.Device().synchronize()

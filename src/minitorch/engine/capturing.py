@@ -1,4 +1,4 @@
-"""What a CUDA graph that a program captures by hand is told before each replay. Enters: numbers. Leaves: cells for them.
+"""What a CUDA graph captured by hand is told before each replay. Enters: numbers. Leaves: cells for them.
 
 A captured kernel runs again with the arguments it had. What the host computes anew for each run (where a generator of
 random numbers is, how many steps an optimiser has made) must therefore lie in the GPU's memory, in cells that kernels

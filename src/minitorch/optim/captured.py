@@ -1,4 +1,4 @@
-"""An optimiser's numbers inside a CUDA graph. Enters: how they are found for a step. Leaves: numbers, or cells for them.
+"""An optimiser's numbers inside a CUDA graph. Enters: how they are found for a step. Leaves: numbers, or cells.
 
 A rule's numbers are computed on the host, and some are others at each step: Adam's rate knows how many steps there
 were, and a scheduler changes the learning rate. These become cells (engine/capturing.py), which are told before each
