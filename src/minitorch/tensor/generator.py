@@ -15,13 +15,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from minitorch.engine import capturing, gpu
+from minitorch.engine import capturing, gpu, meta
 from minitorch.engine.dtypes import float32, float64, is_bfloat16
 from minitorch.engine.modes import current
 from minitorch.engine.node import new_tensor
 from minitorch.engine.recording import drawing, recorder, refuse_inside_recording, replayed
 from minitorch.tensor import philox
-from minitorch.tensor.devices import CPU, gpu_of, numbered
+from minitorch.tensor.devices import CPU, META, gpu_of, numbered
 from minitorch.tensor.devices import device as Device
 from minitorch.tensor.torch_types import pytorchs
 
@@ -77,7 +77,10 @@ class Generator:
 
     def __new__(cls, device: Any = "cpu") -> Generator:
         """Make one for a device: on a GPU another kind of stream."""
-        return object.__new__(DeviceGenerator if cls is Generator and gpu_of(device) is not None else cls)
+        where = gpu_of(device) if cls is Generator else None
+        if where is None:
+            return object.__new__(cls)
+        return object.__new__(DeviceGenerator if where.type == "cuda" else MetaGenerator)
 
     def __init__(self, device: Any = "cpu") -> None:
         self.device = Device(device)
@@ -529,6 +532,53 @@ class _InGraph:
         self._source.state[1] = offset + self._words
 
 
+class MetaGenerator(Generator):
+    """Draws nothing, for tensors on 'meta': arrays of as many numbers, without them. No other stream moves on."""
+
+    def __init__(self, device: Any = "meta") -> None:
+        super().__init__(META)
+
+    def _nothing(self, count: int, dtype: Any = float32, *more: Any) -> Any:
+        return meta.empty((count,), dtype)
+
+    fractions = uniforms = normals = _nothing
+
+    def uniforms_of_rows(self, count: int, length: int, dtype: Any) -> Any:
+        """Return as many uniform numbers."""
+        return meta.empty((count,), dtype)
+
+    def words(self, count: int) -> Any:
+        """Return as many words."""
+        return meta.empty((count,), np.uint32)
+
+    def words64(self, count: int) -> Any:
+        """Return as many words of 64 bits."""
+        return meta.empty((count,), np.uint64)
+
+    def permutation(self, count: int) -> Any:
+        """Return an order of as many."""
+        return meta.empty((count,), np.int64)
+
+    def normals_into(self, array: Any, mean: float, std: float) -> Any:
+        """Return as many as an array has."""
+        return meta.empty((array.size,), array.dtype)
+
+    def gammas(self, shapes: Any) -> Any:
+        """Return as many as there are shapes."""
+        return meta.like(shapes)
+
+    poissons = gammas
+
+    def binomials(self, counts: Any, chances: Any) -> Any:
+        """Return as many as there are counts."""
+        return meta.like(counts)
+
+    def one_normal(self) -> float:
+        """Return a number."""
+        return 0.0
+
+
+meta_generator = MetaGenerator()
 device_generators: dict[
     int, DeviceGenerator
 ] = {}  # each GPU's own, by its number, made when it is first asked for
@@ -547,6 +597,8 @@ def generator_of(where: Device) -> Generator:
     """Return the generator of a device's random numbers."""
     if where.type == "cpu":
         return default_generator
+    if where.type == "meta":
+        return meta_generator
     number = numbered(where).index
     assert number is not None
     if number not in device_generators:
@@ -566,6 +618,8 @@ def source_for(generator: Generator | None, where: Device, name: str) -> Generat
     """Return who draws numbers for a tensor on a device: the generator that was given, or the device's own."""
     if generator is None:
         return default_generator if where is CPU else generator_of(where)
+    if where.type == "meta":
+        return meta_generator
     if generator.device.type != where.type:
         raise RuntimeError(
             f"{name}: a generator on '{generator.device}' draws no numbers on '{where}'; write "
