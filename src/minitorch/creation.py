@@ -150,13 +150,25 @@ class _Capsule:
         # The tensor begins with its address, of 8 bytes, and its device; before it a version, two pointers and flags.
         start = api.PyCapsule_GetPointer(capsule, name) + (32 if name == b"dltensor_versioned" else 0)
         self._device = tuple((ctypes.c_int32 * 2).from_address(start + 8))
-        self._capsule = capsule
+        self._capsule, self.says_what_may_be_written = capsule, name == b"dltensor_versioned"
 
     def __dlpack_device__(self) -> tuple[int, ...]:
         return self._device
 
     def __dlpack__(self, **options: Any) -> Any:
         return self._capsule
+
+
+class _Writable:
+    """An array's memory as memory that may be written to: a capsule of the first version cannot say, NumPy thinks not.
+
+    As PyTorch does: who hands over a capsule shares what is in it.
+    """
+
+    def __init__(self, array: np.ndarray) -> None:
+        told = array.__array_interface__
+        self.__array_interface__ = {**told, "data": (told["data"][0], False)}
+        self._held = array
 
 
 def from_dlpack(source: Any) -> Tensor:
@@ -171,6 +183,8 @@ def from_dlpack(source: Any) -> Tensor:
         source = _Capsule(source)
     on_host = source.__dlpack_device__()[0] == 1  # as DLPack numbers the kinds of devices: the CPU
     array = np.from_dlpack(source) if on_host else gpu.library().from_dlpack(source)
+    if on_host and isinstance(source, _Capsule) and not source.says_what_may_be_written:
+        array = np.asarray(_Writable(array))
     watch.share(array)
     return new_tensor(array)
 

@@ -13,6 +13,15 @@ if not minitorch.cuda.is_available():
 cuda = minitorch.cuda
 
 
+@pytest.fixture(autouse=True)
+def kernels_of_our_own():
+    """Products by kernels of our own, which can be captured: CuPy's cannot."""
+    pytest.importorskip("llvmlite")
+    minitorch.set_native_ops(True)
+    yield
+    minitorch.set_native_ops(False)
+
+
 def warmed_up(block, times=4):
     side = cuda.Stream()
     side.wait_stream(cuda.current_stream())
@@ -122,6 +131,14 @@ def test_what_cannot_be_captured_is_refused():
     with pytest.raises(ValueError, match="mine"), cuda.graph(cuda.CUDAGraph()):
         raise ValueError("mine")
     assert (x + 1).sum().item() == 16  # nothing is captured any more
+
+
+def test_products_of_cupys_own_are_refused():
+    minitorch.set_native_ops(False)
+    x = minitorch.ones(8, 8, device="cuda")
+    with pytest.raises(RuntimeError, match="could not be captured.*llvmlite"), cuda.graph(cuda.CUDAGraph()):
+        x @ x
+    assert (x @ x).sum().item() == 512
 
 
 def test_a_compiled_function_inside():

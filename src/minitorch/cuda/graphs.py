@@ -156,8 +156,9 @@ def _refusal(error: Exception) -> RuntimeError:
     """Return what to say when the driver did not let something be captured."""
     return RuntimeError(
         f"CUDAGraph: the block could not be captured ({error}). Something in it waited for the GPU or asked for a "
-        "number (.item(), print(x), `if x:`, x.cpu(), indexing by a mask), or a kernel was made only then: leave that "
-        f"out, and {WARM_UP}"
+        "number (.item(), print(x), `if x:`, x.cpu(), indexing by a mask), or a kernel was made only then, or a library "
+        "computed that cannot be captured (products by CuPy, where llvmlite is not installed: pip install '.[cuda]'): "
+        f"leave that out, and {WARM_UP}"
     )
 
 
@@ -226,7 +227,7 @@ class graph:
                 self.cuda_graph.capture_end()
                 return
             self.cuda_graph.reset()
-            if isinstance(error, gpu.library().cuda.runtime.CUDARuntimeError):
+            if isinstance(error, gpu.library().cuda.runtime.CUDARuntimeError) or "capture" in str(error):
                 raise _refusal(error) from error
         finally:
             self._stream.__exit__(None, None, None)
