@@ -30,6 +30,7 @@ from minitorch.cuda import (
 )
 from minitorch.cuda import device as device_index
 from minitorch.cuda import mem_get_info as get_memory_info
+from minitorch.engine import gpu
 from minitorch.tensor.devices import device
 
 current_device_index = current_device_idx = current_device
@@ -43,6 +44,12 @@ def current_accelerator(check_available: bool = False) -> Any:
     True
     """
     return device("cuda") if is_available() else None
+
+
+def empty_host_cache() -> None:
+    """Give pinned memory that CuPy keeps for later back to the host."""
+    if is_available():
+        gpu.library().get_default_pinned_memory_pool().free_all_blocks()
 
 
 def get_device_module(device: Any = None) -> ModuleType:
@@ -66,8 +73,8 @@ __path__: list[str] = []
 
 __all__ = [
     "current_accelerator", "current_device", "current_device_idx", "current_device_index", "current_stream",
-    "device_count", "device_index", "empty_cache", "get_device_capability", "get_device_module", "get_memory_info",
-    "is_available", "max_memory_allocated", "max_memory_reserved", "memory", "memory_allocated", "memory_reserved",
-    "memory_stats", "reset_accumulated_memory_stats", "reset_peak_memory_stats", "set_device", "set_device_idx",
+    "device_count", "device_index", "empty_cache", "empty_host_cache", "get_device_capability", "get_device_module",
+    "get_memory_info", "is_available", "max_memory_allocated", "max_memory_reserved", "memory", "memory_allocated",
+    "memory_reserved", "memory_stats", "reset_accumulated_memory_stats", "reset_peak_memory_stats", "set_device", "set_device_idx",
     "set_device_index", "set_stream", "synchronize",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ import contextlib
 import ctypes
 import gc
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from minitorch.autograd import Function, enable_grad
 from minitorch.autograd import grad as gradients
@@ -156,9 +156,9 @@ def _refusal(error: Exception) -> RuntimeError:
     """Return what to say when the driver did not let something be captured."""
     return RuntimeError(
         f"CUDAGraph: the block could not be captured ({error}). Something in it waited for the GPU or asked for a "
-        "number (.item(), print(x), `if x:`, x.cpu(), indexing by a mask), or a kernel was made only then, or a library "
-        "computed that cannot be captured (products by CuPy, where llvmlite is not installed: pip install '.[cuda]'): "
-        f"leave that out, and {WARM_UP}"
+        "number (.item(), print(x), `if x:`, x.cpu(), indexing by a mask), or a kernel was made only then, or a "
+        "library computed that cannot be captured (products by CuPy, where llvmlite is not installed: "
+        f"pip install '.[cuda]'): leave that out, and {WARM_UP}"
     )
 
 
@@ -200,15 +200,21 @@ def _is_there(kind: int, host: int | None, device: int | None, runtime: Any) -> 
 class graph:
     """A context in which what is asked for is captured as a CUDAGraph, and not run.
 
-    pool: another graph's memory (`g.pool()`) to share. stream: which to capture in; if left out, one of its own.
+    pool: another graph's memory (`g.pool()`) to share. stream: which to capture in; if left out, one that all graphs
+    of a GPU are captured in. (Libraries keep memory to work in for each stream: so it is kept once.)
     """
+
+    _streams: ClassVar[dict[int, Any]] = {}  # by the GPU's number
 
     def __init__(
         self, cuda_graph: CUDAGraph, pool: Any = None, stream: Any = None, capture_error_mode: str = "global"
     ) -> None:
         self.cuda_graph, self._given = cuda_graph, (pool, capture_error_mode)
         cupy = gpu.library()
-        self._stream = cupy.cuda.Stream(non_blocking=True) if stream is None else stream.stream
+        number = int(cupy.cuda.Device().id)
+        if stream is None and number not in self._streams:
+            self._streams[number] = cupy.cuda.Stream(non_blocking=True)
+        self._stream = self._streams[number] if stream is None else stream.stream
 
     def __enter__(self) -> None:
         cupy = gpu.library()

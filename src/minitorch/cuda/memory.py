@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from minitorch.cuda.devices import is_available, number_of
+from minitorch.cuda.management import list_gpu_processes as list_gpu_processes
 from minitorch.engine import gpu
 
 
