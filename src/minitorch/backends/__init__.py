@@ -150,8 +150,6 @@ cuda = _part(
     "cuda",
     matmul=Products(),
     is_built=_has_gpu,
-    **{f"enable_{kind}_sdp": _enable_sdp(kind) for kind in SDP},
-    **{f"{kind}_sdp_enabled": _sdp_enabled(kind) for kind in SDP},
     sdp_kernel=sdp_kernel,
     SDPAParams=SDPAParams,
     can_use_flash_attention=lambda params, debug=False: False,
@@ -164,6 +162,9 @@ cuda = _part(
     preferred_blas_library=_preferred("default", "cublas", "cublaslt", "ck", "hipblaslt"),
     cufft_plan_cache=_PlanCache(),
 )
+for _kind in SDP:
+    vars(cuda)[f"enable_{_kind}_sdp"] = _enable_sdp(_kind)
+    vars(cuda)[f"{_kind}_sdp_enabled"] = _sdp_enabled(_kind)
 cpu = _part("cpu", get_cpu_capability=_cpu_capability)
 opt_einsum = _part("opt_einsum", is_available=_no, enabled=False, strategy=None)
 mps = _part("mps", is_available=_no, is_built=_no)

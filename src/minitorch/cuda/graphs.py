@@ -152,7 +152,7 @@ class CUDAGraph:
             file.write(self._graph.debug_dot_str())
 
 
-def _refusal(error: Exception) -> RuntimeError:
+def _refusal(error: BaseException) -> RuntimeError:
     """Return what to say when the driver did not let something be captured."""
     return RuntimeError(
         f"CUDAGraph: the block could not be captured ({error}). Something in it waited for the GPU or asked for a "
@@ -182,11 +182,9 @@ def _nodes(graph: Any, runtime: Any) -> list[tuple[int, bool, bool]]:
         call("cuGraphNodeGetType", ctypes.c_void_p(node), ctypes.byref(kind))
         if kind.value == _MEMCPY:
             call("cuGraphMemcpyNodeGetParams", ctypes.c_void_p(node), ctypes.byref(copy))
-        ends = (
-            (copy.source_kind, copy.source_host, copy.source_device),
-            (copy.target_kind, copy.target_host, copy.target_device),
-        )
-        found.append((kind.value, *(_is_there(*end, runtime) for end in ends)))
+        source = _is_there(copy.source_kind, copy.source_host, copy.source_device, runtime)
+        target = _is_there(copy.target_kind, copy.target_host, copy.target_device, runtime)
+        found.append((kind.value, source, target))
     return found
 
 

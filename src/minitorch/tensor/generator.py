@@ -538,10 +538,17 @@ class MetaGenerator(Generator):
     def __init__(self, device: Any = "meta") -> None:
         super().__init__(META)
 
-    def _nothing(self, count: int, dtype: Any = float32, *more: Any) -> Any:
+    def fractions(self, count: int, dtype: Any, beside: int = 1) -> Any:
+        """Return as many fractions."""
         return meta.empty((count,), dtype)
 
-    fractions = uniforms = normals = _nothing
+    def uniforms(self, count: int, dtype: Any) -> Any:
+        """Return as many uniform numbers."""
+        return meta.empty((count,), dtype)
+
+    def normals(self, count: int, dtype: Any, contiguous: bool = True) -> Any:
+        """Return as many normal numbers."""
+        return meta.empty((count,), dtype)
 
     def uniforms_of_rows(self, count: int, length: int, dtype: Any) -> Any:
         """Return as many uniform numbers."""
@@ -567,7 +574,9 @@ class MetaGenerator(Generator):
         """Return as many as there are shapes."""
         return meta.like(shapes)
 
-    poissons = gammas
+    def poissons(self, rates: Any) -> Any:
+        """Return as many as there are rates."""
+        return meta.like(rates)
 
     def binomials(self, counts: Any, chances: Any) -> Any:
         """Return as many as there are counts."""
