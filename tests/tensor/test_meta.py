@@ -141,3 +141,19 @@ def test_a_compiled_function_runs_eagerly():
     function = minitorch.compile(lambda x: (x * 2).sum())
     for _ in range(3):
         assert function(minitorch.zeros(4, device="meta")).is_meta
+
+
+INITIALISERS = (
+    "uniform_ normal_ ones_ zeros_ eye_ xavier_uniform_ xavier_normal_ kaiming_uniform_ kaiming_normal_ trunc_normal_ "
+    "orthogonal_"
+).split()
+
+
+@pytest.mark.parametrize("name", INITIALISERS)
+def test_initialisers_fill_nothing(name):
+    x = minitorch.empty(6, 5, device="meta")
+    state = str(minitorch.random.get_rng_state())
+    assert getattr(nn.init, name)(x) is x
+    assert x.is_meta
+    assert str(minitorch.random.get_rng_state()) == state
+    assert x.get_device() == -1

@@ -20,7 +20,7 @@ _OF_SHAPES = {
     np.tril, np.triu, np.var, np.std, np.mean, np.array_split, np.atleast_1d, np.partition, np.argpartition, np.vdot,
     np.nan_to_num, np.real, np.imag, np.dot, np.inner, np.outer, np.kron, np.diff, np.ravel, np.reshape, np.rot90,
     np.fft.fft, np.fft.ifft, np.fft.rfft, np.fft.irfft, np.fft.fft2, np.fft.ifft2, np.amax, np.amin, np.max, np.min,
-    np.around, np.round, np.trace, np.prod, np.sum, np.any, np.all, np.isclose,
+    np.around, np.diag, np.round, np.trace, np.prod, np.sum, np.any, np.all, np.isclose,
 }  # fmt: skip
 # Functions that make arrays, of the kind of another (`like=`).
 _MAKING = {

@@ -21,7 +21,7 @@ from minitorch.ops.products import explicit_subscripts
 _FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 # Which dtypes a ufunc gives, by those of its operands: asking NumPy takes longer than everything else here.
 _dtypes: dict[Any, tuple[Any, ...]] = {}
-LARGE = 1 << 28  # bytes
+LARGE = 1 << 22  # bytes
 _RESERVED = 0x4000 if sys.platform == "linux" else 0  # mmap's flag for memory of which nothing is set aside
 _RESHAPES_WITHOUT_COPY = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
 

@@ -220,7 +220,7 @@ class Facts(Node):
         >>> minitorch.Tensor([1.0]).get_device()
         -1
         """
-        return -1 if self.is_cpu else int(self._data.device.id)
+        return int(self._data.device.id) if self.is_cuda else -1
 
     def is_signed(self) -> Bool:
         """Whether its dtype has negative numbers.
