@@ -143,10 +143,19 @@ def test_a_compiled_function_runs_eagerly():
         assert function(minitorch.zeros(4, device="meta")).is_meta
 
 
-INITIALISERS = (
-    "uniform_ normal_ ones_ zeros_ eye_ xavier_uniform_ xavier_normal_ kaiming_uniform_ kaiming_normal_ trunc_normal_ "
-    "orthogonal_"
-).split()
+INITIALISERS = [
+    "uniform_",
+    "normal_",
+    "ones_",
+    "zeros_",
+    "eye_",
+    "xavier_uniform_",
+    "xavier_normal_",
+    "kaiming_uniform_",
+    "kaiming_normal_",
+    "trunc_normal_",
+    "orthogonal_",
+]
 
 
 @pytest.mark.parametrize("name", INITIALISERS)

@@ -586,3 +586,18 @@ def test_bags_of_embeddings_stay_on_a_device(cupy, mode):
         )
     np.testing.assert_allclose(*[f[0] for f in found])
     np.testing.assert_allclose(*[f[1] for f in found])
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_checkpoint_draws_the_same_numbers_again(cupy, first):
+    """Also where the GPU's generator is made by the function itself."""
+    gradients = []
+    for run in (lambda f, x: f(x), minitorch.autograd.checkpoint):
+        generator.device_generators.clear()
+        minitorch.manual_seed(3)
+        if first:
+            minitorch.rand(5, device="cuda")
+        x = minitorch.ones(40, device="cuda", requires_grad=True)
+        run(lambda x: nn.functional.dropout(x, 0.5) * minitorch.rand(40, device="cuda"), x).sum().backward()
+        gradients.append((x.grad.host.tolist(), minitorch.rand(2, device="cuda").tolist()))
+    assert gradients[0] == gradients[1]

@@ -7,12 +7,13 @@ what only waits or counts does nothing, and what needs one says what is missing.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import sys
 import warnings
 from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
 from typing import Any
+
+import numpy as np
 
 from minitorch import creation
 from minitorch.amp import GradScaler, custom_bwd, custom_fwd
@@ -184,7 +185,7 @@ extern "C" __global__ void sleep(long long cycles) {
 
 def _sleep(cycles: int) -> None:
     """Keep the GPU busy for so many of its cycles, in the current stream: to see what runs beside."""
-    gpu.library().RawKernel(_SLEEP, "sleep")((1,), (1,), (ctypes.c_longlong(int(cycles)),))
+    gpu.library().RawKernel(_SLEEP, "sleep")((1,), (1,), (np.int64(cycles),))
 
 
 # --- PyTorch's old names: FloatTensor(2, 3) ------------------------------------------------------------------

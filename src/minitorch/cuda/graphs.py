@@ -231,7 +231,7 @@ class graph:
                 self.cuda_graph.capture_end()
                 return
             self.cuda_graph.reset()
-            if isinstance(error, gpu.library().cuda.runtime.CUDARuntimeError) or "capture" in str(error):
+            if isinstance(error, gpu.library().cuda.runtime.CUDARuntimeError) or "captur" in str(error):
                 raise _refusal(error) from error
         finally:
             self._stream.__exit__(None, None, None)
