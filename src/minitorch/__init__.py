@@ -53,6 +53,7 @@ from minitorch.engine.dtypes import (
     uint32,
     uint64,
 )
+from minitorch.engine.precision import versions_of_cudnn as _versions_of_cudnn
 from minitorch.engine.recording import compilers as _compilers
 from minitorch.functions import *
 from minitorch.ops import native as _native
@@ -133,6 +134,7 @@ _offer(vars(linalg), linalg.__all__)
 # Rooms that a program may never enter are opened at first use, so that `import minitorch` stays quick: the rooms
 # themselves, and the names that are offered here from inside one.
 _ROOMS = {
+    "accelerator": ("get_device_module",),
     "amp": (
         "GradScaler", "autocast", "clear_autocast_cache", "get_autocast_cpu_dtype", "get_autocast_dtype",
         "get_autocast_gpu_dtype", "is_autocast_cache_enabled", "is_autocast_cpu_enabled", "is_autocast_enabled",
@@ -141,6 +143,7 @@ _ROOMS = {
     "backends": (),
     "compiler.call.compiled": ("compile",),
     "compiler.call.lazy": ("is_lazy", "lazy", "set_lazy"),
+    "cpu": (),
     "cuda": (),
     "course": (),
     "course.explorer": ("explore",),
@@ -188,6 +191,7 @@ _ROOMS = {
     "special": (),
     "testing": (),
     "utils": (),
+    "version": (),
     "vision": (),
 }  # fmt: skip
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
@@ -232,7 +236,13 @@ def _compile(*args: _Any, **options: _Any) -> _Any:
     return _importlib.import_module("minitorch.compiler.call.compiled").compile(*args, **options)
 
 
+def _cudnn_version() -> _Any:
+    """Return the version of NVIDIA's library for convolutions; None where it is not installed."""
+    return _importlib.import_module("minitorch.compiler.backends.cuda.cudnn").version()
+
+
 _compilers.append(_compile)
+_versions_of_cudnn.append(_cudnn_version)
 _native.offer(_kernel)
 _native.offer_updates(_update)
 _native.offer_there(_device_kernel)

@@ -13,12 +13,13 @@ from minitorch.engine import gpu, watch
 from minitorch.engine.bfloat16 import meet_bfloat16
 from minitorch.engine.complex import meet_complex
 from minitorch.engine.dtypes import common_dtype, dtype_of_number, get_default_dtype, int64
+from minitorch.engine.meta import Meta
 from minitorch.engine.node import Node, new_tensor
 from minitorch.ops.op import like_of, order_of, violated
 from minitorch.tensor import Tensor, move
 from minitorch.tensor.convert import as_array, one_int, shape_of
 from minitorch.tensor.convert import as_tensor as shared
-from minitorch.tensor.devices import Size, gpu_of, place_of, preserve_format, strided
+from minitorch.tensor.devices import Size, gpu_of, making_on, place_of, preserve_format, strided
 from minitorch.tensor.methods.arguments import fill_of
 from minitorch.tensor.methods.public import write_out
 
@@ -43,9 +44,9 @@ def is_host(data: Any) -> bool:
 
 
 def _made_there(where: Any, name: str, shape: Any, *args: Any) -> Any:
-    """Return an array that a GPU makes itself, by CuPy's function of this name."""
-    with gpu.working_on(where.index, f"{name}{tuple(shape)}") as cupy:
-        return getattr(cupy, name)(shape, *args)
+    """Return an array that a device makes itself: a GPU by CuPy's function of this name."""
+    with making_on(where, f"{name}{tuple(shape)}") as maker:
+        return getattr(maker, name)(shape, *args)
 
 
 def laid_out(
@@ -149,13 +150,25 @@ class _Capsule:
         # The tensor begins with its address, of 8 bytes, and its device; before it a version, two pointers and flags.
         start = api.PyCapsule_GetPointer(capsule, name) + (32 if name == b"dltensor_versioned" else 0)
         self._device = tuple((ctypes.c_int32 * 2).from_address(start + 8))
-        self._capsule = capsule
+        self._capsule, self.says_what_may_be_written = capsule, name == b"dltensor_versioned"
 
     def __dlpack_device__(self) -> tuple[int, ...]:
         return self._device
 
     def __dlpack__(self, **options: Any) -> Any:
         return self._capsule
+
+
+class _Writable:
+    """An array's memory as memory that may be written to: a capsule of the first version cannot say, NumPy thinks not.
+
+    As PyTorch does: who hands over a capsule shares what is in it.
+    """
+
+    def __init__(self, array: np.ndarray) -> None:
+        told = array.__array_interface__
+        self.__array_interface__ = {**told, "data": (told["data"][0], False)}
+        self._held = array
 
 
 def from_dlpack(source: Any) -> Tensor:
@@ -170,6 +183,8 @@ def from_dlpack(source: Any) -> Tensor:
         source = _Capsule(source)
     on_host = source.__dlpack_device__()[0] == 1  # as DLPack numbers the kinds of devices: the CPU
     array = np.from_dlpack(source) if on_host else gpu.library().from_dlpack(source)
+    if on_host and isinstance(source, _Capsule) and not source.says_what_may_be_written:
+        array = np.asarray(_Writable(array))
     watch.share(array)
     return new_tensor(array)
 
@@ -397,6 +412,10 @@ def _alike(
     make: Any, like: Any, value: tuple[Any, ...], dtype: Any, device: Any, requires_grad: bool, options: Any
 ) -> Tensor:
     """Return a new tensor like an array: where it lies, if no other device is given."""
+    if like.__class__ is Meta and device is not None:  # whose shape alone is meant
+        like = np.broadcast_to(np.zeros((), like.dtype), like.shape)
+        data = make(like, *value, dtype=dtype, order="C")
+        return _leaf(data, requires_grad, device, options)
     on_gpu = gpu.is_on_gpu(like)
     with gpu.working_on(like.device.id, make.__name__) if on_gpu else contextlib.nullcontext():
         data = make(like, *value, dtype=dtype, order=order_of(like))

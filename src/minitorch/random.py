@@ -302,6 +302,23 @@ def binomial(count: Any, prob: Any, generator: Generator | None = None) -> Tenso
     return new_tensor(drawn.astype(counts.dtype).reshape(shape))
 
 
+class RandomStates:
+    """Where the default generator is, and those of the GPUs in use: to draw the same numbers again."""
+
+    def __init__(self) -> None:
+        self._here = get_rng_state()
+        self._there = {number: each.get_state() for number, each in device_generators.items()}
+
+    def restore(self) -> None:
+        """Put them back; a GPU's that was made since, to where it began."""
+        set_rng_state(self._here)
+        for number, each in device_generators.items():
+            if number in self._there:
+                each.set_state(self._there[number])
+            else:
+                each.manual_seed(each.initial_seed())
+
+
 @contextlib.contextmanager
 def fork_rng(devices: Any = None, enabled: bool = True, **ignored: Any) -> Iterator[None]:
     """Let what is drawn inside leave no trace in the stream outside, nor in those of GPUs that are in use.
@@ -309,12 +326,9 @@ def fork_rng(devices: Any = None, enabled: bool = True, **ignored: Any) -> Itera
     >>> with fork_rng():
     ...     generator = manual_seed(1)
     """
-    state = get_rng_state() if enabled else None
-    kept = {number: each.get_state() for number, each in device_generators.items()} if enabled else {}
+    states = RandomStates() if enabled else None
     try:
         yield
     finally:
-        if state is not None:
-            set_rng_state(state)
-        for number, before in kept.items():
-            device_generators[number].set_state(before)
+        if states is not None:
+            states.restore()

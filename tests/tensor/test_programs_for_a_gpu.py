@@ -289,7 +289,7 @@ def test_memory_and_properties(cupy):
     assert cuda.max_memory_allocated() == 164
     assert cuda.memory_stats()["allocated_bytes.all.peak"] == 164
     counter.__exit__()
-    cuda._peaks.clear()
+    cuda.memory._peaks.clear()
     cuda.empty_cache()
     assert cuda.memory_reserved() == 100
     assert "allocated_bytes.all.current" in cuda.memory_summary()
@@ -528,9 +528,13 @@ def test_writing_across_devices(cupy):
     assert there.tolist() == [2.0, 4.0]
 
 
-def test_graphs_by_hand_are_not_made(cupy):
-    with pytest.raises(NotImplementedError, match="compile"):
-        minitorch.cuda.make_graphed_callables(nn.Linear(1, 1), ())
+def test_graphs_are_captured_in_a_stream_of_their_own(cupy):
+    with pytest.raises(RuntimeError, match=r"default stream.*with torch.cuda.graph\(g\)"):
+        minitorch.cuda.CUDAGraph().capture_begin()
+    with pytest.raises(RuntimeError, match="nothing was captured"):
+        minitorch.cuda.CUDAGraph().replay()
+    with pytest.raises(RuntimeError, match="sample_args must be Tensors alone"):
+        minitorch.cuda.make_graphed_callables(nn.Linear(1, 1), (3,))
 
 
 def test_autocast_there(cupy):
@@ -582,3 +586,18 @@ def test_bags_of_embeddings_stay_on_a_device(cupy, mode):
         )
     np.testing.assert_allclose(*[f[0] for f in found])
     np.testing.assert_allclose(*[f[1] for f in found])
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_checkpoint_draws_the_same_numbers_again(cupy, first):
+    """Also where the GPU's generator is made by the function itself."""
+    gradients = []
+    for run in (lambda f, x: f(x), minitorch.autograd.checkpoint):
+        generator.device_generators.clear()
+        minitorch.manual_seed(3)
+        if first:
+            minitorch.rand(5, device="cuda")
+        x = minitorch.ones(40, device="cuda", requires_grad=True)
+        run(lambda x: nn.functional.dropout(x, 0.5) * minitorch.rand(40, device="cuda"), x).sum().backward()
+        gradients.append((x.grad.host.tolist(), minitorch.rand(2, device="cuda").tolist()))
+    assert gradients[0] == gradients[1]

@@ -39,7 +39,7 @@ def checkpoint(
     """
     if not is_grad_enabled():
         return function(*args, **kwargs)
-    before = random.get_rng_state() if preserve_rng_state else None
+    before = random.RandomStates() if preserve_rng_state else None
     inner: set[Node] = set()
     used: dict[Node, None] = {}  # in the order of first use
     constants: dict[int, weakref.ref[Node]] = {}
@@ -88,14 +88,14 @@ def checkpoint(
     def joint(g: Any, out: Any, *inputs: Any) -> list[Any]:
         _check_unchanged(watched, now)
         create_graph = any(isinstance(each, Node) for each in g)
-        after = random.get_rng_state()
+        after = random.RandomStates()
         if before is not None:
-            random.set_rng_state(before)
+            before.restore()
         try:
             with enable_grad():
                 again = function(*args, **kwargs)
         finally:
-            random.set_rng_state(after)
+            after.restore()
         roots = tuple(again) if isinstance(again, (tuple, list)) else (again,)
         pairs = [
             (r, each) for r, each, need in zip(roots, g, needed, strict=True) if need and each is not None

@@ -7,7 +7,7 @@ TF32 rounds the factors of a product to ten bits, and adds up in float32: severa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
@@ -15,6 +15,9 @@ from typing import Any
 from minitorch.engine.recording import is_rehearsing
 
 _kept: dict[str, Any] = {"precision": "highest", "convolutions": True}
+
+# Who knows the version of cuDNN, None where it is not installed: the compiler's room, which offers to tell.
+versions_of_cudnn: list[Callable[[], int | None]] = []
 
 
 def set_precision(precision: str) -> None:

@@ -7,15 +7,14 @@ symbols (`SymInt`), dtypes that NumPy has not, streams of a GPU.
 from __future__ import annotations
 
 import builtins
-import importlib
 import math
 from typing import Any
 
 import minitorch
-from minitorch.cuda import Event, OutOfMemoryError, Stream
+from minitorch.cuda import AcceleratorError, Event, OutOfMemoryError, Stream
 from minitorch.tensor.torch_types import dtype
 
-__all__ = ["Event", "OutOfMemoryError", "Stream"]
+__all__ = ["AcceleratorError", "Event", "OutOfMemoryError", "Stream"]
 
 # --- lists of tensors at once -------------------------------------------------------------------------------
 
@@ -354,9 +353,3 @@ QSCHEMES = {
         *("per_tensor_affine", "per_tensor_symmetric"),
     )
 }
-
-
-def get_device_module(device: Any = None) -> Any:
-    """Return the module of a kind of device: torch.cuda, torch.cpu."""
-    kind = minitorch.device("cpu" if device is None else device).type
-    return importlib.import_module(f"torch.{kind}")

@@ -30,7 +30,7 @@ NAMES = "minitorch.face.names"
 HIDDEN = {
     "app", "backward", "compiler", "course", "creation", "dtypes", "engine", "explore", "face", "functions",
     "install_as_torch", "is_lazy", "lazy", "memory", "op", "ops", "proof", "serialization", "set_lazy", "settings",
-    "tensor", "vision",
+    "tensor", "version", "vision",
 }  # fmt: skip
 
 # Names of torch itself that are another address's.

@@ -122,6 +122,8 @@ def trunc_normal_(
             "trunc_normal_: mean is more than 2 std from [a, b]; the distribution may be far from normal",
             stacklevel=2,
         )
+    if tensor.is_meta:
+        return tensor
     inside = (math.erf((b - mean) / std / math.sqrt(2)) - math.erf((a - mean) / std / math.sqrt(2))) / 2
     if inside > 0.3:
         # Most numbers fall inside: draw, and draw again for those that do not.

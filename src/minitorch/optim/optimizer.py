@@ -21,6 +21,7 @@ import numpy as np
 
 from minitorch.autograd import enable_grad
 from minitorch.creation import full_like, zeros_like
+from minitorch.engine import capturing
 from minitorch.engine.dtypes import float32, float64, get_default_dtype
 from minitorch.engine.modes import observed
 from minitorch.engine.node import new_tensor
@@ -34,6 +35,7 @@ from minitorch.ops import native
 from minitorch.ops.fast import SMALL
 from minitorch.ops.pieces import share, threads
 from minitorch.ops.sparse import Coo
+from minitorch.optim.captured import told_numbers
 from minitorch.tensor import HookHandle, Tensor
 from minitorch.tensor.convert import as_tensor
 
@@ -510,7 +512,7 @@ class ElementwiseOptimizer(Optimizer):
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        active = recorder()
+        active, capture = recorder(), capturing.current()
         for group in self.param_groups:
             decay, shrink = self._decay(group)
             maximize = group.get("maximize", False)
@@ -525,6 +527,10 @@ class ElementwiseOptimizer(Optimizer):
                     )
                 if g.__class__ is Coo:
                     self._sparse_step(p, -g if maximize else g, group, bool(decay) or shrink != 1.0)
+                    touch(p._data)
+                    continue
+                if capture is not None and native.is_of_device(p._data):
+                    self._capture(capture, p, g, group)
                     touch(p._data)
                     continue
                 state = self.state.get(p, {})
@@ -559,6 +565,22 @@ class ElementwiseOptimizer(Optimizer):
             native.update_there(rule, arrays, (decay, shrink, *numbers))
             return True
         return arrays[0].size >= native.LARGE and native.update(rule, arrays, (decay, shrink, *numbers))
+
+    def _capture(self, capture: capturing.Capture, p: Tensor, g: Array, group: ParameterGroup) -> None:
+        """Write a parameter's step into a CUDA graph that a program captures, where the library's own kernels run."""
+        name, state = type(self).__name__, self.state.get(p, {})
+        if self._whole:
+            raise RuntimeError(f"{name}.step: its rule cannot be captured; call it after graph.replay()")
+
+        def found(options: dict[str, Any]) -> tuple[list[Array], tuple[Any, ...]]:
+            memory, numbers = self._prepare(p, state, options)  # type: ignore[arg-type]
+            return memory, (*self._decay(options), *numbers)  # type: ignore[arg-type]
+
+        decay, shrink = self._decay(group)
+        maximize = group.get("maximize", False)
+        rule = _in_one_go(type(self)._rule, maximize, bool(decay), shrink != 1.0, self._scratches)
+        memory, numbers = told_numbers(capture, name, state, group, found)
+        rule([p._data, g, *memory], numbers)
 
     def _sparse_step(self, p: Tensor, g: Coo, group: ParameterGroup, decays: bool) -> None:
         """Apply the rule to the rows that a sparse gradient names, where the optimiser is one of those that may."""

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minitorch.engine import dtypes, gpu, watch
+from minitorch.engine import dtypes, gpu, meta, watch
 from minitorch.engine.dtypes import LEGACY_NAMES, legacy_dtype
+from minitorch.engine.meta import no_numbers
 from minitorch.engine.node import Node
 from minitorch.engine.record import apply
 from minitorch.ops.op import Op
@@ -326,6 +327,10 @@ def move(tensor: Any, device: Any, non_blocking: bool = False) -> Tensor:
     named = numbered(Device(device))
     if named == tensor.device:
         return tensor
+    if named.type == "meta":
+        return apply(_TO_META, tensor)
+    if tensor.is_meta:
+        raise no_numbers(f"to: nothing can be copied to '{named}'")
     if named.type == "cpu":
         return apply(_TO_CPU, tensor)
     return apply(_TO_CUDA, tensor, number=named.index, non_blocking=non_blocking)
@@ -336,6 +341,8 @@ def _back(g: Any, x: Any) -> Any:
     return _TO_CUDA(g, number=place_of(x).index) if gpu.device_of(x) is not None else _TO_CPU(g)
 
 
+# What goes to 'meta' loses its numbers, and its gradient has none.
+_TO_META = Op("to_meta", meta.like, lambda g, out, x: np.zeros_like(x), register=False, whole=True)
 # Each way is the other's derivative.
 _TO_CPU = Op(
     "to_cpu",

@@ -24,6 +24,7 @@ from minitorch.engine.dtypes import (
 )
 from minitorch.engine.errors import MixedDevices
 from minitorch.engine.fast import apply_binary, apply_to_number_and_tensor, apply_to_tensor_and_number
+from minitorch.engine.meta import Meta
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply
 from minitorch.ops.arithmetic import SUB
@@ -109,8 +110,9 @@ def _as_array(data: Any, dtype: Any, copy: bool) -> Any:
     if isinstance(data, Node):
         data = data._data
     if is_array(data):
-        # A matrix's `*` is no elementwise product: no subclasses inside.
-        data = np.asarray(data) if isinstance(data, np.ndarray) else taken_back(data)
+        # A matrix's `*` is no elementwise product: no subclasses inside, but arrays on 'meta'.
+        if data.__class__ is not Meta:
+            data = np.asarray(data) if isinstance(data, np.ndarray) else taken_back(data)
         wanted = data.dtype if dtype is None else np.dtype(dtype)
         if kind_of(wanted) not in "biufc":
             raise TypeError(

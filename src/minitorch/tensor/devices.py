@@ -5,12 +5,14 @@ All are Python's own kinds with a few more words: a device, a layout and a memor
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
+from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any
 
-from minitorch.engine import gpu
+from minitorch.engine import gpu, meta
 from minitorch.engine.dtypes import get_default_dtype
 from minitorch.engine.recording import changed, refuse_inside_recording
 from minitorch.tensor.torch_types import pytorchs
@@ -32,7 +34,7 @@ class device(str):
             type, index = "cuda", type
         kind, _, number = str(type).partition(":")
         if kind not in ("cpu", "cuda", "mps", "meta", "xpu"):
-            raise RuntimeError(f"device: there are 'cpu' and 'cuda', not {type!r}")
+            raise RuntimeError(f"device: there are 'cpu', 'cuda' and 'meta', not {type!r}")
         if number and (index is not None or not number.isdigit()):
             raise RuntimeError(f"device: {type!r} with index {index}: write it as 'cuda:0' or as ('cuda', 0)")
         index = int(number) if number else index
@@ -56,13 +58,13 @@ class device(str):
         _choose(_chosen.get()[:-1], list(_usual))
 
 
-CPU = device("cpu")
+CPU, META = device("cpu"), device("meta")
 
 
 def check_device(name: Any) -> None:
     """Refuse a device this build does not have."""
-    if name is not None and str(name).partition(":")[0] not in ("cpu", "cuda"):
-        raise RuntimeError(f"device: there are 'cpu' and 'cuda', not {name!r}")
+    if name is not None and str(name).partition(":")[0] not in ("cpu", "cuda", "meta"):
+        raise RuntimeError(f"device: there are 'cpu', 'cuda' and 'meta', not {name!r}")
 
 
 # --- where new tensors are made ------------------------------------------------------------------------------
@@ -95,7 +97,7 @@ def set_default_device(wanted: Any) -> None:
 
 
 def default_device() -> device | None:
-    """Return the GPU on which new tensors are made if nothing is said; None: the CPU."""
+    """Return the GPU on which new tensors are made if nothing is said, or 'meta'; None: the CPU."""
     if not _is_asked:
         return None
     found = (_chosen.get() or _usual or [CPU])[-1]
@@ -114,7 +116,7 @@ def get_default_device() -> device:
 
 
 def gpu_of(where: Any) -> device | None:
-    """Return the GPU that a `device=` argument names, None where it is the CPU; without one, the default."""
+    """Return the GPU, or 'meta', that a `device=` argument names; None for the CPU. Without one, the default."""
     if where is None:
         return default_device()
     check_device(where)
@@ -128,6 +130,8 @@ def numbered(name: device) -> device:
     >>> numbered(device("cpu")), numbered(device("cuda:1"))
     (device(type='cpu'), device(type='cuda', index=1))
     """
+    if name.type == "meta":
+        return META  # of which there is one
     if name.type == "cpu" or name.index is not None:
         return name
     return device("cuda", int(gpu.library().cuda.Device().id))
@@ -144,8 +148,20 @@ def _pair(dtype: Any, place: device) -> tuple[Any, device]:
     return dtype, place
 
 
+@contextlib.contextmanager
+def making_on(where: device, what: str) -> Iterator[Any]:
+    """Inside, arrays are made on a GPU or on 'meta'; yields who makes them. what: whose memory it is, for errors."""
+    if where.type == "meta":
+        yield meta
+        return
+    with gpu.working_on(where.index, what) as cupy:
+        yield cupy
+
+
 def place_of(array: Any) -> device:
     """Return where an array lies."""
+    if array.__class__ is meta.Meta:
+        return META
     return CPU if gpu.device_of(array) is None else device(gpu.name_of_place(array))
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from minitorch.engine import gpu, watch
 from minitorch.engine.dtypes import DType, kind_of
+from minitorch.engine.meta import Meta
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply
 from minitorch.engine.recording import recordings
@@ -26,6 +27,7 @@ from minitorch.tensor.devices import (
     contiguous_format,
     device,
     gpu_of,
+    making_on,
     place_of,
     preserve_format,
 )
@@ -79,6 +81,15 @@ class Facts(Node):
         return self.device.type == "cpu"
 
     @property
+    def is_meta(self) -> Bool:
+        """Whether it has no numbers: only a shape and a dtype.
+
+        >>> minitorch.empty(2, 3, device="meta").is_meta
+        True
+        """
+        return self._data.__class__ is Meta
+
+    @property
     def itemsize(self) -> Int:
         """The bytes of one element."""
         return int(self._array.itemsize)
@@ -89,7 +100,7 @@ class Facts(Node):
         return self._data.nbytes
 
     # What PyTorch has other kinds of, and here there is one kind: answers for code that asks.
-    is_quantized = is_meta = is_mps = is_nested = is_mkldnn = is_xpu = False
+    is_quantized = is_mps = is_nested = is_mkldnn = is_xpu = False
     is_ipu = is_maia = is_mtia = is_vulkan = is_xla = False
 
     def size(self, dim: int | None = None) -> Any:
@@ -185,6 +196,8 @@ class Facts(Node):
         >>> x = minitorch.Tensor([1.0]); x.data_ptr() == x.detach().data_ptr()
         True
         """
+        if self.is_meta:
+            return 0  # as in PyTorch
         array = watch.memory_of(self._data)
         return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
 
@@ -207,7 +220,7 @@ class Facts(Node):
         >>> minitorch.Tensor([1.0]).get_device()
         -1
         """
-        return -1 if self.is_cpu else int(self._data.device.id)
+        return int(self._data.device.id) if self.is_cuda else -1
 
     def is_signed(self) -> Bool:
         """Whether its dtype has negative numbers.
@@ -306,8 +319,8 @@ class Facts(Node):
         shape = shape_of(sizes, size, f"new_{name}")
         where = gpu_of(self.device if device is None else device)
         if where is not None:
-            with gpu.working_on(where.index, f"new_{name}{shape}") as cupy:
-                made = new_tensor(getattr(cupy, name)(shape, chosen))
+            with making_on(where, f"new_{name}{shape}") as maker:
+                made = new_tensor(getattr(maker, name)(shape, chosen))
         elif (like := like_of(shape)) is not None:
             made = new_tensor(getattr(np, f"{name}_like")(like, dtype=chosen, shape=shape))
         else:

@@ -15,13 +15,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from minitorch.engine import gpu
+from minitorch.engine import capturing, gpu, meta
 from minitorch.engine.dtypes import float32, float64, is_bfloat16
 from minitorch.engine.modes import current
 from minitorch.engine.node import new_tensor
 from minitorch.engine.recording import drawing, recorder, refuse_inside_recording, replayed
 from minitorch.tensor import philox
-from minitorch.tensor.devices import CPU, gpu_of, numbered
+from minitorch.tensor.devices import CPU, META, gpu_of, numbered
 from minitorch.tensor.devices import device as Device
 from minitorch.tensor.torch_types import pytorchs
 
@@ -77,7 +77,10 @@ class Generator:
 
     def __new__(cls, device: Any = "cpu") -> Generator:
         """Make one for a device: on a GPU another kind of stream."""
-        return object.__new__(DeviceGenerator if cls is Generator and gpu_of(device) is not None else cls)
+        where = gpu_of(device) if cls is Generator else None
+        if where is None:
+            return object.__new__(cls)
+        return object.__new__(DeviceGenerator if where.type == "cuda" else MetaGenerator)
 
     def __init__(self, device: Any = "cpu") -> None:
         self.device = Device(device)
@@ -110,6 +113,23 @@ class Generator:
         """Return the seed the stream was last started from."""
         refuse_inside_recording("the seed of a random generator")
         return self._seed
+
+    def clone_state(self) -> Generator:
+        """Return a generator that goes on from the same state, by itself.
+
+        >>> first = Generator().manual_seed(1)
+        >>> first.clone_state().uniforms(1, float32) == first.uniforms(1, float32)
+        array([ True])
+        """
+        made = Generator(self.device)
+        made.set_state(self.get_state())
+        return made
+
+    graphsafe_get_state = clone_state
+
+    def graphsafe_set_state(self, state: Generator) -> None:
+        """Go on from where another generator is."""
+        self.set_state(state.get_state())
 
     def get_state(self) -> Any:
         """Return everything that determines the numbers to come; give it to set_state. Under PyTorch's types it is
@@ -412,8 +432,11 @@ class DeviceGenerator(Generator):
     def _draw(self, kind: str, count: int, beside: int = 1) -> Any:
         """Draw numbers of one of Philox's kinds, and move on."""
         plan = philox.layout(max(count, 1), philox.numbers_of(kind), self._most_threads, beside)
-        seed, offset = (int(each) for each in self.state)
+        capture = capturing.current()
         with gpu.working_on(self.device.index, f"{count:,} random numbers") as cupy:
+            if capture is not None:
+                return capture.of(self, lambda: _InGraph(self, capture)).draw(cupy, kind, count, plan)
+            seed, offset = (int(each) for each in self.state)
             drawn = philox.draw_there(cupy, kind, seed, offset, count, plan)
         if count:
             self.state[1] = offset + plan.words
@@ -489,6 +512,82 @@ class DeviceGenerator(Generator):
         return gpu.sent(self._on_host().binomials(counts.get(), chances.get()), self.device.index)
 
 
+class _InGraph:
+    """A generator in a captured graph: kernels look up where it is, and each replay moves it on by what they draw."""
+
+    def __init__(self, source: DeviceGenerator, capture: capturing.Capture) -> None:
+        self._source, self._words = source, 0
+        self._told, self._host = capture.cells(2, np.uint64)
+        capture.before_replay(self._tell)
+
+    def draw(self, cupy: Any, kind: str, count: int, plan: philox.Layout) -> Any:
+        """Draw numbers of one of Philox's kinds, at each replay others."""
+        drawn = philox.draw_told(cupy, kind, self._told, self._words, count, plan)
+        self._words += plan.words if count else 0
+        return drawn
+
+    def _tell(self) -> None:
+        seed, offset = (int(each) for each in self._source.state)
+        self._host[:] = seed, offset // philox.WORDS
+        self._source.state[1] = offset + self._words
+
+
+class MetaGenerator(Generator):
+    """Draws nothing, for tensors on 'meta': arrays of as many numbers, without them. No other stream moves on."""
+
+    def __init__(self, device: Any = "meta") -> None:
+        super().__init__(META)
+
+    def fractions(self, count: int, dtype: Any, beside: int = 1) -> Any:
+        """Return as many fractions."""
+        return meta.empty((count,), dtype)
+
+    def uniforms(self, count: int, dtype: Any) -> Any:
+        """Return as many uniform numbers."""
+        return meta.empty((count,), dtype)
+
+    def normals(self, count: int, dtype: Any, contiguous: bool = True) -> Any:
+        """Return as many normal numbers."""
+        return meta.empty((count,), dtype)
+
+    def uniforms_of_rows(self, count: int, length: int, dtype: Any) -> Any:
+        """Return as many uniform numbers."""
+        return meta.empty((count,), dtype)
+
+    def words(self, count: int) -> Any:
+        """Return as many words."""
+        return meta.empty((count,), np.uint32)
+
+    def words64(self, count: int) -> Any:
+        """Return as many words of 64 bits."""
+        return meta.empty((count,), np.uint64)
+
+    def permutation(self, count: int) -> Any:
+        """Return an order of as many."""
+        return meta.empty((count,), np.int64)
+
+    def normals_into(self, array: Any, mean: float, std: float) -> Any:
+        """Return as many as an array has."""
+        return meta.empty((array.size,), array.dtype)
+
+    def gammas(self, shapes: Any) -> Any:
+        """Return as many as there are shapes."""
+        return meta.like(shapes)
+
+    def poissons(self, rates: Any) -> Any:
+        """Return as many as there are rates."""
+        return meta.like(rates)
+
+    def binomials(self, counts: Any, chances: Any) -> Any:
+        """Return as many as there are counts."""
+        return meta.like(counts)
+
+    def one_normal(self) -> float:
+        """Return a number."""
+        return 0.0
+
+
+meta_generator = MetaGenerator()
 device_generators: dict[
     int, DeviceGenerator
 ] = {}  # each GPU's own, by its number, made when it is first asked for
@@ -507,6 +606,8 @@ def generator_of(where: Device) -> Generator:
     """Return the generator of a device's random numbers."""
     if where.type == "cpu":
         return default_generator
+    if where.type == "meta":
+        return meta_generator
     number = numbered(where).index
     assert number is not None
     if number not in device_generators:
@@ -526,6 +627,8 @@ def source_for(generator: Generator | None, where: Device, name: str) -> Generat
     """Return who draws numbers for a tensor on a device: the generator that was given, or the device's own."""
     if generator is None:
         return default_generator if where is CPU else generator_of(where)
+    if where.type == "meta":
+        return meta_generator
     if generator.device.type != where.type:
         raise RuntimeError(
             f"{name}: a generator on '{generator.device}' draws no numbers on '{where}'; write "

@@ -161,7 +161,7 @@ __device__ inline void make(word* w, double* out) {
     } else for (int i = 0; i < 2; ++i) out[i] = fine(w[2 * i], w[2 * i + 1]) * step + step / 2.0;
 }
 
-extern "C" __global__ void draw(KIND* out, long long count, wide seed, wide first, long long threads, int beside) {
+__device__ inline void draw_block(KIND* out, long long count, wide seed, wide first, long long threads, int beside) {
     const long long stream = blockIdx.x * (long long)blockDim.x + threadIdx.x, block = blockIdx.y;
     const wide at = first + block;
     word w[4] = {(word)at, (word)(at >> 32), (word)stream, (word)(stream >> 32)};
@@ -179,23 +179,42 @@ extern "C" __global__ void draw(KIND* out, long long count, wide seed, wide firs
         if (place < count) out[place] = made[s];
     }
 }
+
+extern "C" __global__ void draw(KIND* out, long long count, wide seed, wide first, long long threads, int beside) {
+    draw_block(out, count, seed, first, threads, beside);
+}
+
+// The same, where the seed and the first block are looked up: a captured kernel's arguments never change.
+extern "C" __global__ void draw_told(KIND* out, long long count, const wide* told, wide first, long long threads,
+                                     int beside) {
+    draw_block(out, count, told[0], told[1] + first, threads, beside);
+}
 """
 _TYPES = {"uint32": "unsigned int", "uint64": "unsigned long long", "float32": "float", "float64": "double"}
 
 
 @functools.cache
-def _kernel(cupy: Any, kind: str) -> Any:
+def _kernel(cupy: Any, kind: str, name: str) -> Any:
     names = {"KIND": _TYPES[np.dtype(KINDS[kind][0]).name], "EACH": numbers_of(kind)}
     defined = [f"#define {name} {text}" for name, text in names.items()]
     defined.append(f"#define NORMAL {int(kind.startswith('normals'))}")
-    return cupy.RawKernel("\n".join([*defined, _KERNEL]), "draw")
+    return cupy.RawKernel("\n".join([*defined, _KERNEL]), name)
 
 
 def draw_there(cupy: Any, kind: str, seed: int, offset: int, count: int, plan: Layout) -> Any:
     """Return the same numbers on a GPU, where one kernel draws them all."""
+    return _drawn_there(cupy, kind, "draw", (np.uint64(seed), np.uint64(offset // WORDS)), count, plan)
+
+
+def draw_told(cupy: Any, kind: str, told: Any, offset: int, count: int, plan: Layout) -> Any:
+    """Return numbers on a GPU. told: an array there, of the seed and of the block that `offset` is counted from."""
+    return _drawn_there(cupy, kind, "draw_told", (told, np.uint64(offset // WORDS)), count, plan)
+
+
+def _drawn_there(cupy: Any, kind: str, kernel: str, start: tuple[Any, Any], count: int, plan: Layout) -> Any:
     out = cupy.empty(count, KINDS[kind][0])
     if count:
-        given = (count, np.uint64(seed), np.uint64(offset // WORDS), plan.threads, np.int32(plan.beside))
         blocks = (plan.threads // THREADS_OF_A_BLOCK, plan.rounds)
-        _kernel(cupy, kind)(blocks, (THREADS_OF_A_BLOCK,), (out, *given))
+        given = (out, count, *start, plan.threads, np.int32(plan.beside))
+        _kernel(cupy, kind, kernel)(blocks, (THREADS_OF_A_BLOCK,), given)
     return out

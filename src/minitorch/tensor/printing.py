@@ -196,6 +196,11 @@ def text(tensor: Any) -> str:
     prefix = f"{type(tensor).__name__ if type(tensor) in asked else 'tensor'}("
     if tensor._array.__class__ is Coo:
         return _sparse(tensor, prefix)
+    if tensor.is_meta:
+        size = f"size={tuple(tensor._data.shape)}"
+        kind = [] if tensor._array.dtype == get_default_dtype() else [f"dtype={tensor.dtype}"]
+        parts = ["...", "device='meta'", size, *kind, *_of_graph(tensor)]
+        return f"{prefix}{', '.join(parts)})"
     try:
         array = _host(tensor._data)
     except (TypeError, ValueError):

@@ -43,6 +43,11 @@ class UntypedStorage:
         """Where it lies."""
         return place_of(self._bytes)
 
+    def get_device(self) -> int:
+        """Return the number of the GPU that it lies on; -1: on none."""
+        index = self.device.index
+        return -1 if index is None else index
+
     def nbytes(self) -> int:
         """The number of bytes."""
         return int(self._bytes.size)
@@ -92,6 +97,14 @@ class UntypedStorage:
         """Return a copy of the bytes on a GPU; itself if it is there."""
         where = numbered(Device("cuda" if device is None else device))
         return self if where == self.device else UntypedStorage(array=gpu.sent(self._bytes, where.index))
+
+    def to(self, *, device: Any, non_blocking: bool = False) -> UntypedStorage:
+        """Return the bytes on a device: itself, or a copy."""
+        return self.cpu() if Device(device).type == "cpu" else self.cuda(device, non_blocking)
+
+    def pin_memory(self, device: Any = None) -> UntypedStorage:
+        """Return a copy in pinned memory; itself if it is."""
+        return self if self.is_pinned() else UntypedStorage(array=gpu.pinned(self._bytes))
 
     def is_pinned(self, device: Any = None) -> bool:
         """Tell whether it is pinned: kept where it is, so that a GPU fetches from it by itself."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch.engine import gpu, watch
+from minitorch.engine import gpu, meta, watch
 from minitorch.engine.backward import Lent, backpropagate, deposit, own_gradient, step_back
 from minitorch.engine.complex import meet_complex
 from minitorch.engine.dtypes import get_default_dtype, kind_of
@@ -164,7 +164,7 @@ class Tensor(
             dtype, _prev = (_prev, ()) if dtype is None else (dtype, _prev)
         array = as_array(data, dtype, copy=True)
         if device is not None and (where := gpu_of(device)) is not None:
-            array = gpu.sent(array, where.index)
+            array = meta.like(array) if where.type == "meta" else gpu.sent(array, where.index)
         write_down(self, array, None, (), {})
         parents = tuple(parent for parent in _prev if isinstance(parent, Node))
         if any(parent._requires_grad for parent in parents):

@@ -115,7 +115,9 @@ def _apart(attributes: dict[str, Any]) -> tuple[Any, ...]:
     """Return attributes as a part of a key, in which 1, True and 1.0 differ, and 0.0 and -0.0."""
     # (What `_is_zero` tells stands here: a call of it for each would take as long as the rest.)
     kinds = [(name, each, each.__class__) for name, each in attributes.items()]
-    return tuple([(name, kind, str(each) if kind is float and not each else each) for name, each, kind in kinds])
+    return tuple(
+        [(name, kind, str(each) if kind is float and not each else each) for name, each, kind in kinds]
+    )
 
 
 def _is_zero(each: Any) -> bool:

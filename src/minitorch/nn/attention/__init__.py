@@ -10,6 +10,8 @@ import enum
 from collections.abc import Iterator
 from typing import Any
 
+from minitorch.backends import sdp_kernel
+
 __all__ = ["SDPBackend", "sdpa_kernel"]
 
 
@@ -35,4 +37,6 @@ def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[dict[Any,
     chosen = [backends] if isinstance(backends, SDPBackend) else list(backends)
     if not chosen or not all(isinstance(each, SDPBackend) for each in chosen):
         raise TypeError(f"sdpa_kernel: expected members of SDPBackend, got {backends!r}")
-    yield {}
+    kinds = {"flash": 1, "mem_efficient": 2, "math": 0, "cudnn": 3}
+    with sdp_kernel(**{f"enable_{kind}": number in chosen for kind, number in kinds.items()}):
+        yield {}

@@ -13,6 +13,7 @@ import numpy as np
 
 from minitorch.engine.dtypes import int64, kind_of
 from minitorch.engine.fast import apply_unary
+from minitorch.engine.meta import Meta
 from minitorch.engine.modes import autocasting, current
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.record import apply
@@ -589,6 +590,11 @@ def _index_part(part: Any, x: Any) -> Any:
         raise TypeError(f"getitem: {part!r} is no index; use ints, slices, None, ..., or tensors of them")
     else:
         return int(part) if isinstance(part, (int, np.integer)) else part
+    if array.__class__ is Meta and x.__class__ is np.ndarray:
+        raise RuntimeError(
+            "getitem: Expected all tensors to be on the same device, but found 'cpu' and 'meta'; an index on 'meta' "
+            "has no numbers"
+        )
     kind = array.dtype.kind
     if kind == "i" and array.ndim:
         return array

@@ -70,6 +70,11 @@ def library() -> Any:
     return None
 
 
+def version() -> int | None:
+    """The library's version; 91200, say."""
+    return None if library() is None else int(library().cudnnGetVersion())
+
+
 def _call(name: str, *arguments: Any) -> None:
     status = getattr(library(), name)(*arguments)
     if status:
