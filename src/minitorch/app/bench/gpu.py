@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -145,7 +145,7 @@ class Asker:
     def _left(self) -> float:
         return self.longest if self.ends is None else min(self.longest, self.ends - time.monotonic())
 
-    def _ask(self, contender: str, left: list[str], said: Any) -> Iterator[dict[str, Any]]:
+    def _ask(self, contender: str, left: list[str], said: Any) -> Generator[dict[str, Any], None, str]:
         """Yield a process's answers; return why it was ended, if it was."""
         words = [sys.executable, str(self.script), contender, *left, "--seconds", str(self.seconds)]
         if contender not in self._caches:
