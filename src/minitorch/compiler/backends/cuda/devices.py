@@ -35,7 +35,6 @@ from minitorch.compiler.backends.cuda.words import (
 from minitorch.compiler.backends.llvm.driver import aligned, array_at
 from minitorch.compiler.backends.llvm.machine import compile_functions, cores
 from minitorch.compiler.backends.llvm.target import host, require_llvmlite
-from minitorch.engine.gpu import copied
 from minitorch.engine.precision import convolutions_are, may_round
 
 ALIGNMENT = 16  # of arrays that kernels read
@@ -535,7 +534,9 @@ class Cuda:
 
     def ready(self, array: Any) -> Any:
         """Return an array on the device, in C order and on an address that is a multiple of 16."""
-        array = self.cupy.ascontiguousarray(copied(self.cupy, array))
+        if isinstance(array, np.ndarray):
+            array = np.atleast_1d(array)  # (to fill one without dimensions CuPy would have to make a kernel)
+        array = self.cupy.ascontiguousarray(self.cupy.asarray(array))
         return array if array.data.ptr % ALIGNMENT == 0 else array.copy()
 
     def address(self, array: Any) -> int:
