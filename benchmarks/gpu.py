@@ -81,7 +81,7 @@ def numbers(row: str) -> tuple[np.ndarray, np.ndarray | None]:
 
 
 def weights(row: str) -> dict[str, np.ndarray]:
-    """Return a row's parameters, by their names in PyTorch: linear layers have a matrix of outputs × inputs."""
+    """Return a row's parameters, by PyTorch's names and as large as it makes them: matrices of outputs × inputs."""
     made: dict[str, np.ndarray] = {}
 
     def add(name: str, *shape: int, scale: float) -> None:
@@ -107,12 +107,12 @@ def weights(row: str) -> dict[str, np.ndarray]:
     elif row.startswith("block"):
         block("", SHAPES[row][-1])
     elif row == "gpt":
-        add("tokens.weight", TOKENS, WIDTH, scale=0.02)
-        add("places.weight", SHAPES[row][1], WIDTH, scale=0.02)
+        add("tokens.weight", TOKENS, WIDTH, scale=1.0)
+        add("places.weight", SHAPES[row][1], WIDTH, scale=1.0)
         for number in range(DEPTH):
             block(f"blocks.{number}.", WIDTH)
         norm("norm", WIDTH)
-        add("head.weight", TOKENS, WIDTH, scale=0.02)
+        add("head.weight", TOKENS, WIDTH, scale=(3 * WIDTH) ** -0.5)
     elif row == "lstm":
         inputs = width = SHAPES[row][-1]
         for name, shape in (("weight_ih", (4 * width, inputs)), ("weight_hh", (4 * width, width))):
