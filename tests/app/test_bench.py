@@ -552,6 +552,7 @@ def test_a_gpu_is_asked_row_by_row(gpus):
         "gelu(x)·2 + tanh(x), 2²⁸, JAX: what is gelu?",
         "another: no_such_module is not installed",
     ]
+    assert found.sections["gpu first"].rows["softmax 65536×1024"].values == {"minitorch": [0.5], "JAX": [0.5]}
     assert len([line for line in said if line.startswith("round")]) == 4
     text, drawn = table.text(found), page.page(found)
     assert "25.0 µs" in text
