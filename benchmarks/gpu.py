@@ -2,9 +2,10 @@
 
     python benchmarks/gpu.py CONTENDER ROW... [--seconds 1] [--steps]
 
-Prints one line of JSON for each row: `us`, the median microseconds per step, and `first`, the seconds of the first
-call; or `error`. Products of float32 may round their factors to TF32 in all contenders alike. --steps: where a compiled
-step spends its time.
+Prints one line of JSON for each row: `us`, the median microseconds per step; `first`, the seconds of the first call;
+`shown`, what the first steps gave, all contenders from the same weights and inputs; or `error`. What they are compared
+with is the contender `float64`, whose steps (PyTorch's ops in float64, or minitorch's) are not timed. Products of
+float32 may round their factors to TF32 in all contenders alike. --steps: where a compiled step spends its time.
 """
 
 from __future__ import annotations
@@ -16,57 +17,137 @@ import statistics
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-CONTENDERS = ("compiled", "minitorch", "pytorch", "torch.compile", "pytorch graph", "jax")
+CONTENDERS = ("compiled", "minitorch", "pytorch", "torch.compile", "pytorch graph", "jax", "float64")
 LAYERS = {"grammar": (60, 23, 64, 5), "digits": (128, 64, 256, 10), "wide": (8192, 1024, 4096, 1000)}
 ROWS = (*LAYERS, "block", "block bfloat16", "gpt", "lstm", "conv", "cross-entropy", "softmax", "gelu")
-TOKENS, WIDTH, DEPTH, HEADS = 50257, 512, 6, 8
+TOKENS, WIDTH, DEPTH, HEADS, BLOCK_HEADS = 50257, 512, 6, 8, 12
+SHAPES = {
+    "block": (16, 1024, 768),
+    "block bfloat16": (16, 1024, 768),
+    "gpt": (8, 512),
+    "lstm": (64, 128, 256),
+    "conv": (256, 64, 56, 56),
+    "cross-entropy": (8192, TOKENS),
+    "softmax": (65536, 1024),
+    "gelu": (1 << 28,),
+}
+# So that some steps move a loss by more than TF32 rounds it.
+RATES = {"wide": 1.0, "block": 1.0, "block bfloat16": 1.0, "lstm": 10.0, "conv": 0.1, "gpt": 1e-3}
+RATE = 0.1
+DEVICE = "cuda"
+STEPS, SHOWN = 4, 64  # so many steps are looked at; of each large result so many elements
+
+
+@dataclass
+class Contestant:
+    """A row as a contender runs it: a step, what waits for it, and what of its result is looked at.
+
+    early: what was seen of steps that were run before the one whose result the first call returns.
+    """
+
+    step: Callable[[], Any]
+    wait: Callable[[], Any]
+    look: Callable[[Any], list[Any]] = lambda result: [result]
+    early: list[Any] = field(default_factory=list)
+
+
+def normal(seed: int, *shape: int) -> np.ndarray:
+    """Return normal numbers. (Some millions are drawn, and repeated: to draw all would take longer than the steps.)"""
+    random = np.random.default_rng(seed)
+    some = random.standard_normal(min(int(np.prod(shape)), (1 << 22) + 1), dtype=np.float32)
+    return np.resize(some, shape)
 
 
 def numbers(row: str) -> tuple[np.ndarray, np.ndarray | None]:
     """Return what a step is given: inputs, and targets where there are some."""
     random = np.random.default_rng(1)
-
-    def normal(*shape: int) -> np.ndarray:
-        # (Some millions are drawn, and repeated: all of them would take longer than what is measured.)
-        some = random.standard_normal(min(int(np.prod(shape)), (1 << 22) + 1), dtype=np.float32)
-        return np.resize(some, shape)
-
     if row in LAYERS:
         rows, width, _, classes = LAYERS[row]
-        return normal(rows, width), random.integers(0, classes, rows)
+        return normal(1, rows, width), random.integers(0, classes, rows)
+    shape = SHAPES[row]
     if row == "gpt":
-        return random.integers(0, TOKENS, (8, 512)), random.integers(0, TOKENS, (8, 512))
-    if row == "cross-entropy":
-        return normal(8192, TOKENS), random.integers(0, TOKENS, 8192)
-    shapes = {"lstm": (64, 128, 256), "conv": (256, 64, 56, 56), "softmax": (65536, 1024), "gelu": (1 << 28,)}
-    return normal(*shapes.get(row, (16, 1024, 768))), None
+        return random.integers(0, TOKENS, shape), random.integers(0, TOKENS, shape)
+    targets = random.integers(0, shape[1], shape[0]) if row == "cross-entropy" else None
+    return normal(1, *shape), targets
+
+
+def weights(row: str) -> dict[str, np.ndarray]:
+    """Return a row's parameters, by PyTorch's names and as large as it makes them: matrices of outputs × inputs."""
+    made: dict[str, np.ndarray] = {}
+
+    def add(name: str, *shape: int, scale: float) -> None:
+        made[name] = normal(2 + len(made), *shape) * np.float32(scale)
+
+    def linear(name: str, outputs: int, inputs: int) -> None:
+        add(f"{name}.weight", outputs, inputs, scale=(3 * inputs) ** -0.5)
+        add(f"{name}.bias", outputs, scale=0.02)
+
+    def norm(name: str, width: int) -> None:
+        made[f"{name}.weight"], made[f"{name}.bias"] = np.ones(width, np.float32), np.zeros(width, np.float32)
+
+    def block(prefix: str, width: int) -> None:
+        norm(f"{prefix}before", width)
+        norm(f"{prefix}between", width)
+        for name, outputs, inputs in (("attend", 3, 1), ("out", 1, 1), ("up", 4, 1), ("down", 1, 4)):
+            linear(prefix + name, outputs * width, inputs * width)
+
+    if row in LAYERS:
+        _, width, hidden, classes = LAYERS[row]
+        linear("0", hidden, width)
+        linear("2", classes, hidden)
+    elif row.startswith("block"):
+        block("", SHAPES[row][-1])
+    elif row == "gpt":
+        add("tokens.weight", TOKENS, WIDTH, scale=1.0)
+        add("places.weight", SHAPES[row][1], WIDTH, scale=1.0)
+        for number in range(DEPTH):
+            block(f"blocks.{number}.", WIDTH)
+        norm("norm", WIDTH)
+        add("head.weight", TOKENS, WIDTH, scale=(3 * WIDTH) ** -0.5)
+    elif row == "lstm":
+        inputs = width = SHAPES[row][-1]
+        for name, shape in (("weight_ih", (4 * width, inputs)), ("weight_hh", (4 * width, width))):
+            add(f"cell.{name}_l0", *shape, scale=(3 * width) ** -0.5)
+        for name in ("bias_ih", "bias_hh"):
+            add(f"cell.{name}_l0", 4 * width, scale=0.02)
+    elif row == "conv":
+        channels = SHAPES[row][1]
+        add("weight", channels, channels, 3, 3, scale=(27 * channels) ** -0.5)
+        add("bias", channels, scale=0.02)
+    return made
 
 
 # --- PyTorch, and minitorch in its place ----------------------------------------------------------------------
 
 
-def step_of(torch: Any, row: str) -> Any:
-    """Return a row's step."""
+def step_of(torch: Any, row: str, *, wide: bool = False, **options: Any) -> tuple[Any, Any]:
+    """Return a row's step, of nothing, and what of its result is looked at.
+
+    wide: in float64. options: of the optimiser.
+    """
     given, targets = numbers(row)
-    x = torch.tensor(given).to("cuda")
-    y = None if targets is None else torch.tensor(targets).to("cuda")
+    x = torch.from_numpy(given).to(DEVICE)
+    y = None if targets is None else torch.from_numpy(targets).to(DEVICE)
+    if wide and row != "gpt":
+        x = x.double()
     if row == "cross-entropy":
         x.requires_grad_()
-    step = step_on(torch, row)
-    return lambda: step(x, y)
+    step = step_on(torch, row, wide=wide, **options)
+    return lambda: step(x, y), lambda result: [result, x.grad] if row == "cross-entropy" else [result]
 
 
-def step_on(torch: Any, row: str) -> Any:
+def step_on(torch: Any, row: str, *, wide: bool = False, **options: Any) -> Any:
     """Return a row's step, as one writes it for PyTorch: a function of inputs and targets."""
     nn, functional = torch.nn, torch.nn.functional
-    torch.manual_seed(0)
     if row == "softmax":
         return lambda x, y: torch.softmax(x, -1)
     if row == "gelu":
@@ -98,21 +179,21 @@ def step_on(torch: Any, row: str) -> Any:
             return x + self.down(functional.gelu(self.up(self.between(x))))
 
     class Gpt(nn.Module):
-        def __init__(self) -> None:
+        def __init__(self, length: int) -> None:
             super().__init__()
-            self.tokens, self.places = nn.Embedding(TOKENS, WIDTH), nn.Embedding(512, WIDTH)
+            self.tokens, self.places = nn.Embedding(TOKENS, WIDTH), nn.Embedding(length, WIDTH)
             self.blocks = nn.Sequential(*(Block(WIDTH, HEADS) for _ in range(DEPTH)))
             self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, TOKENS, bias=False)
-            self.register_buffer("order", torch.arange(512))
+            self.register_buffer("order", torch.arange(length), persistent=False)
 
         def forward(self, tokens: Any) -> Any:
             places = self.places(self.order[: tokens.shape[1]])
             return self.head(self.norm(self.blocks(self.tokens(tokens) + places)))
 
     class Lstm(nn.Module):
-        def __init__(self) -> None:
+        def __init__(self, width: int) -> None:
             super().__init__()
-            self.cell = nn.LSTM(256, 256)
+            self.cell = nn.LSTM(width, width)
 
         def forward(self, x: Any) -> Any:
             return self.cell(x)[0]
@@ -121,21 +202,24 @@ def step_on(torch: Any, row: str) -> Any:
         _, width, hidden, classes = LAYERS[row]
         model = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, classes))
     elif row == "gpt":
-        model = Gpt()
+        model = Gpt(SHAPES[row][1])
     elif row == "lstm":
-        model = Lstm()
+        model = Lstm(SHAPES[row][-1])
     elif row == "conv":
-        model = nn.Conv2d(64, 64, 3, padding=1)
+        model = nn.Conv2d(SHAPES[row][1], SHAPES[row][1], 3, padding=1)
     else:
-        model = Block(768, 12)
-    model = model.to("cuda")
+        model = Block(SHAPES[row][-1], BLOCK_HEADS)
+    model.load_state_dict({name: torch.from_numpy(array) for name, array in weights(row).items()})
+    model = model.to(DEVICE)
+    if wide:
+        model = model.double()
     kind = torch.optim.AdamW if row == "gpt" else torch.optim.SGD
-    optimizer = kind(model.parameters(), lr=1e-3)
+    optimizer = kind(model.parameters(), lr=RATES.get(row, RATE), **options)
 
     def step(x: Any, y: Any) -> Any:
         optimizer.zero_grad()
-        if row == "block bfloat16":
-            with torch.autocast("cuda", dtype=torch.bfloat16):
+        if row == "block bfloat16" and not wide:
+            with torch.autocast(DEVICE, dtype=torch.bfloat16):
                 out = model(x)
             out = out.float()
         else:
@@ -151,71 +235,95 @@ def step_on(torch: Any, row: str) -> Any:
     return step
 
 
-def in_a_graph(torch: Any, step: Any) -> Any:
-    """Return PyTorch's whole step captured as one CUDA graph."""
-    aside = torch.cuda.Stream()
-    aside.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(aside):
-        for _ in range(3):
-            step()
-    torch.cuda.current_stream().wait_stream(aside)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        step()
-    return graph.replay
+def captured(torch: Any, contestant: Contestant) -> Contestant:
+    """Return PyTorch's whole step captured as one CUDA graph, as a part of the first call."""
+    step, made = contestant.step, []
+
+    def replay() -> Any:
+        if not made:
+            aside = torch.cuda.Stream()
+            aside.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(aside):
+                contestant.early = [shown(contestant.look(step())) for _ in range(STEPS - 1)]
+            torch.cuda.current_stream().wait_stream(aside)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                made.append(step())
+            made.append(graph)
+        made[1].replay()
+        return made[0]
+
+    contestant.step = replay
+    return contestant
 
 
-def pytorchs(contender: str, row: str) -> tuple[Any, Any]:
-    """Return PyTorch's step, and how to wait for it."""
+def pytorchs(contender: str, row: str) -> Contestant:
+    """Return PyTorch's step, with what makes it fast: TF32, the fastest algorithms of cuDNN, fused optimisers."""
     import torch
 
+    if not torch.cuda.is_available():
+        raise RuntimeError(f"PyTorch {torch.__version__} finds no GPU")
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-    step = step_of(torch, row)
+    torch.backends.cudnn.benchmark = True
+    # What torch.compile makes of an optimiser is one kernel too. Adam's count of steps must lie on the device where
+    # a graph is captured, and had better where it is compiled.
+    options = {} if contender == "torch.compile" else {"fused": True}
+    if row == "gpt" and contender != "pytorch":
+        options["capturable"] = True
+    step, look = step_of(torch, row, **options)
+    made = Contestant(step, torch.cuda.synchronize, look)
     if contender == "torch.compile":
-        return torch.compile(step), torch.cuda.synchronize
-    if contender == "pytorch graph":
-        captured: list[Any] = []
-
-        def replay() -> None:
-            if not captured:  # (a part of the first call)
-                captured.append(in_a_graph(torch, step))
-            captured[0]()
-
-        return replay, torch.cuda.synchronize
-    return step, torch.cuda.synchronize
+        made.step = torch.compile(step)
+    return captured(torch, made) if contender == "pytorch graph" else made
 
 
-def minitorchs(contender: str, row: str, verify: bool = True) -> tuple[Any, Any]:
-    """Return minitorch's step, and how to wait for it."""
+def minitorchs(contender: str, row: str, verify: bool = True) -> Contestant:
+    """Return minitorch's step."""
     import cupy
 
     import minitorch
 
     minitorch.backends.cuda.matmul.allow_tf32 = True
-    step = step_of(minitorch, row)
+    step, look = step_of(minitorch, row)
     if contender == "compiled":
         step = minitorch.compile(step, verify=verify)
-    return step, cupy.cuda.Device().synchronize
+    return Contestant(step, cupy.cuda.Device().synchronize, look)
+
+
+def reference(row: str) -> dict[str, Any]:
+    """Return what the first steps give in float64, by PyTorch or, where that is not installed, minitorch."""
+    if find_spec("torch") is not None:
+        import torch as library
+    else:
+        import minitorch as library  # type: ignore[no-redef]
+    step, look = step_of(library, row, wide=True)
+    return {"shown": [shown(look(step())) for _ in range(STEPS)]}
 
 
 # --- JAX ------------------------------------------------------------------------------------------------------
 
 
-def jaxs(row: str) -> tuple[Any, Any]:
-    """Return JAX's step, and how to wait for it."""
+def jaxs(row: str) -> Contestant:
+    """Return JAX's step."""
     import jax
     import jax.numpy as jnp
 
+    if jax.default_backend() != DEVICE.replace("cuda", "gpu"):
+        raise RuntimeError(f"JAX {jax.__version__} finds no GPU")
     given, targets = numbers(row)
-    random = np.random.default_rng(2)
     x, y = jnp.array(given), None if targets is None else jnp.array(targets)
     kept: dict[str, Any] = {}
 
-    def weights(*shape: int) -> Any:
-        return jnp.array(random.standard_normal(shape, dtype=np.float32) * 0.05)
+    def wait() -> None:
+        jax.block_until_ready(kept)
 
-    def keeping(function: Any) -> tuple[Any, Any]:
-        return lambda: kept.update(out=function(x, y)), lambda: jax.block_until_ready(kept["out"])
+    def keeping(function: Any) -> Contestant:
+        def step() -> Any:
+            kept["out"] = None  # its memory may be used again
+            kept["out"] = out = function(x, y)
+            return out
+
+        return Contestant(step, wait, lambda out: list(out) if isinstance(out, tuple) else [out])
 
     def entropy(scores: Any, y: Any) -> Any:
         return -jnp.take_along_axis(jax.nn.log_softmax(scores), y[..., None], -1).mean()
@@ -226,113 +334,119 @@ def jaxs(row: str) -> tuple[Any, Any]:
         return keeping(jax.jit(lambda x, y: jax.nn.gelu(x, approximate=False) * 2 + jnp.tanh(x)))
     if row == "cross-entropy":
         return keeping(jax.jit(jax.value_and_grad(entropy)))
+    halves = row == "block bfloat16"
 
-    def normed(x: Any, gain: Any, shift: Any) -> Any:
+    def linear(p: Any, name: str, x: Any) -> Any:
+        weight, bias = p[f"{name}.weight"], p[f"{name}.bias"]
+        if not halves:
+            return x @ weight + bias
+        return x.astype(jnp.bfloat16) @ weight.astype(jnp.bfloat16) + bias.astype(jnp.bfloat16)
+
+    def normed(p: Any, name: str, x: Any) -> Any:
+        x = x.astype(jnp.float32)
         mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
-        return (x - mean) / jnp.sqrt(variance + 1e-5) * gain + shift
+        return (x - mean) / jnp.sqrt(variance + 1e-5) * p[f"{name}.weight"] + p[f"{name}.bias"]
 
-    def block(p: Any, x: Any, heads: int) -> Any:
+    def block(p: Any, prefix: str, x: Any, heads: int) -> Any:
         batch, length, width = x.shape
-        parts = jnp.split(normed(x, p["g1"], p["b1"]) @ p["wa"] + p["ba"], 3, -1)
+        parts = jnp.split(linear(p, f"{prefix}attend", normed(p, f"{prefix}before", x)), 3, -1)
         q, k, v = (part.reshape(batch, length, heads, width // heads) for part in parts)
-        seen = jax.nn.dot_product_attention(q, k, v, is_causal=True).reshape(batch, length, width)
-        x = x + seen @ p["wo"] + p["bo"]
-        inside = jax.nn.gelu(normed(x, p["g2"], p["b2"]) @ p["wu"] + p["bu"], approximate=False)
-        return x + inside @ p["wd"] + p["bd"]
+        how = "cudnn" if halves and DEVICE == "cuda" else None  # (which has it for halves alone)
+        seen = jax.nn.dot_product_attention(q, k, v, is_causal=True, implementation=how)
+        x = x + linear(p, f"{prefix}out", seen.reshape(batch, length, width))
+        inside = linear(p, f"{prefix}up", normed(p, f"{prefix}between", x))
+        return x + linear(p, f"{prefix}down", jax.nn.gelu(inside, approximate=False))
 
-    def of_block(n: int) -> dict[str, Any]:
-        shapes = {"wa": (n, 3 * n), "wo": (n, n), "wu": (n, 4 * n), "wd": (4 * n, n)}
-        zeros = {"ba": 3 * n, "bo": n, "bu": 4 * n, "bd": n, "b1": n, "b2": n}
-        made = {name: weights(*shape) for name, shape in shapes.items()}
-        return (
-            made | {name: jnp.zeros(m) for name, m in zeros.items()} | {g: jnp.ones(n) for g in ("g1", "g2")}
-        )
+    def loss(p: Any, x: Any, y: Any) -> Any:
+        if row in LAYERS:
+            return entropy(linear(p, "2", jax.nn.relu(linear(p, "0", x))), y)
+        if row == "gpt":
+            inside = p["tokens.weight"][x] + p["places.weight"]
+            for number in range(DEPTH):
+                inside = block(p, f"blocks.{number}.", inside, HEADS)
+            return entropy(normed(p, "norm", inside) @ p["head.weight"], y)
+        if row == "lstm":
+            out = _jax_lstm(jax, jnp, p, x)
+        elif row == "conv":
+            out = jax.lax.conv_general_dilated(x, p["weight"], (1, 1), "SAME") + p["bias"][:, None, None]
+        else:
+            out = block(p, "", x, BLOCK_HEADS)
+        return (out.astype(jnp.float32) ** 2).mean()
 
-    if row in LAYERS:
-        _, width, hidden, classes = LAYERS[row]
-        p: Any = [weights(width, hidden), jnp.zeros(hidden), weights(hidden, classes), jnp.zeros(classes)]
+    # Matrices as JAX's layers have them: inputs × outputs.
+    turned = {name: a.T if a.ndim == 2 and name[:6] not in ("tokens", "places") else a
+              for name, a in weights(row).items()}  # fmt: skip
+    p = {name: jnp.array(np.ascontiguousarray(a)) for name, a in turned.items()}
+    kept["state"] = (p, *(jax.tree.map(jnp.zeros_like, p) for _ in range(2))) if row == "gpt" else p
+    kept["steps"] = 0
 
-        def loss(p: Any, x: Any, y: Any) -> Any:
-            return entropy(jax.nn.relu(x @ p[0] + p[1]) @ p[2] + p[3], y)
+    def moved(state: Any, x: Any, y: Any, steps: Any) -> Any:
+        if row == "gpt":
+            value, gradient = jax.value_and_grad(loss)(state[0], x, y)
+            return value, _jax_adam(jax, jnp, state, gradient, steps, RATES[row])
+        value, gradient = jax.value_and_grad(loss)(state, x, y)
+        return value, jax.tree.map(lambda w, g: w - RATES.get(row, RATE) * g, state, gradient)
 
-    elif row == "gpt":
-        p = {"t": weights(TOKENS, WIDTH), "s": weights(512, WIDTH), "h": weights(WIDTH, TOKENS)}
-        p |= {"g": jnp.ones(WIDTH), "b": jnp.zeros(WIDTH), "blocks": [of_block(WIDTH) for _ in range(DEPTH)]}
+    compiled = jax.jit(moved, donate_argnums=0)
 
-        def loss(p: Any, x: Any, y: Any) -> Any:
-            inside = p["t"][x] + p["s"]
-            for each in p["blocks"]:
-                inside = block(each, inside, HEADS)
-            return entropy(normed(inside, p["g"], p["b"]) @ p["h"], y)
+    def step() -> Any:
+        kept["steps"] += 1
+        value, kept["state"] = compiled(kept["state"], x, y, kept["steps"])
+        return value
 
-        return _jax_adam(jax, jnp, loss, p, x, y)
-    elif row == "lstm":
-        p = {"w": weights(256, 1024), "u": weights(256, 1024), "b": jnp.zeros(1024)}
-
-        def loss(p: Any, x: Any, y: Any) -> Any:
-            def cell(state: Any, now: Any) -> Any:
-                h, c = state
-                i, f, g, o = jnp.split(now + h @ p["u"], 4, -1)
-                c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
-                h = jax.nn.sigmoid(o) * jnp.tanh(c)
-                return (h, c), h
-
-            nothing = jnp.zeros((x.shape[1], 256))
-            return (jax.lax.scan(cell, (nothing, nothing), x @ p["w"] + p["b"])[1] ** 2).mean()
-
-    elif row == "conv":
-        p = {"w": weights(64, 64, 3, 3), "b": jnp.zeros((64, 1, 1))}
-
-        def loss(p: Any, x: Any, y: Any) -> Any:
-            return ((jax.lax.conv_general_dilated(x, p["w"], (1, 1), "SAME") + p["b"]) ** 2).mean()
-
-    else:
-        p = of_block(768)
-
-        def loss(p: Any, x: Any, y: Any) -> Any:
-            return (block(p, x, 12) ** 2).mean()
-
-    def descended(p: Any, x: Any, y: Any) -> Any:
-        return jax.tree.map(lambda w, g: w - 1e-3 * g, p, jax.grad(loss)(p, x, y))
-
-    step = jax.jit(descended, donate_argnums=0)
-    kept["p"] = p
-    return lambda: kept.update(p=step(kept["p"], x, y)), lambda: jax.block_until_ready(kept["p"])
+    return Contestant(step, wait)
 
 
-def _jax_adam(jax: Any, jnp: Any, loss: Any, p: Any, x: Any, y: Any) -> tuple[Any, Any]:
-    def adam(state: Any, t: Any) -> Any:
-        p, mean, square = state
-        g = jax.grad(loss)(p, x, y)
-        mean = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, mean, g)
-        square = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g * g, square, g)
+def _jax_lstm(jax: Any, jnp: Any, p: Any, x: Any) -> Any:
+    def cell(state: Any, now: Any) -> Any:
+        h, c = state
+        i, f, g, o = jnp.split(now + h @ p["cell.weight_hh_l0"], 4, -1)
+        c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+        h = jax.nn.sigmoid(o) * jnp.tanh(c)
+        return (h, c), h
 
-        def moved(w: Any, m: Any, v: Any) -> Any:
-            return w * (1 - 1e-5) - 1e-3 * (m / (1 - 0.9**t)) / (jnp.sqrt(v / (1 - 0.999**t)) + 1e-8)
+    nothing = jnp.zeros(x.shape[1:])
+    given = x @ p["cell.weight_ih_l0"] + p["cell.bias_ih_l0"] + p["cell.bias_hh_l0"]
+    return jax.lax.scan(cell, (nothing, nothing), given)[1]
 
-        return jax.tree.map(moved, p, mean, square), mean, square
 
-    step = jax.jit(adam, donate_argnums=0)
-    zeros = jax.tree.map(jnp.zeros_like, p)
-    kept = {"state": (p, zeros, jax.tree.map(jnp.zeros_like, p)), "t": 1.0}
+def _jax_adam(jax: Any, jnp: Any, state: Any, g: Any, t: Any, rate: float) -> Any:
+    p, mean, square = state
+    mean = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, mean, g)
+    square = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g * g, square, g)
 
-    def one() -> None:
-        kept.update(state=step(kept["state"], kept["t"]), t=kept["t"] + 1)
+    def moved(w: Any, m: Any, v: Any) -> Any:
+        return w * (1 - 0.01 * rate) - rate * (m / (1 - 0.9**t)) / (jnp.sqrt(v / (1 - 0.999**t)) + 1e-8)
 
-    return one, lambda: jax.block_until_ready(kept["state"])
+    return jax.tree.map(moved, p, mean, square), mean, square
 
 
 # --- measuring ------------------------------------------------------------------------------------------------
 
 
-def measured(step: Any, wait: Any, seconds: float) -> dict[str, float]:
-    """Return the median time of a step, device and all, and of the first call."""
+def shown(results: list[Any]) -> list[list[float]]:
+    """Return some elements of each of a step's results."""
+    found = []
+    for each in results:
+        each = each.detach() if hasattr(each, "detach") else each
+        flat = each.reshape(-1)
+        few = flat[:: max(1, flat.shape[0] // SHOWN)]
+        few = few.cpu().numpy() if hasattr(few, "cpu") else few.get() if hasattr(few, "get") else few
+        found.append(np.asarray(few, np.float64).tolist()[:SHOWN])
+    return found
+
+
+def measured(contestant: Contestant, seconds: float) -> dict[str, Any]:
+    """Return the median time of a step, device and all, and of the first call, and what the first steps gave."""
+    step, wait = contestant.step, contestant.wait
     began = time.perf_counter()
-    step()
+    result = step()
     wait()
     first = time.perf_counter() - began
-    for _ in range(4):
-        step()
+    seen = [*contestant.early, shown(contestant.look(result))]
+    seen += [shown(contestant.look(step())) for _ in range(STEPS - len(seen))]
+    del result
+    step()
     wait()
     began = time.perf_counter()
     step()
@@ -346,7 +460,7 @@ def measured(step: Any, wait: Any, seconds: float) -> dict[str, float]:
             step()
         wait()
         times.append((time.perf_counter() - began) / runs)
-    return {"us": 1e6 * statistics.median(times), "first": first}
+    return {"us": 1e6 * statistics.median(times), "first": first, "shown": seen}
 
 
 def tell_steps(step: Any) -> None:
@@ -368,8 +482,8 @@ def tell_steps_of(program: Any, arguments: Sequence[Any] = ()) -> None:
         print(f"{each.seconds * 1e6:9.1f} us {each.kind:9} {each.note:40} {words}", file=sys.stderr)
 
 
-def prepared(contender: str, row: str, verify: bool) -> tuple[Any, Any]:
-    """Return a contender's step, and how to wait for it."""
+def prepared(contender: str, row: str, verify: bool) -> Contestant:
+    """Return a row as a contender runs it."""
     if contender == "jax":
         return jaxs(row)
     if contender in ("compiled", "minitorch"):
@@ -402,10 +516,13 @@ def main() -> None:
     library = {"compiled": "minitorch", "minitorch": "minitorch", "jax": "jax"}.get(asked.contender, "torch")
     failed = False
     for row in asked.rows:
-        step = wait = None
+        contestant = None
         try:
-            step, wait = prepared(asked.contender, row, not asked.unverified)
-            answer: dict[str, Any] = measured(step, wait, asked.seconds)
+            if asked.contender == "float64":
+                answer: dict[str, Any] = reference(row)
+            else:
+                contestant = prepared(asked.contender, row, not asked.unverified)
+                answer = measured(contestant, asked.seconds)
         except Exception as error:  # what it cannot do is an answer too, and the next row is asked
             traceback.print_exc()
             answer = {"error": (str(error).splitlines() or [type(error).__name__])[0]}
@@ -413,8 +530,9 @@ def main() -> None:
         version = getattr(sys.modules.get(library), "__version__", "")
         print(json.dumps({"row": row, "version": version, **answer}), flush=True)
         if asked.steps and asked.contender == "compiled" and "us" in answer:
-            tell_steps(step)
-        del step, wait
+            assert contestant is not None
+            tell_steps(contestant.step)
+        del contestant
         forget()
     sys.exit(failed)
 

@@ -52,7 +52,8 @@ def measured(row: str, varies: bool, seconds: float, steps: bool) -> tuple[float
     if varies:
         step(*given(row, True))
     arguments = given(row, False)
-    us = gpu.measured(lambda: step(*arguments), cupy.cuda.Device().synchronize, seconds)["us"]
+    contestant = gpu.Contestant(lambda: step(*arguments), cupy.cuda.Device().synchronize, lambda result: [])
+    us = gpu.measured(contestant, seconds)["us"]
     program = next(p for p in step.cache.all() if bool(p.recorded.program.symbols) == varies)
     count = len(program.runner.report.steps)
     if steps:

@@ -1,5 +1,6 @@
 """`minitorch bench`: what is asked, what is kept, what is said. Nothing here depends on how fast the machine is."""
 
+import importlib.util
 import json
 import math
 import os
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import minitorch
 from minitorch.app import command
 from minitorch.app.bench import charts, gpu, measure, page, plan, run, table
 from minitorch.app.bench.plan import BYTES, INSTRUCTIONS, Ask, Part, Questions
@@ -474,48 +476,201 @@ def test_a_busy_machine_is_named():
     assert "busy" not in table.text(made)
 
 
-def test_a_gpu_is_asked_row_by_row(tmp_path, monkeypatch):
-    """The contenders that are installed answer in processes of their own; who cannot is left out, and why."""
-    (tmp_path / "gpu.py").write_text(
-        "import json, sys, time\n"
-        "rows = sys.argv[2 : sys.argv.index('--seconds')]\n"
-        "for row in rows:\n"
-        "    if sys.argv[1] == 'minitorch' and row == 'block': sys.exit('no memory left')\n"
-        "    if sys.argv[1] == 'jax' and row == 'block': time.sleep(60)\n"
-        "    if sys.argv[1] == 'jax' and row == 'gelu': print(json.dumps({'error': 'what is gelu?'}), flush=True); continue\n"
-        "    print('hello')\n"
-        "    us = 10.0 if sys.argv[1] == 'compiled' else 25.0\n"
-        "    print(json.dumps({'us': us, 'first': 0.5, 'version': '7'}), flush=True)\n"
-    )
+# A contender's script that answers at once; some of them cannot, or are wrong.
+OF_GPUS = """
+import json, os, sys, time
+name, rows = sys.argv[1], sys.argv[2 : sys.argv.index('--seconds')]
+assert os.environ["MINITORCH_CACHE"] != os.environ["CUPY_CACHE_DIR"]
+for row in rows:
+    if name == 'minitorch' and row == 'block': sys.exit('no memory left')
+    if name == 'jax' and row == 'block': time.sleep(60)
+    shown = [[[4.0]], [[3.0]]]
+    if name == 'float64':
+        print(json.dumps({'shown': shown} if row != 'softmax' else {'error': 'too wide'}), flush=True)
+        continue
+    if name == 'jax' and row == 'gelu':
+        print(json.dumps({'error': 'what is gelu?'}), flush=True)
+        continue
+    if name == 'pytorch' and row == 'gelu': shown = [[[4.0]], [[3.9]]]
+    print('hello')
+    us = 10.0 if name == 'compiled' else 25.0
+    print(json.dumps({'us': us, 'first': 0.5, 'version': '7', 'shown': shown}), flush=True)
+"""
+
+
+@pytest.fixture
+def gpus(tmp_path, monkeypatch):
+    """A checkout whose contenders need no GPU."""
+    (tmp_path / "gpu.py").write_text(OF_GPUS)
     asked = {"compiled": ("minitorch", "numpy"), "minitorch": ("minitorch eager", "numpy")}
-    asked |= {"jax": ("JAX", "numpy"), "none": ("another", "no_such_module")}
+    asked |= {"pytorch": ("PyTorch", "numpy"), "jax": ("JAX", "numpy"), "none": ("another", "no_such_module")}
     monkeypatch.setattr(gpu, "CONTENDERS", asked)
-    monkeypatch.setattr(gpu, "get_device_name", lambda: "a GPU")
-    found, said = Results({"minitorch": "1", "cpu": "a CPU", "cores": 1, "system": "", "python": ""}), []
+    return tmp_path
+
+
+def on_a_machine(**of_it):
+    return Results({"minitorch": "1", "cpu": "a CPU", "cores": 1, "system": "", "python": ""} | of_it)
+
+
+def test_a_gpu_is_asked_row_by_row(gpus):
+    """The contenders that are installed answer in processes of their own; who cannot is left out, and why."""
+    found, said = on_a_machine(gpu="NVIDIA H200, 140 GiB"), []
     rows = ["block", "softmax", "gelu"]
     gpu.bench_gpu(
-        tmp_path, found, 1, 0.1, lambda: None, said.append, rows=rows, contenders=list(asked), longest=3.0
+        gpus,
+        found,
+        1,
+        0.1,
+        lambda: None,
+        said.append,
+        rows=rows,
+        contenders=list(gpu.CONTENDERS),
+        longest=3.0,
     )
     measured = {name: row.values for name, row in found.sections["gpu"].rows.items()}
-    ours, eager, jax = (
-        {name: [us]} for name, us in (("minitorch", 1e-5), ("minitorch eager", 2.5e-5), ("JAX", 2.5e-5))
+    ours, eager, torch, jax = (
+        {name: [us]}
+        for name, us in (
+            ("minitorch", 1e-5),
+            ("minitorch eager", 2.5e-5),
+            ("PyTorch", 2.5e-5),
+            ("JAX", 2.5e-5),
+        )
     )
     assert measured == {
-        "transformer block 16×1024×768": ours,
-        "softmax 65536×1024": ours | eager | jax,
+        "transformer block 16×1024×768": ours | torch,
+        "softmax 65536×1024": ours | eager | torch | jax,
         "gelu(x)·2 + tanh(x), 2²⁸": ours | eager,
     }
     assert found.sections["gpu"].rows["softmax 65536×1024"].ratio == 2.5
-    assert found.versions == {"minitorch": "7", "minitorch eager": "7", "JAX": "7"}
+    assert found.versions == {"minitorch": "7", "minitorch eager": "7", "PyTorch": "7", "JAX": "7"}
     assert found.left_out == [
+        "softmax 65536×1024 was compared with nothing: too wide",
         "transformer block 16×1024×768, minitorch eager: no memory left",
+        "gelu(x)·2 + tanh(x), 2²⁸, PyTorch: wrong: step 2 gives 3.9, in float64 3",
         "transformer block 16×1024×768, JAX: it took more than 3 s",
         "gelu(x)·2 + tanh(x), 2²⁸, JAX: what is gelu?",
         "another: no_such_module is not installed",
     ]
-    assert len([line for line in said if line.startswith("round")]) == 3
-    assert "25.0 µs" in table.text(found)
-    assert "<svg" in page.page(found)
+    assert found.sections["gpu first"].rows["softmax 65536×1024"].values == {"minitorch": [0.5], "JAX": [0.5]}
+    assert len([line for line in said if line.startswith("round")]) == 4
+    text, drawn = table.text(found), page.page(found)
+    assert "25.0 µs" in text
+    assert "NVIDIA H200, 140 GiB" in text
+    assert "thread" not in text
+    assert "goal 130 µs" in drawn
+    assert "130 µs" in text
+    assert "one H200" in drawn
+    assert "fresh pages" not in drawn  # that is of the CPU's memory
+    outline = Outline()
+    outline.feed(drawn)
+    assert {"gpu", "gpu-first"} <= set(outline.ids)
+    assert {link[1:] for link in outline.links} <= set(outline.ids)
+
+
+def test_goals_are_of_one_gpu(gpus):
+    found = on_a_machine(gpu="another GPU")
+    gpu.bench_gpu(gpus, found, 1, 0.1, lambda: None, str, rows=["softmax"], contenders=["compiled"])
+    assert "goal" not in table.text(found)
+    assert "H200" not in page.page(found)
+
+
+def test_when_the_time_is_over_nobody_is_asked(gpus):
+    """One that is slow takes what is left; the others say why there is nothing of them."""
+    found, saved = on_a_machine(), []
+    gpu.bench_gpu(
+        gpus, found, 1, 0.1, lambda: saved.append(1), str, rows=["softmax", "block"],
+        contenders=["compiled", "jax", "pytorch"], within=3.0,
+    )  # fmt: skip
+    assert found.sections["gpu"].rows["softmax 65536×1024"].present == ["minitorch", "JAX"]
+    assert found.sections["gpu"].rows["transformer block 16×1024×768"].present == ["minitorch"]
+    assert saved == [1] * 3
+    assert found.left_out[1:] == [
+        "transformer block 16×1024×768, JAX: there was no time left",
+        "softmax 65536×1024, PyTorch: there was no time left",
+        "transformer block 16×1024×768, PyTorch: there was no time left",
+    ]
+
+
+def test_a_run_that_is_told_to_end_keeps_what_it_has(gpus):
+    """As `timeout` tells it: the JSON and the page hold what was measured by then."""
+    (gpus / "suite.py").write_text("")
+    script = (
+        "import sys; from pathlib import Path; from minitorch.app import command\n"
+        "from minitorch.app.bench import gpu, plan, run\n"
+        "plan.folder = Path.cwd; run.is_available = lambda: True\n"
+        "gpu.describe = lambda machine: machine.update(gpu='a GPU')\n"
+        "gpu.CONTENDERS = {'compiled': ('minitorch', 'numpy'), 'jax': ('JAX', 'numpy')}\n"
+        "sys.exit(command.main(['bench', '--device', 'cuda', '--only', 'gelu,block', '--contenders', 'compiled,jax',"
+        " '--json', 'new.json', '--html', 'new.html']))"
+    )
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    }
+    with subprocess.Popen([sys.executable, "-c", script], cwd=gpus, env=environment,
+                          stdout=subprocess.PIPE, text=True) as process:  # fmt: skip
+        for _ in range(600):
+            if (gpus / "new.html").exists() and load(gpus / "new.json").sections["gpu"].rows.keys() >= {
+                "gelu(x)·2 + tanh(x), 2²⁸"
+            }:
+                break
+            time.sleep(0.05)
+        process.terminate()
+        said = process.stdout.read()
+    assert process.returncode == 130
+    assert "interrupted" in said
+    kept = load(gpus / "new.json")
+    assert not kept.finished
+    assert kept.sections["gpu"].rows["gelu(x)·2 + tanh(x), 2²⁸"].present == ["minitorch"]
+    assert page.INTERRUPTED in (gpus / "new.html").read_text()
+
+
+@pytest.fixture(scope="module")
+def steps():
+    """The GPU's workloads, on this processor and small."""
+    spec = importlib.util.spec_from_file_location("minitorch_bench_gpu", ROOT / "benchmarks" / "gpu.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # (its dataclass looks itself up)
+    spec.loader.exec_module(module)
+    module.DEVICE, module.LAYERS["wide"] = "cpu", (128, 64, 96, 50)
+    module.TOKENS, module.WIDTH, module.DEPTH, module.HEADS, module.BLOCK_HEADS = 211, 32, 2, 4, 4
+    module.SHAPES.update({
+        "block": (2, 16, 32), "block bfloat16": (2, 16, 32), "gpt": (2, 12), "lstm": (6, 4, 16), "conv": (4, 8, 7, 7),
+        "cross-entropy": (32, 211), "softmax": (64, 100), "gelu": (1 << 12,),
+    })  # fmt: skip
+    yield module
+    del sys.modules[spec.name]
+
+
+def test_the_rows_are_the_workloads(steps):
+    assert list(steps.ROWS) == list(gpu.ROWS) == list(gpu.GOALS)
+    assert {*steps.CONTENDERS} == {*gpu.CONTENDERS, gpu.REFERENCE}
+
+
+@pytest.mark.parametrize("row", list(gpu.ROWS))
+def test_contenders_on_a_gpu_do_the_same(steps, row):
+    """From the same weights, as far as they are installed here; and the comparison sees a step that is wrong."""
+    pytest.importorskip("ml_dtypes")
+    expected = steps.reference(row)["shown"]
+    contestants = {"minitorch": _contestant(steps, minitorch, row)}
+    if importlib.util.find_spec("torch") is not None:
+        contestants["PyTorch"] = _contestant(steps, importlib.import_module("torch"), row)
+    if importlib.util.find_spec("jax") is not None:
+        contestants["JAX"] = steps.jaxs(row)
+    for name, contestant in contestants.items():
+        answer = steps.measured(contestant, 0.0)
+        assert gpu.disagreement(row, answer["shown"], expected) == "", name
+        assert answer["us"] > 0
+    off = [[[1.01 * x for x in each] for each in step] for step in expected]
+    assert gpu.disagreement(row, off, expected).startswith("wrong: step 1") or row == "block bfloat16"
+    still = [expected[0]] * len(expected)  # nothing was learned
+    if row not in ("cross-entropy", "softmax", "gelu"):
+        assert gpu.disagreement(row, still, expected).startswith("wrong")
+
+
+def _contestant(steps, library, row):
+    step, look = steps.step_of(library, row)
+    return steps.Contestant(step, lambda: None, look)
 
 
 def test_the_gpus_limits_are_refused_elsewhere(capsys):

@@ -193,6 +193,7 @@ class Cupy(ModuleType):
 
     def asarray(self, array, blocking=False):
         if isinstance(array, np.ndarray):
+            assert array.ndim, "CuPy would make a kernel to fill it"
             self.copies.append((array.nbytes, blocking))
             return self.made(array.copy())
         return array if array.device.id == DeviceArray.made_on.id else self.made(array.host.copy())

@@ -143,6 +143,12 @@ def parser() -> argparse.ArgumentParser:
         metavar="S",
         help="with --device cuda: leave out a row that takes longer (120)",
     )
+    bench.add_argument(
+        "--within",
+        type=_seconds,
+        metavar="S",
+        help="with --device cuda: end after so long, with what was measured by then",
+    )
     bench.add_argument("--rounds", type=_positive, metavar="N", help="ask each contender N times")
     bench.add_argument(
         "--json", type=Path, metavar="FILE", help="write every round there (else to runs/bench-DATE.json)"

@@ -87,7 +87,7 @@ class DeviceMemory:
 
     def to_device(self, array: np.ndarray) -> Any:
         """Return a copy of NumPy's array there."""
-        return self._cupy.asarray(array)
+        return copied(self._cupy, array)
 
     def erf(self, array: Any) -> Any:
         """Return the error function of each element, which CuPy has elsewhere than NumPy's functions."""
@@ -162,6 +162,16 @@ def out_of_memory(what: str, error: BaseException) -> BaseException:
     )
 
 
+def copied(cupy: Any, array: Any, **options: Any) -> Any:
+    """Return NumPy's array as CuPy's; one of CuPy's as it is.
+
+    (CuPy fills an array without dimensions by a kernel, which it first has to make, in tenths of a second.)
+    """
+    if array.ndim or not isinstance(array, np.ndarray):
+        return cupy.asarray(array, **options)
+    return cupy.asarray(array.reshape(1), **options).reshape(())
+
+
 def sent(array: Any, number: int | None = None, non_blocking: bool = False) -> Any:
     """Return an array's copy on a GPU (None: the one in use).
 
@@ -169,7 +179,7 @@ def sent(array: Any, number: int | None = None, non_blocking: bool = False) -> A
     """
     with working_on(number, "to") as cupy:
         if isinstance(array, np.ndarray):
-            return cupy.asarray(array, blocking=not non_blocking)
+            return copied(cupy, array, blocking=not non_blocking)
         return cupy.asarray(array)  # from GPU to GPU
 
 

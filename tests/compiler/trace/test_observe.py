@@ -826,12 +826,14 @@ def test_what_a_library_of_devices_does_at_first_use_is_nothing_the_function_doe
     library = types.ModuleType("cupy")
     library.__file__ = str(tmp_path / "cupy" / "__init__.py")
     monkeypatch.setitem(sys.modules, "cupy", library)
-    names = {}
+    names, elsewhere = {}, {"__name__": "cuda.pathfinder.headers"}
     exec(compile("def find(): return 3", str(tmp_path / "finder" / "find.py"), "exec"), names)
+    exec(compile("def find_header(): return 3", str(tmp_path / "cuda" / "pathfinder.py"), "exec"), elsewhere)
     exec(compile("def first_use(): return find()", str(tmp_path / "cupy" / "environment.py"), "exec"), names)
     observer = types.SimpleNamespace(refuse=CompileError)
     with watched_by(observer), watchdog(observer):
         assert names["first_use"]() == 3
+        assert elsewhere["find_header"]() == 3  # as CuPy's compiled code calls it, which has no frame
     refused = pytest.raises(CompileError, match="find is called where it cannot be observed")
     with refused, watched_by(observer), watchdog(observer):
         names["find"]()

@@ -155,11 +155,12 @@ def bars(row: Row, least: tuple[float, str] | None = None) -> str:
     ours = row.ours
     ends = {name: row.best(name) * (1 + row.spread(name)) for name in names}
     longest = max(ends.values())
-    share = 46.0 / longest  # the rest of the width is for the numbers
+    share = 40.0 / longest  # the rest of the width is for the numbers
     height = 22 * len(names)
     parts = [
         f'<svg class="bars" width="100%" height="{height}" role="img" aria-label="{html.escape(row.name)}">'
     ]
+    words = []
     for i, name in enumerate(names):
         y = 22 * i
         best = row.best(name)
@@ -169,8 +170,10 @@ def bars(row: Row, least: tuple[float, str] | None = None) -> str:
         parts.append(
             f'<g class="{kind(name)}"><title>{html.escape(_rounds(row, name))}</title>'
             f'<rect x="0" y="{y + 3}" width="{max(0.3, best * share):.2f}%" height="15" rx="2.5"/>'
-            f'<rect class="noise" x="{best * share:.2f}%" y="{y + 9}" width="{noise:.2f}%" height="3"/>'
-            f'<svg x="{best * share + noise:.2f}%" y="{y}"><text class="value" x="7" y="15">{word}</text></svg></g>'
+            f'<rect class="noise" x="{best * share:.2f}%" y="{y + 9}" width="{noise:.2f}%" height="3"/></g>'
+        )
+        words.append(
+            f'<svg x="{best * share + noise:.2f}%" y="{y}"><text class="value" x="7" y="15">{word}</text></svg>'
         )
     if least is not None and 0 < least[0] <= longest:
         at = least[0] * share
@@ -178,7 +181,7 @@ def bars(row: Row, least: tuple[float, str] | None = None) -> str:
             f'<g class="c-limit"><title>{html.escape(least[1])}</title>'
             f'<line class="limit" x1="{at:.2f}%" x2="{at:.2f}%" y1="0" y2="{height}"/></g>'
         )
-    return "".join([*parts, "</svg>"])
+    return "".join([*parts, *words, "</svg>"])  # (words last: a dashed line must not go through them)
 
 
 def _rounds(row: Row, name: str) -> str:

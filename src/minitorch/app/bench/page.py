@@ -9,8 +9,12 @@ from collections import Counter
 from minitorch.app.bench import charts
 from minitorch.app.bench.plan import SECONDS
 from minitorch.app.bench.results import Results, Row, Section, busy, in_a_line, is_ours
-from minitorch.app.bench.table import limits, noise, quantity, three_digits
+from minitorch.app.bench.table import in_threads, limits, noise, quantity, three_digits
 
+RATIO = (
+    "A <b>ratio</b> on a bar is that contender's time over minitorch's: 2× takes twice as long, 0.5× half."
+)
+GOAL = "<b>Dashed lines</b> are what was aimed at on one H200."
 RULES = (
     "Every contender runs in a process of its own. They are asked in turn, round after round, and the <b>best "
     "round</b> of each counts: the one the machine disturbed least. How far the middle round lies above the best one "
@@ -18,7 +22,7 @@ RULES = (
     "Each has warmed up before it is timed, except where the first time is what is measured, and has the same number "
     "of threads, written at each section. Numbers are float32. Python's garbage collector stays on, as in a person's "
     "program.",
-    "A <b>ratio</b> on a bar is that contender's time over minitorch's: 2× takes twice as long, 0.5× half.",
+    RATIO,
     "<b>Compiled steps:</b> minitorch compiles the whole step with <code>compile</code>, JAX with <code>jit</code>, "
     "PyTorch runs eagerly, and where a C++ compiler is found also with its step in <code>torch.compile</code>, which "
     "needs one. minitorch and PyTorch write parameters in place; JAX's are "
@@ -33,6 +37,23 @@ RULES = (
     "threads. Small tasks live in the caches and can be faster than memory.",
 )
 
+RULES_OF_GPUS = (
+    "Every contender runs in a process of its own, one after the other, and answers row by row. Each has the same "
+    "inputs and begins with the same weights; what its <b>first four steps</b> give must be what they give in float64 "
+    "(of losses also how far they fall, which tells of gradients and optimiser), else it is left out of the row.",
+    "A row is called for some tenths of a second, in pieces of 50 ms that are waited for; the <b>middle</b> of them "
+    "counts. Several rounds (<code>--rounds</code>): the best. With one round, differences below 2% say nothing.",
+    RATIO,
+    "<b>Precision:</b> products and convolutions of float32 may round their factors to TF32, in all alike. In "
+    "bfloat16: minitorch and PyTorch under <code>autocast</code>, JAX with casts in the same places, and cuDNN's "
+    "attention.",
+    "<b>minitorch</b> compiles the whole step with <code>compile</code>. <b>PyTorch</b> has fused optimisers and "
+    "cuDNN's fastest algorithms; as a graph: its whole step, captured as a CUDA graph; compiled: its step in "
+    "<code>torch.compile</code>, in its default mode. <b>JAX</b> has its whole step in <code>jit</code>, its "
+    "parameters donated. minitorch and PyTorch leave every parameter's gradient in <code>.grad</code>, JAX need not.",
+    "<b>First calls</b> find nothing on disk: every contender's caches are new folders.",
+)
+
 INTERRUPTED = "This run was interrupted; it holds what was measured until then."
 
 
@@ -41,7 +62,7 @@ def page(results: Results) -> str:
     machine = html.escape(in_a_line(results.machine))
     versions = html.escape(results.versions_in_a_line())
     sections = [s for s in results.sections.values() if s.rows and not s.name.startswith("limits")]
-    contents = "".join(f'<a href="#{s.name}">{html.escape(s.title)}</a>' for s in sections)
+    contents = "".join(f'<a href="#{_key(s)}">{html.escape(s.title)}</a>' for s in sections)
     state = "" if results.finished else f"<p class=warn>{INTERRUPTED}</p>"
     if warning := busy(results.machine):
         state += f"<p class=warn>{html.escape(warning[0].upper() + warning[1:])}.</p>"
@@ -58,10 +79,17 @@ def page(results: Results) -> str:
         contents=contents,
         headline=_headline(sections),
         sections="\n".join(_section(results, s) for s in sections),
-        rules="".join(f"<li>{rule}" for rule in RULES),
+        rules="".join(f"<li>{rule}" for rule in _rules(results)),
         better=_where_a_peer_is_better(sections),
         left=f"<h2>Left out</h2><ul>{left}</ul>" if left else "",
     )
+
+
+def _rules(results: Results) -> tuple[str, ...]:
+    if "gpu" not in results.sections:
+        return RULES
+    aims = any(row.goal is not None for _, row in results.rows())
+    return (*RULES_OF_GPUS, GOAL) if aims else RULES_OF_GPUS
 
 
 def least_time(results: Results, section: Section, row: Row) -> float | None:
@@ -83,7 +111,7 @@ def _headline(sections: list[Section]) -> str:
         if ratios:
             typical = math.exp(sum(map(math.log, ratios)) / len(ratios))
             cards.append(
-                f'<a class=card href="#{section.name}"><b>{three_digits(typical)}×</b>'
+                f'<a class=card href="#{_key(section)}"><b>{three_digits(typical)}×</b>'
                 f"<span>{html.escape(section.title)}</span><small>{_standings(section)}</small></a>"
             )
     return f"<div class=cards>{''.join(cards)}</div>" if cards else ""
@@ -96,10 +124,14 @@ def _standings(section: Section) -> str:
     return f"{', '.join(counts)} of {found.total()} rows"
 
 
+def _key(section: Section) -> str:
+    return section.name.replace(" ", "-")
+
+
 def _section(results: Results, section: Section) -> str:
-    threads = "1 thread" if section.threads == 1 else f"{section.threads} threads"
-    parts = [f'<section id="{section.name}"><h2>{html.escape(section.title)}</h2>']
-    parts.append(f"<p>{html.escape(section.about)} <small>{threads} each.</small></p>")
+    threads = f" <small>{in_threads(section.threads)} each.</small>" if section.threads else ""
+    parts = [f'<section id="{_key(section)}"><h2>{html.escape(section.title)}</h2>']
+    parts.append(f"<p>{html.escape(section.about)}{threads}</p>")
     curves: dict[str, list[Row]] = {}
     plain = []
     for row in section.rows.values():
@@ -112,9 +144,12 @@ def _section(results: Results, section: Section) -> str:
         for row in plain:
             least = least_time(results, section, row)
             line = None if least is None else (least, f"this machine's limit: {quantity(least, row.unit)}")
-            blocks.append(
-                f"<figure><figcaption>{html.escape(row.name)}</figcaption>{charts.bars(row, line)}</figure>"
-            )
+            goal = ""
+            if row.goal is not None:
+                goal = f"goal {quantity(row.goal, row.unit)}"
+                line = (row.goal, goal)
+            caption = f"<figcaption>{html.escape(row.name)} <small>{goal}</small></figcaption>"
+            blocks.append(f"<figure>{caption}{charts.bars(row, line)}</figure>")
         parts.append(f"<div class=bargrid>{''.join(blocks)}</div>")
     if curves:
         figures = "".join(_curve(results, section, title, rows) for title, rows in curves.items())
@@ -176,11 +211,11 @@ def _where_a_peer_is_better(sections: list[Section]) -> str:
 
 _STYLE = """
 :root { color-scheme: light dark; --page: #fbfaf7; --card: #ffffff; --ink: #1c2127; --soft: #5b6570; --grid: #d9dadd;
-  --ours: #d1440c; --eager: #e08a5b; --torch: #2f6fb2; --torchc: #7aa7d4; --jax: #1c8f6e; --mygrad: #8a5bb5;
-  --autograd: #b0820a; --numpy: #6b7280; --tiny: #b23a72; --limit: #1c2127; }
+  --ours: #d1440c; --eager: #e08a5b; --torch: #2f6fb2; --torchc: #7aa7d4; --torchg: #1f4a7a; --jax: #1c8f6e;
+  --mygrad: #8a5bb5; --autograd: #b0820a; --numpy: #6b7280; --tiny: #b23a72; --limit: #1c2127; }
 @media (prefers-color-scheme: dark) { :root { --page: #14171b; --card: #1c2026; --ink: #e7e9ec; --soft: #9aa4af;
-  --grid: #353b43; --ours: #ff7a45; --eager: #ffb08a; --torch: #6aa9ea; --torchc: #3f6f9f; --jax: #4fc9a4;
-  --mygrad: #bb93e6; --autograd: #e2b53c; --numpy: #9ca3af; --tiny: #ec7fb0; --limit: #e7e9ec; } }
+  --grid: #353b43; --ours: #ff7a45; --eager: #ffb08a; --torch: #6aa9ea; --torchc: #3f6f9f; --torchg: #a9cdf2;
+  --jax: #4fc9a4; --mygrad: #bb93e6; --autograd: #e2b53c; --numpy: #9ca3af; --tiny: #ec7fb0; --limit: #e7e9ec; } }
 * { box-sizing: border-box; }
 body { font: 16px/1.55 system-ui, sans-serif; margin: 0; background: var(--page); color: var(--ink); }
 main { max-width: 68rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
@@ -200,7 +235,9 @@ nav { display: flex; flex-wrap: wrap; gap: .3rem 1rem; margin: 1rem 0; font-size
 .card b { display: block; font-size: 1.7rem; line-height: 1.2; color: var(--ours); }
 .card span, .card small { display: block; line-height: 1.3; }
 figure { margin: 0; min-width: 0; overflow: hidden; }
-figcaption { font-weight: 600; margin-bottom: .3rem; }
+figcaption { font-weight: 600; margin-bottom: .3rem; display: flex; justify-content: space-between; gap: .6rem;
+  align-items: baseline; }
+figcaption small { font-weight: 400; white-space: nowrap; }
 svg { display: block; max-width: 100%; overflow: visible; }
 .curves svg:not(.key) { width: 100%; height: auto; }
 .legend { display: flex; flex-wrap: wrap; gap: .1rem .9rem; font-size: .85rem; margin-bottom: .3rem; }
@@ -208,7 +245,7 @@ svg { display: block; max-width: 100%; overflow: visible; }
 .grid { stroke: var(--grid); fill: none; }
 .faint { opacity: .45; }
 .tick, .axis { font-size: 13.5px; fill: var(--soft); }
-.value { font-size: 13px; fill: var(--ink); }
+.value { font-size: 13px; fill: var(--ink); paint-order: stroke; stroke: var(--card); stroke-width: 3px; }
 .value, .card b, .n { font-variant-numeric: tabular-nums; }
 .noise { opacity: .55; }
 @media (max-width: 30rem) { .value { font-size: 11.5px; } }
@@ -221,6 +258,7 @@ svg { display: block; max-width: 100%; overflow: visible; }
 .c-minitorch-eager, .c-minitorch-from-disk { --c: var(--eager); }
 .c-pytorch { --c: var(--torch); }
 .c-pytorch-compiled { --c: var(--torchc); }
+.c-pytorch-graph { --c: var(--torchg); }
 .c-jax { --c: var(--jax); }
 .c-mygrad { --c: var(--mygrad); }
 .c-autograd { --c: var(--autograd); }

@@ -37,6 +37,7 @@ class Row:
     flops: float | None = None
     traffic: float | None = None
     headline: bool = False
+    goal: float | None = None  # what was aimed at
     values: dict[str, list[float]] = field(default_factory=dict)
 
     def best(self, contender: str) -> float:
@@ -91,7 +92,7 @@ class Section:
 
     name: str
     title: str
-    threads: int = 1
+    threads: int = 1  # 0: a GPU's
     x: str = ""
     about: str = ""
     why: str = ""
@@ -219,7 +220,8 @@ def in_a_line(machine: dict[str, Any]) -> str:
     >>> in_a_line({"cpu": "AMD EPYC", "cores": 2, "system": "Linux x86_64", "python": "3.11.2"})
     'AMD EPYC, 2 cores, Linux x86_64, Python 3.11.2'
     """
-    return f"{machine['cpu']}, {machine['cores']} cores, {machine['system']}, Python {machine['python']}"
+    gpu = f"{machine['gpu']}, " if machine.get("gpu") else ""
+    return f"{gpu}{machine['cpu']}, {machine['cores']} cores, {machine['system']}, Python {machine['python']}"
 
 
 def busy(machine: dict[str, Any]) -> str | None:
@@ -283,7 +285,7 @@ class RunComparison:
 
 def comparable(old: Results, new: Results) -> str | None:
     """Return why two runs cannot be compared, or None."""
-    for key in ("cpu", "cores", "system"):
+    for key in ("gpu", "cpu", "cores", "system"):
         if old.machine.get(key) != new.machine.get(key):
             return f"the old numbers are from another machine ({in_a_line(old.machine)})"
     return None

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
@@ -14,6 +18,8 @@ from minitorch.app.bench.ranks import bench_ranks
 from minitorch.app.bench.results import Results, busy, comparable, compare, load, machine
 from minitorch.cuda import is_available
 from minitorch.serialization import atomically
+
+OF_GPUS = ("contenders", "seconds", "longest", "within")  # options
 
 
 class StageLines:
@@ -120,8 +126,6 @@ def bench(chosen: Any) -> int:
         results = Results(
             machine(), {"quick": chosen.quick, "only": chosen.only, "command": _command(chosen)}
         )
-        if old is not None and (reason := comparable(old, results)) is not None:
-            return refuse(f"--compare: {reason}")
         try:
             where = plan.folder()
         except plan.NoWorkloads as error:
@@ -129,8 +133,12 @@ def bench(chosen: Any) -> int:
         on_gpu = getattr(chosen, "device", "cpu") == "cuda"
         if on_gpu and not is_available():
             return refuse("--device cuda needs a GPU, and CuPy (pip install '.[cuda]' in this folder)")
-        if not on_gpu and any(getattr(chosen, name, None) for name in ("contenders", "seconds", "longest")):
-            return refuse("--contenders, --seconds and --longest are for --device cuda")
+        if not on_gpu and any(getattr(chosen, name, None) for name in OF_GPUS):
+            return refuse(f"--{', --'.join(OF_GPUS[:-1])} and --{OF_GPUS[-1]} are for --device cuda")
+        if on_gpu:
+            gpu.describe(results.machine)
+        if old is not None and (reason := comparable(old, results)) is not None:
+            return refuse(f"--compare: {reason}")
         rows = gpu.chosen_from(list(gpu.ROWS), chosen.only) if on_gpu else []
         asked = gpu.chosen_from(list(gpu.CONTENDERS), getattr(chosen, "contenders", None)) if on_gpu else []
         if on_gpu and not (rows and asked):
@@ -144,38 +152,48 @@ def bench(chosen: Any) -> int:
         if warning := busy(results.machine):
             print(f"minitorch bench: {warning}", file=sys.stderr)
         begun = time.monotonic()
+
+        def save() -> None:
+            results.options["seconds"] = round(time.monotonic() - begun)
+            results.save(target)
+
+        def save_and_draw() -> None:
+            save()
+            if chosen.html is not None:
+                _draw(results, chosen.html)
+
         try:
-            if on_gpu:
-                gpu.bench_gpu(
-                    where,
-                    results,
-                    chosen.rounds or 1,
-                    chosen.seconds or (0.2 if chosen.quick else 0.5),
-                    lambda: results.save(target),
-                    StageLines(sys.stderr).note,
-                    rows=rows,
-                    contenders=asked,
-                    longest=chosen.longest or gpu.LONGEST,
-                )
-            else:
-                measure.run(groups, where, results, choose_progress(), lambda: results.save(target))
-            doubtful = {(c.section, c.row) for c in compare(old, results).slower} if old else set()
-            if doubtful and not on_gpu:
-                # What was slower once may have met a bad moment. A regression is still there the second time.
-                print(f"{len(doubtful)} rows seem slower: they are measured once more", file=sys.stderr)
-                again = plan.with_rows(groups, doubtful)
-                measure.run(again, where, results, choose_progress(), lambda: results.save(target))
+            with _ended_as_by_ctrl_c():
+                if on_gpu:
+                    gpu.bench_gpu(
+                        where,
+                        results,
+                        chosen.rounds or 1,
+                        chosen.seconds or (0.2 if chosen.quick else 0.5),
+                        save_and_draw,
+                        StageLines(sys.stderr).note,
+                        rows=rows,
+                        contenders=asked,
+                        longest=chosen.longest or gpu.LONGEST,
+                        within=chosen.within,
+                    )
+                else:
+                    measure.run(groups, where, results, choose_progress(), save)
+                doubtful = {(c.section, c.row) for c in compare(old, results).slower} if old else set()
+                if doubtful and not on_gpu:
+                    # What was slower once may have met a bad moment. A regression is still there the second time.
+                    print(f"{len(doubtful)} rows seem slower: they are measured once more", file=sys.stderr)
+                    again = plan.with_rows(groups, doubtful)
+                    measure.run(again, where, results, choose_progress(), save)
         except KeyboardInterrupt:
             code = 130
-        results.options["seconds"] = round(time.monotonic() - begun)
-        results.save(target)
+        save()
         print(shown(results))
         print(f"\n{'interrupted; what was measured is' if code else 'every round is'} in {target}")
     else:
         print(shown(results))
     if chosen.html is not None:
-        with atomically(chosen.html) as file:
-            file.write(page(results).encode())
+        _draw(results, chosen.html)
         print(f"page written to {chosen.html}")
     if old is not None:
         if (reason := comparable(old, results)) is not None:
@@ -187,6 +205,24 @@ def bench(chosen: Any) -> int:
             return code or refuse("--compare: the two runs have no row in common")
         code = code or int(bool(comparison.slower))
     return code
+
+
+def _draw(results: Results, path: Path) -> None:
+    with atomically(path) as file:
+        file.write(page(results).encode())
+
+
+@contextlib.contextmanager
+def _ended_as_by_ctrl_c() -> Iterator[None]:
+    """Let a run that is told to end (as `timeout` does) end as by Ctrl-C: what was measured is kept."""
+    if threading.current_thread() is not threading.main_thread():  # who alone may say what a signal does
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def default_json() -> Path:
@@ -202,6 +238,6 @@ def _command(chosen: Any) -> str:
     words += ["--quick"] if chosen.quick else []
     words += [f"--only {chosen.only!r}"] if chosen.only else []
     words += [f"--rounds {chosen.rounds}"] if chosen.rounds else []
-    for name in ("contenders", "seconds", "longest"):
+    for name in OF_GPUS:
         words += [f"--{name} {given!r}"] if (given := getattr(chosen, name, None)) else []
     return " ".join(words)

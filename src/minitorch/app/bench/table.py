@@ -67,9 +67,8 @@ def limits(results: Results) -> list[str]:
     for threads in sorted({section.threads for section in results.sections.values()}):
         flops, traffic = results.limit("flops", threads), results.limit("traffic", threads)
         if flops and traffic:
-            word = "1 thread" if threads == 1 else f"{threads} threads"
             words = f"{flops / 1e9:.0f} GFLOP/s in a large matmul, {traffic / 1e9:.1f} GB/s when copying"
-            lines.append(f"this machine, {word}: {words}")
+            lines.append(f"this machine, {in_threads(threads)}: {words}")
     return lines
 
 
@@ -77,18 +76,28 @@ def _section(section: Section) -> list[str]:
     names = section.contenders
     wide = max([len(row) for row in section.rows] + [len(section.title)])
     columns = {name: max(11, len(name) + 2) for name in names}
-    threads = "1 thread" if section.threads == 1 else f"{section.threads} threads"
-    lines = [f"{section.title} ({threads}; best round of each, less is better)"]
+    threads = f"{in_threads(section.threads)}; " if section.threads else ""
+    lines = [f"{section.title} ({threads}best round of each, less is better)"]
     header = f"{'':{wide}}" + "".join(f"{name:>{columns[name]}}" for name in names)
-    lines.append(header + f"{'best peer / minitorch':>24}{'noise':>8}")
+    aims = any(row.goal is not None for row in section.rows.values())
+    lines.append(header + f"{'best peer / minitorch':>24}{'noise':>8}" + f"{'goal':>11}" * aims)
     for row in section.rows.values():
         cells = "".join(f"{quantity(row.best(name), row.unit):>{columns[name]}}" for name in names)
         ratio = "" if math.isnan(row.ratio) else f"{three_digits(row.ratio)}×"
         spread = noise(row)
-        lines.append(
-            f"{row.name:{wide}}{cells}{ratio:>24}" + ("" if math.isnan(spread) else f"{spread:+8.0%}")
-        )
+        noise_words = "" if math.isnan(spread) else f"{spread:+.0%}"
+        goal = "" if row.goal is None else quantity(row.goal, row.unit)
+        lines.append(f"{row.name:{wide}}{cells}{ratio:>24}{noise_words:>8}{goal:>11}".rstrip())
     return lines
+
+
+def in_threads(count: int) -> str:
+    """Say how many threads there are.
+
+    >>> in_threads(1), in_threads(8)
+    ('1 thread', '8 threads')
+    """
+    return "1 thread" if count == 1 else f"{count} threads"
 
 
 def markdown(results: Results) -> str:

@@ -305,6 +305,40 @@ def test_layers_that_are_alike_have_one_text():
     assert len({id(kernel.items) for kernel in kernels}) == 1
 
 
+def test_layers_that_differ_have_texts_of_their_own():
+    """In their scale, in what they mask, in what they make of scores; those that differ in whose bias they read have one, and each reads its own."""
+    biases = [minitorch.tensor(BIAS[:2] * factor) for factor in (1.0, -3.0)]
+
+    def layers(x):
+        def split():
+            return (part.view(1, 70, 2, 32).transpose(1, 2) for part in x.split(64, dim=2))
+
+        attentions = [
+            causal, plain,
+            lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, scale=0.7),
+            *(lambda q, k, v, bias=bias: attend(scores(q, k) + bias, v) for bias in biases),
+            *(lambda q, k, v, cap=cap: attend(cap * minitorch.tanh(scores(q, k)), v) for cap in (0.5, 4.0)),
+        ]  # fmt: skip
+        with minitorch.no_grad():
+            for each in attentions:
+                seen = each(*split()).transpose(1, 2).reshape(1, 70, 64)
+                x = minitorch.cat([seen * 2, seen.cos(), seen], 2)
+            return (x,)
+
+    # (Unverified: nothing but this comparison would notice.)
+    runner, _ = compared(layers, numbers(1, 70, 192), verify=False)
+    kernels = [t.kernel for t in runner.tasks if t.kernel.variables]
+    assert [[id(k.items) for k in kernels].index(id(kernel.items)) for kernel in kernels] == [
+        0,
+        1,
+        2,
+        3,
+        3,
+        5,
+        6,
+    ]
+
+
 def test_a_row_without_keys_is_no_number():
     q, k, v = (numbers(1, 2, 70, 32, seed=seed) for seed in range(3))
     mask = np.tri(70, dtype=bool)

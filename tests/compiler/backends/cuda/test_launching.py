@@ -4,11 +4,14 @@ import ctypes
 import gc
 import sys
 import weakref
+from types import SimpleNamespace
 
 import pytest
 
 from compiled import BACKENDS
+from minitorch.compiler.backends.cuda import devices
 from minitorch.compiler.backends.cuda.launching import Finder, address_of, launching
+from minitorch.compiler.backends.cuda.words import Kernel, Phase
 
 pytestmark = pytest.mark.skipif("native" not in BACKENDS, reason="llvmlite is not installed")
 WORDS = ctypes.POINTER(ctypes.POINTER(ctypes.c_int64))
@@ -269,3 +272,50 @@ def test_finding_keeps_nothing(Array):
     before = [sys.getrefcount(each) for each in things]
     many()
     assert [sys.getrefcount(each) for each in things] == before
+
+
+def test_kernels_are_made_side_by_side_and_come_back_in_their_order(monkeypatch):
+    """The longest alone; threads take short turns meanwhile, and their usual ones when the last is done, or failed."""
+    usual, turns, together = sys.getswitchinterval(), [], []
+
+    class Module:
+        def load(self, code):
+            self.notes = code.split()
+
+        def get_function(self, name):
+            return f"the function of {self.notes[int(name.removeprefix('kernel'))]}"
+
+    def text(kernels):
+        turns.append(sys.getswitchinterval())
+        together.append([kernel.length for kernel in kernels])
+        if kernels[0].note == "wrong":
+            raise ValueError("it is wrong")
+        return " ".join(kernel.note for kernel in kernels)
+
+    monkeypatch.setattr(devices, "gpu_text", text)
+    monkeypatch.setattr(devices, "assembled", lambda text, processor: text)
+    monkeypatch.setattr(devices, "cores", lambda: 3)
+    device = SimpleNamespace(id=0, compute_capability="90", use=lambda: None)
+    cuda = devices.Cuda()
+    cuda.__dict__["cupy"] = SimpleNamespace(
+        cuda=SimpleNamespace(
+            Device=lambda number=0: device,
+            driver=SimpleNamespace(CUDADriverError=OSError),
+            function=SimpleNamespace(Module=Module),
+        )
+    )
+
+    def kernel(lines, note):
+        return Kernel([Phase(0, ["  line"] * lines)], [], 1, 1, 0, {}, note=note)
+
+    lengths = [3, 500, 4, 20, 1, 30, 2]
+    kernels = [kernel(length, str(number)) for number, length in enumerate(lengths)]
+    assert cuda.load(kernels) == [f"the function of {number}" for number in range(len(lengths))]
+    assert [500] in together
+    assert sorted(length for part in together for length in part) == sorted(lengths)
+    assert len(together) == 3
+    assert max(turns) <= devices.SHORT_TURN
+    assert sys.getswitchinterval() == usual
+    with pytest.raises(ValueError, match="it is wrong"):
+        cuda.load([kernel(1, "wrong")])
+    assert sys.getswitchinterval() == usual

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from minitorch.compiler.backends.llvm.body import Body
+from minitorch.compiler.backends.llvm.body import Body, Expression
 from minitorch.compiler.ir.index import Dim, Index, dims_of
 from minitorch.compiler.ir.program import Value
 from minitorch.compiler.schedule.groups import Composite
@@ -120,18 +120,18 @@ def leaves_of(attention: Attention) -> list[Value]:
     return list(dict.fromkeys([*found, *(r.source for r in rows if r is not None and r.source is not None)]))
 
 
-def expressions(attention: Attention) -> tuple[Body, dict[str, object]]:
+def expressions(attention: Attention) -> tuple[Body, dict[str, Expression]]:
     """Return the scores as a function of the product and, in the backward pass, its gradient as one of the scores'."""
     a = attention
     drawn = None if a.kept is None else seen_in(a.kept)
     body = Body(lambda value: value is drawn or _is_read(value))
     dims = frozenset(dims_of(a.index))
-    named: dict[str, object] = {"product": body.result(a.product, dims)}
-    body.give(a.product, a.index, named["product"])  # type: ignore[arg-type]
+    named: dict[str, Expression] = {"product": body.result(a.product, dims)}
+    body.give(a.product, a.index, named["product"])
     named["scores"] = body.at(a.scores, a.index)
     if a.inner is not None and a.slope is not None:
         named["inner"] = body.result(a.inner, dims)
-        body.give(a.inner, a.index, named["inner"])  # type: ignore[arg-type]
+        body.give(a.inner, a.index, named["inner"])
         named["slope"] = body.at(a.slope, a.index)
     if a.kept is not None:
         named["kept"] = body.at(a.kept, a.index)

@@ -6,10 +6,13 @@ thread after thread, where there is no GPU.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
+import sys
+import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol
 
@@ -341,6 +344,45 @@ def _convolve(convolution: LibraryConvolution, addresses: np.ndarray, slots: lis
     made[...] = sums
 
 
+def shared_out(lengths: list[int], most: int) -> list[list[int]]:
+    """Share work out among so many workers at most: return who does what, who has most to do first.
+
+    >>> shared_out([5, 90, 20, 30], 3)
+    [[1], [3], [2, 0]]
+    """
+    parts: list[list[int]] = [[] for _ in range(max(1, min(most, len(lengths))))]
+    totals = [0] * len(parts)
+    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        least = totals.index(min(totals))
+        parts[least].append(i)
+        totals[least] += lengths[i]
+    return [parts[i] for i in sorted(range(len(parts)), key=lambda i: -totals[i])]
+
+
+SHORT_TURN = 0.0005  # seconds
+_turns = threading.Lock()
+_short: list[float] = []  # the usual turns, for each who asked for short ones
+
+
+@contextlib.contextmanager
+def short_turns() -> Iterator[None]:
+    """Let Python's threads take short turns while some of them make kernels.
+
+    One that makes a kernel asks for its turn some forty times, after every look at LLVM, the assembler or a file; while
+    another thread computes (as the one that records does) it would wait 5 ms for each.
+    """
+    with _turns:
+        _short.append(_short[0] if _short else sys.getswitchinterval())
+        sys.setswitchinterval(min(_short[0], SHORT_TURN))
+    try:
+        yield
+    finally:
+        with _turns:
+            usual = _short.pop()
+            if not _short:
+                sys.setswitchinterval(usual)
+
+
 class Cuda:
     """A GPU of NVIDIA's, through CuPy."""
 
@@ -392,26 +434,28 @@ class Cuda:
         return self.loading(kernels)()
 
     def loading(self, kernels: list[Kernel]) -> Callable[[], list[Any]]:
-        """Begin to make modules of kernels, which the driver assembles side by side; return what waits for them."""
-        count = max(1, min(cores(), len(kernels)))
-        parts = [kernels[first::count] for first in range(count)]
+        """Begin to make modules of kernels, which are assembled side by side; return what waits for them."""
+        parts = shared_out([kernel.length for kernel in kernels], cores())
         there = (self.cupy.cuda.Device().id, self.processor)
-        pool = ThreadPoolExecutor(count)
-        begun = [pool.submit(self._module, part, *there) for part in parts]
+        pool = ThreadPoolExecutor(len(parts))
+        begun = [pool.submit(self._module, [kernels[i] for i in part], *there) for part in parts]
         pool.shutdown(wait=False)
 
         def finished() -> list[Any]:
             try:
                 made = [each.result() for each in begun]
             except self.cupy.cuda.driver.CUDADriverError:  # (a driver that wants them in this very thread)
-                made = [self._module(part, *there) for part in parts]
+                made = [self._module([kernels[i] for i in part], *there) for part in parts]
             functions: list[Any] = [None] * len(kernels)
-            for first, part in enumerate(made):
-                functions[first::count] = part
+            for part, loaded in zip(parts, made, strict=True):
+                for i, function in zip(part, loaded, strict=True):
+                    functions[i] = function
             return functions
 
         return finished
 
+    @short_turns()
+    @short_turns()
     def _module(self, kernels: list[Kernel], number: int, processor: str) -> list[Any]:
         self.cupy.cuda.Device(number).use()  # (each thread has to say so)
         text, module = gpu_text(kernels), self.cupy.cuda.function.Module()
@@ -486,6 +530,8 @@ class Cuda:
 
     def ready(self, array: Any) -> Any:
         """Return an array on the device, in C order and on an address that is a multiple of 16."""
+        if isinstance(array, np.ndarray):
+            array = np.atleast_1d(array)  # (to fill one without dimensions CuPy would have to make a kernel)
         array = self.cupy.ascontiguousarray(self.cupy.asarray(array))
         return array if array.data.ptr % ALIGNMENT == 0 else array.copy()
 

@@ -5,12 +5,14 @@ Values become expressions as for a CPU; a product is a loop like any other, that
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from minitorch.compiler.backends.cuda import attention as attention_of
 from minitorch.compiler.backends.cuda.arrangement import is_aligned
 from minitorch.compiler.backends.cuda.attention import ROW_NUMBERS, SUM, Attention
 from minitorch.compiler.backends.cuda.attention_kernels import kernels_of
@@ -42,10 +44,10 @@ from minitorch.compiler.backends.cuda.products import (
 from minitorch.compiler.backends.cuda.scans import pieces_of, write_scan
 from minitorch.compiler.backends.cuda.sorting import Rows, scratch_bytes, write_sort
 from minitorch.compiler.backends.cuda.tiles import RESULT, ROW
-from minitorch.compiler.backends.cuda.words import SIZE, TRIPLE, Item, with_sizes
+from minitorch.compiler.backends.cuda.words import SIZE, TRIPLE, Kernel, with_sizes
 from minitorch.compiler.backends.llvm.body import Body
 from minitorch.compiler.backends.llvm.loops import Loop, LoopFold, Store
-from minitorch.compiler.backends.llvm.lower import Lowering, loop_key, product_of
+from minitorch.compiler.backends.llvm.lower import Lowering, loop_key, nodes_key, product_of
 from minitorch.compiler.backends.llvm.target import Target
 from minitorch.compiler.ir import builder
 from minitorch.compiler.ir.halves import HALVES
@@ -124,6 +126,26 @@ def _rows_apart(schedule: Schedule) -> dict[Value, tuple[int, int]]:
     return found
 
 
+def _attention_key(attention: Attention) -> Any:
+    """Return what makes the kernels of two attentions the same: all but which values they read and write."""
+    a = attention
+    places = {leaf: place for place, leaf in enumerate(a.leaves)}
+
+    def lie(rows: attention_of.Rows | None) -> Any:
+        source = None if rows is None or rows.source is None else places.get(rows.source)
+        return None if rows is None else (source, dataclasses.replace(rows, source=None))
+
+    body, named = attention_of.expressions(a)
+    read = [each if isinstance(each, tuple) else (each,) for each in body.operands]
+    return (
+        nodes_key([*a.batches, a.query, a.key], named),
+        tuple((places[value], *rest) for value, *rest in read),
+        (a.size, a.band, a.kept_factor, a.in_groups, len(a.batches)),
+        tuple(map(lie, (a.q, a.k, a.v, a.g, *a.of_queries))),
+        tuple((name, lie(rows)) for name, rows in a.written.items()),
+    )
+
+
 class GpuLowering(Lowering):
     """Writes groups as kernels for a GPU."""
 
@@ -134,7 +156,8 @@ class GpuLowering(Lowering):
         self.convolves = convolves  # whether a convolution is a library's
         self.written_views: dict[Value, Scratch] = {}  # for convolutions
         self.checks: list[Group] = []  # so far
-        self.items: dict[str, list[Item]] = {}  # the texts of attention's kernels, by themselves
+        # Attention's kernels, by what makes two the same, and the values that those were written for.
+        self.attentions: dict[Any, tuple[list[Value], list[Kernel]]] = {}
         self.rows = {value: (Scratch(size), row) for value, (size, row) in _rows_apart(schedule).items()}
 
     def write(self, loop: Loop) -> Any:
@@ -212,7 +235,11 @@ class GpuLowering(Lowering):
         """Return attention's kernels, on what is read and written in this group."""
         call, *items = group.members
         attention: Attention = call.attributes["function"]
-        given = dict(zip(attention.leaves, call.inputs, strict=False))
+        key = _attention_key(attention)
+        if key not in self.attentions:
+            self.attentions[key] = attention.leaves, kernels_of(attention)
+        leaves, kernels = self.attentions[key]
+        given = dict(zip(leaves, call.inputs, strict=False))
         rows = call.inputs[len(attention.leaves) :]
         if not all(self.is_stored(each) for each in call.inputs):
             raise Contradiction("attention reads what does not lie in memory")
@@ -234,12 +261,12 @@ class GpuLowering(Lowering):
                 return rows[key[1]]
             return (given[first], *rest) if rest else given[first]
 
-        kernels = kernels_of(attention)
-        for kernel in [each for k in kernels for each in (k, k.exact) if each is not None]:
-            kernel.operands = [operand(key) for key in kernel.operands]
-            # Layers that differ in nothing but where they read and write have one text.
-            kernel.items = self.items.setdefault(repr(kernel.items), kernel.items)
-        return kernels
+        def placed(kernel: Kernel) -> Kernel:
+            exact = None if kernel.exact is None else placed(kernel.exact)
+            return dataclasses.replace(kernel, operands=list(map(operand, kernel.operands)), exact=exact)
+
+        # Layers that differ in nothing but where they read and write have one text.
+        return [placed(kernel) for kernel in kernels]
 
     def product(self, group: Group) -> list[Any]:
         """Write a product, with what follows it: a library's, or a loop over its elements and along its sums."""

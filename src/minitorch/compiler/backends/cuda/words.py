@@ -155,6 +155,19 @@ class Kernel:
     sizes: int = 0
     at_once: int = 1
 
+    @property
+    def length(self) -> int:
+        """How long it takes to be made, about: its lines."""
+        return _length(self.items) + sum(part.kernel.length for part in self.parts)
+
+
+def _length(items: Sequence[Item]) -> int:
+    lines = 0
+    for item in items:
+        lines += 8 if isinstance(item, (Together, GroupProducts)) else len(item.lines)
+        lines += _length(item.items) if isinstance(item, Turns) else 0
+    return lines
+
 
 def with_sizes(write: Callable[[], Kernel]) -> Kernel:
     """Write a kernel in which sizes may vary: each that it names is one more operand."""

@@ -6,7 +6,7 @@ Here values become nodes: every load gets its address, every view disappears.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -326,6 +326,13 @@ def loop_key(loop: Loop) -> Any:
         numbers.store(store)
     rest = (len(loop.outer), loop.divided, loop.blocks, numbers.affine(loop.position), loop.serial)
     return ("loop", rest, len(loop.body.operands), tuple(numbers.lines))
+
+
+def nodes_key(dims: Sequence[Dim], named: Mapping[str, Expression]) -> Any:
+    """Return what makes some expressions in loops the same."""
+    numbers = _Numbers(dims)
+    numbers.add(list(named.values()))
+    return tuple(numbers.lines), tuple((name, numbers.nodes[node]) for name, node in named.items())
 
 
 def _product_key(product: Product) -> Any:

@@ -20,6 +20,8 @@ from minitorch.compiler.trace.observe.observer import Observer, current_observer
 from minitorch.compiler.trace.observe.whose import is_pythons, is_trusted, is_user_module
 from minitorch.engine.gpu import has_code_in
 
+# Packages that CuPy asks where things are: its compiled code does too, of which there is no frame.
+_OF_NVIDIA = ("cuda", "nvidia")
 _harmless: dict[int, Any] = {}  # code, by id, that was looked at before: a weak reference to it
 
 
@@ -41,6 +43,8 @@ def _is_done_once(frame: Any) -> bool:
     """Tell whether a frame is of what is done at first use: finding or running a module that this library imports
     only now, or looking, by other packages, for what a device's library needs.
     """
+    if "cupy" in sys.modules and frame.f_globals.get("__name__", "").partition(".")[0] in _OF_NVIDIA:
+        return True
     is_helper = has_code_in(frame.f_code.co_filename, beside=True)
     while frame is not None and not rewriter.is_instrumented(frame.f_code):
         file = frame.f_code.co_filename
