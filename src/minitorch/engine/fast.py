@@ -31,7 +31,7 @@ def {name}({parameters}):
         or (rebased and ({is_view}))
         or (exposed and ({is_exposed}))
         or (complex_met and op.complex is REFUSED)
-        or bfloat16_met
+        or (bfloat16_met and {narrow})
         or (mode := current()).observers
         or (mode.precision is not None and op.name in FLOAT32_THERE)
     ){or_uncommon}:
@@ -75,6 +75,7 @@ _NAMES = {
     "attention": attention,
     "asarray": np.asarray,
     "bfloat16_met": bfloat16.met,
+    "computed_in_float32": bfloat16.is_computed_in_float32,
     "complex_met": complex_numbers.met,
     "current": current,
     "exposed": exposed,
@@ -94,7 +95,9 @@ _NAMES = {
 
 def _short_path(name: str, documentation: str, **places: str) -> Any:
     space: dict[str, Any] = dict(_NAMES)
-    places = {"attributes": "NO_ATTRIBUTES", "or_uncommon": "", "start": "", "look_for_a_view": "", **places}
+    narrow = f"{places['first']}.dtype.kind == 'V' and computed_in_float32(op, ({places['arrays']}))"
+    places = {"narrow": narrow, "attributes": "NO_ATTRIBUTES", **places}
+    places = {"or_uncommon": "", "start": "", "look_for_a_view": "", **places}
     exec(compile(_TEMPLATE.format(name=name, **places), f"{__file__}:{name}", "exec"), space)
     space[name].__doc__ = documentation
     return space[name]
@@ -107,7 +110,7 @@ apply_unary = _short_path(
     is_view="is_view(x)",
     is_exposed="attributes or is_exposed(x)",  # attributes may hold an index that others can write into
     start="array = x._array",
-    or_uncommon=" or (op.floating and array.dtype.kind not in 'fc')",
+    or_uncommon=" or (op.floating and array.dtype.kind not in 'fcV')",
     apply="apply(op, x, **attributes)",
     arrays="array,",
     first="array",
@@ -131,7 +134,7 @@ apply_binary = _short_path(
     parameters="op, a, b",
     is_view="is_view(a) or is_view(b)",
     is_exposed="is_exposed(a) or is_exposed(b)",
-    or_uncommon=" or (op.floating and a._array.dtype.kind not in 'fc')",
+    or_uncommon=" or (op.floating and a._array.dtype.kind not in 'fcV')",
     apply="apply(op, a, b)",
     arrays="a._array, b._array",
     first="a._array",
