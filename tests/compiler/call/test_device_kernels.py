@@ -529,3 +529,57 @@ def test_numbers_that_are_equal_are_not_the_same(kind, request):
             assert found.dtype == expected.dtype
             np.testing.assert_array_equal(found, expected)
             np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+
+
+OF_HALVES = {
+    "add": lambda x, y, w, b: x + y,
+    "a row": lambda x, y, w, b: x * b,
+    "a number": lambda x, y, w, b: 1.0 - x * 2,
+    "gelu": lambda x, y, w, b: F.gelu(x),
+    "relu": lambda x, y, w, b: F.relu(x),
+    "softmax": lambda x, y, w, b: minitorch.softmax(x, -1),
+    "layer_norm": lambda x, y, w, b: F.layer_norm(x, (8,), b, b),
+    "sum": lambda x, y, w, b: x.sum(),
+    "mean": lambda x, y, w, b: x.mean(-1),
+    "linear": lambda x, y, w, b: F.linear(x, w, b),
+    "matmul": lambda x, y, w, b: x @ w,
+    "turned": lambda x, y, w, b: x.reshape(8, 6).mT @ w,
+    "cross_entropy": lambda x, y, w, b: F.cross_entropy(x, there(np.array([1, 0, 3, 7, 2, 2]))),
+}
+
+
+@pytest.mark.parametrize("call", OF_HALVES.values(), ids=OF_HALVES)
+def test_bfloat16_is_read_and_written_by_the_kernels_of_an_op(launcher, call, monkeypatch):
+    """No pass is made to widen what an op reads, or to round what it gives."""
+    pytest.importorskip("ml_dtypes")
+    draw, half = np.random.default_rng(0), np.dtype(minitorch.bfloat16)
+    arrays = [draw.normal(size=s).astype(half) for s in ((6, 8), (6, 8), (8, 8), (8,))]
+    seed = draw.normal(size=call(*map(minitorch.tensor, arrays)).shape)
+
+    def run(make, dtype):
+        tensors = [make(a.astype(dtype)) for a in arrays]
+        for each in tensors:
+            each.requires_grad_()
+        out = call(*tensors)
+        out.backward(make(seed.astype(half).astype(dtype))._data)
+        return [out._data] + [t.grad for t in tensors if t.grad is not None]
+
+    def by_library(self, *args, **options):
+        passes.append("astype")
+        return convert(self, *args, **options)
+
+    convert = lambda self, *args, **options: DeviceArray(self.host.astype(*args, **options))
+    monkeypatch.setattr(DeviceArray, "astype", by_library, raising=False)
+    counts, found = {}, {}
+    for dtype in (half, np.dtype(np.float32)):
+        passes = []
+        for _ in range(3):
+            run(there, dtype)
+        passes.clear()
+        counts[dtype.name] = launches(launcher, lambda dtype=dtype: run(there, dtype)), len(passes)
+        found[dtype.name] = run(there, dtype)
+    print(counts)
+    assert counts["bfloat16"] == counts["float32"]
+    for mine, other in zip(found["bfloat16"], found["float32"], strict=True):
+        assert mine.dtype == half
+        np.testing.assert_allclose(mine.host.astype(np.float32), other.host, rtol=3e-2, atol=6e-2)
