@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from minitorch.engine.dtypes import is_bfloat16
-from minitorch.engine.modes import attention
 from minitorch.ops.narrow import is_narrow
 from minitorch.ops.native import computes_narrow
 from minitorch.ops.op import Op
@@ -32,7 +31,6 @@ def meet_bfloat16(dtype: Any) -> None:
     """Note that there are bfloat16 tensors, if this is their dtype."""
     if not met and is_bfloat16(dtype):
         met.append(True)
-        attention.append("bfloat16")
 
 
 def is_computed_in_float32(op: Op, arrays: Sequence[Any]) -> bool:

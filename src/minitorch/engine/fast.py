@@ -26,12 +26,12 @@ from minitorch.ops.op import REFUSED
 _TEMPLATE = """
 def {name}({parameters}):
     {start}
-    if (attention or exposed) and (
+    if (attention or exposed or (bfloat16_met and {first}.dtype.kind == 'V')) and (
         recordings
         or (rebased and ({is_view}))
         or (exposed and ({is_exposed}))
         or (complex_met and op.complex is REFUSED)
-        or (bfloat16_met and {narrow})
+        or (bfloat16_met and {first}.dtype.kind == 'V' and computed_in_float32(op, ({arrays})))
         or (mode := current()).observers
         or (mode.precision is not None and op.name in FLOAT32_THERE)
     ){or_uncommon}:
@@ -95,9 +95,7 @@ _NAMES = {
 
 def _short_path(name: str, documentation: str, **places: str) -> Any:
     space: dict[str, Any] = dict(_NAMES)
-    narrow = f"{places['first']}.dtype.kind == 'V' and computed_in_float32(op, ({places['arrays']}))"
-    places = {"narrow": narrow, "attributes": "NO_ATTRIBUTES", **places}
-    places = {"or_uncommon": "", "start": "", "look_for_a_view": "", **places}
+    places = {"attributes": "NO_ATTRIBUTES", "or_uncommon": "", "start": "", "look_for_a_view": "", **places}
     exec(compile(_TEMPLATE.format(name=name, **places), f"{__file__}:{name}", "exec"), space)
     space[name].__doc__ = documentation
     return space[name]

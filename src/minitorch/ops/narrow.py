@@ -57,6 +57,12 @@ def takes_narrow(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def in_any_order(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Note that a function's results lie in the order of their axes, whatever order its inputs lie in."""
+    function.in_any_order = True  # type: ignore[attr-defined]
+    return function
+
+
 def widely(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that computes bfloat16 in float32 and rounds once; itself, if it takes bfloat16."""
     if getattr(function, "takes_narrow", False):
@@ -72,3 +78,31 @@ def widely(function: Callable[..., Any]) -> Callable[..., Any]:
         return narrowed(function(*widened(inputs), **attributes), inputs)
 
     return run
+
+
+def in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of arrays that computes float16 and bfloat16 in float32, and rounds its results once."""
+
+    @functools.wraps(function)
+    def run(*inputs: Any, **attributes: Any) -> Any:
+        first = _first_of_floats(inputs)
+        if (
+            hasattr(first, "requires_grad") or first.dtype.itemsize != 2
+        ):  # (each op of Tensors does so by itself)
+            return function(*inputs, **attributes)
+        found = function(*_in_float32(inputs), **attributes)
+        rounded = [None if each is None else each.astype(first.dtype) for each in _several(found)]
+        return tuple(rounded) if isinstance(found, tuple) else rounded[0]
+
+    return takes_narrow(run)
+
+
+def _several(found: Any) -> Any:
+    return found if isinstance(found, tuple) else (found,)
+
+
+def _in_float32(thing: Any) -> Any:
+    if isinstance(thing, (list, tuple)):
+        return type(thing)(_in_float32(each) for each in thing)
+    is_half = is_narrow(thing) or getattr(thing, "dtype", None) == np.float16
+    return thing.astype(np.float32) if is_half else thing

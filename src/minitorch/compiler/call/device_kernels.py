@@ -51,7 +51,8 @@ from minitorch.compiler.trace.refusal import CompileError
 from minitorch.engine import gpu, recording
 from minitorch.engine.dtypes import is_bfloat16, kind_of
 from minitorch.engine.precision import may_round
-from minitorch.ops.native import ELEMENTWISE
+from minitorch.ops.narrow import is_narrow
+from minitorch.ops.native import ANY, ELEMENTWISE
 from minitorch.ops.op import OPS, UNLISTED
 
 DTYPES = frozenset(np.dtype(t) for t in (np.float32, np.float64, np.int32, np.int64, np.bool_)).union(HALVES)
@@ -643,7 +644,11 @@ def compute(
             return None
         if not array.flags.c_contiguous:
             if 0 not in array.strides:  # a result of CuPy's would lie in memory as the array does
-                return None
+                if not is_narrow(array) and not hasattr(function, "in_any_order"):
+                    return None
+                turns = tuple([_turn(each) if each.__class__ is kind else None for each in inputs])
+                if any(turns):
+                    return _turned(function, plain, inputs, attributes, lengths, turns)
             arrays[i] = array = array.copy(order="C")
             as_they_are = False
         pattern.append((array.dtype, array.shape))
@@ -673,6 +678,45 @@ def compute(
             _keep_for_quick(function, inputs, attributes, kernel, shape)
         return kernel(arrays, shape)
     return _later(key, function, plain, inputs, arrays, tuple(tree), attributes, shape)
+
+
+def _turn(array: Any) -> tuple[int, ...] | None:
+    """Return in which order of its axes an array lies in memory; None: in theirs, or with gaps."""
+    if array.flags.c_contiguous:
+        return None
+    turn = tuple(sorted(range(array.ndim), key=lambda axis: -array.strides[axis]))
+    return turn if array.transpose(turn).flags.c_contiguous else None
+
+
+def _turned(
+    function: Function,
+    plain: Function,
+    inputs: tuple[Any, ...],
+    attributes: dict[str, Any],
+    lengths: str,
+    turns: tuple[tuple[int, ...] | None, ...],
+) -> Any:
+    """Return what a function gives of arrays some of which lie in another order of their axes: kernels know of it."""
+    given = tuple(
+        [each if turn is None else each.transpose(turn) for each, turn in zip(inputs, turns, strict=True)]
+    )
+    backs = tuple([None if turn is None else tuple(np.argsort(turn).tolist()) for turn in turns])
+    if lengths == ELEMENTWISE and len(set(turns)) == 1 and len({each.shape for each in given}) == 1:
+        found = compute(function, plain, given, attributes, lengths)
+        return None if found is None else found.transpose(backs[0])
+    return compute(_of_turned(function, backs), _of_turned(plain, backs), given, attributes, ANY)
+
+
+@functools.cache
+def _of_turned(function: Function, backs: tuple[tuple[int, ...] | None, ...]) -> Function:
+    """Return a function of arrays that are turned first."""
+
+    @functools.wraps(function)
+    def run(*inputs: Any, **attributes: Any) -> Any:
+        turned = [x if turn is None else x.transpose(turn) for x, turn in zip(inputs, backs, strict=True)]
+        return function(*turned, **attributes)
+
+    return run
 
 
 def _later(

@@ -14,10 +14,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from minitorch.engine import watch
-from minitorch.engine.dtypes import kind_of
+from minitorch.engine.dtypes import finfo, float32, kind_of
 from minitorch.engine.fast import apply_ternary
 from minitorch.engine.modes import current
 from minitorch.engine.record import apply, apply_many
@@ -26,7 +24,7 @@ from minitorch.functions import pad
 from minitorch.ops.layers import AFFINE, NORMALIZE, NORMALIZED
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor, promoted, to_floating
-from minitorch.tensor.precision import in_float32_there, rounded_once
+from minitorch.tensor.precision import by_one_op_there, in_float32_there, rounded_once
 
 __all__ = [
     "batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize", "rms_norm",
@@ -213,6 +211,7 @@ def _last_axes(x: Tensor, normalized_shape: Any, name: str, **members: Any) -> t
 
 @in_float32_there
 @rounded_once
+@by_one_op_there
 def layer_norm(
     input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Tensor:
@@ -229,6 +228,7 @@ def layer_norm(
 
 @in_float32_there
 @rounded_once
+@by_one_op_there
 def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Tensor:
     """Divide each sample by the root of its mean square over the last axes.
 
@@ -239,7 +239,7 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
     """
     x = to_floating(as_tensor(input))
     axes = _last_axes(x, normalized_shape, "rms_norm", weight=weight)
-    smallest = float(np.finfo(x.dtype).eps) if eps is None else eps
+    smallest = finfo(float32 if x._array.dtype.itemsize == 2 else x._array.dtype).eps if eps is None else eps
     return _normalized_alone(x, axes, smallest, weight, centre=False)
 
 
