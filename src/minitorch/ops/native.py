@@ -172,7 +172,7 @@ _copy_there: Callable[..., Any] = natively_there(lambda x: x * 1, ELEMENTWISE)
 def copied(array: Any, order: Any = "C") -> Any:
     """Return a copy of an array: of large floats on a device by a kernel. order: as of NumPy's."""
     large = is_of_device(array) and array.size >= LARGE_THERE
-    if large and array.dtype.kind == "f" and array.flags.c_contiguous:
+    if large and array.dtype.kind in "fV" and array.flags.c_contiguous:
         return _copy_there(array)
     return array.copy(order)
 

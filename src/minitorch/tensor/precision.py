@@ -134,13 +134,16 @@ def rounded_once(function: F) -> F:
             or not _is_half(first._array.dtype)
         ):
             return function(*args, **options)
-        if is_of_device(first._array) and hasattr(function, "rounds_once_there"):
-            given = [each for each in (*args, *options.values()) if isinstance(each, Node)]
-            if all(each._array.dtype == first._array.dtype for each in given):
-                return function(*args, **options)
+        if hasattr(function, "rounds_once_there") and is_half_there(first):
+            return function(*args, **options)
         return cast(function(*_each(_widened, args), **_each_named(_widened, options)), first._array.dtype)
 
     return run  # type: ignore[return-value]
+
+
+def is_half_there(tensor: Any) -> bool:
+    """Tell whether a tensor of half precision lies on a device, where kernels compute in float32 and round once."""
+    return isinstance(tensor, Node) and is_of_device(tensor._array) and _is_half(tensor._array.dtype)
 
 
 def by_one_op_there(function: F) -> F:

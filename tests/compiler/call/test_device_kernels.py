@@ -614,3 +614,31 @@ def test_attention_of_halves_is_one_op(launcher, name, causal, monkeypatch):
         assert mine.dtype == half
         assert np.abs(mine.host.astype(np.float32) - other).max() < 2e-2 * np.abs(other).max()
     assert launches(launcher, lambda: run(there, half)) <= 8
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_halves_are_normalised_beside_float32(launcher, name):
+    """As under autocast, where weights and what is kept of the batches are float32: so are their gradients."""
+    if name == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    draw, half = np.random.default_rng(0), np.dtype(getattr(minitorch, name))
+    images, scale = draw.normal(2, 3, size=(5, 4, 6)).astype(half), draw.normal(size=4).astype(np.float32)
+    seed = draw.normal(size=images.shape).astype(half)
+
+    def run(make, dtype):
+        x, w, b, *kept = (
+            make(a) for a in (images.astype(dtype), scale, scale[::-1].copy(), scale * 0, scale * 0)
+        )
+        for each in (x, w, b):
+            each.requires_grad_()
+        out = F.batch_norm(x, *kept, w, b, training=True)
+        out.backward(make(seed.astype(dtype))._data)
+        return [out._data, x.grad, w.grad, b.grad, *[each._data for each in kept]]
+
+    for _ in range(2):
+        found = run(there, half)
+    rough = 8 * float(minitorch.finfo(half).eps)
+    for i, (mine, other) in enumerate(zip(found, run(minitorch.tensor, np.float32), strict=True)):
+        assert mine.dtype == (half if i < 2 else np.float32)
+        atol = rough if i < 2 else 1e-4
+        np.testing.assert_allclose(mine.host.astype(np.float32), other, rtol=atol, atol=atol)

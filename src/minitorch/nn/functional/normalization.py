@@ -24,7 +24,7 @@ from minitorch.functions import pad
 from minitorch.ops.layers import AFFINE, NORMALIZE, NORMALIZED
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor, promoted, to_floating
-from minitorch.tensor.precision import by_one_op_there, in_float32_there, rounded_once
+from minitorch.tensor.precision import by_one_op_there, in_float32_there, is_half_there, rounded_once
 
 __all__ = [
     "batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize", "rms_norm",
@@ -60,6 +60,8 @@ def _of_one_dtype(x: Tensor, weight: Any, bias: Any) -> tuple[Any, Any, Any]:
     weight = None if weight is None else as_tensor(weight)
     bias = None if bias is None else as_tensor(bias)
     dtype = x._array.dtype
+    if is_half_there(x):  # the op takes float32 beside halves
+        return x, weight, bias
     if (weight is None or weight._array.dtype is dtype) and (bias is None or bias._array.dtype is dtype):
         return x, weight, bias
     x, *given = promoted(*(each for each in (x, weight, bias) if each is not None))
@@ -83,7 +85,6 @@ def _check_lengths(name: str, length: int, **members: Any) -> None:
             )
 
 
-@rounded_once
 def batch_norm(
     input: Any,
     running_mean: Any,
@@ -103,6 +104,20 @@ def batch_norm(
     tensor([[-1.0000],
             [ 1.0000]])
     """
+    compute = _batch_norm if training and is_half_there(input) else _batch_norm_in_float32
+    return compute(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def _batch_norm(
+    input: Any,
+    running_mean: Any,
+    running_var: Any,
+    weight: Any,
+    bias: Any,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> Tensor:
     x = to_floating(as_tensor(input))
     if x.ndim < 2:
         raise RuntimeError(
@@ -134,6 +149,9 @@ def batch_norm(
     _move(running_mean, mean._data.reshape(channels), momentum)
     _move(running_var, variance._data.reshape(channels) * (count / max(count - 1, 1)), momentum)
     return out
+
+
+_batch_norm_in_float32 = rounded_once(_batch_norm)
 
 
 def _move(running: Any, found: Any, momentum: float) -> None:
