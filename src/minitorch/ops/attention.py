@@ -11,7 +11,8 @@ import math
 import numpy as np
 
 from minitorch.ops.activation import SOFTMAX
-from minitorch.ops.narrow import in_any_order, in_float32
+from minitorch.ops.narrow import in_float32
+from minitorch.ops.native import as_a_whole
 from minitorch.ops.op import Array, Op
 
 
@@ -25,13 +26,13 @@ def _weights(q: Array, k: Array, scale: float, causal: bool) -> Array:
     return SOFTMAX(scores, axis=-1)
 
 
-@in_any_order
+@as_a_whole
 @in_float32
 def _attention(q: Array, k: Array, v: Array, *, scale: float, causal: bool) -> Array:
     return _weights(q, k, scale, causal) @ v
 
 
-@in_any_order
+@as_a_whole
 @in_float32
 def _attention_rules(
     g: Array, out: Array, q: Array, k: Array, v: Array, *, scale: float, causal: bool

@@ -191,19 +191,14 @@ def _normalize_in_float32(x: Array, *scaling: Array | None, **how: Any) -> tuple
 
 
 @takes_narrow
-def _normalize_rules_in_float32(
-    g: Any, out: Any, *inputs: Array | None, **how: Any
-) -> Sequence[Array | None]:
-    """Do the same for the rules: each gradient in its input's dtype, weights' of halves in float32 too."""
-    if (
-        hasattr(inputs[0], "requires_grad") or inputs[0].dtype.itemsize != 2
-    ):  # (a Tensor's ops do so by themselves)
+def _normalize_rules_in_float32(g: Any, out: Any, *inputs: Any, **how: Any) -> Sequence[Array | None]:
+    """Do the same for the rules: each gradient in its input's dtype, where weights of halves may be float32's."""
+    first = inputs[0]
+    if hasattr(first, "requires_grad") or first.dtype.itemsize != 2:  # (ops of Tensors do so by themselves)
         return _normalize_rules(g, out, *inputs, **how)
     wide = [None if each is None else each.astype(np.float32) for each in (*g, *inputs)]
-    found = _normalize_rules(wide[:3], out, *wide[3:], **how)
-    return tuple(
-        [None if each is None else each.astype(like.dtype) for each, like in zip(found, inputs, strict=False)]
-    )
+    found = zip(_normalize_rules(wide[:3], out, *wide[3:], **how), inputs, strict=False)
+    return tuple([None if each is None else each.astype(like.dtype) for each, like in found])
 
 
 NORMALIZE = Op("normalize", _normalize_in_float32, joint=_normalize_rules_in_float32, native=True)

@@ -57,12 +57,6 @@ def takes_narrow(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def in_any_order(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Note that a function's results lie in the order of their axes, whatever order its inputs lie in."""
-    function.in_any_order = True  # type: ignore[attr-defined]
-    return function
-
-
 def widely(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that computes bfloat16 in float32 and rounds once; itself, if it takes bfloat16."""
     if getattr(function, "takes_narrow", False):

@@ -191,6 +191,14 @@ def shortened(run: Callable[..., Any] | None, shortcut: Shortcut) -> Callable[..
     return short
 
 
+def as_a_whole(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Note that a function's kernels on a device are worth making for each of its lengths, and for inputs that lie in
+    memory in other orders than that of their axes: there is nothing like them among a library's.
+    """
+    function.as_a_whole = True  # type: ignore[attr-defined]
+    return function
+
+
 def computes_narrow(run: Callable[..., Any] | None, inputs: Sequence[Any]) -> bool:
     """Tell whether a forward, or rule, computes these arrays as they are, though some are bfloat16: kernels do."""
     first = inputs[0]

@@ -644,7 +644,7 @@ def compute(
             return None
         if not array.flags.c_contiguous:
             if 0 not in array.strides:  # a result of CuPy's would lie in memory as the array does
-                if not is_narrow(array) and not hasattr(function, "in_any_order"):
+                if not is_narrow(array) and not hasattr(function, "as_a_whole"):
                     return None
                 turns = tuple([_turn(each) if each.__class__ is kind else None for each in inputs])
                 if any(turns):
@@ -735,7 +735,8 @@ def _later(
     met = _met[key] = _met.get(key, 0) + 1
     lengths = _in_a_row(arrays, shape)
     known = _lengths.setdefault(_without_lengths(key, arrays, lengths), _Lengths(lengths))
-    vary = known.vary(lengths)
+    apart = hasattr(function, "as_a_whole") and _shapes.get(function, 0) < MOST_SHAPES // 2
+    vary = known.vary(lengths) and not apart
     expected = _value_by_value(key, arrays, attributes, shape)
     if met < CALLS and not vary:
         return expected
