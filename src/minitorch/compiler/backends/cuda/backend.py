@@ -105,8 +105,8 @@ class CudaBackend(ScheduledBackend):
     def build(self, program: Program, updates: Mapping[int, int], numbers: Collection[int] = ()) -> Any:
         """Schedule a program."""
         program, rounds = widened(program), precision() != "highest"
-        if self.fuse and rounds:
-            program = with_attention(program, self.device.tile_bytes, self.device.in_groups)
+        if self.fuse:
+            program = with_attention(program, self.device.tile_bytes, self.device.in_groups, rounds)
         with comparing_surely(program.guards):
             if self.fuse:
                 program = channels_last(program, self.turns)
