@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import minitorch
+from minitorch.engine import complex as complex_numbers
 from minitorch.engine import fast
 from minitorch.engine.backward import Walk
 from pytorch import torch
@@ -383,8 +384,10 @@ def test_the_short_paths_of_other_dtypes_stay_short(monkeypatch):
         raise AssertionError("a longer way")
 
     x, y = minitorch.randn(3, 4, requires_grad=True), minitorch.randn(3, 4)
+    monkeypatch.setattr(complex_numbers, "met", [])  # (by other tests)
     for path in (fast.apply_unary, fast.apply_binary, fast.apply_to_tensor_and_number):
         monkeypatch.setitem(path.__globals__, "apply", too_long)
+        monkeypatch.setitem(path.__globals__, "complex_met", [])
     monkeypatch.setattr(Walk, "pull_back", too_long)
     ((x * y).exp() + 2.0 * x).backward(np.ones((3, 4), np.float32))
     np.testing.assert_allclose(x.grad, y._data * np.exp(x._data * y._data) + 2, rtol=1e-5)

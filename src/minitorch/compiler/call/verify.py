@@ -151,12 +151,14 @@ def _mapped(compute: Elsewhere | None, function: str, *operands: Any, to: Any = 
 
     (CuPy would make one for each function and dtype, in a tenth of a second.)
     """
-    arrays = [each for each in operands if not isinstance(each, float)]
+    arrays = [
+        each for each in operands if not isinstance(each, float)
+    ]  # (NumPy's own numbers are floats, too)
+    if compute is None or lies_here(arrays[-1]):
+        return operands[0].astype(to) if to is not None else numpy_function(function)(*operands)
     like = arrays[-1]
     if to is not None and like.dtype == to:
         return like
-    if compute is None or lies_here(like):
-        return operands[0].astype(to) if to is not None else numpy_function(function)(*operands)
     given = [compute.number(each, like) if isinstance(each, float) else each for each in operands]
     return compute.map(function, *given, to=to)
 
