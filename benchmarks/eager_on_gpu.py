@@ -15,6 +15,17 @@ import time
 from typing import Any
 
 ROUNDS = 7
+# Rows of arrays that are measured in bfloat16 too.
+IN_HALVES = (
+    "add",
+    "gelu",
+    "gelu forward+backward",
+    "softmax",
+    "softmax forward+backward",
+    "layer_norm",
+    "cross_entropy forward+backward",
+    "sum",
+)
 
 
 def rows(t: Any) -> dict[str, Any]:
@@ -22,16 +33,17 @@ def rows(t: Any) -> dict[str, Any]:
     f = t.nn.functional
     made: dict[str, Any] = {}
 
-    def of_rows(shape: tuple[int, int], call: Any) -> Any:
+    def of_rows(shape: tuple[int, int], call: Any, **how: Any) -> Any:
         """Return what makes a row of arrays of a shape: x, y, one with a gradient, a scale, a shift, labels, ones."""
 
         def build() -> Any:
             t.manual_seed(0)
-            x, y = t.randn(*shape, device="cuda"), t.randn(*shape, device="cuda")
-            wide = t.randn(*shape, device="cuda", requires_grad=True)
-            scale, shift = t.ones(shape[1], device="cuda"), t.zeros(shape[1], device="cuda")
+            like = {"device": "cuda", **how}
+            x, y = t.randn(*shape, **like), t.randn(*shape, **like)
+            wide = t.randn(*shape, **like).requires_grad_()
+            scale, shift = t.ones(shape[1], **like), t.zeros(shape[1], **like)
             labels = t.randint(0, shape[1], (shape[0],), device="cuda")
-            ones = t.ones(*shape, device="cuda")
+            ones = t.ones(*shape, **like)
             return lambda: call(x, y, wide, scale, shift, labels, ones)
 
         return build
@@ -53,20 +65,31 @@ def rows(t: Any) -> dict[str, Any]:
     }
     for size, shape in (("small", (60, 64)), ("large", (65536, 1024))):
         made |= {f"{name} {size}": of_rows(shape, call) for name, call in calls.items()}
+        for name in IN_HALVES:
+            made[f"{name} bfloat16 {size}"] = of_rows(shape, calls[name], dtype=t.bfloat16)
 
-    def matmul(n: int) -> Any:
-        a, b = t.randn(n, n, device="cuda"), t.randn(n, n, device="cuda")
+    def matmul(n: int, **how: Any) -> Any:
+        a, b = (t.randn(n, n, device="cuda", **how) for _ in range(2))
         return lambda: a @ b
 
-    def conv(n: int, image: int, backward: bool) -> Any:
-        kernel = t.randn(64, 64, 3, 3, device="cuda", requires_grad=backward)
-        images = t.randn(n, 64, image, image, device="cuda", requires_grad=backward)
-        ones = t.ones(n, 64, image, image, device="cuda")
+    def conv(n: int, image: int, backward: bool, **how: Any) -> Any:
+        like = {"device": "cuda", **how}
+        kernel = t.randn(64, 64, 3, 3, **like).requires_grad_(backward)
+        images = t.randn(n, 64, image, image, **like).requires_grad_(backward)
+        ones = t.ones(n, 64, image, image, **like)
         if backward:
             return lambda: f.conv2d(images, kernel, padding=1).backward(ones)
         return lambda: f.conv2d(images, kernel, padding=1)
 
-    def training(sizes: tuple[int, int, int], rows: int, whole: bool) -> Any:
+    def attention(batch: int, length: int, backward: bool, **how: Any) -> Any:
+        q, k, v = (
+            t.randn(batch, 8, length, 64, device="cuda", **how).requires_grad_(backward) for _ in range(3)
+        )
+        ones = t.ones(batch, 8, length, 64, device="cuda", **how)
+        call = functools.partial(f.scaled_dot_product_attention, q, k, v, is_causal=True)
+        return (lambda: call().backward(ones)) if backward else call
+
+    def training(sizes: tuple[int, int, int], rows: int, whole: bool, half: Any = None) -> Any:
         inside, hidden, outside = sizes
         model = t.nn.Sequential(t.nn.Linear(inside, hidden), t.nn.ReLU(), t.nn.Linear(hidden, outside)).to(
             "cuda"
@@ -74,22 +97,46 @@ def rows(t: Any) -> dict[str, Any]:
         optimizer = t.optim.Adam(model.parameters(), lr=1e-3)
         batch = t.randn(rows, inside, device="cuda")
         classes = t.randint(0, outside, (rows,), device="cuda")
+        scaler = t.amp.GradScaler("cuda", enabled=half == t.float16)
 
         def step() -> None:
+            optimizer.zero_grad()
+            with t.autocast("cuda", dtype=half or t.bfloat16, enabled=half is not None):
+                loss = f.cross_entropy(model(batch), classes)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+
+        def plain() -> None:
             optimizer.zero_grad()
             f.cross_entropy(model(batch), classes).backward()
             optimizer.step()
 
-        step()
-        return step if whole else optimizer.step
+        chosen = plain if half is None else step
+        chosen()
+        return chosen if whole else optimizer.step
 
     for size, n in (("small", 64), ("large", 4096)):
         made[f"matmul {size}"] = functools.partial(matmul, n)
+        made[f"matmul bfloat16 {size}"] = functools.partial(matmul, n, dtype=t.bfloat16)
     for size, n, image in (("small", 4, 8), ("large", 64, 56)):
         made[f"conv {size}"] = functools.partial(conv, n, image, False)
         made[f"conv forward+backward {size}"] = functools.partial(conv, n, image, True)
+        made[f"conv forward+backward bfloat16 {size}"] = functools.partial(
+            conv, n, image, True, dtype=t.bfloat16
+        )
+    for size, n, length in (("small", 2, 64), ("large", 16, 1024)):
+        for name, how in (("", {}), (" bfloat16", {"dtype": t.bfloat16})):
+            made[f"attention{name} {size}"] = functools.partial(attention, n, length, False, **how)
+            made[f"attention forward+backward{name} {size}"] = functools.partial(
+                attention, n, length, True, **how
+            )
     for size, sizes, count in (("small", (23, 64, 5), 60), ("large", (1024, 4096, 1000), 8192)):
         made[f"MLP step {size}"] = functools.partial(training, sizes, count, True)
+        for half in ("bfloat16", "float16"):
+            made[f"MLP step autocast {half} {size}"] = functools.partial(
+                training, sizes, count, True, getattr(t, half)
+            )
         made[f"Adam step {size}"] = functools.partial(training, sizes, count, False)
     return made
 

@@ -22,6 +22,7 @@ from minitorch.engine import dtypes, modes
 from minitorch.engine.backward import own_gradient
 from minitorch.engine.node import Node, new_tensor
 from minitorch.engine.recording import unless
+from minitorch.ops.native import natively_there
 from minitorch.ops.sparse import Coo
 from minitorch.tensor import Tensor
 from minitorch.tensor.devices import has_gpu
@@ -229,13 +230,12 @@ class GradScaler:
                 there = p.device
                 if there not in inverses:
                     inverses[there] = inverse.to(there)._data
-                # (The smallest: CuPy has that ready, and for `all` would have to make a kernel, in seconds.)
-                if numbers.size:
-                    finite.setdefault(there, []).append(np.isfinite(numbers).astype(np.uint8).min())
                 np.multiply(numbers, inverses[there], out=numbers, casting="same_kind")
+                if numbers.size:  # (after that: so it is seen from the gradient that is left)
+                    finite.setdefault(there, []).append(_are_finite(numbers))
         found = tensor(False, device=self._scale.device)
         for flags in finite.values():
-            found = found | new_tensor(np.stack(flags).min() == 0).to(self._scale.device)
+            found = found | new_tensor(~_all(np.stack(flags))).to(self._scale.device)
         self._unscaled = (*self._unscaled, (id(optimizer), found))
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
@@ -337,6 +337,16 @@ class GradScaler:
         self._growth_tracker.fill_(state_dict["_growth_tracker"])
         self._growth_factor, self._backoff_factor = state_dict["growth_factor"], state_dict["backoff_factor"]
         self._growth_interval = state_dict["growth_interval"]
+
+
+@natively_there
+def _are_finite(numbers: Any) -> Any:
+    return np.isfinite(numbers).all()
+
+
+@natively_there
+def _all(flags: Any) -> Any:
+    return flags.all()
 
 
 def custom_fwd(fwd: Any = None, *, device_type: str = "cuda", cast_inputs: Any = None) -> Any:

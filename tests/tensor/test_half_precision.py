@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 
 import minitorch
+from minitorch.engine import complex as complex_numbers
+from minitorch.engine import fast
+from minitorch.engine.backward import Walk
 from pytorch import torch
 
 pytest.importorskip("ml_dtypes")
@@ -371,3 +374,22 @@ def test_compiled_casts_round_as_eager_ones(compile):
                 a, b = numbers(ours), numbers(eager)
                 np.testing.assert_allclose(a, b, rtol=EPS, err_msg=str(eager.dtype))
     assert run.compilations == 1
+
+
+def test_the_short_paths_of_other_dtypes_stay_short(monkeypatch):
+    """Once there was a bfloat16 tensor, ops look out for another; they do not take longer ways for it."""
+    minitorch.ones(2, dtype=minitorch.bfloat16)
+
+    def too_long(*args, **options):
+        raise AssertionError("a longer way")
+
+    x, y = minitorch.randn(3, 4, requires_grad=True), minitorch.randn(3, 4)
+    monkeypatch.setattr(complex_numbers, "met", [])  # (by other tests)
+    for path in (fast.apply_unary, fast.apply_binary, fast.apply_to_tensor_and_number):
+        monkeypatch.setitem(path.__globals__, "apply", too_long)
+        monkeypatch.setitem(path.__globals__, "complex_met", [])
+    monkeypatch.setattr(Walk, "pull_back", too_long)
+    ((x * y).exp() + 2.0 * x).backward(np.ones((3, 4), np.float32))
+    np.testing.assert_allclose(x.grad, y._data * np.exp(x._data * y._data) + 2, rtol=1e-5)
+    with pytest.raises(AssertionError, match="a longer way"):
+        x.bfloat16().exp()

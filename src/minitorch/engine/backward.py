@@ -15,7 +15,7 @@ import numpy as np
 
 from minitorch.engine import bfloat16, errors, fast_rules, gpu, versions
 from minitorch.engine import complex as complex_numbers
-from minitorch.engine.fast_rules import added_up
+from minitorch.engine.fast_rules import added_up, converted
 from minitorch.engine.hooks import expected, run_hooks, run_post_hooks
 from minitorch.engine.modes import current, switch
 from minitorch.engine.node import Node
@@ -24,6 +24,7 @@ from minitorch.engine.record import SELECT, Bundle, Outputs, select_all
 from minitorch.engine.recording import recordings
 from minitorch.engine.watch import owner_of
 from minitorch.ops.arithmetic import ADD
+from minitorch.ops.narrow import widened
 from minitorch.ops.native import LARGE, copied, is_of_device
 from minitorch.ops.op import Array, Op, unbroadcast
 
@@ -66,7 +67,7 @@ def backpropagate(
     walk = Walk(create_graph, useful)
     pending, own = walk.pending, walk.own
     # On arrays, for all nodes, nobody looking on, as nearly always: then there is a short path for the commonest ops.
-    uncommon = recordings or complex_numbers.met or bfloat16.met
+    uncommon = recordings or complex_numbers.met
     plainly = not (create_graph or wanted is not None or uncommon or walk.check)
     for node, g in zip(roots, gradients, strict=True):
         if node._array.__class__ is not np.ndarray and hasattr(node._array, "__minitorch_seed__"):
@@ -258,7 +259,7 @@ class Walk:
             if contribution.ndim != like.ndim or contribution.shape != like.shape:
                 contribution = _answer(op, "unbroadcast", unbroadcast, (contribution, like.shape), {})
             if contribution.dtype is not like.dtype and contribution.dtype != like.dtype:
-                contribution = complex_numbers.real_part(op, contribution, like.dtype).astype(like.dtype)
+                contribution = converted(complex_numbers.real_part(op, contribution, like.dtype), like.dtype)
             if self.check is not None:
                 self.check(node, g, parent, contribution)
             # Out of place, because one rule may hand the same array to two parents.
@@ -282,17 +283,17 @@ class Walk:
                 g = Outputs(
                     np.zeros_like(o) if each is None else each for each, o in zip(g, out, strict=True)
                 )
-        if bfloat16.met and not self.create_graph and not bfloat16.has_kernels(op, g):
-            g, out, arguments = bfloat16.widened(g), bfloat16.widened(out), bfloat16.widened(arguments)
         # For an analytic function the gradient is g·conj(f'(z)) (ops/complex.py says why).
         conjugated = complex_numbers.met and complex_numbers.is_conjugated(op, g)
         if conjugated:
             g = complex_numbers.conjugate(g)
         given_to = (g, out, *arguments)
+        rules = (op.joint,) if op.joint is not None else op.rules_for(len(inputs))
+        if bfloat16.met and not self.create_graph and bfloat16.are_given_float32(op, rules, given_to):
+            given_to = widened(given_to)
         if op.joint is not None:
             answers = _answer(op, "joint", op.joint, given_to, node._attributes)
         else:
-            rules = op.rules_for(len(inputs))
             answers = [
                 _answer(op, i, rule, given_to, node._attributes) if want and rule is not None else None
                 for i, (rule, want) in enumerate(zip(rules, wanted, strict=False))

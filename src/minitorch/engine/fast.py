@@ -26,12 +26,12 @@ from minitorch.ops.op import REFUSED
 _TEMPLATE = """
 def {name}({parameters}):
     {start}
-    if (attention or exposed) and (
+    if (attention or exposed or (bfloat16_met and {first}.dtype.kind == 'V')) and (
         recordings
         or (rebased and ({is_view}))
         or (exposed and ({is_exposed}))
         or (complex_met and op.complex is REFUSED)
-        or bfloat16_met
+        or (bfloat16_met and {first}.dtype.kind == 'V' and computed_in_float32(op, ({arrays})))
         or (mode := current()).observers
         or (mode.precision is not None and op.name in FLOAT32_THERE)
     ){or_uncommon}:
@@ -78,6 +78,7 @@ _NAMES = {
     "attention": attention,
     "asarray": np.asarray,
     "bfloat16_met": bfloat16.met,
+    "computed_in_float32": bfloat16.is_computed_in_float32,
     "complex_met": complex_numbers.met,
     "current": current,
     "exposed": exposed,
@@ -110,7 +111,7 @@ apply_unary = _short_path(
     is_view="is_view(x)",
     is_exposed="attributes or is_exposed(x)",  # attributes may hold an index that others can write into
     start="array = x._array",
-    or_uncommon=" or (op.floating and array.dtype.kind not in 'fc')",
+    or_uncommon=" or (op.floating and array.dtype.kind not in 'fcV')",
     apply="apply(op, x, **attributes)",
     arrays="array,",
     first="array",
@@ -150,7 +151,7 @@ apply_binary = _short_path(
     parameters="op, a, b",
     is_view="is_view(a) or is_view(b)",
     is_exposed="is_exposed(a) or is_exposed(b)",
-    or_uncommon=" or (op.floating and a._array.dtype.kind not in 'fc')",
+    or_uncommon=" or (op.floating and a._array.dtype.kind not in 'fcV')",
     apply="apply(op, a, b)",
     arrays="a._array, b._array",
     first="a._array",

@@ -6,11 +6,13 @@ from typing import Any
 
 from numpy import ndarray
 
+from minitorch.engine import bfloat16
 from minitorch.engine.node import Node
 from minitorch.engine.record import Outputs
 from minitorch.ops.arithmetic import ADD
 from minitorch.ops.native import LARGE_IF_CHEAP, is_of_device
 from minitorch.ops.op import unbroadcast
+from minitorch.ops.rounding import CAST
 
 
 def added_up(a: Any, b: Any) -> Any:
@@ -23,6 +25,11 @@ def added_up(a: Any, b: Any) -> Any:
     return a + b
 
 
+def converted(gradient: Any, dtype: Any) -> Any:
+    """Return a gradient in the dtype of the tensor that it is for: on a device by a kernel."""
+    return CAST.forward(gradient, dtype=dtype) if is_of_device(gradient) else gradient.astype(dtype)
+
+
 def pull_back(node: Any, g: Any, pending: dict[Node, Any], own: set[Node]) -> bool:
     """Do what `backward.Walk.pull_back` does for the commonest ops; return whether it was one."""
     given: Any
@@ -32,6 +39,8 @@ def pull_back(node: Any, g: Any, pending: dict[Node, Any], own: set[Node]) -> bo
     if g.__class__ is not ndarray and (g.__class__ is Outputs or hasattr(g, "__minitorch_gradient__")):
         return False
     rules = op.rules
+    if bfloat16.met and g.dtype.kind == "V" and bfloat16.are_given_float32(op, rules, (g,)):
+        return False
     if op.of_large is not None and g.__class__ is ndarray and g.size >= LARGE_IF_CHEAP:
         rules = op.rules_of_large
     if len(inputs) == 1:
@@ -61,7 +70,7 @@ def pull_back(node: Any, g: Any, pending: dict[Node, Any], own: set[Node]) -> bo
         if contribution.shape != like.shape:
             contribution = unbroadcast(contribution, like.shape)
         if contribution.dtype is not like.dtype and contribution.dtype != like.dtype:
-            contribution = contribution.astype(like.dtype)
+            contribution = converted(contribution, like.dtype)
         if parent in pending:
             pending[parent] = added_up(pending[parent], contribution)
             if parent._operation is None:

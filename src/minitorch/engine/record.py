@@ -20,6 +20,7 @@ from minitorch.engine.quiet import hush, restore
 from minitorch.engine.reads import remember_what_is_read
 from minitorch.engine.recording import recordings
 from minitorch.engine.versions import note_view, rebased, synced
+from minitorch.ops.narrow import narrowed, widened
 from minitorch.ops.native import LARGE_IF_CHEAP
 from minitorch.ops.op import Op
 from minitorch.ops.rounding import CAST
@@ -95,7 +96,7 @@ _FLOAT = np.dtype(np.float64)
 def forward(op: Op, arrays: Sequence[Any], attributes: dict[str, Any]) -> Any:
     """Compute an op on arrays; what goes wrong is told in its words."""
     if bfloat16.met and bfloat16.is_computed_in_float32(op, arrays):
-        return bfloat16.narrowed(forward(op, bfloat16.widened(arrays), attributes), arrays)
+        return narrowed(forward(op, widened(arrays), attributes), arrays)
     run = op.forward
     # (Of arrays that record, the size may be known only when a program runs, or be what it must not depend on.)
     if op.of_large is not None and arrays[0].__class__ is np.ndarray and arrays[0].size >= LARGE_IF_CHEAP:

@@ -20,6 +20,7 @@ from minitorch.engine.dtypes import kind_of
 from minitorch.engine.modes import enable_grad
 from minitorch.engine.node import Node, new_tensor, write_down
 from minitorch.engine.record import SELECT, Bundle, Outputs, select_all
+from minitorch.ops.narrow import widened
 from minitorch.ops.op import OWN, Op
 from minitorch.ops.tangents import elementwise
 
@@ -95,7 +96,7 @@ def _step(node: Node, ts: list[Any], create_graph: bool) -> Any:
     if isinstance(node, Bundle):
         out = select_all(node) if create_graph else node._data
     if bfloat16.met and not create_graph:
-        ts, out, inputs = bfloat16.widened(ts), bfloat16.widened(out), bfloat16.widened(inputs)
+        ts, out, inputs = widened(ts), widened(out), widened(inputs)
     args = (tuple(ts), out, *inputs)
     try:
         moved = tangent(*args, **node._attributes)

@@ -17,15 +17,15 @@ same pair is taken away, so that output_padding is simply less taken away behind
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from minitorch.ops import pieces
-from minitorch.ops.native import BATCH, FIRST, is_of_device, natively
+from minitorch.ops.narrow import takes_narrow
+from minitorch.ops.native import BATCH, FIRST, is_of_device, natively, natively_there
 from minitorch.ops.op import Array, Op, zeros
 
 Sizes = tuple[int, ...]
@@ -214,19 +214,6 @@ def _product(a: Array, b: Array) -> Array:
     return a * b if a.shape[-1] == 1 else a @ b
 
 
-def _widely(compute: Callable[..., Array]) -> Callable[..., Array]:
-    """Compute in float32, and round once, what nothing multiplies: bfloat16, which a device's arrays may be."""
-
-    @functools.wraps(compute)
-    def run(first: Array, *others: Array | None, **how: Any) -> Array:
-        if first.dtype.kind != "V":
-            return compute(first, *others, **how)
-        wide = [None if each is None else each.astype(np.float32) for each in (first, *others)]
-        return compute(*wide, **how).astype(first.dtype)
-
-    return run
-
-
 def _is_plain(kernel: Sizes, stride: Sizes, padding: Pairs) -> bool:
     """Tell whether each window is one element, so that the image is its own columns: 1×1, stride 1."""
     return all(k == 1 for k in kernel) and all(s == 1 for s in stride) and not any(a or b for a, b in padding)
@@ -360,9 +347,9 @@ def _depthwise_columns_weight(
     return found.sum(axis=0)
 
 
-_depthwise = natively(_widely(_by_taps), BATCH, _widely(_depthwise_columns))
-_depthwise_transposed = natively(_widely(_by_taps_transposed), BATCH, _widely(_depthwise_columns_transposed))
-_depthwise_weight = natively(_widely(_by_taps_weight), BATCH, _widely(_depthwise_columns_weight))
+_depthwise = natively(_by_taps, BATCH, _depthwise_columns)
+_depthwise_transposed = natively(_by_taps_transposed, BATCH, _depthwise_columns_transposed)
+_depthwise_weight = natively(_by_taps_weight, BATCH, _depthwise_columns_weight)
 
 
 # --- the three ops --------------------------------------------------------------------------------
@@ -383,7 +370,7 @@ def _convolution(
         taken = w.reshape((groups, math.prod(kernel)))
         return _depthwise(x, taken, bias, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
     alone = _is_plain(kernel, stride, padding) and not is_of_device(x)
-    way = _plain if alone else _convolved
+    way = _by_columns if alone else _convolved
     return way(x, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
@@ -427,7 +414,7 @@ def _convolution_transpose(
         how = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
         return _depthwise_transposed(y, taken, **how)
     alone = _is_plain(kernel, stride, padding) and not is_of_device(y)
-    way = _plain_transposed if alone else _convolved_transposed
+    way = _from_columns if alone else _convolved_transposed
     return way(y, w, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
@@ -461,7 +448,7 @@ def _convolution_weight(
         how = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
         return _depthwise_weight(x, y, **how).reshape((groups, 1, *kernel))
     alone = _is_plain(kernel, stride, padding) and not is_of_device(x)
-    way = _plain_weight if alone else _convolved_weight
+    way = _columns_weight if alone else _convolved_weight
     return way(x, y, kernel=kernel, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
@@ -505,25 +492,26 @@ def _convolution_w(g: Array, out: Array, x: Array, w: Array, bias: Array | None 
     return CONVOLUTION_WEIGHT(x, g, kernel=w.shape[2:], **how)
 
 
-@_widely
+@natively_there
 def _summed(g: Array) -> Array:
     """Return the gradient of a bias."""
     return g.sum(axis=(0, *range(2, g.ndim)))
 
 
+# All that they call are kernels on a device.
 CONVOLUTION: Op = Op(
     "convolution",
-    _convolution,
-    _convolution_x,
-    _convolution_w,
-    lambda g, out, x, w, bias, **how: _summed(g),
+    takes_narrow(_convolution),
+    takes_narrow(_convolution_x),
+    takes_narrow(_convolution_w),
+    takes_narrow(lambda g, out, x, w, bias, **how: _summed(g)),
     whole=True,
 )
 CONVOLUTION_TRANSPOSE: Op = Op(
     "convolution_transpose",
-    _convolution_transpose,
-    lambda g, out, y, w, **how: CONVOLUTION(g, w, **how),
-    lambda g, out, y, w, **how: CONVOLUTION_WEIGHT(g, y, kernel=w.shape[2:], **how),
+    takes_narrow(_convolution_transpose),
+    takes_narrow(lambda g, out, y, w, **how: CONVOLUTION(g, w, **how)),
+    takes_narrow(lambda g, out, y, w, **how: CONVOLUTION_WEIGHT(g, y, kernel=w.shape[2:], **how)),
     whole=True,
 )
 
@@ -546,23 +534,20 @@ def _weight_x(
 
 CONVOLUTION_WEIGHT: Op = Op(
     "convolution_weight",
-    _convolution_weight,
-    _weight_x,
-    lambda g, out, x, y, *, kernel, **how: CONVOLUTION(x, g, **how),
+    takes_narrow(_convolution_weight),
+    takes_narrow(_weight_x),
+    takes_narrow(lambda g, out, x, y, *, kernel, **how: CONVOLUTION(x, g, **how)),
     whole=True,
 )
 
 # Large ones by native kernels, in which a product reads its windows where they lie; NumPy lays them out as columns. On
 # a device those of single elements are kernels' too: a library for convolutions has other ways than one for products.
-_plain, _plain_transposed, _plain_weight = (
-    _widely(each) for each in (_by_columns, _from_columns, _columns_weight)
-)
-_convolved = natively(_widely(lambda *arrays, **how: CONVOLUTION(*arrays, **how)), FIRST, _plain)
+_convolved = natively(lambda *arrays, **how: CONVOLUTION(*arrays, **how), FIRST, _by_columns)
 _convolved_transposed = natively(
-    _widely(lambda *arrays, **how: CONVOLUTION_TRANSPOSE(*arrays, **how)), FIRST, _plain_transposed
+    lambda *arrays, **how: CONVOLUTION_TRANSPOSE(*arrays, **how), FIRST, _from_columns
 )
 _convolved_weight = natively(
-    _widely(lambda *arrays, **how: CONVOLUTION_WEIGHT(*arrays, **how)), BATCH, _plain_weight
+    lambda *arrays, **how: CONVOLUTION_WEIGHT(*arrays, **how), BATCH, _columns_weight
 )
 
 # --- the columns by themselves --------------------------------------------------------------------

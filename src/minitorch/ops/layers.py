@@ -8,9 +8,11 @@ from __future__ import annotations
 import math
 import string
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from minitorch.ops.narrow import in_float32, takes_narrow
 from minitorch.ops.op import Array, Op, count_of, in_axis_order, keep_axes, unchanged
 from minitorch.ops.products import EINSUM, MATMUL
 from minitorch.ops.sums import HALF, total
@@ -178,14 +180,33 @@ def _total(x: Array, axes: tuple[int, ...]) -> Array:
     return total(x, axis=axes, keepdims=True) if axes else x
 
 
-NORMALIZE = Op("normalize", _normalize, joint=_normalize_rules, native=True)
+@takes_narrow
+def _normalize_in_float32(x: Array, *scaling: Array | None, **how: Any) -> tuple[Array, Array, Array]:
+    """Normalise halves in float32: the mean and variance, which the rules read, stay so."""
+    if x.dtype.itemsize != 2:
+        return _normalize(x, *scaling, **how)
+    wide = [None if each is None else each.astype(np.float32) for each in (x, *scaling)]
+    out, mean, variance = _normalize(*wide, **how)
+    return out.astype(x.dtype), mean, variance
+
+
+@takes_narrow
+def _normalize_rules_in_float32(g: Any, out: Any, *inputs: Any, **how: Any) -> Sequence[Array | None]:
+    """Do the same for the rules: each gradient in its input's dtype, where weights of halves may be float32's."""
+    first = inputs[0]
+    if hasattr(first, "requires_grad") or first.dtype.itemsize != 2:  # (ops of Tensors do so by themselves)
+        return _normalize_rules(g, out, *inputs, **how)
+    wide = [None if each is None else each.astype(np.float32) for each in (*g, *inputs)]
+    found = zip(_normalize_rules(wide[:3], out, *wide[3:], **how), inputs, strict=False)
+    return tuple([None if each is None else each.astype(like.dtype) for each, like in found])
+
+
+NORMALIZE = Op("normalize", _normalize_in_float32, joint=_normalize_rules_in_float32, native=True)
 
 # The first of the three alone, where nobody asks for the others, nor for a gradient.
 NORMALIZED = Op(
     "normalize",
-    lambda x, weight=None, bias=None, *, axes, eps, centre: _normalize(
-        x, weight, bias, axes=axes, eps=eps, centre=centre
-    )[0],
+    in_float32(lambda x, weight=None, bias=None, **how: _normalize(x, weight, bias, **how)[0]),
     native=True,
     register=False,
 )

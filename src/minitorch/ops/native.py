@@ -9,7 +9,7 @@ depends on a program alone, and not on the clock, so that every run of it gives 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 from numpy import ndarray
 
 from minitorch.ops import pieces
+from minitorch.ops.narrow import takes_narrow, widely
 
 # A function, how NumPy computes it, inputs and attributes; and which lengths its kernel is for. None: not by a kernel.
 Compute = Callable[[Callable[..., Any], Callable[..., Any], tuple[Any, ...], dict[str, Any], str], Any]
@@ -155,16 +156,17 @@ def update_there(function: Callable[..., None], arrays: list[Any], numbers: tupl
 
 def natively_there(function: Callable[..., Any], lengths: str = ANY) -> Callable[..., Any]:
     """Return a function of arrays that hands those of a device over, and computes all others itself."""
+    there = widely(function)
 
     @functools.wraps(function)
     def run(*inputs: Any, **attributes: Any) -> Any:
         array = inputs[1] if inputs[0].__class__ is float and len(inputs) > 1 else inputs[0]
         if array.__class__ in _of_devices:
-            return _computed_there(function, function, inputs, attributes, lengths)
+            return _computed_there(there, there, inputs, attributes, lengths)
         return function(*inputs, **attributes)
 
-    run.kernels_of = function  # type: ignore[attr-defined]
-    return run
+    run.kernels_of = there  # type: ignore[attr-defined]
+    return takes_narrow(run)
 
 
 LARGE_THERE = 1 << 20  # elements, from which on a kernel copies sooner than a device's own library does
@@ -174,7 +176,7 @@ _copy_there: Callable[..., Any] = natively_there(lambda x: x * 1, ELEMENTWISE)
 def copied(array: Any, order: Any = "C") -> Any:
     """Return a copy of an array: of large floats on a device by a kernel. order: as of NumPy's."""
     large = is_of_device(array) and array.size >= LARGE_THERE
-    if large and array.dtype.kind == "f" and array.flags.c_contiguous:
+    if large and array.dtype.kind in "fV" and array.flags.c_contiguous:
         return _copy_there(array)
     return array.copy(order)
 
@@ -191,6 +193,25 @@ def shortened(run: Callable[..., Any] | None, shortcut: Shortcut) -> Callable[..
     short = shortcut(function, run, busy)
     _behind[short] = run
     return short
+
+
+def as_a_whole(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Note that a function's kernels on a device are worth making for each of its lengths, and for inputs that lie in
+    memory in other orders than that of their axes: there is nothing like them among a library's.
+    """
+    function.as_a_whole = True  # type: ignore[attr-defined]
+    return function
+
+
+def computes_narrow(run: Callable[..., Any] | None, inputs: Sequence[Any]) -> bool:
+    """Tell whether a forward, or rule, computes these arrays as they are, though some are bfloat16: kernels do."""
+    first = inputs[0]
+    run = _behind.get(run, run)
+    if first.__class__ is float and len(inputs) > 1 and not hasattr(run, "is_native"):
+        first = inputs[1]
+    if isinstance(first, list):
+        first = first[0]
+    return first.__class__ in _of_devices and getattr(run, "takes_narrow", False)
 
 
 def set_native_ops(enabled: bool) -> None:
@@ -227,6 +248,7 @@ def natively(
     met = 0
     patience = PATIENCE if cheap else 1
     plain = function if otherwise is None else otherwise
+    there, plain_there = widely(function), widely(plain)
 
     def run(*inputs: Any, **attributes: Any) -> Any:
         large = inputs[0]
@@ -234,7 +256,7 @@ def natively(
             if isinstance(large, list):
                 large = large[0]  # (a rule of several results gets their gradients in a list)
             if large.__class__ in _of_devices:
-                return _computed_there(function, plain, inputs, attributes, lengths)
+                return _computed_there(there, plain_there, inputs, attributes, lengths)
             if large.__class__ is not ndarray:
                 return plain(*inputs, **attributes)
         if large.size < (LARGE_IF_COSTLY if costly else LARGE):
@@ -244,7 +266,7 @@ def natively(
     def run_one(x: Any) -> Any:  # the same, of one array: half as long before anything is computed
         if x.__class__ is not ndarray:
             if x.__class__ in _of_devices:
-                return _computed_there(function, plain, (x,), {}, lengths)
+                return _computed_there(there, plain_there, (x,), {}, lengths)
             return plain(x)
         if x.size < (LARGE_IF_COSTLY if costly else LARGE):
             return plain(x)
@@ -270,8 +292,8 @@ def natively(
             _inside.set(False)
 
     chosen = functools.wraps(plain)(run_one if _takes_one(plain) else run)
-    chosen.is_native, chosen.kernels_of = True, function  # type: ignore[attr-defined]
-    return chosen
+    chosen.is_native, chosen.kernels_of = True, there  # type: ignore[attr-defined]
+    return takes_narrow(chosen)
 
 
 def _takes_one(function: Callable[..., Any]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from minitorch.ops.fast import kept
+from minitorch.ops.narrow import takes_narrow
 from minitorch.ops.op import Op, order_of
 
 # Flat almost everywhere: the derivative is 0, and it is recorded so that backward() runs through.
@@ -27,5 +28,11 @@ NEXTAFTER = Op(
 # --- other dtypes --------------------------------------------------------------------------------
 
 # A cast's rule gives g back as it is: the engine returns every gradient in its tensor's dtype.
-CAST = Op("cast", lambda x, *, dtype: x.astype(dtype, order_of(x)), lambda g, out, x, *, dtype: g)
+CAST = Op(
+    "cast",
+    takes_narrow(lambda x, *, dtype: x.astype(dtype, order_of(x))),
+    takes_narrow(lambda g, out, x, *, dtype: g),
+    elementwise=True,
+    there="forward",
+)
 TO_INT = Op("to_int", lambda x, *, dtype: x.astype(dtype))  # integers and bools carry no gradient

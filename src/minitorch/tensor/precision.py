@@ -20,6 +20,7 @@ from minitorch.engine import modes
 from minitorch.engine.dtypes import float16, float32, is_bfloat16
 from minitorch.engine.gpu import device_of
 from minitorch.engine.node import Node
+from minitorch.ops.native import is_of_device
 from minitorch.tensor.convert import cast
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -133,9 +134,22 @@ def rounded_once(function: F) -> F:
             or not _is_half(first._array.dtype)
         ):
             return function(*args, **options)
+        if hasattr(function, "rounds_once_there") and is_half_there(first):
+            return function(*args, **options)
         return cast(function(*_each(_widened, args), **_each_named(_widened, options)), first._array.dtype)
 
     return run  # type: ignore[return-value]
+
+
+def is_half_there(tensor: Any) -> bool:
+    """Tell whether a tensor of half precision lies on a device, where kernels compute in float32 and round once."""
+    return isinstance(tensor, Node) and is_of_device(tensor._array) and _is_half(tensor._array.dtype)
+
+
+def by_one_op_there(function: F) -> F:
+    """Note that a function is one op on a device, whose kernels compute in float32 and round once."""
+    function.rounds_once_there = True  # type: ignore[attr-defined]
+    return function
 
 
 def _as_they_are() -> modes.ModeSwitch:

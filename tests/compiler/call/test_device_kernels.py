@@ -8,6 +8,7 @@ import pytest
 import minitorch
 from cases import floats
 from compiled import BACKENDS
+from minitorch.compiler.backends.cuda import finding_attention
 from minitorch.compiler.backends.llvm.driver import aligned
 from minitorch.compiler.call import device_kernels, eager_backend
 from minitorch.compiler.call import launches as launching
@@ -598,3 +599,115 @@ def test_numbers_that_are_equal_are_not_the_same(kind, request):
             assert found.dtype == expected.dtype
             np.testing.assert_array_equal(found, expected)
             np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+
+
+OF_HALVES = {
+    "add": lambda x, y, w, b, labels: x + y,
+    "a row": lambda x, y, w, b, labels: x * b,
+    "a number": lambda x, y, w, b, labels: 1.0 - x * 2,
+    "gelu": lambda x, y, w, b, labels: F.gelu(x),
+    "relu": lambda x, y, w, b, labels: F.relu(x),
+    "softmax": lambda x, y, w, b, labels: minitorch.softmax(x, -1),
+    "layer_norm": lambda x, y, w, b, labels: F.layer_norm(x, (8,), b, b),
+    "sum": lambda x, y, w, b, labels: x.sum(),
+    "mean": lambda x, y, w, b, labels: x.mean(-1),
+    "linear": lambda x, y, w, b, labels: F.linear(x, w, b),
+    "matmul": lambda x, y, w, b, labels: x @ w,
+    "turned": lambda x, y, w, b, labels: x.reshape(8, 6).mT @ w,
+    "turned alike": lambda x, y, w, b, labels: x.mT * y.mT,
+    "cross_entropy": lambda x, y, w, b, labels: F.cross_entropy(x, labels),
+}
+
+
+@pytest.mark.parametrize("call", OF_HALVES.values(), ids=OF_HALVES)
+def test_bfloat16_is_read_and_written_by_the_kernels_of_an_op(launcher, call, monkeypatch):
+    """No pass is made to widen what an op reads, or to round what it gives."""
+    pytest.importorskip("ml_dtypes")
+    draw, half = np.random.default_rng(0), np.dtype(minitorch.bfloat16)
+    arrays = [draw.normal(size=s).astype(half) for s in ((6, 8), (6, 8), (8, 8), (8,))]
+    labels = np.array([1, 0, 3, 7, 2, 2])
+    seed = draw.normal(size=call(*map(minitorch.tensor, (*arrays, labels))).shape)
+
+    def run(make, dtype):
+        tensors = [make(a.astype(dtype)) for a in arrays]
+        for each in tensors:
+            each.requires_grad_()
+        out = call(*tensors, make(labels))
+        out.backward(make(seed.astype(half).astype(dtype))._data)
+        return [out._data] + [t.grad for t in tensors if t.grad is not None]
+
+    def by_library(self, *args, **options):
+        passes.append("astype")
+        return convert(self, *args, **options)
+
+    convert = lambda self, *args, **options: DeviceArray(self.host.astype(*args, **options))
+    monkeypatch.setattr(DeviceArray, "astype", by_library, raising=False)
+    counts, found = {}, {}
+    for dtype in (half, np.dtype(np.float32)):
+        passes = []
+        for _ in range(3):
+            run(there, dtype)
+        passes.clear()
+        counts[dtype.name] = launches(launcher, lambda dtype=dtype: run(there, dtype)), len(passes)
+        found[dtype.name] = run(there, dtype)
+    (own, passes), (others, by_others) = counts["bfloat16"], counts["float32"]
+    assert passes == by_others
+    assert own == others or others == 0  # (what lies in another order in memory is the library's, of float32)
+    for mine, other in zip(found["bfloat16"], found["float32"], strict=True):
+        assert mine.dtype == half
+        np.testing.assert_allclose(mine.host.astype(np.float32), other.host, rtol=3e-2, atol=6e-2)
+
+
+@pytest.mark.parametrize(("name", "causal"), [("float16", False), ("bfloat16", True)])
+def test_attention_of_halves_is_one_op(launcher, name, causal, monkeypatch):
+    """Its scores are not written down, and neither they nor the weights are rounded: as in PyTorch."""
+    if name == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    monkeypatch.setattr(finding_attention, "LEAST_SCORES", 1)
+    draw, half = np.random.default_rng(0), np.dtype(getattr(minitorch, name))
+    minitorch.zeros(1, dtype=half)
+    arrays = [draw.normal(size=(1, n, 2, 32)).astype(half) for n in (40, 70, 70)]
+    seed = draw.normal(size=(1, 2, 40, 32)).astype(half)
+
+    def run(make, dtype):
+        tensors = [make(each.astype(dtype)).requires_grad_() for each in arrays]
+        out = F.scaled_dot_product_attention(*[each.transpose(1, 2) for each in tensors], is_causal=causal)
+        out.backward(make(seed.astype(dtype))._data)
+        return [out._data, *[each.grad for each in tensors]]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            found = run(there, half)
+    for mine, other in zip(found, run(minitorch.tensor, np.float32), strict=True):
+        assert mine.dtype == half
+        assert np.abs(mine.host.astype(np.float32) - other).max() < 2e-2 * np.abs(other).max()
+    assert launches(launcher, lambda: run(there, half)) <= 8
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_halves_are_normalised_beside_float32(launcher, name):
+    """As under autocast, where weights and what is kept of the batches are float32: so are their gradients."""
+    if name == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    draw, half = np.random.default_rng(0), np.dtype(getattr(minitorch, name))
+    images, scale = draw.normal(2, 3, size=(5, 4, 6)).astype(half), draw.normal(size=4).astype(np.float32)
+    seed = draw.normal(size=images.shape).astype(half)
+
+    def run(make, dtype):
+        x, w, b, *kept = (
+            make(a) for a in (images.astype(dtype), scale, scale[::-1].copy(), scale * 0, scale * 0)
+        )
+        for each in (x, w, b):
+            each.requires_grad_()
+        out = F.batch_norm(x, *kept, w, b, training=True)
+        out.backward(make(seed.astype(dtype))._data)
+        return [out._data, x.grad, w.grad, b.grad, *[each._data for each in kept]]
+
+    for _ in range(2):
+        found = run(there, half)
+    rough = 8 * float(minitorch.finfo(half).eps)
+    for i, (mine, other) in enumerate(zip(found, run(minitorch.tensor, np.float32), strict=True)):
+        assert mine.dtype == (half if i < 2 else np.float32)
+        atol = rough if i < 2 else 1e-4
+        np.testing.assert_allclose(mine.host.astype(np.float32), other, rtol=atol, atol=atol)

@@ -107,3 +107,23 @@ def test_a_product_with_halves_may_round_its_other_factor():
     assert np.abs(found - expected[0]).max() > 1e-3
     assert differing(program, RUNNER, inputs, [found], expected) == []
     assert differing(program, RUNNER, inputs, [expected[0] * np.float32(1.05)], expected) == [0]
+
+
+@pytest.mark.parametrize("dtype", [minitorch.bfloat16, np.float16])
+def test_a_neighbour_is_right_among_many_smaller_ones(dtype):
+    """Whether an element is moved to its neighbour is luck; where most are much smaller, others do not vouch for it."""
+    program, (a, b), _ = rounded_and_not(dtype, size=400)
+    half = program.outputs[0]
+    scaled = builder.map_values("multiply", half, builder.full(half.shape, 0.25, np.float32))
+    program = Program(program.inputs, [half, scaled])
+    a[40:] *= 1e-3
+    expected = interpret(program, [a, b])
+    bits = expected[0].astype(dtype).view(np.int16)
+    found = (bits + np.random.default_rng(3).integers(0, 2, bits.shape)).astype(np.int16).view(dtype)
+    found = found.astype(np.float32)
+    results = [np.where(np.random.default_rng(4).random(found.shape) < 0.1, found, expected[0])]
+    results.append(results[0] * np.float32(0.25))
+    assert differing(program, RUNNER, [a, b], list(results), expected) == []
+    results[0][3, 5] *= 1 + 40 * float(minitorch.finfo(np.dtype(dtype)).eps)
+    results[1] = results[0] * np.float32(0.25)
+    assert differing(program, RUNNER, [a, b], list(results), expected) == [0, 1]

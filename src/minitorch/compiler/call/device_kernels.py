@@ -10,6 +10,7 @@ installed, an order in memory that kernels do not know, a part of the function f
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,7 +29,8 @@ from minitorch.compiler.ir.program import Program, interpret
 from minitorch.compiler.trace.promised import NumbersMissing, promise
 from minitorch.compiler.trace.refusal import CompileError
 from minitorch.engine import recording
-from minitorch.ops.native import ELEMENTWISE
+from minitorch.ops.narrow import is_narrow
+from minitorch.ops.native import ANY, ELEMENTWISE
 
 DTYPES = frozenset(np.dtype(t) for t in (np.float32, np.float64, np.int32, np.int64, np.bool_)).union(HALVES)
 MOST_QUICK = 4096  # that are found without a second look
@@ -152,7 +154,11 @@ def compute(
             return None
         if not array.flags.c_contiguous:
             if 0 not in array.strides:  # a result of CuPy's would lie in memory as the array does
-                return None
+                if not is_narrow(array) and not hasattr(function, "as_a_whole"):
+                    return None
+                turns = tuple([_turn(each) if each.__class__ is kind else None for each in inputs])
+                if any(turns):
+                    return _turned(function, plain, inputs, attributes, lengths, turns)
             arrays[i] = array = array.copy(order="C")
             as_they_are = False
         pattern.append((array.dtype, array.shape))
@@ -184,6 +190,45 @@ def compute(
     return _later(key, function, plain, inputs, arrays, tuple(tree), attributes, shape)
 
 
+def _turn(array: Any) -> tuple[int, ...] | None:
+    """Return in which order of its axes an array lies in memory; None: in theirs, or with gaps."""
+    if array.flags.c_contiguous:
+        return None
+    turn = tuple(sorted(range(array.ndim), key=lambda axis: -array.strides[axis]))
+    return turn if array.transpose(turn).flags.c_contiguous else None
+
+
+def _turned(
+    function: Function,
+    plain: Function,
+    inputs: tuple[Any, ...],
+    attributes: dict[str, Any],
+    lengths: str,
+    turns: tuple[tuple[int, ...] | None, ...],
+) -> Any:
+    """Return what a function gives of arrays some of which lie in another order of their axes: kernels know of it."""
+    given = tuple(
+        [each if turn is None else each.transpose(turn) for each, turn in zip(inputs, turns, strict=True)]
+    )
+    backs = tuple([None if turn is None else tuple(np.argsort(turn).tolist()) for turn in turns])
+    if lengths == ELEMENTWISE and len(set(turns)) == 1 and len({each.shape for each in given}) == 1:
+        found = compute(function, plain, given, attributes, lengths)
+        return None if found is None else found.transpose(backs[0])
+    return compute(_of_turned(function, backs), _of_turned(plain, backs), given, attributes, ANY)
+
+
+@functools.cache
+def _of_turned(function: Function, backs: tuple[tuple[int, ...] | None, ...]) -> Function:
+    """Return a function of arrays that are turned first."""
+
+    @functools.wraps(function)
+    def run(*inputs: Any, **attributes: Any) -> Any:
+        turned = [x if turn is None else x.transpose(turn) for x, turn in zip(inputs, backs, strict=True)]
+        return function(*turned, **attributes)
+
+    return run
+
+
 def _later(
     key: Any,
     function: Function,
@@ -200,7 +245,8 @@ def _later(
     met = _met[key] = _met.get(key, 0) + 1
     lengths = as_kernels_see(arrays, shape)
     known = _lengths.setdefault(without_lengths(key, arrays, lengths), Lengths(lengths))
-    vary = known.vary(lengths)
+    apart = hasattr(function, "as_a_whole") and _shapes.get(function, 0) < MOST_SHAPES // 2
+    vary = known.vary(lengths) and not apart
     expected = _value_by_value(key, arrays, attributes, shape)
     if not is_due(met) and not vary:
         return expected

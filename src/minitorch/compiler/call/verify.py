@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 import numpy as np
@@ -81,41 +81,48 @@ def differing(
         return []
     # The memory is needed: NumPy takes more of it for a large program than the function does.
     runner.settle()
-    wrong = _not_made_from_the_others(program, wrong, inputs, results)
-    if not wrong:
+    if compute is None:
+        still = _not_made_from_the_others(program, wrong, inputs, results)
+    else:
+        still = _asked_for_themselves(program, wrong, inputs, results, expected, compute)
+    if not still:
         return []
     for i in set(range(len(results))).difference(wrong):
         results[i] = None
-    # How far do these outputs move when the inputs and everything on the way move by some rounding errors? Asked up
-    # to five times: not all directions show it.
-    part = Program(program.inputs, [program.outputs[i] for i in wrong])
+    own = [there if here is None else here for here, there in zip(results, expected, strict=True)]
+    # How far do these outputs move when the inputs and everything on the way move by some rounding errors? Asked some
+    # times: not all directions show it.
     # (What is small is looked at here.)
-    near = lambda a: a is not None and (compute is None or a.nbytes <= FEW_NUMBERS)
-    results, expected = ([on_host(a) if near(a) else a for a in each] for each in (results, expected))
-    moved = [np.zeros_like(expected[i], _DISTANCE.get(expected[i].dtype.char, "d")) for i in wrong]
+    near = lambda a: compute is None or a.nbytes <= FEW_NUMBERS
+    results, expected = ([on_host(a) if near(a) else a for a in each] for each in (own, expected))
+    moved = {i: np.zeros_like(expected[i], _DISTANCE.get(expected[i].dtype.char, "d")) for i in still}
     halves = any(value.dtype in HALVES for value in program.values())
     coarse = compute is not None or halves
     if compute is not None:
         compute.prepare(_shaken_by({v.dtype for v in program.values() if v.dtype in _FLOATS}))
-    for seed in range(5):
+    for seed in range(ROUNDS):
         shake = _Shake(seed, compute)
+        part = Program(program.inputs, [program.outputs[i] for i in still])
         outputs = interpret(part, [shake.moved(a) for a in inputs], shake, compute)
-        for k, there in enumerate([expected[i] for i in wrong]):
+        for k, i in enumerate(still):
             shaken, outputs[k] = outputs[k], None  # it may go when it was looked at
-            if compute is not None and lies_here(shaken) != lies_here(there):
-                shaken = on_host(shaken) if lies_here(there) else compute.to_device(shaken)
-            moved[k] = _mapped(compute, "maximum", moved[k], _apart(shaken, there, moved[k].dtype, compute))
+            if compute is not None and lies_here(shaken) != lies_here(expected[i]):
+                shaken = on_host(shaken) if lies_here(expected[i]) else compute.to_device(shaken)
+            farther = _apart(shaken, expected[i], moved[i].dtype, compute)
+            moved[i] = _mapped(compute, "maximum", moved[i], farther)
         still = [
             i
-            for i, m in zip(wrong, moved, strict=True)
-            if not close(results[i], expected[i], _spread(m, compute), compute)
-            or (halves and not _on_the_whole(results[i], expected[i], m, compute))
+            for i in still
+            if not close(
+                results[i], expected[i], _spread(moved[i], expected[i], program.outputs[i], compute), compute
+            )
+            or (halves and not _on_the_whole(results[i], expected[i], moved[i], compute))
         ]
-        if still and coarse:
+        if still and coarse and (compute is None or seed in (0, ROUNDS - 1)):
             # What agrees now may be gradients that the rest is made of; it agrees within so much that they may be of
-            # any sign. What is made of them then is another number, but of the same size.
-            known = [there if here is None else here for here, there in zip(results, expected, strict=True)]
-            unlike = _not_made_from_the_others(program, still, inputs, known)
+            # any sign. What is made of them then is another number, but of the same size. (On a device most of that
+            # was seen before; it takes half as long as to ask once more.)
+            unlike = _not_made_from_the_others(program, still, inputs, results)
             still = [
                 i for i in still if i in unlike or not _of_the_same_size(results[i], expected[i], compute)
             ]
@@ -144,18 +151,15 @@ def _mapped(compute: Elsewhere | None, function: str, *operands: Any, to: Any = 
 
     (CuPy would make one for each function and dtype, in a tenth of a second.)
     """
-    arrays = [each for each in operands if not isinstance(each, float)]
+    arrays = [
+        each for each in operands if not isinstance(each, float)
+    ]  # (NumPy's own numbers are floats, too)
     if compute is None or lies_here(arrays[-1]):
         return operands[0].astype(to) if to is not None else numpy_function(function)(*operands)
     like = arrays[-1]
-    given = [
-        np.broadcast_to(compute.to_device(np.asarray(each, like.dtype)), like.shape)
-        if isinstance(each, float)
-        else each
-        for each in operands
-    ]
     if to is not None and like.dtype == to:
         return like
+    given = [compute.number(each, like) if isinstance(each, float) else each for each in operands]
     return compute.map(function, *given, to=to)
 
 
@@ -173,6 +177,59 @@ def _not_made_from_the_others(
     compute = _computing(known.values())
     outputs = interpret(part, list(known.values()), compute=compute)
     return [i for i, a in zip(wrong, outputs, strict=True) if not close(results[i], a, 0.0, compute)]
+
+
+def _asked_for_themselves(
+    program: Program,
+    wrong: list[int],
+    inputs: list[Any],
+    results: list[Any],
+    expected: list[Any],
+    compute: Elsewhere,
+) -> list[int]:
+    """Return which of these outputs are not, in few steps, what the program makes of its own other outputs.
+
+    The rest is right if those are: where a step is an optimiser's, its gradients alone have to be asked for. What is
+    made of others that are in question is another number, but of the same size.
+    """
+    outputs, known = program.outputs, dict(zip(program.outputs, results, strict=True))
+    known.update(zip(program.inputs, inputs, strict=True))
+    in_question = {outputs[i] for i in wrong}
+    anew: dict[int, Value] = {}
+    made_of_those = set()
+    for i in wrong:
+        reached = _few_steps_to(outputs[i], known)
+        if reached is not None:
+            old = outputs[i]
+            anew[i] = Value(old.primitive, old.inputs, old.attributes, old.shape, old.dtype)
+            if not in_question.isdisjoint(reached):
+                made_of_those.add(i)
+    part = Program(list(known), list(anew.values()))
+    found = dict(zip(anew, interpret(part, list(known.values()), compute=compute), strict=True))
+    return [
+        i
+        for i in wrong
+        if i not in found
+        or not close(results[i], found[i], 0.0, compute)
+        or (i in made_of_those and not _of_the_same_size(results[i], expected[i], compute))
+    ]
+
+
+def _few_steps_to(output: Value, known: Container[Value]) -> set[Value] | None:
+    """Return what of some known values an output is made of, if that takes few steps; else None."""
+    reached, seen, stack = set(), set(), [*output.inputs]
+    if output.primitive not in _QUICK:
+        return None
+    while stack:
+        value = stack.pop()
+        if value in known:
+            reached.add(value)
+        elif value not in seen:
+            seen.add(value)
+            if value.primitive not in _QUICK or len(seen) > FEW_STEPS:
+                return None
+            stack += value.inputs
+    return reached
 
 
 def _on_the_whole(a: Any, b: Any, moved: Any, compute: Elsewhere | None) -> bool:
@@ -207,14 +264,19 @@ class _Shake:
 
     def __init__(self, seed: int, compute: Elsewhere | None) -> None:
         self.noise, self._compute = np.random.default_rng(seed), compute
-        self._there: dict[Any, Any] = {}  # noise on a device, by dtype
+        self._there: dict[Any, Any] = {}  # noise on a device, by dtype and whether it is full
 
     def __call__(self, value: Value, inputs: list[Any], array: Any) -> Any:
         if value.primitive not in ("map", "reduce", "contract", "scan", "scatter"):
             return array
         if value.attributes.get("function") == "cast" and value.dtype in HALVES:
-            error = float(finfo(value.dtype).eps)
-            wide = self.moved(_mapped(self._compute, "cast", array, to=np.float32), error=error)
+            # To a neighbour, and always: one that stays where it is shows nothing of what depends on it.
+            error = 0.75 * float(finfo(value.dtype).eps)
+            if self._compute is not None and not lies_here(array) and array.nbytes > FEW_NUMBERS:
+                found = self._by_kernel(array, array, error, float(np.finfo(np.float32).tiny), True)
+                if found is not None:
+                    return found
+            wide = self.moved(_mapped(self._compute, "cast", array, to=np.float32), error=error, fully=True)
             return _mapped(self._compute, "cast", wide, to=value.dtype)
         if value.attributes.get("function") in _EXACT:  # what is compared for equality later stays equal
             return array
@@ -235,19 +297,23 @@ class _Shake:
             return self.moved(array, of("maximum", size, of("absolute", array)))
         return self.moved(array)
 
-    def moved(self, array: Any, sized: Any = None, error: float = 0.0) -> Any:
-        """Return an array moved by some rounding errors of `sized`, or of itself. error: in place of those, by this."""
+    def moved(self, array: Any, sized: Any = None, error: float = 0.0, fully: bool = False) -> Any:
+        """Return an array moved by some rounding errors of `sized`, or of itself.
+
+        error: in place of those, by this. fully: by all of it, up or down, and not by some of it.
+        """
         if getattr(array, "dtype", None) not in _FLOATS:
             return array
         error = error or ERRORS * float(np.finfo(array.dtype).eps)
-        # In few arrays of its own dtype: a large model has to be shaken too.
-        drawn = np.float32 if array.dtype == np.float16 else array.dtype
         if not lies_here(array) and array.nbytes <= FEW_NUMBERS:
             array, sized = on_host(array), None if sized is None else on_host(sized)
         if not lies_here(array):
-            return self._moved_there(array, sized, drawn, error)
+            return self._moved_there(array, sized, error, fully)
+        # In few arrays of its own dtype: a large model has to be shaken too.
+        drawn = np.float32 if array.dtype == np.float16 else array.dtype
         moved = np.asarray(self.noise.random(array.shape, drawn)).astype(array.dtype, copy=False)
         moved -= 0.5
+        moved = np.copysign(np.asarray(0.5, array.dtype), moved) if fully else moved
         moved *= 2 * error
         size = np.asarray(np.abs(array if sized is None else sized))
         # The numbers next to 0 are as far apart as the smallest that have all their digits.
@@ -258,23 +324,39 @@ class _Shake:
         np.copyto(moved, array, where=~np.isfinite(moved))
         return moved
 
-    def _moved_there(self, array: Any, sized: Any, drawn: Any, error: float) -> Any:
+    def _moved_there(self, array: Any, sized: Any, error: float, fully: bool) -> Any:
         """The same on a device, by noise that comes again after many numbers."""
         assert self._compute is not None
-        noise = self._there.get(array.dtype)
-        if noise is None:
-            few = (self.noise.random(_NOISE, drawn) - 0.5).astype(array.dtype)
-            noise = self._there[array.dtype] = self._compute.to_device(few)
-        first = int(self.noise.integers(_NOISE))
+        least = float(np.finfo(array.dtype).tiny)
+        found = self._by_kernel(array, array if sized is None else sized, error, least, fully)
+        if found is not None:
+            return found
+        noise, first = self._some_noise(array.dtype, fully)
         times = 1 + -(-array.size // _NOISE)
         noise = self._compute.laid_out(np.broadcast_to(noise, (times, _NOISE))).reshape(-1)
         of = functools.partial(_mapped, self._compute)
         noise = of("multiply", noise[first : first + array.size].reshape(array.shape), 2 * error)
         size = of("absolute", array if sized is None else sized)
-        least = of("maximum", size, float(np.finfo(array.dtype).tiny))
-        size = of("where", of("not_equal", array, 0.0), least, size)
+        size = of("where", of("not_equal", array, 0.0), of("maximum", size, least), size)
         moved = of("add", of("multiply", noise, size), array)
         return of("where", of("isfinite", moved), moved, array)
+
+    def _by_kernel(self, array: Any, sized: Any, error: float, least: float, fully: bool) -> Any:
+        """The same by one kernel, halves in float32; None if there is none."""
+        assert self._compute is not None
+        wide = array.dtype if array.dtype == np.float64 else np.dtype(np.float32)
+        noise, first = self._some_noise(wide, fully)
+        return self._compute.shaken(array, sized, noise, first, error, least)
+
+    def _some_noise(self, dtype: np.dtype, fully: bool) -> tuple[Any, int]:
+        """Return noise on a device, from -½ to ½, or of these alone, and where to begin."""
+        assert self._compute is not None
+        noise = self._there.get((dtype, fully))
+        if noise is None:
+            drawn = self.noise.random(_NOISE, np.float64 if dtype == np.float64 else np.float32) - 0.5
+            drawn = np.copysign(0.5, drawn) if fully else drawn
+            noise = self._there[dtype, fully] = self._compute.to_device(drawn.astype(dtype))
+        return noise, int(self.noise.integers(_NOISE))
 
 
 def _rounds_a_factor_to(product: Value) -> np.dtype | None:
@@ -285,17 +367,26 @@ def _rounds_a_factor_to(product: Value) -> np.dtype | None:
     return (first or second) if first is None or second is None else None
 
 
-def _half_of(value: Value) -> np.dtype | None:
-    """Return which half a float32 was, but for a number that it is multiplied by."""
+def _half_of(value: Value, scaled: bool = False) -> np.dtype | None:
+    """Return which half a float32 was, but for a number that it is multiplied by. scaled: for any number."""
     while value.dtype not in HALVES:
         function = value.attributes.get("function")
-        scales = function == "multiply" and number(value.inputs[1]) is not None
+        known = function == "multiply" and number(value.inputs[1]) is not None
+        scales = known or (scaled and function == "multiply" and _is_one_number(value.inputs[1]))
         if value.primitive not in VIEWS and function != "cast" and not scales:
             return None
         value = value.inputs[0]
     return value.dtype
 
 
+def _is_one_number(value: Value) -> bool:
+    """Tell whether all elements of a value are one."""
+    while value.primitive in ("expand", "reshape"):
+        value = value.inputs[0]
+    return math.prod(value.shape) == 1
+
+
+FEW_STEPS = 4096  # that an optimiser takes, at most, to see whether all gradients are finite, say
 _NOISE = 1 << 20  # numbers that are drawn for an array on a device
 _FLOATS = (np.float16, np.float32, np.float64)
 _DISTANCE = {
@@ -308,28 +399,37 @@ _DISTANCE = {
 _RTOL = {"E": 8e-3, "e": 2e-3, "f": 2e-5, "d": 1e-11, "F": 2e-4, "D": 1e-9, "g": 1e-11, "G": 1e-9}
 # So many rounding errors are made at once on everything on the way: long sums in another order differ by as many.
 # And so many times as far as that takes a result may it be from what the function gave.
-ERRORS, FARTHER = 16, 8
+ERRORS, FARTHER, ROUNDS = 16, 8, 5
 # Where halves are on the way, the element in the middle may be no farther than so many times as far as that one was
-# moved. (Of two runs that round independently of each other it would be 0.7 times; measured: at most 0.3, in 700 random
-# programs and in training steps of 8 layers and of 4 blocks under autocast.)
-ON_THE_WHOLE, FEW, _SAMPLE = 1.5, 32, 1 << 16
+# moved. (Of two runs that round independently of each other it would be 0.5 times.)
+ON_THE_WHOLE, FEW, _SAMPLE = 1.2, 32, 1 << 14
 # On a device sums are long, are added up in orders of their own, and to ask further takes seconds.
 FARTHER_THERE = 5
 PIECE, PIECE_THERE = 1 << 16, 1 << 26  # elements that are compared at once: on the host, and on a device
+# What takes little time, and gives the same each time.
+_QUICK = {"map", "reduce", "reshape", "permute", "expand", "slice", "concatenate", "pad", "constant", "iota"}
 _EXACT = {
     "maximum", "minimum", "where", "cast", "negative", "absolute", "sign", "copysign", "floor", "ceil", "trunc",
     "rint", "set",
 }  # fmt: skip
 
 
-def _spread(moved: np.ndarray, compute: Elsewhere | None) -> Any:
-    # Where a quarter of the elements are so sensitive (a gradient of 0 but for rounding, made ±1 by Adam) all are.
+def _spread(moved: Any, expected: Any, output: Value, compute: Elsewhere | None) -> Any:
+    """Return how far rounding on the way may take each element of an output, by how far some of it has moved it."""
     if not moved.size:
         return moved
-    few = (
-        moved if lies_here(moved) else _sample(moved, _SAMPLE, compute)
-    )  # (of a million it would take 10 ms)
-    return _mapped(compute, "maximum", moved, float(np.quantile(few, 0.75)))
+    # Where a quarter of the elements are so sensitive (a gradient of 0 but for rounding, made ±1 by Adam) all are.
+    few = moved if lies_here(moved) else _sample(moved, _SAMPLE, compute)
+    spread = _mapped(compute, "maximum", moved, float(np.quantile(few, 0.75)))
+    half = _half_of(output, scaled=True) if output.dtype == np.float32 else None
+    if half is None:
+        return spread
+    # What was a half is one of its numbers, and may be the next one: whether it has moved there is a matter of luck,
+    # and of millions of elements some never have it.
+    size = _mapped(compute, "absolute", _mapped(compute, "cast", expected, to=spread.dtype))
+    size = _mapped(compute, "where", _mapped(compute, "isfinite", size), size, 0.0)
+    next_one = _mapped(compute, "multiply", size, float(finfo(half).eps) / FARTHER)
+    return _mapped(compute, "add", spread, next_one)
 
 
 def _sample(array: Any, most: int, compute: Elsewhere | None) -> np.ndarray:
@@ -426,6 +526,9 @@ def _least(dtype: np.dtype) -> float:
 def _size(array: Any, compute: Elsewhere | None = None) -> float:
     size = _mapped(compute, "absolute", array)
     if not lies_here(size):
+        largest = float(size.max())
+        if math.isfinite(largest):
+            return largest
         return float(_mapped(compute, "where", _mapped(compute, "isfinite", size), size, 0.0).max())
     return float(np.max(size, where=np.isfinite(size), initial=0.0))
 

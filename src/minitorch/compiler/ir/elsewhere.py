@@ -27,6 +27,7 @@ from minitorch.compiler.ir.program import (
 from minitorch.compiler.ir.sizes import Binding, evaluated, hint, typical
 
 FEW_INDICES = 1 << 24  # bytes of them that the host looks at
+MOST_NUMBERS = 256  # that are kept there
 FEW = 4096  # bytes that the host may write out for a device to fetch
 _REDUCTIONS = {
     "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "min", "logical_or": "max",
@@ -63,6 +64,11 @@ class Kernels(Protocol):
     def added(self, base: Any, index: Any, updates: Any, axis: int) -> Any:
         """Return base with updates added at some places along an axis."""
 
+    def shaken(self, array: Any, sized: Any, noise: Any, first: int, error: float, least: float) -> Any:
+        """Return an array moved by noise: each number by twice an error times one of the noise's times the size of one
+        of another array's.
+        """
+
 
 class Elsewhere:
     """Computes values where their inputs lie: in place of `evaluate`.
@@ -82,6 +88,7 @@ class Elsewhere:
     ) -> None:
         self.to_device, self._to_host, self._few_here, self._erf = to_device, to_host, few_here, erf
         self._kernels = kernels
+        self._numbers: dict[Any, Any] = {}  # sent lately
         self.refused: set[Value] = set()
 
     def __call__(self, value: Value, inputs: Sequence[Any], binding: Binding | None = None) -> Any:
@@ -121,6 +128,21 @@ class Elsewhere:
         else:
             result = numpy_function(function)(*flat)
         return result.reshape(arrays[0].shape)
+
+    def number(self, value: float, like: Any) -> Any:
+        """Return a number there, as often as an array has elements. (To send one takes as long as a small kernel.)"""
+        key = value, like.dtype
+        if key not in self._numbers:
+            if len(self._numbers) >= MOST_NUMBERS:
+                self._numbers.clear()
+            self._numbers[key] = self.to_device(np.asarray(value, like.dtype))
+        return np.broadcast_to(self._numbers[key], like.shape)
+
+    def shaken(self, array: Any, sized: Any, noise: Any, first: int, error: float, least: float) -> Any:
+        """Return an array moved by noise, by a kernel (see there); None if there is none."""
+        if self._kernels is None:
+            return None
+        return self._kernels.shaken(array, sized, noise, first, error, least)
 
     def laid_out(self, array: Any) -> Any:
         """Return an array there with its elements in the order of its axes: itself, if they are."""
@@ -170,7 +192,8 @@ class Elsewhere:
         batch = [i for i in first if i in second and i in out[0]]
         summed = [i for i in first if i in second and i not in out[0]]
         rows, columns = ([i for i in own if i not in (*batch, *summed)] for own in (first, second))
-        if value.dtype.char not in "fd" or {*batch, *rows, *columns} != {*out[0]}:
+        halves = value.dtype == a.dtype == b.dtype == _HALF  # summed in float32, and rounded once
+        if (value.dtype.char not in "fd" and not halves) or {*batch, *rows, *columns} != {*out[0]}:
             return None
         size = dict(zip(first + second, a.shape + b.shape, strict=True))
         count = [math.prod(size[i] for i in part) for part in (batch, rows, summed, columns)]
@@ -178,7 +201,10 @@ class Elsewhere:
         right = np.transpose(b, [second.index(i) for i in (*batch, *summed, *columns)])
         left = self.laid_out(left).reshape(count[0], count[1], count[2])
         right = self.laid_out(right).reshape(count[0], count[2], count[3])
+        if halves:
+            left, right = (self.map("cast", each, to=np.dtype(np.float32)) for each in (left, right))
         found = left[0] @ right[0] if count[0] == 1 else left @ right
+        found = self.map("cast", found, to=_HALF) if halves else found
         order = [*batch, *rows, *columns]
         return np.transpose(found.reshape([size[i] for i in order]), [order.index(i) for i in out[0]])
 

@@ -13,9 +13,12 @@ import numpy as np
 
 from minitorch.engine.dtypes import kind_of
 from minitorch.engine.node import new_tensor
+from minitorch.engine.record import apply
 from minitorch.functions import cat, pad, where
 from minitorch.nn.functional.dropout import dropout
 from minitorch.nn.functional.linear import linear
+from minitorch.ops.attention import ATTENTION
+from minitorch.ops.native import is_of_device
 from minitorch.ops.op import certain, zeros
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor, cast
@@ -23,7 +26,6 @@ from minitorch.tensor.precision import in_lower_precision, rounded_once
 
 
 @in_lower_precision
-@rounded_once
 def scaled_dot_product_attention(
     query: Any,
     key: Any,
@@ -44,8 +46,25 @@ def scaled_dot_product_attention(
     >>> scaled_dot_product_attention(q, k, v, is_causal=True)[0]      # the first may look at itself alone
     tensor([1., 0., 0.])
     """
-    name = "scaled_dot_product_attention"
     q, k, v = as_tensor(query), as_tensor(key), as_tensor(value)
+    if attn_mask is None and not dropout_p and _is_one_op(q, k, v):
+        scale = _scale_of(q) if scale is None else float(scale)
+        return apply(ATTENTION, q, k, v, scale=scale, causal=bool(is_causal))
+    return _composed(q, k, v, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+
+
+@rounded_once
+def _composed(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    attn_mask: Any,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float | None,
+    enable_gqa: bool,
+) -> Tensor:
+    name = "scaled_dot_product_attention"
     if min(q.ndim, k.ndim, v.ndim) < 2:
         raise RuntimeError(
             f"{name}: query, key and value need at least two axes, (L, E), (S, E) and (S, Ev), got {q.shape}, "
@@ -74,6 +93,19 @@ def scaled_dot_product_attention(
             raise RuntimeError(f"{name}: dropout_p must be between 0 and 1, got {dropout_p}")
         weights = dropout(weights, dropout_p, training=True)
     return weights @ v
+
+
+def _is_one_op(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Tell whether these are halves on a device, of which there is one op: as many queries' batches as keys'."""
+    arrays = q._array, k._array, v._array
+    (*batches, _, size), keys, values = (array.shape if array.ndim > 1 else (0, 0) for array in arrays)
+    alike = keys == (*batches, keys[-2], size) and values[:-1] == keys[:-1]
+    halves = is_of_device(arrays[0]) and all(array.dtype == arrays[0].dtype for array in arrays)
+    return alike and halves and arrays[0].dtype.itemsize == 2 and kind_of(arrays[0].dtype) == "f"
+
+
+def _scale_of(q: Tensor) -> float:
+    return 1 / math.sqrt(q.shape[-1]) if q.shape[-1] else 1.0
 
 
 def _shared_heads(name: str, q: Tensor, part: Tensor) -> Tensor:
@@ -108,9 +140,7 @@ def _attention_weights(
     q: Tensor, k: Tensor, mask: Tensor | None, scale: float | None = None, careful: bool = False
 ) -> Tensor:
     """softmax(Q Kᵀ·scale + mask) (…, L, S); careful: a row that is masked everywhere gives 0, not nan."""
-    if scale is None:
-        scale = 1 / math.sqrt(q.shape[-1]) if q.shape[-1] else 1.0
-    scores = (q * scale) @ k.mT
+    scores = (q * (_scale_of(q) if scale is None else scale)) @ k.mT
     if mask is None:
         return scores.softmax(-1)
     blind = (mask._data == -math.inf).all(axis=-1, keepdims=True) if careful else np.False_

@@ -14,18 +14,17 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from minitorch.engine import watch
-from minitorch.engine.dtypes import kind_of
+from minitorch.engine.dtypes import finfo, float32, kind_of
 from minitorch.engine.fast import apply_ternary
-from minitorch.engine.modes import attention, current
+from minitorch.engine.modes import current
 from minitorch.engine.record import apply, apply_many
+from minitorch.engine.recording import recordings
 from minitorch.functions import pad
 from minitorch.ops.layers import AFFINE, NORMALIZE, NORMALIZED
 from minitorch.tensor import Tensor
 from minitorch.tensor.convert import as_tensor, promoted, to_floating
-from minitorch.tensor.precision import in_float32_there, rounded_once
+from minitorch.tensor.precision import by_one_op_there, in_float32_there, is_half_there, rounded_once
 
 __all__ = [
     "batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize", "rms_norm",
@@ -51,7 +50,7 @@ def _normalized_alone(
         or (weight is not None and weight._requires_grad)
         or (bias is not None and bias._requires_grad)
     )
-    if attention or (wanted and current().enabled):
+    if recordings or (wanted and current().enabled):
         return apply_many(NORMALIZE, *inputs, **attributes)[0]
     return apply_ternary(NORMALIZED, x, weight, bias, attributes)
 
@@ -61,6 +60,8 @@ def _of_one_dtype(x: Tensor, weight: Any, bias: Any) -> tuple[Any, Any, Any]:
     weight = None if weight is None else as_tensor(weight)
     bias = None if bias is None else as_tensor(bias)
     dtype = x._array.dtype
+    if is_half_there(x):  # the op takes float32 beside halves
+        return x, weight, bias
     if (weight is None or weight._array.dtype is dtype) and (bias is None or bias._array.dtype is dtype):
         return x, weight, bias
     x, *given = promoted(*(each for each in (x, weight, bias) if each is not None))
@@ -84,7 +85,6 @@ def _check_lengths(name: str, length: int, **members: Any) -> None:
             )
 
 
-@rounded_once
 def batch_norm(
     input: Any,
     running_mean: Any,
@@ -104,6 +104,20 @@ def batch_norm(
     tensor([[-1.0000],
             [ 1.0000]])
     """
+    compute = _batch_norm if training and is_half_there(input) else _batch_norm_in_float32
+    return compute(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def _batch_norm(
+    input: Any,
+    running_mean: Any,
+    running_var: Any,
+    weight: Any,
+    bias: Any,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> Tensor:
     x = to_floating(as_tensor(input))
     if x.ndim < 2:
         raise RuntimeError(
@@ -135,6 +149,9 @@ def batch_norm(
     _move(running_mean, mean._data.reshape(channels), momentum)
     _move(running_var, variance._data.reshape(channels) * (count / max(count - 1, 1)), momentum)
     return out
+
+
+_batch_norm_in_float32 = rounded_once(_batch_norm)
 
 
 def _move(running: Any, found: Any, momentum: float) -> None:
@@ -212,6 +229,7 @@ def _last_axes(x: Tensor, normalized_shape: Any, name: str, **members: Any) -> t
 
 @in_float32_there
 @rounded_once
+@by_one_op_there
 def layer_norm(
     input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Tensor:
@@ -228,6 +246,7 @@ def layer_norm(
 
 @in_float32_there
 @rounded_once
+@by_one_op_there
 def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Tensor:
     """Divide each sample by the root of its mean square over the last axes.
 
@@ -238,7 +257,7 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
     """
     x = to_floating(as_tensor(input))
     axes = _last_axes(x, normalized_shape, "rms_norm", weight=weight)
-    smallest = float(np.finfo(x.dtype).eps) if eps is None else eps
+    smallest = finfo(float32 if x._array.dtype.itemsize == 2 else x._array.dtype).eps if eps is None else eps
     return _normalized_alone(x, axes, smallest, weight, centre=False)
 
 

@@ -471,6 +471,40 @@ def test_halves_are_compared_on_the_device(dtype, monkeypatch):
         assert differing(program, runner, inputs, there(found), there(expected)) == wrong
 
 
+def test_only_what_the_rest_is_made_of_is_asked_for(monkeypatch):
+    """A parameter moved by the sign of its gradient is right if the gradient is, and it is made of that."""
+    monkeypatch.setattr(verify, "FEW_NUMBERS", 0)
+    monkeypatch.setattr(verify, "_NOISE", 1 << 11)
+    if not REAL:
+        monkeypatch.setattr(value_kernels, "BLOCKS", 4)
+    x, y, p = (Value("input", (), {"index": i}, (40, 40), np.dtype(np.float32)) for i in (0, 1, 2))
+    product = builder.matmul(x, y)
+    gradient = builder.cast(builder.cast(product, np.float16), np.float32)
+    size = builder.map_values("absolute", gradient)
+    sign = builder.map_values("divide", gradient, size)
+    program = Program([x, y, p], [builder.map_values("subtract", p, sign), gradient])
+    inputs = [minitorch.tensor(normal(40, 40, seed=i), device="cuda")._data for i in (1, 2, 3)]
+    expected = interpret(program, [numbers(a) for a in inputs])
+    there = lambda arrays: [minitorch.tensor(a).to("cuda")._data for a in arrays]
+    asked, compute = [], verify.interpret
+    monkeypatch.setattr(
+        verify, "interpret", lambda part, *a, **k: asked.append(len(part.outputs)) or compute(part, *a, **k)
+    )
+    runner, place = (
+        SimpleNamespace(settle=lambda: None),
+        np.unravel_index(np.abs(expected[1]).argmin(), (40, 40)),
+    )
+    found = [a.copy() for a in expected]
+    found[1] += np.float32(2e-4)
+    found[1][place] *= -1
+    found[0] = numbers(inputs[2]) - np.sign(found[1])
+    assert (found[0] != expected[0]).any()
+    assert differing(program, runner, inputs, there(found), there(expected)) == []
+    assert asked == [1, 1]  # the parameter from its gradient; the gradient, shaken
+    found[0][0] += 1  # another function of it
+    assert 0 in differing(program, runner, inputs, there(found), there(expected))
+
+
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_a_step_that_is_left_out_where_gradients_overflow(optimizer, where):
     """GradScaler asks nobody: nothing is brought back, and it is the eager CPU's step that counts, or does not."""

@@ -15,6 +15,7 @@ from minitorch.compiler.backends.cuda.value_kernels import (
     write_copy,
     write_gather,
     write_map,
+    write_shaken,
 )
 from minitorch.compiler.ir import builder as b
 from minitorch.compiler.ir.elsewhere import Elsewhere
@@ -87,6 +88,24 @@ def test_a_function_of_halves_is_rounded_once(function, dtype, kernels):
         *apart, rtol=float(finfo(dtype).eps)
     )  # (a neighbour, where it lies in the middle)
     assert np.mean(apart[0] == apart[1]) > 0.9 or np.isnan(apart[1]).any()
+
+
+@pytest.mark.parametrize("dtype", [F4, F8, *HALVES], ids=str)
+def test_numbers_are_moved_by_noise(dtype, kernels):
+    rng, wide = np.random.default_rng(0), F8 if dtype == F8 else F4
+    x = some(rng, (13, 70), F4).astype(dtype)
+    x[0, :4] = 0.0, np.inf, -np.inf, np.nan
+    sizes = some(rng, (70, 13), F4).astype(dtype).T  # (in another order in memory)
+    sizes[1, :3] = 0.0
+    noise = (rng.random(100) - 0.5).astype(wide)
+    found = kernels.shaken(DeviceArray(x), DeviceArray(sizes), DeviceArray(noise), 90, 0.25, 1e-3)
+    size = np.abs(sizes.astype(wide))
+    size = np.where(x != 0, np.maximum(size, wide.type(1e-3)), size)
+    moved = x.astype(wide) + np.resize(np.roll(noise, -90), x.shape) * wide.type(0.5) * size
+    expected = np.where(np.isfinite(moved), moved, x.astype(wide)).astype(dtype)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found.host.astype(F8), expected.astype(F8), rtol=2 * float(finfo(dtype).eps))
+    assert kernels.shaken(*[DeviceArray(np.ones(3, np.complex128))] * 3, 0, 0.1, 0.1) is None
 
 
 @pytest.mark.parametrize("to", [F8, I8, BOOL])
@@ -177,8 +196,9 @@ def test_ptx():
     cases = [*CASES[:8], *halves, ("cast", (BOOL,)), ("not_equal", (F4, F4))]
     results = {"less": BOOL, "not_equal": BOOL, "cast": F8}
     maps = [write_map((f, dtypes, results.get(f, dtypes[-1]))) for f, dtypes in cases]
-    code = ptx(gpu_text([*maps, write_copy(4), write_gather(2), write_add(F4)]), "sm_90")
-    assert code.count(b".visible .entry") == len(maps) + 3
+    others = [write_copy(4), write_gather(2), write_add(F4), write_shaken(HALVES[0])]
+    code = ptx(gpu_text([*maps, *others]), "sm_90")
+    assert code.count(b".visible .entry") == len(maps) + 4
     assert b".approx" not in code  # a quick instruction
 
 

@@ -107,9 +107,8 @@ class CudaBackend(ScheduledBackend):
         """Schedule a program."""
         program, rounds = widened(program), precision() != "highest"
         with comparing_surely(program.guards):
-            if self.fuse and rounds:
-                program = with_attention(program, self.device.tile_bytes, self.device.in_groups)
             if self.fuse:
+                program = with_attention(program, self.device.tile_bytes, self.device.in_groups, rounds)
                 program = channels_last(program, self.turns)
             program = with_products_of_halves(program, rounds, self._is_a_librarys)
         return super().build(narrowed(program, numbers), updates, numbers)

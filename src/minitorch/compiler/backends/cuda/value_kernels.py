@@ -20,6 +20,8 @@ from minitorch.compiler.backends.cuda.exact import supplied
 from minitorch.compiler.backends.cuda.words import BlockWriter, Kernel
 from minitorch.compiler.backends.llvm.control import repeat, when
 from minitorch.compiler.backends.llvm.functions import emit_function, supported
+from minitorch.compiler.backends.llvm.functions.lanes import Lanes, where
+from minitorch.compiler.backends.llvm.functions.plain import INF
 from minitorch.compiler.backends.llvm.text import TYPES, Emitter, memory_type
 from minitorch.compiler.ir.halves import FLOAT32, HALVES
 from minitorch.compiler.ir.program import Value
@@ -114,6 +116,20 @@ class ValueKernels:
         self._run(kind, [*addresses, base.shape[axis], index.size, inner, updates.size])
         return out
 
+    def shaken(self, array: Any, sized: Any, noise: Any, first: int, error: float, least: float) -> Any:
+        """Return an array moved by twice an error times noise times the size of another, or at least of a number where
+        it is not 0; as it is, where that is no number. None if there is no kernel for it.
+
+        noise: begun at the `first` of its numbers, and again after its last; of the dtype that is computed in.
+        """
+        kind, array, sized = _shaking(array.dtype), self.copied(array), self.copied(sized)
+        if kind is None or array is None or sized is None:
+            return None
+        out = self._device.empty(array.shape, array.dtype)
+        addresses = [self._device.address(a) for a in (array, sized, noise, out)]
+        self._run(kind, [*addresses, first, noise.size, _bits(2 * error), _bits(least), out.size])
+        return out
+
     def _run(self, kind: Kind, operands: list[int]) -> None:
         """Run a kernel. The last of its operands: how many elements there are."""
         if kind not in self._kernels:
@@ -168,6 +184,15 @@ def _gathering(dtype: np.dtype) -> Kind | None:
 
 def _adding(dtype: np.dtype) -> Kind | None:
     return (write_add, dtype) if dtype in ATOMIC else None
+
+
+def _shaking(dtype: np.dtype) -> Kind | None:
+    return (write_shaken, dtype) if dtype.kind == "f" or dtype in HALVES else None
+
+
+def _bits(number: float) -> int:
+    """Return a positive number as a kernel takes it: the bits of a float64."""
+    return int(np.float64(number).view(np.int64))
 
 
 # --- how they are written ---
@@ -275,3 +300,37 @@ def write_add(dtype: np.dtype) -> Kernel:
         e.op(f"atomicrmw {word} ptr {pointer}, {kind} {_read(e, kind, 2, place)} monotonic")
 
     return _kernel(7, element)
+
+
+def write_shaken(dtype: np.dtype) -> Kernel:
+    """Write what moves numbers by noise. Operands: the addresses of what is moved, of whose sizes count, of the noise
+    and of the result; where the noise begins, how many numbers it has; what it is multiplied by, and the least size.
+    """
+    wide = _computed_in("add", dtype)
+
+    def element(e: Emitter, place: str) -> None:
+        def number(operand: int) -> Lanes:
+            double = Lanes(e, e.op(f"bitcast i64 %given{operand} to double"), np.float64, 1)
+            return (
+                double
+                if wide == np.float64
+                else double.made(e.op(f"fptrunc double {double.name} to float"), wide)
+            )
+
+        def read(operand: int) -> Lanes:
+            name = _read(e, memory_type(dtype), operand, place)
+            return Lanes(
+                e, name if wide == dtype else emit_function(e, "cast", [name], dtype, 1, to=wide), wide, 1
+            )
+
+        at = e.op(f"urem i64 {e.op(f'add i64 {place}, %given4')}, %given5")
+        noise = Lanes(e, _read(e, memory_type(wide), 2, at), wide, 1)
+        x, size, least = read(0), read(1).absolute(), number(7)
+        size = where(x.differs(0.0) & (size < least), least, size)
+        moved = noise * number(6) * size + x
+        found = where(moved.absolute() < INF, moved, x).name
+        if wide != dtype:
+            found = emit_function(e, "cast", [found], wide, 1, to=dtype)
+        _write(e, memory_type(dtype), 3, place, found)
+
+    return _kernel(9, element)
