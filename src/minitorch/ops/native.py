@@ -8,8 +8,9 @@ depends on a program alone, and not on the clock, so that every run of it gives 
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
 
@@ -96,6 +97,16 @@ def is_of_device(array: Any) -> bool:
 def forget(kind: type) -> None:
     """Let arrays of this class be what they were before they were met."""
     _of_devices.discard(kind)
+
+
+@contextlib.contextmanager
+def by_their_lines() -> Iterator[None]:
+    """Let functions be computed by their own lines alone, in this thread."""
+    before = _inside.set(True)
+    try:
+        yield
+    finally:
+        _inside.reset(before)
 
 
 def _computed_there(

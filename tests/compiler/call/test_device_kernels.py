@@ -529,3 +529,30 @@ def test_numbers_that_are_equal_are_not_the_same(kind, request):
             assert found.dtype == expected.dtype
             np.testing.assert_array_equal(found, expected)
             np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+
+
+def test_what_a_rule_reads_is_found_out_by_its_lines(launcher):
+    def gradient(x):
+        y = x * 1  # whose rule reads neither x nor y
+        y += 1
+        y[..., 0] *= 2
+        z = minitorch.zeros_like(x)
+        z.copy_(x)
+        z.add_(x).mul_(2)
+        (y * y + z * y).sum().backward()
+        return x.grad
+
+    array = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+    wanted = gradient(minitorch.tensor(array, requires_grad=True))
+    for _ in range(3):
+        np.testing.assert_allclose(gradient(there(array, True)).host, wanted, rtol=1e-5)
+    x = there(array, True)
+    y = x * x
+    x.detach().add_(1)
+    with pytest.raises(RuntimeError, match="needs the values of then"):
+        y.sum().backward()
+
+
+def test_what_needs_numbers_while_it_is_written_down_is_left_to_the_library(launcher):
+    places = minitorch.searchsorted(there(np.array([1.0, 3.0, 5.0])), there(np.array(4.0)))
+    assert int(places._data.host) == 2

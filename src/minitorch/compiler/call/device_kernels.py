@@ -727,7 +727,7 @@ def _value_by_value(key: Any, arrays: list[Any], attributes: dict[str, Any], sha
         promised = [promise(length, a.dtype) for length, a in zip(lengths, arrays, strict=True)]
         try:
             _recorded[key] = recorded(function, promised, [list(n) for n in lengths], tree, attributes)
-        except Exception:  # if anything is wrong, CuPy says so
+        except (Exception, NumbersMissing):  # if anything is wrong, CuPy says so
             _recorded[key] = None
     before = _recorded[key]
     if before is None:

@@ -33,7 +33,13 @@ def apply_to_integers(op: Op, x: Any, y: Any) -> Tensor:
     dtype = common_dtype(*(o._data if isinstance(o, Node) else o for o in (x, y)))
     if dtype.kind not in "iu":
         raise RuntimeError(f"{op.name}: expects integers, got {dtype}")
-    return apply(op, *(as_tensor(o, dtype) for o in (x, y)))
+    return apply(op, *(beside(o, x if isinstance(x, Node) else y, dtype) for o in (x, y)))
+
+
+def beside(value: Any, tensor: Any, dtype: Any = None) -> Tensor:
+    """Return a Tensor as it is, and a number as one that lies where another Tensor does."""
+    made = as_tensor(value, dtype)
+    return made if isinstance(value, Node) or not isinstance(tensor, Node) else made.to(tensor.device)
 
 
 def fill_of(value: Any, dtype: Any, name: str) -> Any:

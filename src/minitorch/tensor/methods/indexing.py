@@ -452,7 +452,7 @@ class Indexing(Node):
         if as_tuple:
             return tuple(new_tensor(p) for p in places)
         if not self.ndim:
-            return new_tensor(np.zeros((len(places[0]), 0), np.int64))
+            return new_tensor(places[0].reshape(-1, 1)[:, :0])
         return new_tensor(np.stack(places, axis=1))
 
     def argwhere(self) -> Tensor:
