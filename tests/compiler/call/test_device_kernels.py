@@ -1,6 +1,7 @@
 """Eager ops on a device as kernels of our own, run by this processor in a GPU's place: the numbers of NumPy."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -556,3 +557,43 @@ def test_what_a_rule_reads_is_found_out_by_its_lines(launcher):
 def test_what_needs_numbers_while_it_is_written_down_is_left_to_the_library(launcher):
     places = minitorch.searchsorted(there(np.array([1.0, 3.0, 5.0])), there(np.array(4.0)))
     assert int(places._data.host) == 2
+
+
+def test_what_is_written_over_itself_is_copied_first(launcher, monkeypatch):
+    """A GPU writes elements in no order."""
+    write = DeviceArray.__setitem__
+
+    def backwards(self, key, value):
+        target = self.host[key]
+        if isinstance(value, DeviceArray) and value.ndim and np.may_share_memory(target, value.host):
+            for i in range(len(target)):
+                target[i] = value.host[i]
+        else:
+            write(self, key, value)
+
+    monkeypatch.setattr(DeviceArray, "__setitem__", backwards)
+    array = np.arange(12.0, dtype=np.float32)
+    for requires_grad in (False, True):
+        results = []
+        for make in (there, minitorch.tensor):
+            x = make(array).requires_grad_(requires_grad) * 1
+            x[1:] = x[:-1]
+            x[2:5].copy_(x[1:4])
+            m = x.reshape(3, 4)
+            m[:, 1:] += m[:, :-1]
+            results.append(x.detach())
+        assert results[0].tolist() == results[1].tolist()
+
+
+def test_an_expanded_tensor_is_not_written_into(launcher, monkeypatch):
+    flags = lambda array: SimpleNamespace(c_contiguous=array.host.flags.c_contiguous)  # CuPy's know no more
+    monkeypatch.setattr(DeviceArray, "flags", property(flags), raising=False)
+    with pytest.raises(RuntimeError, match="expanded"):
+        there(np.ones((3, 1), np.float32)).expand(3, 4).add_(1)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_halves_that_lie_in_another_order_are_added_up_in_float32(launcher, dtype):
+    pytest.importorskip("ml_dtypes")
+    x = minitorch.ones(4096, 3).to(getattr(minitorch, dtype))
+    assert there(x._data).T.sum(1).float().tolist() == [4096.0] * 3

@@ -128,6 +128,7 @@ class Launcher:
 
     def multiply(self, product: LibraryProduct, addresses: Sequence[int], stream: int) -> None:
         """Let a library compute a product."""
+        self.device.of_libraries.take(self.stream())
         self.device.library.launch(product, list(addresses), stream)
 
     def convolve(self, convolution: LibraryConvolution, addresses: Sequence[int], stream: int) -> None:
@@ -151,6 +152,12 @@ class Launcher:
             found.data.ptr, array.ctypes.data, array.nbytes, runtime.memcpyHostToDevice, stream
         )
         return found
+
+    def settle(self) -> None:
+        """Wait until what was sent has arrived: it may be read on other streams."""
+        stream = self.stream()
+        if not stream.is_capturing():
+            stream.synchronize()
 
     def words(self, count: int) -> np.ndarray:
         """Return numbers of the host's, all 0, that kernels can write to: the GPU sees pinned memory too."""
@@ -293,6 +300,8 @@ class Launches:
                 library = launcher.multiply if isinstance(kernel, LibraryProduct) else launcher.convolve
                 step = functools.partial(_by_library, library, kernel, operands)
             self._steps.append(step)
+        if self._constants or self._checks:
+            launcher.settle()
 
     def _place(self, operand: Any, schedule: Schedule, plan: MemoryPlan) -> tuple[int, int]:
         """Return what an operand lies in, and how many bytes into it; -1, and its address, if that stays the same."""

@@ -566,3 +566,21 @@ def test_what_is_the_same_at_every_call_lies_where_it_is_used(backward_outside, 
             assert there(mine)
             np.testing.assert_allclose(numbers(mine.detach()), wanted.detach().numpy(), rtol=1e-6)
         np.testing.assert_allclose(numbers(x.grad), other.grad, rtol=1e-6)
+
+
+@pytest.mark.skipif(REAL, reason="looks at what a stand-in's streams were told")
+def test_calls_on_several_streams_wait_for_each_other():
+    run = minitorch.compile(lambda x: (x.exp().cumsum(0) / 3).softmax(0))
+    x = minitorch.tensor(normal(40)).to("cuda")
+    first, second = minitorch.cuda.Stream(), minitorch.cuda.Stream()
+    told = lambda stream: [each for each in stream.stream.log if each[0] == "wait"]
+    for _ in range(3):
+        run(x)
+    with minitorch.cuda.stream(first):
+        run(x)
+        assert len(told(first)) == 1  # for what was launched before, on no stream of its own
+        run(x)
+    with minitorch.cuda.stream(second):
+        run(x)
+    assert [each[1] is first.stream for each in told(second)] == [True]
+    assert len(told(first)) == 1

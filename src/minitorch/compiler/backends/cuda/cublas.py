@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import re
+import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,6 +45,7 @@ class Cublas:
     def __init__(self, cupy: Any) -> None:
         self._cupy = cupy
         self._plans: dict[Any, _Plan] = {}
+        self._lock = threading.Lock()  # (a stream is chosen by one call, and used by the next)
 
     @functools.cached_property
     def _library(self) -> Any:
@@ -83,9 +85,14 @@ class Cublas:
 
     def launch(self, product: LibraryProduct, addresses: list[int], stream: int) -> None:
         """Launch a product on a stream."""
-        if product.is_finished:
-            self._launch_finished(product, addresses, stream)
-            return
+        with self._lock:
+            if product.is_finished:
+                self._launch_finished(product, addresses, stream)
+            else:
+                self._launch_plain(product, addresses, stream)
+
+    def _launch_plain(self, product: LibraryProduct, addresses: list[int], stream: int) -> None:
+        """Launch a product to which nothing is added."""
         p = product
         self._call("cublasSetStream_v2", self._handle, ctypes.c_void_p(stream))
         self.prepare()  # (another stream takes the workspace away)
