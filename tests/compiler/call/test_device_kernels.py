@@ -11,7 +11,7 @@ from cases import floats
 from compiled import BACKENDS
 from minitorch.compiler.backends.llvm.driver import aligned
 from minitorch.compiler.call import device_kernels
-from minitorch.engine import bfloat16, modes
+from minitorch.engine import bfloat16, gpu, modes
 from minitorch.engine.node import new_tensor
 from minitorch.nn import functional as F
 from minitorch.ops import native
@@ -597,3 +597,57 @@ def test_halves_that_lie_in_another_order_are_added_up_in_float32(launcher, dtyp
     pytest.importorskip("ml_dtypes")
     x = minitorch.ones(4096, 3).to(getattr(minitorch, dtype))
     assert there(x._data).T.sum(1).float().tolist() == [4096.0] * 3
+
+
+INDEXED = {
+    "x[i]": lambda x, i: x[i],
+    "x[:, i]": lambda x, i: x.T[:, i],
+    "x[..., i]": lambda x, i: x.T[..., i],
+    "x[None, i, 0]": lambda x, i: x[None, i, 0],
+    "take": lambda x, i: x.take(i * 4),
+    "gather": lambda x, i: x.gather(0, i.reshape(-1, 1)),
+    "index_select": lambda x, i: x.index_select(0, i),
+    "index_add": lambda x, i: x.index_add(0, i, x[:3]),
+    "index_copy": lambda x, i: x.index_copy(0, i, x[:3]),
+    "index_fill": lambda x, i: x.index_fill(0, i, 2.0),
+    "index_put": lambda x, i: x.index_put((i,), x[0]),
+    "scatter": lambda x, i: x.scatter(0, i.reshape(-1, 1), 2.0),
+    "scatter_add": lambda x, i: x.scatter_add(0, i.reshape(-1, 1), x[:3]),
+}
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_an_index_out_of_range_is_told_of(launcher, monkeypatch, name):
+    """Where the library takes it for another one, as CuPy does."""
+    read, write, add_at = DeviceArray.__getitem__, DeviceArray.__setitem__, np.add.at
+
+    def wrapped(array, key):
+        parts = key if isinstance(key, tuple) else (key,)
+        lengths = [n for n, part in zip(array.shape, parts, strict=False)]
+        if any(part is None or part is ... for part in parts):
+            lengths = [array.shape[-1 if part is not None and parts[0] is ... else 0] for part in parts]
+        wrap = lambda part, n: part % n if isinstance(part, DeviceArray) and part.dtype.kind == "i" else part
+        found = tuple(wrap(part, n) for part, n in zip(parts, lengths, strict=False))
+        return found if isinstance(key, tuple) else found[0]
+
+    monkeypatch.setattr(DeviceArray, "__getitem__", lambda self, key: read(self, wrapped(self, key)))
+    monkeypatch.setattr(
+        DeviceArray, "__setitem__", lambda self, key, new: write(self, wrapped(self, key), new)
+    )
+    monkeypatch.setattr(
+        "minitorch.ops.indexing._add_at",
+        lambda x, key, new: add_at(x.host, tuple(p.host for p in wrapped(x, key)), new.host),
+    )
+    call = INDEXED[name]
+    x = there(np.arange(20, dtype=np.float32).reshape(5, 4))
+    good, bad = there(np.array([0, 4, 1])), there(np.array([0, 5, 1]))
+    with pytest.raises(IndexError, match="out of range"):
+        call(x, bad)
+    expected = call(x, good).tolist()
+    for _ in range(3):
+        call(x, good)
+    call(x, bad)
+    with pytest.raises(IndexError, match="in an earlier call on the GPU"):
+        gpu.tell()
+    assert call(x, good).tolist() == expected
+    gpu.tell()

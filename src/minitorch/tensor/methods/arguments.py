@@ -10,6 +10,8 @@ import numpy as np
 from minitorch.engine.dtypes import common_dtype, kind_of
 from minitorch.engine.node import Node
 from minitorch.engine.record import apply
+from minitorch.ops.indexing import check_there
+from minitorch.ops.native import is_of_device
 from minitorch.ops.op import Op, violated
 from minitorch.ops.shape import RESHAPE
 from minitorch.tensor.convert import as_tensor, choose, is_array, one_axis, operand, tensor_for
@@ -128,8 +130,9 @@ def index_tensor(index: Any, name: str) -> Tensor:
 
 def check_range(places: Any, length: int, axis: int, name: str) -> None:
     """Refuse an array of indices that point outside an axis."""
-    # On a device the check would wait for the computation; it reports for itself.
-    if places.size and not type(places).__module__.startswith("cupy"):
+    if is_of_device(places):
+        check_there(places, length)
+    elif places.size:
         low, high = places.min(), places.max()
         if violated((low < 0) | (high >= length)):
             raise IndexError(

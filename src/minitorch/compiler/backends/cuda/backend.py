@@ -298,6 +298,14 @@ class GpuProgram:
         self._note(tasks)
         self.report.tick("link")
 
+    def tell(self) -> None:
+        """Raise what a run has found, if it has."""
+        if self._checks and self._seen != self._none:
+            with self._lock:
+                error = self._look(RuntimeError)
+            if error is not None:
+                raise error
+
     def _take_turn(self) -> None:
         """Let what comes wait for what this has begun on another stream."""
         stream = self.device.stream()
