@@ -651,3 +651,13 @@ def test_an_index_out_of_range_is_told_of(launcher, monkeypatch, name):
         gpu.tell()
     assert call(x, good).tolist() == expected
     gpu.tell()
+
+
+def test_numbers_that_are_others_at_every_call_are_not_kept(launcher, monkeypatch):
+    monkeypatch.setattr(device_kernels, "MOST_NOTED", 20)
+    monkeypatch.setattr(device_kernels, "CALLS", 3)
+    x = there(np.ones(4, np.float32))
+    for i in range(60):
+        assert ((x * (i + 0.5)) + i).tolist() == [2 * i + 0.5] * 4
+    for noted in (device_kernels._met, device_kernels._recorded, device_kernels._lengths):
+        assert 0 < len(noted) <= 20

@@ -61,22 +61,33 @@ NO_CONTEXT = 201  # the driver's code of a thread that has not met the GPU yet
 MOST_FLOPS = 1 << 28  # of a product, or a convolution, that is a kernel of our own
 LEAST_CONVOLVED = 1 << 20  # multiplications of a library's convolution: below, its call takes longer
 MOST_QUICK = 4096  # that are found without a second look
+MOST_NOTED = 1024  # functions, with their numbers and lengths, of which is known how often they were met
 MOST_TRIES = 3  # to make kernels of a function for all lengths
 LARGE = 1 << 20  # elements, from which on a kernel takes longer than its launch
 MUCH = 1 << 30  # elements, after which large arrays of the same lengths are worth a kernel of their own
 MOST_NUMBERS = 8  # sets of numbers that are kept on the device
 
-_met: dict[Any, int] = {}
+
+class _Lately(dict[Any, Any]):
+    """What was noted lately, of functions that may come with other numbers, or lengths, at every call."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if len(self) >= MOST_NOTED and key not in self:
+            del self[next((old for old, each in self.items() if not getattr(each, "many", None)), next(iter(self)))]
+        super().__setitem__(key, value)
+
+
+_met: dict[Any, int] = _Lately()
 _kernels: dict[Any, DeviceKernel | None] = {}
 _shapes: dict[Any, int] = {}  # how many kernels a function has
 # Kernels by the classes, shapes and dtypes of arrays, which lie in the order of their axes; with them: the results'
 # shape, and what to do where that is one launch: this, the shape and dtype of the array that it makes, what makes one,
 # and what knows the stream.
 _quick: dict[Any, tuple[DeviceKernel, Any, tuple[Step, Any, Any, Any, Any] | None]] = {}
-_lengths: dict[Any, _Lengths] = {}  # what is known of a function's lengths, by all but those
+_lengths: dict[Any, _Lengths] = _Lately()  # what is known of a function's lengths, by all but those
 _sized: dict[Any, DeviceKernel] = {}  # kernels for all lengths, as they are for some
-_recorded: dict[Any, tuple[Program, list[int | None], bool] | None] = {}  # functions before they have kernels
-_computed: dict[Any, int] = {}  # how many elements these have computed of some lengths
+_recorded: dict[Any, tuple[Program, list[int | None], bool] | None] = _Lately()  # functions before they have kernels
+_computed: dict[Any, int] = _Lately()  # how many elements these have computed of some lengths
 Shapes = tuple[tuple[int, ...], ...]
 Step = Callable[..., None]  # a launch: of a stream, and of addresses
 _NUMBERS = {float, int, bool, type(None)}
@@ -706,7 +717,10 @@ def _later(
         return None
     met = _met[key] = _met.get(key, 0) + 1
     lengths = _in_a_row(arrays, shape)
-    known = _lengths.setdefault(_without_lengths(key, arrays, lengths), _Lengths(lengths))
+    without = _without_lengths(key, arrays, lengths)
+    known = _lengths.get(without)
+    if known is None:
+        known = _lengths[without] = _Lengths(lengths)
     vary = known.vary(lengths)
     expected = _value_by_value(key, arrays, attributes, shape)
     if met < CALLS and not vary:
