@@ -579,6 +579,13 @@ MADE_BESIDE = {
     "unique counts": lambda x: minitorch.unique_consecutive(x.round(), return_counts=True)[1],
     "nonzero of a number": lambda x: x[0, 0].nonzero(),
     "geqrf": lambda x: minitorch.geqrf(x)[0],
+    "where": lambda x: minitorch.where(True, x, 0.0),
+    "matrix_power": lambda x: (x @ x.T).matrix_power(0),
+    "cholesky_ex": lambda x: minitorch.linalg.cholesky_ex(x @ x.T).info,
+    "matrix_rank": lambda x: minitorch.linalg.matrix_rank(x[:, :0]),
+    "lstsq": lambda x: minitorch.linalg.lstsq(x, x[:, :1], driver="gels").rank,
+    "ldl": lambda x: minitorch.linalg.ldl_solve(*minitorch.linalg.ldl_factor(x @ x.T), x),
+    "inv_ex": lambda x: minitorch.linalg.inv_ex(x[:0, :0])[0],
 }
 
 

@@ -73,7 +73,9 @@ class _Lately(dict[Any, Any]):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if len(self) >= MOST_NOTED and key not in self:
-            del self[next((old for old, each in self.items() if not getattr(each, "many", None)), next(iter(self)))]
+            del self[
+                next((old for old, each in self.items() if not getattr(each, "many", None)), next(iter(self)))
+            ]
         super().__setitem__(key, value)
 
 
@@ -86,7 +88,9 @@ _shapes: dict[Any, int] = {}  # how many kernels a function has
 _quick: dict[Any, tuple[DeviceKernel, Any, tuple[Step, Any, Any, Any, Any] | None]] = {}
 _lengths: dict[Any, _Lengths] = _Lately()  # what is known of a function's lengths, by all but those
 _sized: dict[Any, DeviceKernel] = {}  # kernels for all lengths, as they are for some
-_recorded: dict[Any, tuple[Program, list[int | None], bool] | None] = _Lately()  # functions before they have kernels
+_recorded: dict[Any, tuple[Program, list[int | None], bool] | None] = (
+    _Lately()
+)  # functions before they have kernels
 _computed: dict[Any, int] = _Lately()  # how many elements these have computed of some lengths
 Shapes = tuple[tuple[int, ...], ...]
 Step = Callable[..., None]  # a launch: of a stream, and of addresses
