@@ -357,9 +357,8 @@ def _check_writable(x: Any, spelling: str) -> None:
     if view is not None and not view.recorded and is_grad_enabled() and _path_to_base(x)[0]._requires_grad:
         versions.check_may_follow(view, f"{spelling} writes into it")
     if is_of_device(x._data):  # CuPy's arrays have no such flag
-        writeable = not any(
-            not step and n > 1 for step, n in zip(x._data.strides, x._data.shape, strict=True)
-        )
+        steps = zip(x._data.strides, x._data.shape, strict=True)
+        writeable = not (x._data.size and any(not step and n > 1 for step, n in steps))
     else:
         writeable = getattr(x._data.flags, "writeable", True)
     if not writeable:
