@@ -105,6 +105,7 @@ def synchronize(device: Any = None) -> None:
     """Wait until the GPU has done everything that was asked of it."""
     if is_available():
         gpu.library().cuda.Device(_number(device)).synchronize()
+        gpu.tell()
 
 
 # --- what a GPU is -------------------------------------------------------------------------------------------
@@ -472,6 +473,7 @@ class Stream:
         """Wait until all is done that was asked for in it."""
         if self.stream is not None:
             self.stream.synchronize()
+            gpu.tell()
 
     def query(self) -> bool:
         """Tell whether all is done that was asked for in it."""

@@ -298,3 +298,17 @@ def test_gradients_outside_and_an_index_out_of_range():
     if not REAL:  # (which tells of it at the next call)
         with pytest.raises(IndexError, match="out of bounds|outside"):
             run(mt.tensor([0, 7, 1]).to("cuda"))
+
+
+@pytest.mark.parametrize(
+    ("length", "function"),
+    [(150, lambda x: x.sort(1)[0]), (150, lambda x: x.argsort(1)), (70_000, lambda x: x.cumsum(1))],
+)
+def test_rows_of_one_length_that_begin_somewhere_else(length, function):
+    """The last three rows, of as many as there are."""
+    run = mt.compile(lambda x: function(x[-3:]), fullgraph=True)
+    for n in (6, 4, 9, 5):
+        x = mt.tensor(normal(n, length))
+        found = run(x.to("cuda"))
+        np.testing.assert_allclose(numbers(found), function(x[-3:]).numpy(), rtol=1e-4, atol=1e-3)
+    assert run.compilations == 2  # of the first length, and of all
