@@ -508,8 +508,8 @@ def histogramdd(
     weights = None if weight is None else on_host(weight._data).reshape(-1)
     hist, found = np.histogramdd(points, edges, spans, density, weights)
     kind = points.dtype
-    hist, *found = (new_tensor(each.astype(kind)).to(x.device) for each in (hist, *found))
-    return _Histogram(hist, tuple(found))
+    counts, *places = (new_tensor(each.astype(kind)).to(x.device) for each in (hist, *found))
+    return _Histogram(counts, tuple(places))
 
 
 def _several(bins: Any) -> bool:

@@ -634,6 +634,8 @@ def test_an_expanded_tensor_is_not_written_into(launcher, monkeypatch):
     monkeypatch.setattr(DeviceArray, "flags", property(flags), raising=False)
     with pytest.raises(RuntimeError, match="expanded"):
         there(np.ones((3, 1), np.float32)).expand(3, 4).add_(1)
+    nothing = np.lib.stride_tricks.as_strided(np.empty(1, np.float32), (0, 3), (0, 0))
+    assert new_tensor(DeviceArray(nothing)).add_(1).shape == (0, 3)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

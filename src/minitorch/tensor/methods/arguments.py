@@ -15,6 +15,7 @@ from minitorch.ops.native import is_of_device
 from minitorch.ops.op import Op, violated
 from minitorch.ops.shape import RESHAPE
 from minitorch.tensor.convert import as_tensor, choose, is_array, one_axis, operand, tensor_for
+from minitorch.tensor.devices import place_of
 
 if TYPE_CHECKING:
     from minitorch.tensor import Tensor
@@ -41,7 +42,9 @@ def apply_to_integers(op: Op, x: Any, y: Any) -> Tensor:
 def beside(value: Any, tensor: Any, dtype: Any = None) -> Tensor:
     """Return a Tensor as it is, and a number as one that lies where another Tensor does."""
     made = as_tensor(value, dtype)
-    return made if isinstance(value, Node) or not isinstance(tensor, Node) else made.to(tensor.device)
+    return (
+        made if isinstance(value, Node) or not isinstance(tensor, Node) else made.to(place_of(tensor._array))
+    )
 
 
 def fill_of(value: Any, dtype: Any, name: str) -> Any:

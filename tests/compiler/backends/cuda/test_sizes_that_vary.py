@@ -7,12 +7,14 @@ import contextlib
 import dataclasses
 import shutil
 import subprocess
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import minitorch as mt
+import random_shapes
 import some_gpu
 from compiled import BACKENDS
 from minitorch import nn
@@ -312,3 +314,10 @@ def test_rows_of_one_length_that_begin_somewhere_else(length, function):
         found = run(x.to("cuda"))
         np.testing.assert_allclose(numbers(found), function(x[-3:]).numpy(), rtol=1e-4, atol=1e-3)
     assert run.compilations == 2  # of the first length, and of all
+
+
+def test_a_step_of_training_at_random_sizes():
+    """In which something may be empty that a function of NumPy's is given."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not random_shapes.difference(55, "native", device="cuda")[0]

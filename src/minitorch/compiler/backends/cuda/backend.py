@@ -521,7 +521,8 @@ class GpuProgram:
 
         checked: whether indices were looked at since the last such step.
         """
-        read, written = self.schedule.call_operands(group)
+        with comparing_surely(self.schedule.program.guards):
+            read, written = self.schedule.call_operands(group)
 
         def at(value: Value) -> Any:
             shape = evaluated(value.shape, binding)

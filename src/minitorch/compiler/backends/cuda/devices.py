@@ -166,7 +166,8 @@ class Turns:
     """Lets what uses the same memory go one after the other, whichever streams it is launched on."""
 
     def __init__(self, device: Device) -> None:
-        self._device, self._last = device, None
+        self._device = device
+        self._last: Any = None
 
     def take(self, stream: Any) -> None:
         """Let what is launched from now on, on a stream, wait for all that was before, on another."""
